@@ -1,0 +1,2 @@
+//! The program `iodyno`.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Text to plans: the languages iodyno reads

@@ -1,0 +1,1 @@
+//! Operation streams, the driver, pacing and the recorder

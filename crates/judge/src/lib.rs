@@ -1,0 +1,1 @@
+//! Trials to findings and verdicts

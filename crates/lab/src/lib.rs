@@ -1,0 +1,1 @@
+//! Carries out an experiment: cells, rounds, storage of results

@@ -1,0 +1,220 @@
+//! What is done, and where: directions, order, block sizes, distributions.
+
+use serde::{Deserialize, Serialize};
+
+/// A kind of op that moves data, or that makes it durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// Data comes from the target.
+    Read,
+    /// Data goes to the target.
+    Write,
+    /// Blocks are given back (discard, hole punching).
+    Trim,
+    /// fsync, fdatasync, sync_file_range.
+    Sync,
+}
+
+impl Direction {
+    /// All directions, in the order of every table and array.
+    pub const ALL: [Direction; 4] = [
+        Direction::Read,
+        Direction::Write,
+        Direction::Trim,
+        Direction::Sync,
+    ];
+
+    /// The word used in tables and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Direction::Read => "read",
+            Direction::Write => "write",
+            Direction::Trim => "trim",
+            Direction::Sync => "sync",
+        }
+    }
+}
+
+/// One value each for read, write and trim, as comma lists in job files give them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct PerDirection<T> {
+    /// For reads.
+    pub read: T,
+    /// For writes.
+    pub write: T,
+    /// For trims.
+    pub trim: T,
+}
+
+impl<T> PerDirection<T> {
+    /// The value of a direction; a sync has none.
+    pub fn get(&self, direction: Direction) -> Option<&T> {
+        match direction {
+            Direction::Read => Some(&self.read),
+            Direction::Write => Some(&self.write),
+            Direction::Trim => Some(&self.trim),
+            Direction::Sync => None,
+        }
+    }
+}
+
+impl<T: Clone> PerDirection<T> {
+    /// The same value for all three.
+    pub fn all(value: T) -> PerDirection<T> {
+        PerDirection {
+            read: value.clone(),
+            write: value.clone(),
+            trim: value,
+        }
+    }
+}
+
+/// Sequential or random.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// One block after the other, wrapping at the end of the region.
+    Sequential,
+    /// Drawn from the distribution.
+    Random,
+}
+
+/// How the block of a random op is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Distribution {
+    /// Every block alike.
+    Uniform,
+    /// Zipf's law with this exponent, ranks scattered over the region.
+    Zipf(f64),
+    /// Pareto with this power (0 < h < 1), ranks scattered over the region.
+    Pareto(f64),
+    /// Normal around the middle of the region, with this deviation in percent of it.
+    Normal(f64),
+}
+
+/// The sizes of the ops of one direction, in bytes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BlockSizes {
+    /// All alike.
+    Fixed(u64),
+    /// Uniform between both, inclusive, in multiples of `min` unless unaligned.
+    Range {
+        /// Smallest.
+        min: u64,
+        /// Largest.
+        max: u64,
+        /// Any byte count in between.
+        unaligned: bool,
+    },
+    /// Each size with its share in percent; shares add up to 100.
+    Split(Vec<(u64, f64)>),
+}
+
+impl BlockSizes {
+    /// The smallest size.
+    pub fn min(&self) -> u64 {
+        match self {
+            BlockSizes::Fixed(size) => *size,
+            BlockSizes::Range { min, .. } => *min,
+            BlockSizes::Split(parts) => parts.iter().map(|part| part.0).min().unwrap_or(0),
+        }
+    }
+
+    /// The largest size: what a buffer must hold.
+    pub fn max(&self) -> u64 {
+        match self {
+            BlockSizes::Fixed(size) => *size,
+            BlockSizes::Range { max, .. } => *max,
+            BlockSizes::Split(parts) => parts.iter().map(|part| part.0).max().unwrap_or(0),
+        }
+    }
+}
+
+/// fio's `rw=randread:8` and `rw=read:4k` suffix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MixSequence {
+    /// Random: a new offset only every so many ops; sequential in between or the same again,
+    /// as the sequencer says.
+    Every(u32),
+    /// Sequential: bytes added after each op (negative goes backwards).
+    Skip(i64),
+}
+
+/// What `Every` does between two draws.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sequencer {
+    /// Goes on from the last offset.
+    #[default]
+    Sequential,
+    /// Repeats the last offset.
+    Identical,
+}
+
+/// Which ops a job issues and at which offsets.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Access {
+    /// Reads are issued.
+    pub reads: bool,
+    /// Writes are issued.
+    pub writes: bool,
+    /// Trims are issued. With `writes` (`trimwrite`): each block is trimmed, then written.
+    pub trims: bool,
+    /// Sequential or random.
+    pub order: Order,
+    /// Share of reads among reads and writes, in percent; each op is drawn on its own.
+    pub read_percent: u32,
+    /// Sizes.
+    pub block_sizes: PerDirection<BlockSizes>,
+    /// Offsets are multiples of this many bytes; 0: of the smallest block size.
+    pub block_align: PerDirection<u64>,
+    /// How random blocks are drawn.
+    pub distribution: PerDirection<Distribution>,
+    /// Share of random ops in percent: 100 in a random job, 0 in a sequential one.
+    pub percent_random: PerDirection<u32>,
+    /// Each block once a pass before any is met again (uniform distribution only).
+    pub random_map: bool,
+    /// fio's `rw` suffix.
+    pub sequence: Option<MixSequence>,
+    /// What the suffix means between two draws.
+    pub sequencer: Sequencer,
+    /// The same offsets in every run (fio's `randrepeat`). Otherwise from the trial's seed.
+    pub repeatable: bool,
+    /// The job's own seed, where it gave one.
+    pub seed: Option<u64>,
+}
+
+impl Access {
+    /// The directions this access issues, in table order.
+    pub fn directions(&self) -> impl Iterator<Item = Direction> {
+        [
+            (self.reads, Direction::Read),
+            (self.writes, Direction::Write),
+            (self.trims, Direction::Trim),
+        ]
+        .into_iter()
+        .filter_map(|(issued, direction)| issued.then_some(direction))
+    }
+
+    /// The largest block of any direction that is issued, in bytes.
+    pub fn max_block(&self) -> u64 {
+        self.directions()
+            .filter_map(|direction| self.block_sizes.get(direction))
+            .map(BlockSizes::max)
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// The smallest block of any direction that is issued, in bytes.
+    pub fn min_block(&self) -> u64 {
+        self.directions()
+            .filter_map(|direction| self.block_sizes.get(direction))
+            .map(BlockSizes::min)
+            .min()
+            .unwrap_or(0)
+    }
+}

@@ -1,0 +1,51 @@
+//! Plain data: what was planned, what was measured, what was found.
+//!
+//! Everything here is immutable once built and knows nothing of how it came to be or where it goes.
+//! These types are also what is stored and sent between processes: they carry a schema number, and
+//! a field is only ever added, with a default, so that older results stay readable.
+
+mod access;
+mod buffers;
+mod diagnostic;
+mod engine;
+mod environment;
+mod errors;
+mod files;
+mod finding;
+mod frame;
+mod histogram;
+mod job;
+mod key;
+mod pacing;
+mod part;
+mod plan;
+mod trial;
+mod verify;
+
+pub use access::{
+    Access, BlockSizes, Direction, Distribution, MixSequence, Order, PerDirection, Sequencer,
+};
+pub use buffers::{Buffers, Content, Memory, Pattern};
+pub use diagnostic::{Diagnostic, Place, Severity};
+pub use engine::{Engine, EngineKind, SimFault, SimLaw, SimOptions};
+pub use environment::{
+    Cpu, DeviceLayer, Environment, Governor, MemoryInfo, MountInfo, StackLayer, TargetInfo,
+};
+pub use errors::ErrorPolicy;
+pub use files::{Amount, Fallocate, FileService, Files};
+pub use finding::{Finding, FindingKind, Weight};
+pub use frame::{DirectionFrame, Frame, JobFrame};
+pub use histogram::{BinLayout, Histogram, HistogramBuilder};
+pub use job::{After, Extent, Job, JobEnd, Logs, Placement, Reporting, Span, SyncPolicy};
+pub use key::{RunId, TrialKey};
+pub use pacing::{Arrival, DirectionRate, Pacing, ThinkTime};
+pub use part::{
+    CloneResult, CpuUse, DepthUse, DeviceUse, DirectionResult, EndedBy, EngineUsed, ErrorCount,
+    FileState, HostUse, Part, SampleStats, Step, StepTime, VerifyResult,
+};
+pub use plan::{BoundPlan, Configuration, Plan, Source, Target, Workload};
+pub use trial::{Outcome, Trial, TrialState};
+pub use verify::{Checksum, Verify};
+
+/// The schema of everything stored or sent; raised when a reader must know of a change.
+pub const SCHEMA: u32 = 1;

@@ -1,0 +1,67 @@
+//! When ops are due.
+
+use iodyno_units::Nanos;
+use serde::{Deserialize, Serialize};
+
+use crate::PerDirection;
+
+/// How due ops follow one another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arrival {
+    /// At equal distances.
+    #[default]
+    Linear,
+    /// A Poisson process: exponential distances.
+    Poisson,
+}
+
+/// The rate asked of one direction of one clone.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct DirectionRate {
+    /// Bytes a second; 0: as asked by `iops`, or none.
+    pub bytes_per_s: u64,
+    /// Ops a second; 0: none.
+    pub iops: f64,
+    /// The job fails below this many bytes a second; 0: never.
+    pub least_bytes_per_s: u64,
+    /// The job fails below this many ops a second; 0: never.
+    pub least_iops: f64,
+}
+
+/// Time a worker does nothing for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ThinkTime {
+    /// How long.
+    pub pause: Nanos,
+    /// Of it, spent computing in place of sleeping.
+    pub spin: Nanos,
+    /// After so many ops; at least 1.
+    pub every_ops: u32,
+    /// Counted in completed ops in place of issued ones.
+    pub on_completion: bool,
+}
+
+/// Pacing of a job; without any rate it is a closed loop.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Pacing {
+    /// Rates.
+    pub rates: PerDirection<DirectionRate>,
+    /// Distances.
+    pub arrival: Arrival,
+    /// Think time.
+    pub think: Option<ThinkTime>,
+    /// `rate_min` is judged over this long.
+    pub check_every: Nanos,
+    /// A late op moves the schedule (fio's `rate_ignore_thinktime` and friends are not here).
+    pub catch_up: bool,
+}
+
+impl Pacing {
+    /// A rate was asked for, so that ops have an intended instant.
+    pub fn scheduled(&self) -> bool {
+        [self.rates.read, self.rates.write, self.rates.trim]
+            .iter()
+            .any(|rate| rate.bytes_per_s > 0 || rate.iops > 0.0)
+    }
+}

@@ -1,0 +1,313 @@
+//! What one node measured.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Direction, Environment, Histogram};
+
+/// A step of a trial's life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Step {
+    /// Layers of storage are made.
+    Provision,
+    /// Files are made and filled.
+    LayOut,
+    /// I/O runs, nothing counts yet.
+    Ramp,
+    /// I/O runs and counts.
+    Measure,
+    /// No new ops; those in flight end.
+    Drain,
+    /// fsync of all files.
+    EndFsync,
+    /// What was written is read back.
+    VerifyPass,
+    /// Files removed, layers unmade.
+    TearDown,
+}
+
+/// How long a step took.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StepTime {
+    /// Which.
+    pub step: Step,
+    /// The job it belongs to; `None`: the whole trial.
+    pub job: Option<u32>,
+    /// On the trial's clock, ns; before the start instant: negative.
+    pub start_ns: i64,
+    /// ns. The longest of a job's clones.
+    pub span_ns: u64,
+}
+
+/// What ended a clone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndedBy {
+    /// Its runtime.
+    Runtime,
+    /// Its size (or io_size, or loops) was done.
+    Size,
+    /// Its number of ops was done.
+    Count,
+    /// The user, a signal, or the parent's death.
+    Interruption,
+    /// A failed op.
+    Error,
+    /// Another job's `exitall`.
+    ExitAll,
+    /// It was never started.
+    NotStarted,
+}
+
+/// Mean and extremes of a windowed rate (fio's bw and iops samples, every 500 ms).
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct SampleStats {
+    /// Samples.
+    pub samples: u64,
+    /// Smallest.
+    pub min: f64,
+    /// Largest.
+    pub max: f64,
+    /// Mean.
+    pub mean: f64,
+    /// Standard deviation of the sample.
+    pub stddev: f64,
+}
+
+/// Everything one clone did in one direction.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DirectionResult {
+    /// Which.
+    pub direction: Direction,
+    /// Ops completed in the measured time, failed ones left out.
+    pub ops: u64,
+    /// Bytes moved in the measured time.
+    pub bytes: u64,
+    /// Ops that moved less than asked and were continued.
+    pub short: u64,
+    /// Measured time, ns.
+    pub runtime_ns: u64,
+    /// Submission calls, ns; only where submission is a call of its own.
+    pub submission: Option<Histogram>,
+    /// Submitted → completed, ns.
+    pub service: Histogram,
+    /// Intended → completed, ns; where a rate was asked for.
+    pub response: Option<Histogram>,
+    /// Bytes/s.
+    pub bandwidth: SampleStats,
+    /// Ops/s.
+    pub iops: SampleStats,
+}
+
+/// CPU time of a clone's thread in the measured time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct CpuUse {
+    /// In user mode, ns.
+    pub user_ns: u64,
+    /// In the kernel, ns.
+    pub system_ns: u64,
+    /// Context switches it asked for.
+    pub voluntary: u64,
+    /// Context switches it did not ask for.
+    pub involuntary: u64,
+    /// Page faults without I/O.
+    pub minor_faults: u64,
+    /// Page faults with I/O.
+    pub major_faults: u64,
+}
+
+/// Ops in flight when each was submitted, and batch sizes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct DepthUse {
+    /// Ops submitted at a depth of 1, 2–3, 4–7, 8–15, 16–31, 32–63, ≥ 64.
+    pub level: [u64; 7],
+    /// Ops submitted in batches of 0, 1–4, 5–8, 9–16, 17–32, 33–64, > 64.
+    pub submit: [u64; 7],
+    /// Ops reaped in batches of 0, 1–4, 5–8, 9–16, 17–32, 33–64, > 64.
+    pub complete: [u64; 7],
+    /// Kernel entries.
+    pub turns: u64,
+}
+
+/// Failed ops of one kind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorCount {
+    /// Direction.
+    pub direction: Direction,
+    /// errno.
+    pub errno: i32,
+    /// How often.
+    pub count: u64,
+    /// The first one's file.
+    pub first_file: String,
+    /// The first one's offset in it, bytes.
+    pub first_offset: u64,
+}
+
+/// What verification found.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct VerifyResult {
+    /// Blocks checked.
+    pub checked: u64,
+    /// Blocks whose checksum does not match their content: torn or corrupt.
+    pub corrupt: u64,
+    /// Whole blocks from another offset or file.
+    pub misplaced: u64,
+    /// Whole blocks of the right place from an earlier write.
+    pub stale: u64,
+    /// Blocks without a header of ours.
+    pub foreign: u64,
+    /// The first bad block, in words: file, offset, expected, found.
+    pub first: Option<String>,
+}
+
+impl VerifyResult {
+    /// Bad blocks of all kinds.
+    pub fn bad(&self) -> u64 {
+        self.corrupt + self.misplaced + self.stale + self.foreign
+    }
+}
+
+/// The backend as it came to be.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct EngineUsed {
+    /// fio's name.
+    pub name: String,
+    /// Depth in force.
+    pub depth: u32,
+    /// Features in force (`registered files`, `defer_taskrun`, …).
+    pub features: Vec<String>,
+    /// What was wished for and not had, with the reason.
+    pub fallbacks: Vec<String>,
+}
+
+/// Everything one clone measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CloneResult {
+    /// Index of the job in the workload.
+    pub job: u32,
+    /// Number of the clone in the job, from 0.
+    pub clone: u32,
+    /// Start of its measured time on the trial's clock, ns.
+    pub start_ns: u64,
+    /// Measured time, ns.
+    pub runtime_ns: u64,
+    /// What ended it.
+    pub ended: EndedBy,
+    /// Only directions with ops or errors.
+    pub directions: Vec<DirectionResult>,
+    /// CPU.
+    pub cpu: CpuUse,
+    /// Depths.
+    pub depth: DepthUse,
+    /// Failed ops.
+    pub errors: Vec<ErrorCount>,
+    /// Verification, where asked for.
+    pub verify: Option<VerifyResult>,
+    /// Backend.
+    pub engine: EngineUsed,
+    /// Bytes it works on, all files.
+    pub region_bytes: u64,
+    /// Files in use (the first few).
+    pub files: Vec<String>,
+    /// Time within which a completion may have gone unseen, ns, p50 and p99.
+    pub stamp_window_ns: (u64, u64),
+}
+
+impl CloneResult {
+    /// The result of a direction.
+    pub fn direction(&self, direction: Direction) -> Option<&DirectionResult> {
+        self.directions
+            .iter()
+            .find(|result| result.direction == direction)
+    }
+}
+
+/// A device's counters over the measured time (from /proc/diskstats).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct DeviceUse {
+    /// Kernel name.
+    pub name: String,
+    /// Reads, writes, discards, flushes completed.
+    pub ios: [u64; 4],
+    /// Reads, writes, discards merged.
+    pub merges: [u64; 3],
+    /// Bytes read, written, discarded.
+    pub bytes: [u64; 3],
+    /// ms spent reading, writing, discarding, flushing.
+    pub ticks_ms: [u64; 4],
+    /// ms with any I/O in flight.
+    pub busy_ms: u64,
+    /// Sum over ops of ms in the queue.
+    pub queue_ms: u64,
+}
+
+/// The host over the measured time.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct HostUse {
+    /// Its length, ns.
+    pub span_ns: u64,
+    /// CPU time of all CPUs: user, system, idle, iowait, irq + softirq, steal, ns.
+    pub user_ns: u64,
+    /// See `user_ns`.
+    pub system_ns: u64,
+    /// See `user_ns`.
+    pub idle_ns: u64,
+    /// See `user_ns`.
+    pub iowait_ns: u64,
+    /// See `user_ns`.
+    pub irq_ns: u64,
+    /// See `user_ns`.
+    pub steal_ns: u64,
+    /// The harness: all threads of the process that made the I/O.
+    pub harness_user_ns: u64,
+    /// See `harness_user_ns`.
+    pub harness_system_ns: u64,
+    /// Largest resident memory of that process, bytes.
+    pub harness_memory: u64,
+    /// Devices of every layer below the targets, top first.
+    pub devices: Vec<DeviceUse>,
+    /// ZFS ARC hits and misses, where the host has them.
+    pub arc_hits: Option<(u64, u64)>,
+    /// Wall clock against monotonic clock over the trial, ns; beyond some ms the clock was set.
+    pub clock_drift_ns: i64,
+}
+
+/// A file or device as the trial met or made it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct FileState {
+    /// Path.
+    pub path: String,
+    /// Length when the jobs began, bytes.
+    pub length: u64,
+    /// Of it, holes and extents reserved but never written, bytes; `None` where the file system does
+    /// not tell.
+    pub unwritten: Option<u64>,
+    /// Laid out by this trial.
+    pub laid_out: bool,
+    /// A block device.
+    pub device: bool,
+}
+
+/// What one node measured in a trial.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Part {
+    /// The node's name; `local`.
+    pub node: String,
+    /// Node clock − lab clock at the start, ns.
+    pub clock_offset_ns: i64,
+    /// … known to within this, ns.
+    pub clock_error_ns: u64,
+    /// What it ran on.
+    pub environment: Environment,
+    /// Every clone of every job.
+    pub clones: Vec<CloneResult>,
+    /// Steps.
+    pub steps: Vec<StepTime>,
+    /// The host meanwhile.
+    pub host: HostUse,
+    /// The files and devices in use (at most the first 1000).
+    pub files: Vec<FileState>,
+    /// Facts found while preparing that bear on the figures, in words.
+    pub notes: Vec<String>,
+}

@@ -1,0 +1,71 @@
+//! One workload on one configuration, once.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Finding, Frame, Part, TrialKey};
+
+/// How a trial came out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "state", content = "reason")]
+pub enum Outcome {
+    /// As planned.
+    Completed,
+    /// Ended early by the user, a kill or a crash; what was measured until then is kept.
+    Interrupted(String),
+    /// Ops failed and the jobs' policy was to stop; what was measured until then is kept.
+    Failed(String),
+    /// The target was refused; nothing was touched.
+    Refused(String),
+}
+
+/// A trial as the store lists it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TrialState {
+    /// Begun, not yet ended.
+    Running,
+    /// [`Outcome::Completed`].
+    Completed,
+    /// [`Outcome::Interrupted`].
+    Interrupted,
+    /// [`Outcome::Failed`].
+    Failed,
+    /// [`Outcome::Refused`].
+    Refused,
+}
+
+impl Outcome {
+    /// The outcome without its reason.
+    pub fn state(&self) -> TrialState {
+        match self {
+            Outcome::Completed => TrialState::Completed,
+            Outcome::Interrupted(_) => TrialState::Interrupted,
+            Outcome::Failed(_) => TrialState::Failed,
+            Outcome::Refused(_) => TrialState::Refused,
+        }
+    }
+}
+
+/// A trial with everything measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// [`crate::SCHEMA`].
+    pub schema: u32,
+    /// Whose.
+    pub key: TrialKey,
+    /// The configuration's name.
+    pub configuration: String,
+    /// The workload's name.
+    pub workload: String,
+    /// Wall clock at its start, ms since 1970.
+    pub started_unix_ms: u64,
+    /// How it came out.
+    pub outcome: Outcome,
+    /// A part a node. An interrupted trial has its parts rebuilt from frames.
+    pub parts: Vec<Part>,
+    /// The one-second series.
+    pub frames: Vec<Frame>,
+    /// What its own data say against it.
+    #[serde(default)]
+    pub findings: Vec<Finding>,
+}

@@ -1,0 +1,1 @@
+//! Trials to text, JSON and fio's formats

@@ -1,0 +1,1 @@
+//! Carries out one part of a trial in a child process

@@ -1,0 +1,1 @@
+//! Keeps runs, trials and frames: SQLite

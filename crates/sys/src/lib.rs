@@ -1,0 +1,1 @@
+//! The only crate with unsafe code: rings, aio, mmap, buffers, ioctl

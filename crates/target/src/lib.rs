@@ -1,0 +1,1 @@
+//! Where the I/O goes: the guard, and what lies below a path

@@ -1,0 +1,49 @@
+//! Newtypes for bytes, time and rates: parsing and printing.
+//!
+//! A unit changes only by building another type. Strings carry their units: `4KiB`, `250us`.
+//! Suffixes here are unambiguous: `k`, `M`, `G`, `T` with `iB` are powers of 1024, with `B` powers
+//! of 1000. (A job file's own suffixes, which differ, belong to its dialect.)
+
+mod bytes;
+mod human;
+mod nanos;
+mod rate;
+
+pub use bytes::Bytes;
+pub use human::{Significant, significant};
+pub use nanos::Nanos;
+pub use rate::Rate;
+
+/// Why a quantity could not be read. The text names the input and the accepted forms.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParseError {
+    /// What was read.
+    pub input: String,
+    /// What would have been accepted.
+    pub expected: &'static str,
+}
+
+impl std::fmt::Display for ParseError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "cannot read `{}` as {}", self.input, self.expected)
+    }
+}
+
+impl std::error::Error for ParseError {}
+
+/// Splits `1.5KiB` into its number and its suffix.
+fn split_number(text: &str) -> (&str, &str) {
+    let end = text
+        .find(|c: char| !(c.is_ascii_digit() || c == '.'))
+        .unwrap_or(text.len());
+    (&text[..end], text[end..].trim())
+}
+
+/// Multiplies a decimal number by an integer factor and rounds; `None` where it overflows `u64`.
+fn scaled(number: &str, factor: u64) -> Option<u64> {
+    if let Ok(whole) = number.parse::<u64>() {
+        return whole.checked_mul(factor);
+    }
+    let value = number.parse::<f64>().ok()? * factor as f64;
+    (value.is_finite() && (0.0..u64::MAX as f64).contains(&value)).then(|| value.round() as u64)
+}
