@@ -1,1 +1,28 @@
-//! Operation streams, the driver, pacing and the recorder
+//! Operation streams, the driver, pacing and the recorder.
+//!
+//! A worker is one thread that runs one clone of one job: [`run`]. What it may do is decided by an
+//! [`OpStream`](stream::OpStream), pure and without a clock of its own; how it reaches the kernel is an
+//! [`iodyno_io::Backend`]; what came of it goes into [`cells`], which watchers read without
+//! disturbing it. The engine knows nothing of reports, stores or job files.
+
+pub mod cells;
+mod log;
+mod shared;
+mod spec;
+
+pub use log::{OpLog, OpRecord};
+pub use shared::{CloneShared, Gate, Stop};
+pub use spec::{CloneOutcome, CloneSpec, JobFile, StepSpan, WorkerError};
+
+/// Runs one clone to its end: prepares its backend and buffers, arrives at the gate, waits for its
+/// start instant, and does the job's steps (ramp, measure, drain, end fsync, verify pass).
+///
+/// Call it on the clone's own thread. `Err` means it could not be prepared; nothing was done.
+pub fn run(spec: CloneSpec, shared: &CloneShared) -> Result<CloneOutcome, WorkerError> {
+    let _ = (spec, shared);
+    Err(WorkerError {
+        what: String::new(),
+        cause: String::new(),
+        hint: None,
+    })
+}

@@ -1,0 +1,195 @@
+//! The recorder: counters that one worker writes and anyone may read, without lock or read-modify-write.
+//!
+//! A worker records each completion with plain loads and stores of relaxed atomics; it is the only
+//! writer. A watcher takes snapshots and subtracts: what a frame holds is the difference of two
+//! snapshots, so frames add up to the whole exactly, and the hot loop does no work for them.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use iodyno_model::{BinLayout, Direction, Histogram, HistogramBuilder};
+use iodyno_sys::memory::zeroed_counters;
+
+/// Counters of all directions of one worker.
+#[derive(Debug)]
+pub struct Cells {
+    directions: [DirectionCells; 4],
+}
+
+/// Counters of one direction.
+#[derive(Debug)]
+pub struct DirectionCells {
+    /// Bytes moved.
+    pub bytes: AtomicU64,
+    /// Ops failed.
+    pub errors: AtomicU64,
+    /// Ops that moved less than asked and were continued.
+    pub short: AtomicU64,
+    /// Submitted → completed.
+    pub service: LatencyCells,
+    /// Intended → completed.
+    pub response: Option<LatencyCells>,
+    /// Submission calls.
+    pub submission: Option<LatencyCells>,
+}
+
+impl Cells {
+    /// Empty cells. Memory is only touched where something is recorded.
+    pub fn new(paced: bool, submits: bool) -> Cells {
+        Cells {
+            directions: std::array::from_fn(|_| DirectionCells {
+                bytes: AtomicU64::new(0),
+                errors: AtomicU64::new(0),
+                short: AtomicU64::new(0),
+                service: LatencyCells::new(),
+                response: paced.then(LatencyCells::new),
+                submission: submits.then(LatencyCells::new),
+            }),
+        }
+    }
+
+    /// The cells of a direction.
+    #[inline]
+    pub fn of(&self, direction: Direction) -> &DirectionCells {
+        &self.directions[direction as usize]
+    }
+}
+
+/// Adds to a counter that only this thread writes.
+#[inline]
+pub(crate) fn add(counter: &AtomicU64, value: u64) {
+    counter.store(counter.load(Relaxed).wrapping_add(value), Relaxed);
+}
+
+/// A dense latency histogram with exact extremes.
+#[derive(Debug)]
+pub struct LatencyCells {
+    bins: Box<[AtomicU64]>,
+    sum: AtomicU64,
+    min: AtomicU64,
+    max: AtomicU64,
+    overflow: AtomicU64,
+}
+
+impl LatencyCells {
+    /// Empty.
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> LatencyCells {
+        LatencyCells {
+            bins: zeroed_counters(BinLayout::BINS),
+            sum: AtomicU64::new(0),
+            min: AtomicU64::new(u64::MAX),
+            max: AtomicU64::new(0),
+            overflow: AtomicU64::new(0),
+        }
+    }
+
+    /// Counts one value, ns. Only one thread may call this.
+    #[inline]
+    pub fn record(&self, value: u64) {
+        add(&self.bins[BinLayout::index(value)], 1);
+        add(&self.sum, value);
+        if value > self.max.load(Relaxed) {
+            self.max.store(value, Relaxed);
+        }
+        if value > BinLayout::MAX_NS {
+            add(&self.overflow, 1);
+        }
+        if value < self.min.load(Relaxed) {
+            self.min.store(value, Relaxed);
+        }
+    }
+
+    /// Everything recorded so far.
+    pub fn histogram(&self) -> Histogram {
+        Tally::new().advance(self)
+    }
+}
+
+/// A watcher's memory of what it has already taken from a histogram.
+#[derive(Debug)]
+pub struct Tally {
+    /// Made when something is first seen.
+    taken: Option<Vec<u64>>,
+    sum: u64,
+    overflow: u64,
+    min: u64,
+    max: u64,
+}
+
+impl Tally {
+    /// Nothing taken yet.
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Tally {
+        Tally {
+            taken: None,
+            sum: 0,
+            overflow: 0,
+            min: u64::MAX,
+            max: 0,
+        }
+    }
+
+    /// What was recorded since the last call. The extremes are exact where the stretch set a new one for
+    /// the whole, and those of the outermost bins otherwise.
+    pub fn advance(&mut self, cells: &LatencyCells) -> Histogram {
+        // The sum is read first: a value recorded meanwhile then shows in the bins a frame before its sum.
+        let (sum, overflow) = (cells.sum.load(Relaxed), cells.overflow.load(Relaxed));
+        let (min, max) = (cells.min.load(Relaxed), cells.max.load(Relaxed));
+        if self.taken.is_none() && max == 0 && min == u64::MAX {
+            return Histogram::default();
+        }
+        let taken = self.taken.get_or_insert_with(|| vec![0; BinLayout::BINS]);
+        let mut builder = HistogramBuilder::default();
+        for (index, (cell, seen)) in cells.bins.iter().zip(taken.iter_mut()).enumerate() {
+            let count = cell.load(Relaxed);
+            if count != *seen {
+                builder.bin(index, count - *seen);
+                *seen = count;
+            }
+        }
+        let new_min = if min < self.min { min } else { 0 };
+        let new_max = if max > self.max { max } else { u64::MAX };
+        builder.extremes(
+            new_min,
+            new_max,
+            sum.wrapping_sub(self.sum).into(),
+            overflow - self.overflow,
+        );
+        (self.sum, self.overflow, self.min, self.max) = (sum, overflow, min, max);
+        builder.build()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stretches_add_up_to_the_whole() {
+        let cells = LatencyCells::new();
+        let mut tally = Tally::new();
+        let mut whole = Histogram::default();
+        for round in 0..5u64 {
+            for value in 0..1000u64 {
+                cells.record(value * value * (round + 1) + 17);
+            }
+            let stretch = tally.advance(&cells);
+            assert_eq!(stretch.count(), 1000);
+            whole.merge(&stretch);
+        }
+        assert_eq!(whole, cells.histogram());
+        assert_eq!((whole.min_ns(), whole.max_ns()), (17, 999 * 999 * 5 + 17));
+        assert!(tally.advance(&cells).is_empty());
+    }
+
+    #[test]
+    fn every_value_above_an_hour_counts_as_overflow() {
+        let cells = LatencyCells::new();
+        for _ in 0..3 {
+            cells.record(BinLayout::MAX_NS + 1);
+        }
+        let histogram = cells.histogram();
+        assert_eq!((histogram.count(), histogram.overflow()), (3, 3));
+        assert_eq!(histogram.max_ns(), BinLayout::MAX_NS + 1);
+    }
+}

@@ -1,0 +1,119 @@
+//! A bounded queue of single ops, from a worker to whoever writes the latency log.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use iodyno_model::Direction;
+
+/// One op as it is logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpRecord {
+    /// Completion, the engine clock's ns.
+    pub at: u64,
+    /// Submission call, ns; 0 where it is none of its own.
+    pub submission: u64,
+    /// Submitted → completed, ns.
+    pub service: u64,
+    /// Direction.
+    pub direction: Direction,
+    /// Bytes asked for.
+    pub bytes: u32,
+    /// Offset in its file.
+    pub offset: u64,
+}
+
+/// Single producer, single consumer. A full queue makes the worker wait (and counts the waits):
+/// a log with holes would be worse than a log that slows.
+#[derive(Debug)]
+pub struct OpLog {
+    records: Box<[[AtomicU64; 5]]>,
+    head: AtomicUsize,
+    tail: AtomicUsize,
+    waits: AtomicU64,
+}
+
+impl OpLog {
+    /// Room for `capacity` ops.
+    pub fn new(capacity: usize) -> OpLog {
+        OpLog {
+            records: (0..capacity.max(1)).map(|_| Default::default()).collect(),
+            head: AtomicUsize::new(0),
+            tail: AtomicUsize::new(0),
+            waits: AtomicU64::new(0),
+        }
+    }
+
+    /// Producer: appends.
+    pub fn push(&self, record: OpRecord) {
+        let head = self.head.load(Ordering::Relaxed);
+        while head - self.tail.load(Ordering::Acquire) >= self.records.len() {
+            self.waits.fetch_add(1, Ordering::Relaxed);
+            std::thread::yield_now();
+        }
+        let place = &self.records[head % self.records.len()];
+        let small = u64::from(record.bytes) << 8 | record.direction as u64;
+        for (cell, value) in place.iter().zip([
+            record.at,
+            record.submission,
+            record.service,
+            small,
+            record.offset,
+        ]) {
+            cell.store(value, Ordering::Relaxed);
+        }
+        self.head.store(head + 1, Ordering::Release);
+    }
+
+    /// Consumer: takes the oldest.
+    pub fn pop(&self) -> Option<OpRecord> {
+        let tail = self.tail.load(Ordering::Relaxed);
+        if tail == self.head.load(Ordering::Acquire) {
+            return None;
+        }
+        let place = &self.records[tail % self.records.len()];
+        let [at, submission, service, small, offset] =
+            std::array::from_fn(|i| place[i].load(Ordering::Relaxed));
+        self.tail.store(tail + 1, Ordering::Release);
+        Some(OpRecord {
+            at,
+            submission,
+            service,
+            direction: Direction::ALL[(small & 3) as usize],
+            bytes: (small >> 8) as u32,
+            offset,
+        })
+    }
+
+    /// Times the worker found the queue full.
+    pub fn waits(&self) -> u64 {
+        self.waits.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_lost_between_two_threads() {
+        let log = OpLog::new(16);
+        let record = |n: u64| OpRecord {
+            at: n,
+            submission: 0,
+            service: n * 3,
+            direction: Direction::ALL[n as usize % 4],
+            bytes: n as u32,
+            offset: n << 12,
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| (0..10_000).for_each(|n| log.push(record(n))));
+            let mut next = 0;
+            while next < 10_000 {
+                if let Some(found) = log.pop() {
+                    assert_eq!(found, record(next));
+                    next += 1;
+                }
+            }
+        });
+        assert_eq!(log.pop(), None);
+    }
+}

@@ -1,0 +1,192 @@
+//! What a worker and those who watch it share: a gate, a stop word, a phase and the recorder's cells.
+//!
+//! The worker only ever stores; watchers only ever load (except the stop word, the other way
+//! round). Nothing here blocks the hot loop.
+
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+
+use iodyno_model::Step;
+
+use crate::cells::Cells;
+
+/// What a worker is told to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stop {
+    /// Go on.
+    No,
+    /// Another job's `exitall` ends this one: no new ops; those in flight end; then the job's own end steps.
+    ExitAll,
+    /// The user ends the trial: as `ExitAll`, without the end steps.
+    Finish,
+    /// Cancel what is in flight and return.
+    Abort,
+}
+
+/// One worker, as seen from outside. Instants are the engine clock's (CLOCK_MONOTONIC), ns.
+#[derive(Debug)]
+pub struct CloneShared {
+    stop: AtomicU8,
+    phase: AtomicU8,
+    measure_start: AtomicU64,
+    measure_end: AtomicU64,
+    /// What completed while ramping up.
+    pub ramp: Cells,
+    /// What completed in the measured time.
+    pub measure: Cells,
+    /// Where it waits for its start.
+    pub gate: Gate,
+}
+
+const IDLE: u8 = 255;
+
+impl CloneShared {
+    /// Cells for a worker; `paced` says whether response latencies will be recorded, `submits` whether
+    /// submission latencies will.
+    pub fn new(paced: bool, submits: bool) -> CloneShared {
+        CloneShared {
+            stop: AtomicU8::new(0),
+            phase: AtomicU8::new(IDLE),
+            measure_start: AtomicU64::new(0),
+            measure_end: AtomicU64::new(0),
+            ramp: Cells::new(paced, submits),
+            measure: Cells::new(paced, submits),
+            gate: Gate::default(),
+        }
+    }
+
+    /// Tells the worker to stop; a weaker word never replaces a stronger one.
+    pub fn tell(&self, stop: Stop) {
+        self.stop.fetch_max(stop as u8, Ordering::Relaxed);
+    }
+
+    /// What the worker was told.
+    #[inline]
+    pub fn told(&self) -> Stop {
+        match self.stop.load(Ordering::Relaxed) {
+            0 => Stop::No,
+            1 => Stop::ExitAll,
+            2 => Stop::Finish,
+            _ => Stop::Abort,
+        }
+    }
+
+    /// The step the worker is in; `None` before its start and after its end.
+    pub fn phase(&self) -> Option<Step> {
+        match self.phase.load(Ordering::Acquire) {
+            2 => Some(Step::Ramp),
+            3 => Some(Step::Measure),
+            4 => Some(Step::Drain),
+            5 => Some(Step::EndFsync),
+            6 => Some(Step::VerifyPass),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn enter(&self, step: Option<Step>) {
+        let word = match step {
+            Some(Step::Ramp) => 2,
+            Some(Step::Measure) => 3,
+            Some(Step::Drain) => 4,
+            Some(Step::EndFsync) => 5,
+            Some(Step::VerifyPass) => 6,
+            _ => IDLE,
+        };
+        self.phase.store(word, Ordering::Release);
+    }
+
+    /// When its measured time began; 0 before.
+    pub fn measure_start(&self) -> u64 {
+        self.measure_start.load(Ordering::Acquire)
+    }
+
+    /// When its measured time ended; 0 before.
+    pub fn measure_end(&self) -> u64 {
+        self.measure_end.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_measure_start(&self, now: u64) {
+        self.measure_start.store(now, Ordering::Release);
+    }
+
+    pub(crate) fn set_measure_end(&self, now: u64) {
+        self.measure_end.store(now, Ordering::Release);
+    }
+}
+
+/// Where a worker waits until it may start.
+#[derive(Debug, Default)]
+pub struct Gate {
+    state: Mutex<GateState>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+enum GateState {
+    #[default]
+    Preparing,
+    Ready,
+    Broken,
+    Go(u64),
+    Closed,
+}
+
+impl Gate {
+    /// Worker: ready (or, with `false`, unable to start).
+    pub fn arrive(&self, ready: bool) {
+        let mut state = self.lock();
+        if *state == GateState::Preparing {
+            *state = if ready {
+                GateState::Ready
+            } else {
+                GateState::Broken
+            };
+        }
+        self.changed.notify_all();
+    }
+
+    /// Worker: waits to be released; the start instant, or `None` if it is never to start.
+    pub fn wait(&self) -> Option<u64> {
+        let mut state = self.lock();
+        loop {
+            match *state {
+                GateState::Go(instant) => return Some(instant),
+                GateState::Closed => return None,
+                _ => {
+                    state = self
+                        .changed
+                        .wait(state)
+                        .unwrap_or_else(PoisonError::into_inner)
+                }
+            }
+        }
+    }
+
+    /// Watcher: waits until the worker has arrived; `false` if it cannot start.
+    pub fn arrived(&self) -> bool {
+        let mut state = self.lock();
+        while *state == GateState::Preparing {
+            state = self
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        *state != GateState::Broken
+    }
+
+    /// Watcher: the worker starts at `instant` (at once if that has passed).
+    pub fn release(&self, instant: u64) {
+        *self.lock() = GateState::Go(instant);
+        self.changed.notify_all();
+    }
+
+    /// Watcher: the worker never starts.
+    pub fn close(&self) {
+        *self.lock() = GateState::Closed;
+        self.changed.notify_all();
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, GateState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
