@@ -4,4 +4,5 @@
 //! anyone else, until the kernel is done with it.
 #![allow(unsafe_code)]
 
+pub mod host;
 pub mod memory;
