@@ -48,6 +48,8 @@ pub enum FindingKind {
     StoreOnTarget,
     /// The trial was cut off.
     Interrupted,
+    /// The one-second series swings widely.
+    Unsteady,
 }
 
 /// One finding.

@@ -9,6 +9,7 @@ mod buffers;
 mod diagnostic;
 mod engine;
 mod environment;
+mod errno;
 mod errors;
 mod files;
 mod finding;
@@ -19,6 +20,7 @@ mod key;
 mod pacing;
 mod part;
 mod plan;
+mod summary;
 mod trial;
 mod verify;
 
@@ -31,6 +33,7 @@ pub use engine::{Engine, EngineKind, SimFault, SimLaw, SimOptions};
 pub use environment::{
     Cpu, DeviceLayer, Environment, Governor, MemoryInfo, MountInfo, StackLayer, TargetInfo,
 };
+pub use errno::errno_name;
 pub use errors::ErrorPolicy;
 pub use files::{Amount, Fallocate, FileService, Files};
 pub use finding::{Finding, FindingKind, Weight};
@@ -44,6 +47,9 @@ pub use part::{
     FileState, HostUse, Part, SampleStats, Step, StepTime, VerifyResult,
 };
 pub use plan::{BoundPlan, Configuration, Plan, Source, Target, Workload};
+pub use summary::{
+    CpuSummary, DeviceShare, DeviceSummary, GroupSummary, Point, Quantile, Row, Summary,
+};
 pub use trial::{Outcome, Trial, TrialState};
 pub use verify::{Checksum, Verify};
 

@@ -74,6 +74,18 @@ pub struct SampleStats {
     pub stddev: f64,
 }
 
+impl SampleStats {
+    /// Adds those of a clone that ran beside: rates of a group are sums (fio's rule).
+    pub fn add(&mut self, other: &SampleStats) {
+        self.samples += other.samples;
+        self.min += other.min;
+        self.max += other.max;
+        self.mean += other.mean;
+        // The clones' rates are taken as independent: variances add up.
+        self.stddev = self.stddev.hypot(other.stddev);
+    }
+}
+
 /// Everything one clone did in one direction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DirectionResult {
@@ -97,6 +109,43 @@ pub struct DirectionResult {
     pub bandwidth: SampleStats,
     /// Ops/s.
     pub iops: SampleStats,
+}
+
+impl DirectionResult {
+    /// Nothing done in this direction.
+    pub fn empty(direction: Direction) -> DirectionResult {
+        DirectionResult {
+            direction,
+            ops: 0,
+            bytes: 0,
+            short: 0,
+            runtime_ns: 0,
+            submission: None,
+            service: Histogram::default(),
+            response: None,
+            bandwidth: SampleStats::default(),
+            iops: SampleStats::default(),
+        }
+    }
+
+    /// Adds a clone that ran beside: counts and distributions add up, the runtime is the longest
+    /// (fio's rule for groups).
+    pub fn add(&mut self, other: &DirectionResult) {
+        let merge = |into: &mut Option<Histogram>, from: &Option<Histogram>| {
+            if let Some(from) = from {
+                into.get_or_insert_default().merge(from);
+            }
+        };
+        self.ops += other.ops;
+        self.bytes += other.bytes;
+        self.short += other.short;
+        self.runtime_ns = self.runtime_ns.max(other.runtime_ns);
+        merge(&mut self.submission, &other.submission);
+        self.service.merge(&other.service);
+        merge(&mut self.response, &other.response);
+        self.bandwidth.add(&other.bandwidth);
+        self.iops.add(&other.iops);
+    }
 }
 
 /// CPU time of a clone's thread in the measured time.

@@ -1,0 +1,69 @@
+//! Names of the errors that storage gives.
+
+/// Linux's numbers, the same on all architectures that matter here (x86-64, ARM, RISC-V, POWER).
+const NAMES: [(i32, &str); 44] = [
+    (1, "EPERM"),
+    (2, "ENOENT"),
+    (4, "EINTR"),
+    (5, "EIO"),
+    (6, "ENXIO"),
+    (9, "EBADF"),
+    (11, "EAGAIN"),
+    (12, "ENOMEM"),
+    (13, "EACCES"),
+    (14, "EFAULT"),
+    (16, "EBUSY"),
+    (17, "EEXIST"),
+    (18, "EXDEV"),
+    (19, "ENODEV"),
+    (20, "ENOTDIR"),
+    (21, "EISDIR"),
+    (22, "EINVAL"),
+    (23, "ENFILE"),
+    (24, "EMFILE"),
+    (25, "ENOTTY"),
+    (26, "ETXTBSY"),
+    (27, "EFBIG"),
+    (28, "ENOSPC"),
+    (29, "ESPIPE"),
+    (30, "EROFS"),
+    (31, "EMLINK"),
+    (32, "EPIPE"),
+    (36, "ENAMETOOLONG"),
+    (38, "ENOSYS"),
+    (40, "ELOOP"),
+    (61, "ENODATA"),
+    (71, "EPROTO"),
+    (74, "EBADMSG"),
+    (75, "EOVERFLOW"),
+    (84, "EILSEQ"),
+    (95, "EOPNOTSUPP"),
+    (107, "ENOTCONN"),
+    (110, "ETIMEDOUT"),
+    (112, "EHOSTDOWN"),
+    (116, "ESTALE"),
+    (117, "EUCLEAN"),
+    (121, "EREMOTEIO"),
+    (122, "EDQUOT"),
+    (125, "ECANCELED"),
+];
+
+/// `EIO` for 5; `errno 200` for a number without a name here.
+pub fn errno_name(errno: i32) -> String {
+    NAMES
+        .iter()
+        .find(|(number, _)| *number == errno)
+        .map_or_else(|| format!("errno {errno}"), |(_, name)| (*name).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NAMES, errno_name};
+
+    #[test]
+    fn names_what_it_knows_and_numbers_the_rest() {
+        assert_eq!(errno_name(28), "ENOSPC");
+        assert_eq!(errno_name(4095), "errno 4095");
+        assert!(NAMES.is_sorted_by_key(|entry| entry.0));
+    }
+}

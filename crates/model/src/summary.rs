@@ -1,0 +1,196 @@
+//! A trial's figures put together: what a report draws and a comparison starts from.
+//!
+//! Built by `judge`, drawn by `report`; nothing here is stored, it follows from the trial.
+
+use crate::{Direction, DirectionResult, EndedBy, EngineUsed, ErrorCount, Histogram, VerifyResult};
+
+/// A percentile of a latency, with what is to be said against it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Quantile {
+    /// In percent: 99.9.
+    pub percent: f64,
+    /// The latency, ns.
+    pub ns: u64,
+    /// Below ten times the stamp window: the harness may have seen the completions that late.
+    pub resolution_limited: bool,
+    /// Fewer than ten values lie above it: chance made it.
+    pub few: bool,
+}
+
+/// One line of a result: the ops of one direction of a group of clones.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// All clones put together. `runtime_ns` is the time in which any of them was measured;
+    /// `bandwidth` and `iops` are the clones' sums.
+    pub result: DirectionResult,
+    /// Ops failed.
+    pub errors: u64,
+    /// Of service latency: 50, 99, 99.9 % and those the jobs asked for, ascending.
+    pub service: Vec<Quantile>,
+    /// Of response latency, where a rate was asked for; empty otherwise.
+    pub response: Vec<Quantile>,
+}
+
+impl Row {
+    /// Ops a second; 0 without time.
+    pub fn iops(&self) -> f64 {
+        per_second(self.result.ops, self.result.runtime_ns)
+    }
+
+    /// Bytes a second; 0 without time.
+    pub fn bytes_per_s(&self) -> f64 {
+        per_second(self.result.bytes, self.result.runtime_ns)
+    }
+
+    /// The latency that counts: response latency where there is any, service latency otherwise.
+    pub fn latency(&self) -> (&Histogram, &[Quantile]) {
+        match &self.result.response {
+            Some(response) if !response.is_empty() => (response, &self.response),
+            _ => (&self.result.service, &self.service),
+        }
+    }
+}
+
+fn per_second(count: u64, span_ns: u64) -> f64 {
+    match span_ns {
+        0 => 0.0,
+        ns => count as f64 * 1e9 / ns as f64,
+    }
+}
+
+/// The clones of one job, or of all jobs that are reported together.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GroupSummary {
+    /// Indices of its jobs in the workload.
+    pub jobs: Vec<u32>,
+    /// Clones that reported.
+    pub clones: u32,
+    /// Directions with ops or errors, in table order.
+    pub rows: Vec<Row>,
+    /// What ended the clones, and how many each, most first.
+    pub ended: Vec<(EndedBy, u32)>,
+    /// Bytes the clones work on, added up.
+    pub region_bytes: u64,
+    /// Percentiles below this are resolution-limited, ns: ten times the stamp window's p99.
+    pub resolution_ns: u64,
+    /// Failed ops by direction and errno.
+    pub errors: Vec<ErrorCount>,
+    /// Verification, where asked for.
+    pub verify: Option<VerifyResult>,
+    /// The backends in force, each once.
+    pub engines: Vec<EngineUsed>,
+}
+
+/// CPU time of the harness in the measured time.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct CpuSummary {
+    /// Worker threads in user mode, ns.
+    pub worker_user_ns: u64,
+    /// Worker threads in the kernel, ns.
+    pub worker_system_ns: u64,
+    /// The harness's other threads, ns.
+    pub other_ns: u64,
+    /// The measured time, ns.
+    pub span_ns: u64,
+    /// Ops completed, all directions but sync.
+    pub ops: u64,
+}
+
+impl CpuSummary {
+    /// Worker threads' CPU time, ns.
+    pub fn worker_ns(&self) -> u64 {
+        self.worker_user_ns + self.worker_system_ns
+    }
+
+    /// Cores kept busy by the whole harness.
+    pub fn cores(&self) -> f64 {
+        match self.span_ns {
+            0 => 0.0,
+            span => (self.worker_ns() + self.other_ns) as f64 / span as f64,
+        }
+    }
+
+    /// Worker CPU time for each op, ns; `None` without ops or without CPU figures.
+    pub fn worker_ns_per_op(&self) -> Option<f64> {
+        (self.ops > 0 && self.worker_ns() > 0).then(|| self.worker_ns() as f64 / self.ops as f64)
+    }
+
+    /// CPU time of the other threads for each op, ns; as `worker_ns_per_op`.
+    pub fn other_ns_per_op(&self) -> Option<f64> {
+        self.worker_ns_per_op()
+            .map(|_| self.other_ns as f64 / self.ops as f64)
+    }
+
+    /// Ops for each second of CPU time of the whole harness: IOPS per core.
+    pub fn iops_per_core(&self) -> Option<f64> {
+        let cpu = self.worker_ns() + self.other_ns;
+        (self.ops > 0 && cpu > 0).then(|| self.ops as f64 * 1e9 / cpu as f64)
+    }
+}
+
+/// A device below the targets.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeviceSummary {
+    /// The node it belongs to.
+    pub node: String,
+    /// Kernel name.
+    pub name: String,
+    /// No further device is known below it.
+    pub lowest: bool,
+    /// Share of the time with any I/O in flight, in percent, at most 100.
+    pub busy_percent: f64,
+    /// Bytes read, written, discarded.
+    pub bytes: [u64; 3],
+}
+
+/// What the devices moved, against what the jobs moved.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeviceShare {
+    /// Read or write.
+    pub direction: Direction,
+    /// Bytes of all lowest devices.
+    pub device_bytes: u64,
+    /// Bytes of all jobs.
+    pub job_bytes: u64,
+}
+
+impl DeviceShare {
+    /// Device bytes ÷ job bytes.
+    pub fn ratio(&self) -> f64 {
+        self.device_bytes as f64 / self.job_bytes.max(1) as f64
+    }
+}
+
+/// One point of the series: a frame of the measured time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Point {
+    /// Start on the trial's clock, ns.
+    pub start_ns: u64,
+    /// Length, ns.
+    pub span_ns: u64,
+    /// Ops a second, all directions but sync.
+    pub iops: f64,
+    /// Bytes a second.
+    pub bytes_per_s: f64,
+}
+
+/// Everything a report says of a trial.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Summary {
+    /// In the order of their first jobs.
+    pub groups: Vec<GroupSummary>,
+    /// All groups together; empty unless there are several and they ran at the same time.
+    pub total: Vec<Row>,
+    /// CPU.
+    pub cpu: CpuSummary,
+    /// Devices, top first.
+    pub devices: Vec<DeviceSummary>,
+    /// Reads and writes of the lowest devices against those of the jobs; empty where no device is
+    /// known or no file was touched.
+    pub shares: Vec<DeviceShare>,
+    /// The measured time, frame by frame.
+    pub series: Vec<Point>,
+    /// (largest − smallest) ÷ mean of the series' whole frames in percent; `None` for fewer than
+    /// three of them, or without ops.
+    pub range_percent: Option<f64>,
+}
