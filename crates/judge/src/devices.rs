@@ -1,0 +1,94 @@
+//! Which devices lie lowest below the targets, and what they moved.
+
+use iodyno_model::{DeviceUse, Direction, Part, StackLayer, Workload};
+
+/// The targets' own disks: the names of those devices that no other device is known below of.
+pub(crate) fn lowest(part: &Part) -> Vec<&str> {
+    let mut names = Vec::new();
+    for target in &part.environment.targets {
+        let disks: Vec<&str> = target
+            .stack
+            .iter()
+            .filter_map(|layer| match layer {
+                StackLayer::Disk(device) => Some(device.name.as_str()),
+                _ => None,
+            })
+            .collect();
+        let last = target
+            .stack
+            .iter()
+            .rev()
+            .find_map(StackLayer::device)
+            .map(|device| device.name.as_str());
+        match disks.is_empty() {
+            true => names.extend(last),
+            false => names.extend(disks),
+        }
+    }
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// The counters of the lowest devices; none where a target has no device below it.
+pub(crate) fn lowest_uses(part: &Part) -> Vec<&DeviceUse> {
+    let names = lowest(part);
+    part.host
+        .devices
+        .iter()
+        .filter(|device| names.contains(&device.name.as_str()))
+        .collect()
+}
+
+/// Bytes of all lowest devices; `None` where no device is known, or where a target without any
+/// device keeps the sum from meaning something.
+pub(crate) fn device_bytes(parts: &[Part], direction: Direction) -> Option<u64> {
+    let index = match direction {
+        Direction::Read => 0,
+        Direction::Write => 1,
+        Direction::Trim => 2,
+        Direction::Sync => return None,
+    };
+    let mut sum = 0;
+    for part in parts {
+        let bare = part
+            .environment
+            .targets
+            .iter()
+            .any(|target| target.stack.iter().all(|layer| layer.device().is_none()));
+        let uses = lowest_uses(part);
+        if bare || uses.is_empty() {
+            return None;
+        }
+        sum += uses.iter().map(|device| device.bytes[index]).sum::<u64>();
+    }
+    (!parts.is_empty()).then_some(sum)
+}
+
+/// Bytes that the jobs which touch files moved in a direction.
+pub(crate) fn job_bytes(workload: &Workload, parts: &[Part], direction: Direction) -> u64 {
+    parts
+        .iter()
+        .flat_map(|part| &part.clones)
+        .filter(|clone| {
+            workload
+                .jobs
+                .get(clone.job as usize)
+                .is_none_or(|job| !job.engine.kind.without_files())
+        })
+        .filter_map(|clone| clone.direction(direction))
+        .map(|result| result.bytes)
+        .sum()
+}
+
+/// The file systems of a part's targets.
+pub(crate) fn file_systems(part: &Part) -> impl Iterator<Item = &iodyno_model::MountInfo> {
+    part.environment
+        .targets
+        .iter()
+        .flat_map(|target| &target.stack)
+        .filter_map(|layer| match layer {
+            StackLayer::Mount(mount) => Some(mount),
+            _ => None,
+        })
+}

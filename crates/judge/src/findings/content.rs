@@ -1,0 +1,151 @@
+//! What was written, and what lay in the files that were read.
+
+use iodyno_model::{Buffers, Content, Finding, FindingKind, MountInfo, StackLayer, Weight};
+use iodyno_units::Bytes;
+
+use super::{Evidence, finding, list, remedied};
+use crate::devices;
+
+/// Reads of holes cost nothing; more than this share of a file, in percent, moves the figure
+/// visibly.
+const UNWRITTEN_PERCENT: f64 = 1.0;
+
+/// From this share on the figure is that of holes.
+const MOSTLY_UNWRITTEN_PERCENT: f64 = 50.0;
+
+pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
+    compressible(evidence)
+        .into_iter()
+        .chain(unwritten(evidence))
+        .collect()
+}
+
+fn compressible(evidence: &Evidence) -> Option<Finding> {
+    let mut what: Vec<String> = Vec::new();
+    for (_, job) in evidence.clones_on_files() {
+        // Files that a reading job laid out hold the same content.
+        for text in easy_content(&job.buffers) {
+            let text = format!("{text} ({})", job.name);
+            if !what.contains(&text) {
+                what.push(text);
+            }
+        }
+    }
+    if what.is_empty() {
+        return None;
+    }
+    let what: Vec<&str> = what.iter().map(String::as_str).collect();
+    let reducer = reducing_layer(evidence);
+    let text = match &reducer {
+        Some(layer) => format!(
+            "{} on {layer}, which stores less than it is given",
+            list(&what)
+        ),
+        None => format!("the data are easy to store: {}", list(&what)),
+    };
+    let weight = match reducer {
+        Some(_) => Weight::Warning,
+        None => Weight::Note,
+    };
+    Some(remedied(
+        finding(
+            FindingKind::Compressible,
+            weight,
+            text,
+            "any zero, pattern, compressible or repeated buffers; it weighs more on storage that \
+             compresses or deduplicates",
+        ),
+        "leave buffers at their default (incompressible), unless this is what is measured",
+    ))
+}
+
+fn easy_content(buffers: &Buffers) -> Vec<String> {
+    let content = match &buffers.content {
+        Content::Random => None,
+        Content::Zero => Some("buffers of zeroes".to_owned()),
+        Content::Pattern(_) => Some("buffers of a pattern".to_owned()),
+        Content::Compressible { percent: 0, .. } => None,
+        Content::Compressible { percent, .. } => Some(format!("buffers {percent} % compressible")),
+    };
+    let dedupe = (buffers.dedupe_percent > 0)
+        .then(|| format!("{} % repeated blocks", buffers.dedupe_percent));
+    content.into_iter().chain(dedupe).collect()
+}
+
+/// A layer below the targets that may compress or deduplicate.
+fn reducing_layer(evidence: &Evidence) -> Option<String> {
+    let parts = &evidence.trial.parts;
+    let mount = parts
+        .iter()
+        .flat_map(devices::file_systems)
+        .find(|mount| reduces(mount))
+        .map(|mount| mount.file_system.clone());
+    mount.or_else(|| {
+        parts
+            .iter()
+            .flat_map(|part| &part.environment.targets)
+            .flat_map(|target| &target.stack)
+            .find_map(|layer| match layer {
+                StackLayer::Mapped { name, .. } if name.contains("vdo") => Some(name.clone()),
+                layer => layer
+                    .device()
+                    .filter(|device| device.name.starts_with("zram"))
+                    .map(|device| device.name.clone()),
+            })
+    })
+}
+
+fn reduces(mount: &MountInfo) -> bool {
+    mount.file_system.contains("zfs") || mount.options.contains("compress")
+}
+
+fn unwritten(evidence: &Evidence) -> Option<Finding> {
+    let (mut reads, mut writes) = (false, false);
+    for (_, job) in evidence.clones_on_files() {
+        reads |= job.access.reads;
+        writes |= job.access.writes;
+    }
+    let files = evidence.trial.parts.iter().flat_map(|part| &part.files);
+    let (length, holes) = files
+        .filter_map(|file| Some((file.length, file.unwritten?)))
+        .fold((0u64, 0u64), |sum, file| (sum.0 + file.0, sum.1 + file.1));
+    let percent = holes as f64 * 100.0 / length.max(1) as f64;
+    if percent < UNWRITTEN_PERCENT || !(reads || writes) {
+        return None;
+    }
+    let amount = format!("{} of {} ({percent:.0} %)", Bytes(holes), Bytes(length));
+    let found = |weight, text| {
+        finding(
+            FindingKind::Unwritten,
+            weight,
+            text,
+            format!(
+                "≥ {UNWRITTEN_PERCENT} % of the files never written; \
+             ≥ {MOSTLY_UNWRITTEN_PERCENT} %: reads measure holes"
+            ),
+        )
+    };
+    Some(match reads {
+        true => remedied(
+            found(
+                match percent >= MOSTLY_UNWRITTEN_PERCENT {
+                    true => Weight::Invalid,
+                    false => Weight::Warning,
+                },
+                format!(
+                    "{amount} had never been written when reading began: such reads touch no data"
+                ),
+            ),
+            "write the files first, or remove them so that they are laid out",
+        ),
+        false => remedied(
+            found(
+                Weight::Note,
+                format!(
+                    "{amount} had never been written: first writes also allocate or convert extents"
+                ),
+            ),
+            "set overwrite=1 to measure writes in place",
+        ),
+    })
+}

@@ -1,0 +1,103 @@
+//! What the host did meanwhile: time taken away, and clocks.
+
+use iodyno_model::{Environment, Finding, FindingKind, HostUse, Weight};
+use iodyno_units::Nanos;
+
+use super::{Evidence, finding, remedied};
+
+/// Share of all CPU time that the hypervisor took, in percent. Stolen time lands in latencies: at
+/// 1 % it reaches the 99th percentile.
+const STEAL_PERCENT: f64 = 1.0;
+
+/// A clock being disciplined may run off by 500 parts in a million; more, beyond the slack, means
+/// that it was set.
+const DRIFT_PER_MILLION: u64 = 500;
+
+/// Slack for reading two clocks one after the other on a busy host, ns.
+const DRIFT_SLACK_NS: u64 = 5_000_000;
+
+/// A clock read above this, ns, is a system call or a device access, not a counter: it happens
+/// twice for each kernel entry and shows in every latency.
+const SLOW_CLOCK_NS: u64 = 200;
+
+/// Clock sources that are read without entering the kernel.
+const FAST_SOURCES: [&str; 5] = [
+    "tsc",
+    "kvm-clock",
+    "hyperv_clocksource_tsc_page",
+    "arch_sys_counter",
+    "timebase",
+];
+
+pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for part in &evidence.trial.parts {
+        found.extend(steal(&part.host));
+        found.extend(clock_set(&part.host));
+        found.extend(slow_clock(&part.environment));
+    }
+    found
+}
+
+fn steal(host: &HostUse) -> Option<Finding> {
+    let all =
+        host.user_ns + host.system_ns + host.idle_ns + host.iowait_ns + host.irq_ns + host.steal_ns;
+    let percent = host.steal_ns as f64 * 100.0 / all.max(1) as f64;
+    (percent >= STEAL_PERCENT).then(|| {
+        remedied(
+            finding(
+                FindingKind::Steal,
+                Weight::Warning,
+                format!(
+                    "the hypervisor took {percent:.1} % of all CPU time ({}) away",
+                    Nanos(host.steal_ns)
+                ),
+                format!("steal ≥ {STEAL_PERCENT} % of all CPU time"),
+            ),
+            "measure on a host of your own, or repeat when its neighbours are quiet",
+        )
+    })
+}
+
+fn clock_set(host: &HostUse) -> Option<Finding> {
+    let drift = host.clock_drift_ns.unsigned_abs();
+    let allowed = DRIFT_SLACK_NS.saturating_add(host.span_ns / 1_000_000 * DRIFT_PER_MILLION);
+    (drift > allowed).then(|| {
+        finding(
+            FindingKind::ClockTrouble,
+            Weight::Warning,
+            format!(
+                "the wall clock was set by {}{} meanwhile: times of day are off, latencies are not",
+                if host.clock_drift_ns < 0 { "−" } else { "+" },
+                Nanos(drift)
+            ),
+            format!(
+                "wall clock against monotonic clock > {} + {DRIFT_PER_MILLION} ppm",
+                Nanos(DRIFT_SLACK_NS)
+            ),
+        )
+    })
+}
+
+fn slow_clock(environment: &Environment) -> Option<Finding> {
+    let source = environment.clock_source.as_str();
+    if environment.clock_read_ns <= SLOW_CLOCK_NS || FAST_SOURCES.contains(&source) {
+        return None;
+    }
+    let source = if source.is_empty() { "unknown" } else { source };
+    Some(remedied(
+        finding(
+            FindingKind::ClockTrouble,
+            Weight::Warning,
+            format!(
+                "reading the clock (source {source}) costs {}: it is part of every latency and of the CPU per op",
+                Nanos(environment.clock_read_ns)
+            ),
+            format!(
+                "a read > {SLOW_CLOCK_NS} ns from a source other than {}",
+                FAST_SOURCES.join(", ")
+            ),
+        ),
+        "select a faster source in /sys/devices/system/clocksource/clocksource0/current_clocksource, if the host offers one",
+    ))
+}

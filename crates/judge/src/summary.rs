@@ -1,0 +1,360 @@
+//! A trial's figures put together by job or group.
+
+use iodyno_model::{
+    CloneResult, CpuSummary, DeviceShare, DeviceSummary, Direction, DirectionResult, EndedBy,
+    ErrorCount, GroupSummary, Histogram, Job, Point, Quantile, Row, Step, Summary, Trial,
+    VerifyResult, Workload,
+};
+
+use crate::devices;
+
+/// A percentile below this many stamp windows (p99) is the harness's as much as the storage's.
+pub(crate) const WINDOWS_PER_RESOLVED_PERCENTILE: u64 = 10;
+
+/// Fewer values than this beyond a percentile, and chance made it.
+pub(crate) const VALUES_BEYOND_PERCENTILE: f64 = 10.0;
+
+/// The percentiles of every table.
+const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
+
+/// Groups that share less than this part of their time are not added up.
+const COMMON_TIME: f64 = 0.9;
+
+/// Puts a trial's figures together. Works on whatever there is: a trial cut off in its first second
+/// has rows of zero length, not errors.
+pub fn summary(workload: &Workload, trial: &Trial) -> Summary {
+    let clones: Vec<&CloneResult> = trial.parts.iter().flat_map(|part| &part.clones).collect();
+    let groups: Vec<GroupSummary> = grouped(workload)
+        .into_iter()
+        .map(|jobs| group(workload, jobs, &clones))
+        .filter(|group| group.clones > 0)
+        .collect();
+    let total = match groups.len() > 1 && at_the_same_time(&groups, &clones) {
+        true => rows(&clones, &[], resolution(&clones)),
+        false => Vec::new(),
+    };
+    let series = series(trial);
+    Summary {
+        total,
+        cpu: cpu(trial, &clones),
+        devices: device_summaries(trial),
+        shares: shares(workload, trial),
+        range_percent: range_percent(&series),
+        series,
+        groups,
+    }
+}
+
+/// Job indices by line of the result: jobs reported together share one.
+fn grouped(workload: &Workload) -> Vec<Vec<u32>> {
+    let mut groups: Vec<(Option<u32>, Vec<u32>)> = Vec::new();
+    for (index, job) in workload.jobs.iter().enumerate() {
+        let number = job.reporting.together.then_some(job.reporting.group);
+        match groups
+            .iter_mut()
+            .find(|(group, _)| number.is_some() && *group == number)
+        {
+            Some((_, jobs)) => jobs.push(index as u32),
+            None => groups.push((number, vec![index as u32])),
+        }
+    }
+    groups.into_iter().map(|(_, jobs)| jobs).collect()
+}
+
+fn group(workload: &Workload, jobs: Vec<u32>, clones: &[&CloneResult]) -> GroupSummary {
+    let clones: Vec<&CloneResult> = clones
+        .iter()
+        .copied()
+        .filter(|clone| jobs.contains(&clone.job))
+        .collect();
+    let asked: Vec<f64> = jobs
+        .iter()
+        .filter_map(|job| workload.jobs.get(*job as usize))
+        .flat_map(|job: &Job| job.reporting.percentiles.iter().copied())
+        .collect();
+    let resolution_ns = resolution(&clones);
+    let mut engines = Vec::new();
+    for clone in &clones {
+        if !engines.contains(&clone.engine) {
+            engines.push(clone.engine.clone());
+        }
+    }
+    GroupSummary {
+        rows: rows(&clones, &asked, resolution_ns),
+        clones: clones.len() as u32,
+        ended: ended(&clones),
+        region_bytes: clones.iter().map(|clone| clone.region_bytes).sum(),
+        resolution_ns,
+        errors: errors(&clones),
+        verify: verify(&clones),
+        engines,
+        jobs,
+    }
+}
+
+fn resolution(clones: &[&CloneResult]) -> u64 {
+    clones
+        .iter()
+        .map(|clone| clone.stamp_window_ns.1)
+        .max()
+        .unwrap_or(0)
+        .saturating_mul(WINDOWS_PER_RESOLVED_PERCENTILE)
+}
+
+fn rows(clones: &[&CloneResult], asked: &[f64], resolution_ns: u64) -> Vec<Row> {
+    Direction::ALL
+        .into_iter()
+        .filter_map(|direction| row(clones, direction, asked, resolution_ns))
+        .collect()
+}
+
+fn row(
+    clones: &[&CloneResult],
+    direction: Direction,
+    asked: &[f64],
+    resolution_ns: u64,
+) -> Option<Row> {
+    let mut result = DirectionResult::empty(direction);
+    let mut spans = Vec::new();
+    let mut errors = 0;
+    for clone in clones {
+        errors += clone
+            .errors
+            .iter()
+            .filter(|error| error.direction == direction)
+            .map(|error| error.count)
+            .sum::<u64>();
+        if let Some(part) = clone.direction(direction) {
+            result.add(part);
+            spans.push((
+                clone.start_ns,
+                clone.start_ns.saturating_add(part.runtime_ns),
+            ));
+        }
+    }
+    if spans.is_empty() && errors == 0 {
+        return None;
+    }
+    result.runtime_ns = covered(&mut spans);
+    let service = quantiles(&result.service, asked, resolution_ns);
+    let response = result
+        .response
+        .as_ref()
+        .map(|response| quantiles(response, asked, resolution_ns))
+        .unwrap_or_default();
+    Some(Row {
+        result,
+        errors,
+        service,
+        response,
+    })
+}
+
+fn quantiles(histogram: &Histogram, asked: &[f64], resolution_ns: u64) -> Vec<Quantile> {
+    if histogram.is_empty() {
+        return Vec::new();
+    }
+    let mut percents: Vec<f64> = PERCENTILES
+        .iter()
+        .chain(asked)
+        .copied()
+        .filter(|percent| (0.0..=100.0).contains(percent))
+        .collect();
+    percents.sort_by(f64::total_cmp);
+    percents.dedup();
+    percents
+        .into_iter()
+        .map(|percent| {
+            let ns = histogram.percentile_ns(percent);
+            let beyond = (100.0 - percent) / 100.0 * histogram.count() as f64;
+            Quantile {
+                percent,
+                ns,
+                resolution_limited: ns < resolution_ns,
+                // 99.9 % of 10 000 leaves 10, give or take the last binary digit.
+                few: beyond < VALUES_BEYOND_PERCENTILE - 1e-6,
+            }
+        })
+        .collect()
+}
+
+/// The length of time that any of the spans covers, ns.
+fn covered(spans: &mut [(u64, u64)]) -> u64 {
+    spans.sort_unstable();
+    let (mut sum, mut reached) = (0, 0);
+    for (start, end) in spans.iter().copied() {
+        sum += end.saturating_sub(start.max(reached));
+        reached = reached.max(end);
+    }
+    sum
+}
+
+/// Whether all groups ran through (nearly) all of the time that any of them ran.
+fn at_the_same_time(groups: &[GroupSummary], clones: &[&CloneResult]) -> bool {
+    let span = |clone: &&CloneResult| {
+        (
+            clone.start_ns,
+            clone.start_ns.saturating_add(clone.runtime_ns),
+        )
+    };
+    let mut all: Vec<(u64, u64)> = clones.iter().map(span).collect();
+    let whole = covered(&mut all) as f64;
+    groups.iter().all(|group| {
+        let mut own: Vec<(u64, u64)> = clones
+            .iter()
+            .filter(|clone| group.jobs.contains(&clone.job))
+            .map(span)
+            .collect();
+        covered(&mut own) as f64 >= COMMON_TIME * whole
+    })
+}
+
+fn ended(clones: &[&CloneResult]) -> Vec<(EndedBy, u32)> {
+    let mut counts: Vec<(EndedBy, u32)> = Vec::new();
+    for clone in clones {
+        match counts.iter_mut().find(|(by, _)| *by == clone.ended) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((clone.ended, 1)),
+        }
+    }
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    counts
+}
+
+/// Adds up errors of the same direction and errno; the first place of each is kept.
+pub(crate) fn errors(clones: &[&CloneResult]) -> Vec<ErrorCount> {
+    let mut sums: Vec<ErrorCount> = Vec::new();
+    for error in clones.iter().flat_map(|clone| &clone.errors) {
+        match sums
+            .iter_mut()
+            .find(|sum| (sum.direction, sum.errno) == (error.direction, error.errno))
+        {
+            Some(sum) => sum.count += error.count,
+            None => sums.push(error.clone()),
+        }
+    }
+    sums
+}
+
+fn verify(clones: &[&CloneResult]) -> Option<VerifyResult> {
+    let mut sum: Option<VerifyResult> = None;
+    for result in clones.iter().filter_map(|clone| clone.verify.as_ref()) {
+        let sum = sum.get_or_insert_default();
+        sum.checked += result.checked;
+        sum.corrupt += result.corrupt;
+        sum.misplaced += result.misplaced;
+        sum.stale += result.stale;
+        sum.foreign += result.foreign;
+        sum.first = sum.first.take().or_else(|| result.first.clone());
+    }
+    sum
+}
+
+fn cpu(trial: &Trial, clones: &[&CloneResult]) -> CpuSummary {
+    let worker_user_ns: u64 = clones.iter().map(|clone| clone.cpu.user_ns).sum();
+    let worker_system_ns: u64 = clones.iter().map(|clone| clone.cpu.system_ns).sum();
+    let host = trial.parts.iter().map(|part| &part.host);
+    let process: u64 = host
+        .map(|host| host.harness_user_ns + host.harness_system_ns)
+        .sum();
+    let measured = trial.frames.iter().filter(|f| f.step == Step::Measure);
+    // A trial rebuilt from frames has no CPU figures but theirs.
+    let all = match process {
+        0 => measured.map(|frame| frame.cpu_ns).sum(),
+        process => process,
+    };
+    let mut spans: Vec<(u64, u64)> = clones
+        .iter()
+        .map(|clone| {
+            (
+                clone.start_ns,
+                clone.start_ns.saturating_add(clone.runtime_ns),
+            )
+        })
+        .collect();
+    CpuSummary {
+        worker_user_ns,
+        worker_system_ns,
+        other_ns: all.saturating_sub(worker_user_ns + worker_system_ns),
+        span_ns: covered(&mut spans),
+        ops: clones
+            .iter()
+            .flat_map(|clone| &clone.directions)
+            .filter(|result| result.direction != Direction::Sync)
+            .map(|result| result.ops)
+            .sum(),
+    }
+}
+
+fn device_summaries(trial: &Trial) -> Vec<DeviceSummary> {
+    let mut summaries = Vec::new();
+    for part in &trial.parts {
+        let lowest = devices::lowest(part);
+        summaries.extend(part.host.devices.iter().map(|device| {
+            let busy = match part.host.span_ns {
+                0 => 0.0,
+                span => device.busy_ms as f64 * 1e8 / span as f64,
+            };
+            DeviceSummary {
+                node: part.node.clone(),
+                name: device.name.clone(),
+                lowest: lowest.contains(&device.name.as_str()),
+                busy_percent: busy.min(100.0),
+                bytes: device.bytes,
+            }
+        }));
+    }
+    summaries
+}
+
+fn shares(workload: &Workload, trial: &Trial) -> Vec<DeviceShare> {
+    [Direction::Read, Direction::Write]
+        .into_iter()
+        .filter_map(|direction| {
+            let job_bytes = devices::job_bytes(workload, &trial.parts, direction);
+            let device_bytes = devices::device_bytes(&trial.parts, direction)?;
+            (job_bytes > 0).then_some(DeviceShare {
+                direction,
+                device_bytes,
+                job_bytes,
+            })
+        })
+        .collect()
+}
+
+fn series(trial: &Trial) -> Vec<Point> {
+    trial
+        .frames
+        .iter()
+        .filter(|frame| frame.step == Step::Measure && frame.end_ns > frame.start_ns)
+        .map(|frame| {
+            let moved = [Direction::Read, Direction::Write, Direction::Trim];
+            let ops: u64 = moved.iter().map(|direction| frame.ops(*direction)).sum();
+            let bytes: u64 = moved.iter().map(|direction| frame.bytes(*direction)).sum();
+            let seconds = frame.span_ns() as f64 / 1e9;
+            Point {
+                start_ns: frame.start_ns,
+                span_ns: frame.span_ns(),
+                iops: ops as f64 / seconds,
+                bytes_per_s: bytes as f64 / seconds,
+            }
+        })
+        .collect()
+}
+
+/// Frames shorter than half of the longest one (the last, mostly) say too little to count.
+fn range_percent(series: &[Point]) -> Option<f64> {
+    let longest = series.iter().map(|point| point.span_ns).max()?;
+    let whole: Vec<f64> = series
+        .iter()
+        .filter(|point| point.span_ns * 2 >= longest)
+        .map(|point| point.iops)
+        .collect();
+    let mean = whole.iter().sum::<f64>() / whole.len() as f64;
+    if whole.len() < 3 || mean <= 0.0 {
+        return None;
+    }
+    let largest = whole.iter().copied().fold(f64::MIN, f64::max);
+    let smallest = whole.iter().copied().fold(f64::MAX, f64::min);
+    Some((largest - smallest) / mean * 100.0)
+}
