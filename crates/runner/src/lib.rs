@@ -1,1 +1,19 @@
-//! Carries out one part of a trial in a child process
+//! Carries out one part of a trial: in a child process, over a versioned, framed protocol.
+//!
+//! [`carry_out`] is the parent's end, [`serve`] the child's. What must stay true: everything the child
+//! measured reaches the parent as soon as it is known, so that the child's death loses less than a
+//! frame and a bit; end of input means stop, clean up and leave, so that the parent's death leaves nothing behind; and
+//! what kind of end a trial came to is told apart, never guessed.
+
+mod cancel;
+mod clock;
+mod death;
+mod node;
+mod parent;
+mod protocol;
+
+pub use cancel::Cancel;
+pub use death::Death;
+pub use node::serve;
+pub use parent::{Event, NodeCommand, RunnerError, TrialEnd, carry_out};
+pub use protocol::PROTOCOL;

@@ -1,0 +1,23 @@
+//! Reading the clocks: monotonic for everything measured, wall for humans, CPU for the harness's own use.
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// CLOCK_MONOTONIC, ns: the engine's clock.
+pub(crate) fn now() -> u64 {
+    read(ClockId::Monotonic)
+}
+
+/// Wall clock, ns since 1970.
+pub(crate) fn wall() -> u64 {
+    read(ClockId::Realtime)
+}
+
+/// CPU time of all threads of this process, ns.
+pub(crate) fn cpu() -> u64 {
+    read(ClockId::ProcessCPUTime)
+}
+
+fn read(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}

@@ -1,0 +1,88 @@
+//! How a child process ended, in words.
+
+use std::fmt;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
+
+/// How a child ended that did not deliver its part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Death {
+    /// A signal killed it.
+    Signal(i32),
+    /// It left with this code.
+    Exit(i32),
+    /// It could not even be killed: it waits in the kernel for I/O that does not return.
+    Stuck {
+        /// Its process id.
+        pid: u32,
+    },
+    /// It spoke nonsense, and was killed for it.
+    Garbled(String),
+}
+
+impl Death {
+    pub(crate) fn of(status: ExitStatus) -> Death {
+        match status.signal() {
+            Some(signal) => Death::Signal(signal),
+            None => Death::Exit(status.code().unwrap_or(-1)),
+        }
+    }
+}
+
+/// Signals a node may die of, and what each most often means.
+const SIGNALS: [(i32, &str, &str); 9] = [
+    (4, "SIGILL", "an instruction this CPU does not have?"),
+    (
+        6,
+        "SIGABRT",
+        "it gave itself up: see its last words on stderr",
+    ),
+    (
+        7,
+        "SIGBUS",
+        "a mapped file was cut short, its file system is full, or its device failed?",
+    ),
+    (9, "SIGKILL", "out of memory, or killed by hand?"),
+    (11, "SIGSEGV", "a fault of iodyno: please report it"),
+    (15, "SIGTERM", "killed by hand?"),
+    (24, "SIGXCPU", "the CPU time limit (ulimit -t)"),
+    (25, "SIGXFSZ", "the file size limit (ulimit -f)"),
+    (31, "SIGSYS", "a seccomp filter forbids a system call"),
+];
+
+impl fmt::Display for Death {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Death::Signal(number) => match SIGNALS.iter().find(|entry| entry.0 == *number) {
+                Some((_, name, cause)) => write!(f, "killed by {name} ({cause})"),
+                None => write!(f, "killed by signal {number}"),
+            },
+            Death::Exit(code) => write!(f, "left with code {code} and without a result"),
+            Death::Stuck { pid } => write!(
+                f,
+                "process {pid} waits in the kernel for I/O that does not return and cannot be \
+                 killed; it was left behind"
+            ),
+            Death::Garbled(why) => write!(f, "broke the protocol ({why}) and was killed"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_the_signal_and_what_it_may_mean() {
+        for (status, words) in [
+            (7, "SIGBUS (a mapped file was cut short"),
+            (9, "SIGKILL (out of memory"),
+            (9 | 0x80, "SIGKILL"),
+            (17, "signal 17"),
+            (3 << 8, "code 3"),
+        ] {
+            let text = Death::of(ExitStatus::from_raw(status)).to_string();
+            assert!(text.contains(words), "{text}");
+        }
+    }
+}
