@@ -1,0 +1,40 @@
+//! Wall-clock times in words.
+
+use jiff::Timestamp;
+use jiff::fmt::strtime;
+use jiff::tz::{Offset, TimeZone};
+
+/// `unix_ms` at `offset_s` seconds east of Greenwich, in strftime's words; empty where no calendar
+/// reaches.
+fn format(unix_ms: u64, offset_s: i32, pattern: &str) -> String {
+    let offset = Offset::from_seconds(offset_s).unwrap_or(Offset::UTC);
+    i64::try_from(unix_ms)
+        .ok()
+        .and_then(|ms| Timestamp::from_millisecond(ms).ok())
+        .map(|instant| instant.to_zoned(TimeZone::fixed(offset)))
+        .and_then(|zoned| strtime::format(pattern, &zoned).ok())
+        .unwrap_or_default()
+}
+
+/// `2026-11-21 20:09`.
+pub(crate) fn minute(unix_ms: u64, offset_s: i32) -> String {
+    format(unix_ms, offset_s, "%Y-%m-%d %H:%M")
+}
+
+/// `Sat Nov 21 20:09:16 2026`, as ctime(3) has it.
+pub(crate) fn ctime(unix_ms: u64, offset_s: i32) -> String {
+    format(unix_ms, offset_s, "%a %b %e %H:%M:%S %Y")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ctime, minute};
+
+    #[test]
+    fn writes_times_of_day_and_stays_quiet_beyond_the_calendar() {
+        assert_eq!(ctime(1_795_291_756_530, 0), "Sat Nov 21 20:09:16 2026");
+        assert_eq!(ctime(951_782_400_000, 7200), "Tue Feb 29 02:00:00 2000");
+        assert_eq!(minute(1_795_291_756_530, -3600), "2026-11-21 19:09");
+        assert_eq!(minute(u64::MAX, 0), "");
+    }
+}

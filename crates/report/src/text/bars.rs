@@ -1,0 +1,117 @@
+//! A small latency histogram: logarithmic buckets, a bar a direction.
+
+use iodyno_model::{Direction, Histogram, Row, Summary};
+use iodyno_units::Nanos;
+
+use super::{LABEL, percent};
+use crate::style::{Paint, Style, left, right};
+
+/// More lines than this would push the table off the screen.
+const MOST_LINES: usize = 12;
+
+/// Upper edges in ns: 1-2-5 steps, or decades where the range is wide.
+fn edges(low: u64, high: u64) -> Vec<u64> {
+    let fine: Vec<u64> = (0..13)
+        .flat_map(|power| [1, 2, 5].map(|step| step * 10u64.pow(power)))
+        .collect();
+    let coarse: Vec<u64> = (0..14).map(|power| 10u64.pow(power)).collect();
+    let within = |edges: Vec<u64>| {
+        let first = edges.partition_point(|edge| *edge < low);
+        let last = edges.partition_point(|edge| *edge < high);
+        edges[first..=last.min(edges.len() - 1)].to_vec()
+    };
+    let fine = within(fine);
+    match fine.len() <= MOST_LINES {
+        true => fine,
+        false => within(coarse),
+    }
+}
+
+/// All groups' ops of a direction together, by the latency that counts.
+fn histograms(summary: &Summary) -> Vec<(Direction, Histogram)> {
+    let rows: Vec<&Row> = summary.groups.iter().flat_map(|group| &group.rows).collect();
+    Direction::ALL
+        .into_iter()
+        .filter_map(|direction| {
+            let mut sum = Histogram::default();
+            for row in rows.iter().filter(|row| row.result.direction == direction) {
+                sum.merge(row.latency().0);
+            }
+            (!sum.is_empty()).then_some((direction, sum))
+        })
+        .collect()
+}
+
+/// The histogram of every direction, side by side; nothing without ops.
+pub(super) fn histogram(summary: &Summary, style: Style) -> String {
+    let mut columns = histograms(summary);
+    // Two bars fit beside each other; the fsyncs of a mixed job stay in the table.
+    columns.truncate(2);
+    let low = columns.iter().map(|(_, histogram)| histogram.min_ns()).min();
+    let high = columns.iter().map(|(_, histogram)| histogram.max_ns()).max();
+    let (Some(low), Some(high)) = (low, high) else {
+        return String::new();
+    };
+    let edges = edges(low, high);
+    let bar_width = ((style.columns() - LABEL - 9) / columns.len().max(1)).clamp(14, 36) - 10;
+    let shares: Vec<Vec<f64>> = columns
+        .iter()
+        .map(|(_, histogram)| shares(histogram, &edges))
+        .collect();
+    let mut heading = left("latency", LABEL + 9);
+    for (direction, _) in &columns {
+        heading += &left(direction.name(), bar_width + 10);
+    }
+    let mut text = style.paint(Paint::Dim, heading.trim_end()) + "\n";
+    for (line, edge) in edges.iter().enumerate() {
+        let label = right(&format!("≤ {}", short(*edge)), LABEL + 7);
+        text += &format!("{label}  ");
+        for shares in &shares {
+            let largest = shares.iter().copied().fold(0.0, f64::max);
+            text += &cell(shares[line], largest, bar_width, style);
+        }
+        text += "\n";
+    }
+    text
+}
+
+/// 1 µs, 200 ms: edges are round, so no decimals.
+fn short(ns: u64) -> String {
+    match ns {
+        0..1_000 => format!("{ns} ns"),
+        1_000..1_000_000 => format!("{} µs", ns / 1_000),
+        1_000_000..1_000_000_000 => format!("{} ms", ns / 1_000_000),
+        _ if ns < 60_000_000_000 => format!("{} s", ns / 1_000_000_000),
+        _ => Nanos(ns).to_string(),
+    }
+}
+
+/// The share, in percent, of the values between each edge and the one before.
+fn shares(histogram: &Histogram, edges: &[u64]) -> Vec<f64> {
+    let mut counts = vec![0u64; edges.len()];
+    for (low, high, count) in histogram.bins() {
+        let middle = low + (high - low) / 2;
+        let bucket = edges.partition_point(|edge| *edge < middle);
+        counts[bucket.min(edges.len() - 1)] += count;
+    }
+    let all = histogram.count().max(1) as f64;
+    counts
+        .into_iter()
+        .map(|count| count as f64 * 100.0 / all)
+        .collect()
+}
+
+fn cell(share: f64, largest: f64, bar_width: usize, style: Style) -> String {
+    if share == 0.0 {
+        return left("", bar_width + 10);
+    }
+    let eighths = (share / largest * bar_width as f64 * 8.0).round().max(1.0) as usize;
+    let bar = match style.unicode {
+        true => {
+            let part = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"][eighths % 8];
+            "█".repeat(eighths / 8) + part
+        }
+        false => "#".repeat(eighths.div_ceil(8)),
+    };
+    left(&format!("{bar} {}", percent(share)), bar_width + 10)
+}

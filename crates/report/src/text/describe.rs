@@ -1,0 +1,240 @@
+//! What was done, in a line: jobs, backend, depth, pattern, block sizes, region, target.
+
+use iodyno_model::{
+    Access, Amount, Arrival, BlockSizes, Direction, Distribution, GroupSummary, Job, Order,
+    StackLayer, Summary, TargetInfo, Trial, Workload,
+};
+use iodyno_units::{Bytes, Rate};
+
+use super::join;
+use crate::style::{Paint, Style, harmless};
+
+/// The lines above the table.
+pub(super) fn header(workload: &Workload, trial: &Trial, summary: &Summary, style: Style) -> String {
+    let mut pieces = vec![harmless(&workload.name)];
+    // A configuration that is only the default says nothing.
+    if !trial.configuration.is_empty() && trial.configuration != "default" {
+        pieces.push(format!("on {}", harmless(&trial.configuration)));
+    }
+    if let [only] = summary.groups.as_slice() {
+        pieces.extend(group_pieces(workload, only));
+    } else {
+        let clones: u32 = workload.jobs.iter().map(|job| job.clones).sum();
+        pieces.push(format!("{} jobs, {clones} workers", workload.jobs.len()));
+    }
+    pieces.push(targets(trial));
+    let lines = style.wrap(&join(pieces.into_iter(), "  "), super::LABEL);
+    lines
+        .lines()
+        .map(|line| style.paint(Paint::Strong, line) + "\n")
+        .collect()
+}
+
+/// The line above a group's rows, where there are several groups.
+pub(super) fn group(workload: &Workload, group: &GroupSummary) -> String {
+    let mut names: Vec<String> = Vec::new();
+    for job in &group.jobs {
+        let name = workload.jobs.get(*job as usize);
+        let name = name.map_or("?".to_owned(), |job| harmless(&job.name));
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    if names.len() > 3 {
+        let more = names.len() - 2;
+        names.truncate(2);
+        names.push(format!("{more} more"));
+    }
+    let names = join(names.into_iter(), ", ");
+    let pieces = std::iter::once(names).chain(group_pieces(workload, group));
+    join(pieces, "  ")
+}
+
+fn group_pieces(workload: &Workload, group: &GroupSummary) -> Vec<String> {
+    let jobs: Vec<&Job> = group
+        .jobs
+        .iter()
+        .filter_map(|job| workload.jobs.get(*job as usize))
+        .collect();
+    let mut pieces = Vec::new();
+    if group.clones > 1 {
+        pieces.push(format!("{} workers", group.clones));
+    }
+    let mut kinds: Vec<String> = Vec::new();
+    for kind in jobs.iter().map(|job| kind(job, group)) {
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    pieces.push(join(kinds.into_iter(), " + "));
+    pieces.push(match (group.region_bytes, jobs.as_slice()) {
+        (0, [job, ..]) => job.extent.size.map_or(String::new(), amount),
+        (0, []) => String::new(),
+        (all, _) if group.clones > 1 => {
+            let clones = u64::from(group.clones);
+            format!("{clones} × {}", Bytes(all / clones))
+        }
+        (all, _) => Bytes(all).to_string(),
+    });
+    pieces
+}
+
+/// `libaio QD16  randrw 75/25  4k direct  rate 10.0k IOPS`.
+fn kind(job: &Job, group: &GroupSummary) -> String {
+    let engine = match group.engines.as_slice() {
+        [used] if !used.name.is_empty() => format!("{} QD{}", used.name, used.depth),
+        _ => format!("{} QD{}", job.engine.kind.name(), job.engine.depth),
+    };
+    let mut pieces = vec![engine, pattern(&job.access), sizes(&job.access)];
+    if job.engine.direct {
+        pieces.push("direct".to_owned());
+    }
+    if job.engine.o_sync {
+        pieces.push("O_SYNC".to_owned());
+    }
+    if job.engine.o_dsync {
+        pieces.push("O_DSYNC".to_owned());
+    }
+    if job.sync.fsync_every > 0 {
+        pieces.push(format!("fsync={}", job.sync.fsync_every));
+    }
+    if job.sync.fdatasync_every > 0 {
+        pieces.push(format!("fdatasync={}", job.sync.fdatasync_every));
+    }
+    pieces.push(rate(job));
+    join(pieces.into_iter(), " ")
+}
+
+/// fio's name of the pattern, with its mix and distribution.
+fn pattern(access: &Access) -> String {
+    let mut text = pattern_name(access).to_owned();
+    if access.reads && access.writes {
+        let read = access.read_percent.min(100);
+        text += &format!(" {read}/{}", 100 - read);
+    }
+    let first = access.directions().next();
+    match first.and_then(|direction| access.distribution.get(direction)) {
+        Some(Distribution::Zipf(theta)) => text += &format!(" zipf:{theta}"),
+        Some(Distribution::Pareto(power)) => text += &format!(" pareto:{power}"),
+        Some(Distribution::Normal(deviation)) => text += &format!(" normal:{deviation}"),
+        Some(Distribution::Uniform) | None => {}
+    }
+    text
+}
+
+/// fio's `rw=` word.
+pub(crate) fn pattern_name(access: &Access) -> &'static str {
+    let random = access.order == Order::Random;
+    match (access.reads, access.writes, access.trims, random) {
+        (true, true, _, false) => "rw",
+        (true, true, _, true) => "randrw",
+        (_, true, true, false) => "trimwrite",
+        (_, true, true, true) => "randtrimwrite",
+        (_, true, false, false) => "write",
+        (_, true, false, true) => "randwrite",
+        (_, false, true, false) => "trim",
+        (_, false, true, true) => "randtrim",
+        (_, false, false, false) => "read",
+        (_, false, false, true) => "randread",
+    }
+}
+
+fn sizes(access: &Access) -> String {
+    let mut texts: Vec<(Direction, String)> = access
+        .directions()
+        .filter_map(|direction| Some((direction, size(access.block_sizes.get(direction)?))))
+        .collect();
+    let first = texts.first().map(|(_, text)| text.clone());
+    if let Some(first) = first
+        && texts.iter().all(|(_, text)| *text == first)
+    {
+        return first;
+    }
+    let texts = texts
+        .drain(..)
+        .map(|(direction, text)| format!("{} {text}", direction.name()));
+    join(texts, ", ")
+}
+
+fn size(sizes: &BlockSizes) -> String {
+    match sizes {
+        BlockSizes::Fixed(size) => short(*size),
+        BlockSizes::Range { min, max, .. } => format!("{}-{}", short(*min), short(*max)),
+        BlockSizes::Split(parts) => {
+            let parts = parts
+                .iter()
+                .map(|(size, share)| format!("{}/{share}", short(*size)));
+            join(parts, ":")
+        }
+    }
+}
+
+/// As job files write sizes: `512`, `4k`, `1m`.
+fn short(bytes: u64) -> String {
+    match bytes {
+        0 => "0".to_owned(),
+        bytes if bytes % (1 << 20) == 0 => format!("{}m", bytes >> 20),
+        bytes if bytes % (1 << 10) == 0 => format!("{}k", bytes >> 10),
+        bytes => bytes.to_string(),
+    }
+}
+
+fn amount(amount: Amount) -> String {
+    match amount {
+        Amount::Bytes(bytes) => Bytes(bytes).to_string(),
+        Amount::Percent(percent) => format!("{percent} %"),
+    }
+}
+
+fn rate(job: &Job) -> String {
+    let rates = [
+        (Direction::Read, job.pacing.rates.read),
+        (Direction::Write, job.pacing.rates.write),
+        (Direction::Trim, job.pacing.rates.trim),
+    ];
+    let asked = rates.into_iter().filter_map(|(direction, rate)| {
+        let issued = job.access.directions().any(|issued| issued == direction);
+        match (issued, rate.bytes_per_s, rate.iops) {
+            (true, 0, iops) if iops > 0.0 => Some(format!("{} IOPS", Rate(iops))),
+            (true, bytes, _) if bytes > 0 => Some(format!("{}/s", Bytes(bytes))),
+            _ => None,
+        }
+    });
+    let mut asked: Vec<String> = asked.collect();
+    asked.dedup();
+    match (asked.is_empty(), job.pacing.arrival) {
+        (true, _) => String::new(),
+        (false, Arrival::Linear) => format!("rate {}", asked.join(", ")),
+        (false, Arrival::Poisson) => format!("Poisson rate {}", asked.join(", ")),
+    }
+}
+
+/// `ext4 on vda`; several targets are listed.
+fn targets(trial: &Trial) -> String {
+    let mut texts: Vec<String> = Vec::new();
+    let infos = trial.parts.iter().flat_map(|part| &part.environment.targets);
+    for text in infos.map(target) {
+        if !text.is_empty() && !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    if texts.len() > 3 {
+        let more = texts.len() - 2;
+        texts.truncate(2);
+        texts.push(format!("{more} more"));
+    }
+    join(texts.into_iter(), ", ")
+}
+
+fn target(info: &TargetInfo) -> String {
+    let layers = info.stack.iter().filter_map(|layer| match layer {
+        StackLayer::Mount(mount) => Some(mount.file_system.clone()),
+        // The disk below a partition follows and says enough.
+        StackLayer::Partition(_) => None,
+        StackLayer::Loop { device, .. } | StackLayer::Disk(device) => Some(device.name.clone()),
+        StackLayer::Mapped { device, name, .. } if name.is_empty() => Some(device.name.clone()),
+        StackLayer::Mapped { device, name, .. } => Some(format!("{} ({name})", device.name)),
+        StackLayer::Other(text) => Some(text.clone()),
+    });
+    harmless(&join(layers, " on "))
+}

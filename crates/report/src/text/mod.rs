@@ -1,0 +1,219 @@
+//! A trial, and lists of runs, for the terminal: dense and calm.
+
+mod bars;
+mod describe;
+mod list;
+mod spark;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use iodyno_model::{EndedBy, Finding, Outcome, Step, Summary, Trial, Weight, Workload};
+use iodyno_units::{Nanos, Rate, significant};
+
+pub use list::{RunRow, list};
+
+use crate::style::{Paint, Style, harmless, left, trimmed};
+
+/// Columns of the words that lines begin with.
+const LABEL: usize = 9;
+
+/// One trial as a table: what was done, rates and latencies, the series, CPU and device, steps, a
+/// latency histogram, and what its own data say against it.
+pub fn trial(
+    workload: &Workload,
+    trial: &Trial,
+    summary: &Summary,
+    findings: &[Finding],
+    style: Style,
+) -> String {
+    let blocks = [
+        describe::header(workload, trial, summary, style),
+        table::table(workload, summary, style),
+        facts(summary, trial, style),
+        bars::histogram(summary, style),
+        remarks(trial, findings, style),
+    ];
+    style.plain(&trimmed(&blocks.concat()))
+}
+
+/// The lines below the table: series, CPU and devices, steps, verification.
+fn facts(summary: &Summary, trial: &Trial, style: Style) -> String {
+    let lines = [
+        ("series", series(summary, style)),
+        ("cpu", cpu(summary)),
+        ("verify", verify(summary)),
+        ("steps", steps(trial)),
+    ];
+    lines
+        .into_iter()
+        .filter(|(_, text)| !text.is_empty())
+        .map(|(label, text)| style.wrap(&format!("{}{text}", left(label, LABEL)), LABEL) + "\n")
+        .collect()
+}
+
+fn series(summary: &Summary, style: Style) -> String {
+    let rates: Vec<f64> = summary.series.iter().map(|point| point.iops).collect();
+    // A single point is no series: the table has it.
+    let line = match rates.len() {
+        0 | 1 => String::new(),
+        _ => spark::line(&rates, (style.columns() - LABEL).min(40), style),
+    };
+    let range = summary
+        .range_percent
+        .map(|range| format!("range {range:.0} % in {} s", summary.series.len()));
+    let parts = [Some(line), range, ended(summary)];
+    join(parts.into_iter().flatten(), "   ")
+}
+
+fn ended(summary: &Summary) -> Option<String> {
+    let mut all: Vec<(EndedBy, u32)> = Vec::new();
+    for (by, count) in summary.groups.iter().flat_map(|group| &group.ended) {
+        match all.iter_mut().find(|(known, _)| known == by) {
+            Some((_, sum)) => *sum += count,
+            None => all.push((*by, *count)),
+        }
+    }
+    let word = |by: &EndedBy| match by {
+        EndedBy::Runtime => "runtime",
+        EndedBy::Size => "size",
+        EndedBy::Count => "number of ops",
+        EndedBy::Interruption => "interruption",
+        EndedBy::Error => "an error",
+        EndedBy::ExitAll => "another job's end",
+        EndedBy::NotStarted => "not being started",
+    };
+    match all.as_slice() {
+        [] => None,
+        [(by, _)] => Some(format!("ended by {}", word(by))),
+        several => {
+            let parts = several
+                .iter()
+                .map(|(by, count)| format!("{} ({count})", word(by)));
+            Some(format!("ended by {}", join(parts, ", ")))
+        }
+    }
+}
+
+fn cpu(summary: &Summary) -> String {
+    let cpu = &summary.cpu;
+    let mut parts = Vec::new();
+    if cpu.cores() > 0.0 {
+        let mut text = format!("{:.2} cores", cpu.cores());
+        if let (Some(worker), Some(other)) = (cpu.worker_ns_per_op(), cpu.other_ns_per_op()) {
+            text += &format!(
+                ", {}/op (harness +{})",
+                Nanos(worker.round() as u64),
+                Nanos(other.round() as u64)
+            );
+        }
+        if let Some(rate) = cpu.iops_per_core() {
+            text += &format!(", {} IOPS/core", Rate(rate));
+        }
+        parts.push(text);
+    }
+    for device in summary.devices.iter().filter(|device| device.lowest) {
+        parts.push(format!(
+            "{} {:.0} % busy",
+            harmless(&device.name),
+            device.busy_percent
+        ));
+    }
+    let shares = summary.shares.iter().map(|share| {
+        format!("{} {:.2} × job", share.direction.name(), share.ratio())
+    });
+    let shares = join(shares, ", ");
+    match parts.last_mut() {
+        Some(last) if !shares.is_empty() => *last += &format!(", {shares}"),
+        _ => {}
+    }
+    join(parts.into_iter(), "   ")
+}
+
+fn verify(summary: &Summary) -> String {
+    let results: Vec<_> = summary
+        .groups
+        .iter()
+        .filter_map(|group| group.verify.as_ref())
+        .collect();
+    if results.is_empty() {
+        return String::new();
+    }
+    let checked: u64 = results.iter().map(|result| result.checked).sum();
+    let bad: u64 = results.iter().map(|result| result.bad()).sum();
+    format!("{checked} blocks checked, {bad} bad")
+}
+
+fn steps(trial: &Trial) -> String {
+    let all = [
+        (Step::Provision, "provision"),
+        (Step::LayOut, "lay out"),
+        (Step::Ramp, "ramp"),
+        (Step::Measure, "measure"),
+        (Step::Drain, "drain"),
+        (Step::EndFsync, "end_fsync"),
+        (Step::VerifyPass, "verify"),
+        (Step::TearDown, "tear down"),
+    ];
+    let times = all.into_iter().filter_map(|(step, name)| {
+        let times = trial.parts.iter().flat_map(|part| &part.steps);
+        let longest = times
+            .filter(|time| time.step == step)
+            .map(|time| time.span_ns)
+            .max()?;
+        (longest > 0).then(|| format!("{name} {}", Nanos(longest)))
+    });
+    join(times, "   ")
+}
+
+/// Findings, notes, and how it went wrong if it did.
+fn remarks(trial: &Trial, findings: &[Finding], style: Style) -> String {
+    let mut text = String::new();
+    for finding in findings {
+        let paint = match finding.weight {
+            Weight::Invalid => Paint::Red,
+            Weight::Warning => Paint::Yellow,
+            Weight::Note => Paint::Dim,
+        };
+        let remedy = finding.remedy.as_ref();
+        let remedy = remedy.map_or(String::new(), |remedy| format!(" → {remedy}"));
+        let line = style.wrap(&harmless(&format!("! {}{remedy}", finding.text)), 2);
+        for line in line.lines() {
+            text += &(style.paint(paint, line) + "\n");
+        }
+    }
+    for note in trial.parts.iter().flat_map(|part| &part.notes) {
+        for line in style.wrap(&harmless(&format!("- {note}")), 2).lines() {
+            text += &(style.paint(Paint::Dim, line) + "\n");
+        }
+    }
+    let failure = match &trial.outcome {
+        Outcome::Completed => None,
+        Outcome::Interrupted(reason) => Some(("interrupted", reason)),
+        Outcome::Failed(reason) => Some(("failed", reason)),
+        Outcome::Refused(reason) => Some(("refused", reason)),
+    };
+    if let Some((word, reason)) = failure {
+        let line = style.wrap(&harmless(&format!("{word}: {reason}")), 2);
+        for line in line.lines() {
+            text += &(style.paint(Paint::Red, line) + "\n");
+        }
+    }
+    text
+}
+
+pub(crate) fn join(parts: impl Iterator<Item = String>, between: &str) -> String {
+    let parts: Vec<String> = parts.filter(|part| !part.is_empty()).collect();
+    parts.join(between)
+}
+
+/// A share in percent with two digits where it is small.
+pub(crate) fn percent(share: f64) -> String {
+    match share {
+        share if share >= 9.95 => format!("{share:.0} %"),
+        share if share >= 0.095 => format!("{share:.1} %"),
+        share if share >= 0.0095 => format!("{share:.2} %"),
+        0.0 => "0 %".to_owned(),
+        share => format!("{} %", significant(share)),
+    }
+}
