@@ -8,12 +8,18 @@
 mod cancel;
 mod clock;
 mod death;
+mod naming;
 mod node;
 mod parent;
 mod protocol;
+mod resolve;
+#[cfg(test)]
+mod samples;
+mod seeds;
 
 pub use cancel::Cancel;
 pub use death::Death;
 pub use node::serve;
 pub use parent::{Event, NodeCommand, RunnerError, TrialEnd, carry_out};
 pub use protocol::PROTOCOL;
+pub use resolve::{Found, Probe, Resolved, ResolvedClone, ResolvedFile, resolve};

@@ -1,0 +1,228 @@
+//! Which files a clone works on, by name.
+//!
+//! fio's rules: named files are shared by all clones; otherwise the names follow a format in which
+//! `$jobnum` is the number of the clone within its job, from 0. Folders are dealt out to clones in turn,
+//! and a name is always looked for *below* its folder, an absolute one too: nothing
+//! outside a given folder is ever met by writing both.
+
+use std::collections::HashSet;
+use std::path::{Component, Path, PathBuf};
+
+use iodyno_model::{Job, Target};
+
+/// How a target bends a job's names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Base<'a> {
+    /// As the job says; relative names from this folder.
+    Written(&'a Path),
+    /// Everything below this folder.
+    Below(&'a Path),
+    /// This file or device in place of all of them.
+    Only(&'a Path),
+}
+
+impl<'a> Base<'a> {
+    /// `is_folder` says what lies at the path of a [`Target::Path`].
+    pub(crate) fn of(target: &'a Target, is_folder: impl Fn(&Path) -> bool) -> Base<'a> {
+        match target {
+            Target::AsWritten { folder } => Base::Written(folder),
+            Target::Path(path) if is_folder(path) => Base::Below(path),
+            Target::Path(path) => Base::Only(path),
+        }
+    }
+}
+
+/// The files of a clone, in order. `is_special` tells a device (which a job without `filename=` may be
+/// named after) from anything else.
+///
+/// # Errors
+/// Two of them would be the same file: its path.
+pub(crate) fn paths(
+    job: &Job,
+    clone: u32,
+    base: Base<'_>,
+    is_special: impl Fn(&Path) -> bool,
+) -> Result<Vec<PathBuf>, PathBuf> {
+    if let Base::Only(path) = base {
+        return Ok(vec![path.to_owned()]);
+    }
+    let files = &job.files;
+    let named_after = Path::new(&job.name);
+    let names: Vec<PathBuf> = if !files.names.is_empty() {
+        files.names.clone()
+    } else if files.count == 1 && named_after.is_absolute() && is_special(named_after) {
+        vec![named_after.to_owned()]
+    } else {
+        (0..files.count.max(1))
+            .map(|number| PathBuf::from(formatted(&files.format, &job.name, clone, number)))
+            .collect()
+    };
+    let folder = match files.directories.len() {
+        0 => None,
+        count => Some(&files.directories[clone as usize % count]),
+    };
+    let mut seen = HashSet::new();
+    let mut paths = Vec::with_capacity(names.len());
+    for name in &names {
+        let path = placed(base, folder.map(PathBuf::as_path), name);
+        if !seen.insert(path.clone()) {
+            return Err(path);
+        }
+        paths.push(path);
+    }
+    Ok(paths)
+}
+
+fn placed(base: Base<'_>, folder: Option<&Path>, name: &Path) -> PathBuf {
+    match (base, folder) {
+        (Base::Written(from), None) => from.join(name),
+        (Base::Written(from), Some(folder)) => from.join(folder).join(relative(name)),
+        // A target's folder stands for the job's own: of an absolute path only the name is kept.
+        (Base::Below(target), folder) => {
+            let folder = folder.filter(|folder| folder.is_relative());
+            let name = match name.is_absolute() {
+                true => name.file_name().map_or(name, Path::new),
+                false => name,
+            };
+            target
+                .join(relative(folder.unwrap_or(Path::new(""))))
+                .join(relative(name))
+        }
+        (Base::Only(path), _) => path.to_owned(),
+    }
+}
+
+/// Without a leading `/`, and without any `..` that would lead out of the folder it is put below.
+fn relative(path: &Path) -> PathBuf {
+    path.components()
+        .filter(|part| matches!(part, Component::Normal(_)))
+        .collect()
+}
+
+/// fio's default where a job file empties the format.
+const FORMAT: &str = "$jobname.$jobnum.$filenum";
+
+/// The words are met in any case. `$clientuid` is empty: there is no client.
+fn formatted(format: &str, job: &str, clone: u32, file: u32) -> String {
+    // A `/` in a job's name would be a folder that nobody made.
+    let job = job.replace('/', "_");
+    let words: [(&str, String); 4] = [
+        ("$jobname", job),
+        ("$jobnum", clone.to_string()),
+        ("$filenum", file.to_string()),
+        ("$clientuid", String::new()),
+    ];
+    let mut rest = if format.is_empty() { FORMAT } else { format };
+    let mut name = String::new();
+    'next: while let Some(first) = rest.chars().next() {
+        for (word, value) in &words {
+            if let Some(start) = rest.get(..word.len())
+                && start.eq_ignore_ascii_case(word)
+            {
+                name.push_str(value);
+                rest = &rest[word.len()..];
+                continue 'next;
+            }
+        }
+        name.push(first);
+        rest = &rest[first.len_utf8()..];
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::job;
+    use iodyno_model::Files;
+
+    fn check(name: &str, files: Files, clone: u32, base: Base<'_>, expected: &[&str]) {
+        let job = Job { files, ..job(name) };
+        let found = paths(&job, clone, base, |path| path == Path::new("/dev/sdz")).unwrap();
+        let expected: Vec<PathBuf> = expected.iter().map(PathBuf::from).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn files_are_named_as_fio_names_them() {
+        let here = Base::Written(Path::new("/cwd"));
+        let default = Files::default;
+        let format = |format: &str| Files {
+            format: format.to_owned(),
+            ..Files::default()
+        };
+        check("x", default(), 0, here, &["/cwd/x.0.0"]);
+        check("x", default(), 3, here, &["/cwd/x.3.0"]);
+        check("a/b", default(), 0, here, &["/cwd/a_b.0.0"]);
+        check("/dev/sdz", default(), 2, here, &["/dev/sdz"]);
+        check("/dev/sdy", default(), 0, here, &["/cwd/_dev_sdy.0.0"]);
+        check("x", format(""), 1, here, &["/cwd/x.1.0"]);
+        check(
+            "x",
+            format("$FileNum-$jobname-é$x$clientuid"),
+            1,
+            here,
+            &["/cwd/0-x-é$x"],
+        );
+        check("$jobnum", format("$jobname"), 1, here, &["/cwd/$jobnum"]);
+        let three = Files {
+            count: 3,
+            ..Files::default()
+        };
+        check(
+            "x",
+            three,
+            1,
+            here,
+            &["/cwd/x.1.0", "/cwd/x.1.1", "/cwd/x.1.2"],
+        );
+    }
+
+    #[test]
+    fn folders_are_dealt_out_and_hold_even_absolute_names() {
+        let files = |directories: &[&str], names: &[&str]| Files {
+            directories: directories.iter().map(PathBuf::from).collect(),
+            names: names.iter().map(PathBuf::from).collect(),
+            ..Files::default()
+        };
+        let here = Base::Written(Path::new("/cwd"));
+        let below = Base::Below(Path::new("/mnt/t"));
+        let dirs = ["/d", "e"];
+        check("x", files(&dirs, &[]), 0, here, &["/d/x.0.0"]);
+        check("x", files(&dirs, &[]), 1, here, &["/cwd/e/x.1.0"]);
+        check("x", files(&dirs, &[]), 2, here, &["/d/x.2.0"]);
+        check("x", files(&["/d"], &["/dev/sda"]), 0, here, &["/d/dev/sda"]);
+        check("x", files(&["/d"], &["../../a"]), 0, here, &["/d/a"]);
+        check(
+            "x",
+            files(&[], &["/a/f", "g"]),
+            5,
+            here,
+            &["/a/f", "/cwd/g"],
+        );
+        check(
+            "x",
+            files(&[], &["/a/f", "g/h"]),
+            5,
+            below,
+            &["/mnt/t/f", "/mnt/t/g/h"],
+        );
+        check("x", files(&dirs, &["f"]), 0, below, &["/mnt/t/f"]);
+        check("x", files(&dirs, &["f"]), 1, below, &["/mnt/t/e/f"]);
+        check("x", files(&["../.."], &[]), 0, below, &["/mnt/t/x.0.0"]);
+        let only = Base::Only(Path::new("/dev/sdb"));
+        check("x", files(&dirs, &["f", "g"]), 1, only, &["/dev/sdb"]);
+    }
+
+    #[test]
+    fn two_files_of_one_name_are_refused() {
+        let mut job = job("x");
+        job.files.count = 2;
+        job.files.format = "$jobname".to_owned();
+        let base = Base::Written(Path::new("/cwd"));
+        assert_eq!(
+            paths(&job, 0, base, |_| false),
+            Err(PathBuf::from("/cwd/x"))
+        );
+    }
+}

@@ -1,0 +1,702 @@
+//! Percentages, lengths and names, as this node sees them: what each clone works on, in bytes.
+//!
+//! Pure but for its questions to a [`Probe`]. Every fault of every job is found before any is told.
+
+use std::path::{Path, PathBuf};
+
+use iodyno_model::{Amount, BoundPlan, Diagnostic, Job};
+use iodyno_units::Bytes;
+
+use crate::naming::{self, Base};
+use crate::seeds;
+
+/// What lies at a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// Nothing; its folder is there.
+    Missing,
+    /// Nothing, not even its folder (the first one that is missing).
+    NoFolder(PathBuf),
+    /// A regular file of this length, bytes.
+    File(u64),
+    /// A block device of this length, bytes.
+    Device(u64),
+    /// A folder.
+    Folder,
+    /// Something else, or something that cannot be looked at: what.
+    Other(String),
+}
+
+/// What is asked of the node.
+pub trait Probe {
+    /// What lies at a path, links followed.
+    fn look(&self, path: &Path) -> Found;
+    /// Bytes free to this user in the file system of a folder; `None` where it does not tell.
+    fn free(&self, folder: &Path) -> Option<u64>;
+}
+
+/// A file or device of one clone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResolvedFile {
+    /// Absolute, unless the folder that the plan was written from is not.
+    pub path: PathBuf,
+    /// Its length before the trial, bytes; `None` if it is not there.
+    pub existing: Option<u64>,
+    /// A block device.
+    pub device: bool,
+    /// Where the clone's region begins, bytes.
+    pub base: u64,
+    /// The region's length, bytes; at least one block.
+    pub length: u64,
+}
+
+impl ResolvedFile {
+    /// The length that the file must have for the whole region to lie in it, bytes.
+    pub fn end(&self) -> u64 {
+        self.base + self.length
+    }
+}
+
+/// What one clone works on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResolvedClone {
+    /// Index of the job in the workload.
+    pub job: u32,
+    /// Number of the clone, from 0.
+    pub clone: u32,
+    /// At least one. For engines without files: one, without a path that means anything.
+    pub files: Vec<ResolvedFile>,
+    /// Bytes of all regions.
+    pub region_bytes: u64,
+    /// Bytes after which the job ends, unless it is time-based.
+    pub byte_budget: u64,
+    /// Everything random of this clone follows from it.
+    pub seed: u64,
+}
+
+/// A plan with everything bound.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Resolved {
+    /// All clones of all jobs, by job and clone.
+    pub clones: Vec<ResolvedClone>,
+    /// Facts worth knowing that are no faults.
+    pub notes: Vec<String>,
+}
+
+/// Binds a plan to a node.
+///
+/// # Errors
+/// Every fault of every job, with its place.
+pub fn resolve(plan: &BoundPlan, probe: &dyn Probe) -> Result<Resolved, Vec<Diagnostic>> {
+    let mut faults = Vec::new();
+    let mut resolved = Resolved::default();
+    let target = &plan.configuration.target;
+    let base = Base::of(target, |path| probe.look(path) == Found::Folder);
+    for (index, job) in plan.workload.jobs.iter().enumerate() {
+        let mut told = Vec::new();
+        for clone in 0..job.clones.max(1) {
+            let binding = Binding {
+                job,
+                clone,
+                seed: seeds::clone(plan.seed, job, index as u32, clone),
+                probe,
+            };
+            match binding.bind(base, index as u32, &mut resolved.notes) {
+                Ok(bound) => resolved.clones.push(bound),
+                // What is wrong with all clones of a job is said once.
+                Err(messages) => told.extend(messages),
+            }
+        }
+        told.dedup_by(|a, b| a == b);
+        faults.extend(told.into_iter().map(|fault| fault.of(job)));
+    }
+    resolved.notes.dedup();
+    match faults.is_empty() {
+        true => Ok(resolved),
+        false => Err(faults),
+    }
+}
+
+/// A fault before it has its job's name and place.
+#[derive(Debug, PartialEq, Eq)]
+struct Fault {
+    message: String,
+    hint: String,
+}
+
+impl Fault {
+    fn new(message: impl Into<String>, hint: impl Into<String>) -> Fault {
+        Fault {
+            message: message.into(),
+            hint: hint.into(),
+        }
+    }
+
+    fn of(self, job: &Job) -> Diagnostic {
+        let diagnostic =
+            Diagnostic::error(format!("job `{}`: {}", job.name, self.message)).hint(self.hint);
+        match &job.place {
+            Some(place) => diagnostic.at(place.clone()),
+            None => diagnostic,
+        }
+    }
+}
+
+/// One clone on its way.
+struct Binding<'a> {
+    job: &'a Job,
+    clone: u32,
+    seed: u64,
+    probe: &'a dyn Probe,
+}
+
+impl Binding<'_> {
+    fn bind(
+        &self,
+        base: Base<'_>,
+        index: u32,
+        notes: &mut Vec<String>,
+    ) -> Result<ResolvedClone, Vec<Fault>> {
+        let files = match self.job.engine.kind.without_files() {
+            true => vec![ResolvedFile {
+                path: PathBuf::from(self.job.engine.kind.name()),
+                existing: None,
+                device: false,
+                base: 0,
+                length: 0,
+            }],
+            false => self.look(base, notes)?,
+        };
+        let files = self.regions(files, notes).map_err(|fault| vec![fault])?;
+        let region_bytes: u64 = files.iter().map(|file| file.length).sum();
+        let pass = match (self.job.end.io_size, self.job.extent.size) {
+            (Some(amount), _) => of(amount, region_bytes),
+            (None, Some(Amount::Bytes(size))) => size.min(region_bytes),
+            (None, _) => region_bytes,
+        };
+        Ok(ResolvedClone {
+            job: index,
+            clone: self.clone,
+            files,
+            region_bytes,
+            byte_budget: pass.saturating_mul(self.job.end.loops.max(1)),
+            seed: self.seed,
+        })
+    }
+
+    /// Finds the files; regions are still empty.
+    fn look(
+        &self,
+        base: Base<'_>,
+        notes: &mut Vec<String>,
+    ) -> Result<Vec<ResolvedFile>, Vec<Fault>> {
+        let special = |path: &Path| matches!(self.probe.look(path), Found::Device(_));
+        let paths = naming::paths(self.job, self.clone, base, special).map_err(|path| {
+            vec![Fault::new(
+                format!("several of its files would be `{}`", path.display()),
+                "put `$filenum` into `filename_format`, or name each file once",
+            )]
+        })?;
+        if let Base::Only(path) = base {
+            let own = self
+                .job
+                .files
+                .names
+                .len()
+                .max(self.job.files.count as usize);
+            if own > 1 {
+                notes.push(format!(
+                    "job `{}`: `{}` stands for its {own} files",
+                    self.job.name,
+                    path.display()
+                ));
+            }
+        }
+        let mut faults = Vec::new();
+        let mut files = Vec::new();
+        for path in paths {
+            match self.existing(&path) {
+                Ok((existing, device)) => files.push(ResolvedFile {
+                    path,
+                    existing,
+                    device,
+                    base: 0,
+                    length: 0,
+                }),
+                Err(fault) => faults.push(fault),
+            }
+        }
+        match faults.is_empty() {
+            true => Ok(files),
+            false => Err(faults),
+        }
+    }
+
+    fn existing(&self, path: &Path) -> Result<(Option<u64>, bool), Fault> {
+        let shown = path.display();
+        match self.probe.look(path) {
+            Found::File(length) => Ok((Some(length), false)),
+            Found::Device(length) => Ok((Some(length), true)),
+            Found::Missing if self.job.files.allow_create => Ok((None, false)),
+            Found::Missing => Err(Fault::new(
+                format!("`{shown}` is not there"),
+                "create it, or leave `allow_file_create=0` out",
+            )),
+            Found::NoFolder(folder) => Err(Fault::new(
+                format!("`{shown}`: the folder `{}` is not there", folder.display()),
+                format!("make it first: mkdir -p {}", folder.display()),
+            )),
+            Found::Folder => Err(Fault::new(
+                format!("`{shown}` is a folder"),
+                "name a file in it, or give it as `directory=`",
+            )),
+            Found::Other(what) => Err(Fault::new(
+                format!("`{shown}` {what}"),
+                "name a regular file or a block device",
+            )),
+        }
+    }
+
+    /// Where each file's region begins and how long it is, by fio's rules.
+    fn regions(
+        &self,
+        mut files: Vec<ResolvedFile>,
+        notes: &mut Vec<String>,
+    ) -> Result<Vec<ResolvedFile>, Fault> {
+        let block = self.job.access.min_block().max(1);
+        let count = files.len() as u64;
+        let size = self.job.extent.size;
+        let none_there = files.iter().all(|file| file.existing.unwrap_or(0) == 0);
+        if none_there && size.is_none() && self.job.files.size.is_none() {
+            return Err(Fault::new(
+                "there is nothing to take its size from",
+                "add `size=`: its files are not there yet, or are empty",
+            ));
+        }
+        for (number, file) in files.iter_mut().enumerate() {
+            let existing = file.existing.unwrap_or(0);
+            file.base = self.offset(existing, block);
+            let share = match size {
+                Some(Amount::Bytes(size)) if count == 1 => Some(size),
+                Some(Amount::Bytes(size)) => {
+                    // Whole blocks; what does not divide evenly makes the first files longer.
+                    let blocks = size / block;
+                    let longer = u64::from((number as u64) < blocks % count);
+                    Some((blocks / count + longer) * block)
+                }
+                Some(amount @ Amount::Percent(_)) => {
+                    let share = match existing {
+                        0 => of(amount, self.free(&file.path)?) / count,
+                        length => of(amount, length).min(length.saturating_sub(file.base)),
+                    };
+                    Some(share - share % block)
+                }
+                None => None,
+            };
+            file.length = match (self.job.files.size, share) {
+                (Some(range), _) => self.file_size(range, file, number, block)?,
+                (None, Some(share)) => share,
+                (None, None) => self.rest(file, existing)?,
+            };
+            self.fit(file, block, notes)?;
+        }
+        Ok(files)
+    }
+
+    /// What `filesize=` makes of a file; one whose length lies within the range stays as it is.
+    fn file_size(
+        &self,
+        (low, high): (Amount, Amount),
+        file: &ResolvedFile,
+        number: usize,
+        block: u64,
+    ) -> Result<u64, Fault> {
+        let existing = file.existing.unwrap_or(0);
+        let whole = match (low, high) {
+            (Amount::Bytes(_), Amount::Bytes(_)) => 0,
+            _ if existing > 0 => existing,
+            _ => self.free(&file.path)?,
+        };
+        let (low, high) = (of(low, whole), of(high, whole));
+        let length = match (low..=high).contains(&existing) {
+            true => existing,
+            false if low >= high => low,
+            false => {
+                let drawn = low + seeds::below(self.seed, number as u64, high - low + 1);
+                (drawn - drawn % block).max(low)
+            }
+        };
+        self.rest(file, length)
+    }
+
+    fn rest(&self, file: &ResolvedFile, length: u64) -> Result<u64, Fault> {
+        match length.checked_sub(file.base) {
+            Some(rest) if rest > 0 => Ok(rest),
+            _ => Err(Fault::new(
+                format!(
+                    "its region begins at {}, but `{}` has only {}",
+                    Bytes(file.base),
+                    file.path.display(),
+                    Bytes(length)
+                ),
+                "lower `offset=` or `offset_increment=`, or raise `size=`",
+            )),
+        }
+    }
+
+    /// A device cannot grow, and a region holds a block at least.
+    fn fit(
+        &self,
+        file: &mut ResolvedFile,
+        block: u64,
+        notes: &mut Vec<String>,
+    ) -> Result<(), Fault> {
+        if file.device {
+            let length = file.existing.unwrap_or(0);
+            let rest = self.rest(file, length)?;
+            if file.length > rest {
+                notes.push(format!(
+                    "job `{}`: `{}` ends at {}: {} are used in place of {}",
+                    self.job.name,
+                    file.path.display(),
+                    Bytes(length),
+                    Bytes(rest),
+                    Bytes(file.length)
+                ));
+                file.length = rest;
+            }
+        }
+        if file.length < block {
+            return Err(Fault::new(
+                format!(
+                    "`{}` gets {}, which is less than a block of {}",
+                    file.path.display(),
+                    Bytes(file.length),
+                    Bytes(block)
+                ),
+                "raise `size=`, or lower `bs=` or `nrfiles=`",
+            ));
+        }
+        if file
+            .base
+            .checked_add(file.length)
+            .is_none_or(|end| end > i64::MAX as u64)
+        {
+            return Err(Fault::new(
+                format!(
+                    "`{}` would be longer than any file can be",
+                    file.path.display()
+                ),
+                "lower `size=` or `offset=`",
+            ));
+        }
+        Ok(())
+    }
+
+    fn offset(&self, existing: u64, block: u64) -> u64 {
+        let extent = &self.job.extent;
+        let offset = of(extent.offset, existing).saturating_add(
+            of(extent.offset_increment, existing).saturating_mul(self.clone.into()),
+        );
+        let percent = [extent.offset, extent.offset_increment]
+            .iter()
+            .any(|amount| matches!(amount, Amount::Percent(share) if *share > 0.0));
+        match percent {
+            // Only what came of a percentage is aligned: upwards, as fio does it.
+            true => {
+                let align = match extent.offset_align {
+                    0 => block,
+                    align => align,
+                };
+                offset.div_ceil(align).saturating_mul(align)
+            }
+            false => offset,
+        }
+    }
+
+    fn free(&self, path: &Path) -> Result<u64, Fault> {
+        let folder = path.parent().unwrap_or(Path::new("/"));
+        self.probe.free(folder).ok_or_else(|| {
+            Fault::new(
+                format!("`{}` does not tell its free space", folder.display()),
+                "give the size in bytes in place of percent",
+            )
+        })
+    }
+}
+
+fn of(amount: Amount, whole: u64) -> u64 {
+    match amount {
+        Amount::Bytes(bytes) => bytes,
+        // Hundredths of a percent are exact in integers; f64 would round lengths beyond 2^53.
+        Amount::Percent(percent) => {
+            let hundredths = (percent.clamp(0.0, 100.0) * 100.0).round() as u128;
+            (u128::from(whole) * hundredths / 10_000) as u64
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::{job, plan};
+    use iodyno_model::{Engine, EngineKind, Extent, Files, JobEnd, Target};
+    use std::collections::HashMap;
+
+    const MIB: u64 = 1 << 20;
+
+    /// A node with a few files in /t, 1000 MiB free, and nothing else.
+    struct Fake(HashMap<&'static str, Found>);
+
+    impl Fake {
+        fn new() -> Fake {
+            Fake(HashMap::from([
+                ("/t", Found::Folder),
+                ("/t/old", Found::File(8 * MIB)),
+                ("/t/empty", Found::File(0)),
+                ("/dev/d", Found::Device(100 * MIB)),
+                ("/t/pipe", Found::Other("is a pipe".to_owned())),
+            ]))
+        }
+    }
+
+    impl Probe for Fake {
+        fn look(&self, path: &Path) -> Found {
+            match self.0.get(path.to_str().unwrap()) {
+                Some(found) => found.clone(),
+                None if path.parent() == Some(Path::new("/t")) => Found::Missing,
+                None => Found::NoFolder(path.parent().unwrap().to_owned()),
+            }
+        }
+
+        fn free(&self, _: &Path) -> Option<u64> {
+            Some(1000 * MIB)
+        }
+    }
+
+    fn named(name: &str) -> Job {
+        Job {
+            files: Files {
+                names: name.split(':').map(PathBuf::from).collect(),
+                ..Files::default()
+            },
+            ..job("j")
+        }
+    }
+
+    fn sized(name: &str, size: Option<Amount>) -> Job {
+        Job {
+            extent: Extent {
+                size,
+                ..Extent::default()
+            },
+            ..named(name)
+        }
+    }
+
+    fn bind(job: Job) -> Result<Resolved, Vec<Diagnostic>> {
+        resolve(&plan("/t", vec![job]), &Fake::new())
+    }
+
+    /// (base, length) of each file of each clone, and the first clone's budget.
+    fn check(job: Job, regions: &[&[(u64, u64)]], budget: u64) {
+        let resolved = bind(job.clone()).unwrap_or_else(|faults| panic!("{job:?}: {faults:?}"));
+        let found: Vec<Vec<(u64, u64)>> = resolved
+            .clones
+            .iter()
+            .map(|clone| clone.files.iter().map(|f| (f.base, f.length)).collect())
+            .collect();
+        assert_eq!(found, regions, "{job:?}");
+        assert_eq!(resolved.clones[0].byte_budget, budget, "{job:?}");
+    }
+
+    const fn bytes(value: u64) -> Option<Amount> {
+        Some(Amount::Bytes(value))
+    }
+
+    const fn percent(value: f64) -> Option<Amount> {
+        Some(Amount::Percent(value))
+    }
+
+    #[test]
+    fn sizes_are_bound_by_the_rules_of_fio() {
+        check(sized("new", bytes(4 * MIB)), &[&[(0, 4 * MIB)]], 4 * MIB);
+        check(sized("old", None), &[&[(0, 8 * MIB)]], 8 * MIB);
+        check(sized("old", bytes(MIB)), &[&[(0, MIB)]], MIB);
+        check(sized("old", bytes(16 * MIB)), &[&[(0, 16 * MIB)]], 16 * MIB);
+        check(sized("old", percent(25.0)), &[&[(0, 2 * MIB)]], 2 * MIB);
+        check(sized("new", percent(10.0)), &[&[(0, 100 * MIB)]], 100 * MIB);
+        check(sized("/dev/d", None), &[&[(0, 100 * MIB)]], 100 * MIB);
+        check(
+            sized("/dev/d", percent(50.0)),
+            &[&[(0, 50 * MIB)]],
+            50 * MIB,
+        );
+        // A device cannot grow.
+        check(
+            sized("/dev/d", bytes(200 * MIB)),
+            &[&[(0, 100 * MIB)]],
+            100 * MIB,
+        );
+        // Named files share the size; a remainder goes to the first, block by block.
+        check(
+            sized("a:b", bytes(3 * 4096)),
+            &[&[(0, 2 * 4096), (0, 4096)]],
+            3 * 4096,
+        );
+        check(
+            sized("a:b:c", bytes(3 * MIB)),
+            &[&[(0, MIB), (0, MIB), (0, MIB)]],
+            3 * MIB,
+        );
+    }
+
+    #[test]
+    fn clones_go_on_where_the_increment_says() {
+        let mut job = sized("shared", bytes(MIB));
+        job.clones = 3;
+        check(job.clone(), &[&[(0, MIB)], &[(0, MIB)], &[(0, MIB)]], MIB);
+        job.extent.offset = Amount::Bytes(4096);
+        job.extent.offset_increment = Amount::Bytes(MIB);
+        check(
+            job.clone(),
+            &[
+                &[(4096, MIB)],
+                &[(4096 + MIB, MIB)],
+                &[(4096 + 2 * MIB, MIB)],
+            ],
+            MIB,
+        );
+        let mut job = sized("/dev/d", None);
+        job.clones = 2;
+        job.extent.offset_increment = Amount::Percent(50.0);
+        check(
+            job,
+            &[&[(0, 100 * MIB)], &[(50 * MIB, 50 * MIB)]],
+            100 * MIB,
+        );
+        // Percentages are aligned upwards.
+        let mut job = sized("/dev/d", None);
+        job.extent.offset = Amount::Percent(33.33);
+        job.extent.offset_align = MIB;
+        check(job, &[&[(34 * MIB, 66 * MIB)]], 66 * MIB);
+    }
+
+    #[test]
+    fn the_budget_is_io_size_and_loops() {
+        let end = |io_size, loops| JobEnd {
+            io_size,
+            loops,
+            ..JobEnd::default()
+        };
+        for (end, budget) in [
+            (end(None, 1), 8 * MIB),
+            (end(None, 3), 24 * MIB),
+            (end(bytes(MIB), 1), MIB),
+            (end(bytes(64 * MIB), 2), 128 * MIB),
+            (end(percent(50.0), 1), 4 * MIB),
+            (end(None, u64::MAX), u64::MAX),
+        ] {
+            let job = Job {
+                end,
+                ..sized("old", None)
+            };
+            check(job, &[&[(0, 8 * MIB)]], budget);
+        }
+    }
+
+    #[test]
+    fn filesize_overrides_the_share_and_keeps_what_fits() {
+        let with = |low, high| Job {
+            files: Files {
+                size: Some((Amount::Bytes(low), Amount::Bytes(high))),
+                ..named("old:new").files
+            },
+            ..sized("x", bytes(MIB))
+        };
+        check(with(MIB, MIB), &[&[(0, MIB), (0, MIB)]], MIB);
+        let kept = bind(with(MIB, 9 * MIB)).unwrap();
+        assert_eq!(kept.clones[0].files[0].length, 8 * MIB);
+        let resolved = bind(with(2 * MIB, 4 * MIB)).unwrap();
+        for file in &resolved.clones[0].files {
+            assert!((2 * MIB..=4 * MIB).contains(&file.length));
+            assert_eq!(file.length % 4096, 0);
+        }
+    }
+
+    #[test]
+    fn every_fault_is_told_with_its_job() {
+        for (job, words) in [
+            (sized("new", None), "nothing to take its size from"),
+            (sized("empty", None), "nothing to take its size from"),
+            (
+                sized("no/where", bytes(MIB)),
+                "the folder `/t/no` is not there",
+            ),
+            (sized("pipe", bytes(MIB)), "`/t/pipe` is a pipe"),
+            (sized("/t", bytes(MIB)), "is a folder"),
+            (sized("new", bytes(100)), "less than a block of 4 KiB"),
+            (sized("a:b:c", bytes(8192)), "less than a block of 4 KiB"),
+            (
+                sized("a:a", bytes(MIB)),
+                "several of its files would be `/t/a`",
+            ),
+            (sized("new", bytes(u64::MAX)), "longer than any file"),
+        ] {
+            let faults = bind(job).unwrap_err();
+            assert_eq!(faults.len(), 1, "{faults:?}");
+            let message = &faults[0].message;
+            assert!(
+                message.contains(words) && message.contains("job `j`"),
+                "{message}"
+            );
+            assert!(faults[0].hint.is_some());
+        }
+        let mut beyond = sized("old", None);
+        beyond.extent.offset = Amount::Bytes(9 * MIB);
+        assert!(
+            bind(beyond).unwrap_err()[0]
+                .message
+                .contains("begins at 9 MiB")
+        );
+        let mut forbidden = sized("new", bytes(MIB));
+        forbidden.files.allow_create = false;
+        assert!(
+            bind(forbidden).unwrap_err()[0]
+                .message
+                .contains("is not there")
+        );
+        let both = plan("/t", vec![sized("pipe:no/where", None), sized("new", None)]);
+        assert_eq!(resolve(&both, &Fake::new()).unwrap_err().len(), 3);
+    }
+
+    #[test]
+    fn a_fault_of_all_clones_is_told_once() {
+        let mut job = sized("pipe", bytes(MIB));
+        job.clones = 64;
+        assert_eq!(bind(job).unwrap_err().len(), 1);
+    }
+
+    #[test]
+    fn engines_without_files_need_only_a_size() {
+        let mut job = sized("new", bytes(MIB));
+        job.engine = Engine::new(EngineKind::Null, 4);
+        job.files.names.clear();
+        check(job.clone(), &[&[(0, MIB)]], MIB);
+        job.extent.size = None;
+        assert!(bind(job).unwrap_err()[0].message.contains("size"));
+    }
+
+    #[test]
+    fn a_target_stands_for_the_files_of_a_job() {
+        let mut plan = plan("/t", vec![sized("a:b", bytes(MIB))]);
+        plan.configuration.target = Target::Path("/dev/d".into());
+        let resolved = resolve(&plan, &Fake::new()).unwrap();
+        let files = &resolved.clones[0].files;
+        assert_eq!(
+            (files.len(), files[0].length, files[0].device),
+            (1, MIB, true)
+        );
+        assert!(resolved.notes[0].contains("stands for its 2 files"));
+    }
+}

@@ -1,0 +1,65 @@
+//! Where each clone's randomness comes from.
+
+use iodyno_model::Job;
+
+/// Repeatable jobs without a seed of their own begin here in every run.
+const REPEATABLE: u64 = 0x10D7_4E05;
+
+/// The seed of one clone: from the job's own, a constant, or the trial's.
+pub(crate) fn clone(trial: u64, job: &Job, index: u32, clone: u32) -> u64 {
+    let seed = match (job.access.seed, job.access.repeatable) {
+        (Some(seed), _) => seed,
+        (None, true) => REPEATABLE,
+        (None, false) => trial,
+    };
+    mix(mix(seed) ^ (u64::from(index) << 32 | u64::from(clone)))
+}
+
+/// The n-th number below `limit` of a seed's own sequence; 0 for a limit of 0.
+pub(crate) fn below(seed: u64, n: u64, limit: u64) -> u64 {
+    let drawn = mix(seed ^ mix(n.wrapping_add(1)));
+    ((u128::from(drawn) * u128::from(limit)) >> 64) as u64
+}
+
+/// The finaliser of SplitMix64 (Steele, Lea, Flood 2014): neighbouring numbers become unrelated ones.
+fn mix(value: u64) -> u64 {
+    let mut z = value.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::job;
+    use std::collections::HashSet;
+
+    #[test]
+    fn no_two_clones_share_a_seed() {
+        let job = job("x");
+        let seeds: HashSet<u64> = (0..32)
+            .flat_map(|index| (0..32).map(move |number| (index, number)))
+            .map(|(index, number)| clone(1, &job, index, number))
+            .collect();
+        assert_eq!(seeds.len(), 1024);
+    }
+
+    #[test]
+    fn a_repeatable_job_does_not_ask_for_the_trial() {
+        let mut job = job("x");
+        assert_eq!(clone(1, &job, 0, 0), clone(2, &job, 0, 0));
+        job.access.repeatable = false;
+        assert_ne!(clone(1, &job, 0, 0), clone(2, &job, 0, 0));
+        assert_eq!(clone(1, &job, 0, 0), clone(1, &job, 0, 0));
+        job.access.seed = Some(5);
+        assert_eq!(clone(1, &job, 0, 0), clone(2, &job, 0, 0));
+    }
+
+    #[test]
+    fn draws_cover_their_range() {
+        let drawn: HashSet<u64> = (0..200).map(|n| below(9, n, 10)).collect();
+        assert_eq!(drawn, (0..10).collect());
+        assert_eq!(below(9, 1, 0), 0);
+    }
+}
