@@ -1,0 +1,176 @@
+//! Block devices as sysfs shows them: their parts, what is built on them, what they are built of.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::roots::{Roots, names, text};
+
+/// A device's major and minor number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DeviceNumber {
+    /// The driver's.
+    pub major: u32,
+    /// The device's among the driver's.
+    pub minor: u32,
+}
+
+impl DeviceNumber {
+    /// From a `dev_t` of stat(2).
+    pub fn of(dev: u64) -> DeviceNumber {
+        DeviceNumber {
+            major: rustix::fs::major(dev),
+            minor: rustix::fs::minor(dev),
+        }
+    }
+
+    /// From `8:1`.
+    pub fn parse(text: &str) -> Option<DeviceNumber> {
+        let (major, minor) = text.trim().split_once(':')?;
+        Some(DeviceNumber {
+            major: major.parse().ok()?,
+            minor: minor.parse().ok()?,
+        })
+    }
+
+    /// Made up by a file system that has no device of its own (btrfs, tmpfs, overlay …).
+    pub(crate) fn anonymous(self) -> bool {
+        self.major == 0
+    }
+}
+
+impl fmt::Display for DeviceNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.major, self.minor)
+    }
+}
+
+/// A block device in sysfs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Block {
+    /// Kernel name: `sda1`, `dm-0`.
+    pub(crate) name: String,
+    pub(crate) number: DeviceNumber,
+    folder: PathBuf,
+}
+
+impl Block {
+    /// The device of a number.
+    pub(crate) fn find(roots: &Roots, number: DeviceNumber) -> io::Result<Block> {
+        Block::at(&roots.sys.join(format!("dev/block/{number}")))
+    }
+
+    /// The device of a kernel name.
+    pub(crate) fn named(roots: &Roots, name: &str) -> io::Result<Block> {
+        Block::at(&roots.sys.join("class/block").join(name))
+    }
+
+    fn at(link: &Path) -> io::Result<Block> {
+        let folder = link.canonicalize()?;
+        let unknown = || io::Error::new(io::ErrorKind::InvalidData, "no block device in sysfs");
+        let number = text(folder.join("dev")).ok_or_else(unknown)?;
+        let name = folder.file_name().ok_or_else(unknown)?;
+        Ok(Block {
+            name: name.to_string_lossy().into_owned(),
+            number: DeviceNumber::parse(&number).ok_or_else(unknown)?,
+            folder,
+        })
+    }
+
+    /// An attribute's text, `queue/scheduler`.
+    pub(crate) fn attribute(&self, name: &str) -> Option<String> {
+        text(self.folder.join(name))
+    }
+
+    /// The names in a folder of the device.
+    pub(crate) fn attributes(&self, folder: &str) -> Vec<String> {
+        names(self.folder.join(folder))
+    }
+
+    /// Its length in bytes; sysfs counts in 512 whatever the device does.
+    pub(crate) fn length(&self) -> u64 {
+        self.sectors("size").unwrap_or(0)
+    }
+
+    /// Where a partition begins on its disk, bytes.
+    pub(crate) fn start(&self) -> Option<u64> {
+        self.sectors("start")
+    }
+
+    fn sectors(&self, name: &str) -> Option<u64> {
+        self.attribute(name)?.parse::<u64>().ok()?.checked_mul(512)
+    }
+
+    /// It cannot be written.
+    pub(crate) fn read_only(&self) -> bool {
+        self.attribute("ro").is_some_and(|flag| flag == "1")
+    }
+
+    /// The disk a partition is a part of.
+    pub(crate) fn parent(&self) -> Option<Block> {
+        self.attribute("partition")?;
+        Block::at(self.folder.parent()?).ok()
+    }
+
+    /// The parts of a disk.
+    pub(crate) fn partitions(&self) -> Vec<Block> {
+        names(&self.folder)
+            .iter()
+            .filter(|name| self.folder.join(name).join("partition").exists())
+            .filter_map(|name| Block::at(&self.folder.join(name)).ok())
+            .collect()
+    }
+
+    /// Devices built on it (dm, md, bcache …).
+    pub(crate) fn holders(&self) -> Vec<Block> {
+        self.linked("holders")
+    }
+
+    /// Devices it is built of.
+    pub(crate) fn slaves(&self) -> Vec<Block> {
+        self.linked("slaves")
+    }
+
+    fn linked(&self, folder: &str) -> Vec<Block> {
+        let folder = self.folder.join(folder);
+        names(&folder)
+            .iter()
+            .filter_map(|name| Block::at(&folder.join(name)).ok())
+            .collect()
+    }
+
+    /// What kind of device is built of others, with the name people know it by: `device mapper
+    /// `vg-home``, `md raid1`.
+    pub(crate) fn describe(&self) -> String {
+        if let Some(name) = self.attribute("dm/name") {
+            return format!("device mapper `{name}`");
+        }
+        if let Some(level) = self.attribute("md/level") {
+            return format!("md {level}");
+        }
+        if self.attribute("loop/backing_file").is_some() {
+            return "loop device".to_owned();
+        }
+        "block device".to_owned()
+    }
+}
+
+/// The block device that a path such as `/dev/mapper/home` stands for: by its node, or, where the
+/// node is not there (another namespace's, or a host of a test), by its name in sysfs.
+pub(crate) fn number_of(roots: &Roots, path: &Path) -> Option<DeviceNumber> {
+    use std::os::unix::fs::{FileTypeExt, MetadataExt};
+    let below = path
+        .strip_prefix("/dev")
+        .ok()
+        .map(|rest| roots.dev.join(rest));
+    let path = below.as_deref().unwrap_or(path);
+    if let Ok(metadata) = path.metadata()
+        && metadata.file_type().is_block_device()
+    {
+        return Some(DeviceNumber::of(metadata.rdev()));
+    }
+    let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    real.strip_prefix(&roots.dev).ok()?;
+    let name = real.file_name()?.to_str()?;
+    Block::named(roots, name).ok().map(|block| block.number)
+}

@@ -1,0 +1,117 @@
+//! The host's counters before and after: what the devices and CPUs did meanwhile.
+
+mod text;
+
+use std::time::{Instant, SystemTime};
+
+use iodyno_model::{DeviceUse, HostUse, TargetInfo};
+use iodyno_sys::host::{ProcessUse, process_use};
+
+use crate::roots;
+use crate::roots::Roots;
+
+pub use text::{CpuTimes, DiskStats, arc_hits, cpu_times, disk_stats};
+
+/// /proc/stat counts in hundredths of a second on every architecture (USER_HZ).
+const NS_A_TICK: u64 = 10_000_000;
+
+/// Kernel names of every device below the targets, top first, each once.
+pub fn devices(targets: &[TargetInfo]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    let all = targets.iter().flat_map(|target| &target.stack);
+    for device in all.filter_map(|layer| layer.device()) {
+        if !names.contains(&device.name) {
+            names.push(device.name.clone());
+        }
+    }
+    names
+}
+
+/// The counters at an instant.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    at: Instant,
+    wall: SystemTime,
+    cpu: CpuTimes,
+    devices: Vec<(String, Option<DiskStats>)>,
+    arc: Option<(u64, u64)>,
+    process: ProcessUse,
+}
+
+impl Snapshot {
+    /// Reads the counters; those of the devices of these kernel names, see [`devices`].
+    pub fn take(roots: &Roots, devices: &[String]) -> Snapshot {
+        let read = |name: &str| roots::text(roots.proc.join(name)).unwrap_or_default();
+        let disks = disk_stats(&read("diskstats"));
+        Snapshot {
+            at: Instant::now(),
+            wall: SystemTime::now(),
+            cpu: cpu_times(&read("stat")).unwrap_or_default(),
+            devices: devices
+                .iter()
+                .map(|name| {
+                    let stats = disks.iter().find(|disk| disk.0 == *name);
+                    (name.clone(), stats.map(|disk| disk.1))
+                })
+                .collect(),
+            arc: arc_hits(&read("spl/kstat/zfs/arcstats")),
+            process: process_use(),
+        }
+    }
+
+    /// What happened since an earlier snapshot. A device that is gone now is left out; one that
+    /// came meanwhile counts from zero. The harness is this process.
+    pub fn since(&self, earlier: &Snapshot) -> HostUse {
+        let span = self.at.saturating_duration_since(earlier.at);
+        let ticks = |field: fn(&CpuTimes) -> u64| {
+            field(&self.cpu).saturating_sub(field(&earlier.cpu)) * NS_A_TICK
+        };
+        HostUse {
+            span_ns: span.as_nanos() as u64,
+            user_ns: ticks(|cpu| cpu.user),
+            system_ns: ticks(|cpu| cpu.system),
+            idle_ns: ticks(|cpu| cpu.idle),
+            iowait_ns: ticks(|cpu| cpu.iowait),
+            irq_ns: ticks(|cpu| cpu.irq),
+            steal_ns: ticks(|cpu| cpu.steal),
+            harness_user_ns: self.process.user_ns.saturating_sub(earlier.process.user_ns),
+            harness_system_ns: self
+                .process
+                .system_ns
+                .saturating_sub(earlier.process.system_ns),
+            harness_memory: self.process.memory,
+            devices: self.devices_since(earlier),
+            arc_hits: self.arc.map(|(hits, misses)| {
+                let before = earlier.arc.unwrap_or_default();
+                (
+                    hits.saturating_sub(before.0),
+                    misses.saturating_sub(before.1),
+                )
+            }),
+            clock_drift_ns: drift_ns(earlier.wall, self.wall, span.as_nanos() as i128),
+        }
+    }
+
+    fn devices_since(&self, earlier: &Snapshot) -> Vec<DeviceUse> {
+        self.devices
+            .iter()
+            .filter_map(|(name, now)| {
+                let before = earlier.devices.iter().find(|device| device.0 == *name);
+                let before = before.and_then(|device| device.1).unwrap_or_default();
+                Some(now.as_ref()?.since(&before, name))
+            })
+            .collect()
+    }
+}
+
+/// How far the wall clock went ahead of (behind: negative) the monotonic clock.
+fn drift_ns(earlier: SystemTime, later: SystemTime, span_ns: i128) -> i64 {
+    let passed = match later.duration_since(earlier) {
+        Ok(forward) => forward.as_nanos() as i128,
+        Err(backward) => -(backward.duration().as_nanos() as i128),
+    };
+    (passed - span_ns).clamp(i64::MIN.into(), i64::MAX.into()) as i64
+}
+
+#[cfg(test)]
+mod tests;

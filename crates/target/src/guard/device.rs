@@ -1,0 +1,203 @@
+//! Block devices: judged, claimed, probed, and only then opened for writing.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, Weak};
+
+use rustix::fs::{Advice, OFlags, SeekFrom};
+
+use crate::block::{Block, DeviceNumber};
+use crate::signatures;
+
+use super::open::{Pinned, open_flags, reopen};
+use super::survey::Survey;
+use super::{AdmitError, Admitted, Guard, Kind, Reason, Request, admitted, refused, uses};
+
+impl Guard {
+    /// Everything sysfs and procfs say against writing to a device.
+    pub(super) fn judge(&self, number: DeviceNumber) -> Vec<Reason> {
+        match Block::find(&self.roots, number) {
+            Ok(block) => uses::of(&self.roots, &Survey::take(&self.roots), &block),
+            Err(error) => vec![Reason::Unknown {
+                why: format!("device {number} in sysfs: {error}"),
+            }],
+        }
+    }
+
+    /// Opens a block device, for whatever the request is about.
+    pub(super) fn admit_device(
+        &self,
+        request: &Request<'_>,
+        pinned: &Pinned,
+        number: DeviceNumber,
+    ) -> Result<Admitted, AdmitError> {
+        if !request.intent.changes() {
+            return self.admit_read(request, pinned, number);
+        }
+        let mut reasons = self.judge(number);
+        if let Ok(block) = Block::find(&self.roots, number) {
+            if block.read_only() {
+                reasons.push(Reason::ReadOnlyDevice);
+            }
+            if block.length() == 0 {
+                reasons.push(Reason::Empty);
+            }
+        }
+        if !request.named {
+            reasons.push(Reason::NotNamed);
+        }
+        if !reasons.is_empty() {
+            // It is refused already: what it holds is told as well, if it can be read.
+            let peek = pinned.open(OFlags::RDONLY | OFlags::NONBLOCK);
+            reasons.extend(peek.into_iter().flat_map(|device| {
+                let found = self.holds(&File::from(device), number);
+                found.into_iter().filter(Reason::gives_way)
+            }));
+            return Err(refused(request, pinned, reasons));
+        }
+        let claim = self.claim(request, pinned, number)?;
+        // Once more, now that the kernel keeps others away: it may have been mounted in between.
+        let mut reasons = self.judge(number);
+        let probed = claim.try_clone().map(File::from);
+        match probed {
+            Ok(device) => reasons.extend(self.holds(&device, number)),
+            Err(error) => reasons.push(Reason::Unprobed {
+                why: error.to_string(),
+            }),
+        }
+        let given = names_device(request.destroy, number);
+        if !reasons.iter().all(|reason| given && reason.gives_way()) {
+            return Err(refused(request, pinned, reasons));
+        }
+        let descriptor =
+            reopen(claim.as_fd(), open_flags(request.intent, request.flags)).map_err(|source| {
+                AdmitError::failed(request.path, "open", source, request.flags.direct)
+            })?;
+        Ok(Admitted {
+            notes: reasons
+                .iter()
+                .map(|reason| format!("overwritten as `--destroy` says: {reason}"))
+                .collect(),
+            _claim: Some(claim),
+            ..self.device(request, pinned, number, descriptor)?
+        })
+    }
+
+    fn admit_read(
+        &self,
+        request: &Request<'_>,
+        pinned: &Pinned,
+        number: DeviceNumber,
+    ) -> Result<Admitted, AdmitError> {
+        let descriptor = pinned
+            .open(open_flags(request.intent, request.flags))
+            .map_err(|source| AdmitError::failed(request.path, "open", source, false))?;
+        let notes = self.judge(number).into_iter().map(|reason| {
+            format!(
+                "`{}` is in use and only read: {reason}",
+                request.path.display()
+            )
+        });
+        Ok(Admitted {
+            notes: notes.collect(),
+            ..self.device(request, pinned, number, descriptor)?
+        })
+    }
+
+    fn device(
+        &self,
+        request: &Request<'_>,
+        pinned: &Pinned,
+        number: DeviceNumber,
+        descriptor: OwnedFd,
+    ) -> Result<Admitted, AdmitError> {
+        let failed = |source: rustix::io::Errno| {
+            AdmitError::failed(request.path, "measure", source.into(), false)
+        };
+        let length = rustix::fs::seek(&descriptor, SeekFrom::End(0)).map_err(failed)?;
+        rustix::fs::seek(&descriptor, SeekFrom::Start(0)).map_err(failed)?;
+        let block = rustix::fs::ioctl_blksszget(&descriptor).map_err(failed)?;
+        let admitted = admitted(request, pinned, Kind::BlockDevice(number), descriptor);
+        Ok(Admitted {
+            length,
+            logical_block_size: block,
+            ..admitted
+        })
+    }
+
+    /// Has the kernel keep a device for us; a claim that this process has already is shared.
+    fn claim(
+        &self,
+        request: &Request<'_>,
+        pinned: &Pinned,
+        number: DeviceNumber,
+    ) -> Result<Arc<OwnedFd>, AdmitError> {
+        let mut claims = self.claims.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(claim) = claims.get(&number).and_then(Weak::upgrade) {
+            return Ok(claim);
+        }
+        match pinned.open(OFlags::RDONLY | OFlags::EXCL) {
+            Ok(descriptor) => {
+                let claim = Arc::new(descriptor);
+                claims.insert(number, Arc::downgrade(&claim));
+                Ok(claim)
+            }
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+                let mut reasons = vec![Reason::Claimed];
+                if let Ok(device) = pinned.open(OFlags::RDONLY | OFlags::NONBLOCK) {
+                    reasons.extend(self.holds(&File::from(device), number));
+                }
+                Err(refused(request, pinned, reasons))
+            }
+            Err(error) => Err(AdmitError::failed(request.path, "claim", error, false)),
+        }
+    }
+
+    /// What a device and its partitions hold.
+    fn holds(&self, device: &File, number: DeviceNumber) -> Vec<Reason> {
+        let Ok(block) = Block::find(&self.roots, number) else {
+            return Vec::new();
+        };
+        let length = rustix::fs::seek(device, SeekFrom::End(0)).unwrap_or_else(|_| block.length());
+        // What the cache has may be older than what the device has.
+        let _ = rustix::fs::fadvise(device, 0, None, Advice::DontNeed);
+        let mut reasons = held(device, &block.name, 0, length);
+        for part in block.partitions() {
+            reasons.push(Reason::Partition {
+                name: part.name.clone(),
+                length: part.length(),
+            });
+            if let Some(start) = part.start() {
+                reasons.extend(held(device, &part.name, start, part.length()));
+            }
+        }
+        reasons
+    }
+}
+
+fn held(device: &File, name: &str, start: u64, length: u64) -> Vec<Reason> {
+    match signatures::probe(device, start, length) {
+        Ok(found) => found
+            .into_iter()
+            .map(|signature| Reason::Signature {
+                device: name.to_owned(),
+                signature,
+            })
+            .collect(),
+        Err(error) => vec![Reason::Unprobed {
+            why: format!("{name}: {error}"),
+        }],
+    }
+}
+
+fn names_device(destroy: &[PathBuf], number: DeviceNumber) -> bool {
+    destroy
+        .iter()
+        .filter_map(|path| path.metadata().ok())
+        .any(|metadata| {
+            metadata.file_type().is_block_device() && DeviceNumber::of(metadata.rdev()) == number
+        })
+}

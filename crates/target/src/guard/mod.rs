@@ -1,0 +1,407 @@
+//! The guard: nothing is written but what the user named and what nobody needs.
+//!
+//! A block device is written only if it was named and holds nothing. What is in use (mounted, swap,
+//! a part of something else) is refused always; what merely holds data is refused unless
+//! `--destroy` names that very device. A regular file that was named may be overwritten.
+//!
+//! What must stay true: a path is resolved once and everything after goes through that inode; a
+//! device is judged before anything is opened for writing; while it is probed, and for as long as
+//! the [`Admitted`] lives, the kernel keeps it for us (O_EXCL), so that nobody can mount it in
+//! between. Where the host does not answer, the guard refuses.
+
+mod device;
+mod open;
+mod refusal;
+mod survey;
+mod uses;
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{OFlags, StatVfsMountFlags, StatxFlags};
+
+use crate::block::DeviceNumber;
+use crate::mounts;
+use crate::roots::Roots;
+
+use open::{Pinned, PinnedKind, create, open_flags, reopen};
+pub use refusal::{AdmitError, Reason, Refusal};
+use survey::Survey;
+
+/// What a job does to a target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Intent {
+    /// Reads it.
+    pub read: bool,
+    /// Writes to it, or lays it out.
+    pub write: bool,
+    /// Gives blocks of it back.
+    pub trim: bool,
+}
+
+impl Intent {
+    /// Only reads.
+    pub const READ: Intent = Intent {
+        read: true,
+        write: false,
+        trim: false,
+    };
+
+    /// Reads and writes.
+    pub const WRITE: Intent = Intent {
+        read: true,
+        write: true,
+        trim: false,
+    };
+
+    /// What is there may be gone afterwards.
+    pub fn changes(self) -> bool {
+        self.write || self.trim
+    }
+}
+
+/// How a target is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OpenFlags {
+    /// O_DIRECT.
+    pub direct: bool,
+    /// O_SYNC.
+    pub sync: bool,
+    /// O_DSYNC.
+    pub dsync: bool,
+    /// A regular file that is not there is made (only where the intent changes anything).
+    pub create: bool,
+}
+
+/// A target to be opened.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// Where.
+    pub path: &'a Path,
+    /// What for.
+    pub intent: Intent,
+    /// How.
+    pub flags: OpenFlags,
+    /// The user wrote this path; otherwise it was made up from a format and may not lead to a
+    /// device.
+    pub named: bool,
+    /// The arguments of `--destroy`.
+    pub destroy: &'a [PathBuf],
+}
+
+/// What an admitted target is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A folder.
+    Folder,
+    /// A block device.
+    BlockDevice(DeviceNumber),
+    /// /dev/null, /dev/zero and the like: no storage.
+    NullDevice,
+}
+
+/// An opened target. A device stays ours, against other exclusive users, until it is dropped.
+#[derive(Debug)]
+pub struct Admitted {
+    /// Without symlinks.
+    pub path: PathBuf,
+    /// What it is.
+    pub kind: Kind,
+    /// Opened as asked for.
+    pub descriptor: OwnedFd,
+    /// Bytes; 0 for folders and null devices.
+    pub length: u64,
+    /// Offsets and lengths of direct I/O are multiples of this many bytes.
+    pub logical_block_size: u32,
+    /// … and buffers lie at multiples of this many.
+    pub memory_alignment: u32,
+    /// The file was made by this admission.
+    pub created: bool,
+    /// What is worth knowing: a device that is only read and in use.
+    pub notes: Vec<String>,
+    intent: Intent,
+    /// Held for its effect: the kernel's exclusive claim on a device that is written.
+    _claim: Option<Arc<OwnedFd>>,
+}
+
+impl Admitted {
+    /// Opens the same inode once more, with a position and flags of its own.
+    ///
+    /// # Errors
+    /// As open(2): most likely too many open files, or O_DIRECT unknown to the file system.
+    pub fn reopen(&self, flags: OpenFlags) -> io::Result<OwnedFd> {
+        let access = match self.kind {
+            Kind::Folder => OFlags::RDONLY | OFlags::DIRECTORY,
+            _ => open_flags(self.intent, flags),
+        };
+        reopen(self.descriptor.as_fd(), access)
+    }
+
+    /// The length now; a file may have grown.
+    ///
+    /// # Errors
+    /// As fstat(2).
+    pub fn length_now(&self) -> io::Result<u64> {
+        match self.kind {
+            Kind::File => Ok(rustix::fs::fstat(&self.descriptor)?.st_size as u64),
+            _ => Ok(self.length),
+        }
+    }
+}
+
+impl AsFd for Admitted {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+/// Decides what may be opened, and opens it.
+#[derive(Debug)]
+pub struct Guard {
+    roots: Roots,
+    /// Devices that this process writes: a second job on one shares the first one's claim.
+    claims: Mutex<HashMap<DeviceNumber, Weak<OwnedFd>>>,
+    /// The host's swap files and loop files; thousands of files are not worth thousands of looks.
+    files: Mutex<Option<(Instant, Arc<Survey>)>>,
+}
+
+/// How long a look at swap and loop files is good for.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+impl Guard {
+    /// A guard that sees the host through these.
+    pub fn new(roots: Roots) -> Guard {
+        Guard {
+            roots,
+            claims: Mutex::new(HashMap::new()),
+            files: Mutex::new(None),
+        }
+    }
+
+    /// Opens a target, or says everything that speaks against it.
+    ///
+    /// # Errors
+    /// [`AdmitError::Refused`] with all findings; [`AdmitError::Failed`] where the kernel would not
+    /// open it for another reason.
+    pub fn admit(&self, request: &Request<'_>) -> Result<Admitted, AdmitError> {
+        let failed = |source| AdmitError::failed(request.path, "open", source, false);
+        let pinned = match Pinned::path(request.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && request.creates() => {
+                match create(request.path, open_flags(request.intent, request.flags)) {
+                    Ok(descriptor) => return self.made(request, descriptor),
+                    // Somebody was quicker, or a symlink leads nowhere.
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                        Pinned::path(request.path).map_err(|_| request.not_made(error))?
+                    }
+                    Err(error) => return Err(self.not_made(request, error)),
+                }
+            }
+            other => other.map_err(failed)?,
+        };
+        match pinned.kind {
+            PinnedKind::File => self.admit_file(request, &pinned),
+            PinnedKind::Folder => self.admit_folder(request, &pinned),
+            PinnedKind::Block(number) => self.admit_device(request, &pinned, number),
+            PinnedKind::Character(number) => admit_character(request, &pinned, number),
+            PinnedKind::Other(kind) => Err(refused(
+                request,
+                &pinned,
+                vec![Reason::WrongKind {
+                    kind: kind.to_owned(),
+                }],
+            )),
+        }
+    }
+
+    /// What speaks against writing to a block device, signatures left out: for a look without
+    /// opening anything. Empty for anything that is no block device.
+    pub fn uses(&self, path: &Path) -> Vec<Reason> {
+        let number = path
+            .metadata()
+            .ok()
+            .filter(|metadata| metadata.file_type().is_block_device())
+            .map(|metadata| DeviceNumber::of(metadata.rdev()));
+        number.map_or_else(Vec::new, |number| self.judge(number))
+    }
+
+    fn made(&self, request: &Request<'_>, descriptor: OwnedFd) -> Result<Admitted, AdmitError> {
+        let failed = |source| AdmitError::failed(request.path, "open", source, false);
+        let link = descriptor.try_clone().and_then(Pinned::descriptor);
+        let pinned = link.map_err(failed)?;
+        Ok(Admitted {
+            created: true,
+            ..admitted(request, &pinned, Kind::File, descriptor)
+        })
+    }
+
+    fn not_made(&self, request: &Request<'_>, error: io::Error) -> AdmitError {
+        if error.kind() != io::ErrorKind::ReadOnlyFilesystem {
+            return request.not_made(error);
+        }
+        let folder = request.path.parent().unwrap_or(Path::new(""));
+        let folder = if folder.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            folder
+        };
+        match Pinned::path(folder) {
+            Ok(folder) => refused(request, &folder, vec![self.read_only(&folder)]),
+            Err(_) => request.not_made(error),
+        }
+    }
+
+    fn read_only(&self, pinned: &Pinned) -> Reason {
+        let number = DeviceNumber::of(pinned.file.device);
+        let id = mount_id(pinned);
+        let point = mounts::containing(&mounts::own(&self.roots), &pinned.resolved, number, id)
+            .map(|mount| mount.point.clone());
+        Reason::ReadOnlyMount { point }
+    }
+
+    fn mount_reasons(&self, request: &Request<'_>, pinned: &Pinned) -> Option<Reason> {
+        let read_only = rustix::fs::fstatvfs(pinned)
+            .is_ok_and(|state| state.f_flag.contains(StatVfsMountFlags::RDONLY));
+        (request.intent.changes() && read_only).then(|| self.read_only(pinned))
+    }
+
+    fn admit_folder(&self, request: &Request<'_>, pinned: &Pinned) -> Result<Admitted, AdmitError> {
+        if let Some(reason) = self.mount_reasons(request, pinned) {
+            return Err(refused(request, pinned, vec![reason]));
+        }
+        let descriptor = pinned
+            .open(OFlags::RDONLY | OFlags::DIRECTORY)
+            .map_err(|source| AdmitError::failed(request.path, "open", source, false))?;
+        Ok(admitted(request, pinned, Kind::Folder, descriptor))
+    }
+
+    fn admit_file(&self, request: &Request<'_>, pinned: &Pinned) -> Result<Admitted, AdmitError> {
+        let mut reasons: Vec<Reason> = self.mount_reasons(request, pinned).into_iter().collect();
+        if request.intent.changes() {
+            reasons.extend(self.file_survey().file(pinned.file));
+        }
+        if !reasons.is_empty() {
+            return Err(refused(request, pinned, reasons));
+        }
+        let descriptor = pinned
+            .open(open_flags(request.intent, request.flags))
+            .map_err(|source| {
+                AdmitError::failed(request.path, "open", source, request.flags.direct)
+            })?;
+        Ok(admitted(request, pinned, Kind::File, descriptor))
+    }
+
+    fn file_survey(&self) -> Arc<Survey> {
+        let mut cached = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*cached {
+            Some((at, survey)) if at.elapsed() < LOOK_AGAIN => Arc::clone(survey),
+            _ => {
+                let survey = Arc::new(Survey::of_files(&self.roots));
+                *cached = Some((Instant::now(), Arc::clone(&survey)));
+                survey
+            }
+        }
+    }
+}
+
+impl Request<'_> {
+    fn creates(&self) -> bool {
+        self.flags.create && self.intent.changes()
+    }
+
+    fn not_made(&self, error: io::Error) -> AdmitError {
+        AdmitError::failed(self.path, "create", error, self.flags.direct)
+    }
+}
+
+fn admit_character(
+    request: &Request<'_>,
+    pinned: &Pinned,
+    number: DeviceNumber,
+) -> Result<Admitted, AdmitError> {
+    // null, zero, full; random and urandom for reading.
+    let harmless = number.major == 1
+        && match number.minor {
+            3 | 5 | 7 => true,
+            8 | 9 => !request.intent.changes(),
+            _ => false,
+        };
+    if !harmless {
+        let kind = format!("a character device ({number})");
+        return Err(refused(request, pinned, vec![Reason::WrongKind { kind }]));
+    }
+    // O_DIRECT means nothing to them and some refuse it.
+    let flags = OpenFlags {
+        direct: false,
+        ..request.flags
+    };
+    let descriptor = pinned
+        .open(open_flags(request.intent, flags))
+        .map_err(|source| AdmitError::failed(request.path, "open", source, false))?;
+    Ok(admitted(request, pinned, Kind::NullDevice, descriptor))
+}
+
+fn admitted(request: &Request<'_>, pinned: &Pinned, kind: Kind, descriptor: OwnedFd) -> Admitted {
+    // Kernels before 6.1 do not tell; 512 is what every device they know of can do or emulate.
+    let (memory, offset) = direct_alignment(descriptor.as_fd()).unwrap_or((512, 512));
+    Admitted {
+        path: pinned.resolved.clone(),
+        kind,
+        descriptor,
+        length: if kind == Kind::File { pinned.length } else { 0 },
+        logical_block_size: offset,
+        memory_alignment: memory,
+        created: false,
+        notes: Vec::new(),
+        intent: request.intent,
+        _claim: None,
+    }
+}
+
+/// What direct I/O asks of buffers and of offsets, bytes; `None` where the kernel does not tell or
+/// there is no direct I/O.
+fn direct_alignment(descriptor: BorrowedFd<'_>) -> Option<(u32, u32)> {
+    let state = rustix::fs::statx(
+        descriptor,
+        "",
+        rustix::fs::AtFlags::EMPTY_PATH,
+        StatxFlags::DIOALIGN,
+    )
+    .ok()?;
+    (state.stx_dio_offset_align > 0)
+        .then_some((state.stx_dio_mem_align.max(1), state.stx_dio_offset_align))
+}
+
+fn mount_id(pinned: &Pinned) -> Option<u64> {
+    crate::stack::mount_id(pinned.as_fd())
+}
+
+fn refused(request: &Request<'_>, pinned: &Pinned, findings: Vec<Reason>) -> AdmitError {
+    AdmitError::Refused(Box::new(Refusal {
+        path: request.path.to_owned(),
+        resolved: pinned.resolved.clone(),
+        device: match pinned.kind {
+            PinnedKind::Block(number) => Some(number),
+            _ => None,
+        },
+        intent: request.intent,
+        findings: dedup(findings),
+    }))
+}
+
+/// Without repetitions, in the order found.
+fn dedup(reasons: Vec<Reason>) -> Vec<Reason> {
+    let mut unique: Vec<Reason> = Vec::new();
+    for reason in reasons {
+        if !unique.contains(&reason) {
+            unique.push(reason);
+        }
+    }
+    unique
+}

@@ -1,0 +1,110 @@
+//! Opening without races: a path is resolved once, and everything else goes through that inode.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+
+use crate::block::DeviceNumber;
+
+use super::survey::FileId;
+use super::{Intent, OpenFlags};
+
+/// What a path leads to, pinned: it stays the same inode whatever becomes of the path.
+pub(super) struct Pinned {
+    descriptor: OwnedFd,
+    pub(super) kind: PinnedKind,
+    pub(super) file: FileId,
+    pub(super) length: u64,
+    /// Without symlinks.
+    pub(super) resolved: PathBuf,
+}
+
+pub(super) enum PinnedKind {
+    File,
+    Folder,
+    Block(DeviceNumber),
+    Character(DeviceNumber),
+    Other(&'static str),
+}
+
+impl Pinned {
+    /// Pins what a path leads to. Nothing is opened in the sense that a driver would notice.
+    pub(super) fn path(path: &Path) -> io::Result<Pinned> {
+        Pinned::descriptor(rustix::fs::open(
+            path,
+            OFlags::PATH | OFlags::CLOEXEC,
+            Mode::empty(),
+        )?)
+    }
+
+    pub(super) fn descriptor(descriptor: OwnedFd) -> io::Result<Pinned> {
+        let file = File::from(descriptor);
+        let metadata = file.metadata()?;
+        let (kind, number) = (metadata.file_type(), DeviceNumber::of(metadata.rdev()));
+        let kind = match () {
+            () if kind.is_file() => PinnedKind::File,
+            () if kind.is_dir() => PinnedKind::Folder,
+            () if kind.is_block_device() => PinnedKind::Block(number),
+            () if kind.is_char_device() => PinnedKind::Character(number),
+            () if kind.is_fifo() => PinnedKind::Other("a FIFO"),
+            () if kind.is_socket() => PinnedKind::Other("a socket"),
+            () => PinnedKind::Other("of an unknown kind"),
+        };
+        let descriptor = OwnedFd::from(file);
+        Ok(Pinned {
+            resolved: std::fs::read_link(link(descriptor.as_fd()))?,
+            descriptor,
+            kind,
+            file: FileId {
+                device: metadata.dev(),
+                inode: metadata.ino(),
+            },
+            length: metadata.len(),
+        })
+    }
+
+    /// Opens the inode.
+    pub(super) fn open(&self, flags: OFlags) -> io::Result<OwnedFd> {
+        reopen(self.descriptor.as_fd(), flags)
+    }
+}
+
+impl AsFd for Pinned {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+fn link(descriptor: BorrowedFd<'_>) -> String {
+    format!("/proc/self/fd/{}", descriptor.as_raw_fd())
+}
+
+/// Opens the inode of a descriptor anew, with flags and a position of its own.
+pub(super) fn reopen(descriptor: BorrowedFd<'_>, flags: OFlags) -> io::Result<OwnedFd> {
+    let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
+    Ok(rustix::fs::open(link(descriptor), flags, Mode::empty())?)
+}
+
+/// Makes a file that is not there; `EEXIST` if it is, by whatever name.
+pub(super) fn create(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    let flags = flags | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::from_raw_mode(0o644))?)
+}
+
+/// The flags of open(2) that an intent and the job's options ask for.
+pub(super) fn open_flags(intent: Intent, flags: OpenFlags) -> OFlags {
+    // Writers read too: verification, and short blocks at the end of a device.
+    let mut bits = if intent.changes() {
+        OFlags::RDWR
+    } else {
+        OFlags::RDONLY
+    };
+    bits.set(OFlags::DIRECT, flags.direct);
+    bits.set(OFlags::SYNC, flags.sync);
+    bits.set(OFlags::DSYNC, flags.dsync);
+    bits
+}

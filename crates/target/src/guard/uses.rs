@@ -1,0 +1,132 @@
+//! Who uses the bytes of a block device: itself, its parts, the disk it is a part of, what is built
+//! on it, and what it is built of.
+
+use std::collections::BTreeSet;
+
+use crate::block::{Block, DeviceNumber};
+use crate::roots::Roots;
+
+use super::survey::{self, Survey};
+use super::{Reason, dedup};
+
+/// Every use of a device's bytes that forbids writing to it. Signatures are not looked for here.
+pub(super) fn of(roots: &Roots, survey: &Survey, block: &Block) -> Vec<Reason> {
+    let mut walk = Walk {
+        roots,
+        survey,
+        seen: BTreeSet::from([block.number]),
+        reasons: Vec::new(),
+    };
+    walk.reasons.extend(survey.direct(block));
+    walk.above(block);
+    for part in block.partitions() {
+        walk.whole(&part);
+    }
+    let disk = block.parent();
+    if let Some(disk) = &disk {
+        // The disk as a whole: its other partitions are other bytes.
+        walk.seen.insert(disk.number);
+        walk.reasons.extend(survey.direct(disk));
+        walk.above(disk);
+    }
+    walk.below(disk.as_ref().unwrap_or(block));
+
+    let mut shared: BTreeSet<DeviceNumber> = [block.number].into();
+    shared.extend(block.partitions().iter().map(|part| part.number));
+    shared.extend(disk.map(|disk| disk.number));
+    walk.reasons.extend(survey::writers(roots, &shared));
+    dedup(walk.reasons)
+}
+
+struct Walk<'a> {
+    roots: &'a Roots,
+    survey: &'a Survey,
+    seen: BTreeSet<DeviceNumber>,
+    reasons: Vec<Reason>,
+}
+
+impl Walk<'_> {
+    /// A device with its parts and everything built on them.
+    fn whole(&mut self, block: &Block) {
+        if !self.seen.insert(block.number) {
+            return;
+        }
+        self.reasons.extend(self.survey.direct(block));
+        self.above(block);
+        for part in block.partitions() {
+            self.whole(&part);
+        }
+    }
+
+    /// What is built on a device.
+    fn above(&mut self, block: &Block) {
+        for holder in block.holders() {
+            if self.seen.contains(&holder.number) {
+                continue;
+            }
+            self.reasons.push(Reason::Held {
+                device: block.name.clone(),
+                holder: holder.name.clone(),
+                what: holder.describe(),
+            });
+            self.whole(&holder);
+        }
+        let survey = self.survey;
+        for other in survey.loops_on(block.number) {
+            if self.seen.contains(&other.block.number) {
+                continue;
+            }
+            self.reasons.push(Reason::Held {
+                device: block.name.clone(),
+                holder: other.block.name.clone(),
+                what: "loop device".to_owned(),
+            });
+            self.whole(&other.block);
+        }
+    }
+
+    /// What a device is built of.
+    fn below(&mut self, block: &Block) {
+        for slave in block.slaves() {
+            if self.seen.insert(slave.number) {
+                // Other mappings may share a slave with this one: they have other bytes of it.
+                self.only(&slave);
+                self.below(slave.parent().as_ref().unwrap_or(&slave));
+            }
+        }
+        let survey = self.survey;
+        let Some(file) = survey.loop_of(block.number) else {
+            return;
+        };
+        self.reasons.extend(survey.swap_below(file));
+        for twin in survey.beside(file) {
+            // A second loop device on the file is harmless as long as nobody uses it.
+            self.whole(&twin.block);
+        }
+        if let Some(number) = file.device
+            && let Ok(lower) = Block::find(self.roots, number)
+            && !self.seen.contains(&number)
+        {
+            // The loop driver claims nothing below itself: look at everything there.
+            let disk = lower.parent();
+            self.whole(&lower);
+            if let Some(disk) = &disk
+                && self.seen.insert(disk.number)
+            {
+                self.reasons.extend(survey.direct(disk));
+                self.above(disk);
+            }
+            self.below(disk.as_ref().unwrap_or(&lower));
+        }
+    }
+
+    /// A device and its parts, without what is built on them.
+    fn only(&mut self, block: &Block) {
+        self.reasons.extend(self.survey.direct(block));
+        for part in block.partitions() {
+            if self.seen.insert(part.number) {
+                self.reasons.extend(self.survey.direct(&part));
+            }
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Mounts, in this namespace and in every other one that a process shows.
+
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use crate::block::{DeviceNumber, number_of};
+use crate::roots::{Roots, names};
+
+/// A line of mountinfo, proc(5).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Mount {
+    pub(crate) id: u64,
+    /// `st_dev` of its files, btrfs subvolumes excepted.
+    pub(crate) number: DeviceNumber,
+    /// The folder of the file system that is seen at `point`.
+    pub(crate) root: PathBuf,
+    pub(crate) point: PathBuf,
+    /// Of this mount.
+    pub(crate) options: String,
+    pub(crate) file_system: String,
+    pub(crate) source: String,
+    /// Of the file system.
+    pub(crate) super_options: String,
+}
+
+impl Mount {
+    /// The block devices below it that the mount table tells of.
+    pub(crate) fn devices(&self, roots: &Roots) -> Vec<DeviceNumber> {
+        if !self.number.anonymous() {
+            return vec![self.number];
+        }
+        // bcachefs names all its devices: `/dev/sda:/dev/sdb`.
+        let sources: Vec<&str> = match self.file_system.as_str() {
+            "bcachefs" => self.source.split(':').collect(),
+            _ => vec![&self.source],
+        };
+        sources
+            .into_iter()
+            .filter(|source| source.starts_with('/'))
+            .filter_map(|source| number_of(roots, Path::new(source)))
+            .collect()
+    }
+}
+
+/// A mount with the process whose namespace it is in, where it is not in ours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SeenMount {
+    pub(crate) mount: Mount,
+    pub(crate) process: Option<u32>,
+}
+
+/// The mounts of this namespace, in the order they were made.
+pub(crate) fn own(roots: &Roots) -> Vec<Mount> {
+    fs::read(roots.proc.join("self/mountinfo"))
+        .map(|text| parse(&text))
+        .unwrap_or_default()
+}
+
+/// The mounts of all namespaces that any process is in, ours first; each file system and mount
+/// point once. A namespace without a process is not seen: only the kernel's own claim tells of it.
+pub(crate) fn everywhere(roots: &Roots) -> Vec<SeenMount> {
+    let namespace = |process: &str| fs::read_link(roots.proc.join(process).join("ns/mnt")).ok();
+    let mut namespaces: HashSet<PathBuf> = namespace("self").into_iter().collect();
+    let mut known: HashSet<(DeviceNumber, PathBuf)> = HashSet::new();
+    let mut seen: Vec<SeenMount> = Vec::new();
+    for mount in own(roots) {
+        known.insert((mount.number, mount.point.clone()));
+        seen.push(SeenMount {
+            mount,
+            process: None,
+        });
+    }
+    for name in names(&roots.proc) {
+        let Ok(process) = name.parse::<u32>() else {
+            continue;
+        };
+        // Another user's namespace cannot be told apart without privilege, its mounts can be read.
+        if namespace(&name).is_some_and(|link| !namespaces.insert(link)) {
+            continue;
+        }
+        let Ok(text) = fs::read(roots.proc.join(&name).join("mountinfo")) else {
+            continue;
+        };
+        for mount in parse(&text) {
+            if known.insert((mount.number, mount.point.clone())) {
+                seen.push(SeenMount {
+                    mount,
+                    process: Some(process),
+                });
+            }
+        }
+    }
+    seen
+}
+
+/// The mount that a path lies on. `path` is absolute and without symlinks; `id` is the kernel's own
+/// answer where it gives one, `number` the `st_dev` of the path.
+pub(crate) fn containing<'a>(
+    mounts: &'a [Mount],
+    path: &Path,
+    number: DeviceNumber,
+    id: Option<u64>,
+) -> Option<&'a Mount> {
+    let above = || mounts.iter().filter(|mount| path.starts_with(&mount.point));
+    let longest = |mount: &&Mount| mount.point.as_os_str().len();
+    // The last of several on one point hides the others; max_by_key gives the last.
+    above()
+        .find(|mount| Some(mount.id) == id)
+        .or_else(|| {
+            above()
+                .filter(|mount| mount.number == number)
+                .max_by_key(longest)
+        })
+        .or_else(|| above().max_by_key(longest))
+}
+
+/// Reads mountinfo; lines that are none are left out.
+pub(crate) fn parse(text: &[u8]) -> Vec<Mount> {
+    text.split(|byte| *byte == b'\n')
+        .filter_map(parse_line)
+        .collect()
+}
+
+fn parse_line(line: &[u8]) -> Option<Mount> {
+    let mut fields = line.split(|byte| *byte == b' ');
+    let mut next = || fields.next();
+    let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let id = std::str::from_utf8(next()?).ok()?.parse().ok()?;
+    next()?;
+    let number = DeviceNumber::parse(std::str::from_utf8(next()?).ok()?)?;
+    let root = path_of(next()?);
+    let point = path_of(next()?);
+    let options = lossy(next()?);
+    while next()? != b"-" {}
+    Some(Mount {
+        id,
+        number,
+        root,
+        point,
+        options,
+        file_system: lossy(next()?),
+        source: path_of(next()?).to_string_lossy().into_owned(),
+        super_options: lossy(next().unwrap_or_default()),
+    })
+}
+
+/// A path as procfs writes it: blanks, newlines and backslashes are octal.
+pub(crate) fn path_of(escaped: &[u8]) -> PathBuf {
+    let mut bytes = Vec::with_capacity(escaped.len());
+    let mut rest = escaped;
+    while let Some((first, tail)) = rest.split_first() {
+        let octal = tail.get(..3).filter(|digits| {
+            *first == b'\\'
+                && (b'0'..=b'3').contains(&digits[0])
+                && digits.iter().all(|digit| (b'0'..=b'7').contains(digit))
+        });
+        if let Some(digits) = octal {
+            let value = digits
+                .iter()
+                .fold(0u32, |value, digit| value * 8 + u32::from(digit - b'0'));
+            bytes.push(value as u8);
+            rest = &tail[3..];
+        } else {
+            bytes.push(*first);
+            rest = tail;
+        }
+    }
+    PathBuf::from(OsString::from_vec(bytes))
+}
+
+/// The bytes of a path, for comparing with what procfs prints.
+pub(crate) fn bytes_of(path: &Path) -> &[u8] {
+    path.as_os_str().as_bytes()
+}

@@ -1,0 +1,321 @@
+//! Formats that take more than one look: marks at several places, versions, names.
+
+use std::io;
+
+use super::Signature;
+use super::reader::{Header, Reader};
+
+type Format = fn(&Reader<'_>, &mut Vec<Signature>) -> io::Result<()>;
+
+/// All of them.
+pub(super) const ALL: &[Format] = &[
+    ext,
+    xfs,
+    btrfs,
+    zfs,
+    lvm2,
+    md,
+    drbd,
+    firmware_raid,
+    swap,
+    luks,
+    gpt,
+    mbr,
+    nilfs2,
+];
+
+const KIB: u64 = 1 << 10;
+
+fn push(found: &mut Vec<Signature>, what: &'static str, offset: u64, detail: String) {
+    found.push(Signature {
+        offset,
+        what,
+        detail,
+    });
+}
+
+/// `label` in words; empty stays empty.
+fn named(label: &str) -> String {
+    match label {
+        "" => String::new(),
+        label => format!("label `{label}`"),
+    }
+}
+
+/// ext2, ext3, ext4 and their external journals: superblock at 1 KiB, the two bytes EF53 at 56. The
+/// features tell the version.
+fn ext(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
+    let Some(bytes) = reader.at(KIB, 512)? else {
+        return Ok(());
+    };
+    let header = Header(&bytes);
+    let (block_bits, revision) = (header.u32(24), header.u32(76));
+    if header.u16(56) != 0xef53 || block_bits > 6 || revision > 1 {
+        return Ok(());
+    }
+    let (compatible, incompatible, read_only) = (header.u32(92), header.u32(96), header.u32(100));
+    // Of ext3: filetype, recover, meta_bg; sparse_super, large_file, btree_dir.
+    let what = if incompatible & 8 != 0 {
+        "ext external journal"
+    } else if incompatible & !(2 | 4 | 0x10) != 0 || read_only & !(1 | 2 | 4) != 0 {
+        "ext4"
+    } else if compatible & 4 != 0 {
+        "ext3"
+    } else {
+        "ext2"
+    };
+    let mounted = header.text(136, 64);
+    let detail = if mounted.is_empty() {
+        named(&header.text(120, 16))
+    } else {
+        format!("last mounted on `{mounted}`")
+    };
+    push(found, what, KIB + 56, detail);
+    Ok(())
+}
+
+/// xfs: `XFSB` at 0, the label at 108.
+fn xfs(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
+    if reader.matches(0, b"XFSB")? {
+        let bytes = reader.at(0, 512)?.unwrap_or_default();
+        push(found, "xfs", 0, named(&Header(&bytes).text(108, 12)));
+    }
+    Ok(())
+}
+
+/// btrfs: a superblock at 64 KiB, copies at 64 MiB and 256 GiB, its mark at 64, the count of devices
+/// at 136, the label at 299.
+fn btrfs(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
+    for (what, start) in [
+        ("btrfs", 64 * KIB),
+        ("btrfs copy", 64 << 20),
+        ("btrfs copy", 256 << 30),
+    ] {
+        if !reader.matches(start + 64, b"_BHRfS_M")? {
+            continue;
+        }
+        let bytes = reader.at(start, 1024)?.unwrap_or_default();
+        let header = Header(&bytes);
+        let label = named(&header.text(299, 256));
+        let detail = match header.u64(136) {
+            0 | 1 => label,
+            devices if label.is_empty() => format!("one of {devices} devices"),
+            devices => format!("{label}, one of {devices} devices"),
+        };
+        push(found, what, start + 64, detail);
+    }
+    Ok(())
+}
+
+const ZFS_LABEL: u64 = 256 * KIB;
+
+/// ZFS: labels of 256 KiB, two at the start and two at the end (the length counted in whole labels):
+/// at 16 KiB the configuration as an nvlist, at 128 KiB the ring of uberblocks.
+fn zfs(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
+    let end = reader.length / ZFS_LABEL * ZFS_LABEL;
+    let mut starts = vec![0, ZFS_LABEL];
+    starts.extend(
+        [end.checked_sub(2 * ZFS_LABEL), end.checked_sub(ZFS_LABEL)]
+            .iter()
+            .flatten(),
+    );
+    starts.sort_unstable();
+    starts.dedup();
+    for start in starts {
+        let Some(label) = reader.at(start, ZFS_LABEL as usize)? else {
+            continue;
+        };
+        let (config, ring) = (&label[16 << 10..128 << 10], &label[128 << 10..]);
+        // XDR or native, either byte order, the first name is always `version`.
+        let configured = config[0] <= 1
+            && config[1] <= 1
+            && config[..64].windows(7).any(|bytes| bytes == b"version");
+        let uberblock = ring.chunks_exact(1024).any(|slot| {
+            let magic = &slot[..8];
+            magic == 0x00ba_b10c_u64.to_le_bytes() || magic == 0x00ba_b10c_u64.to_be_bytes()
+        });
+        if configured || uberblock {
+            let detail = pool_name(config).map_or(String::new(), |name| format!("pool `{name}`"));
+            push(found, "ZFS pool member", start, detail);
+        }
+    }
+    Ok(())
+}
+
+/// The string named `name` of an XDR nvlist.
+fn pool_name(config: &[u8]) -> Option<String> {
+    // Length and text of the name, then the type (9, string) and the count of elements.
+    let key = b"\0\0\0\x04name\0\0\0\x09\0\0\0\x01";
+    let at = config.windows(key.len()).position(|bytes| bytes == key)? + key.len();
+    let length = Header(config.get(at..)?).u32_be(0) as usize;
+    (length <= 256).then(|| Header(config).text(at + 4, length))
+}
+
+/// LVM2: a label in any of the first four sectors, its type at 24.
+fn lvm2(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
+    for sector in 0..4 {
+        let start = sector * 512;
+        if reader.matches(start, b"LABELONE")? && reader.matches(start + 24, b"LVM2 001")? {
+            push(found, "LVM2 physical volume", start, String::new());
+        }
+    }
+    Ok(())
+}
+
+/// Linux software RAID: version 0.90 in the last whole 64 KiB but one, 1.0 near the end, 1.1 at the
+/// start, 1.2 at 4 KiB.
+fn md(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
+    let sectors = reader.length / 512;
+    let places = [
+        Some(0),
+        Some(4 * KIB),
+        sectors.checked_sub(16).map(|sector| (sector & !7) * 512),
+    ];
+    for start in places.into_iter().flatten() {
+        let Some(bytes) = reader.at(start, 256)? else {
+            continue;
+        };
+        let header = Header(&bytes);
+        if header.u32(0) == 0xa92b_4efc && header.u32(4) == 1 {
+            let name = header.text(32, 32);
+            let detail = if name.is_empty() {
+                String::new()
+            } else {
+                format!("array `{name}`")
+            };
+            push(found, "md RAID member", start, detail);
+        }
+    }
+    let old = (reader.length & !0xffff).checked_sub(0x1_0000);
+    if let Some(start) = old
+        && let Some(bytes) = reader.at(start, 8)?
+    {
+        let header = Header(&bytes);
+        // In the byte order of the host that made it.
+        if [header.u32(0), header.u32_be(0)].contains(&0xa92b_4efc) {
+            push(found, "md RAID member", start, "version 0.90".to_owned());
+        }
+    }
+    Ok(())
+}
+
+/// DRBD with internal metadata: its block is the last 4 KiB, the mark at 60.
+fn drbd(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
+    let Some(start) = (reader.length & !4095).checked_sub(4096) else {
+        return Ok(());
+    };
+    for magic in [0x8374_026b_u32, 0x8374_026c, 0x8374_026d] {
+        if reader.matches(start + 60, &magic.to_be_bytes())? {
+            push(found, "DRBD", start, String::new());
+        }
+    }
+    Ok(())
+}
+
+/// RAID of the mainboard: Intel's in the last sector but one, DDF in the last.
+fn firmware_raid(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
+    for sector in [512, 4096] {
+        let last = (reader.length / sector * sector).checked_sub(sector);
+        let before = last.and_then(|last| last.checked_sub(sector));
+        if let Some(start) = before
+            && reader.matches(start, b"Intel Raid ISM Cfg Sig. ")?
+        {
+            push(found, "Intel RAID member", start, String::new());
+        }
+        if let Some(start) = last
+            && (reader.matches(start, b"\xde\x11\xde\x11")?
+                || reader.matches(start, b"\x11\xde\x11\xde")?)
+        {
+            push(found, "DDF RAID member", start, String::new());
+        }
+    }
+    Ok(())
+}
+
+/// Swap and what hibernation leaves in it: the mark ends the first page, whatever a page is.
+fn swap(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
+    for page in [4, 8, 16, 32, 64].map(|kib| kib * KIB) {
+        let Some(bytes) = reader.at(page - 10, 10)? else {
+            continue;
+        };
+        let what = match &bytes[..] {
+            b"SWAPSPACE2" | b"SWAP-SPACE" => "swap",
+            b"S1SUSPEND\0" | b"S2SUSPEND\0" | b"ULSUSPEND\0" | b"LINHIB0001" => "hibernation image",
+            _ => continue,
+        };
+        let header = reader.at(1024, 64)?.unwrap_or_default();
+        push(found, what, page - 10, named(&Header(&header).text(28, 16)));
+    }
+    Ok(())
+}
+
+/// LUKS: header at 0; version 2 has a second one at one of nine places.
+fn luks(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
+    if let Some(bytes) = reader.at(0, 64)?
+        && bytes.starts_with(b"LUKS\xba\xbe")
+    {
+        let two = bytes[6..8] == [0, 2];
+        let detail = if two {
+            named(&Header(&bytes).text(24, 40))
+        } else {
+            String::new()
+        };
+        push(found, if two { "LUKS2" } else { "LUKS1" }, 0, detail);
+    }
+    for place in 0..9 {
+        let start = 0x4000 << place;
+        if reader.matches(start, b"SKUL\xba\xbe")? {
+            push(found, "LUKS2 second header", start, String::new());
+        }
+    }
+    Ok(())
+}
+
+/// GPT: in the second sector, the backup in the last.
+fn gpt(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
+    for sector in [512, 4096] {
+        if reader.matches(sector, b"EFI PART")? {
+            push(found, "GPT", sector, String::new());
+        }
+        let last = (reader.length / sector * sector).checked_sub(sector);
+        if let Some(start) = last.filter(|start| *start > sector)
+            && reader.matches(start, b"EFI PART")?
+        {
+            push(found, "GPT backup", start, String::new());
+        }
+    }
+    Ok(())
+}
+
+/// A boot sector ends in 55AA; before that stand four partitions of 16 bytes, if it has any.
+fn mbr(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
+    let Some(bytes) = reader.at(0, 512)? else {
+        return Ok(());
+    };
+    if bytes[510..] != [0x55, 0xaa] {
+        return Ok(());
+    }
+    let entries: Vec<&[u8]> = bytes[446..510].chunks_exact(16).collect();
+    let (what, detail) = if entries.iter().any(|entry| entry[0] & 0x7f != 0) {
+        ("boot sector", String::new())
+    } else {
+        match entries.iter().filter(|entry| entry[4] != 0).count() {
+            1 if entries[0][4] == 0xee => ("protective MBR", String::new()),
+            1 => ("MBR", "1 partition".to_owned()),
+            partitions => ("MBR", format!("{partitions} partitions")),
+        }
+    };
+    push(found, what, 510, detail);
+    Ok(())
+}
+
+/// nilfs2: superblock at 1 KiB with revision 2, the two bytes 3434 at 6, its own length at 8.
+fn nilfs2(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
+    if let Some(bytes) = reader.at(KIB, 64)? {
+        let header = Header(&bytes);
+        if header.u32(0) == 2 && header.u16(6) == 0x3434 && header.u16(8) <= 1024 {
+            push(found, "nilfs2", KIB + 6, String::new());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,105 @@
+//! Bounded reading: nothing outside of the stretch that is probed, both ends read once.
+
+use std::io;
+
+/// Marks cluster at both ends: ZFS's first two labels, and its last two with md's and GPT's.
+const HEAD: u64 = 512 << 10;
+const TAIL: u64 = 1 << 20;
+
+type ReadAt<'a> = dyn Fn(&mut [u8], u64) -> io::Result<()> + 'a;
+
+/// A stretch of bytes.
+pub(super) struct Reader<'a> {
+    pub(super) length: u64,
+    head: Vec<u8>,
+    tail: Vec<u8>,
+    tail_start: u64,
+    read: Box<ReadAt<'a>>,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(
+        length: u64,
+        read: impl Fn(&mut [u8], u64) -> io::Result<()> + 'a,
+    ) -> io::Result<Reader<'a>> {
+        let mut head = vec![0; length.min(HEAD) as usize];
+        read(&mut head, 0)?;
+        let mut tail = vec![0; length.min(TAIL) as usize];
+        let tail_start = length - tail.len() as u64;
+        read(&mut tail, tail_start)?;
+        Ok(Reader {
+            length,
+            head,
+            tail,
+            tail_start,
+            read: Box::new(read),
+        })
+    }
+
+    /// Bytes at an offset; `None` if they do not all lie within the stretch.
+    pub(super) fn at(&self, offset: u64, length: usize) -> io::Result<Option<Vec<u8>>> {
+        let Some(end) = offset.checked_add(length as u64) else {
+            return Ok(None);
+        };
+        if end > self.length {
+            return Ok(None);
+        }
+        if end <= self.head.len() as u64 {
+            return Ok(Some(self.head[offset as usize..end as usize].to_vec()));
+        }
+        if offset >= self.tail_start {
+            let from = (offset - self.tail_start) as usize;
+            return Ok(Some(self.tail[from..from + length].to_vec()));
+        }
+        let mut bytes = vec![0; length];
+        (self.read)(&mut bytes, offset)?;
+        Ok(Some(bytes))
+    }
+
+    /// Exactly these bytes lie there.
+    pub(super) fn matches(&self, offset: u64, bytes: &[u8]) -> io::Result<bool> {
+        Ok(self.at(offset, bytes.len())?.as_deref() == Some(bytes))
+    }
+}
+
+/// Fields of a header. Beyond its end everything is zero.
+pub(super) struct Header<'a>(pub(super) &'a [u8]);
+
+impl Header<'_> {
+    fn bytes<const N: usize>(&self, offset: usize) -> [u8; N] {
+        let mut bytes = [0; N];
+        if let Some(from) = self.0.get(offset..).and_then(|rest| rest.get(..N)) {
+            bytes.copy_from_slice(from);
+        }
+        bytes
+    }
+
+    pub(super) fn u16(&self, offset: usize) -> u16 {
+        u16::from_le_bytes(self.bytes(offset))
+    }
+
+    pub(super) fn u32(&self, offset: usize) -> u32 {
+        u32::from_le_bytes(self.bytes(offset))
+    }
+
+    pub(super) fn u32_be(&self, offset: usize) -> u32 {
+        u32::from_be_bytes(self.bytes(offset))
+    }
+
+    pub(super) fn u64(&self, offset: usize) -> u64 {
+        u64::from_le_bytes(self.bytes(offset))
+    }
+
+    /// Text up to its NUL, without what a terminal would act upon.
+    pub(super) fn text(&self, offset: usize, length: usize) -> String {
+        let rest = self.0.get(offset..).unwrap_or_default();
+        let field = &rest[..length.min(rest.len())];
+        let end = field.iter().position(|byte| *byte == 0);
+        String::from_utf8_lossy(&field[..end.unwrap_or(field.len())])
+            .chars()
+            .filter(|c| !c.is_control())
+            .collect::<String>()
+            .trim()
+            .to_owned()
+    }
+}
