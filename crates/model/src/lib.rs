@@ -20,6 +20,7 @@ mod key;
 mod pacing;
 mod part;
 mod plan;
+mod run;
 mod summary;
 mod trial;
 mod verify;
@@ -47,6 +48,7 @@ pub use part::{
     FileState, HostUse, Part, SampleStats, Step, StepTime, VerifyResult,
 };
 pub use plan::{BoundPlan, Configuration, Plan, Source, Target, Workload};
+pub use run::{DirectionTotal, RunState, RunSummary, TrialSummary};
 pub use summary::{
     CpuSummary, DeviceShare, DeviceSummary, GroupSummary, Point, Quantile, Row, Summary,
 };

@@ -44,6 +44,16 @@ impl Outcome {
             Outcome::Refused(_) => TrialState::Refused,
         }
     }
+
+    /// Why it did not come out as planned.
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Outcome::Completed => None,
+            Outcome::Interrupted(reason) | Outcome::Failed(reason) | Outcome::Refused(reason) => {
+                Some(reason)
+            }
+        }
+    }
 }
 
 /// A trial with everything measured.

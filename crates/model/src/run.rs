@@ -1,0 +1,118 @@
+//! A run as a list shows it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Direction, RunId, TrialKey, TrialState};
+
+/// How far a run has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunState {
+    /// A process carries it out at this moment.
+    Running,
+    /// Every trial was made.
+    Completed,
+    /// Ended early, by the user or because its process died; it can be resumed.
+    Interrupted,
+    /// Ended by a trial that failed or was refused.
+    Failed,
+}
+
+impl RunState {
+    /// The word used in tables and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            RunState::Running => "running",
+            RunState::Completed => "completed",
+            RunState::Interrupted => "interrupted",
+            RunState::Failed => "failed",
+        }
+    }
+}
+
+/// What a trial did in one direction in its measured time, all jobs together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DirectionTotal {
+    /// Which.
+    pub direction: Direction,
+    /// Ops completed, failed ones left out.
+    pub ops: u64,
+    /// Bytes moved.
+    pub bytes: u64,
+    /// Start of the first job measured in this direction, on the trial's clock, ns.
+    pub start_ns: u64,
+    /// End of the last one, ns.
+    pub end_ns: u64,
+}
+
+impl DirectionTotal {
+    /// Ops a second; 0 without time.
+    pub fn iops(&self) -> f64 {
+        self.per_second(self.ops)
+    }
+
+    /// Bytes a second; 0 without time.
+    pub fn bytes_per_s(&self) -> f64 {
+        self.per_second(self.bytes)
+    }
+
+    fn per_second(&self, count: u64) -> f64 {
+        match self.end_ns.saturating_sub(self.start_ns) {
+            0 => 0.0,
+            span => count as f64 * 1e9 / span as f64,
+        }
+    }
+}
+
+/// A trial in a list: all but its figures.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TrialSummary {
+    /// Whose.
+    pub key: TrialKey,
+    /// The configuration's name.
+    pub configuration: String,
+    /// The workload's name.
+    pub workload: String,
+    /// Wall clock at its start, ms since 1970.
+    pub started_unix_ms: u64,
+    /// How far it has come.
+    pub state: TrialState,
+    /// Why it was interrupted, failed or refused.
+    pub reason: Option<String>,
+    /// Host name; `None` before its environment is known.
+    pub host: Option<String>,
+    /// Frames stored.
+    pub frames: u32,
+    /// What it did; directions with any op or time, in table order.
+    pub totals: Vec<DirectionTotal>,
+}
+
+/// A run in a list.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunSummary {
+    /// Its short number in this store.
+    pub alias: u64,
+    /// Its identity in every store.
+    pub id: RunId,
+    /// The plan's name; not unique.
+    pub name: String,
+    /// How far it has come.
+    pub state: RunState,
+    /// Wall clock at its start, ms since 1970.
+    pub started_unix_ms: u64,
+    /// From its start to its (last) end, or to the last frame where its process died, ms; `None`
+    /// while it runs.
+    pub duration_ms: Option<u64>,
+    /// Configurations × workloads.
+    pub cells: u32,
+    /// Times every cell is measured.
+    pub rounds: u32,
+    /// Cells × rounds.
+    pub trials_planned: u64,
+    /// Of them, those completed.
+    pub trials_completed: u64,
+    /// Host of the latest trial; `None` before any environment is known.
+    pub host: Option<String>,
+    /// What the trial did, where only one was planned (its latest attempt); empty otherwise.
+    pub totals: Vec<DirectionTotal>,
+}

@@ -1,0 +1,264 @@
+//! What can go wrong with a store, and what to do about it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use iodyno_model::TrialKey;
+use rusqlite::ErrorCode;
+
+use crate::export::EXPORT_VERSION;
+
+/// Why a store could not do what was asked. [`StoreError::hint`] has the remedy.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Neither `XDG_DATA_HOME` nor `HOME` is set.
+    #[error("no place for the store: neither XDG_DATA_HOME nor HOME is set to an absolute path")]
+    NoHome,
+    /// There is no store to read.
+    #[error("there is no store at {}", .path.display())]
+    Missing {
+        /// The store.
+        path: PathBuf,
+    },
+    /// The file holds something else; it was not touched.
+    #[error("{} is not a store of iodyno: {why}", .path.display())]
+    NotAStore {
+        /// The file.
+        path: PathBuf,
+        /// What it is instead.
+        why: String,
+    },
+    /// A newer iodyno wrote it; it was not touched.
+    #[error("the store {} has schema {found}; this iodyno knows schemas up to {known}", .path.display())]
+    Newer {
+        /// The store.
+        path: PathBuf,
+        /// Its schema.
+        found: u32,
+        /// The newest schema this program knows.
+        known: u32,
+    },
+    /// An older iodyno wrote it, and it may not be written to.
+    #[error("the store {} has the older schema {found} and cannot be written to", .path.display())]
+    Older {
+        /// The store.
+        path: PathBuf,
+        /// Its schema.
+        found: u32,
+    },
+    /// The store or its folder may not be written to.
+    #[error("cannot write to the store {} while {doing}: it, its folder or its file system is read-only for this user", .path.display())]
+    ReadOnly {
+        /// The store.
+        path: PathBuf,
+        /// What was being done.
+        doing: &'static str,
+    },
+    /// No space is left where the store lies.
+    #[error("no space left for the store {} while {doing}; what was stored before is kept", .path.display())]
+    Full {
+        /// The store.
+        path: PathBuf,
+        /// What was being done.
+        doing: &'static str,
+    },
+    /// Another process held the store for too long.
+    #[error("the store {} was locked by another process for more than {seconds} s while {doing}", .path.display())]
+    Busy {
+        /// The store.
+        path: PathBuf,
+        /// What was being done.
+        doing: &'static str,
+        /// How long was waited.
+        seconds: u64,
+    },
+    /// What is stored cannot be read back.
+    #[error("the store {} is damaged: {what}", .path.display())]
+    Damaged {
+        /// The store.
+        path: PathBuf,
+        /// What was found.
+        what: String,
+    },
+    /// A file or folder of the store could not be used.
+    #[error("cannot use {} while {doing}", .path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What was being done.
+        doing: &'static str,
+        /// The cause.
+        source: io::Error,
+    },
+    /// Anything else that SQLite says.
+    #[error("the store {} failed while {doing}", .path.display())]
+    Sqlite {
+        /// The store.
+        path: PathBuf,
+        /// What was being done.
+        doing: &'static str,
+        /// The cause.
+        source: rusqlite::Error,
+    },
+    /// No run has this name.
+    #[error("no run `{name}`: {why}")]
+    NoSuchRun {
+        /// As asked.
+        name: String,
+        /// What there is instead.
+        why: String,
+    },
+    /// Several runs have this name.
+    #[error("`{name}` may be any of {count} runs: {}", .candidates.join(", "))]
+    Ambiguous {
+        /// As asked.
+        name: String,
+        /// How many there are.
+        count: usize,
+        /// The newest of them, in words.
+        candidates: Vec<String>,
+    },
+    /// The run has no such trial.
+    #[error("the run has no trial of {}", in_words(.0))]
+    NoSuchTrial(TrialKey),
+    /// A process carries the run out at this moment.
+    #[error("run {alias} is being carried out by process {process}")]
+    RunIsLive {
+        /// Its number in this store.
+        alias: u64,
+        /// Its process.
+        process: u32,
+    },
+    /// What was to be stored contradicts what is stored.
+    #[error("not stored: {0}")]
+    Conflict(String),
+    /// What was to be stored would not come back as it is.
+    #[error("not stored: {what} cannot be written down")]
+    NotStorable {
+        /// What.
+        what: &'static str,
+        /// The cause.
+        source: serde_json::Error,
+    },
+    /// The exported run could not be written.
+    #[error("cannot write the exported run")]
+    ExportWrite(#[source] io::Error),
+    /// The file to import could not be read.
+    #[error("cannot read the file to import")]
+    ImportRead(#[source] io::Error),
+    /// The file to import is something else, or not as it was written. Nothing of it was stored.
+    #[error("nothing was imported: line {line}: {why}")]
+    BadExport {
+        /// From 1.
+        line: u64,
+        /// What is wrong there.
+        why: String,
+    },
+    /// The file to import comes from a newer iodyno. Nothing of it was stored.
+    #[error(
+        "nothing was imported: the file has version {found} of the format; this iodyno knows versions up to {EXPORT_VERSION}"
+    )]
+    NewerExport {
+        /// Its version.
+        found: u32,
+    },
+}
+
+impl StoreError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        let hint = match self {
+            StoreError::NoHome => "set HOME, or name a store with `--store PATH`",
+            StoreError::Missing { .. } => {
+                "`iodyno run` makes it with the first run; `--store PATH` names another one"
+            }
+            StoreError::NotAStore { .. } => "name another file with `--store PATH`",
+            StoreError::Newer { .. } => {
+                "use the newer iodyno that wrote it, or another store with `--store PATH`"
+            }
+            StoreError::Older { .. } => {
+                "open it once with write permission to bring it up to date, or work on a copy"
+            }
+            StoreError::ReadOnly { .. } => {
+                "give write permission to the file and its folder, or name a store elsewhere with `--store PATH`"
+            }
+            StoreError::Full { .. } => {
+                "free some space there, or name a store elsewhere with `--store PATH`"
+            }
+            StoreError::Busy { .. } => {
+                "try again; if it lasts, see which process has it open (`fuser -v` on the file)"
+            }
+            StoreError::Damaged { .. } => {
+                "copy the file away; `sqlite3 FILE .recover` may save what is left"
+            }
+            StoreError::NoSuchRun { .. } | StoreError::Ambiguous { .. } => {
+                "`iodyno list` shows all runs with their numbers"
+            }
+            StoreError::RunIsLive { .. } => "wait until it has ended, or end it with SIGINT",
+            StoreError::BadExport { .. } => "export the run again with `iodyno export`",
+            StoreError::NewerExport { .. } => "import it with the newer iodyno that wrote it",
+            StoreError::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+                "name a store in a folder of yours with `--store PATH`"
+            }
+            StoreError::Io { .. }
+            | StoreError::Sqlite { .. }
+            | StoreError::NoSuchTrial(_)
+            | StoreError::Conflict(_)
+            | StoreError::NotStorable { .. }
+            | StoreError::ExportWrite(_)
+            | StoreError::ImportRead(_) => return None,
+        };
+        Some(hint.to_owned())
+    }
+
+    /// An error of SQLite's as one of ours.
+    pub(crate) fn sqlite(path: &Path, doing: &'static str, source: rusqlite::Error) -> StoreError {
+        let path = path.to_path_buf();
+        match source.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => StoreError::Full { path, doing },
+            Some(ErrorCode::ReadOnly) => StoreError::ReadOnly { path, doing },
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy {
+                path,
+                doing,
+                seconds: crate::sqlite::BUSY_TIMEOUT.as_secs(),
+            },
+            Some(ErrorCode::NotADatabase) => StoreError::NotAStore {
+                path,
+                why: "it is not an SQLite database".to_owned(),
+            },
+            Some(ErrorCode::DatabaseCorrupt) => StoreError::Damaged {
+                path,
+                what: source.to_string(),
+            },
+            _ => StoreError::Sqlite {
+                path,
+                doing,
+                source,
+            },
+        }
+    }
+
+    /// An error of a file or folder of the store.
+    pub(crate) fn io(path: &Path, doing: &'static str, source: io::Error) -> StoreError {
+        let path = path.to_path_buf();
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                StoreError::Full { path, doing }
+            }
+            io::ErrorKind::ReadOnlyFilesystem => StoreError::ReadOnly { path, doing },
+            _ => StoreError::Io {
+                path,
+                doing,
+                source,
+            },
+        }
+    }
+}
+
+/// A trial's key as a person reads it: rounds, cells and attempts counted as the plan does.
+pub(crate) fn in_words(key: &TrialKey) -> String {
+    format!(
+        "round {}, cell {}, attempt {}",
+        key.round, key.cell, key.attempt
+    )
+}

@@ -1,0 +1,178 @@
+//! One run as one file.
+//!
+//! JSON lines in UTF-8. Each line is an object with one key, which says what the line is:
+//!
+//! 1. `header`: `format` (`iodyno-run`), `version` of this format, `run` (its identity), `iodyno`
+//!    (the version of the program that wrote the file). A reader looks at nothing else of a file whose
+//!    version it does not know.
+//! 2. `run`: `state`, `started_unix_ms`, `ended_unix_ms` and the whole `plan`.
+//! 3. For each trial, by round, cell and attempt: a line `trial` with everything measured but the
+//!    frames, then a line `frame` for each of its frames, by number.
+//! 4. `footer`: how many `trials` and `frames` there were, and `xxh3`, the XXH3-128 hash in hexadecimal of
+//!    all bytes before this line. A file without a footer is cut off.
+//!
+//! Plan, trial and frame are the types of `iodyno-model` as serde writes them. A trial that was cut
+//! off is exported with what its frames make up; one that still runs is left out.
+
+use std::io::{self, Write};
+
+use iodyno_model::{Frame, Plan, RunId, RunState, Trial, TrialState};
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::{Store, StoreError};
+
+/// What the header of every exported run says.
+pub const EXPORT_FORMAT: &str = "iodyno-run";
+
+/// The version of the format, raised when an older reader would misread a file.
+pub const EXPORT_VERSION: u32 = 1;
+
+/// Frames held in memory at once.
+const BATCH: usize = 256;
+
+/// One line of the file. Read; [`LineRef`] is written.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Line {
+    Header(Header),
+    Run(Box<RunLine>),
+    Trial(Box<Trial>),
+    Frame(Frame),
+    Footer(Footer),
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum LineRef<'a> {
+    Header(&'a Header),
+    Run(&'a RunLine),
+    Trial(&'a Trial),
+    Frame(&'a Frame),
+    Footer(&'a Footer),
+}
+
+/// The first line.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Header {
+    pub(crate) format: String,
+    pub(crate) version: u32,
+    pub(crate) run: RunId,
+    pub(crate) iodyno: String,
+}
+
+/// The second line.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct RunLine {
+    pub(crate) state: RunState,
+    pub(crate) started_unix_ms: u64,
+    pub(crate) ended_unix_ms: Option<u64>,
+    pub(crate) plan: Plan,
+}
+
+/// The last line.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Footer {
+    pub(crate) trials: u64,
+    pub(crate) frames: u64,
+    pub(crate) xxh3: String,
+}
+
+/// What was exported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExportReport {
+    /// Trials in the file.
+    pub trials: u64,
+    /// Frames in the file.
+    pub frames: u64,
+    /// Trials left out because they still run.
+    pub left_out: u64,
+}
+
+/// Writes a run, with all trials that have ended, as one file.
+///
+/// # Errors
+/// [`StoreError::ExportWrite`] if `out` fails; otherwise what reading the run says.
+pub fn export(
+    store: &dyn Store,
+    run: RunId,
+    out: &mut dyn Write,
+) -> Result<ExportReport, StoreError> {
+    let stored = store.run(run)?;
+    let mut lines = LineWriter {
+        out,
+        hash: Xxh3::new(),
+    };
+    lines.write(LineRef::Header(&Header {
+        format: EXPORT_FORMAT.to_owned(),
+        version: EXPORT_VERSION,
+        run,
+        iodyno: env!("CARGO_PKG_VERSION").to_owned(),
+    }))?;
+    let summary = &stored.summary;
+    lines.write(LineRef::Run(&RunLine {
+        state: match summary.state {
+            RunState::Running => RunState::Interrupted,
+            ended => ended,
+        },
+        started_unix_ms: summary.started_unix_ms,
+        ended_unix_ms: summary
+            .duration_ms
+            .map(|span| summary.started_unix_ms + span),
+        plan: stored.plan,
+    }))?;
+    let (running, ended): (Vec<_>, Vec<_>) = stored
+        .trials
+        .iter()
+        .partition(|trial| trial.state == TrialState::Running);
+    let mut frames = 0;
+    for trial in &ended {
+        lines.write(LineRef::Trial(&store.trial(trial.key)?))?;
+        let mut next = 0;
+        loop {
+            let batch = store.frames(trial.key, next, BATCH)?;
+            for frame in &batch {
+                lines.write(LineRef::Frame(frame))?;
+            }
+            frames += batch.len() as u64;
+            match batch.last().and_then(|last| last.number.checked_add(1)) {
+                Some(after) => next = after,
+                None => break,
+            }
+        }
+    }
+    let report = ExportReport {
+        trials: ended.len() as u64,
+        frames,
+        left_out: running.len() as u64,
+    };
+    let footer = Footer {
+        trials: report.trials,
+        frames: report.frames,
+        xxh3: hexadecimal(&lines.hash),
+    };
+    lines.write(LineRef::Footer(&footer))?;
+    lines.out.flush().map_err(StoreError::ExportWrite)?;
+    Ok(report)
+}
+
+/// The hash of what was written or read so far, as the footer has it.
+pub(crate) fn hexadecimal(hash: &Xxh3) -> String {
+    format!("{:032x}", hash.digest128())
+}
+
+struct LineWriter<'a> {
+    out: &'a mut dyn Write,
+    hash: Xxh3,
+}
+
+impl LineWriter<'_> {
+    fn write(&mut self, line: LineRef<'_>) -> Result<(), StoreError> {
+        let mut text = serde_json::to_vec(&line)
+            .map_err(|error| StoreError::ExportWrite(io::Error::other(error)))?;
+        text.push(b'\n');
+        self.hash.update(&text);
+        self.out.write_all(&text).map_err(StoreError::ExportWrite)
+    }
+}

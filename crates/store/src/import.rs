@@ -1,0 +1,225 @@
+//! Reads an exported run and makes sure that it is whole and as it was written.
+
+use std::io::{BufRead, Read};
+
+use iodyno_model::{Frame, RunId, Trial, TrialKey};
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::export::{EXPORT_FORMAT, EXPORT_VERSION, Footer, Header, Line, RunLine, hexadecimal};
+use crate::{RunHandle, StoreError};
+
+/// A longer line is none of ours; a trial of 1000 clones with full histograms has 50 MB.
+const LONGEST_LINE: u64 = 1 << 28;
+
+/// What an import changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ImportReport {
+    /// The run, with its number in this store.
+    pub run: RunHandle,
+    /// The store did not have it before.
+    pub new_run: bool,
+    /// Trials that were taken in.
+    pub trials_added: u64,
+    /// Trials that were there already and stayed as they were.
+    pub trials_known: u64,
+    /// Frames that were taken in.
+    pub frames_added: u64,
+}
+
+impl ImportReport {
+    /// Everything in the file was stored already.
+    pub fn changed_nothing(&self) -> bool {
+        !self.new_run && self.trials_added == 0
+    }
+}
+
+/// Where the content of a file goes while it is read. It counts only once the whole file was read.
+pub(crate) trait Sink<E> {
+    fn run(&mut self, id: RunId, run: RunLine) -> Result<(), E>;
+    fn trial(&mut self, trial: Trial) -> Result<(), E>;
+    fn frame(&mut self, frame: Frame) -> Result<(), E>;
+}
+
+/// Reads a file to its end. `Ok` means that it is whole, that its parts fit together and that no
+/// byte of it was changed.
+pub(crate) fn read_export<E: From<StoreError>>(
+    file: &mut dyn BufRead,
+    sink: &mut dyn Sink<E>,
+) -> Result<(), E> {
+    let mut reader = LineReader {
+        file,
+        hash: Xxh3::new(),
+        line: 0,
+        text: Vec::new(),
+    };
+    let header = match reader.next()? {
+        Line::Header(header) => header,
+        _ => return Err(reader.bad("the file does not begin with a header").into()),
+    };
+    check_header(&reader, &header)?;
+    let Line::Run(run) = reader.next()? else {
+        return Err(reader.bad("a line `run` is expected here").into());
+    };
+    let mut order = Order {
+        run: header.run,
+        cells: check_plan(&reader, &run)?,
+        trial: None,
+        next_frame: 0,
+    };
+    sink.run(header.run, *run)?;
+    let (mut trials, mut frames) = (0, 0);
+    let footer = loop {
+        let before = hexadecimal(&reader.hash);
+        match reader.next()? {
+            Line::Trial(trial) => {
+                order.trial(&trial).map_err(|why| reader.bad(why))?;
+                sink.trial(*trial)?;
+                trials += 1;
+            }
+            Line::Frame(frame) => {
+                order.frame(&frame).map_err(|why| reader.bad(why))?;
+                sink.frame(frame)?;
+                frames += 1;
+            }
+            Line::Footer(footer) => {
+                break (
+                    footer,
+                    Footer {
+                        trials,
+                        frames,
+                        xxh3: before,
+                    },
+                );
+            }
+            Line::Header(_) | Line::Run(_) => {
+                return Err(reader.bad("a second header").into());
+            }
+        }
+    };
+    if footer.0 != footer.1 {
+        return Err(reader
+            .bad("the file was changed: its footer does not fit what is before it")
+            .into());
+    }
+    match reader.at_end()? {
+        true => Ok(()),
+        false => Err(reader.bad("there is more after the footer").into()),
+    }
+}
+
+fn check_header(reader: &LineReader<'_>, header: &Header) -> Result<(), StoreError> {
+    if header.format != EXPORT_FORMAT {
+        return Err(reader.bad(format!(
+            "the format is `{}`, not `{EXPORT_FORMAT}`",
+            header.format
+        )));
+    }
+    if header.version > EXPORT_VERSION {
+        return Err(StoreError::NewerExport {
+            found: header.version,
+        });
+    }
+    Ok(())
+}
+
+/// The number of cells of the plan.
+fn check_plan(reader: &LineReader<'_>, run: &RunLine) -> Result<u32, StoreError> {
+    match run.plan.cells() {
+        0 => Err(reader.bad("the plan has no configuration or no workload")),
+        cells => Ok(cells),
+    }
+}
+
+/// Which line may follow which.
+struct Order {
+    run: RunId,
+    cells: u32,
+    trial: Option<TrialKey>,
+    next_frame: u32,
+}
+
+impl Order {
+    fn trial(&mut self, trial: &Trial) -> Result<(), String> {
+        let key = trial.key;
+        if key.run != self.run {
+            return Err(format!("the trial belongs to run {}", key.run));
+        }
+        if key.cell >= self.cells {
+            return Err(format!("the plan has no cell {}", key.cell));
+        }
+        if self.trial.is_some_and(|before| before >= key) {
+            return Err("the trial is out of order".to_owned());
+        }
+        if !trial.frames.is_empty() {
+            return Err("the trial's frames belong on lines of their own".to_owned());
+        }
+        self.trial = Some(key);
+        self.next_frame = 0;
+        Ok(())
+    }
+
+    fn frame(&mut self, frame: &Frame) -> Result<(), String> {
+        if self.trial.is_none() {
+            return Err("a frame before any trial".to_owned());
+        }
+        if frame.number < self.next_frame {
+            return Err(format!("frame {} is out of order", frame.number));
+        }
+        if frame.end_ns < frame.start_ns {
+            return Err(format!("frame {} ends before it begins", frame.number));
+        }
+        self.next_frame = frame.number.saturating_add(1);
+        Ok(())
+    }
+}
+
+struct LineReader<'a> {
+    file: &'a mut dyn BufRead,
+    hash: Xxh3,
+    line: u64,
+    text: Vec<u8>,
+}
+
+impl LineReader<'_> {
+    fn next(&mut self) -> Result<Line, StoreError> {
+        self.line += 1;
+        self.text.clear();
+        (&mut *self.file)
+            .take(LONGEST_LINE)
+            .read_until(b'\n', &mut self.text)
+            .map_err(StoreError::ImportRead)?;
+        if self.text.is_empty() {
+            return Err(self.bad(match self.line {
+                1 => "the file is empty",
+                _ => "the file is cut off here: it has no footer",
+            }));
+        }
+        if self.text.len() as u64 >= LONGEST_LINE {
+            return Err(self.bad("the line is too long for an exported run"));
+        }
+        self.hash.update(&self.text);
+        let cut_off = self.text.last() != Some(&b'\n');
+        serde_json::from_slice(&self.text).map_err(|error| {
+            self.bad(match (self.line, cut_off) {
+                (1, _) => format!("this is not an exported run of iodyno ({error})"),
+                (_, true) => "the file is cut off in this line".to_owned(),
+                (_, false) => error.to_string(),
+            })
+        })
+    }
+
+    fn at_end(&mut self) -> Result<bool, StoreError> {
+        Ok(self
+            .file
+            .fill_buf()
+            .map_err(StoreError::ImportRead)?
+            .is_empty())
+    }
+
+    fn bad(&self, why: impl Into<String>) -> StoreError {
+        StoreError::BadExport {
+            line: self.line,
+            why: why.into(),
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Whether the process that began a run is still alive.
+//!
+//! Every process that carries out runs has a number in the store's table `owners`, and as long as it
+//! lives it holds a lock on the byte of that number in the file `STORE-owners`. The kernel drops the
+//! lock with the process, whatever ends it; neither a process number used again, a new boot, a zombie nor another
+//! container's process numbers can deceive it. A store that was copied away has no locks: all of its
+//! runs have ended. The locks belong to the open file, not to the process, so that closing another
+//! descriptor of it loses nothing.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::libc;
+
+use crate::location::companion;
+
+/// This process as an owner. Dropping it gives the ownership up.
+#[derive(Debug)]
+pub(crate) struct Owner {
+    /// Its number in the table `owners`.
+    pub(crate) number: i64,
+    _lock: File,
+}
+
+/// The file whose bytes are locked.
+pub(crate) fn lock_file(store: &Path) -> PathBuf {
+    companion(store, "-owners")
+}
+
+impl Owner {
+    /// Takes the lock of a number. To be called before the number can be seen by others.
+    pub(crate) fn acquire(store: &Path, number: i64) -> io::Result<Owner> {
+        let lock = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(lock_file(store))?;
+        fcntl(&lock, FcntlArg::F_OFD_SETLK(&range(libc::F_WRLCK, number)))?;
+        Ok(Owner {
+            number,
+            _lock: lock,
+        })
+    }
+}
+
+/// Tells which owners live.
+#[derive(Debug)]
+pub(crate) struct Owners(Option<File>);
+
+impl Owners {
+    /// Looks at the locks of a store.
+    pub(crate) fn of(store: &Path) -> io::Result<Owners> {
+        match File::open(lock_file(store)) {
+            Ok(file) => Ok(Owners(Some(file))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Owners(None)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The owner's process lives, be it this one.
+    pub(crate) fn lives(&self, number: i64) -> io::Result<bool> {
+        let Some(file) = &self.0 else {
+            return Ok(false);
+        };
+        let mut found = range(libc::F_RDLCK, number);
+        fcntl(file, FcntlArg::F_OFD_GETLK(&mut found))?;
+        Ok(i32::from(found.l_type) != libc::F_UNLCK)
+    }
+}
+
+fn range(kind: libc::c_int, number: i64) -> libc::flock {
+    libc::flock {
+        l_type: kind as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: number,
+        l_len: 1,
+        l_pid: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_lives_until_it_is_dropped_and_others_are_not_confused_with_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = folder.path().join("a.db");
+        let lives = |number| Owners::of(&store).unwrap().lives(number).unwrap();
+        assert!(!lives(1), "no lock file");
+        let (first, second) = (
+            Owner::acquire(&store, 1).unwrap(),
+            Owner::acquire(&store, 2).unwrap(),
+        );
+        assert_eq!((lives(1), lives(2), lives(3)), (true, true, false));
+        drop(first);
+        assert_eq!((lives(1), lives(2)), (false, true));
+        drop(second);
+        assert!(!lives(2));
+    }
+
+    #[test]
+    fn a_number_has_one_owner() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = folder.path().join("a.db");
+        let _first = Owner::acquire(&store, 7).unwrap();
+        assert!(Owner::acquire(&store, 7).is_err());
+    }
+}

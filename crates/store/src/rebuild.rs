@@ -1,0 +1,341 @@
+//! What an interrupted trial measured, from its frames.
+//!
+//! Frames hold every op of the measured time, so counts, bytes and distributions come back exactly,
+//! but for each job as a whole: its clones are not told apart. What frames do not hold (the host and its devices, errnos,
+//! verification, depths) stays empty, and the part's notes say so.
+
+use std::collections::BTreeMap;
+
+use iodyno_model::{
+    CloneResult, CpuUse, DepthUse, Direction, DirectionFrame, DirectionResult, EndedBy, EngineUsed,
+    Environment, ErrorCount, Frame, HostUse, Part, SampleStats, Step, StepTime, Workload,
+};
+
+use crate::totals::counts;
+
+/// Rebuilds a part from all frames of a trial, in order. Pure.
+pub fn rebuild<'a>(
+    frames: impl IntoIterator<Item = &'a Frame>,
+    environment: Environment,
+    workload: &Workload,
+) -> Part {
+    let mut rebuilder = Rebuilder::default();
+    for frame in frames {
+        rebuilder.add(frame);
+    }
+    rebuilder.part(environment, workload)
+}
+
+/// [`rebuild`] with one frame at a time, so that a long trial need not be in memory.
+#[derive(Debug, Default)]
+pub struct Rebuilder {
+    jobs: BTreeMap<u32, JobSum>,
+    steps: Vec<StepTime>,
+    frames: u64,
+    next_number: u32,
+    missing: u64,
+    /// Frames of the measuring step so far: each gives one sample of every rate.
+    samples: u64,
+    measured_ns: u64,
+    cpu_ns: u64,
+    /// End of the last frame that counts, ns.
+    measured_until_ns: u64,
+    end_ns: u64,
+}
+
+/// What is known of a job so far.
+#[derive(Debug, Default)]
+struct JobSum {
+    /// Start of the first frame that counts in which it was at work, ns.
+    start_ns: Option<u64>,
+    /// End of the last such frame, ns.
+    end_ns: u64,
+    /// Samples of the trial before the first such frame, and until the last one.
+    samples: (u64, u64),
+    /// Clones running when it was last heard of.
+    running: u32,
+    directions: Vec<DirectionSum>,
+}
+
+/// What a job did in one direction so far.
+#[derive(Debug)]
+struct DirectionSum {
+    result: DirectionResult,
+    errors: u64,
+    bandwidth: Samples,
+    iops: Samples,
+}
+
+impl Rebuilder {
+    /// Adds the next frame.
+    pub fn add(&mut self, frame: &Frame) {
+        self.frames += 1;
+        self.missing += u64::from(frame.number.saturating_sub(self.next_number));
+        self.next_number = frame.number.saturating_add(1);
+        self.end_ns = self.end_ns.max(frame.end_ns);
+        self.add_step(frame);
+        let samples_before = self.samples;
+        if counts(frame) {
+            self.samples += u64::from(samples(frame));
+            self.measured_ns += span_ns(frame);
+            self.measured_until_ns = frame.end_ns;
+            self.cpu_ns += frame.cpu_ns;
+        }
+        for job in &frame.jobs {
+            let sum = self.jobs.entry(job.job).or_default();
+            sum.running = job.running;
+            let at_work = job.running > 0 || !job.directions.is_empty();
+            if !counts(frame) || !at_work {
+                continue;
+            }
+            if sum.start_ns.is_none() {
+                sum.start_ns = Some(frame.start_ns);
+                sum.samples.0 = samples_before;
+            }
+            sum.end_ns = frame.end_ns;
+            sum.samples.1 = self.samples;
+            for done in &job.directions {
+                sum.direction(done.direction).add(done, frame);
+            }
+        }
+    }
+
+    fn add_step(&mut self, frame: &Frame) {
+        match self.steps.last_mut() {
+            Some(last) if last.step == frame.step => last.span_ns += span_ns(frame),
+            _ => self.steps.push(StepTime {
+                step: frame.step,
+                job: None,
+                start_ns: i64::try_from(frame.start_ns).unwrap_or(i64::MAX),
+                span_ns: span_ns(frame),
+            }),
+        }
+    }
+
+    /// No frame was added.
+    pub fn is_empty(&self) -> bool {
+        self.frames == 0
+    }
+
+    /// The part that the frames make up.
+    pub fn part(mut self, environment: Environment, workload: &Workload) -> Part {
+        let notes = self.notes(workload);
+        for sum in self.jobs.values_mut().filter(|sum| sum.running > 0) {
+            // It was at work to the last, even if the last seconds saw no op of it end.
+            sum.end_ns = self.measured_until_ns;
+            sum.samples.1 = self.samples;
+        }
+        let last = workload.jobs.len().max(
+            self.jobs
+                .keys()
+                .next_back()
+                .map_or(0, |job| *job as usize + 1),
+        );
+        let mut jobs = self.jobs;
+        let clones = (0..last as u32)
+            .map(|job| {
+                jobs.remove(&job)
+                    .unwrap_or_default()
+                    .clone_result(job, workload)
+            })
+            .collect();
+        Part {
+            node: "local".to_owned(),
+            clock_offset_ns: 0,
+            clock_error_ns: 0,
+            environment,
+            clones,
+            steps: self.steps,
+            host: HostUse {
+                span_ns: self.measured_ns,
+                harness_user_ns: self.cpu_ns,
+                ..HostUse::default()
+            },
+            files: Vec::new(),
+            notes,
+        }
+    }
+
+    fn notes(&self, workload: &Workload) -> Vec<String> {
+        let mut notes = vec![format!(
+            "rebuilt from {} frames, {:.1} s of the trial; clones of a job are put together; the \
+             harness's CPU time is user and system in one; host, devices and depths are not known",
+            self.frames,
+            self.end_ns as f64 / 1e9
+        )];
+        if self.missing > 0 {
+            notes.push(format!(
+                "{} frames before the last one are missing",
+                self.missing
+            ));
+        }
+        for (job, sum) in &self.jobs {
+            let name = workload
+                .jobs
+                .get(*job as usize)
+                .map_or("?", |job| &job.name);
+            let errors: u64 = sum.directions.iter().map(|sum| sum.errors).sum();
+            if errors > 0 {
+                notes.push(format!(
+                    "job {job} `{name}`: {errors} ops failed; their errnos are not known"
+                ));
+            }
+            if sum.running == 0 && sum.start_ns.is_some() {
+                notes.push(format!(
+                    "job {job} `{name}` had ended before; by what is not known"
+                ));
+            }
+        }
+        notes
+    }
+}
+
+impl JobSum {
+    fn runtime_ns(&self) -> u64 {
+        let start_ns = self.start_ns.unwrap_or(self.end_ns);
+        self.end_ns.saturating_sub(start_ns)
+    }
+
+    fn direction(&mut self, direction: Direction) -> &mut DirectionSum {
+        let found = self
+            .directions
+            .iter()
+            .position(|sum| sum.result.direction == direction);
+        let index = found.unwrap_or_else(|| {
+            self.directions.push(DirectionSum {
+                result: DirectionResult::empty(direction),
+                errors: 0,
+                bandwidth: Samples::default(),
+                iops: Samples::default(),
+            });
+            self.directions.len() - 1
+        });
+        &mut self.directions[index]
+    }
+
+    fn clone_result(mut self, job: u32, workload: &Workload) -> CloneResult {
+        let planned = workload.jobs.get(job as usize);
+        self.directions.sort_by_key(|sum| sum.result.direction);
+        let (runtime_ns, samples) = (self.runtime_ns(), self.samples.1 - self.samples.0);
+        let errors = self.directions.iter().filter(|sum| sum.errors > 0);
+        let errors = errors.map(DirectionSum::error_count).collect();
+        let directions = self.directions.into_iter();
+        let directions = directions
+            .map(|sum| sum.result(runtime_ns, samples))
+            .collect();
+        CloneResult {
+            job,
+            clone: 0,
+            start_ns: self.start_ns.unwrap_or(0),
+            runtime_ns,
+            ended: match self.start_ns.is_some() || self.running > 0 {
+                true => EndedBy::Interruption,
+                false => EndedBy::NotStarted,
+            },
+            errors,
+            directions,
+            cpu: CpuUse::default(),
+            depth: DepthUse::default(),
+            verify: None,
+            engine: planned.map_or_else(EngineUsed::default, |planned| EngineUsed {
+                name: planned.engine.kind.name().to_owned(),
+                depth: planned.engine.depth,
+                features: Vec::new(),
+                fallbacks: Vec::new(),
+            }),
+            region_bytes: 0,
+            files: Vec::new(),
+            stamp_window_ns: (0, 0),
+        }
+    }
+}
+
+impl DirectionSum {
+    /// Frames know how many ops failed, and neither why nor where.
+    fn error_count(&self) -> ErrorCount {
+        ErrorCount {
+            direction: self.result.direction,
+            errno: 0,
+            count: self.errors,
+            first_file: String::new(),
+            first_offset: 0,
+        }
+    }
+
+    fn add(&mut self, done: &DirectionFrame, frame: &Frame) {
+        self.result.ops += done.ops;
+        self.result.bytes += done.bytes;
+        self.errors += done.errors;
+        self.result.service.merge(&done.service);
+        if let Some(response) = &done.response {
+            self.result.response.get_or_insert_default().merge(response);
+        }
+        if samples(frame) {
+            let per_second = |count: u64| count as f64 * 1e9 / span_ns(frame) as f64;
+            self.bandwidth.add(per_second(done.bytes));
+            self.iops.add(per_second(done.ops));
+        }
+    }
+
+    /// With `samples` frames in which the job was at work.
+    fn result(mut self, runtime_ns: u64, samples: u64) -> DirectionResult {
+        // Frames without an op of this direction do not mention it: their rate is 0.
+        for _ in self.iops.count..samples {
+            self.bandwidth.add(0.0);
+            self.iops.add(0.0);
+        }
+        DirectionResult {
+            runtime_ns,
+            bandwidth: self.bandwidth.stats(),
+            iops: self.iops.stats(),
+            ..self.result
+        }
+    }
+}
+
+/// Mean and deviation in one pass, by Welford's method.
+#[derive(Debug, Default)]
+struct Samples {
+    count: u64,
+    min: f64,
+    max: f64,
+    mean: f64,
+    squares: f64,
+}
+
+impl Samples {
+    fn add(&mut self, value: f64) {
+        self.min = if self.count == 0 {
+            value
+        } else {
+            self.min.min(value)
+        };
+        self.max = self.max.max(value);
+        self.count += 1;
+        let distance = value - self.mean;
+        self.mean += distance / self.count as f64;
+        self.squares += distance * (value - self.mean);
+    }
+
+    fn stats(&self) -> SampleStats {
+        SampleStats {
+            samples: self.count,
+            min: self.min,
+            max: self.max,
+            mean: self.mean,
+            stddev: match self.count {
+                0 | 1 => 0.0,
+                count => (self.squares / (count - 1) as f64).sqrt(),
+            },
+        }
+    }
+}
+
+/// The drain gives no sample: nothing is submitted in it.
+fn samples(frame: &Frame) -> bool {
+    frame.step == Step::Measure && span_ns(frame) > 0
+}
+
+fn span_ns(frame: &Frame) -> u64 {
+    frame.end_ns.saturating_sub(frame.start_ns)
+}

@@ -1,0 +1,287 @@
+//! Takes an exported run in, all of it or nothing.
+//!
+//! The file is read into temporary tables first: they belong to this connection alone, so that a
+//! long or damaged file keeps no other process waiting. What is whole is then merged in one transaction.
+
+use std::io::BufRead;
+
+use iodyno_model::{Frame, Outcome, Plan, RunId, Trial, TrialKey};
+use rusqlite::{
+    Connection, OptionalExtension, Transaction, TransactionBehavior, named_params, params,
+};
+
+use super::read::{Liveness, damaged, document, plan};
+use super::write::{checked, conflict, json, word};
+use super::{Fault, SqliteStore, Survives};
+use crate::blob::encode;
+use crate::error::in_words;
+use crate::export::RunLine;
+use crate::import::{Sink, read_export};
+use crate::{ImportReport, RunHandle, StoreError, totals};
+
+const STAGING: &str = "
+    DROP TABLE IF EXISTS temp.staged_trials;
+    DROP TABLE IF EXISTS temp.staged_frames;
+    CREATE TEMP TABLE staged_trials (
+        number INTEGER PRIMARY KEY, round, cell, attempt, configuration, workload, started_unix_ms,
+        state, reason, host, frames DEFAULT 0, last_ns DEFAULT 0, totals, record
+    );
+    CREATE TEMP TABLE staged_frames (trial, number, data, PRIMARY KEY (trial, number));";
+
+const UNSTAGING: &str = "
+    DROP TABLE IF EXISTS temp.staged_trials;
+    DROP TABLE IF EXISTS temp.staged_frames;";
+
+pub(super) fn import(
+    store: &SqliteStore,
+    file: &mut dyn BufRead,
+) -> Result<ImportReport, StoreError> {
+    let staged = store.doing("reading the file to import", |connection| {
+        // It touches nothing but temporary tables, and so locks nothing that is shared.
+        let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Deferred)?;
+        transaction.execute_batch(STAGING)?;
+        let mut staging = Staging {
+            connection: &transaction,
+            run: None,
+            trial: 0,
+        };
+        read_export(file, &mut staging)?;
+        let run = staging.run;
+        transaction.commit()?;
+        Ok(run)
+    })?;
+    let Some((id, run)) = staged else {
+        return Err(StoreError::BadExport {
+            line: 1,
+            why: "there is no run in it".to_owned(),
+        });
+    };
+    let merged = store.writing("importing a run", Survives::PowerCut, |transaction| {
+        merge(store, transaction, id, &run)
+    });
+    // The connection's end would drop them, too; a failure here is of no account.
+    let _ = store.connection.execute_batch(UNSTAGING);
+    merged
+}
+
+/// The temporary tables while the file is read.
+struct Staging<'a> {
+    connection: &'a Connection,
+    run: Option<(RunId, RunLine)>,
+    trial: i64,
+}
+
+impl Sink<Fault> for Staging<'_> {
+    fn run(&mut self, id: RunId, run: RunLine) -> Result<(), Fault> {
+        self.run = Some((id, run));
+        Ok(())
+    }
+
+    fn trial(&mut self, trial: Trial) -> Result<(), Fault> {
+        let environment = trial.parts.first().map(|part| &part.environment);
+        self.trial += 1;
+        self.connection
+            .prepare_cached(
+                "INSERT INTO staged_trials (number, round, cell, attempt, configuration, workload,
+                     started_unix_ms, state, reason, host, totals, record)
+                 VALUES (:number, :round, :cell, :attempt, :configuration, :workload,
+                     :started, :state, :reason, :host, :totals, :record)",
+            )?
+            .execute(named_params! {
+                ":number": self.trial,
+                ":round": trial.key.round,
+                ":cell": trial.key.cell,
+                ":attempt": trial.key.attempt,
+                ":configuration": trial.configuration,
+                ":workload": trial.workload,
+                ":started": trial.started_unix_ms,
+                ":state": word(&trial.outcome.state())?,
+                ":reason": trial.outcome.reason(),
+                ":host": environment.map(|environment| &environment.host),
+                ":totals": json(&totals::of_trial(&trial))?,
+                ":record": checked("a trial", &trial)?,
+            })?;
+        Ok(())
+    }
+
+    fn frame(&mut self, frame: Frame) -> Result<(), Fault> {
+        let blob = encode(&frame).map_err(|source| StoreError::NotStorable {
+            what: "a frame",
+            source,
+        })?;
+        self.connection
+            .prepare_cached("INSERT INTO staged_frames (trial, number, data) VALUES (?1, ?2, ?3)")?
+            .execute(params![self.trial, frame.number, blob])?;
+        self.connection
+            .prepare_cached(
+                "UPDATE staged_trials SET frames = frames + 1, last_ns = max(last_ns, ?2)
+                 WHERE number = ?1",
+            )?
+            .execute(params![self.trial, frame.end_ns])?;
+        Ok(())
+    }
+}
+
+fn merge(
+    store: &SqliteStore,
+    transaction: &Transaction<'_>,
+    id: RunId,
+    run: &RunLine,
+) -> Result<ImportReport, Fault> {
+    let known: Option<i64> = transaction
+        .query_row(
+            "SELECT alias FROM runs WHERE id = ?1",
+            [id.0.as_bytes()],
+            |row| row.get(0),
+        )
+        .optional()?;
+    let alias = match known {
+        None => insert_run(transaction, id, run)?,
+        Some(alias) => {
+            Liveness::of(store)?.refuse_live(transaction, id)?;
+            let stored: Plan = plan(store, transaction, id)?;
+            if stored != run.plan {
+                let text = format!("run {alias} has the same identity and another plan");
+                return Err(conflict(text));
+            }
+            alias
+        }
+    };
+    let mut report = ImportReport {
+        run: RunHandle {
+            id,
+            alias: alias as u64,
+        },
+        new_run: known.is_none(),
+        trials_added: 0,
+        trials_known: 0,
+        frames_added: 0,
+    };
+    let mut statement = transaction
+        .prepare("SELECT number, round, cell, attempt FROM staged_trials ORDER BY number")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let staged: i64 = row.get(0)?;
+        let key = TrialKey {
+            run: id,
+            round: row.get(1)?,
+            cell: row.get(2)?,
+            attempt: row.get(3)?,
+        };
+        match known_trial(transaction, alias, key)? {
+            Some(trial) => {
+                refuse_other_trial(store, transaction, staged, trial, key)?;
+                report.trials_known += 1;
+            }
+            None => {
+                report.frames_added += insert_trial(transaction, alias, staged)?;
+                report.trials_added += 1;
+            }
+        }
+    }
+    if known.is_some() && report.trials_added > 0 {
+        // The run went on elsewhere: its later end counts.
+        transaction.execute(
+            "UPDATE runs SET state = ?2, ended_unix_ms = ?3
+             WHERE alias = ?1 AND coalesce(ended_unix_ms, 0) <= coalesce(?3, 0)",
+            params![alias, word(&run.state)?, run.ended_unix_ms],
+        )?;
+    }
+    Ok(report)
+}
+
+fn insert_run(transaction: &Transaction<'_>, id: RunId, run: &RunLine) -> Result<i64, Fault> {
+    transaction.execute(
+        "INSERT INTO runs (id, name, started_unix_ms, ended_unix_ms, state, cells, rounds, plan)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        params![
+            id.0.as_bytes(),
+            run.plan.name,
+            run.started_unix_ms,
+            run.ended_unix_ms,
+            word(&run.state)?,
+            run.plan.cells(),
+            run.plan.rounds,
+            checked("the plan", &run.plan)?
+        ],
+    )?;
+    Ok(transaction.last_insert_rowid())
+}
+
+fn known_trial(
+    transaction: &Transaction<'_>,
+    alias: i64,
+    key: TrialKey,
+) -> Result<Option<i64>, Fault> {
+    Ok(transaction
+        .prepare_cached(
+            "SELECT number FROM trials
+             WHERE run = ?1 AND round = ?2 AND cell = ?3 AND attempt = ?4",
+        )?
+        .query_row(params![alias, key.round, key.cell, key.attempt], |row| {
+            row.get(0)
+        })
+        .optional()?)
+}
+
+/// Two stores may have gone on with the same run apart from one another.
+fn refuse_other_trial(
+    store: &SqliteStore,
+    transaction: &Transaction<'_>,
+    staged: i64,
+    trial: i64,
+    key: TrialKey,
+) -> Result<(), Fault> {
+    let blob: Vec<u8> = transaction.query_row(
+        "SELECT record FROM staged_trials WHERE number = ?1",
+        [staged],
+        |row| row.get(0),
+    )?;
+    let staged: Trial = crate::blob::decode(&blob).map_err(|why| damaged(store, why))?;
+    let same = match document::<Trial>(store, transaction, trial, "record")? {
+        Some(stored) => stored == staged,
+        // Cut off here, and so it was when it was exported.
+        None => {
+            let started: u64 = transaction.query_row(
+                "SELECT started_unix_ms FROM trials WHERE number = ?1",
+                [trial],
+                |row| row.get(0),
+            )?;
+            started == staged.started_unix_ms && matches!(staged.outcome, Outcome::Interrupted(_))
+        }
+    };
+    match same {
+        true => Ok(()),
+        false => Err(conflict(format!(
+            "this store has another trial of {} in the same run",
+            in_words(&key)
+        ))),
+    }
+}
+
+/// Takes a staged trial in; the number of its frames.
+fn insert_trial(transaction: &Transaction<'_>, alias: i64, staged: i64) -> Result<u64, Fault> {
+    transaction
+        .prepare_cached(
+            "INSERT INTO trials (run, round, cell, attempt, configuration, workload,
+                 started_unix_ms, state, reason, host, frames, last_ns, totals)
+             SELECT ?1, round, cell, attempt, configuration, workload,
+                 started_unix_ms, state, reason, host, frames, last_ns, totals
+             FROM staged_trials WHERE number = ?2",
+        )?
+        .execute([alias, staged])?;
+    let trial = transaction.last_insert_rowid();
+    transaction
+        .prepare_cached(
+            "INSERT INTO documents (trial, kind, data)
+             SELECT ?1, 'record', record FROM staged_trials WHERE number = ?2",
+        )?
+        .execute([trial, staged])?;
+    let frames = transaction
+        .prepare_cached(
+            "INSERT INTO frames (trial, number, data)
+             SELECT ?1, number, data FROM staged_frames WHERE trial = ?2 ORDER BY number",
+        )?
+        .execute([trial, staged])?;
+    Ok(frames as u64)
+}

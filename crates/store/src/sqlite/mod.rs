@@ -1,0 +1,389 @@
+//! The store in an SQLite file.
+
+mod find;
+mod merge;
+mod read;
+mod write;
+
+use std::cell::{Cell, OnceCell};
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, BufRead};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use iodyno_model::{Environment, Frame, Plan, RunId, RunState, RunSummary, Trial, TrialKey};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
+
+use crate::location::companion;
+use crate::owner::Owner;
+use crate::schema::{self, Found, STEPS};
+use crate::{ImportReport, Run, RunHandle, Store, StoreError};
+
+/// How long a call waits for other processes: an import of a 10-hour run holds the store for some seconds.
+pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Runs, trials and frames in an SQLite file. Any number of processes may share one.
+#[derive(Debug)]
+pub struct SqliteStore {
+    connection: Connection,
+    path: PathBuf,
+    /// This process, once it has begun a run.
+    owner: OnceCell<Owner>,
+    /// The connection's commits are synced.
+    synced: Cell<bool>,
+}
+
+/// Why a piece of work did not succeed.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// SQLite says so: its error is told with the path and what was being done.
+    Sqlite(rusqlite::Error),
+    /// Anything else.
+    Store(StoreError),
+}
+
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Fault {
+        Fault::Sqlite(error)
+    }
+}
+
+impl From<StoreError> for Fault {
+    fn from(error: StoreError) -> Fault {
+        Fault::Store(error)
+    }
+}
+
+/// What must a commit survive?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Survives {
+    /// The death of this process.
+    Kill,
+    /// A power cut.
+    PowerCut,
+}
+
+impl SqliteStore {
+    /// Opens the store of a path for reading and writing. Makes it, and the folders above it (for
+    /// this user alone), if it is not there; brings an older one up to date.
+    ///
+    /// # Errors
+    /// A file of others, or of a newer iodyno, is told of and not touched.
+    pub fn open(path: impl Into<PathBuf>) -> Result<SqliteStore, StoreError> {
+        let path = path.into();
+        refuse_folder(&path)?;
+        if let Some(folder) = path
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty())
+        {
+            DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(folder)
+                .map_err(|error| StoreError::io(folder, "making the store's folder", error))?;
+        }
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+        let store = SqliteStore::connect(&path, &path, flags)?;
+        if store.read_only()? {
+            return Err(StoreError::ReadOnly {
+                path,
+                doing: "opening it",
+            });
+        }
+        store.refuse_others()?;
+        store.doing("making its tables", |connection| {
+            // Tables first: a file that says WAL says also that it is ours.
+            schema::migrate(connection, STEPS)?;
+            use_wal(connection)?;
+            Ok(connection.pragma_update(None, "synchronous", "NORMAL")?)
+        })?;
+        Ok(store)
+    }
+
+    /// Opens a store that is there, for reading. Where it may be written to it is the same as
+    /// [`SqliteStore::open`]; read-only files and file systems are read as they are.
+    ///
+    /// # Errors
+    /// [`StoreError::Missing`] if nothing is there; otherwise as [`SqliteStore::open`].
+    pub fn open_for_reading(path: impl Into<PathBuf>) -> Result<SqliteStore, StoreError> {
+        let path = path.into();
+        refuse_folder(&path)?;
+        match fs::metadata(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(StoreError::Missing { path });
+            }
+            Err(error) => return Err(StoreError::io(&path, "opening it", error)),
+            Ok(_) => {}
+        }
+        match SqliteStore::open(&path) {
+            Err(StoreError::ReadOnly { .. } | StoreError::Io { .. } | StoreError::Full { .. }) => {}
+            opened => return opened,
+        }
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
+        let readable = SqliteStore::connect(&path, &path, flags).and_then(|store| {
+            store.refuse_others()?;
+            Ok(store)
+        });
+        let store = match readable {
+            // Readers of a WAL store share an index, a file beside it. Where that is missing and
+            // cannot be made, no process has the store open, and all of it is in its main file
+            // unless a log lies there.
+            Err(StoreError::Io { .. } | StoreError::ReadOnly { .. })
+                if fs::metadata(companion(&path, "-wal")).is_ok_and(|log| log.len() > 0) =>
+            {
+                readable?
+            }
+            Err(StoreError::Io { .. } | StoreError::ReadOnly { .. }) => {
+                let flags = flags | OpenFlags::SQLITE_OPEN_URI;
+                let store = SqliteStore::connect(&path, &immutable(&path), flags)?;
+                store.refuse_others()?;
+                store
+            }
+            other => other?,
+        };
+        match store.found()? {
+            Found::Store(version) if (version as usize) < STEPS.len() => Err(StoreError::Older {
+                path,
+                found: version,
+            }),
+            _ => Ok(store),
+        }
+    }
+
+    /// Where it lies.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Takes in an exported run, all of it or nothing. What is stored already stays as it is; the
+    /// report says how much was new.
+    ///
+    /// # Errors
+    /// [`StoreError::BadExport`] if the file is damaged or cut off, [`StoreError::NewerExport`],
+    /// [`StoreError::Conflict`] if this store has another run of the same identity,
+    /// [`StoreError::RunIsLive`] if a process carries it out at this moment.
+    pub fn import(&self, file: &mut dyn BufRead) -> Result<ImportReport, StoreError> {
+        merge::import(self, file)
+    }
+
+    fn connect(path: &Path, name: &Path, flags: OpenFlags) -> Result<SqliteStore, StoreError> {
+        let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(name, flags)
+            .map_err(|error| explain(path, "opening it", error))?;
+        let store = SqliteStore {
+            connection,
+            path: path.to_path_buf(),
+            owner: OnceCell::new(),
+            synced: Cell::new(false),
+        };
+        store.doing("opening it", |connection| {
+            connection.busy_timeout(BUSY_TIMEOUT)?;
+            connection.set_prepared_statement_cache_capacity(64);
+            Ok(connection.pragma_update(None, "foreign_keys", true)?)
+        })?;
+        Ok(store)
+    }
+
+    fn read_only(&self) -> Result<bool, StoreError> {
+        self.doing("opening it", |connection| {
+            Ok(connection.is_readonly("main")?)
+        })
+    }
+
+    fn found(&self) -> Result<Found, StoreError> {
+        self.doing("opening it", |connection| Ok(schema::inspect(connection)?))
+    }
+
+    /// Refuses what is not ours or too new, before anything is changed.
+    fn refuse_others(&self) -> Result<(), StoreError> {
+        let path = self.path.clone();
+        match self.found()? {
+            Found::Foreign(why) => Err(StoreError::NotAStore { path, why }),
+            Found::Store(found) if found as usize > STEPS.len() => Err(StoreError::Newer {
+                path,
+                found,
+                known: STEPS.len() as u32,
+            }),
+            Found::Empty | Found::Store(_) => Ok(()),
+        }
+    }
+
+    /// Does a piece of work and tells its errors with the path.
+    fn doing<T>(
+        &self,
+        doing: &'static str,
+        work: impl FnOnce(&Connection) -> Result<T, Fault>,
+    ) -> Result<T, StoreError> {
+        work(&self.connection).map_err(|fault| match fault {
+            Fault::Sqlite(error) => explain(&self.path, doing, error),
+            Fault::Store(error) => error,
+        })
+    }
+
+    /// Does a piece of work in one transaction that sees a single state of the store, and whose
+    /// changes all come or none.
+    fn writing<T>(
+        &self,
+        doing: &'static str,
+        survives: Survives,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, Fault>,
+    ) -> Result<T, StoreError> {
+        self.doing(doing, |connection| {
+            let synced = survives == Survives::PowerCut;
+            if self.synced.get() != synced {
+                let word = if synced { "FULL" } else { "NORMAL" };
+                connection.pragma_update(None, "synchronous", word)?;
+                self.synced.set(synced);
+            }
+            let transaction =
+                Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+            let done = work(&transaction)?;
+            transaction.commit()?;
+            Ok(done)
+        })
+    }
+
+    /// Does a piece of work that reads a single state of the store.
+    fn reading<T>(
+        &self,
+        doing: &'static str,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, Fault>,
+    ) -> Result<T, StoreError> {
+        self.doing(doing, |connection| {
+            let transaction =
+                Transaction::new_unchecked(connection, TransactionBehavior::Deferred)?;
+            work(&transaction)
+        })
+    }
+}
+
+fn refuse_folder(path: &Path) -> Result<(), StoreError> {
+    match path.is_dir() {
+        true => Err(StoreError::NotAStore {
+            path: path.to_path_buf(),
+            why: "it is a folder".to_owned(),
+        }),
+        false => Ok(()),
+    }
+}
+
+/// SQLite's name for a file that nobody changes.
+fn immutable(path: &Path) -> PathBuf {
+    let mut name = String::from("file:");
+    for byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => {
+                name.push(char::from(*byte));
+            }
+            other => name.push_str(&format!("%{other:02X}")),
+        }
+    }
+    PathBuf::from(name + "?immutable=1")
+}
+
+/// SQLite's error, with the kernel's reason where SQLite hides it.
+fn explain(path: &Path, doing: &'static str, error: rusqlite::Error) -> StoreError {
+    if error.sqlite_error_code() == Some(ErrorCode::CannotOpen) {
+        let probe = companion(path, "-probe");
+        let tried = fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(&probe);
+        let reason = match tried {
+            Ok(_) => {
+                // It was only to be known whether it can be made.
+                let _ = fs::remove_file(&probe);
+                File::open(path).err()
+            }
+            Err(reason) => Some(reason),
+        };
+        if let Some(reason) = reason {
+            return StoreError::io(path, doing, reason);
+        }
+    }
+    StoreError::sqlite(path, doing, error)
+}
+
+/// Switching needs the file for a moment alone, and SQLite does not wait for that by itself.
+fn use_wal(connection: &Connection) -> rusqlite::Result<()> {
+    let mut waited = Duration::ZERO;
+    let pause = Duration::from_millis(20);
+    loop {
+        let switched = connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()));
+        match switched {
+            Err(error)
+                if waited < BUSY_TIMEOUT
+                    && matches!(
+                        error.sqlite_error_code(),
+                        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
+                    ) =>
+            {
+                std::thread::sleep(pause);
+                waited += pause;
+            }
+            other => return other,
+        }
+    }
+}
+
+impl Store for SqliteStore {
+    fn begin_run(&self, plan: &Plan, started_unix_ms: u64) -> Result<RunHandle, StoreError> {
+        write::begin_run(self, plan, started_unix_ms)
+    }
+
+    fn resume_run(&self, run: RunId) -> Result<RunHandle, StoreError> {
+        write::resume_run(self, run)
+    }
+
+    fn begin_trial(
+        &self,
+        key: TrialKey,
+        configuration: &str,
+        workload: &str,
+        started_unix_ms: u64,
+    ) -> Result<(), StoreError> {
+        write::begin_trial(self, key, configuration, workload, started_unix_ms)
+    }
+
+    fn set_environment(&self, key: TrialKey, environment: &Environment) -> Result<(), StoreError> {
+        write::set_environment(self, key, environment)
+    }
+
+    fn append_frame(&self, key: TrialKey, frame: &Frame) -> Result<(), StoreError> {
+        write::append_frame(self, key, frame)
+    }
+
+    fn finish_trial(&self, trial: &Trial) -> Result<(), StoreError> {
+        write::finish_trial(self, trial)
+    }
+
+    fn finish_run(
+        &self,
+        run: RunId,
+        state: RunState,
+        ended_unix_ms: u64,
+    ) -> Result<(), StoreError> {
+        write::finish_run(self, run, state, ended_unix_ms)
+    }
+
+    fn runs(&self, limit: usize, offset: usize) -> Result<Vec<RunSummary>, StoreError> {
+        read::runs(self, limit, offset)
+    }
+
+    fn find(&self, name: &str) -> Result<RunId, StoreError> {
+        find::find(self, name)
+    }
+
+    fn run(&self, run: RunId) -> Result<Run, StoreError> {
+        read::run(self, run)
+    }
+
+    fn trial(&self, key: TrialKey) -> Result<Trial, StoreError> {
+        read::trial(self, key)
+    }
+
+    fn frames(&self, key: TrialKey, from: u32, limit: usize) -> Result<Vec<Frame>, StoreError> {
+        read::frames(self, key, from, limit)
+    }
+}

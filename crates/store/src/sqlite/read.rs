@@ -1,0 +1,347 @@
+//! What is read: lists, single trials, series.
+
+use std::path::PathBuf;
+
+use iodyno_model::{
+    Environment, Frame, Outcome, Plan, RunId, RunState, RunSummary, Trial, TrialKey, TrialState,
+    TrialSummary,
+};
+use rusqlite::types::{FromSqlError, Type};
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
+use serde::de::DeserializeOwned;
+use uuid::Uuid;
+
+use super::{Fault, SqliteStore};
+use crate::blob::decode;
+use crate::owner::{Owners, lock_file};
+use crate::{Rebuilder, Run, StoreError};
+
+const RUN_COLUMNS: &str = "
+    alias, id, name, started_unix_ms, ended_unix_ms, state, owner, cells, rounds,
+    (SELECT count(DISTINCT round * cells + cell) FROM trials
+        WHERE run = alias AND trials.state = 'completed') AS completed,
+    (SELECT host FROM trials
+        WHERE run = alias AND host IS NOT NULL ORDER BY number DESC LIMIT 1) AS host,
+    (SELECT max(started_unix_ms + last_ns / 1000000) FROM trials WHERE run = alias) AS last_ms,
+    CASE WHEN cells * rounds = 1 THEN
+        (SELECT totals FROM trials WHERE run = alias ORDER BY attempt DESC LIMIT 1) END AS totals";
+
+pub(super) fn runs(
+    store: &SqliteStore,
+    limit: usize,
+    offset: usize,
+) -> Result<Vec<RunSummary>, StoreError> {
+    store.reading("listing runs", |transaction| {
+        let liveness = Liveness::of(store)?;
+        let sql = format!("SELECT {RUN_COLUMNS} FROM runs ORDER BY alias DESC LIMIT ?1 OFFSET ?2");
+        let mut statement = transaction.prepare_cached(&sql)?;
+        let bounded = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+        let mut rows = statement.query([bounded(limit), bounded(offset)])?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            found.push(run_summary(&liveness, row)?);
+        }
+        Ok(found)
+    })
+}
+
+pub(super) fn run(store: &SqliteStore, run: RunId) -> Result<Run, StoreError> {
+    store.reading("reading a run", |transaction| {
+        let liveness = Liveness::of(store)?;
+        let summary = {
+            let sql = format!("SELECT {RUN_COLUMNS} FROM runs WHERE id = ?1");
+            let mut statement = transaction.prepare_cached(&sql)?;
+            let mut rows = statement.query([run.0.as_bytes()])?;
+            let row = rows.next()?.ok_or_else(|| super::find::unknown(run))?;
+            run_summary(&liveness, row)?
+        };
+        let mut statement = transaction.prepare_cached(
+            "SELECT round, cell, attempt, configuration, workload, started_unix_ms, state, reason,
+                 owner, host, frames, totals
+             FROM trials WHERE run = ?1 ORDER BY round, cell, attempt",
+        )?;
+        let mut rows = statement.query([summary.alias])?;
+        let mut trials = Vec::new();
+        while let Some(row) = rows.next()? {
+            trials.push(trial_summary(&liveness, transaction, run, row)?);
+        }
+        Ok(Run {
+            plan: plan(store, transaction, run)?,
+            summary,
+            trials,
+        })
+    })
+}
+
+pub(super) fn trial(store: &SqliteStore, key: TrialKey) -> Result<Trial, StoreError> {
+    store.reading("reading a trial", |transaction| {
+        let number = trial_number(transaction, key)?;
+        match document(store, transaction, number, "record")? {
+            Some(record) => Ok(record),
+            None => unfinished(store, transaction, key, number),
+        }
+    })
+}
+
+pub(super) fn frames(
+    store: &SqliteStore,
+    key: TrialKey,
+    from: u32,
+    limit: usize,
+) -> Result<Vec<Frame>, StoreError> {
+    store.reading("reading frames", |transaction| {
+        let number = trial_number(transaction, key)?;
+        let mut statement = transaction.prepare_cached(
+            "SELECT data FROM frames WHERE trial = ?1 AND number >= ?2 ORDER BY number LIMIT ?3",
+        )?;
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let mut rows = statement.query(params![number, from, limit])?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            found.push(blob(store, row, 0)?);
+        }
+        Ok(found)
+    })
+}
+
+/// A trial without a record, from what it had: its environment and its frames.
+fn unfinished(
+    store: &SqliteStore,
+    transaction: &Transaction<'_>,
+    key: TrialKey,
+    number: i64,
+) -> Result<Trial, Fault> {
+    let liveness = Liveness::of(store)?;
+    let (configuration, workload, started_unix_ms, owner) = transaction.query_row(
+        "SELECT configuration, workload, started_unix_ms, owner FROM trials WHERE number = ?1",
+        [number],
+        |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
+    )?;
+    let environment: Option<Environment> = document(store, transaction, number, "environment")?;
+    let plan = plan(store, transaction, key.run)?;
+    if key.cell >= plan.cells() {
+        return Err(damaged(store, format!("the plan has no cell {}", key.cell)));
+    }
+    let mut rebuilder = Rebuilder::default();
+    let mut statement =
+        transaction.prepare_cached("SELECT data FROM frames WHERE trial = ?1 ORDER BY number")?;
+    let mut rows = statement.query([number])?;
+    while let Some(row) = rows.next()? {
+        rebuilder.add(&blob::<Frame>(store, row, 0)?);
+    }
+    // Without an environment not even the preparation had ended: there is nothing to tell of.
+    let nothing = environment.is_none() && rebuilder.is_empty();
+    let part = rebuilder.part(environment.unwrap_or_default(), plan.cell(key.cell).1);
+    Ok(Trial {
+        schema: plan.schema,
+        key,
+        configuration,
+        workload,
+        started_unix_ms,
+        outcome: Outcome::Interrupted(match liveness.lives(owner)? {
+            true => "it is still running".to_owned(),
+            false => cut_off(transaction, owner)?,
+        }),
+        parts: if nothing { Vec::new() } else { vec![part] },
+        frames: Vec::new(),
+        findings: Vec::new(),
+    })
+}
+
+/// The reason of a trial that nobody ended.
+fn cut_off(connection: &Connection, owner: Option<i64>) -> Result<String, Fault> {
+    let process: Option<u32> = connection
+        .prepare_cached("SELECT process FROM owners WHERE number = ?1")?
+        .query_row([owner], |row| row.get(0))
+        .optional()?;
+    Ok(match process {
+        Some(process) => format!("process {process}, which carried it out, ended before it"),
+        None => "the process that carried it out ended before it".to_owned(),
+    })
+}
+
+fn run_summary(liveness: &Liveness, row: &Row<'_>) -> Result<RunSummary, Fault> {
+    let state = match row.get::<_, Option<String>>("state")? {
+        Some(state) => parse(row, "state", &format!("\"{state}\""))?,
+        None if liveness.lives(row.get("owner")?)? => RunState::Running,
+        None => RunState::Interrupted,
+    };
+    let started_unix_ms: u64 = row.get("started_unix_ms")?;
+    let ended = match row.get::<_, Option<u64>>("ended_unix_ms")? {
+        None if state != RunState::Running => row.get::<_, Option<u64>>("last_ms")?,
+        ended => ended,
+    };
+    let (cells, rounds): (u32, u32) = (row.get("cells")?, row.get("rounds")?);
+    Ok(RunSummary {
+        alias: row.get("alias")?,
+        id: run_id(row, "id")?,
+        name: row.get("name")?,
+        state,
+        started_unix_ms,
+        duration_ms: ended.map(|ended| ended.saturating_sub(started_unix_ms)),
+        cells,
+        rounds,
+        trials_planned: u64::from(cells) * u64::from(rounds),
+        trials_completed: row.get("completed")?,
+        host: row.get("host")?,
+        totals: match row.get::<_, Option<String>>("totals")? {
+            Some(totals) => parse(row, "totals", &totals)?,
+            None => Vec::new(),
+        },
+    })
+}
+
+fn trial_summary(
+    liveness: &Liveness,
+    connection: &Connection,
+    run: RunId,
+    row: &Row<'_>,
+) -> Result<TrialSummary, Fault> {
+    let owner: Option<i64> = row.get("owner")?;
+    let (state, reason) = match row.get::<_, Option<String>>("state")? {
+        Some(state) => (
+            parse(row, "state", &format!("\"{state}\""))?,
+            row.get("reason")?,
+        ),
+        None if liveness.lives(owner)? => (TrialState::Running, None),
+        None => (TrialState::Interrupted, Some(cut_off(connection, owner)?)),
+    };
+    Ok(TrialSummary {
+        key: TrialKey {
+            run,
+            round: row.get("round")?,
+            cell: row.get("cell")?,
+            attempt: row.get("attempt")?,
+        },
+        configuration: row.get("configuration")?,
+        workload: row.get("workload")?,
+        started_unix_ms: row.get("started_unix_ms")?,
+        state,
+        reason,
+        host: row.get("host")?,
+        frames: row.get("frames")?,
+        totals: parse(row, "totals", &row.get::<_, String>("totals")?)?,
+    })
+}
+
+pub(super) fn plan(
+    store: &SqliteStore,
+    connection: &Connection,
+    run: RunId,
+) -> Result<Plan, Fault> {
+    let mut statement = connection.prepare_cached("SELECT plan FROM runs WHERE id = ?1")?;
+    let mut rows = statement.query([run.0.as_bytes()])?;
+    let row = rows.next()?.ok_or_else(|| super::find::unknown(run))?;
+    blob(store, row, 0)
+}
+
+pub(super) fn document<T: DeserializeOwned>(
+    store: &SqliteStore,
+    connection: &Connection,
+    trial: i64,
+    kind: &str,
+) -> Result<Option<T>, Fault> {
+    let mut statement =
+        connection.prepare_cached("SELECT data FROM documents WHERE trial = ?1 AND kind = ?2")?;
+    let mut rows = statement.query(params![trial, kind])?;
+    match rows.next()? {
+        Some(row) => blob(store, row, 0).map(Some),
+        None => Ok(None),
+    }
+}
+
+fn trial_number(connection: &Connection, key: TrialKey) -> Result<i64, Fault> {
+    connection
+        .prepare_cached(
+            "SELECT number FROM trials JOIN runs ON alias = run
+             WHERE id = ?1 AND round = ?2 AND cell = ?3 AND attempt = ?4",
+        )?
+        .query_row(
+            params![key.run.0.as_bytes(), key.round, key.cell, key.attempt],
+            |row| row.get(0),
+        )
+        .optional()?
+        .ok_or(Fault::Store(StoreError::NoSuchTrial(key)))
+}
+
+fn blob<T: DeserializeOwned>(
+    store: &SqliteStore,
+    row: &Row<'_>,
+    column: usize,
+) -> Result<T, Fault> {
+    let bytes = row.get_ref(column)?.as_blob();
+    let bytes = bytes.map_err(|error| damaged(store, error.to_string()))?;
+    decode(bytes).map_err(|why| damaged(store, why))
+}
+
+pub(super) fn run_id(row: &Row<'_>, column: &str) -> Result<RunId, Fault> {
+    let bytes: [u8; 16] = row.get(column)?;
+    Ok(RunId(Uuid::from_bytes(bytes)))
+}
+
+/// A text column that holds JSON.
+fn parse<T: DeserializeOwned>(row: &Row<'_>, column: &str, text: &str) -> Result<T, Fault> {
+    serde_json::from_str(text).map_err(|error| {
+        let index = row.as_ref().column_index(column).unwrap_or(0);
+        let error = FromSqlError::other(error);
+        rusqlite::Error::FromSqlConversionFailure(index, Type::Text, Box::new(error)).into()
+    })
+}
+
+pub(super) fn damaged(store: &SqliteStore, what: String) -> Fault {
+    Fault::Store(StoreError::Damaged {
+        path: store.path.clone(),
+        what,
+    })
+}
+
+/// Which owners live, as seen from one store.
+pub(super) struct Liveness {
+    owners: Owners,
+    path: PathBuf,
+}
+
+impl Liveness {
+    pub(super) fn of(store: &SqliteStore) -> Result<Liveness, StoreError> {
+        let path = lock_file(&store.path);
+        match Owners::of(&store.path) {
+            Ok(owners) => Ok(Liveness { owners, path }),
+            Err(error) => Err(StoreError::io(&path, "looking for live runs", error)),
+        }
+    }
+
+    fn lives(&self, owner: Option<i64>) -> Result<bool, StoreError> {
+        match owner.map(|owner| self.owners.lives(owner)) {
+            None => Ok(false),
+            Some(Ok(lives)) => Ok(lives),
+            Some(Err(error)) => Err(StoreError::io(&self.path, "looking for live runs", error)),
+        }
+    }
+
+    /// The alias of a run that nobody carries out.
+    pub(super) fn refuse_live(&self, connection: &Connection, run: RunId) -> Result<u64, Fault> {
+        let row = connection
+            .query_row(
+                "SELECT alias, state IS NULL, owner, process
+                 FROM runs LEFT JOIN owners ON number = owner WHERE id = ?1",
+                [run.0.as_bytes()],
+                |row| {
+                    Ok((
+                        row.get(0)?,
+                        row.get::<_, bool>(1)?,
+                        row.get(2)?,
+                        row.get::<_, Option<u32>>(3)?,
+                    ))
+                },
+            )
+            .optional()?;
+        let (alias, open, owner, process) = row.ok_or_else(|| super::find::unknown(run))?;
+        match open && self.lives(owner)? {
+            true => Err(Fault::Store(StoreError::RunIsLive {
+                alias,
+                process: process.unwrap_or(0),
+            })),
+            false => Ok(alias),
+        }
+    }
+}

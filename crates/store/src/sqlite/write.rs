@@ -1,0 +1,386 @@
+//! What is stored while a run goes on.
+
+use std::io;
+
+use iodyno_model::{DirectionTotal, Environment, Frame, Plan, RunId, RunState, Trial, TrialKey};
+use rusqlite::{Connection, OptionalExtension, Transaction, named_params, params};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::read::{Liveness, damaged};
+use super::{Fault, SqliteStore, Survives};
+use crate::blob::{decode, encode};
+use crate::error::in_words;
+use crate::owner::{Owner, lock_file};
+use crate::{RunHandle, StoreError, totals};
+
+pub(super) fn begin_run(
+    store: &SqliteStore,
+    plan: &Plan,
+    started_unix_ms: u64,
+) -> Result<RunHandle, StoreError> {
+    let owner = owner(store)?;
+    let id = RunId::fresh();
+    let blob = checked("the plan", plan)?;
+    store.writing("storing the plan", Survives::PowerCut, |transaction| {
+        transaction.execute(
+            "INSERT INTO runs (id, name, started_unix_ms, owner, cells, rounds, plan)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            params![
+                id.0.as_bytes(),
+                plan.name,
+                started_unix_ms,
+                owner,
+                plan.cells(),
+                plan.rounds,
+                blob
+            ],
+        )?;
+        Ok(RunHandle {
+            id,
+            alias: transaction.last_insert_rowid() as u64,
+        })
+    })
+}
+
+pub(super) fn resume_run(store: &SqliteStore, run: RunId) -> Result<RunHandle, StoreError> {
+    let owner = owner(store)?;
+    store.writing("resuming a run", Survives::PowerCut, |transaction| {
+        let alias = Liveness::of(store)?.refuse_live(transaction, run)?;
+        transaction.execute(
+            "UPDATE runs SET owner = ?2, state = NULL, ended_unix_ms = NULL WHERE alias = ?1",
+            params![alias, owner],
+        )?;
+        Ok(RunHandle { id: run, alias })
+    })
+}
+
+pub(super) fn begin_trial(
+    store: &SqliteStore,
+    key: TrialKey,
+    configuration: &str,
+    workload: &str,
+    started_unix_ms: u64,
+) -> Result<(), StoreError> {
+    let owner = owner(store)?;
+    store.writing("beginning a trial", Survives::Kill, |transaction| {
+        let (alias, cells) = transaction
+            .query_row(
+                "SELECT alias, cells FROM runs WHERE id = ?1",
+                [key.run.0.as_bytes()],
+                |row| Ok((row.get::<_, i64>(0)?, row.get::<_, u32>(1)?)),
+            )
+            .optional()?
+            .ok_or_else(|| super::find::unknown(key.run))?;
+        if key.cell >= cells {
+            return Err(conflict(format!(
+                "the plan has {cells} cells, and no cell {}",
+                key.cell
+            )));
+        }
+        let begun = transaction.execute(
+            "INSERT OR IGNORE INTO trials
+                 (run, round, cell, attempt, configuration, workload, started_unix_ms, owner)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            params![
+                alias,
+                key.round,
+                key.cell,
+                key.attempt,
+                configuration,
+                workload,
+                started_unix_ms,
+                owner
+            ],
+        )?;
+        if begun == 0 {
+            let same: bool = transaction.query_row(
+                "SELECT owner IS ?5 AND started_unix_ms = ?6 FROM trials
+                 WHERE run = ?1 AND round = ?2 AND cell = ?3 AND attempt = ?4",
+                params![
+                    alias,
+                    key.round,
+                    key.cell,
+                    key.attempt,
+                    owner,
+                    started_unix_ms
+                ],
+                |row| row.get(0),
+            )?;
+            if !same {
+                return Err(conflict(format!(
+                    "there is a trial of {} already",
+                    in_words(&key)
+                )));
+            }
+        }
+        Ok(())
+    })
+}
+
+pub(super) fn set_environment(
+    store: &SqliteStore,
+    key: TrialKey,
+    environment: &Environment,
+) -> Result<(), StoreError> {
+    let blob = checked("the environment", environment)?;
+    store.writing("storing the environment", Survives::Kill, |transaction| {
+        let trial = OpenTrial::find(store, transaction, key)?;
+        if !trial.put_document(transaction, "environment", &blob, environment)? {
+            transaction.execute(
+                "UPDATE trials SET host = ?2 WHERE number = ?1",
+                params![trial.number, environment.host],
+            )?;
+        }
+        Ok(())
+    })
+}
+
+pub(super) fn append_frame(
+    store: &SqliteStore,
+    key: TrialKey,
+    frame: &Frame,
+) -> Result<(), StoreError> {
+    if frame.end_ns < frame.start_ns {
+        return Err(StoreError::Conflict(format!(
+            "frame {} ends before it begins",
+            frame.number
+        )));
+    }
+    let blob = encode(frame).map_err(|source| StoreError::NotStorable {
+        what: "a frame",
+        source,
+    })?;
+    store.writing("appending a frame", Survives::Kill, |transaction| {
+        let trial = OpenTrial::find(store, transaction, key)?;
+        let stored: Option<Vec<u8>> = transaction
+            .prepare_cached("SELECT data FROM frames WHERE trial = ?1 AND number = ?2")?
+            .query_row(params![trial.number, frame.number], |row| row.get(0))
+            .optional()?;
+        if let Some(stored) = stored {
+            let stored: Frame = decode(&stored).map_err(|why| damaged(store, why))?;
+            return match stored == *frame {
+                true => Ok(()),
+                false => Err(conflict(format!(
+                    "{} has another frame {} already",
+                    in_words(&key),
+                    frame.number
+                ))),
+            };
+        }
+        trial.refuse_finished(key)?;
+        transaction
+            .prepare_cached("INSERT INTO frames (trial, number, data) VALUES (?1, ?2, ?3)")?
+            .execute(params![trial.number, frame.number, blob])?;
+        let mut sums = trial.totals;
+        totals::add_frame(&mut sums, frame);
+        transaction
+            .prepare_cached(
+                "UPDATE trials SET frames = frames + 1, last_ns = max(last_ns, ?2), totals = ?3
+                 WHERE number = ?1",
+            )?
+            .execute(params![trial.number, frame.end_ns, json(&sums)?])?;
+        Ok(())
+    })
+}
+
+pub(super) fn finish_trial(store: &SqliteStore, trial: &Trial) -> Result<(), StoreError> {
+    let record = Trial {
+        frames: Vec::new(),
+        ..trial.clone()
+    };
+    let blob = checked("the trial", &record)?;
+    let environment = record.parts.first().map(|part| &part.environment);
+    store.writing("storing a trial", Survives::PowerCut, |transaction| {
+        let found = OpenTrial::find(store, transaction, trial.key)?;
+        if found.put_document(transaction, "record", &blob, &record)? {
+            return Ok(());
+        }
+        found.refuse_finished(trial.key)?;
+        let sums = match record.parts.is_empty() {
+            true => found.totals,
+            false => totals::of_trial(&record),
+        };
+        transaction.execute(
+            "UPDATE trials SET state = :state, reason = :reason, totals = :totals,
+                 host = coalesce(:host, host)
+             WHERE number = :number",
+            named_params! {
+                ":number": found.number,
+                ":state": word(&record.outcome.state())?,
+                ":reason": record.outcome.reason(),
+                ":totals": json(&sums)?,
+                ":host": environment.map(|environment| &environment.host),
+            },
+        )?;
+        Ok(())
+    })
+}
+
+pub(super) fn finish_run(
+    store: &SqliteStore,
+    run: RunId,
+    state: RunState,
+    ended_unix_ms: u64,
+) -> Result<(), StoreError> {
+    if state == RunState::Running {
+        return Err(StoreError::Conflict(
+            "a run cannot end as running".to_owned(),
+        ));
+    }
+    let owner = owner(store)?;
+    store.writing("ending a run", Survives::PowerCut, |transaction| {
+        let changed = transaction.execute(
+            "UPDATE runs SET state = ?2, ended_unix_ms = ?3 WHERE id = ?1 AND owner = ?4",
+            params![run.0.as_bytes(), word(&state)?, ended_unix_ms, owner],
+        )?;
+        match changed {
+            0 => Err(conflict(format!("run {run} is not this process's"))),
+            _ => Ok(()),
+        }
+    })
+}
+
+/// A trial that this process writes to.
+struct OpenTrial {
+    number: i64,
+    finished: bool,
+    totals: Vec<DirectionTotal>,
+    path: std::path::PathBuf,
+}
+
+impl OpenTrial {
+    fn find(
+        store: &SqliteStore,
+        connection: &Connection,
+        key: TrialKey,
+    ) -> Result<OpenTrial, Fault> {
+        let row = connection
+            .prepare_cached(
+                "SELECT number, trials.state, trials.owner, totals FROM trials
+                 JOIN runs ON alias = run
+                 WHERE id = ?1 AND round = ?2 AND cell = ?3 AND attempt = ?4",
+            )?
+            .query_row(
+                params![key.run.0.as_bytes(), key.round, key.cell, key.attempt],
+                |row| {
+                    Ok((
+                        row.get::<_, i64>(0)?,
+                        row.get::<_, Option<String>>(1)?,
+                        row.get::<_, Option<i64>>(2)?,
+                        row.get::<_, String>(3)?,
+                    ))
+                },
+            )
+            .optional()?;
+        let (number, state, owner, totals) = row.ok_or(StoreError::NoSuchTrial(key))?;
+        if owner.is_none() || owner != store.owner.get().map(|owner| owner.number) {
+            let text = format!("another process began the trial of {}", in_words(&key));
+            return Err(conflict(text));
+        }
+        Ok(OpenTrial {
+            number,
+            finished: state.is_some(),
+            totals: serde_json::from_str(&totals)
+                .map_err(|error| damaged(store, error.to_string()))?,
+            path: store.path.clone(),
+        })
+    }
+
+    fn refuse_finished(&self, key: TrialKey) -> Result<(), Fault> {
+        match self.finished {
+            true => Err(conflict(format!(
+                "the trial of {} has ended already",
+                in_words(&key)
+            ))),
+            false => Ok(()),
+        }
+    }
+
+    /// Stores a document; true if it was there already. Another one in its place is refused.
+    fn put_document<T: DeserializeOwned + PartialEq>(
+        &self,
+        transaction: &Transaction<'_>,
+        kind: &str,
+        blob: &[u8],
+        record: &T,
+    ) -> Result<bool, Fault> {
+        let stored: Option<Vec<u8>> = transaction
+            .query_row(
+                "SELECT data FROM documents WHERE trial = ?1 AND kind = ?2",
+                params![self.number, kind],
+                |row| row.get(0),
+            )
+            .optional()?;
+        let Some(stored) = stored else {
+            transaction.execute(
+                "INSERT INTO documents (trial, kind, data) VALUES (?1, ?2, ?3)",
+                params![self.number, kind, blob],
+            )?;
+            return Ok(false);
+        };
+        let stored: T = decode(&stored).map_err(|what| StoreError::Damaged {
+            path: self.path.clone(),
+            what,
+        })?;
+        match stored == *record {
+            true => Ok(true),
+            false => Err(conflict(format!("the trial has another {kind} already"))),
+        }
+    }
+}
+
+/// The number of this process among the owners; the first call takes one.
+fn owner(store: &SqliteStore) -> Result<i64, StoreError> {
+    if let Some(owner) = store.owner.get() {
+        return Ok(owner.number);
+    }
+    let taken = store.writing("registering this process", Survives::Kill, |transaction| {
+        loop {
+            transaction.execute(
+                "INSERT INTO owners (process) VALUES (?1)",
+                [std::process::id()],
+            )?;
+            // The lock is taken before anybody else can see the number.
+            match Owner::acquire(&store.path, transaction.last_insert_rowid()) {
+                Ok(owner) => return Ok(owner),
+                // Somebody removed the store, not its companion, while a run went on: go past it.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => {
+                    let path = lock_file(&store.path);
+                    return Err(StoreError::io(&path, "registering this process", error).into());
+                }
+            }
+        }
+    })?;
+    Ok(store.owner.get_or_init(|| taken).number)
+}
+
+/// Encodes a record and makes sure that it can be read back: JSON has no NaN.
+pub(super) fn checked<T: Serialize + DeserializeOwned>(
+    what: &'static str,
+    record: &T,
+) -> Result<Vec<u8>, StoreError> {
+    let not_storable = |source| StoreError::NotStorable { what, source };
+    let blob = encode(record).map_err(not_storable)?;
+    decode::<T>(&blob)
+        .map_err(|why| not_storable(serde::ser::Error::custom(why)))
+        .map(|_| blob)
+}
+
+pub(super) fn conflict(text: String) -> Fault {
+    Fault::Store(StoreError::Conflict(text))
+}
+
+/// JSON for a text column.
+pub(super) fn json(record: &impl Serialize) -> Result<String, StoreError> {
+    serde_json::to_string(record).map_err(|source| StoreError::NotStorable {
+        what: "the totals",
+        source,
+    })
+}
+
+/// The word of a state, as serde writes it.
+pub(super) fn word(state: &impl Serialize) -> Result<String, StoreError> {
+    Ok(json(state)?.trim_matches('"').to_owned())
+}
