@@ -1,1 +1,210 @@
-//! x
+//! Faults of what the user wrote: what, where, and what to do.
+
+use iodyno_model::{Diagnostic, Place, Severity};
+use serde::Serialize;
+
+use crate::style::{Paint, Style, harmless, width};
+
+/// All of them, one after the other, each with its line and a caret, and their number at the end.
+/// Nothing for an empty list.
+pub fn text(diagnostics: &[Diagnostic], style: Style) -> String {
+    if diagnostics.is_empty() {
+        return String::new();
+    }
+    let mut text = String::new();
+    for diagnostic in diagnostics {
+        text += &one(diagnostic, style);
+        text += "\n";
+    }
+    style.plain(&(text + &count(diagnostics) + "\n"))
+}
+
+fn one(diagnostic: &Diagnostic, style: Style) -> String {
+    let (word, paint) = match diagnostic.severity {
+        Severity::Error => ("error", Paint::Red),
+        Severity::Warning => ("warning", Paint::Yellow),
+        Severity::Note => ("note", Paint::Cyan),
+    };
+    let wrap = |text: &str, indent: usize| style.wrap(&harmless(text), indent);
+    let message = wrap(&format!("{word}: {}", diagnostic.message), 2);
+    let mut text = match message.split_once(':') {
+        Some((word, rest)) => format!("{}:{rest}\n", style.paint(paint, word)),
+        None => message + "\n",
+    };
+    if let Some(place) = &diagnostic.place {
+        text += &at(place, paint, style);
+    }
+    if let Some(hint) = &diagnostic.hint {
+        text += &(wrap(&format!("hint: {hint}"), 6) + "\n");
+    }
+    text
+}
+
+/// The place, the line as written and a caret below what is meant.
+fn at(place: &Place, paint: Paint, style: Style) -> String {
+    let file = harmless(&place.file.display().to_string());
+    let mut text = match place.line {
+        0 => format!("  at: {file}\n"),
+        line => format!("  at: {file}:{line}:{}\n", place.column.max(1)),
+    };
+    if place.text.trim().is_empty() {
+        return text;
+    }
+    let gutter = place.line.to_string();
+    // A tab counts as one character in the column and is drawn as one space.
+    let line = harmless(&place.text.replace('\t', " "));
+    let before: String = line
+        .chars()
+        .take(place.column.saturating_sub(1) as usize)
+        .collect();
+    let meant: String = line
+        .chars()
+        .skip(place.column.saturating_sub(1) as usize)
+        .take(place.length.max(1) as usize)
+        .collect();
+    let carets = "^".repeat(width(&meant).max(1));
+    text += &format!("  {gutter} | {line}\n");
+    text += &format!(
+        "  {} | {}{}\n",
+        " ".repeat(gutter.len()),
+        " ".repeat(width(&before)),
+        style.paint(paint, &carets)
+    );
+    text
+}
+
+/// `2 errors, 1 warning`.
+fn count(diagnostics: &[Diagnostic]) -> String {
+    let of = |severity, word: &str| {
+        let number = diagnostics
+            .iter()
+            .filter(|diagnostic| diagnostic.severity == severity)
+            .count();
+        match number {
+            0 => None,
+            1 => Some(format!("1 {word}")),
+            _ => Some(format!("{number} {word}s")),
+        }
+    };
+    let counts = [
+        of(Severity::Error, "error"),
+        of(Severity::Warning, "warning"),
+        of(Severity::Note, "note"),
+    ];
+    let counts: Vec<String> = counts.into_iter().flatten().collect();
+    counts.join(", ")
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: &'static str,
+    errors: usize,
+    warnings: usize,
+    diagnostics: Vec<Entry<'a>>,
+}
+
+#[derive(Serialize)]
+struct Entry<'a> {
+    severity: Severity,
+    message: &'a str,
+    file: Option<String>,
+    line: Option<u32>,
+    column: Option<u32>,
+    length: Option<u32>,
+    text: Option<&'a str>,
+    hint: Option<&'a str>,
+}
+
+/// The same as one JSON document: `schema` (`iodyno.diagnostics/1`), `errors`, `warnings`, and
+/// `diagnostics` with `severity`, `message`, `file`, `line`, `column` (from 1), `length`, `text`,
+/// `hint`; what does not apply is null. Ends with a newline.
+pub fn json(diagnostics: &[Diagnostic]) -> String {
+    let of = |severity| {
+        let matching = diagnostics.iter().filter(|d| d.severity == severity);
+        matching.count()
+    };
+    let document = Document {
+        schema: "iodyno.diagnostics/1",
+        errors: of(Severity::Error),
+        warnings: of(Severity::Warning),
+        diagnostics: diagnostics.iter().map(entry).collect(),
+    };
+    crate::json::print(&document)
+}
+
+fn entry(diagnostic: &Diagnostic) -> Entry<'_> {
+    let place = diagnostic.place.as_ref();
+    Entry {
+        severity: diagnostic.severity,
+        message: &diagnostic.message,
+        file: place.map(|place| place.file.display().to_string()),
+        line: place.map(|place| place.line),
+        column: place.map(|place| place.column),
+        length: place.map(|place| place.length),
+        text: place.map(|place| place.text.as_str()),
+        hint: diagnostic.hint.as_deref(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use iodyno_model::{Diagnostic, Place};
+
+    use super::{json, text};
+    use crate::Style;
+
+    fn place(line: u32, column: u32, length: u32, text: &str) -> Place {
+        Place {
+            file: PathBuf::from("jobs/oltp.fio"),
+            line,
+            column,
+            length,
+            text: text.to_owned(),
+        }
+    }
+
+    fn faults() -> Vec<Diagnostic> {
+        vec![
+            Diagnostic::error("`4x` is no size")
+                .at(place(12, 4, 2, "bs=4x"))
+                .hint("write `4k` for 4096 bytes"),
+            Diagnostic::warning("`\x1b[2J` is unknown\nand ignored").at(place(
+                3,
+                1,
+                5,
+                "größe=\t1",
+            )),
+            Diagnostic::error("no job is given"),
+        ]
+    }
+
+    #[test]
+    fn names_what_where_and_what_to_do() {
+        insta::assert_snapshot!(text(&faults(), Style::default()));
+    }
+
+    #[test]
+    fn says_nothing_of_nothing() {
+        assert_eq!(text(&[], Style::default()), "");
+        assert!(json(&[]).contains("\"errors\": 0"));
+    }
+
+    #[test]
+    fn json_has_every_fault_with_its_place() {
+        let value: serde_json::Value = serde_json::from_str(&json(&faults())).unwrap();
+        assert_eq!(value["errors"], 2);
+        assert_eq!(value["diagnostics"][0]["line"], 12);
+        assert_eq!(value["diagnostics"][0]["severity"], "error");
+        assert!(value["diagnostics"][2]["file"].is_null());
+    }
+
+    #[test]
+    fn a_caret_beyond_the_line_still_shows() {
+        let odd = [Diagnostic::error("cut off").at(place(1, 40, 0, "x"))];
+        let drawn = text(&odd, Style::default());
+        assert!(drawn.contains("| x\n"), "{drawn}");
+        assert!(drawn.contains('^'), "{drawn}");
+    }
+}

@@ -1,1 +1,261 @@
-//! x
+//! What is shown while a trial runs: one line, anew each second.
+
+use iodyno_model::{Direction, DirectionFrame, Frame, Histogram, Step};
+use iodyno_units::{Bytes, Nanos, Rate};
+
+use crate::style::{Paint, Style, cut, width};
+
+/// Bar, times, rates and p99 of the last frame, for a terminal; one line without its end, never
+/// longer than the style's width. `total` is the planned time, where it is known.
+pub fn line(frame: &Frame, elapsed: Nanos, total: Option<Nanos>, style: Style) -> String {
+    let room = style.columns().saturating_sub(1);
+    let times = times(frame, elapsed, total);
+    let rates: Vec<String> = rates(frame);
+    let left = total
+        .filter(|total| total.0 > elapsed.0)
+        .map(|total| format!("{} left", whole_seconds(total.since(elapsed))));
+    let share = total.map(|total| elapsed.0 as f64 / total.0.max(1) as f64);
+    let bar = share.map(|share| bar(share, 18, style));
+    // What a narrow terminal loses, in this order: the bar, the time left, the later directions.
+    let mut pieces: Vec<(u8, String)> = Vec::new();
+    pieces.extend(bar.map(|bar| (1, bar)));
+    pieces.push((0, times));
+    pieces.extend(
+        rates
+            .into_iter()
+            .enumerate()
+            .map(|(index, rate)| (if index == 0 { 0 } else { 3 }, rate)),
+    );
+    pieces.extend(left.map(|left| (2, left)));
+    let text = |pieces: &[(u8, String)]| {
+        let texts: Vec<&str> = pieces.iter().map(|(_, text)| text.as_str()).collect();
+        style.plain(&texts.join("  "))
+    };
+    for loss in 1..=3 {
+        if width(&text(&pieces)) <= room {
+            break;
+        }
+        pieces.retain(|(priority, _)| *priority != loss);
+    }
+    let drawn = cut(&text(&pieces), room);
+    match drawn
+        .strip_prefix('[')
+        .and_then(|rest| rest.split_once(']'))
+    {
+        Some((bar, rest)) => format!("[{}]{rest}", style.paint(Paint::Green, bar)),
+        None => drawn,
+    }
+}
+
+/// The same for a log: no bar, nothing left out, one line without its end.
+pub fn plain_line(frame: &Frame, elapsed: Nanos, total: Option<Nanos>, style: Style) -> String {
+    let pieces: Vec<String> = std::iter::once(times(frame, elapsed, total))
+        .chain(rates(frame))
+        .collect();
+    style.plain(&pieces.join("  "))
+}
+
+/// Progress of laying files out: bytes written of all, and the rate so far.
+pub fn lay_out(done: Bytes, all: Bytes, elapsed: Nanos, style: Style) -> String {
+    let share = done.0 as f64 / all.0.max(1) as f64;
+    let rate = match elapsed.0 {
+        0 => 0.0,
+        ns => done.0 as f64 * 1e9 / ns as f64,
+    };
+    let left = match rate > 0.0 && all.0 > done.0 {
+        true => {
+            let seconds = (all.0 - done.0) as f64 / rate;
+            format!("  {} left", whole_seconds(Nanos((seconds * 1e9) as u64)))
+        }
+        false => String::new(),
+    };
+    let text = format!(
+        "{}  laying out {done} of {all}  {:.0} MiB/s{left}",
+        bar(share, 18, style),
+        Bytes(rate as u64).mib()
+    );
+    cut(&style.plain(&text), style.columns().saturating_sub(1))
+}
+
+fn times(frame: &Frame, elapsed: Nanos, total: Option<Nanos>) -> String {
+    let step = match frame.step {
+        Step::Ramp => "ramp ",
+        Step::Drain => "drain ",
+        Step::VerifyPass => "verify ",
+        _ => "",
+    };
+    match total {
+        Some(total) => format!(
+            "{step}{} of {}",
+            whole_seconds(elapsed),
+            whole_seconds(total)
+        ),
+        None => format!("{step}{}", whole_seconds(elapsed)),
+    }
+}
+
+/// `read 138.4k IOPS 541 MiB/s p99 1.19 ms` for each direction with anything in it.
+fn rates(frame: &Frame) -> Vec<String> {
+    let seconds = frame.end_ns.saturating_sub(frame.start_ns) as f64 / 1e9;
+    Direction::ALL
+        .into_iter()
+        .filter_map(|direction| rate(frame, direction, seconds))
+        .collect()
+}
+
+fn rate(frame: &Frame, direction: Direction, seconds: f64) -> Option<String> {
+    let (mut ops, mut bytes, mut errors) = (0, 0, 0);
+    let mut latency = Histogram::default();
+    for share in frame.of(direction) {
+        ops += share.ops;
+        bytes += share.bytes;
+        errors += share.errors;
+        latency.merge(latency_that_counts(share));
+    }
+    if ops == 0 && errors == 0 {
+        return None;
+    }
+    let per_second = |count: u64| match seconds > 0.0 {
+        true => count as f64 / seconds,
+        false => 0.0,
+    };
+    let mut text = format!("{} {} IOPS", direction.name(), Rate(per_second(ops)));
+    if bytes > 0 {
+        let rate = per_second(bytes) / f64::from(1 << 20);
+        text += &match rate >= 10.0 {
+            true => format!(" {rate:.0} MiB/s"),
+            false => format!(" {rate:.1} MiB/s"),
+        };
+    }
+    if !latency.is_empty() {
+        text += &format!(" p99 {}", Nanos(latency.percentile_ns(99.0)));
+    }
+    if errors > 0 {
+        text += &format!(" {errors} errors");
+    }
+    Some(text)
+}
+
+fn latency_that_counts(share: &DirectionFrame) -> &Histogram {
+    match &share.response {
+        Some(response) if !response.is_empty() => response,
+        _ => &share.service,
+    }
+}
+
+fn bar(share: f64, columns: usize, style: Style) -> String {
+    let full = (share.clamp(0.0, 1.0) * columns as f64).floor() as usize;
+    let (done, open) = if style.unicode {
+        ("█", "░")
+    } else {
+        ("#", "-")
+    };
+    format!("[{}{}]", done.repeat(full), open.repeat(columns - full))
+}
+
+/// `8 s`, `2 min 05 s`, `1 h 02 min`.
+fn whole_seconds(span: Nanos) -> String {
+    match span.0 / 1_000_000_000 {
+        seconds @ 0..60 => format!("{seconds} s"),
+        seconds @ 60..3600 => format!("{} min {:02} s", seconds / 60, seconds % 60),
+        _ => span.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use iodyno_judge::testing;
+    use iodyno_model::Direction::{Read, Sync, Write};
+    use iodyno_units::{Bytes, Nanos};
+
+    use super::{lay_out, line, plain_line, width};
+    use crate::Style;
+
+    const TOTAL: Option<Nanos> = Some(Nanos::from_secs(20));
+
+    fn mixed() -> iodyno_model::Frame {
+        testing::frame(
+            11,
+            &[
+                (0, Read, 138_400, 268_000),
+                (0, Write, 46_100, 270_000),
+                (1, Read, 10, 1000),
+            ],
+        )
+    }
+
+    #[test]
+    fn tells_progress_rates_and_what_is_left() {
+        let elapsed = Nanos::from_secs(12);
+        let style = Style {
+            width: 140,
+            ..Style::default()
+        };
+        assert_eq!(
+            line(&mixed(), elapsed, TOTAL, style),
+            "[██████████░░░░░░░░]  12 s of 20 s  read 138.4k IOPS 541 MiB/s p99 1.18 ms  \
+             write 46.1k IOPS 180 MiB/s p99 1.19 ms  8 s left"
+        );
+        let ascii = Style {
+            unicode: false,
+            ..style
+        };
+        assert!(line(&mixed(), elapsed, TOTAL, ascii).starts_with("[##########--------]  12 s"));
+        let colour = Style {
+            color: true,
+            ..style
+        };
+        assert!(line(&mixed(), elapsed, TOTAL, colour).starts_with("[\x1b[32m██████████"));
+        assert_eq!(
+            plain_line(&mixed(), elapsed, None, style),
+            "12 s  read 138.4k IOPS 541 MiB/s p99 1.18 ms  write 46.1k IOPS 180 MiB/s p99 1.19 ms"
+        );
+    }
+
+    #[test]
+    fn a_narrow_terminal_never_gets_a_second_line() {
+        for columns in [0, 40, 60, 80, 100, 200] {
+            let style = Style {
+                width: columns,
+                ..Style::default()
+            };
+            let text = line(&mixed(), Nanos::from_secs(12), TOTAL, style);
+            assert!(width(&text) < columns.max(40), "{text}");
+            assert!(text.contains("12 s of 20 s"), "{text}");
+        }
+    }
+
+    #[test]
+    fn odd_frames_are_shown_for_what_they_are() {
+        let style = Style::default();
+        let empty = testing::frame(0, &[]);
+        assert_eq!(plain_line(&empty, Nanos(0), TOTAL, style), "0 s of 20 s");
+        let mut failing = testing::frame(0, &[(0, Sync, 0, 1)]);
+        failing.jobs[0].directions[0].errors = 3;
+        failing.end_ns = failing.start_ns;
+        assert_eq!(
+            plain_line(&failing, Nanos::from_secs(3700), None, style),
+            "1 h 01 min  sync 0 IOPS 3 errors"
+        );
+        // Longer than planned: the bar is full, nothing is left.
+        let late = line(&empty, Nanos::from_secs(30), TOTAL, style);
+        assert_eq!(late, "[██████████████████]  30 s of 20 s");
+    }
+
+    #[test]
+    fn laying_out_tells_how_long_it_will_take() {
+        let style = Style {
+            unicode: false,
+            ..Style::default()
+        };
+        let (done, all) = (Bytes(1 << 30), Bytes(4 << 30));
+        assert_eq!(
+            lay_out(done, all, Nanos::from_secs(2), style),
+            "[####--------------]  laying out 1 GiB of 4 GiB  512 MiB/s  6 s left"
+        );
+        assert_eq!(
+            lay_out(Bytes(0), Bytes(0), Nanos(0), style),
+            "[------------------]  laying out 0 B of 0 B  0 MiB/s"
+        );
+    }
+}

@@ -1,1 +1,45 @@
-//! x
+//! fio's output formats, so that what reads fio's output reads ours.
+//!
+//! Keys, order, units and meanings are those of fio 3.42. Two things differ by intent: latencies
+//! begin right before the submission call, so `clat` includes what fio books as `slat`; and
+//! percentiles are read from our finer histogram. Anything of ours has a key of its own beside.
+
+mod entry;
+mod json;
+mod latency;
+mod normal;
+mod numbers;
+mod terse;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+pub use json::json;
+pub use normal::{banner, normal};
+pub use terse::terse;
+
+/// What is compatible: the `fio version` of JSON and terse output.
+pub const VERSION: &str = "fio-3.42";
+
+/// What the formats tell beside the trial.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Context {
+    /// Wall clock when the output is made, ms since 1970.
+    pub now_unix_ms: u64,
+    /// The local time's offset, seconds east of Greenwich.
+    pub utc_offset_s: i32,
+    /// iodyno's version.
+    pub version: String,
+    /// Process id shown in `normal` output.
+    pub pid: u32,
+    /// Seconds since the trial's start.
+    pub elapsed_s: u64,
+    /// Seconds still to go; 0 at the end.
+    pub eta_s: u64,
+    /// Options of the `[global]` sections.
+    pub global_options: BTreeMap<String, String>,
+    /// For each job of the workload its resolved options; a job beyond the list shows the options
+    /// it was written with.
+    pub job_options: Vec<BTreeMap<String, String>>,
+}

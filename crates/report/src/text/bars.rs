@@ -29,7 +29,11 @@ fn edges(low: u64, high: u64) -> Vec<u64> {
 
 /// All groups' ops of a direction together, by the latency that counts.
 fn histograms(summary: &Summary) -> Vec<(Direction, Histogram)> {
-    let rows: Vec<&Row> = summary.groups.iter().flat_map(|group| &group.rows).collect();
+    let rows: Vec<&Row> = summary
+        .groups
+        .iter()
+        .flat_map(|group| &group.rows)
+        .collect();
     Direction::ALL
         .into_iter()
         .filter_map(|direction| {
@@ -47,8 +51,14 @@ pub(super) fn histogram(summary: &Summary, style: Style) -> String {
     let mut columns = histograms(summary);
     // Two bars fit beside each other; the fsyncs of a mixed job stay in the table.
     columns.truncate(2);
-    let low = columns.iter().map(|(_, histogram)| histogram.min_ns()).min();
-    let high = columns.iter().map(|(_, histogram)| histogram.max_ns()).max();
+    let low = columns
+        .iter()
+        .map(|(_, histogram)| histogram.min_ns())
+        .min();
+    let high = columns
+        .iter()
+        .map(|(_, histogram)| histogram.max_ns())
+        .max();
     let (Some(low), Some(high)) = (low, high) else {
         return String::new();
     };

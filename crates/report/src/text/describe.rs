@@ -10,7 +10,12 @@ use super::join;
 use crate::style::{Paint, Style, harmless};
 
 /// The lines above the table.
-pub(super) fn header(workload: &Workload, trial: &Trial, summary: &Summary, style: Style) -> String {
+pub(super) fn header(
+    workload: &Workload,
+    trial: &Trial,
+    summary: &Summary,
+    style: Style,
+) -> String {
     let mut pieces = vec![harmless(&workload.name)];
     // A configuration that is only the default says nothing.
     if !trial.configuration.is_empty() && trial.configuration != "default" {
@@ -85,7 +90,7 @@ fn kind(job: &Job, group: &GroupSummary) -> String {
         [used] if !used.name.is_empty() => format!("{} QD{}", used.name, used.depth),
         _ => format!("{} QD{}", job.engine.kind.name(), job.engine.depth),
     };
-    let mut pieces = vec![engine, pattern(&job.access), sizes(&job.access)];
+    let mut pieces = vec![sizes(&job.access)];
     if job.engine.direct {
         pieces.push("direct".to_owned());
     }
@@ -102,7 +107,8 @@ fn kind(job: &Job, group: &GroupSummary) -> String {
         pieces.push(format!("fdatasync={}", job.sync.fdatasync_every));
     }
     pieces.push(rate(job));
-    join(pieces.into_iter(), " ")
+    let rest = join(pieces.into_iter(), " ");
+    [engine, pattern(&job.access), rest].join("  ")
 }
 
 /// fio's name of the pattern, with its mix and distribution.
@@ -212,7 +218,10 @@ fn rate(job: &Job) -> String {
 /// `ext4 on vda`; several targets are listed.
 fn targets(trial: &Trial) -> String {
     let mut texts: Vec<String> = Vec::new();
-    let infos = trial.parts.iter().flat_map(|part| &part.environment.targets);
+    let infos = trial
+        .parts
+        .iter()
+        .flat_map(|part| &part.environment.targets);
     for text in infos.map(target) {
         if !text.is_empty() && !texts.contains(&text) {
             texts.push(text);

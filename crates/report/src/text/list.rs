@@ -30,7 +30,9 @@ pub struct RunRow {
     pub headline: String,
 }
 
-const HEADINGS: [&str; 7] = ["run", "started", "took", "state", "trials", "name", "result"];
+const HEADINGS: [&str; 7] = [
+    "run", "started", "took", "state", "trials", "name", "result",
+];
 
 /// A table of runs, in the order given.
 pub fn list(rows: &[RunRow], style: Style) -> String {

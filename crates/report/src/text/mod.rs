@@ -11,6 +11,7 @@ mod tests;
 use iodyno_model::{EndedBy, Finding, Outcome, Step, Summary, Trial, Weight, Workload};
 use iodyno_units::{Nanos, Rate, significant};
 
+pub(crate) use describe::pattern_name;
 pub use list::{RunRow, list};
 
 use crate::style::{Paint, Style, harmless, left, trimmed};
@@ -119,9 +120,10 @@ fn cpu(summary: &Summary) -> String {
             device.busy_percent
         ));
     }
-    let shares = summary.shares.iter().map(|share| {
-        format!("{} {:.2} × job", share.direction.name(), share.ratio())
-    });
+    let shares = summary
+        .shares
+        .iter()
+        .map(|share| format!("{} {:.2} × job", share.direction.name(), share.ratio()));
     let shares = join(shares, ", ");
     match parts.last_mut() {
         Some(last) if !shares.is_empty() => *last += &format!(", {shares}"),

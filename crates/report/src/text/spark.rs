@@ -38,7 +38,10 @@ mod tests {
         assert_eq!(line(&[8.0, 4.0, 1.0, 0.0], 40, style), "█▄▁▁");
         assert_eq!(line(&[4.0, 4.0, 8.0, 8.0], 2, style), "▄█");
         assert_eq!(line(&[0.0, 0.0], 40, style), "▁▁");
-        let ascii = Style { unicode: false, ..style };
+        let ascii = Style {
+            unicode: false,
+            ..style
+        };
         assert_eq!(line(&[8.0, 4.0, 1.0], 40, ascii), "#-_");
         assert_eq!(line(&[1.0; 1000], 30, style).chars().count(), 30);
     }

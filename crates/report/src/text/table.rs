@@ -80,7 +80,11 @@ fn draw(items: &[Item], style: Style) -> String {
                 .collect(),
             Item::Line(row) => {
                 let drawn = line(&row.label, row.cells.each_ref().map(String::as_str));
-                let paint = if row.errors { Paint::Red } else { Paint::Strong };
+                let paint = if row.errors {
+                    Paint::Red
+                } else {
+                    Paint::Strong
+                };
                 match row.errors {
                     true => style.paint(paint, &drawn) + "\n",
                     false => drawn + "\n",
@@ -184,7 +188,9 @@ fn footnotes(summary: &Summary, style: Style) -> String {
     };
     let mut notes = Vec::new();
     if rows().any(|row| !row.response.is_empty()) {
-        notes.push("latency: response, intended → completed; service, submitted → completed".to_owned());
+        notes.push(
+            "latency: response, intended → completed; service, submitted → completed".to_owned(),
+        );
     }
     if quantiles().any(|quantile| quantile.resolution_limited) {
         let resolution = summary.groups.iter().map(|group| group.resolution_ns).max();

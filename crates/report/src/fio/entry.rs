@@ -1,0 +1,232 @@
+//! Clones put together as fio does: each on its own, or a group as one.
+
+use iodyno_model::{
+    CloneResult, CpuUse, DepthUse, Direction, DirectionResult, Job, Trial, Workload,
+};
+
+/// One member of fio's `jobs` list.
+#[derive(Debug)]
+pub(super) struct Entry<'a> {
+    /// Index of its first job.
+    pub(super) index: usize,
+    /// Its first job, whose name and options stand for all.
+    pub(super) job: &'a Job,
+    /// Clones put together.
+    pub(super) members: u32,
+    /// Read, write, trim, sync.
+    directions: [DirectionResult; 4],
+    pub(super) cpu: CpuUse,
+    pub(super) depth: DepthUse,
+    /// Failed ops.
+    pub(super) failed: u64,
+    /// The first errno, or 0.
+    pub(super) errno: i32,
+    /// Start on the trial's clock, ns.
+    pub(super) start_ns: u64,
+    /// All clones' measured times added up, ms.
+    pub(super) runtime_ms: u64,
+}
+
+/// EILSEQ: what fio reports for data that fail verification.
+const VERIFY_ERRNO: i32 = 84;
+
+impl<'a> Entry<'a> {
+    fn new(index: usize, job: &'a Job) -> Entry<'a> {
+        Entry {
+            index,
+            job,
+            members: 0,
+            directions: Direction::ALL.map(DirectionResult::empty),
+            cpu: CpuUse::default(),
+            depth: DepthUse::default(),
+            failed: 0,
+            errno: 0,
+            start_ns: 0,
+            runtime_ms: 0,
+        }
+    }
+
+    fn add(&mut self, clone: &CloneResult) {
+        for result in &clone.directions {
+            self.directions[slot(result.direction)].add(result);
+        }
+        self.cpu.user_ns += clone.cpu.user_ns;
+        self.cpu.system_ns += clone.cpu.system_ns;
+        self.cpu.voluntary += clone.cpu.voluntary;
+        self.cpu.involuntary += clone.cpu.involuntary;
+        self.cpu.minor_faults += clone.cpu.minor_faults;
+        self.cpu.major_faults += clone.cpu.major_faults;
+        let depths = [
+            (&mut self.depth.level, &clone.depth.level),
+            (&mut self.depth.submit, &clone.depth.submit),
+            (&mut self.depth.complete, &clone.depth.complete),
+        ];
+        for (into, from) in depths {
+            for (into, from) in into.iter_mut().zip(from) {
+                *into += from;
+            }
+        }
+        self.failed += clone.errors.iter().map(|error| error.count).sum::<u64>();
+        if self.errno == 0 {
+            let bad = clone.verify.as_ref().is_some_and(|verify| verify.bad() > 0);
+            let first = clone.errors.first().map(|error| error.errno);
+            self.errno = first.unwrap_or(if bad { VERIFY_ERRNO } else { 0 });
+        }
+        self.start_ns = match self.members {
+            0 => clone.start_ns,
+            _ => self.start_ns.min(clone.start_ns),
+        };
+        self.runtime_ms += clone.runtime_ns / 1_000_000;
+        self.members += 1;
+    }
+
+    pub(super) fn direction(&self, direction: Direction) -> &DirectionResult {
+        &self.directions[slot(direction)]
+    }
+
+    /// Reads, writes and trims.
+    pub(super) fn moved(&self) -> &[DirectionResult] {
+        &self.directions[..3]
+    }
+
+    /// Ops of reads, writes and trims.
+    pub(super) fn ops(&self) -> u64 {
+        self.moved().iter().map(|result| result.ops).sum()
+    }
+
+    /// Any op fails without ending the job, so that fio tells the sum of errors.
+    pub(super) fn continues_on_error(&self) -> bool {
+        let errors = &self.job.errors;
+        errors.continue_read || errors.continue_write || errors.continue_verify
+    }
+
+    /// CPU time in user mode and in the kernel, percent of the measured time.
+    pub(super) fn cpu_percent(&self) -> (f64, f64) {
+        match self.runtime_ms {
+            0 => (0.0, 0.0),
+            ms => {
+                let percent = |ns: u64| ns as f64 / 1e4 / ms as f64;
+                (percent(self.cpu.user_ns), percent(self.cpu.system_ns))
+            }
+        }
+    }
+
+    /// Context switches.
+    pub(super) fn switches(&self) -> u64 {
+        self.cpu.voluntary + self.cpu.involuntary
+    }
+}
+
+fn slot(direction: Direction) -> usize {
+    match direction {
+        Direction::Read => 0,
+        Direction::Write => 1,
+        Direction::Trim => 2,
+        Direction::Sync => 3,
+    }
+}
+
+/// Ms of a result's runtime: at least 1 where anything was done, as rates are divided by it.
+pub(super) fn runtime_ms(result: &DirectionResult) -> u64 {
+    match result.runtime_ns / 1_000_000 {
+        0 if result.ops > 0 && result.runtime_ns > 0 => 1,
+        ms => ms,
+    }
+}
+
+/// Bytes a second, from the exact runtime.
+pub(super) fn bytes_per_s(result: &DirectionResult) -> f64 {
+    per_second(result.bytes, result.runtime_ns)
+}
+
+/// Ops a second, from the exact runtime.
+pub(super) fn iops(result: &DirectionResult) -> f64 {
+    per_second(result.ops, result.runtime_ns)
+}
+
+fn per_second(count: u64, span_ns: u64) -> f64 {
+    match span_ns {
+        0 => 0.0,
+        ns => count as f64 * 1e9 / ns as f64,
+    }
+}
+
+/// The entries in fio's order. A job of which nothing is known yet has an empty entry, so that the
+/// list has the same members from the first second on.
+pub(super) fn entries<'a>(workload: &'a Workload, trial: &Trial) -> Vec<Entry<'a>> {
+    let mut clones: Vec<&CloneResult> = trial.parts.iter().flat_map(|part| &part.clones).collect();
+    clones.sort_by_key(|clone| (clone.job, clone.clone));
+    let mut entries: Vec<Entry<'a>> = Vec::new();
+    for (index, job) in workload.jobs.iter().enumerate() {
+        let own: Vec<&CloneResult> = clones
+            .iter()
+            .copied()
+            .filter(|clone| clone.job as usize == index)
+            .collect();
+        let joins = entries.last().is_some_and(|last| {
+            let (job, last) = (&job.reporting, &last.job.reporting);
+            job.together && last.together && job.group == last.group
+        });
+        if !joins {
+            entries.push(Entry::new(index, job));
+        }
+        for (number, clone) in own.into_iter().enumerate() {
+            if number > 0 && !job.reporting.together {
+                entries.push(Entry::new(index, job));
+            }
+            if let Some(last) = entries.last_mut() {
+                last.add(clone);
+            }
+        }
+    }
+    entries
+}
+
+/// A group's bytes and times in one direction.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct GroupRun {
+    pub(super) bytes: u64,
+    /// Bytes over the longest runtime, a second.
+    pub(super) bytes_per_s: f64,
+    /// Of the slowest and of the fastest entry, bytes/s.
+    pub(super) rates: (f64, f64),
+    /// The shortest and the longest runtime, ms.
+    pub(super) runs_ms: (u64, u64),
+}
+
+/// A group's figures in a direction; `None` where it did nothing there.
+pub(super) fn group_run(entries: &[Entry], group: u32, direction: Direction) -> Option<GroupRun> {
+    let mut run: Option<GroupRun> = None;
+    let mut longest_ns = 0;
+    let members = entries
+        .iter()
+        .filter(|entry| entry.job.reporting.group == group);
+    for result in members.map(|entry| entry.direction(direction)) {
+        if runtime_ms(result) == 0 {
+            continue;
+        }
+        let (ms, rate) = (runtime_ms(result), bytes_per_s(result));
+        longest_ns = longest_ns.max(result.runtime_ns);
+        let run = run.get_or_insert(GroupRun {
+            rates: (rate, rate),
+            runs_ms: (ms, ms),
+            ..GroupRun::default()
+        });
+        run.bytes += result.bytes;
+        run.rates = (run.rates.0.min(rate), run.rates.1.max(rate));
+        run.runs_ms = (run.runs_ms.0.min(ms), run.runs_ms.1.max(ms));
+    }
+    run.map(|run| GroupRun {
+        bytes_per_s: per_second(run.bytes, longest_ns),
+        ..run
+    })
+}
+
+/// An entry's share in its group's bandwidth, percent, from the means of its samples.
+pub(super) fn share_of_group(entry: &Entry, entries: &[Entry], direction: Direction) -> f64 {
+    let mean = entry.direction(direction).bandwidth.mean;
+    match group_run(entries, entry.job.reporting.group, direction) {
+        Some(run) if run.bytes_per_s > 1024.0 => (mean * 100.0 / run.bytes_per_s).min(100.0),
+        _ => 100.0,
+    }
+}

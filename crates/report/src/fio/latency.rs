@@ -1,0 +1,152 @@
+//! Latencies in fio's classes and bins.
+
+use iodyno_model::{Histogram, Reporting};
+
+/// Upper edges of the ns classes (and of the µs and ms classes, in their units).
+const EDGES: [u64; 10] = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000];
+
+/// Shares in percent of all ops, by class.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Classes {
+    /// Below 2, 4, … 1000 ns.
+    pub(super) ns: [f64; 10],
+    /// Below 2, 4, … 1000 µs.
+    pub(super) us: [f64; 10],
+    /// Below 2, 4, … 1000, 2000 ms, and the rest.
+    pub(super) ms: [f64; 12],
+}
+
+/// The labels of ms classes; those of ns and µs are the first ten.
+pub(super) const LABELS: [&str; 12] = [
+    "2", "4", "10", "20", "50", "100", "250", "500", "750", "1000", "2000", ">=2000",
+];
+
+/// The latencies of all moved data in fio's classes.
+pub(super) fn classes(histograms: &[&Histogram], ops: u64) -> Classes {
+    let (mut ns, mut us, mut ms) = ([0u64; 10], [0u64; 10], [0u64; 12]);
+    let place = |value: u64| EDGES.partition_point(|edge| *edge <= value);
+    for (low, high, count) in histograms.iter().flat_map(|histogram| histogram.bins()) {
+        let middle = low + (high - low) / 2;
+        match middle {
+            0..1_000 => ns[place(middle)] += count,
+            1_000..1_000_000 => us[place(middle / 1_000)] += count,
+            1_000_000..1_000_000_000 => ms[place(middle / 1_000_000)] += count,
+            1_000_000_000..2_000_000_000 => ms[10] += count,
+            _ => ms[11] += count,
+        }
+    }
+    Classes {
+        ns: shares(ns, ops, 0.01),
+        us: shares(us, ops, 0.01),
+        ms: shares(ms, ops, 0.01),
+    }
+}
+
+/// Counts as percent of `all`; what is there shows as at least `least`.
+pub(super) fn shares<const N: usize>(counts: [u64; N], all: u64, least: f64) -> [f64; N] {
+    counts.map(|count| match (count, all) {
+        (0, _) | (_, 0) => 0.0,
+        (count, all) => (count as f64 * 100.0 / all as f64).max(least),
+    })
+}
+
+/// (percent, ns) for the percentiles the job asked for, ascending, at most fio's twenty.
+pub(super) fn percentiles(histogram: &Histogram, reporting: &Reporting) -> Vec<(f64, u64)> {
+    let mut list: Vec<f64> = reporting
+        .percentiles
+        .iter()
+        .copied()
+        .filter(|percent| *percent > 0.0 && *percent <= 100.0)
+        .collect();
+    list.sort_by(f64::total_cmp);
+    list.truncate(MOST_PERCENTILES);
+    list.into_iter()
+        .map(|percent| (percent, histogram.percentile_ns(percent)))
+        .collect()
+}
+
+/// The most percentiles that fio's formats have room for.
+pub(super) const MOST_PERCENTILES: usize = 20;
+
+/// log2 of the bins in a group.
+const GROUP_BITS: u32 = 6;
+
+/// The middle of the bin of fio's that a value falls into: groups of 64, below 128 exact. There is
+/// no last group: values beyond fio's 17 s keep their place.
+fn bin_middle(value: u64) -> u64 {
+    let bits = u64::BITS - value.leading_zeros();
+    if bits <= GROUP_BITS + 1 {
+        return value;
+    }
+    let shift = bits - 1 - GROUP_BITS;
+    ((value >> shift) << shift) + (1 << (shift - 1))
+}
+
+/// (key, count) of json+'s bins, ascending. Each of ours lies wholly within one of fio's.
+pub(super) fn bins(histogram: &Histogram) -> Vec<(u64, u64)> {
+    let mut bins: Vec<(u64, u64)> = Vec::new();
+    for (low, _, count) in histogram.bins() {
+        let key = bin_middle(low);
+        match bins.last_mut() {
+            Some((last, sum)) if *last == key => *sum += count,
+            _ => bins.push((key, count)),
+        }
+    }
+    bins
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bins_are_those_that_fio_prints() {
+        // Keys seen in json+ documents of fio 3.42.
+        for (value, key) in [
+            (0, 0),
+            (127, 127),
+            (128, 129),
+            (129, 129),
+            (255, 255),
+            (256, 258),
+            (88_576, 88_576),
+            (88_577, 88_576),
+            (17_131_202, 17_170_432),
+        ] {
+            assert_eq!(bin_middle(value), key, "{value}");
+        }
+    }
+
+    #[test]
+    fn bins_keep_every_value() {
+        let histogram: Histogram = (0..100_000u64).map(|i| i * i % 40_000_000_000).collect();
+        let bins = bins(&histogram);
+        assert!(bins.is_sorted_by_key(|bin| bin.0));
+        assert_eq!(bins.iter().map(|bin| bin.1).sum::<u64>(), 100_000);
+        assert!(bins.last().unwrap().0 <= 10_000_000_000);
+    }
+
+    #[test]
+    fn classes_lie_below_their_labels() {
+        let values = [
+            1,
+            2,
+            999,
+            1_000,
+            250_000,
+            1_500_000,
+            999_000_000,
+            1_500_000_000,
+            5_000_000_000,
+        ];
+        let histogram: Histogram = values.into_iter().collect();
+        let classes = classes(&[&histogram], 100);
+        assert_eq!(classes.ns, [1.0, 1.0, 0., 0., 0., 0., 0., 0., 0., 1.0]);
+        // 250 µs is the first of the class below 500.
+        assert_eq!(classes.us, [1.0, 0., 0., 0., 0., 0., 0., 1.0, 0., 0.]);
+        assert_eq!(
+            classes.ms,
+            [1.0, 0., 0., 0., 0., 0., 0., 0., 0., 1.0, 1.0, 1.0]
+        );
+    }
+}

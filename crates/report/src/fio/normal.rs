@@ -1,0 +1,329 @@
+//! fio's human output, close enough that what greps it keeps working.
+
+use std::io;
+
+use iodyno_model::{BlockSizes, Direction, DirectionResult, Histogram, Reporting, Trial, Workload};
+
+use super::entry::{self, Entry};
+use super::json::{SECTOR, utilisation};
+use super::numbers::{Base, DIGITS, both, prefixed};
+use super::{Context, VERSION, latency};
+use crate::clock;
+use crate::text::pattern_name;
+
+/// What fio says before a run: a line a job, the version, the number of workers.
+pub fn banner(workload: &Workload) -> String {
+    let mut text = String::new();
+    for job in &workload.jobs {
+        let sizes = &job.access.block_sizes;
+        text += &format!(
+            "{}: (g={}): rw={}, bs=(R) {}, (W) {}, (T) {}, ioengine={}, iodepth={}\n",
+            job.name,
+            job.reporting.group,
+            pattern_name(&job.access),
+            size_range(&sizes.read),
+            size_range(&sizes.write),
+            size_range(&sizes.trim),
+            job.engine.kind.name(),
+            job.engine.depth
+        );
+        if job.clones > 1 {
+            text += "...\n";
+        }
+    }
+    let workers: u32 = workload.jobs.iter().map(|job| job.clones).sum();
+    let plural = if workers == 1 { "" } else { "s" };
+    text + &format!("{VERSION}\nStarting {workers} thread{plural}\n")
+}
+
+fn size_range(sizes: &BlockSizes) -> String {
+    let size = |bytes: u64| format!("{}B", prefixed(bytes as f64, DIGITS, Base::Binary));
+    format!("{}-{}", size(sizes.min()), size(sizes.max()))
+}
+
+/// A trial as `--output-format=normal`.
+pub fn normal(workload: &Workload, trial: &Trial, context: &Context) -> String {
+    let entries = entry::entries(workload, trial);
+    let mut text = String::from("\n");
+    for entry in &entries {
+        if entry.moved().iter().any(|result| result.ops > 0) || entry.failed > 0 {
+            text += &status(entry, &entries, context);
+        }
+    }
+    let mut groups: Vec<u32> = entries
+        .iter()
+        .map(|entry| entry.job.reporting.group)
+        .collect();
+    groups.sort_unstable();
+    groups.dedup();
+    for group in groups {
+        text += &format!("\nRun status group {group} (all jobs):\n");
+        for direction in [Direction::Read, Direction::Write, Direction::Trim] {
+            text += &group_line(&entries, group, direction);
+        }
+    }
+    text + &disks(trial)
+}
+
+fn status(entry: &Entry, entries: &[Entry], context: &Context) -> String {
+    let job = entry.job;
+    let error = match entry.errno {
+        0 => "err= 0".to_owned(),
+        errno => format!("err={errno:2} ({})", describe(errno)),
+    };
+    let mut text = format!(
+        "{}: (groupid={}, jobs={}): {error}: pid={}: {}\n",
+        job.name,
+        job.reporting.group,
+        entry.members,
+        context.pid,
+        clock::ctime(context.now_unix_ms, context.utc_offset_s)
+    );
+    if !job.description.is_empty() {
+        text += &format!("  Description  : [{}]\n", job.description);
+    }
+    for result in entry.moved().iter().filter(|result| result.bytes > 0) {
+        text += &direction_status(entry, entries, result);
+    }
+    text += &latency_classes(entry);
+    let sync = entry.direction(Direction::Sync);
+    if !sync.service.is_empty() {
+        text += "  fsync/fdatasync/sync_file_range/syncfs:\n";
+        text += &latency_line("sync", &sync.service);
+        text += &percentiles("sync", &sync.service, &job.reporting);
+    }
+    text + &usage(entry)
+}
+
+/// The errno in the C library's words.
+fn describe(errno: i32) -> String {
+    let text = io::Error::from_raw_os_error(errno).to_string();
+    match text.rsplit_once(" (os error") {
+        Some((words, _)) => words.to_owned(),
+        None => text,
+    }
+}
+
+fn direction_status(entry: &Entry, entries: &[Entry], result: &DirectionResult) -> String {
+    let (binary, decimal) = both(entry::bytes_per_s(result), "/s");
+    let (moved, _) = both(result.bytes as f64, "");
+    let mut text = format!(
+        "  {}: IOPS={}, BW={binary} ({decimal})({moved}/{}msec)\n",
+        result.direction.name(),
+        prefixed(entry::iops(result), DIGITS, Base::Decimal),
+        entry::runtime_ms(result)
+    );
+    if let Some(submission) = result.submission.as_ref().filter(|s| !s.is_empty()) {
+        text += &latency_line("slat", submission);
+    }
+    text += &latency_line("clat", &result.service);
+    text += &latency_line(" lat", &result.service);
+    if let Some(response) = result.response.as_ref().filter(|r| !r.is_empty()) {
+        text += &latency_line("rlat", response);
+    }
+    text += &percentiles("clat", &result.service, &entry.job.reporting);
+    if let Some(response) = result.response.as_ref().filter(|r| !r.is_empty()) {
+        text += &percentiles("rlat", response, &entry.job.reporting);
+    }
+    text + &samples(entry, entries, result)
+}
+
+fn samples(entry: &Entry, entries: &[Entry], result: &DirectionResult) -> String {
+    let mut text = String::new();
+    let bandwidth = &result.bandwidth;
+    if bandwidth.samples > 0 && bandwidth.mean > 0.0 {
+        let share = entry::share_of_group(entry, entries, result.direction);
+        let (factor, unit) = match bandwidth.mean / 1024.0 > 1024.0 * 1024.0 {
+            true => (1048576.0, "MiB"),
+            false => (1024.0, "KiB"),
+        };
+        text += &format!(
+            "   bw ({unit:>5}/s): min={:5}, max={:5}, per={share:.2}%, avg={:5.2}, stdev={:5.2}, samples={}\n",
+            (bandwidth.min / factor) as u64,
+            (bandwidth.max / factor) as u64,
+            bandwidth.mean / factor,
+            bandwidth.stddev / factor,
+            bandwidth.samples
+        );
+    }
+    let iops = &result.iops;
+    if iops.samples > 0 && iops.mean > 0.0 {
+        text += &format!(
+            "   iops        : min={:5}, max={:5}, avg={:5.2}, stdev={:5.2}, samples={}\n",
+            iops.min as u64, iops.max as u64, iops.mean, iops.stddev, iops.samples
+        );
+    }
+    text
+}
+
+/// Divisor and unit for a line of latencies: µs and ms once everything in it is well above one.
+fn scale(histogram: &Histogram) -> (f64, &'static str) {
+    let (min, max) = (histogram.min_ns(), histogram.max_ns());
+    let deviates = |least: f64| {
+        let close = |value: f64| value > least;
+        close(histogram.mean_ns()) && close(histogram.stddev_ns())
+    };
+    match (min, max) {
+        (min, max) if min > 2_000_000 && max > 99_999_999 && deviates(1e6) => (1e6, "msec"),
+        (min, max) if min > 2_000 && max > 99_999 && deviates(1e3) => (1e3, "usec"),
+        _ => (1.0, "nsec"),
+    }
+}
+
+fn latency_line(name: &str, histogram: &Histogram) -> String {
+    if histogram.is_empty() {
+        return String::new();
+    }
+    let (divisor, unit) = scale(histogram);
+    let whole = |ns: u64| prefixed((ns as f64 / divisor).trunc(), 6, Base::Decimal);
+    format!(
+        "    {name} ({unit}): min={}, max={}, avg={:5.2}, stdev={:5.2}\n",
+        whole(histogram.min_ns()),
+        whole(histogram.max_ns()),
+        histogram.mean_ns() / divisor,
+        histogram.stddev_ns() / divisor
+    )
+}
+
+fn percentiles(name: &str, histogram: &Histogram, reporting: &Reporting) -> String {
+    let list = latency::percentiles(histogram, reporting);
+    let (Some((_, low)), Some((_, high))) = (list.first(), list.last()) else {
+        return String::new();
+    };
+    if histogram.is_empty() {
+        return String::new();
+    }
+    let (divisor, unit) = match (*low, *high) {
+        (low, high) if low > 2_000_000 && high > 99_999_999 => (1_000_000, "msec"),
+        (low, high) if low > 2_000 && high > 99_999 => (1_000, "usec"),
+        _ => (1, "nsec"),
+    };
+    let digits = high.div_ceil(divisor).to_string().len().max(5);
+    let in_line = (80 - 7) / (2 + 10 + digits);
+    let mut text = format!("    {name} percentiles ({unit}):\n");
+    for line in list.chunks(in_line.max(1)) {
+        let cells: Vec<String> = line
+            .iter()
+            .map(|(percent, ns)| format!(" {percent:5.2}th=[{:digits$}]", ns.div_ceil(divisor)))
+            .collect();
+        text += &format!("     |{},\n", cells.join(","));
+    }
+    // The last cell of all has no comma.
+    text.truncate(text.len() - 2);
+    text + "\n"
+}
+
+fn latency_classes(entry: &Entry) -> String {
+    let services: Vec<&Histogram> = entry.moved().iter().map(|result| &result.service).collect();
+    let classes = latency::classes(&services, entry.ops());
+    let blocks: [(&str, &[f64]); 3] = [
+        ("nsec", &classes.ns),
+        ("usec", &classes.us),
+        ("msec", &classes.ms),
+    ];
+    let mut text = String::new();
+    for (unit, shares) in blocks {
+        let cells: Vec<String> = latency::LABELS
+            .iter()
+            .zip(shares)
+            .filter(|(_, share)| **share > 0.0)
+            .map(|(label, share)| format!("{label}={share:.2}%"))
+            .collect();
+        for line in cells.chunks(5) {
+            text += &format!("  lat ({unit})   : {}\n", line.join(", "));
+        }
+    }
+    text
+}
+
+fn usage(entry: &Entry) -> String {
+    let (user, system) = entry.cpu_percent();
+    let mut text = format!(
+        "  cpu          : usr={user:.2}%, sys={system:.2}%, ctx={}, majf={}, minf={}\n",
+        entry.switches(),
+        entry.cpu.major_faults,
+        entry.cpu.minor_faults
+    );
+    let batches = ["0", "4", "8", "16", "32", "64", ">=64"];
+    let levels = ["1", "2", "4", "8", "16", "32", ">=64"];
+    text += &depth_line("  IO depths    ", levels, entry.depth.level);
+    text += &depth_line("     submit    ", batches, entry.depth.submit);
+    text += &depth_line("     complete  ", batches, entry.depth.complete);
+    let [read, write, trim] = [Direction::Read, Direction::Write, Direction::Trim]
+        .map(|direction| entry.direction(direction));
+    text += &format!(
+        "     issued rwts: total={},{},{},{} short={},{},{},0 dropped=0,0,0,0\n",
+        read.ops,
+        write.ops,
+        trim.ops,
+        entry.direction(Direction::Sync).ops,
+        read.short,
+        write.short,
+        trim.short
+    );
+    if entry.continues_on_error() {
+        text += &format!(
+            "     errors    : total={}, first_error={}/<{}>\n",
+            entry.failed,
+            entry.errno,
+            describe(entry.errno)
+        );
+    }
+    text + &format!(
+        "     latency   : target=0.00ns, window=0.00ns, percentile=100.00%, depth={}\n",
+        entry.job.engine.depth
+    )
+}
+
+fn depth_line(name: &str, labels: [&str; 7], counts: [u64; 7]) -> String {
+    let shares = latency::shares(counts, counts.iter().sum(), 0.1);
+    let cells: Vec<String> = labels
+        .iter()
+        .zip(shares)
+        .map(|(label, share)| format!("{label}={share:.1}%"))
+        .collect();
+    format!("{name}: {}\n", cells.join(", "))
+}
+
+fn group_line(entries: &[Entry], group: u32, direction: Direction) -> String {
+    let Some(run) = entry::group_run(entries, group, direction) else {
+        return String::new();
+    };
+    let (all, all_decimal) = both(run.bytes_per_s, "/s");
+    let (least, least_decimal) = both(run.rates.0, "/s");
+    let (most, most_decimal) = both(run.rates.1, "/s");
+    let (moved, moved_decimal) = both(run.bytes as f64, "");
+    format!(
+        "{:>7}: bw={all} ({all_decimal}), {least}-{most} ({least_decimal}-{most_decimal}), \
+         io={moved} ({moved_decimal}), run={}-{}msec\n",
+        direction.name().to_uppercase(),
+        run.runs_ms.0,
+        run.runs_ms.1
+    )
+}
+
+fn disks(trial: &Trial) -> String {
+    if trial.parts.iter().all(|part| part.host.devices.is_empty()) {
+        return String::new();
+    }
+    let mut text = String::from("\nDisk stats (read/write):\n");
+    for part in &trial.parts {
+        for device in &part.host.devices {
+            text += &format!(
+                "  {}: ios={}/{}, sectors={}/{}, merge={}/{}, ticks={}/{}, in_queue={}, util={:.2}%\n",
+                device.name,
+                device.ios[0],
+                device.ios[1],
+                device.bytes[0] / SECTOR,
+                device.bytes[1] / SECTOR,
+                device.merges[0],
+                device.merges[1],
+                device.ticks_ms[0],
+                device.ticks_ms[1],
+                device.queue_ms,
+                utilisation(device, part.host.span_ns)
+            );
+        }
+    }
+    text
+}
