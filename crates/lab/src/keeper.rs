@@ -1,0 +1,179 @@
+//! Writes to the store that a long run survives: what cannot be stored now is kept and tried again.
+//!
+//! What must stay true: a trial's writes reach the store in their order, and none is given up before
+//! the trial's end. A store that is full or locked for a while costs nothing but memory.
+
+use std::collections::VecDeque;
+
+use iodyno_model::{Environment, Frame, Trial, TrialKey};
+use iodyno_store::{Store, StoreError};
+
+/// While a store fails, it is tried again with every so many writes: a locked store makes each try
+/// wait for seconds.
+const RETRY_EVERY: u32 = 5;
+
+enum Write {
+    Begin {
+        configuration: String,
+        workload: String,
+        started_unix_ms: u64,
+    },
+    Environment(Box<Environment>),
+    Frame(Box<Frame>),
+}
+
+/// What a write did to the store's health.
+#[derive(Debug)]
+pub(crate) enum Health {
+    /// As before.
+    Unchanged,
+    /// It has begun to fail.
+    Fails(StoreError),
+    /// It works again, and holds all that was kept back.
+    Recovered,
+}
+
+/// The writes of one trial.
+pub(crate) struct Keeper<'a> {
+    store: &'a dyn Store,
+    key: TrialKey,
+    waiting: VecDeque<Write>,
+    failing: bool,
+    skipped: u32,
+}
+
+impl<'a> Keeper<'a> {
+    pub(crate) fn new(store: &'a dyn Store, key: TrialKey) -> Keeper<'a> {
+        Keeper {
+            store,
+            key,
+            waiting: VecDeque::new(),
+            failing: false,
+            skipped: 0,
+        }
+    }
+
+    pub(crate) fn begin(
+        &mut self,
+        configuration: &str,
+        workload: &str,
+        started_unix_ms: u64,
+    ) -> Health {
+        self.write(Write::Begin {
+            configuration: configuration.to_owned(),
+            workload: workload.to_owned(),
+            started_unix_ms,
+        })
+    }
+
+    pub(crate) fn environment(&mut self, environment: &Environment) -> Health {
+        self.write(Write::Environment(Box::new(environment.clone())))
+    }
+
+    pub(crate) fn frame(&mut self, frame: &Frame) -> Health {
+        self.write(Write::Frame(Box::new(frame.clone())))
+    }
+
+    /// Stores the trial's end, after everything that was kept back.
+    pub(crate) fn finish(mut self, trial: &Trial) -> Result<(), StoreError> {
+        self.drain()?;
+        self.store.finish_trial(trial)
+    }
+
+    fn write(&mut self, write: Write) -> Health {
+        self.waiting.push_back(write);
+        if self.failing && self.skipped + 1 < RETRY_EVERY {
+            self.skipped += 1;
+            return Health::Unchanged;
+        }
+        self.skipped = 0;
+        match (self.drain(), std::mem::replace(&mut self.failing, false)) {
+            (Ok(()), true) => Health::Recovered,
+            (Ok(()), false) => Health::Unchanged,
+            (Err(error), failed_before) => {
+                self.failing = true;
+                match failed_before {
+                    true => Health::Unchanged,
+                    false => Health::Fails(error),
+                }
+            }
+        }
+    }
+
+    fn drain(&mut self) -> Result<(), StoreError> {
+        while let Some(write) = self.waiting.front() {
+            match write {
+                Write::Begin {
+                    configuration,
+                    workload,
+                    started_unix_ms,
+                } => {
+                    self.store
+                        .begin_trial(self.key, configuration, workload, *started_unix_ms)?;
+                }
+                Write::Environment(environment) => {
+                    self.store.set_environment(self.key, environment)?
+                }
+                Write::Frame(frame) => self.store.append_frame(self.key, frame)?,
+            }
+            self.waiting.pop_front();
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{FakeStore, frame, key, trial};
+
+    #[test]
+    fn a_store_that_fails_for_a_while_ends_up_with_everything_in_order() {
+        let store = FakeStore::default();
+        let mut keeper = Keeper::new(&store, key());
+        assert!(matches!(keeper.begin("c", "w", 1), Health::Unchanged));
+        assert!(matches!(keeper.frame(&frame(0)), Health::Unchanged));
+        store.full(true);
+        assert!(matches!(keeper.frame(&frame(1)), Health::Fails(_)));
+        for number in 2..12 {
+            assert!(
+                matches!(keeper.frame(&frame(number)), Health::Unchanged),
+                "{number}"
+            );
+        }
+        store.full(false);
+        let recovered = (12..20)
+            .filter(|n| matches!(keeper.frame(&frame(*n)), Health::Recovered))
+            .count();
+        assert_eq!(recovered, 1);
+        keeper.finish(&trial(key())).unwrap();
+        let frames: Vec<String> = (0..20).map(|number| format!("frame {number}")).collect();
+        let mut expected = vec!["begin c w".to_owned()];
+        expected.extend(frames);
+        expected.push("finish".to_owned());
+        assert_eq!(store.log(), expected);
+    }
+
+    #[test]
+    fn the_end_stores_what_was_kept_back() {
+        let store = FakeStore::default();
+        store.full(true);
+        let mut keeper = Keeper::new(&store, key());
+        assert!(matches!(keeper.begin("c", "w", 1), Health::Fails(_)));
+        keeper.frame(&frame(0));
+        store.full(false);
+        keeper.finish(&trial(key())).unwrap();
+        assert_eq!(store.log(), ["begin c w", "frame 0", "finish"]);
+    }
+
+    #[test]
+    fn a_store_that_stays_full_is_an_error_at_the_end_only() {
+        let store = FakeStore::default();
+        store.full(true);
+        let mut keeper = Keeper::new(&store, key());
+        keeper.begin("c", "w", 1);
+        keeper.frame(&frame(0));
+        assert!(keeper.finish(&trial(key())).is_err());
+        assert!(store.log().is_empty());
+    }
+}
