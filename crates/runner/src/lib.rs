@@ -7,6 +7,7 @@
 
 mod cancel;
 mod clock;
+mod conductor;
 mod death;
 mod naming;
 mod node;
