@@ -75,7 +75,7 @@ pub struct DeviceLayer {
 
 /// One layer below a target, top first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "layer")]
+#[serde(rename_all = "snake_case", tag = "layer", content = "is")]
 pub enum StackLayer {
     /// A mounted file system.
     Mount(MountInfo),
@@ -155,4 +155,35 @@ pub struct Environment {
     pub load_1min_x100: u32,
     /// One entry for each folder or device in use (files of one folder share it).
     pub targets: Vec<TargetInfo>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_layer_survives_its_stored_form() {
+        let device = DeviceLayer::default();
+        let layers = [
+            StackLayer::Mount(MountInfo::default()),
+            StackLayer::Partition(device.clone()),
+            StackLayer::Loop {
+                device: device.clone(),
+                file: "/a".into(),
+                direct: true,
+            },
+            StackLayer::Mapped {
+                device: device.clone(),
+                driver: "dm".to_owned(),
+                name: "crypt".to_owned(),
+            },
+            StackLayer::Disk(device),
+            StackLayer::Other("tmpfs".to_owned()),
+        ];
+        let text = serde_json::to_string(&layers).unwrap();
+        assert_eq!(
+            serde_json::from_str::<Vec<StackLayer>>(&text).unwrap(),
+            layers
+        );
+    }
 }
