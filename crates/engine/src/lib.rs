@@ -6,9 +6,16 @@
 //! disturbing it. The engine knows nothing of reports, stores or job files.
 
 pub mod cells;
+mod content;
+mod driver;
 mod log;
+mod prepare;
 mod shared;
 mod spec;
+pub mod stream;
+mod tally;
+mod verify;
+mod worker;
 
 pub use log::{OpLog, OpRecord};
 pub use shared::{CloneShared, Gate, Stop};
@@ -17,12 +24,14 @@ pub use spec::{CloneOutcome, CloneSpec, JobFile, StepSpan, WorkerError};
 /// Runs one clone to its end: prepares its backend and buffers, arrives at the gate, waits for its
 /// start instant, and does the job's steps (ramp, measure, drain, end fsync, verify pass).
 ///
-/// Call it on the clone's own thread. `Err` means it could not be prepared; nothing was done.
+/// Call it on the clone's own thread.
+///
+/// # Errors
+/// It could not be prepared; nothing was done.
 pub fn run(spec: CloneSpec, shared: &CloneShared) -> Result<CloneOutcome, WorkerError> {
-    let _ = (spec, shared);
-    Err(WorkerError {
-        what: String::new(),
-        cause: String::new(),
-        hint: None,
-    })
+    let outcome = prepare::run(spec, shared);
+    if outcome.is_err() {
+        shared.gate.arrive(false);
+    }
+    outcome
 }

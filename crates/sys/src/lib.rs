@@ -4,5 +4,12 @@
 //! anyone else, until the kernel is done with it.
 #![allow(unsafe_code)]
 
+pub mod aio;
+pub mod clock;
+pub mod file;
 pub mod host;
+pub mod mapped;
 pub mod memory;
+pub mod posix_aio;
+pub mod thread;
+pub mod uring;

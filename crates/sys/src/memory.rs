@@ -1,9 +1,274 @@
 //! Memory for counters and for I/O.
 
+use std::io;
+use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
 /// Counters at zero whose pages are only touched when first written.
 pub fn zeroed_counters(count: usize) -> Box<[AtomicU64]> {
     // SAFETY: an AtomicU64 of all zero bits is the valid value 0.
     unsafe { Box::new_zeroed_slice(count).assume_init() }
+}
+
+/// What kind of pages an arena lies in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pages {
+    /// Ordinary ones.
+    Ordinary,
+    /// Huge pages set aside by the host.
+    Huge,
+    /// Ordinary ones that the kernel was asked to merge into huge ones.
+    Transparent,
+}
+
+/// One mapping cut into equal slots: a buffer for each op in flight.
+///
+/// A slot is either idle, and then belongs to whoever holds the arena, or busy, and then to the
+/// kernel. Handing out a busy slot's bytes panics.
+#[derive(Debug)]
+pub struct Arena {
+    start: NonNull<u8>,
+    length: usize,
+    stride: usize,
+    slot_bytes: usize,
+    shift: usize,
+    busy: Box<[bool]>,
+    busy_count: u32,
+    pages: Pages,
+}
+
+// SAFETY: the arena owns its mapping; nothing else in this process points into it.
+unsafe impl Send for Arena {}
+
+const PAGE: usize = 4096;
+const HUGE_PAGE: usize = 2 << 20;
+
+impl Arena {
+    /// `slots` buffers of `slot_bytes` each, page-aligned plus `shift` bytes (below a page), in huge
+    /// pages if asked for and to be had.
+    ///
+    /// # Errors
+    /// ENOMEM where the memory is not to be had, EINVAL where the sizes overflow.
+    pub fn new(slots: u32, slot_bytes: usize, shift: usize, huge: bool) -> io::Result<Arena> {
+        let overflow = || io::Error::from_raw_os_error(libc::EINVAL);
+        let shift = shift % PAGE;
+        let stride = slot_bytes
+            .max(1)
+            .checked_add(shift)
+            .and_then(|bytes| bytes.checked_next_multiple_of(PAGE))
+            .ok_or_else(overflow)?;
+        let length = stride
+            .checked_mul(slots.max(1) as usize)
+            .ok_or_else(overflow)?;
+        let (start, length, pages) = match huge.then(|| Self::map_huge(length)).flatten() {
+            Some((start, length)) => (start, length, Pages::Huge),
+            None => {
+                let start = map(length, 0)?;
+                // SAFETY: the range was just mapped; the advice changes no contents.
+                let merged = huge
+                    && unsafe { libc::madvise(start.as_ptr().cast(), length, libc::MADV_HUGEPAGE) }
+                        == 0;
+                (
+                    start,
+                    length,
+                    if merged {
+                        Pages::Transparent
+                    } else {
+                        Pages::Ordinary
+                    },
+                )
+            }
+        };
+        let busy = vec![false; slots.max(1) as usize].into_boxed_slice();
+        Ok(Arena {
+            start,
+            length,
+            stride,
+            slot_bytes,
+            shift,
+            busy,
+            busy_count: 0,
+            pages,
+        })
+    }
+
+    fn map_huge(length: usize) -> Option<(NonNull<u8>, usize)> {
+        let length = length.checked_next_multiple_of(HUGE_PAGE)?;
+        Some((map(length, libc::MAP_HUGETLB).ok()?, length))
+    }
+
+    /// Number of slots.
+    pub fn slots(&self) -> u32 {
+        self.busy.len() as u32
+    }
+
+    /// Bytes of a slot.
+    pub fn slot_bytes(&self) -> usize {
+        self.slot_bytes
+    }
+
+    /// The pages it lies in.
+    pub fn pages(&self) -> Pages {
+        self.pages
+    }
+
+    /// Slots the kernel has.
+    pub fn busy_count(&self) -> u32 {
+        self.busy_count
+    }
+
+    /// An idle slot's bytes.
+    ///
+    /// # Panics
+    /// If the slot is busy or does not exist.
+    #[inline]
+    pub fn slot_mut(&mut self, slot: u32) -> &mut [u8] {
+        assert!(!self.busy[slot as usize], "slot {slot} is in flight");
+        // SAFETY: the slot lies within the mapping (checked by the index above), is not the kernel's, and
+        // the borrow of `self` keeps others away.
+        unsafe { std::slice::from_raw_parts_mut(self.pointer(slot), self.slot_bytes) }
+    }
+
+    /// Hands `length` bytes from `skip` on of an idle slot to the kernel; their address.
+    ///
+    /// # Panics
+    /// If the slot is busy, or the range is not within it.
+    #[inline]
+    pub(crate) fn lend(&mut self, slot: u32, skip: u32, length: u32) -> *mut u8 {
+        assert!(!self.busy[slot as usize], "slot {slot} is in flight");
+        assert!(
+            skip as usize + length as usize <= self.slot_bytes,
+            "op exceeds its buffer"
+        );
+        self.busy[slot as usize] = true;
+        self.busy_count += 1;
+        // SAFETY: within the slot, checked above.
+        unsafe { self.pointer(slot).add(skip as usize) }
+    }
+
+    /// Takes a slot back from the kernel.
+    ///
+    /// # Panics
+    /// If it was not lent: the kernel completed something that nobody asked for.
+    #[inline]
+    pub(crate) fn take_back(&mut self, slot: u32) {
+        assert!(self.busy[slot as usize], "slot {slot} completed twice");
+        self.busy[slot as usize] = false;
+        self.busy_count -= 1;
+    }
+
+    #[inline]
+    fn pointer(&self, slot: u32) -> *mut u8 {
+        // SAFETY: slot < slots was checked by the caller's index into `busy`; the mapping holds all.
+        unsafe {
+            self.start
+                .as_ptr()
+                .add(slot as usize * self.stride + self.shift)
+        }
+    }
+
+    /// The whole mapping, to be registered with a ring.
+    pub(crate) fn whole(&self) -> libc::iovec {
+        libc::iovec {
+            iov_base: self.start.as_ptr().cast(),
+            iov_len: self.length,
+        }
+    }
+
+    /// Binds its (untouched) pages to NUMA nodes.
+    ///
+    /// # Errors
+    /// The kernel's: EINVAL for a node that is not there, ENOSYS without NUMA.
+    pub fn bind_to_nodes(&self, nodes: &[u32]) -> io::Result<()> {
+        const MPOL_BIND: libc::c_int = 2;
+        let mut mask = [0u64; 16];
+        for node in nodes {
+            let word = mask
+                .get_mut(*node as usize / 64)
+                .ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
+            *word |= 1 << (node % 64);
+        }
+        // SAFETY: the range is ours, the mask outlives the call and is as long as is said.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_mbind,
+                self.start.as_ptr(),
+                self.length,
+                MPOL_BIND,
+                mask.as_ptr(),
+                mask.len() * 64,
+                0,
+            )
+        };
+        if result == 0 {
+            Ok(())
+        } else {
+            Err(io::Error::last_os_error())
+        }
+    }
+}
+
+fn map(length: usize, flags: libc::c_int) -> io::Result<NonNull<u8>> {
+    // SAFETY: a fresh anonymous mapping; nothing existing is touched.
+    let start = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            length,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags,
+            -1,
+            0,
+        )
+    };
+    if start == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    NonNull::new(start.cast()).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        // What the kernel may still write to is leaked, not freed.
+        if self.busy_count == 0 {
+            // SAFETY: the mapping is ours, of that length, and no borrow of it is left.
+            unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_do_not_overlap_and_are_aligned() {
+        let mut arena = Arena::new(4, 5000, 512, false).unwrap();
+        for slot in 0..4 {
+            arena.slot_mut(slot).fill(slot as u8 + 1);
+        }
+        for slot in 0..4 {
+            let bytes = arena.slot_mut(slot);
+            assert!(bytes.len() == 5000 && bytes.iter().all(|byte| *byte == slot as u8 + 1));
+            assert_eq!(bytes.as_ptr() as usize % 4096, 512);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "in flight")]
+    fn a_lent_slot_is_out_of_reach() {
+        let mut arena = Arena::new(2, 4096, 0, false).unwrap();
+        arena.lend(1, 0, 4096);
+        arena.slot_mut(1);
+    }
+
+    #[test]
+    #[should_panic(expected = "exceeds its buffer")]
+    fn an_op_larger_than_its_slot_is_refused() {
+        Arena::new(2, 4096, 0, false).unwrap().lend(0, 1, 4096);
+    }
+
+    #[test]
+    fn impossible_sizes_are_errors() {
+        assert!(Arena::new(u32::MAX, usize::MAX / 2, 0, false).is_err());
+    }
 }

@@ -1,0 +1,153 @@
+//! What written blocks hold.
+
+use iodyno_model::{Buffers, Content};
+use rand::{Rng, RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// Fills buffers: all of them once beforehand, and as much as the job asks for before each write.
+#[derive(Debug)]
+pub(crate) struct Filler {
+    buffers: Buffers,
+    random: Xoshiro256PlusPlus,
+    /// Seeds of earlier blocks, to be repeated by deduplicable ones.
+    repeated: [u64; 16],
+}
+
+impl Filler {
+    pub(crate) fn new(buffers: &Buffers, seed: u64) -> Filler {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        Filler {
+            repeated: std::array::from_fn(|_| random.next_u64()),
+            buffers: buffers.clone(),
+            random,
+        }
+    }
+
+    /// Before the first op.
+    pub(crate) fn fill(&mut self, buffer: &mut [u8]) {
+        let seed = self.random.next_u64();
+        self.content(buffer, seed);
+    }
+
+    /// Before a write.
+    #[inline]
+    pub(crate) fn before_write(&mut self, buffer: &mut [u8]) {
+        if self.buffers.dedupe_percent > 0 {
+            let repeats = self.random.random_range(0..100) < self.buffers.dedupe_percent;
+            let seed = match repeats {
+                true => self.repeated[self.random.random_range(0..self.repeated.len())],
+                false => self.random.next_u64(),
+            };
+            self.content(buffer, seed);
+        } else if self.buffers.refill {
+            self.fill(buffer);
+        } else if self.buffers.content == Content::Random
+            && let Some(word) = buffer.first_chunk_mut::<8>()
+        {
+            // One word differs: no two blocks are alike, at the cost of one store.
+            *word = self.random.next_u64().to_le_bytes();
+        }
+    }
+
+    fn content(&self, buffer: &mut [u8], seed: u64) {
+        match &self.buffers.content {
+            Content::Random => Xoshiro256PlusPlus::seed_from_u64(seed).fill_bytes(buffer),
+            Content::Zero => buffer.fill(0),
+            Content::Pattern(pattern) => repeat(&pattern.0, buffer),
+            Content::Compressible {
+                percent,
+                chunk,
+                pattern,
+            } => {
+                let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+                let chunk = if *chunk == 0 {
+                    buffer.len()
+                } else {
+                    *chunk as usize
+                };
+                for piece in buffer.chunks_mut(chunk.max(1)) {
+                    let compressible = piece.len() * (*percent as usize).min(100) / 100;
+                    let (rest, filled) = piece.split_at_mut(piece.len() - compressible);
+                    random.fill_bytes(rest);
+                    match pattern {
+                        Some(pattern) => repeat(&pattern.0, filled),
+                        None => filled.fill(0),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Repeats a pattern over a buffer; an empty one is zeroes.
+pub(crate) fn repeat(pattern: &[u8], buffer: &mut [u8]) {
+    if pattern.is_empty() {
+        return buffer.fill(0);
+    }
+    for piece in buffer.chunks_mut(pattern.len()) {
+        piece.copy_from_slice(&pattern[..piece.len()]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iodyno_model::Pattern;
+
+    fn filler(content: Content, dedupe_percent: u32) -> Filler {
+        Filler::new(
+            &Buffers {
+                content,
+                dedupe_percent,
+                ..Buffers::default()
+            },
+            42,
+        )
+    }
+
+    #[test]
+    fn written_blocks_differ_from_one_another() {
+        let mut filler = filler(Content::Random, 0);
+        let mut buffer = vec![0; 4096];
+        filler.fill(&mut buffer);
+        let mut seen = std::collections::HashSet::new();
+        for _ in 0..1000 {
+            filler.before_write(&mut buffer);
+            assert!(seen.insert(buffer.clone()));
+        }
+    }
+
+    #[test]
+    fn each_chunk_has_its_compressible_share() {
+        let content = Content::Compressible {
+            percent: 75,
+            chunk: 512,
+            pattern: None,
+        };
+        let mut buffer = vec![1; 4096];
+        filler(content, 0).fill(&mut buffer);
+        for chunk in buffer.chunks(512) {
+            assert!(chunk[128..].iter().all(|byte| *byte == 0));
+            assert!(chunk[..128].iter().filter(|byte| **byte == 0).count() < 10);
+        }
+    }
+
+    #[test]
+    fn the_asked_share_of_blocks_repeats_earlier_ones() {
+        let mut filler = filler(Content::Random, 30);
+        let mut buffer = vec![0; 512];
+        let mut seen = std::collections::HashSet::new();
+        let repeated = (0..2000).filter(|_| {
+            filler.before_write(&mut buffer);
+            !seen.insert(buffer.clone())
+        });
+        assert!((500..700).contains(&repeated.count()));
+    }
+
+    #[test]
+    fn a_pattern_is_repeated_to_the_last_byte() {
+        let mut buffer = vec![0; 10];
+        filler(Content::Pattern(Pattern(vec![1, 2, 3])), 0).fill(&mut buffer);
+        assert_eq!(buffer, [1, 2, 3, 1, 2, 3, 1, 2, 3, 1]);
+    }
+}

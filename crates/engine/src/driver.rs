@@ -1,0 +1,452 @@
+//! The loop that loads the storage: pace, fill, submit, reap, record.
+//!
+//! It allocates nothing, takes no lock and dispatches nothing dynamically; slots, buffers and
+//! histograms are reserved before it. Every wait is bounded, so that a stop is heard.
+
+use iodyno_io::{Backend, BackendError, Clock, Completion, Completions, OpKind, Slot};
+use iodyno_model::{DepthUse, Direction, EndedBy, Job};
+use std::sync::Arc;
+
+use crate::cells::{Cells, LatencyCells, add};
+use crate::content::Filler;
+use crate::log::{OpLog, OpRecord};
+use crate::shared::{CloneShared, Stop};
+use crate::stream::{Issue, Next, OpStream};
+use crate::tally::{self, ErrorTally};
+use crate::verify::Verifier;
+
+/// The longest wait, ns: how late a stop may be heard.
+const HEARING_NS: u64 = 100_000_000;
+/// Completions recorded between two readings of the clock.
+const RECORDED_A_READING: usize = 16;
+const ENODATA: i32 = 61;
+const ENOSPC: i32 = 28;
+const EILSEQ: i32 = 84;
+const ECANCELED: i32 = 125;
+
+/// An op in flight.
+#[derive(Debug, Clone, Copy)]
+struct InFlight {
+    issue: Issue,
+    /// Bytes already moved by a short op that was continued.
+    moved: u32,
+    /// Submission of its first attempt; 0 until it was continued.
+    first_submitted: u64,
+    /// How long the call that submitted it took, ns.
+    submission_ns: u64,
+}
+
+/// What the loop waits for next.
+enum Wait {
+    /// A completion.
+    Completion,
+    /// Nothing: there is more to submit.
+    Nothing,
+    /// A completion, or this instant.
+    Until(u64),
+    /// This instant, computing.
+    Spin(u64),
+    /// The stream has ended.
+    Done(EndedBy),
+}
+
+/// How full the backend is kept; ops.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Batches {
+    pub(crate) refill_below: u32,
+    pub(crate) submit: u32,
+    pub(crate) complete_min: u32,
+    pub(crate) complete_max: u32,
+}
+
+impl Batches {
+    pub(crate) fn of(job: &Job) -> Batches {
+        let engine = &job.engine;
+        let all_if_zero = |value: u32| if value == 0 { engine.depth } else { value };
+        Batches {
+            refill_below: if engine.depth_low == 0 {
+                engine.depth
+            } else {
+                engine.depth_low + 1
+            },
+            submit: all_if_zero(engine.batch_submit),
+            complete_min: engine.batch_complete_min.max(1),
+            complete_max: all_if_zero(engine.batch_complete_max),
+        }
+    }
+}
+
+/// What drives a stream against a backend, and keeps what came of it.
+pub(crate) struct Driver<'a, B, C> {
+    pub(crate) backend: B,
+    pub(crate) clock: C,
+    job: Arc<Job>,
+    shared: &'a CloneShared,
+    names: Vec<String>,
+    slots: Box<[InFlight]>,
+    free: Vec<Slot>,
+    in_flight: u32,
+    /// Slots issued since the last turn; kept only where submission is timed.
+    issued: Vec<Slot>,
+    batches: Batches,
+    filling: bool,
+    completions: Completions,
+    filler: Filler,
+    pub(crate) verifier: Option<Verifier>,
+    log: Option<Arc<OpLog>>,
+    stamps_each: bool,
+    submits_apart: bool,
+    last_returned: u64,
+    pub(crate) windows: LatencyCells,
+    pub(crate) depth: DepthUse,
+    pub(crate) errors: ErrorTally,
+    pub(crate) last_completion: [Option<u64>; 4],
+    /// An op failed against the policy, or a fatal check did.
+    pub(crate) failed: bool,
+}
+
+/// What a driver is made of, beside its backend and clock.
+pub(crate) struct Parts<'a> {
+    pub(crate) job: Arc<Job>,
+    pub(crate) shared: &'a CloneShared,
+    pub(crate) names: Vec<String>,
+    pub(crate) filler: Filler,
+    pub(crate) verifier: Option<Verifier>,
+    pub(crate) log: Option<Arc<OpLog>>,
+}
+
+impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
+    pub(crate) fn new(backend: B, clock: C, parts: Parts<'a>) -> Driver<'a, B, C> {
+        let depth = parts.job.engine.depth.max(1);
+        let capabilities = backend.capabilities();
+        let idle = InFlight {
+            issue: crate::stream::end_fsync(0),
+            moved: 0,
+            first_submitted: 0,
+            submission_ns: 0,
+        };
+        let mut driver = Driver {
+            backend,
+            clock,
+            batches: Batches::of(&parts.job),
+            job: parts.job,
+            shared: parts.shared,
+            names: parts.names,
+            slots: vec![idle; depth as usize].into_boxed_slice(),
+            free: (0..depth).rev().collect(),
+            in_flight: 0,
+            issued: Vec::with_capacity(depth as usize),
+            filling: true,
+            completions: Completions::with_capacity(depth),
+            filler: parts.filler,
+            verifier: parts.verifier,
+            log: parts.log,
+            stamps_each: capabilities.stamps_each,
+            submits_apart: capabilities.submits_apart,
+            last_returned: 0,
+            windows: LatencyCells::new(),
+            depth: DepthUse::default(),
+            errors: ErrorTally {
+                counts: Vec::with_capacity(16),
+            },
+            last_completion: [None; 4],
+            failed: false,
+        };
+        if driver.job.access.writes {
+            for slot in 0..depth {
+                driver.filler.fill(driver.backend.buffer(slot));
+            }
+        }
+        driver
+    }
+
+    /// Runs the stream until it ends, `until` (an instant) comes, an op fails against the policy, or
+    /// the worker is told to stop. Ops may still be in flight then: see [`Driver::drain`].
+    pub(crate) fn drive<S: OpStream>(
+        &mut self,
+        stream: &mut S,
+        cells: &Cells,
+        until: u64,
+    ) -> Result<EndedBy, BackendError> {
+        let mut now = self.clock.now();
+        self.last_returned = now;
+        loop {
+            if let Some(ended) = self.ended(now, until) {
+                return Ok(ended);
+            }
+            let hearing = until.min(now + HEARING_NS);
+            let (min, deadline) = match self.fill(stream, now) {
+                Wait::Done(ended) => return Ok(ended),
+                Wait::Nothing => (0, hearing),
+                Wait::Completion => (self.batches.complete_min.min(self.in_flight), hearing),
+                Wait::Until(instant) if self.in_flight > 0 => (1, instant.min(hearing)),
+                Wait::Until(instant) => {
+                    self.clock.sleep_until(instant.min(hearing));
+                    now = self.clock.now();
+                    continue;
+                }
+                Wait::Spin(instant) => {
+                    while self.clock.now() < instant.min(hearing) {
+                        std::hint::spin_loop();
+                    }
+                    (0, hearing)
+                }
+            };
+            now = self.turn(stream, cells, min, deadline)?;
+        }
+    }
+
+    /// No new ops; waits for those in flight, unless aborted. `false` if some never came back.
+    pub(crate) fn drain<S: OpStream>(
+        &mut self,
+        stream: &mut S,
+        cells: &Cells,
+        patience_ns: u64,
+    ) -> Result<bool, BackendError> {
+        let mut cancelled_at = None;
+        while self.in_flight > 0 {
+            let now = self.clock.now();
+            if self.shared.told() == Stop::Abort {
+                let since = *cancelled_at.get_or_insert_with(|| {
+                    self.backend.cancel_all();
+                    now
+                });
+                if now - since > patience_ns {
+                    return Ok(false);
+                }
+            }
+            self.turn(stream, cells, self.in_flight, now + HEARING_NS)?;
+        }
+        Ok(true)
+    }
+
+    #[inline]
+    fn ended(&self, now: u64, until: u64) -> Option<EndedBy> {
+        if self.failed {
+            return Some(EndedBy::Error);
+        }
+        match self.shared.told() {
+            Stop::No if now < until => None,
+            Stop::No => Some(EndedBy::Runtime),
+            Stop::ExitAll => Some(EndedBy::ExitAll),
+            Stop::Finish | Stop::Abort => Some(EndedBy::Interruption),
+        }
+    }
+
+    /// Prepares ops while there are free slots, room and something due.
+    #[inline]
+    fn fill<S: OpStream>(&mut self, stream: &mut S, now: u64) -> Wait {
+        if self.in_flight >= self.batches.refill_below && !self.filling {
+            return Wait::Completion;
+        }
+        self.filling = true;
+        let mut prepared = 0;
+        while let Some(slot) = self.free.last().copied()
+            && self.backend.room() > 0
+        {
+            if prepared == self.batches.submit {
+                return Wait::Nothing;
+            }
+            match stream.next(now, slot) {
+                Next::Op(issue) => self.issue(slot, issue),
+                Next::WaitUntil(instant) => return Wait::Until(instant),
+                Next::SpinUntil(instant) => return Wait::Spin(instant),
+                Next::WaitForCompletion => return Wait::Completion,
+                Next::Done(ended) => return Wait::Done(ended),
+            }
+            prepared += 1;
+        }
+        self.filling = false;
+        Wait::Completion
+    }
+
+    #[inline]
+    fn issue(&mut self, slot: Slot, issue: Issue) {
+        self.free.pop();
+        if issue.op.kind == OpKind::Write {
+            let buffer = &mut self.backend.buffer(slot)[..issue.op.length as usize];
+            self.filler.before_write(buffer);
+            if let Some(verifier) = &mut self.verifier {
+                verifier.seal(slot, &issue.op, buffer);
+            }
+        }
+        self.slots[slot as usize] = InFlight {
+            issue,
+            moved: 0,
+            first_submitted: 0,
+            submission_ns: 0,
+        };
+        self.backend.prep(slot, &issue.op);
+        self.in_flight += 1;
+        if self.submits_apart {
+            self.issued.push(slot);
+        }
+    }
+
+    /// One kernel entry and all that came of it; the clock's last reading.
+    #[inline]
+    fn turn<S: OpStream>(
+        &mut self,
+        stream: &mut S,
+        cells: &Cells,
+        min: u32,
+        deadline: u64,
+    ) -> Result<u64, BackendError> {
+        let before = self.in_flight;
+        let max = self.batches.complete_max;
+        self.backend
+            .turn(min, max, Some(deadline), &mut self.completions)?;
+        let count = self.completions.list.len();
+        tally::submitted(&mut self.depth, self.completions.submitted, before);
+        tally::completed(&mut self.depth, count);
+        if self.submits_apart {
+            self.note_submissions(cells);
+        }
+        if !self.stamps_each && count > 0 {
+            // A completion may have waited unseen since the kernel was left; where several came at once,
+            // the earlier ones also while it was entered.
+            let seen = if count > 1 {
+                self.completions.returned
+            } else {
+                self.completions.entered
+            };
+            self.windows.record(seen.saturating_sub(self.last_returned));
+        }
+        self.last_returned = self.completions.returned;
+        let mut now = self.completions.returned;
+        for index in 0..count {
+            let completion = self.completions.list[index];
+            self.record(stream, cells, &completion, now);
+            if index % RECORDED_A_READING == RECORDED_A_READING - 1 {
+                now = self.clock.now();
+            }
+        }
+        Ok(now)
+    }
+
+    #[inline]
+    fn record<S: OpStream>(
+        &mut self,
+        stream: &mut S,
+        cells: &Cells,
+        completion: &Completion,
+        now: u64,
+    ) {
+        let slot = completion.slot;
+        let state = &self.slots[slot as usize];
+        let issue = state.issue;
+        let moves = matches!(issue.op.kind, OpKind::Read | OpKind::Write);
+        let length = issue.op.length;
+        if completion.result < 0 || (moves && state.moved + (completion.result as u32) < length) {
+            return self.fell_short(stream, cells, completion, now);
+        }
+        let submitted = match state.first_submitted {
+            0 => completion.submitted,
+            first => first,
+        };
+        let service = completion.completed - submitted;
+        if issue.counted {
+            let cells = cells.of(issue.direction);
+            add(&cells.bytes, length.into());
+            cells.service.record(service);
+            if let (Some(response), Some(intended)) = (&cells.response, issue.intended) {
+                response.record(completion.completed.saturating_sub(intended));
+            }
+            self.last_completion[issue.direction as usize] = Some(completion.completed);
+            if let Some(log) = &self.log {
+                log.push(OpRecord {
+                    at: completion.completed,
+                    submission: state.submission_ns,
+                    service,
+                    direction: issue.direction,
+                    bytes: length,
+                    offset: issue.op.offset,
+                });
+            }
+        }
+        if self.verifier.is_some() {
+            self.verify(slot, &issue);
+        }
+        self.release(stream, slot, true, length.into(), now);
+    }
+
+    #[inline]
+    fn release<S: OpStream>(
+        &mut self,
+        stream: &mut S,
+        slot: Slot,
+        well: bool,
+        bytes: u64,
+        now: u64,
+    ) {
+        self.in_flight -= 1;
+        self.free.push(slot);
+        stream.completed(slot, well, bytes, now);
+    }
+
+    /// How long this turn's submission call took, for each op it took.
+    fn note_submissions(&mut self, cells: &Cells) {
+        let ns = self.completions.submission_ns;
+        for slot in self.issued.drain(..) {
+            let state = &mut self.slots[slot as usize];
+            state.submission_ns = ns;
+            if let Some(submission) = &cells.of(state.issue.direction).submission {
+                submission.record(ns);
+            }
+        }
+    }
+
+    fn verify(&mut self, slot: Slot, issue: &Issue) {
+        let Some(verifier) = &mut self.verifier else {
+            return;
+        };
+        if issue.op.kind == OpKind::Write {
+            verifier.written(slot, &issue.op);
+        } else if issue.checked && !verifier.check(&issue.op, self.backend.buffer(slot)) {
+            let file = &self.names[issue.op.file as usize];
+            self.errors.count(Direction::Read, EILSEQ, &issue.op, file);
+            self.failed |= self.job.verify.as_ref().is_some_and(|verify| verify.fatal);
+        }
+    }
+
+    /// A failed op, or one that moved less than asked and is continued.
+    #[cold]
+    fn fell_short<S: OpStream>(
+        &mut self,
+        stream: &mut S,
+        cells: &Cells,
+        completion: &Completion,
+        now: u64,
+    ) {
+        let slot = completion.slot;
+        let state = &mut self.slots[slot as usize];
+        let issue = state.issue;
+        if completion.result > 0 {
+            if state.first_submitted == 0 {
+                state.first_submitted = completion.submitted;
+                add(&cells.of(issue.direction).short, 1);
+            }
+            state.moved += completion.result as u32;
+            let mut rest = issue.op;
+            rest.offset += u64::from(state.moved);
+            rest.length -= state.moved;
+            rest.skip += state.moved;
+            return self.backend.prep(slot, &rest);
+        }
+        let errno = match completion.result {
+            // The end of the file, or no progress in writing.
+            0 if issue.op.kind == OpKind::Read => ENODATA,
+            0 => ENOSPC,
+            result => -result,
+        };
+        let (counts, goes_on) = tally::judge(&self.job.errors, issue.direction, errno);
+        let cancelled = errno == ECANCELED && self.shared.told() == Stop::Abort;
+        if counts && !cancelled {
+            add(&cells.of(issue.direction).errors, 1);
+            let file = &self.names[issue.op.file as usize];
+            self.errors.count(issue.direction, errno, &issue.op, file);
+            self.failed |= !goes_on;
+        }
+        self.release(stream, slot, false, 0, now);
+    }
+}

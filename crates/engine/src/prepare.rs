@@ -1,0 +1,253 @@
+//! From a clone's spec to a backend at work: the kind is matched once, here.
+
+use iodyno_io::{
+    AioBackend, File, MappedBackend, MonotonicClock, NullBackend, PosixAioBackend, Psync, Pvsync2,
+    SeekSync, SimBackend, SimDevice, SyncBackend, UringBackend, UringWishes,
+};
+use iodyno_model::{Engine, EngineKind, Memory, Placement, SimFault, SimLaw, SimOptions};
+use iodyno_sys::file::{RWF_HIPRI, RWF_NOWAIT};
+use iodyno_sys::memory::{Arena, Pages};
+use iodyno_sys::thread;
+use rand_distr::{Exp, LogNormal};
+
+use crate::content::Filler;
+use crate::driver::Parts;
+use crate::shared::CloneShared;
+use crate::spec::{CloneOutcome, CloneSpec, WorkerError};
+use crate::stream::JobStream;
+use crate::verify::{HEADER, Verifier};
+use crate::worker::{Bound, work};
+
+/// Keeps the seeds of offsets, contents and the simulated device apart.
+const CONTENT: u64 = 0x9e37_79b9_7f4a_7c15;
+const DEVICE: u64 = 0xd1b5_4a32_d192_ed03;
+/// What marks the blocks of jobs with repeatable offsets: other runs of them can check these.
+const REPEATABLE: u64 = 0x69_6f_64_79_6e_6f;
+
+/// Makes the backend and does the work; see [`crate::run`].
+pub(crate) fn run(mut spec: CloneSpec, shared: &CloneShared) -> Result<CloneOutcome, WorkerError> {
+    let job = spec.job.clone();
+    let mut notes = place(&job.placement, spec.clone);
+    thread::exact_timers();
+    let arena = arena(&spec, &mut notes)?;
+    let engine = &job.engine;
+    let verifier = verifier(&spec)?;
+    let regions: Vec<(u64, u64)> = spec
+        .files
+        .iter()
+        .map(|file| (file.base, file.length))
+        .collect();
+    let parts = Parts {
+        job: job.clone(),
+        shared,
+        names: spec.files.iter().map(|file| file.name.clone()).collect(),
+        filler: Filler::new(&job.buffers, spec.seed ^ CONTENT),
+        verifier,
+        log: spec.log.clone(),
+    };
+    let writable = job.access.writes || job.access.trims;
+    let files = if engine.kind.without_files() {
+        Vec::new()
+    } else {
+        files(&mut spec)?
+    };
+    let stream = JobStream::new(job.clone(), &regions, spec.byte_budget, spec.seed);
+    let seed = spec.seed ^ DEVICE;
+    let bound = Bound {
+        spec,
+        stream,
+        notes,
+    };
+    let clock = MonotonicClock;
+    let rw_flags =
+        if engine.hipri { RWF_HIPRI } else { 0 } | if engine.nowait { RWF_NOWAIT } else { 0 };
+    Ok(match engine.kind {
+        EngineKind::Psync => work(SyncBackend::new(Psync, files, arena), clock, bound, parts),
+        EngineKind::Sync => work(
+            SyncBackend::new(SeekSync, files, arena),
+            clock,
+            bound,
+            parts,
+        ),
+        EngineKind::Pvsync2 => {
+            let calls = Pvsync2 { flags: rw_flags };
+            work(SyncBackend::new(calls, files, arena), clock, bound, parts)
+        }
+        EngineKind::Libaio => {
+            let backend = AioBackend::new(files, arena, engine.hipri, engine.nowait)?;
+            work(backend, clock, bound, parts)
+        }
+        EngineKind::IoUring => work(
+            UringBackend::new(files, arena, wishes(engine))?,
+            clock,
+            bound,
+            parts,
+        ),
+        EngineKind::Posixaio => work(PosixAioBackend::new(files, arena), clock, bound, parts),
+        EngineKind::Mmap => {
+            let files = files
+                .into_iter()
+                .zip(regions)
+                .map(|(file, (base, length))| (file, base, length));
+            work(
+                MappedBackend::new(files.collect(), arena, writable)?,
+                clock,
+                bound,
+                parts,
+            )
+        }
+        EngineKind::Null => work(NullBackend::new(arena, clock), clock, bound, parts),
+        EngineKind::Sim => {
+            let device = sim_device(engine.sim.as_ref(), seed)?;
+            work(SimBackend::new(arena, clock, device), clock, bound, parts)
+        }
+    })
+}
+
+fn wishes(engine: &Engine) -> UringWishes {
+    UringWishes {
+        iopoll: engine.hipri,
+        sqpoll: engine.sqthread_poll.then_some(engine.sqthread_poll_cpu),
+        fixed_buffers: engine.fixed_buffers.unwrap_or(true),
+        fixed_files: engine.registered_files.unwrap_or(true),
+        force_async: engine.force_async,
+        nowait: engine.nowait,
+    }
+}
+
+fn files(spec: &mut CloneSpec) -> Result<Vec<File>, WorkerError> {
+    spec.files
+        .iter_mut()
+        .map(|file| match file.descriptor.take() {
+            Some(descriptor) => Ok(File {
+                descriptor,
+                device: file.device,
+            }),
+            None => Err(WorkerError {
+                what: format!("use `{}`", file.name),
+                cause: "it was not opened".to_owned(),
+                hint: None,
+            }),
+        })
+        .collect()
+}
+
+fn arena(spec: &CloneSpec, notes: &mut Vec<String>) -> Result<Arena, WorkerError> {
+    let job = &spec.job;
+    let (depth, block) = (job.engine.depth.max(1), job.access.max_block().max(1));
+    let huge = job.buffers.memory == Memory::Huge;
+    let arena = Arena::new(depth, block as usize, job.buffers.align as usize, huge);
+    let arena = arena.map_err(|error| WorkerError {
+        what: format!("reserve {depth} buffers of {block} bytes"),
+        cause: error.to_string(),
+        hint: Some("lower `iodepth`, `bs` or `numjobs`".to_owned()),
+    })?;
+    if huge && arena.pages() != Pages::Huge {
+        notes.push("buffers not in huge pages: none free (see `vm.nr_hugepages`)".to_owned());
+    }
+    let nodes = &job.placement.numa_memory_nodes;
+    if !nodes.is_empty()
+        && let Err(error) = arena.bind_to_nodes(nodes)
+    {
+        notes.push(format!(
+            "buffers not bound to NUMA nodes {nodes:?}: {error}"
+        ));
+    }
+    Ok(arena)
+}
+
+/// Puts the thread where the job wants it; what could not be done is a note.
+fn place(placement: &Placement, clone: u32) -> Vec<String> {
+    let mut notes = Vec::new();
+    let mut note = |what: &str, result: std::io::Result<()>| {
+        if let Err(error) = result {
+            notes.push(format!("{what}: {error}"));
+        }
+    };
+    let own = placement
+        .cpus
+        .get(clone as usize % placement.cpus.len().max(1));
+    match own {
+        Some(cpu) if placement.split => {
+            note(&format!("not pinned to CPU {cpu}"), thread::pin_to(&[*cpu]));
+        }
+        Some(_) => note("not pinned to its CPUs", thread::pin_to(&placement.cpus)),
+        None => {}
+    }
+    if placement.nice != 0 {
+        note(
+            &format!("nice {} not set", placement.nice),
+            thread::set_nice(placement.nice),
+        );
+    }
+    if let Some((class, level)) = placement.io_priority {
+        note(
+            "I/O priority not set",
+            thread::set_io_priority(class, level),
+        );
+    }
+    notes
+}
+
+fn verifier(spec: &CloneSpec) -> Result<Option<Verifier>, WorkerError> {
+    let job = &spec.job;
+    let Some(rule) = job.verify.clone() else {
+        return Ok(None);
+    };
+    let smallest = job.access.min_block();
+    if smallest < HEADER as u64 {
+        return Err(WorkerError {
+            what: format!("verify blocks of {smallest} bytes"),
+            cause: format!("a header takes {HEADER}"),
+            hint: Some("use `bs=512` or more".to_owned()),
+        });
+    }
+    let seed = match (job.access.seed, job.access.repeatable) {
+        (Some(seed), _) => seed,
+        (None, true) => REPEATABLE,
+        (None, false) => spec.seed,
+    };
+    let files: Vec<(&str, u64, u64)> = spec
+        .files
+        .iter()
+        .map(|file| (file.name.as_str(), file.base, file.length))
+        .collect();
+    Ok(Some(Verifier::new(
+        rule,
+        seed,
+        smallest,
+        &files,
+        job.engine.depth.max(1),
+    )))
+}
+
+fn sim_device(options: Option<&SimOptions>, seed: u64) -> Result<SimDevice, WorkerError> {
+    let options = options.cloned().unwrap_or_default();
+    let impossible = |cause: String| WorkerError {
+        what: "simulate a device".to_owned(),
+        cause,
+        hint: Some("see `sim_latency`".to_owned()),
+    };
+    let law = match options.law {
+        SimLaw::Constant(ns) => iodyno_io::SimLaw::Constant(ns),
+        SimLaw::Exponential(mean) => Exp::new(1.0 / mean.max(1) as f64)
+            .map(iodyno_io::SimLaw::Exponential)
+            .map_err(|error| impossible(error.to_string()))?,
+        SimLaw::LogNormal { median_ns, sigma } => {
+            LogNormal::new((median_ns.max(1) as f64).ln(), sigma)
+                .map(iodyno_io::SimLaw::LogNormal)
+                .map_err(|error| impossible(error.to_string()))?
+        }
+    };
+    let faults = options.faults.iter().map(|fault| match *fault {
+        SimFault::Errno { every, errno } => iodyno_io::SimFault::Errno { every, errno },
+        SimFault::Short { every } => iodyno_io::SimFault::Short { every },
+        SimFault::Stall { from_ns, for_ns } => iodyno_io::SimFault::Stall { from_ns, for_ns },
+    });
+    Ok(SimDevice {
+        law,
+        servers: options.servers,
+        faults: faults.collect(),
+        seed,
+    })
+}

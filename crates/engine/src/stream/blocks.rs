@@ -1,0 +1,185 @@
+//! Which block of a region is next.
+
+use iodyno_model::Distribution;
+use rand::{Rng, RngExt};
+use rand_distr::{Distribution as _, Normal, Zipf};
+
+use super::permutation::Permutation;
+
+/// Draws block numbers below a count.
+#[derive(Debug)]
+pub(super) enum BlockDraw {
+    /// Each once a pass; then a new order.
+    Map {
+        /// The order of this pass.
+        order: Permutation,
+        /// Blocks drawn in this pass.
+        place: u64,
+        /// Blocks.
+        count: u64,
+    },
+    /// Each with the same chance.
+    Uniform {
+        /// Blocks.
+        count: u64,
+    },
+    /// Rank by Zipf's law, ranks scattered over the region.
+    Zipf(Zipf<f64>, Permutation),
+    /// fio's Pareto: rank = count · u^(ln h / ln(1−h)), ranks scattered over the region.
+    Pareto {
+        /// Blocks.
+        count: u64,
+        /// ln h / ln(1−h).
+        power: f64,
+        /// Scatters.
+        order: Permutation,
+    },
+    /// Around the middle; draws beyond the region are drawn again.
+    Normal {
+        /// Blocks.
+        count: u64,
+        /// Of block numbers.
+        law: Normal<f64>,
+    },
+}
+
+impl BlockDraw {
+    /// A draw from `count` blocks (at least 1). Parameters out of a law's domain fall back to uniform;
+    /// the dialects refuse them with their line before that.
+    pub(super) fn new(
+        law: Distribution,
+        map: bool,
+        count: u64,
+        random: &mut impl Rng,
+    ) -> BlockDraw {
+        let count = count.max(1);
+        let uniform = BlockDraw::Uniform { count };
+        match law {
+            Distribution::Uniform if map => BlockDraw::Map {
+                order: Permutation::new(count, random),
+                place: 0,
+                count,
+            },
+            Distribution::Uniform => uniform,
+            Distribution::Zipf(exponent) => match Zipf::new(count as f64, exponent) {
+                Ok(law) => BlockDraw::Zipf(law, Permutation::new(count, random)),
+                Err(_) => uniform,
+            },
+            Distribution::Pareto(share) if share > 0.0 && share < 1.0 => BlockDraw::Pareto {
+                count,
+                power: share.ln() / (1.0 - share).ln(),
+                order: Permutation::new(count, random),
+            },
+            Distribution::Pareto(_) => uniform,
+            Distribution::Normal(percent) => {
+                let deviation = count as f64 * percent / 100.0;
+                match Normal::new((count - 1) as f64 / 2.0, deviation) {
+                    Ok(law) => BlockDraw::Normal { count, law },
+                    Err(_) => uniform,
+                }
+            }
+        }
+    }
+
+    /// The next block.
+    #[inline]
+    pub(super) fn next(&mut self, random: &mut impl Rng) -> u64 {
+        match self {
+            BlockDraw::Map {
+                order,
+                place,
+                count,
+            } => {
+                if *place == *count {
+                    *order = Permutation::new(*count, random);
+                    *place = 0;
+                }
+                *place += 1;
+                order.at(*place - 1)
+            }
+            BlockDraw::Uniform { count } => random.random_range(0..*count),
+            BlockDraw::Zipf(law, order) => order.at(law.sample(random) as u64 - 1),
+            BlockDraw::Pareto {
+                count,
+                power,
+                order,
+            } => {
+                let uniform: f64 = random.random();
+                let rank = (*count as f64 * uniform.powf(*power)) as u64;
+                order.at(rank.min(*count - 1))
+            }
+            BlockDraw::Normal { count, law } => loop {
+                let value = law.sample(random).round();
+                if value >= 0.0 && value < *count as f64 {
+                    return value as u64;
+                }
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::SeedableRng;
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
+    fn shares(law: Distribution, map: bool, count: u64, draws: u64) -> Vec<u64> {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(11);
+        let mut draw = BlockDraw::new(law, map, count, &mut random);
+        let mut hits = vec![0; count as usize];
+        (0..draws).for_each(|_| hits[draw.next(&mut random) as usize] += 1);
+        hits
+    }
+
+    #[test]
+    fn the_map_meets_each_block_once_in_every_pass() {
+        assert!(
+            shares(Distribution::Uniform, true, 997, 997 * 3)
+                .iter()
+                .all(|hits| *hits == 3)
+        );
+    }
+
+    #[test]
+    fn a_zipf_draw_gives_the_first_rank_its_share() {
+        let (count, draws, exponent) = (1000u64, 200_000u64, 1.2f64);
+        let harmonic: f64 = (1..=count).map(|rank| (rank as f64).powf(-exponent)).sum();
+        let most = *shares(Distribution::Zipf(exponent), true, count, draws)
+            .iter()
+            .max()
+            .unwrap();
+        let expected = draws as f64 / harmonic;
+        assert!(
+            (most as f64 / expected - 1.0).abs() < 0.03,
+            "{most} against {expected}"
+        );
+    }
+
+    #[test]
+    fn a_pareto_of_a_fifth_gives_a_fifth_of_the_blocks_four_fifths_of_the_draws() {
+        let mut hits = shares(Distribution::Pareto(0.2), true, 1000, 200_000);
+        hits.sort_unstable_by_key(|hits| std::cmp::Reverse(*hits));
+        let share = hits[..200].iter().sum::<u64>() as f64 / 200_000.0;
+        assert!((share - 0.8).abs() < 0.01, "{share}");
+    }
+
+    #[test]
+    fn a_normal_draw_stays_around_the_middle() {
+        let hits = shares(Distribution::Normal(10.0), true, 1000, 100_000);
+        let within: u64 = hits[400..600].iter().sum();
+        assert!((within as f64 / 100_000.0 - 0.683).abs() < 0.01, "{within}");
+    }
+
+    #[test]
+    fn a_single_block_is_always_itself() {
+        for law in [
+            Distribution::Uniform,
+            Distribution::Zipf(1.1),
+            Distribution::Pareto(0.2),
+            Distribution::Normal(20.0),
+        ] {
+            assert_eq!(shares(law, true, 1, 10), [10]);
+        }
+    }
+}

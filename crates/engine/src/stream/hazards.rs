@@ -1,0 +1,79 @@
+//! Order among ops of a verifying job: no two on the same bytes at once, and a backlog of blocks to be
+//! read back.
+
+use std::collections::VecDeque;
+
+use iodyno_io::{Op, OpKind, Slot};
+use iodyno_model::Verify;
+
+/// What is in flight, and what is to be checked. Only verifying jobs have one.
+#[derive(Debug)]
+pub(super) struct Hazards {
+    in_flight: Vec<Option<Op>>,
+    /// An op that was drawn and has to wait.
+    pub(super) held: Option<super::Issue>,
+    backlog: VecDeque<Op>,
+    /// Check once so many blocks are written; 0: only at the end.
+    every: usize,
+    batch: usize,
+    /// Blocks still to be checked in this batch.
+    left: usize,
+}
+
+impl Hazards {
+    pub(super) fn new(verify: &Verify, depth: u32) -> Hazards {
+        let every = verify.backlog as usize;
+        Hazards {
+            in_flight: vec![None; depth as usize],
+            held: None,
+            backlog: VecDeque::with_capacity(if every > 0 { every + depth as usize } else { 0 }),
+            every,
+            batch: if verify.backlog_batch > 0 {
+                verify.backlog_batch as usize
+            } else {
+                every
+            },
+            left: 0,
+        }
+    }
+
+    /// Whether the op touches bytes that another one in flight touches.
+    pub(super) fn conflicts(&self, op: &Op) -> bool {
+        let end = op.offset + u64::from(op.length);
+        self.in_flight.iter().flatten().any(|other| {
+            other.file == op.file
+                && other.offset < end
+                && op.offset < other.offset + u64::from(other.length)
+        })
+    }
+
+    pub(super) fn issued(&mut self, slot: Slot, op: &Op) {
+        self.in_flight[slot as usize] = Some(*op);
+    }
+
+    pub(super) fn completed(&mut self, slot: Slot, well: bool) {
+        let Some(op) = self.in_flight[slot as usize].take() else {
+            return;
+        };
+        if self.every > 0 && op.kind == OpKind::Write && well {
+            self.backlog.push_back(op);
+            if self.backlog.len() >= self.every && self.left == 0 {
+                self.left = self.batch;
+            }
+        }
+    }
+
+    /// The next block to be checked now.
+    pub(super) fn next_check(&mut self) -> Option<Op> {
+        self.left = self.left.checked_sub(1)?;
+        let op = self.backlog.pop_front();
+        if op.is_none() {
+            self.left = 0;
+        }
+        op.map(|op| Op {
+            kind: OpKind::Read,
+            skip: 0,
+            ..op
+        })
+    }
+}

@@ -1,0 +1,368 @@
+//! The op stream of one clone of a job.
+
+use iodyno_io::{Op, OpKind, Slot};
+use iodyno_model::{Direction, EndedBy, FileService, Job, ThinkTime};
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use std::sync::Arc;
+
+use super::hazards::Hazards;
+use super::mix::{Choice, Mix};
+use super::region::Region;
+use super::{Issue, Next, OpStream, sizes};
+
+/// See the module. Everything random in it follows from one seed.
+#[derive(Debug)]
+pub struct JobStream {
+    job: Arc<Job>,
+    random: Xoshiro256PlusPlus,
+    regions: Vec<Region>,
+    mix: Mix,
+    start: u64,
+    /// Bytes and ops issued and counted since the measured time began.
+    issued_bytes: u64,
+    issued_ops: u64,
+    byte_budget: u64,
+    files: FileTurn,
+    syncs: SyncTurn,
+    think: Option<ThinkTurn>,
+    /// Blocks whose trim has ended and whose write is to follow (`trimwrite`).
+    trimmed: Vec<Op>,
+    trims_in_flight: Vec<Option<Op>>,
+    hazards: Option<Hazards>,
+    checks_reads: bool,
+    /// What would be written is read and checked instead (`verify_only`).
+    only_checks: bool,
+}
+
+#[derive(Debug)]
+struct FileTurn {
+    current: u32,
+    left: u32,
+    done: u64,
+}
+
+#[derive(Debug, Default)]
+struct SyncTurn {
+    writes: u32,
+    data_writes: u32,
+    pending: Option<(OpKind, u32)>,
+}
+
+#[derive(Debug)]
+struct ThinkTurn {
+    rule: ThinkTime,
+    ops: u32,
+    until: Option<(u64, u64)>,
+}
+
+impl JobStream {
+    /// The stream of a clone whose files have these (base, length) regions.
+    pub fn new(job: Arc<Job>, regions: &[(u64, u64)], byte_budget: u64, seed: u64) -> JobStream {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let access = &job.access;
+        let regions = regions
+            .iter()
+            .map(|(base, length)| Region::new(access, &job.extent, *base, *length, &mut random))
+            .collect();
+        let depth = job.engine.depth;
+        let writes_after_trims = access.trims && access.writes;
+        JobStream {
+            random,
+            regions,
+            mix: Mix::new(access, &job.pacing),
+            start: 0,
+            issued_bytes: 0,
+            issued_ops: 0,
+            byte_budget,
+            files: FileTurn {
+                current: 0,
+                left: job.files.service_ops.max(1),
+                done: 0,
+            },
+            syncs: SyncTurn::default(),
+            think: job.pacing.think.map(|rule| ThinkTurn {
+                rule,
+                ops: 0,
+                until: None,
+            }),
+            trimmed: Vec::with_capacity(if writes_after_trims {
+                depth as usize
+            } else {
+                0
+            }),
+            trims_in_flight: vec![
+                None;
+                if writes_after_trims {
+                    depth as usize
+                } else {
+                    0
+                }
+            ],
+            hazards: job
+                .verify
+                .as_ref()
+                .map(|verify| Hazards::new(verify, depth)),
+            checks_reads: job.verify.is_some() && !access.writes,
+            only_checks: job.verify.as_ref().is_some_and(|verify| verify.only),
+            job,
+        }
+    }
+
+    /// The schedule counts from this instant.
+    pub fn begin(&mut self, start: u64) {
+        self.start = start;
+    }
+
+    /// The measured time begins: budgets count from here.
+    pub fn measure(&mut self) {
+        (self.issued_bytes, self.issued_ops) = (0, 0);
+    }
+
+    fn used_up(&self) -> Option<EndedBy> {
+        let end = &self.job.end;
+        if end.ops.is_some_and(|ops| self.issued_ops >= ops) {
+            return Some(EndedBy::Count);
+        }
+        if end.time_based {
+            return None;
+        }
+        let least = self.job.access.min_block().max(1);
+        (self.issued_bytes + least > self.byte_budget).then_some(EndedBy::Size)
+    }
+
+    /// A pause, if it is time for one.
+    #[inline]
+    fn pause(&mut self, now: u64) -> Option<Next> {
+        let think = self.think.as_mut()?;
+        if think.until.is_none() && think.ops >= think.rule.every_ops.max(1) {
+            think.ops = 0;
+            let end = now + think.rule.pause.0;
+            think.until = Some((now + think.rule.spin.0.min(think.rule.pause.0), end));
+        }
+        let (spin, end) = think.until?;
+        if now < spin {
+            return Some(Next::SpinUntil(spin));
+        }
+        if now < end {
+            return Some(Next::WaitUntil(end));
+        }
+        think.until = None;
+        None
+    }
+
+    fn sync(&mut self) -> Option<Issue> {
+        let (kind, file) = self.syncs.pending.take()?;
+        Some(Issue {
+            op: Op {
+                kind,
+                file,
+                offset: 0,
+                length: 0,
+                skip: 0,
+            },
+            direction: Direction::Sync,
+            intended: None,
+            checked: false,
+            counted: true,
+        })
+    }
+
+    fn wrote(&mut self, file: u32) {
+        let policy = &self.job.sync;
+        self.syncs.writes += 1;
+        self.syncs.data_writes += 1;
+        if policy.fsync_every > 0 && self.syncs.writes >= policy.fsync_every {
+            self.syncs.writes = 0;
+            self.syncs.pending = Some((OpKind::Fsync, file));
+        } else if policy.fdatasync_every > 0 && self.syncs.data_writes >= policy.fdatasync_every {
+            self.syncs.data_writes = 0;
+            self.syncs.pending = Some((OpKind::Fdatasync, file));
+        }
+    }
+
+    /// The file of the next op of `length` bytes: one that it fits into.
+    #[inline]
+    fn file(&mut self, length: u64) -> u32 {
+        let count = self.regions.len() as u32;
+        if count == 1 {
+            return 0;
+        }
+        for _ in 0..count {
+            let turn = &mut self.files;
+            match self.job.files.service {
+                FileService::RoundRobin if turn.left == 0 => {
+                    turn.current = (turn.current + 1) % count;
+                    turn.left = self.job.files.service_ops.max(1);
+                }
+                FileService::Random if turn.left == 0 => {
+                    turn.current = self.random.random_range(0..count);
+                    turn.left = self.job.files.service_ops.max(1);
+                }
+                FileService::Sequential => {
+                    let whole = self.regions[turn.current as usize].length();
+                    if turn.done + length > whole {
+                        turn.current = (turn.current + 1) % count;
+                        turn.done = 0;
+                    }
+                }
+                _ => {}
+            }
+            turn.left = turn.left.saturating_sub(1);
+            if self.regions[turn.current as usize].fits(length) {
+                break;
+            }
+            turn.left = 0;
+            turn.done = u64::MAX / 2;
+        }
+        self.files.done = self.files.done.saturating_add(length);
+        self.files.current
+    }
+
+    /// Draws the next op of a direction whose turn it is.
+    #[inline]
+    fn draw(&mut self, direction: Direction) -> Issue {
+        let drawn = match self.job.access.block_sizes.get(direction) {
+            Some(sizes) => sizes::draw(sizes, &mut self.random),
+            None => 0,
+        };
+        let left = if self.job.end.time_based {
+            u64::MAX
+        } else {
+            self.byte_budget.saturating_sub(self.issued_bytes)
+        };
+        let length = drawn.min(left);
+        let file = self.file(length);
+        let offset = self.regions[file as usize].next(direction, length, &mut self.random);
+        let (kind, checked) = match direction {
+            Direction::Read => (OpKind::Read, self.checks_reads),
+            Direction::Write if self.only_checks => (OpKind::Read, true),
+            Direction::Write => (OpKind::Write, false),
+            _ => (OpKind::Trim, false),
+        };
+        let due = self.mix.take(direction, length, &mut self.random);
+        Issue {
+            op: Op {
+                kind,
+                file,
+                offset,
+                length: length as u32,
+                skip: 0,
+            },
+            direction: if checked { Direction::Read } else { direction },
+            intended: due.map(|due| self.start + due),
+            checked,
+            counted: true,
+        }
+    }
+
+    /// The write that follows a trim, or a checked read of the backlog.
+    fn owed(&mut self) -> Option<Issue> {
+        let (op, direction, checked) = if let Some(op) = self.trimmed.pop() {
+            (
+                Op {
+                    kind: OpKind::Write,
+                    ..op
+                },
+                Direction::Write,
+                false,
+            )
+        } else {
+            (self.hazards.as_mut()?.next_check()?, Direction::Read, true)
+        };
+        Some(Issue {
+            op,
+            direction,
+            intended: None,
+            checked,
+            counted: !checked,
+        })
+    }
+
+    fn issue(&mut self, slot: Slot, issue: Issue) -> Next {
+        if let Some(hazards) = &mut self.hazards {
+            if hazards.conflicts(&issue.op) {
+                hazards.held = Some(issue);
+                return Next::WaitForCompletion;
+            }
+            hazards.issued(slot, &issue.op);
+        }
+        if issue.op.kind == OpKind::Trim
+            && let Some(place) = self.trims_in_flight.get_mut(slot as usize)
+        {
+            *place = Some(issue.op);
+        }
+        if issue.op.kind == OpKind::Write {
+            self.wrote(issue.op.file);
+        }
+        Next::Op(issue)
+    }
+}
+
+impl OpStream for JobStream {
+    #[inline]
+    fn next(&mut self, now: u64, slot: Slot) -> Next {
+        if let Some(held) = self
+            .hazards
+            .as_mut()
+            .and_then(|hazards| hazards.held.take())
+        {
+            return self.issue(slot, held);
+        }
+        if self.syncs.pending.is_some()
+            && let Some(sync) = self.sync()
+        {
+            return Next::Op(sync);
+        }
+        let ended = self.used_up();
+        if (self.hazards.is_some() || !self.trimmed.is_empty())
+            && let Some(owed) = self.owed()
+        {
+            return self.issue(slot, owed);
+        }
+        if let Some(ended) = ended {
+            return match self.trims_in_flight.iter().any(Option::is_some) {
+                true => Next::WaitForCompletion,
+                false => Next::Done(ended),
+            };
+        }
+        if let Some(pause) = self.pause(now) {
+            return pause;
+        }
+        let elapsed = now.saturating_sub(self.start);
+        match self.mix.choose(elapsed, &mut self.random) {
+            Choice::NotBefore(due) => Next::WaitUntil(self.start + due),
+            Choice::Issue(direction) => {
+                let issue = self.draw(direction);
+                self.issued_bytes += u64::from(issue.op.length);
+                self.issued_ops += 1;
+                if let Some(think) = &mut self.think
+                    && !think.rule.on_completion
+                {
+                    think.ops += 1;
+                }
+                self.issue(slot, issue)
+            }
+        }
+    }
+
+    #[inline]
+    fn completed(&mut self, slot: Slot, well: bool, _bytes: u64, _now: u64) {
+        if let Some(think) = &mut self.think
+            && think.rule.on_completion
+        {
+            think.ops += 1;
+        }
+        if let Some(hazards) = &mut self.hazards {
+            hazards.completed(slot, well);
+        }
+        if let Some(trim) = self
+            .trims_in_flight
+            .get_mut(slot as usize)
+            .and_then(Option::take)
+            && well
+        {
+            self.trimmed.push(trim);
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Ops from a list, each once: the end fsync, the verify pass.
+
+use iodyno_io::{Op, OpKind, Slot};
+use iodyno_model::{Direction, EndedBy};
+
+use super::{Issue, Next, OpStream};
+
+/// Issues what an iterator gives.
+#[derive(Debug)]
+pub struct ListStream<I>(pub I);
+
+impl<I: Iterator<Item = Issue>> OpStream for ListStream<I> {
+    fn next(&mut self, _now: u64, _slot: Slot) -> Next {
+        self.0.next().map_or(Next::Done(EndedBy::Size), Next::Op)
+    }
+
+    fn completed(&mut self, _slot: Slot, _well: bool, _bytes: u64, _now: u64) {}
+}
+
+/// An fsync of a file that only its errors are kept of.
+pub fn end_fsync(file: u32) -> Issue {
+    Issue {
+        op: Op {
+            kind: OpKind::Fsync,
+            file,
+            offset: 0,
+            length: 0,
+            skip: 0,
+        },
+        direction: Direction::Sync,
+        intended: None,
+        checked: false,
+        counted: false,
+    }
+}
+
+/// A read whose content is checked.
+pub fn checked_read((file, offset, length): (u32, u64, u32)) -> Issue {
+    Issue {
+        op: Op {
+            kind: OpKind::Read,
+            file,
+            offset,
+            length,
+            skip: 0,
+        },
+        direction: Direction::Read,
+        intended: None,
+        checked: true,
+        counted: false,
+    }
+}

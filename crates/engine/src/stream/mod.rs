@@ -1,0 +1,58 @@
+//! What is issued next: pure, without sleep, I/O or a clock of its own.
+
+mod blocks;
+mod hazards;
+mod job;
+mod list;
+mod mix;
+mod pacing;
+mod permutation;
+mod region;
+mod sizes;
+
+use iodyno_io::{Op, Slot};
+use iodyno_model::{Direction, EndedBy};
+
+pub use job::JobStream;
+pub use list::{ListStream, checked_read, end_fsync};
+
+/// An op to be issued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Issue {
+    /// The request.
+    pub op: Op,
+    /// Under which it is counted.
+    pub direction: Direction,
+    /// When it was due, if a schedule says so; the engine clock's ns.
+    pub intended: Option<u64>,
+    /// What it reads is checked, and the op itself is not counted unless `counted`.
+    pub checked: bool,
+    /// Its latency and bytes are recorded.
+    pub counted: bool,
+}
+
+/// What comes next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// This.
+    Op(Issue),
+    /// Nothing before this instant.
+    WaitUntil(u64),
+    /// Nothing before this instant, which is to be awaited computing.
+    SpinUntil(u64),
+    /// Nothing before something in flight has ended.
+    WaitForCompletion,
+    /// Nothing any more.
+    Done(EndedBy),
+}
+
+/// A source of ops. Time is passed in; a driver runs it on a thread and a real clock, or from an
+/// event queue in virtual time.
+pub trait OpStream {
+    /// What comes next at `now`, to be issued under `slot`. Asking again after anything but `Op`
+    /// changes nothing.
+    fn next(&mut self, now: u64, slot: Slot) -> Next;
+
+    /// The op under `slot` has ended, well or not, having moved `bytes`.
+    fn completed(&mut self, slot: Slot, well: bool, bytes: u64, now: u64);
+}

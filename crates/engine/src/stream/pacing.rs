@@ -1,0 +1,121 @@
+//! When the next op of a direction is due.
+
+use iodyno_model::{Arrival, DirectionRate};
+use rand::Rng;
+use rand_distr::{Distribution, Exp1};
+
+/// An open-loop schedule: instants follow from the rate alone, never from when ops end. An op that
+/// is issued late keeps its instant, so that the rate is kept and its lateness shows.
+#[derive(Debug)]
+pub(super) struct Schedule {
+    /// ns an op, and ns a byte: one of both is 0.
+    per_op: f64,
+    per_byte: f64,
+    poisson: bool,
+    /// ns since the start. A double keeps single ns for 104 days.
+    due: f64,
+}
+
+impl Schedule {
+    /// `None` where no rate is asked for. If both ops and bytes are, the slower rules by whichever
+    /// of them is later; here: the sum of neither, but the larger distance.
+    pub(super) fn new(rate: DirectionRate, arrival: Arrival) -> Option<Schedule> {
+        let per_op = if rate.iops > 0.0 {
+            1e9 / rate.iops
+        } else {
+            0.0
+        };
+        let per_byte = if rate.bytes_per_s > 0 {
+            1e9 / rate.bytes_per_s as f64
+        } else {
+            0.0
+        };
+        (per_op > 0.0 || per_byte > 0.0).then_some(Schedule {
+            per_op,
+            per_byte,
+            poisson: arrival == Arrival::Poisson,
+            due: 0.0,
+        })
+    }
+
+    /// The next op's instant, ns since the start.
+    #[inline]
+    pub(super) fn due(&self) -> u64 {
+        self.due as u64
+    }
+
+    /// Takes the next op's instant; the one after it follows at the rate's distance.
+    #[inline]
+    pub(super) fn take(&mut self, bytes: u64, random: &mut impl Rng) -> u64 {
+        let due = self.due as u64;
+        let distance = self.per_op.max(self.per_byte * bytes as f64);
+        let factor: f64 = if self.poisson {
+            Exp1.sample(random)
+        } else {
+            1.0
+        };
+        self.due += distance * factor;
+        due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::SeedableRng;
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
+    fn instants(rate: DirectionRate, arrival: Arrival, count: usize) -> Vec<u64> {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(5);
+        let mut schedule = Schedule::new(rate, arrival).unwrap();
+        (0..count)
+            .map(|_| schedule.take(4096, &mut random))
+            .collect()
+    }
+
+    #[test]
+    fn linear_instants_are_exact_over_an_hour() {
+        let rate = DirectionRate {
+            iops: 3000.0,
+            ..DirectionRate::default()
+        };
+        let all = instants(rate, Arrival::Linear, 3000 * 3600 + 1);
+        assert_eq!(all[0], 0);
+        assert!(all[3000 * 3600].abs_diff(3_600_000_000_000) < 1000);
+    }
+
+    #[test]
+    fn bytes_and_ops_mean_the_same_for_equal_blocks() {
+        let bytes = DirectionRate {
+            bytes_per_s: 4096 * 500,
+            ..DirectionRate::default()
+        };
+        let ops = DirectionRate {
+            iops: 500.0,
+            ..DirectionRate::default()
+        };
+        assert_eq!(
+            instants(bytes, Arrival::Linear, 100),
+            instants(ops, Arrival::Linear, 100)
+        );
+    }
+
+    #[test]
+    fn poisson_distances_have_the_mean_and_spread_of_an_exponential() {
+        let rate = DirectionRate {
+            iops: 600_000.0,
+            ..DirectionRate::default()
+        };
+        let all = instants(rate, Arrival::Poisson, 400_001);
+        let mean = all[400_000] as f64 / 400_000.0;
+        assert!((mean / (1e9 / 600_000.0) - 1.0).abs() < 0.01, "{mean}");
+        let gaps = all.windows(2).map(|pair| (pair[1] - pair[0]) as f64);
+        let spread = (gaps.map(|gap| (gap - mean).powi(2)).sum::<f64>() / 400_000.0).sqrt();
+        assert!((spread / mean - 1.0).abs() < 0.02, "{spread}");
+    }
+
+    #[test]
+    fn without_a_rate_there_is_no_schedule() {
+        assert!(Schedule::new(DirectionRate::default(), Arrival::Linear).is_none());
+    }
+}

@@ -1,0 +1,198 @@
+//! Offsets within one file's region.
+
+use iodyno_model::{Access, Direction, Distribution, Extent, MixSequence, Order, Sequencer};
+use rand::{Rng, RngExt};
+
+use super::blocks::BlockDraw;
+
+/// Strided zones: `size` bytes are used of each, then the next begins `range + skip` further on.
+#[derive(Debug)]
+struct Zones {
+    size: u64,
+    range: u64,
+    skip: u64,
+    start: u64,
+    done: u64,
+}
+
+/// One file's region and where each direction stands in it.
+#[derive(Debug)]
+pub(super) struct Region {
+    base: u64,
+    length: u64,
+    /// Offsets are multiples of this, by direction.
+    units: [u64; 3],
+    draws: [BlockDraw; 3],
+    percent_random: [u32; 3],
+    cursors: [u64; 3],
+    /// (last offset, ops left before the next draw), for `rw=randread:N`.
+    held: [(u64, u32); 3],
+    sequence: Option<MixSequence>,
+    sequencer: Sequencer,
+    zones: Option<Zones>,
+    /// With one map for all directions (as fio has it) only this draw is used.
+    shared_map: bool,
+}
+
+impl Region {
+    /// The region of `length` bytes from `base`.
+    pub(super) fn new(
+        access: &Access,
+        extent: &Extent,
+        base: u64,
+        length: u64,
+        random: &mut impl Rng,
+    ) -> Region {
+        let directions = [Direction::Read, Direction::Write, Direction::Trim];
+        let unit = |direction: Direction| {
+            let align = access.block_align.get(direction).copied().unwrap_or(0);
+            let smallest = access
+                .block_sizes
+                .get(direction)
+                .map_or(1, |sizes| sizes.min());
+            if align > 0 { align } else { smallest.max(1) }
+        };
+        let units = directions.map(unit);
+        let zones = (extent.zone_size > 0).then_some(Zones {
+            size: extent.zone_size,
+            range: if extent.zone_range > 0 {
+                extent.zone_range
+            } else {
+                extent.zone_size
+            },
+            skip: extent.zone_skip,
+            start: 0,
+            done: 0,
+        });
+        let reach = zones
+            .as_ref()
+            .map_or(length, |zones| zones.range.min(length));
+        // Blocks of several sizes overlap: a map of them could not be kept in constant memory.
+        let fixed = |direction| {
+            let sizes = access.block_sizes.get(direction);
+            sizes.is_some_and(|sizes| sizes.min() == sizes.max())
+        };
+        let issued: Vec<Direction> = access.directions().collect();
+        let map = access.random_map && issued.iter().all(|direction| fixed(*direction));
+        let laws = directions.map(|direction| {
+            access
+                .distribution
+                .get(direction)
+                .copied()
+                .unwrap_or(Distribution::Uniform)
+        });
+        let alike = issued.windows(2).all(|pair| unit(pair[0]) == unit(pair[1]));
+        let uniform = issued
+            .iter()
+            .all(|d| laws[*d as usize] == Distribution::Uniform);
+        let draws = std::array::from_fn(|index| {
+            BlockDraw::new(laws[index], map, reach / units[index], random)
+        });
+        Region {
+            base,
+            length,
+            units,
+            draws,
+            percent_random: directions.map(|direction| match access.order {
+                Order::Sequential => 0,
+                Order::Random => access.percent_random.get(direction).copied().unwrap_or(100),
+            }),
+            cursors: [0; 3],
+            held: [(0, 0); 3],
+            sequence: access.sequence,
+            sequencer: access.sequencer,
+            zones,
+            shared_map: map && alike && uniform && issued.len() > 1,
+        }
+    }
+
+    /// Bytes.
+    pub(super) fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Whether an op of `length` bytes fits at all.
+    pub(super) fn fits(&self, length: u64) -> bool {
+        length <= self.length
+    }
+
+    /// The offset in the file of the next op of that direction and length.
+    #[inline]
+    pub(super) fn next(&mut self, direction: Direction, length: u64, random: &mut impl Rng) -> u64 {
+        let index = direction as usize;
+        let percent = self.percent_random[index];
+        let drawn = percent == 100 || (percent > 0 && random.random_range(0..100) < percent);
+        let (start, reach) = self.zone(index);
+        let within = if drawn {
+            self.drawn(index, length, random)
+                .min(reach.saturating_sub(length))
+        } else {
+            self.following(index, length, reach)
+        };
+        self.cursors[index] = within + length;
+        if let Some(zones) = &mut self.zones {
+            zones.done += length;
+        }
+        self.base + start + within
+    }
+
+    /// Start and length of the current zone; moves on to the next where this one is used up.
+    #[inline]
+    fn zone(&mut self, index: usize) -> (u64, u64) {
+        let Some(zones) = &mut self.zones else {
+            return (0, self.length);
+        };
+        if zones.done >= zones.size {
+            zones.start += zones.range + zones.skip;
+            zones.done = 0;
+            self.cursors[index] = 0;
+            if zones.start + zones.range > self.length {
+                zones.start = 0;
+            }
+        }
+        (zones.start, zones.range.min(self.length - zones.start))
+    }
+
+    #[inline]
+    fn drawn(&mut self, index: usize, length: u64, random: &mut impl Rng) -> u64 {
+        if let (Some(MixSequence::Every(_)), (last, left @ 1..)) = (self.sequence, self.held[index])
+        {
+            self.held[index] = (
+                match self.sequencer {
+                    Sequencer::Identical => last,
+                    Sequencer::Sequential => last + length,
+                },
+                left - 1,
+            );
+            return self.held[index].0;
+        }
+        let draw = if self.shared_map { 0 } else { index };
+        let unit = self.units[index];
+        let offset = self.draws[draw].next(random) * unit;
+        if let Some(MixSequence::Every(count)) = self.sequence {
+            self.held[index] = (offset, count.saturating_sub(1));
+        }
+        offset
+    }
+
+    #[inline]
+    fn following(&mut self, index: usize, length: u64, reach: u64) -> u64 {
+        let last = self.cursors[index];
+        match self.sequence {
+            Some(MixSequence::Skip(skip)) if last > 0 => {
+                let next = last as i64 + skip;
+                let end = reach.saturating_sub(length) as i64;
+                // Backwards past the start goes on at the end; forwards past the end at the start.
+                if next < 0 {
+                    (end / length.max(1) as i64 * length as i64) as u64
+                } else if next > end {
+                    0
+                } else {
+                    next as u64
+                }
+            }
+            _ if last + length > reach => 0,
+            _ => last,
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Counts beside latencies: failed ops by errno, depths and batches.
+
+use iodyno_io::Op;
+use iodyno_model::{DepthUse, Direction, ErrorCount, ErrorPolicy};
+
+/// Failed ops.
+#[derive(Debug, Default)]
+pub(crate) struct ErrorTally {
+    pub(crate) counts: Vec<ErrorCount>,
+}
+
+impl ErrorTally {
+    pub(crate) fn count(&mut self, direction: Direction, errno: i32, op: &Op, file: &str) {
+        let known = |error: &&mut ErrorCount| error.direction == direction && error.errno == errno;
+        match self.counts.iter_mut().find(known) {
+            Some(error) => error.count += 1,
+            None => self.counts.push(ErrorCount {
+                direction,
+                errno,
+                count: 1,
+                first_file: file.to_owned(),
+                first_offset: op.offset,
+            }),
+        }
+    }
+}
+
+/// What a policy says of a failed op: whether it counts, and whether the job goes on.
+pub(crate) fn judge(policy: &ErrorPolicy, direction: Direction, errno: i32) -> (bool, bool) {
+    let (ignored, goes_on) = match direction {
+        Direction::Read => (&policy.ignore_read, policy.continue_read),
+        _ => (&policy.ignore_write, policy.continue_write),
+    };
+    match ignored.contains(&errno) {
+        true => (false, true),
+        false => (true, goes_on),
+    }
+}
+
+/// Counts `ops` submitted while `in_flight` were in flight.
+#[inline]
+pub(crate) fn submitted(depth: &mut DepthUse, ops: u32, in_flight: u32) {
+    let level = (in_flight.max(1).ilog2() as usize).min(6);
+    depth.level[level] += u64::from(ops);
+    depth.submit[batch(ops)] += 1;
+    depth.turns += 1;
+}
+
+/// Counts a batch of completions.
+#[inline]
+pub(crate) fn completed(depth: &mut DepthUse, ops: usize) {
+    depth.complete[batch(ops as u32)] += 1;
+}
+
+fn batch(ops: u32) -> usize {
+    match ops {
+        0 => 0,
+        1..=4 => 1,
+        5..=8 => 2,
+        9..=16 => 3,
+        17..=32 => 4,
+        33..=64 => 5,
+        _ => 6,
+    }
+}

@@ -1,0 +1,334 @@
+//! Blocks that know who they are, so that a bad one can be told from another's good one.
+//!
+//! Each unit (a block, or `verify_interval` bytes of it) begins with a header:
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 0–7 | a fixed word |
+//! | 8–15 | seed of the job |
+//! | 16–23 | offset of the unit in its file |
+//! | 24–27 | sequence number of the write, from 1 |
+//! | 28–31 | length of the unit |
+//! | 32–39 | hash of the file's name |
+//! | 40–47 | checksum of all other bytes of the unit |
+//!
+//! All little-endian. A wrong checksum is a torn or corrupt unit; a right one with another offset or
+//! file a misplaced unit; with another seed or sequence number a stale one.
+
+use iodyno_io::{Op, Slot};
+use iodyno_model::{Checksum, Verify, VerifyResult};
+use xxhash_rust::xxh64::{Xxh64, xxh64};
+
+use crate::content::repeat;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"iodynoB1");
+pub(crate) const HEADER: usize = 48;
+
+/// Seals what is written and checks what is read.
+#[derive(Debug)]
+pub(crate) struct Verifier {
+    rule: Verify,
+    seed: u64,
+    unit: usize,
+    files: Vec<CheckedFile>,
+    sequence: u32,
+    /// The sequence number of each slot's write.
+    sealed: Box<[u32]>,
+    pattern: Vec<u8>,
+    pub(crate) result: VerifyResult,
+}
+
+#[derive(Debug)]
+struct CheckedFile {
+    name: String,
+    hash: u64,
+    base: u64,
+    /// Sequence number of each unit's last write; 0: never written by this job. Untouched pages of it
+    /// cost nothing.
+    written: Vec<u32>,
+}
+
+struct Header {
+    seed: u64,
+    offset: u64,
+    sequence: u32,
+    file: u64,
+}
+
+impl Verifier {
+    /// `files` are (name, base, length); `unit` is the smallest block.
+    pub(crate) fn new(
+        rule: Verify,
+        seed: u64,
+        smallest_block: u64,
+        files: &[(&str, u64, u64)],
+        slots: u32,
+    ) -> Verifier {
+        let interval = rule.interval;
+        let divides = interval >= HEADER as u64 && smallest_block.is_multiple_of(interval.max(1));
+        let unit = if divides { interval } else { smallest_block }.max(1);
+        let pattern = match &rule.checksum {
+            Checksum::Pattern(pattern) => {
+                let mut block = vec![0; unit as usize];
+                repeat(&pattern.0, &mut block);
+                block
+            }
+            _ => Vec::new(),
+        };
+        Verifier {
+            rule,
+            seed,
+            unit: unit as usize,
+            files: files
+                .iter()
+                .map(|(name, base, length)| CheckedFile {
+                    name: (*name).to_owned(),
+                    hash: xxh64(name.as_bytes(), 0),
+                    base: *base,
+                    written: vec![0; length.div_ceil(unit) as usize],
+                })
+                .collect(),
+            sequence: 0,
+            sealed: vec![0; slots as usize].into_boxed_slice(),
+            pattern,
+            result: VerifyResult::default(),
+        }
+    }
+
+    /// Before a write: puts a header on each unit of the buffer.
+    pub(crate) fn seal(&mut self, slot: Slot, op: &Op, buffer: &mut [u8]) {
+        self.sequence = self.sequence.checked_add(1).unwrap_or(1);
+        self.sealed[slot as usize] = self.sequence;
+        let mut offset = op.offset;
+        for unit in buffer[..op.length as usize].chunks_mut(self.unit) {
+            if !self.pattern.is_empty() {
+                unit.copy_from_slice(&self.pattern[..unit.len()]);
+            } else if unit.len() >= HEADER {
+                let words = [
+                    (0, MAGIC),
+                    (8, self.seed),
+                    (16, offset),
+                    (24, u64::from(self.sequence) | (unit.len() as u64) << 32),
+                    (32, self.files[op.file as usize].hash),
+                ];
+                for (at, word) in words {
+                    unit[at..at + 8].copy_from_slice(&word.to_le_bytes());
+                }
+                let checksum = self.checksum(unit);
+                unit[40..48].copy_from_slice(&checksum.to_le_bytes());
+            }
+            offset += unit.len() as u64;
+        }
+    }
+
+    /// A write has ended well: from now on its units are expected.
+    pub(crate) fn written(&mut self, slot: Slot, op: &Op) {
+        let file = &mut self.files[op.file as usize];
+        let first = ((op.offset - file.base) / self.unit as u64) as usize;
+        let count = (op.length as usize).div_ceil(self.unit);
+        let end = (first + count).min(file.written.len());
+        file.written[first.min(end)..end].fill(self.sealed[slot as usize]);
+    }
+
+    /// Checks what was read; `false` if any unit is bad.
+    pub(crate) fn check(&mut self, op: &Op, buffer: &[u8]) -> bool {
+        let bad_before = self.result.bad();
+        let mut offset = op.offset;
+        for unit in buffer[..op.length as usize].chunks(self.unit) {
+            self.result.checked += 1;
+            if !self.pattern.is_empty() {
+                if unit != &self.pattern[..unit.len()] {
+                    self.result.corrupt += 1;
+                    self.tell(op, offset, "another pattern");
+                }
+            } else if unit.len() >= HEADER {
+                self.check_unit(op, offset, unit);
+            }
+            offset += unit.len() as u64;
+        }
+        self.result.bad() == bad_before
+    }
+
+    fn check_unit(&mut self, op: &Op, offset: u64, unit: &[u8]) {
+        let Some(header) = header(unit) else {
+            self.result.foreign += 1;
+            let empty = unit.iter().all(|byte| *byte == 0);
+            return self.tell(op, offset, if empty { "zeroes" } else { "no header" });
+        };
+        let file = &self.files[op.file as usize];
+        let index = ((offset - file.base) / self.unit as u64) as usize;
+        let expected = file.written.get(index).copied().unwrap_or(0);
+        let stored = u64::from_le_bytes(unit[40..48].try_into().unwrap_or_default());
+        if stored != self.checksum(unit) {
+            self.result.corrupt += 1;
+            self.tell(
+                op,
+                offset,
+                &format!("a wrong checksum (write {})", header.sequence),
+            );
+        } else if header.offset != offset || header.file != file.hash {
+            self.result.misplaced += 1;
+            self.tell(
+                op,
+                offset,
+                &format!("the block of offset {}", header.offset),
+            );
+        } else if header.seed != self.seed || (expected != 0 && header.sequence != expected) {
+            self.result.stale += 1;
+            let found = format!("write {} in place of {expected}", header.sequence);
+            self.tell(op, offset, &found);
+        }
+    }
+
+    fn checksum(&self, unit: &[u8]) -> u64 {
+        match self.rule.checksum {
+            Checksum::Crc32c => {
+                crc32c::crc32c_append(crc32c::crc32c(&unit[..40]), &unit[HEADER..]).into()
+            }
+            Checksum::Xxhash64 => {
+                let mut hash = Xxh64::new(0);
+                hash.update(&unit[..40]);
+                hash.update(&unit[HEADER..]);
+                hash.digest()
+            }
+            Checksum::Pattern(_) | Checksum::HeaderOnly => 0,
+        }
+    }
+
+    fn tell(&mut self, op: &Op, offset: u64, found: &str) {
+        let name = &self.files[op.file as usize].name;
+        self.result
+            .first
+            .get_or_insert_with(|| format!("{name} at offset {offset}: found {found}"));
+    }
+
+    /// What this job wrote, as (file, offset, length) ranges of at most `longest` bytes, in order.
+    pub(crate) fn ranges(&self, longest: usize) -> Vec<(u32, u64, u32)> {
+        let most = (longest / self.unit).max(1);
+        let mut ranges = Vec::new();
+        for (index, file) in self.files.iter().enumerate() {
+            let mut unit = 0;
+            while unit < file.written.len() {
+                let run = file.written[unit..]
+                    .iter()
+                    .take(most)
+                    .take_while(|sequence| **sequence > 0);
+                let count = run.count();
+                if count > 0 {
+                    let offset = file.base + (unit * self.unit) as u64;
+                    ranges.push((index as u32, offset, (count * self.unit) as u32));
+                }
+                unit += count.max(1);
+            }
+        }
+        ranges
+    }
+}
+
+fn header(unit: &[u8]) -> Option<Header> {
+    let word = |at: usize| unit[at..at + 8].try_into().map(u64::from_le_bytes).ok();
+    (word(0)? == MAGIC).then_some(())?;
+    Some(Header {
+        seed: word(8)?,
+        offset: word(16)?,
+        sequence: word(24)? as u32,
+        file: word(32)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iodyno_io::OpKind;
+
+    fn verifier(checksum: Checksum) -> Verifier {
+        let rule = Verify {
+            checksum,
+            ..Verify::default()
+        };
+        Verifier::new(rule, 9, 4096, &[("a", 0, 1 << 20), ("b", 8192, 1 << 20)], 4)
+    }
+
+    fn write(file: u32, offset: u64) -> Op {
+        Op {
+            kind: OpKind::Write,
+            file,
+            offset,
+            length: 8192,
+            skip: 0,
+        }
+    }
+
+    fn sealed(verifier: &mut Verifier, op: &Op) -> Vec<u8> {
+        let mut buffer: Vec<u8> = (0..8192u32).map(|byte| (byte * 31) as u8).collect();
+        verifier.seal(0, op, &mut buffer);
+        verifier.written(0, op);
+        buffer
+    }
+
+    #[test]
+    fn accepts_what_it_wrote() {
+        for checksum in [Checksum::Crc32c, Checksum::Xxhash64, Checksum::HeaderOnly] {
+            let mut verifier = verifier(checksum);
+            let op = write(1, 16384);
+            let buffer = sealed(&mut verifier, &op);
+            assert!(verifier.check(&op, &buffer));
+            assert_eq!((verifier.result.checked, verifier.result.bad()), (2, 0));
+            assert_eq!(verifier.ranges(1 << 20), [(1, 16384, 8192)]);
+        }
+    }
+
+    #[test]
+    fn tells_each_kind_of_damage_apart() {
+        for checksum in [Checksum::Crc32c, Checksum::Xxhash64] {
+            let mut verifier = verifier(checksum);
+            let (here, there) = (write(0, 0), write(0, 65536));
+            let old = sealed(&mut verifier, &here);
+            let new = sealed(&mut verifier, &here);
+            let other = sealed(&mut verifier, &there);
+            let mut torn = new.clone();
+            torn[4096 - 100..4096].copy_from_slice(&old[..100]);
+            assert!(!verifier.check(&here, &torn));
+            assert_eq!(verifier.result.corrupt, 1);
+            assert!(!verifier.check(&here, &old));
+            assert_eq!(verifier.result.stale, 2);
+            assert!(!verifier.check(&here, &other));
+            assert_eq!(verifier.result.misplaced, 2);
+            assert!(!verifier.check(&here, &[0; 8192]));
+            assert_eq!(verifier.result.foreign, 2);
+            assert!(verifier.check(&here, &new));
+            assert!(
+                verifier
+                    .result
+                    .first
+                    .as_ref()
+                    .unwrap()
+                    .contains("a at offset 0")
+            );
+        }
+    }
+
+    #[test]
+    fn every_flipped_bit_is_seen() {
+        let mut verifier = verifier(Checksum::Crc32c);
+        let op = write(0, 0);
+        let buffer = sealed(&mut verifier, &op);
+        for bit in (0..8192 * 8).step_by(7) {
+            let mut damaged = buffer.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(!verifier.check(&op, &damaged), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn ranges_skip_what_was_not_written() {
+        let mut verifier = verifier(Checksum::Crc32c);
+        for offset in [0, 8192, 65536] {
+            sealed(&mut verifier, &write(0, offset));
+        }
+        assert_eq!(
+            verifier.ranges(12288),
+            [(0, 0, 12288), (0, 12288, 4096), (0, 65536, 8192)]
+        );
+    }
+}

@@ -1,0 +1,253 @@
+//! One clone from its preparation to its end.
+
+use iodyno_io::{Backend, BackendError, Clock};
+use iodyno_model::{CpuUse, EndedBy, EngineUsed, Step};
+use iodyno_sys::thread::{Usage, thread_usage};
+
+use crate::driver::{Driver, Parts};
+use crate::shared::{CloneShared, Stop};
+use crate::spec::{CloneOutcome, CloneSpec, StepSpan, WorkerError};
+use crate::stream::{JobStream, ListStream, checked_read, end_fsync};
+
+/// How long cancelled ops are waited for before they are given up as stuck, ns.
+const PATIENCE_NS: u64 = 3_000_000_000;
+
+/// What is bound before the backend is made.
+pub(crate) struct Bound {
+    pub(crate) spec: CloneSpec,
+    pub(crate) stream: JobStream,
+    pub(crate) notes: Vec<String>,
+}
+
+impl From<BackendError> for WorkerError {
+    fn from(error: BackendError) -> WorkerError {
+        WorkerError {
+            cause: error.source.to_string(),
+            hint: error.hint.map(str::to_owned),
+            what: error.what,
+        }
+    }
+}
+
+/// A clone at work: its driver, its stream, and what is known so far.
+struct Work<'a, B, C> {
+    driver: Driver<'a, B, C>,
+    stream: JobStream,
+    shared: &'a CloneShared,
+    steps: Vec<StepSpan>,
+    broken: Option<WorkerError>,
+}
+
+/// Arrives at the gate, waits for the start, and does the job's steps.
+pub(crate) fn work<B: Backend, C: Clock>(
+    backend: B,
+    clock: C,
+    bound: Bound,
+    parts: Parts<'_>,
+) -> CloneOutcome {
+    let Bound {
+        spec,
+        stream,
+        notes,
+    } = bound;
+    let shared = parts.shared;
+    let capabilities = backend.capabilities();
+    let mut fallbacks = capabilities.fallbacks;
+    fallbacks.extend(notes);
+    let engine = EngineUsed {
+        name: spec.job.engine.kind.name().to_owned(),
+        depth: spec.job.engine.depth,
+        features: capabilities.features,
+        fallbacks,
+    };
+    let driver = Driver::new(backend, clock, parts);
+    let work = Work {
+        driver,
+        stream,
+        shared,
+        steps: Vec::with_capacity(6),
+        broken: None,
+    };
+    shared.gate.arrive(true);
+    let Some(start) = shared.gate.wait() else {
+        return work.outcome(EndedBy::NotStarted, (0, 0), CpuUse::default(), engine);
+    };
+    work.run(&spec, start, engine)
+}
+
+impl<B: Backend, C: Clock> Work<'_, B, C> {
+    fn run(mut self, spec: &CloneSpec, start: u64, engine: EngineUsed) -> CloneOutcome {
+        let job = &spec.job;
+        while self.driver.clock.now() < start && self.shared.told() == Stop::No {
+            let now = self.driver.clock.now();
+            self.driver.clock.sleep_until(start.min(now + 50_000_000));
+        }
+        let mut now = self.driver.clock.now();
+        self.stream.begin(now);
+        let mut ended = None;
+        if job.end.ramp.0 > 0 {
+            let ramp = now + job.end.ramp.0;
+            let word = self.step(Step::Ramp, |work| {
+                work.driver.drive(&mut work.stream, &work.shared.ramp, ramp)
+            });
+            ended = word.filter(|word| *word != EndedBy::Runtime);
+            now = self.driver.clock.now();
+            self.driver.depth = Default::default();
+        }
+        let before = thread_usage();
+        self.shared.set_measure_start(now);
+        let until = job
+            .end
+            .runtime
+            .map_or(u64::MAX, |runtime| now.saturating_add(runtime.0));
+        self.stream.measure();
+        if ended.is_none() {
+            ended = self.step(Step::Measure, |work| {
+                work.driver
+                    .drive(&mut work.stream, &work.shared.measure, until)
+            });
+        }
+        let stopped = self.driver.clock.now();
+        self.drain();
+        let end = self
+            .driver
+            .last_completion
+            .iter()
+            .flatten()
+            .copied()
+            .max()
+            .unwrap_or(stopped);
+        // A job that ran its time is measured to the last op it had begun; one that had a share to do,
+        // until it was done.
+        let end = if ended == Some(EndedBy::Runtime) {
+            end.max(stopped)
+        } else {
+            end.max(now)
+        };
+        self.shared.set_measure_end(end);
+        let cpu = used(before, thread_usage());
+        let ended = ended.unwrap_or(EndedBy::Error);
+        let ended = self.end_steps(spec, ended);
+        self.shared.enter(None);
+        self.outcome(ended, (now, end), cpu, engine)
+    }
+
+    /// Times a step; `None` where the backend broke in it.
+    fn step<T>(
+        &mut self,
+        step: Step,
+        act: impl FnOnce(&mut Self) -> Result<T, BackendError>,
+    ) -> Option<T> {
+        self.shared.enter(Some(step));
+        let start = self.driver.clock.now();
+        let result = act(self);
+        self.steps.push(StepSpan {
+            step,
+            start,
+            end: self.driver.clock.now(),
+        });
+        match result {
+            Ok(value) => Some(value),
+            Err(error) => {
+                self.broken.get_or_insert(error.into());
+                None
+            }
+        }
+    }
+
+    fn drain(&mut self) {
+        if self.broken.is_some() {
+            return;
+        }
+        let back = self.step(Step::Drain, |work| {
+            work.driver
+                .drain(&mut work.stream, &work.shared.measure, PATIENCE_NS)
+        });
+        if back == Some(false) {
+            self.broken = Some(WorkerError {
+                what: "get all ops back".to_owned(),
+                cause: "some did not end within 3 s of being cancelled: the storage is stuck"
+                    .to_owned(),
+                hint: None,
+            });
+        }
+    }
+
+    /// End fsync and verify pass, unless the user ended the trial.
+    fn end_steps(&mut self, spec: &CloneSpec, ended: EndedBy) -> EndedBy {
+        let job = &spec.job;
+        let usable = |work: &Self| {
+            work.broken.is_none() && work.shared.told() < Stop::Finish && ended != EndedBy::Error
+        };
+        if job.sync.end_fsync && job.access.writes && usable(self) {
+            let files = 0..spec.files.len() as u32;
+            self.list(Step::EndFsync, files.map(end_fsync));
+        }
+        let written =
+            job.access.writes && job.verify.as_ref().is_some_and(|v| v.do_verify && !v.only);
+        if written && usable(self) {
+            let longest = job.access.max_block() as usize;
+            let ranges = self
+                .driver
+                .verifier
+                .as_ref()
+                .map(|verifier| verifier.ranges(longest));
+            let ranges = ranges.unwrap_or_default().into_iter();
+            self.list(Step::VerifyPass, ranges.map(checked_read));
+        }
+        let bad = self
+            .driver
+            .verifier
+            .as_ref()
+            .is_some_and(|verifier| verifier.result.bad() > 0);
+        let fails = self.driver.failed || (bad && !job.errors.continue_verify);
+        match self.broken.is_some() || fails {
+            true => EndedBy::Error,
+            false => ended,
+        }
+    }
+
+    fn list(&mut self, step: Step, issues: impl Iterator<Item = crate::stream::Issue>) {
+        let mut stream = ListStream(issues);
+        self.step(step, |work| {
+            work.driver
+                .drive(&mut stream, &work.shared.measure, u64::MAX)?;
+            work.driver
+                .drain(&mut stream, &work.shared.measure, PATIENCE_NS)
+        });
+    }
+
+    fn outcome(
+        self,
+        ended: EndedBy,
+        measured: (u64, u64),
+        cpu: CpuUse,
+        engine: EngineUsed,
+    ) -> CloneOutcome {
+        let windows = self.driver.windows.histogram();
+        CloneOutcome {
+            ended,
+            broken: self.broken,
+            measured,
+            last_completion: self.driver.last_completion,
+            steps: self.steps,
+            cpu,
+            depth: self.driver.depth,
+            errors: self.driver.errors.counts,
+            verify: self.driver.verifier.map(|verifier| verifier.result),
+            engine,
+            stamp_window: (windows.percentile_ns(50.0), windows.percentile_ns(99.0)),
+        }
+    }
+}
+
+fn used(before: Usage, after: Usage) -> CpuUse {
+    CpuUse {
+        user_ns: after.user_ns - before.user_ns,
+        system_ns: after.system_ns - before.system_ns,
+        voluntary: after.voluntary - before.voluntary,
+        involuntary: after.involuntary - before.involuntary,
+        minor_faults: after.minor_faults - before.minor_faults,
+        major_faults: after.major_faults - before.major_faults,
+    }
+}

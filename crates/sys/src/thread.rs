@@ -1,0 +1,115 @@
+//! The calling thread: where it runs, how it is scheduled, what it used.
+
+use std::io;
+
+/// CPU time and faults of the calling thread, or of the whole process.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// User mode, ns (µs resolution).
+    pub user_ns: u64,
+    /// Kernel mode, ns.
+    pub system_ns: u64,
+    /// Context switches it asked for.
+    pub voluntary: u64,
+    /// Context switches it did not ask for.
+    pub involuntary: u64,
+    /// Page faults without I/O.
+    pub minor_faults: u64,
+    /// Page faults with I/O.
+    pub major_faults: u64,
+    /// Largest resident size of the process, bytes.
+    pub peak_resident: u64,
+}
+
+/// Of the calling thread.
+pub fn thread_usage() -> Usage {
+    usage(libc::RUSAGE_THREAD)
+}
+
+/// Of all threads of this process.
+pub fn process_usage() -> Usage {
+    usage(libc::RUSAGE_SELF)
+}
+
+fn usage(who: libc::c_int) -> Usage {
+    // SAFETY: all zero bits are a valid rusage, which the kernel fills; it outlives the call.
+    let raw = unsafe {
+        let mut raw: libc::rusage = std::mem::zeroed();
+        libc::getrusage(who, &raw mut raw);
+        raw
+    };
+    let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
+    Usage {
+        user_ns: ns(raw.ru_utime),
+        system_ns: ns(raw.ru_stime),
+        voluntary: raw.ru_nvcsw as u64,
+        involuntary: raw.ru_nivcsw as u64,
+        minor_faults: raw.ru_minflt as u64,
+        major_faults: raw.ru_majflt as u64,
+        peak_resident: raw.ru_maxrss as u64 * 1024,
+    }
+}
+
+/// Runs the calling thread on these CPUs only.
+///
+/// # Errors
+/// EINVAL where none of them is online or allowed.
+pub fn pin_to(cpus: &[u32]) -> io::Result<()> {
+    let mut mask = [0u64; 128];
+    for cpu in cpus {
+        let word = mask
+            .get_mut(*cpu as usize / 64)
+            .ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
+        *word |= 1 << (cpu % 64);
+    }
+    // SAFETY: the mask outlives the call and is as long as is said.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_sched_setaffinity,
+            0,
+            size_of_val(&mask),
+            mask.as_ptr(),
+        )
+    };
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}
+
+/// Sets the calling thread's nice value.
+///
+/// # Errors
+/// EACCES below 0 without privilege.
+pub fn set_nice(nice: i32) -> io::Result<()> {
+    // SAFETY: plain numbers. On Linux, 0 names the calling thread.
+    let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}
+
+/// Sets the calling thread's I/O class (1 real-time, 2 best effort, 3 idle) and level (0–7).
+///
+/// # Errors
+/// EPERM for the real-time class without privilege.
+pub fn set_io_priority(class: u8, level: u8) -> io::Result<()> {
+    const WHO_PROCESS: libc::c_int = 1;
+    let value = libc::c_int::from(class) << 13 | libc::c_int::from(level);
+    // SAFETY: plain numbers. 0 names the calling thread.
+    let result = unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, value) };
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}
+
+/// Lets timed waits of the calling thread end on time: no slack for the sake of power.
+pub fn exact_timers() {
+    // SAFETY: plain numbers; a failure leaves the default slack of 50 µs.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
+}

@@ -1,0 +1,341 @@
+//! The two rings shared with the kernel, and the system calls on them. Knows nothing of buffers.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use super::abi::{self, Cqe, GeteventsArg, Params, Sqe, Timespec, enter, feature, setup};
+
+/// A shared mapping, unmapped when dropped.
+#[derive(Debug)]
+struct Mapping {
+    start: NonNull<u8>,
+    length: usize,
+}
+
+impl Mapping {
+    fn new(descriptor: &OwnedFd, length: usize, offset: i64) -> io::Result<Mapping> {
+        // SAFETY: a fresh mapping of the ring's own memory.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                length,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_POPULATE,
+                descriptor.as_raw_fd(),
+                offset,
+            )
+        };
+        match NonNull::new(start.cast::<u8>()) {
+            Some(start) if start.as_ptr().cast() != libc::MAP_FAILED => {
+                Ok(Mapping { start, length })
+            }
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    fn at<T>(&self, offset: u32) -> NonNull<T> {
+        assert!(offset as usize + size_of::<T>() <= self.length);
+        // SAFETY: within the mapping, checked above.
+        unsafe { self.start.add(offset as usize).cast() }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping; the rings that point into it go with it.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
+    }
+}
+
+/// What a ring is asked to be.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RingWishes {
+    /// Entries of the submission queue.
+    pub entries: u32,
+    /// Busy-poll the device for completions.
+    pub iopoll: bool,
+    /// A kernel thread submits; on this CPU, if one is named.
+    pub sqpoll: Option<Option<u32>>,
+}
+
+/// Submission and completion queue of one thread.
+#[derive(Debug)]
+pub(super) struct Rings {
+    descriptor: OwnedFd,
+    /// The number to enter by: the descriptor, or the index of the registered ring.
+    enter_fd: i32,
+    enter_flags: u32,
+    pub(super) flags: u32,
+    features: u32,
+    sq_mask: u32,
+    sq_entries: u32,
+    sq_head: NonNull<AtomicU32>,
+    sq_tail: NonNull<AtomicU32>,
+    sq_flags: NonNull<AtomicU32>,
+    sqes: NonNull<Sqe>,
+    local_tail: u32,
+    cq_mask: u32,
+    cq_head: NonNull<AtomicU32>,
+    cq_tail: NonNull<AtomicU32>,
+    cqes: NonNull<Cqe>,
+    _ring: Mapping,
+    _sqes: Mapping,
+}
+
+impl Rings {
+    /// The best ring this kernel makes: wishes are dropped in the order of their youth.
+    pub(super) fn new(wishes: RingWishes) -> io::Result<Rings> {
+        let base = setup::CLAMP
+            | if wishes.iopoll { setup::IOPOLL } else { 0 }
+            | match wishes.sqpoll {
+                None => 0,
+                Some(None) => setup::SQPOLL,
+                Some(Some(_)) => setup::SQPOLL | setup::SQ_AFF,
+            };
+        // With SQPOLL the kernel's thread runs the task work: no deferral to this one.
+        let single = setup::SINGLE_ISSUER | setup::NO_SQARRAY;
+        let attempts = match wishes.sqpoll {
+            Some(_) => [single, setup::SINGLE_ISSUER, 0, 0],
+            None => [
+                single | setup::DEFER_TASKRUN,
+                setup::SINGLE_ISSUER | setup::DEFER_TASKRUN,
+                setup::COOP_TASKRUN,
+                0,
+            ],
+        };
+        let mut last = io::Error::from_raw_os_error(libc::EINVAL);
+        for extra in attempts {
+            let mut params = Params {
+                flags: base | extra,
+                sq_thread_cpu: wishes.sqpoll.flatten().unwrap_or(0),
+                sq_thread_idle: 1000,
+                ..Params::default()
+            };
+            // SAFETY: the kernel fills `params`, which outlives the call.
+            let descriptor = unsafe {
+                libc::syscall(libc::SYS_io_uring_setup, wishes.entries.max(1), &mut params)
+            };
+            if descriptor >= 0 {
+                // SAFETY: a descriptor that the kernel just made for us.
+                let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor as i32) };
+                return Rings::map(descriptor, &params);
+            }
+            last = io::Error::last_os_error();
+            if last.raw_os_error() != Some(libc::EINVAL) {
+                break;
+            }
+        }
+        Err(last)
+    }
+
+    fn map(descriptor: OwnedFd, params: &Params) -> io::Result<Rings> {
+        if params.features & feature::SINGLE_MMAP == 0 {
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "this kernel's io_uring is older than 5.4",
+            ));
+        }
+        let array = match params.flags & setup::NO_SQARRAY {
+            0 => params.sq_off.array as usize + params.sq_entries as usize * size_of::<u32>(),
+            _ => 0,
+        };
+        let completions =
+            params.cq_off.cqes as usize + params.cq_entries as usize * size_of::<Cqe>();
+        let ring = Mapping::new(&descriptor, array.max(completions), abi::OFF_SQ_RING)?;
+        let sqes = Mapping::new(
+            &descriptor,
+            params.sq_entries as usize * size_of::<Sqe>(),
+            abi::OFF_SQES,
+        )?;
+        if array > 0 {
+            // Entry i of the array always names SQE i, so that SQEs are written in place.
+            for index in 0..params.sq_entries {
+                let entry = ring.at::<u32>(params.sq_off.array + index * 4);
+                // SAFETY: within the array; the kernel reads it only when entered.
+                unsafe { entry.write(index) };
+            }
+        }
+        let mut rings = Rings {
+            enter_fd: descriptor.as_raw_fd(),
+            enter_flags: 0,
+            flags: params.flags,
+            features: params.features,
+            sq_mask: params.sq_entries - 1,
+            sq_entries: params.sq_entries,
+            sq_head: ring.at(params.sq_off.head),
+            sq_tail: ring.at(params.sq_off.tail),
+            sq_flags: ring.at(params.sq_off.flags),
+            sqes: sqes.at(0),
+            local_tail: 0,
+            cq_mask: params.cq_entries - 1,
+            cq_head: ring.at(params.cq_off.head),
+            cq_tail: ring.at(params.cq_off.tail),
+            cqes: ring.at(params.cq_off.cqes),
+            _ring: ring,
+            _sqes: sqes,
+            descriptor,
+        };
+        rings.local_tail = rings.load(rings.sq_tail);
+        rings.register_itself();
+        Ok(rings)
+    }
+
+    fn load(&self, counter: NonNull<AtomicU32>) -> u32 {
+        // SAFETY: points into the ring's mapping, which lives as long as `self`.
+        unsafe { counter.as_ref() }.load(Ordering::Acquire)
+    }
+
+    fn store(&self, counter: NonNull<AtomicU32>, value: u32) {
+        // SAFETY: as in `load`.
+        unsafe { counter.as_ref() }.store(value, Ordering::Release);
+    }
+
+    /// Spares the kernel the descriptor's look-up at each entry; not vital.
+    fn register_itself(&mut self) {
+        let mut update = abi::RsrcUpdate {
+            offset: u32::MAX,
+            data: self.descriptor.as_raw_fd() as u64,
+            ..Default::default()
+        };
+        if self
+            .register(abi::register::RING_FDS, (&raw mut update).cast(), 1)
+            .is_ok_and(|n| n == 1)
+        {
+            self.enter_fd = update.offset as i32;
+            self.enter_flags = enter::REGISTERED_RING;
+        }
+    }
+
+    pub(super) fn register(
+        &self,
+        what: u32,
+        argument: *mut libc::c_void,
+        count: u32,
+    ) -> io::Result<i64> {
+        // SAFETY: callers pass `count` entries of the kind that `what` asks for; the kernel copies them.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_io_uring_register,
+                self.descriptor.as_raw_fd(),
+                what,
+                argument,
+                count,
+            )
+        };
+        if result < 0 {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(result)
+        }
+    }
+
+    /// Waiting can be bounded in time.
+    pub(super) fn waits_with_timeout(&self) -> bool {
+        self.features & feature::EXT_ARG != 0
+    }
+
+    /// Free entries of the submission queue.
+    #[inline]
+    pub(super) fn room(&self) -> u32 {
+        self.sq_entries - self.local_tail.wrapping_sub(self.load(self.sq_head))
+    }
+
+    /// Entries written, not yet taken by the kernel.
+    #[inline]
+    pub(super) fn pending(&self) -> u32 {
+        self.local_tail.wrapping_sub(self.load(self.sq_head))
+    }
+
+    /// The next entry, to be overwritten in place.
+    #[inline]
+    pub(super) fn next(&mut self) -> &mut Sqe {
+        assert!(self.room() > 0, "submission queue is full");
+        let index = (self.local_tail & self.sq_mask) as usize;
+        self.local_tail = self.local_tail.wrapping_add(1);
+        // SAFETY: the index is masked; the entry is ours until the tail is published.
+        unsafe { self.sqes.add(index).as_mut() }
+    }
+
+    /// Submits all that was written and waits for `min` completions or the timeout, in one entry.
+    /// Entries taken by the kernel. An expired timeout and a signal are not errors.
+    pub(super) fn enter(&mut self, min: u32, timeout: Option<Duration>) -> io::Result<()> {
+        self.store(self.sq_tail, self.local_tail);
+        let mut flags = self.enter_flags | enter::GETEVENTS;
+        let mut submit = self.pending();
+        if self.flags & setup::SQPOLL != 0 {
+            // The fence orders the tail's store before the flag's load.
+            std::sync::atomic::fence(Ordering::SeqCst);
+            let asleep = self.load(self.sq_flags) & abi::SQ_NEED_WAKEUP != 0;
+            if !asleep && (min == 0 || self.ready() >= min) {
+                return Ok(());
+            }
+            flags |= if asleep { enter::SQ_WAKEUP } else { 0 };
+            submit = if asleep { submit } else { 0 };
+        }
+        let time = timeout.unwrap_or_default();
+        let time = Timespec {
+            seconds: time.as_secs() as i64,
+            nanos: time.subsec_nanos().into(),
+        };
+        let mut argument = GeteventsArg {
+            ts: (&raw const time) as u64,
+            ..Default::default()
+        };
+        let (pointer, size) = match timeout {
+            Some(_) if self.waits_with_timeout() => {
+                flags |= enter::EXT_ARG;
+                (
+                    (&raw mut argument).cast::<libc::c_void>(),
+                    size_of::<GeteventsArg>(),
+                )
+            }
+            _ => (std::ptr::null_mut(), 0),
+        };
+        // SAFETY: the arguments outlive the call; every SQE points to memory its owner keeps alive.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_io_uring_enter,
+                self.enter_fd,
+                submit,
+                min,
+                flags,
+                pointer,
+                size,
+            )
+        };
+        if result >= 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            // Nothing of that is a failure: what is not submitted now is with the next entry.
+            Some(libc::ETIME | libc::EINTR | libc::EAGAIN | libc::EBUSY) => Ok(()),
+            _ => Err(error),
+        }
+    }
+
+    /// Completions to be taken.
+    #[inline]
+    pub(super) fn ready(&self) -> u32 {
+        // SAFETY: as in `load`; the head is only written by this thread.
+        let head = unsafe { self.cq_head.as_ref() }.load(Ordering::Relaxed);
+        self.load(self.cq_tail).wrapping_sub(head)
+    }
+
+    /// Takes up to `limit` completions, oldest first.
+    #[inline]
+    pub(super) fn reap(&mut self, limit: u32, mut each: impl FnMut(Cqe)) {
+        // SAFETY: as in `ready`.
+        let head = unsafe { self.cq_head.as_ref() }.load(Ordering::Relaxed);
+        let count = self.load(self.cq_tail).wrapping_sub(head).min(limit);
+        for index in 0..count {
+            let place = (head.wrapping_add(index) & self.cq_mask) as usize;
+            // SAFETY: the index is masked; the kernel has published the entry and leaves it until the head moves.
+            each(unsafe { self.cqes.add(place).read() });
+        }
+        self.store(self.cq_head, head.wrapping_add(count));
+    }
+}
