@@ -9,10 +9,13 @@ mod cancel;
 mod clock;
 mod conductor;
 mod death;
+mod logs;
+mod monitor;
 mod naming;
 mod node;
 mod parent;
 mod protocol;
+mod rates;
 mod resolve;
 #[cfg(test)]
 mod samples;

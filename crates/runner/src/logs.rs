@@ -1,0 +1,469 @@
+//! Log files in fio's formats: `PREFIX_bw.N.log` and its siblings, N the number of the clone among
+//! all of the trial, from 1.
+//!
+//! A line is `time (ms), value, direction, block size[, offset], priority`: bandwidth in KiB/s,
+//! latencies in ns, directions 0 to 2, sizes 0 where the line stands for a window. Time begins with
+//! the clone's measured time. A log that cannot be written on is left where it is and said so: no
+//! result is lost for it.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use iodyno_engine::OpLog;
+use iodyno_model::{Direction, Histogram, Logs};
+
+use crate::monitor::Gain;
+
+/// fio's window of bandwidth and IOPS logs where none was given, ms.
+const RATE_WINDOW_MS: u64 = 500;
+/// Ops a worker can be ahead of the log before it has to wait.
+const QUEUE: usize = 16_384;
+
+/// A log file being written.
+#[derive(Debug)]
+struct LogFile {
+    path: PathBuf,
+    to: BufWriter<File>,
+    fault: Option<String>,
+}
+
+impl LogFile {
+    fn create(prefix: &Path, kind: &str, number: usize) -> Result<LogFile, String> {
+        let mut name = prefix.as_os_str().to_owned();
+        name.push(format!("_{kind}.{number}.log"));
+        let path = PathBuf::from(name);
+        let made = (|| {
+            // What is there and is no regular file is nothing a log may be written over.
+            if path.metadata().is_ok_and(|found| !found.is_file()) {
+                return Err(io::Error::other("it is there and is no regular file"));
+            }
+            OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .open(&path)
+        })();
+        match made {
+            Ok(file) => Ok(LogFile {
+                path,
+                to: BufWriter::with_capacity(1 << 14, file),
+                fault: None,
+            }),
+            Err(error) => Err(format!(
+                "cannot create the log `{}`: {error}",
+                path.display()
+            )),
+        }
+    }
+
+    fn line(&mut self, line: std::fmt::Arguments<'_>) {
+        if self.fault.is_none() {
+            let written = self.to.write_fmt(line);
+            self.note(written);
+        }
+    }
+
+    fn note(&mut self, written: io::Result<()>) {
+        if let Err(error) = written {
+            self.fault.get_or_insert_with(|| {
+                format!("the log `{}` is incomplete: {error}", self.path.display())
+            });
+        }
+    }
+
+    /// Why it is incomplete, if it is.
+    fn close(mut self) -> Option<String> {
+        if self.fault.is_none() {
+            let written = self.to.flush();
+            self.note(written);
+        }
+        // What could not be written once must not be tried again by the buffer's end.
+        let (_file, _unwritten) = self.to.into_parts();
+        self.fault
+    }
+}
+
+fn faults(files: impl IntoIterator<Item = LogFile>) -> Option<String> {
+    let faults: Vec<String> = files.into_iter().filter_map(LogFile::close).collect();
+    (!faults.is_empty()).then(|| faults.join("; "))
+}
+
+/// The three latency logs: total, completion, submission. An op here begins right before its
+/// submission call, so that the first two are the same.
+#[derive(Debug)]
+struct LatencyFiles([LogFile; 3]);
+
+impl LatencyFiles {
+    fn create(prefix: &Path, number: usize) -> Result<LatencyFiles, String> {
+        Ok(LatencyFiles([
+            LogFile::create(prefix, "lat", number)?,
+            LogFile::create(prefix, "clat", number)?,
+            LogFile::create(prefix, "slat", number)?,
+        ]))
+    }
+}
+
+/// The logs of one clone, as its job asks for them.
+#[derive(Debug, Default)]
+pub(crate) struct CloneLogs {
+    /// Averages over windows.
+    pub(crate) windows: Option<WindowLog>,
+    /// Each op.
+    pub(crate) ops: Option<OpsLog>,
+}
+
+/// Creates the log files of the clone of this number (from 1). Relative prefixes lie in `folder`.
+///
+/// # Errors
+/// In words; the file that could not be made.
+pub(crate) fn create(logs: &Logs, folder: &Path, number: usize) -> Result<CloneLogs, String> {
+    let file = |prefix: &Option<PathBuf>, kind| match prefix {
+        Some(prefix) => LogFile::create(&folder.join(prefix), kind, number).map(Some),
+        None => Ok(None),
+    };
+    let latency = match &logs.latency {
+        Some(prefix) => Some(LatencyFiles::create(&folder.join(prefix), number)?),
+        None => None,
+    };
+    let (averaged, each) = match logs.window_ms {
+        0 => (None, latency),
+        _ => (latency, None),
+    };
+    let (bandwidth, iops) = (file(&logs.bandwidth, "bw")?, file(&logs.iops, "iops")?);
+    let window_ms = match logs.window_ms {
+        0 => RATE_WINDOW_MS,
+        window => window,
+    };
+    let any = bandwidth.is_some() || iops.is_some() || averaged.is_some();
+    Ok(CloneLogs {
+        windows: any.then(|| WindowLog {
+            window_ns: window_ms * 1_000_000,
+            next: None,
+            since: 0,
+            max_value: logs.max_value,
+            bandwidth,
+            iops,
+            latency: averaged,
+            lanes: Default::default(),
+        }),
+        ops: each.map(|files| OpsLog {
+            queue: Arc::new(OpLog::new(QUEUE)),
+            files,
+            offset: logs.offset,
+        }),
+    })
+}
+
+#[derive(Debug, Default)]
+struct Lane {
+    ops: u64,
+    bytes: u64,
+    service: Window,
+    submission: Window,
+}
+
+/// Latencies of a window.
+#[derive(Debug, Default)]
+struct Window {
+    count: u64,
+    sum: u128,
+    max: u64,
+}
+
+impl Window {
+    fn add(&mut self, histogram: &Histogram) {
+        self.count += histogram.count();
+        self.sum += histogram.sum_ns();
+        self.max = self.max.max(histogram.max_ns());
+    }
+
+    fn value(&self, max: bool) -> Option<u64> {
+        let mean = |count| ((self.sum as f64 / count as f64) + 0.5) as u64;
+        match (self.count, max) {
+            (0, _) => None,
+            (_, true) => Some(self.max),
+            (count, false) => Some(mean(count)),
+        }
+    }
+}
+
+/// A clone's logs of windows.
+#[derive(Debug)]
+pub(crate) struct WindowLog {
+    window_ns: u64,
+    /// End of the window, ns of the clock; `None` before the first look.
+    next: Option<u64>,
+    /// Start of the window.
+    since: u64,
+    max_value: bool,
+    bandwidth: Option<LogFile>,
+    iops: Option<LogFile>,
+    latency: Option<LatencyFiles>,
+    lanes: [Lane; 3],
+}
+
+impl WindowLog {
+    /// When `tick` is next of use.
+    pub(crate) fn next(&self) -> Option<u64> {
+        self.next
+    }
+
+    /// The first look shall be at this instant.
+    pub(crate) fn begin(&mut self, at: u64) {
+        self.next = Some(at + self.window_ns);
+    }
+
+    pub(crate) fn count(&mut self, direction: Direction, gain: &Gain) {
+        let Some(lane) = self.lanes.get_mut(direction as usize) else {
+            return;
+        };
+        lane.ops += gain.service.count();
+        lane.bytes += gain.bytes;
+        lane.service.add(&gain.service);
+        if let Some(submission) = &gain.submission {
+            lane.submission.add(submission);
+        }
+    }
+
+    /// Ends the window if it is over. `start`: of the measured time; 0 before it has begun.
+    pub(crate) fn tick(&mut self, start: u64, now: u64) {
+        let Some(next) = self.next else { return };
+        if now < next {
+            return;
+        }
+        if start == 0 {
+            self.next = Some(now + self.window_ns);
+            return;
+        }
+        // Windows lie on a grid from the start; one that nobody looked after is part of the next.
+        let windows = (now - start.min(now)) / self.window_ns;
+        self.next = Some(start + (windows + 1) * self.window_ns);
+        if windows > 0 {
+            self.write(start, now, windows * self.window_ns);
+        }
+    }
+
+    fn write(&mut self, start: u64, now: u64, stamp_ns: u64) {
+        let span = now - self.since.max(start);
+        self.since = now;
+        let time = stamp_ns / 1_000_000;
+        for (direction, lane) in self.lanes.iter_mut().enumerate() {
+            let lane = std::mem::take(lane);
+            let per_second = |count: u64| match span {
+                0 => 0,
+                span => (u128::from(count) * 1_000_000_000 / u128::from(span)) as u64,
+            };
+            // As in fio, a window in which a direction did nothing has no line.
+            if lane.ops > 0 {
+                if let Some(file) = &mut self.bandwidth {
+                    let rate = per_second(lane.bytes) / 1024;
+                    file.line(format_args!("{time}, {rate}, {direction}, 0, 0\n"));
+                }
+                if let Some(file) = &mut self.iops {
+                    let rate = per_second(lane.ops);
+                    file.line(format_args!("{time}, {rate}, {direction}, 0, 0\n"));
+                }
+            }
+            if let Some(LatencyFiles([total, completion, submission])) = &mut self.latency {
+                if let Some(value) = lane.service.value(self.max_value) {
+                    total.line(format_args!("{time}, {value}, {direction}, 0, 0\n"));
+                    completion.line(format_args!("{time}, {value}, {direction}, 0, 0\n"));
+                }
+                if let Some(value) = lane.submission.value(self.max_value) {
+                    submission.line(format_args!("{time}, {value}, {direction}, 0, 0\n"));
+                }
+            }
+        }
+    }
+
+    /// Writes the last, short window. What went wrong.
+    pub(crate) fn close(mut self, start: u64, end: u64) -> Option<String> {
+        if start != 0 && end > self.since.max(start) {
+            self.write(start, end, end - start);
+        }
+        let latency = self.latency.map(|files| files.0);
+        let files = self.bandwidth.into_iter().chain(self.iops);
+        faults(files.chain(latency.into_iter().flatten()))
+    }
+}
+
+/// A clone's logs of single ops.
+#[derive(Debug)]
+pub(crate) struct OpsLog {
+    /// The worker's end.
+    pub(crate) queue: Arc<OpLog>,
+    files: LatencyFiles,
+    offset: bool,
+}
+
+impl OpsLog {
+    /// Writes what the worker has logged. `start`: of its measured time; 0 before it has begun.
+    pub(crate) fn drain(&mut self, start: u64) {
+        while let Some(op) = self.queue.pop() {
+            let Some(since) = op.at.checked_sub(start).filter(|_| start != 0) else {
+                continue;
+            };
+            if op.direction == Direction::Sync {
+                continue;
+            }
+            let (time, direction, bytes) = (since / 1_000_000, op.direction as u8, op.bytes);
+            let LatencyFiles([total, completion, submission]) = &mut self.files;
+            let write = |file: &mut LogFile, value: u64| match self.offset {
+                true => file.line(format_args!(
+                    "{time}, {value}, {direction}, {bytes}, {}, 0\n",
+                    op.offset
+                )),
+                false => file.line(format_args!("{time}, {value}, {direction}, {bytes}, 0\n")),
+            };
+            write(total, op.service);
+            write(completion, op.service);
+            if op.submission > 0 {
+                write(submission, op.submission);
+            }
+        }
+    }
+
+    /// Writes the rest. What went wrong, or bears on the figures.
+    pub(crate) fn close(mut self, start: u64) -> Option<String> {
+        self.drain(start);
+        let waits = self.queue.waits();
+        let slowed = (waits > 0).then(|| {
+            format!("logging each op held its worker up {waits} times: the figures are too low")
+        });
+        let faults = faults(self.files.0);
+        match (faults, slowed) {
+            (Some(faults), Some(slowed)) => Some(format!("{faults}; {slowed}")),
+            (faults, slowed) => faults.or(slowed),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iodyno_engine::OpRecord;
+    use std::fs;
+
+    const MS: u64 = 1_000_000;
+
+    fn logs(folder: &Path, window_ms: u64) -> Logs {
+        let prefix = Some(folder.join("x"));
+        Logs {
+            bandwidth: prefix.clone(),
+            iops: prefix.clone(),
+            latency: prefix,
+            window_ms,
+            ..Logs::default()
+        }
+    }
+
+    fn gain(ops: u64, latency: u64) -> Gain {
+        Gain {
+            bytes: ops * 4096,
+            service: (0..ops).map(|_| latency).collect(),
+            ..Gain::default()
+        }
+    }
+
+    #[test]
+    fn windows_are_written_as_fio_writes_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let made = create(&logs(folder.path(), 200), Path::new("/"), 3).unwrap();
+        assert!(made.ops.is_none());
+        let mut log = made.windows.unwrap();
+        let start = 10_000 * MS;
+        log.begin(start);
+        log.tick(0, start + 200 * MS);
+        assert_eq!(log.next(), Some(start + 400 * MS));
+        log.count(Direction::Read, &gain(100, 1000));
+        log.count(Direction::Read, &gain(100, 2000));
+        log.count(Direction::Sync, &gain(9, 9));
+        log.tick(start, start + 400 * MS);
+        log.count(Direction::Write, &gain(10, 500));
+        log.tick(start, start + 500 * MS);
+        log.tick(start, start + 601 * MS);
+        assert_eq!(log.next(), Some(start + 800 * MS));
+        log.count(Direction::Read, &gain(1, 7));
+        assert_eq!(log.close(start, start + 701 * MS), None);
+        let text =
+            |kind: &str| fs::read_to_string(folder.path().join(format!("x_{kind}.3.log"))).unwrap();
+        // 200 × 4 KiB in 0.4 s; 10 × 4 KiB in 0.201 s; 4 KiB in 0.1 s.
+        assert_eq!(
+            text("bw"),
+            "400, 2000, 0, 0, 0\n600, 199, 1, 0, 0\n701, 40, 0, 0, 0\n"
+        );
+        assert_eq!(
+            text("iops"),
+            "400, 500, 0, 0, 0\n600, 49, 1, 0, 0\n701, 10, 0, 0, 0\n"
+        );
+        assert_eq!(
+            text("clat"),
+            "400, 1500, 0, 0, 0\n600, 500, 1, 0, 0\n701, 7, 0, 0, 0\n"
+        );
+        assert_eq!(text("lat"), text("clat"));
+        assert_eq!(text("slat"), "");
+    }
+
+    #[test]
+    fn each_op_is_written_once_and_only_in_the_measured_time() {
+        let folder = tempfile::tempdir().unwrap();
+        for (offset, expected) in [
+            (false, "0, 300, 0, 4096, 0\n2, 301, 1, 4096, 0\n"),
+            (true, "0, 300, 0, 4096, 0, 0\n2, 301, 1, 4096, 8192, 0\n"),
+        ] {
+            let asked = Logs {
+                offset,
+                ..logs(folder.path(), 0)
+            };
+            let made = create(&asked, Path::new("/"), 1).unwrap();
+            // Rates have no single ops: theirs are windows of half a second.
+            assert_eq!(made.windows.as_ref().unwrap().window_ns, 500 * MS);
+            let mut log = made.ops.unwrap();
+            let start = 1000 * MS;
+            for (n, at) in [(9, start - 1), (0, start), (1, start + 2 * MS)] {
+                log.queue.push(OpRecord {
+                    at,
+                    submission: 0,
+                    service: 300 + n,
+                    direction: Direction::ALL[n as usize % 2],
+                    bytes: 4096,
+                    offset: n * 8192,
+                });
+            }
+            log.drain(start);
+            assert_eq!(log.close(start), None);
+            let text = fs::read_to_string(folder.path().join("x_clat.1.log")).unwrap();
+            assert_eq!(text, expected);
+        }
+    }
+
+    #[test]
+    fn a_full_disk_is_a_note_and_a_missing_folder_a_fault() {
+        let missing = create(&logs(Path::new("/nowhere"), 0), Path::new("/"), 1).unwrap_err();
+        assert!(missing.contains("/nowhere/x_lat.1.log"), "{missing}");
+        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut file = LogFile {
+            path: "a.log".into(),
+            to: BufWriter::with_capacity(16, full),
+            fault: None,
+        };
+        for _ in 0..100 {
+            file.line(format_args!("12345678\n"));
+        }
+        let fault = file.close().unwrap();
+        assert!(
+            fault.contains("`a.log` is incomplete: No space left"),
+            "{fault}"
+        );
+    }
+
+    #[test]
+    fn a_log_is_never_written_over_a_device() {
+        let folder = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("/dev/null", folder.path().join("x_bw.1.log")).unwrap();
+        let fault = create(&logs(folder.path(), 0), Path::new("/"), 1).unwrap_err();
+        assert!(fault.contains("no regular file"), "{fault}");
+    }
+}

@@ -1,0 +1,462 @@
+//! Watches the workers' cells and cuts what they hold into frames.
+//!
+//! A frame is the difference of two looks, so frames add up to the whole exactly. A frame in which
+//! anything was measured is a `Measure` frame and holds only what was measured: where jobs ramp for
+//! different times, what one of them does while it still ramps and another is measured already is
+//! left out of the series. A frame in which nothing was measured is a `Ramp` frame, with what ramped, and after the
+//! last of the measured time a `Drain` frame.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use iodyno_engine::CloneShared;
+use iodyno_engine::cells::{DirectionCells, Tally};
+use iodyno_model::{Direction, DirectionFrame, Frame, Histogram, JobFrame, SampleStats, Step};
+
+use crate::logs::WindowLog;
+use crate::rates::Rates;
+
+/// What came to a direction between two looks.
+#[derive(Debug, Default)]
+pub(crate) struct Gain {
+    pub(crate) bytes: u64,
+    pub(crate) errors: u64,
+    pub(crate) service: Histogram,
+    pub(crate) response: Option<Histogram>,
+    pub(crate) submission: Option<Histogram>,
+}
+
+impl Gain {
+    fn add(&mut self, other: &Gain) {
+        self.bytes += other.bytes;
+        self.errors += other.errors;
+        self.service.merge(&other.service);
+        if let Some(response) = &other.response {
+            self.response.get_or_insert_default().merge(response);
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.service.is_empty() && self.bytes == 0 && self.errors == 0
+    }
+}
+
+/// What was already taken from the cells of one direction.
+#[derive(Debug)]
+struct Taken {
+    bytes: u64,
+    errors: u64,
+    service: Tally,
+    response: Tally,
+    submission: Tally,
+}
+
+impl Taken {
+    fn new() -> Taken {
+        Taken {
+            bytes: 0,
+            errors: 0,
+            service: Tally::new(),
+            response: Tally::new(),
+            submission: Tally::new(),
+        }
+    }
+
+    /// `submissions` are only of use to a log.
+    fn advance(&mut self, cells: &DirectionCells, submissions: bool) -> Gain {
+        let bytes = cells.bytes.load(Ordering::Relaxed);
+        let errors = cells.errors.load(Ordering::Relaxed);
+        let gain = Gain {
+            bytes: bytes - self.bytes,
+            errors: errors - self.errors,
+            service: self.service.advance(&cells.service),
+            response: cells.response.as_ref().map(|c| self.response.advance(c)),
+            submission: match (&cells.submission, submissions) {
+                (Some(cells), true) => Some(self.submission.advance(cells)),
+                _ => None,
+            },
+        };
+        (self.bytes, self.errors) = (bytes, errors);
+        gain
+    }
+}
+
+/// A clone under watch.
+#[derive(Debug)]
+struct Watch {
+    job: usize,
+    shared: Arc<CloneShared>,
+    ramp: [Taken; 4],
+    measure: [Taken; 4],
+    ramping: bool,
+    rates: Rates,
+    log: Option<WindowLog>,
+}
+
+impl Watch {
+    /// Takes what came since the last look.
+    fn drain(&mut self, pending: &mut JobPending) {
+        for (index, direction) in Direction::ALL.into_iter().enumerate() {
+            let cells = self.shared.measure.of(direction);
+            let gain = self.measure[index].advance(cells, self.log.is_some());
+            if !gain.is_empty() {
+                self.rates.count(index, gain.service.count(), gain.bytes);
+                if let Some(log) = &mut self.log {
+                    log.count(direction, &gain);
+                }
+                pending.measure[index].add(&gain);
+            }
+            if self.ramping {
+                let gain = self.ramp[index].advance(self.shared.ramp.of(direction), false);
+                pending.ramp[index].add(&gain);
+            }
+        }
+        // Once measuring has begun nothing ramps; the look above took the last of it.
+        self.ramping = self.shared.measure_start() == 0;
+    }
+
+    /// It was measured at any time since `from`.
+    fn measured_since(&self, from: u64) -> bool {
+        let (start, end) = (self.shared.measure_start(), self.shared.measure_end());
+        start != 0 && (end == 0 || end > from)
+    }
+}
+
+/// What the clones of a job did since the last frame.
+#[derive(Debug, Default)]
+struct JobPending {
+    ramp: [Gain; 4],
+    measure: [Gain; 4],
+}
+
+/// The watcher of a trial.
+#[derive(Debug)]
+pub(crate) struct Monitor {
+    watches: Vec<Option<Watch>>,
+    pending: Vec<JobPending>,
+    /// The trial's start, the clock's ns.
+    origin: u64,
+    frames: u32,
+    frame_start: u64,
+    cpu: u64,
+    /// Something was measured in this frame, or before.
+    measured: bool,
+    ever_measured: bool,
+}
+
+impl Monitor {
+    /// A watcher of so many clones and jobs; `cpu` is the harness's CPU time so far, ns.
+    pub(crate) fn new(clones: usize, jobs: usize, origin: u64, cpu: u64) -> Monitor {
+        Monitor {
+            watches: (0..clones).map(|_| None).collect(),
+            pending: (0..jobs).map(|_| JobPending::default()).collect(),
+            origin,
+            frames: 0,
+            frame_start: origin,
+            cpu,
+            measured: false,
+            ever_measured: false,
+        }
+    }
+
+    /// Begins to watch a clone.
+    pub(crate) fn watch(
+        &mut self,
+        clone: usize,
+        job: usize,
+        shared: Arc<CloneShared>,
+        log: Option<WindowLog>,
+    ) {
+        self.watches[clone] = Some(Watch {
+            job,
+            shared,
+            ramp: std::array::from_fn(|_| Taken::new()),
+            measure: std::array::from_fn(|_| Taken::new()),
+            ramping: true,
+            rates: Rates::default(),
+            log,
+        });
+    }
+
+    /// A tick of the rates' windows.
+    pub(crate) fn sample(&mut self, now: u64) {
+        self.drain();
+        for watch in self.watches.iter_mut().flatten() {
+            let (start, end) = (watch.shared.measure_start(), watch.shared.measure_end());
+            if start != 0 && end == 0 {
+                watch.rates.tick(start, now);
+            }
+        }
+    }
+
+    /// When a log's window is next over.
+    pub(crate) fn next_window(&self) -> Option<u64> {
+        self.logs().filter_map(WindowLog::next).min()
+    }
+
+    /// Writes the windows of logs that are over.
+    pub(crate) fn write_windows(&mut self, now: u64) {
+        if self.next_window().is_none_or(|next| now < next) {
+            return;
+        }
+        self.drain();
+        for watch in self.watches.iter_mut().flatten() {
+            let start = watch.shared.measure_start();
+            if let Some(log) = &mut watch.log {
+                log.tick(start, now);
+            }
+        }
+    }
+
+    fn logs(&self) -> impl Iterator<Item = &WindowLog> {
+        self.watches
+            .iter()
+            .flatten()
+            .filter_map(|watch| watch.log.as_ref())
+    }
+
+    /// A clone has ended: takes the last of it and lets it go. Its rates by direction (bandwidth, IOPS),
+    /// and what went wrong with its log.
+    pub(crate) fn leave(&mut self, clone: usize, end: u64) -> Left {
+        let Some(mut watch) = self.watches[clone].take() else {
+            return Left::default();
+        };
+        watch.drain(&mut self.pending[watch.job]);
+        self.measured |= watch.measured_since(self.frame_start);
+        let start = watch.shared.measure_start();
+        let end = match watch.shared.measure_end() {
+            0 => end,
+            measured => measured,
+        };
+        if start != 0 {
+            watch.rates.end(start, end);
+        }
+        Left {
+            rates: std::array::from_fn(|direction| watch.rates.stats(direction)),
+            log_fault: watch.log.and_then(|log| log.close(start, end)),
+        }
+    }
+
+    /// Cuts a frame. `now` and `cpu` are read right before.
+    pub(crate) fn cut(&mut self, now: u64, cpu: u64) -> Frame {
+        self.drain();
+        let from = self.frame_start;
+        let step = self.step(from);
+        let mut running = vec![0; self.pending.len()];
+        for watch in self.watches.iter().flatten() {
+            running[watch.job] += u32::from(watch.shared.phase().is_some());
+        }
+        let jobs = self.pending.iter_mut().map(std::mem::take).zip(running);
+        let jobs = jobs
+            .enumerate()
+            .map(|(job, (pending, running))| JobFrame {
+                job: job as u32,
+                running,
+                directions: directions(match step {
+                    Step::Ramp => pending.ramp,
+                    _ => pending.measure,
+                }),
+            })
+            .filter(|job| job.running > 0 || !job.directions.is_empty())
+            .collect();
+        let frame = Frame {
+            number: self.frames,
+            start_ns: from - self.origin,
+            end_ns: now - self.origin,
+            step,
+            cpu_ns: cpu.saturating_sub(self.cpu),
+            jobs,
+        };
+        self.frames += 1;
+        self.frame_start = now;
+        self.cpu = cpu;
+        self.measured = false;
+        frame
+    }
+
+    /// Nothing came since the last frame.
+    pub(crate) fn idle(&mut self) -> bool {
+        self.drain();
+        self.frames > 0
+            && !self.measured
+            && self.pending.iter().all(|job| {
+                let mut gains = job.measure.iter().chain(&job.ramp);
+                gains.all(Gain::is_empty)
+            })
+    }
+
+    /// Where the frame that is being filled began.
+    pub(crate) fn frame_start(&self) -> u64 {
+        self.frame_start
+    }
+
+    fn step(&mut self, from: u64) -> Step {
+        let mut measured = self.measured;
+        for pending in &self.pending {
+            measured |= pending.measure.iter().any(|gain| !gain.is_empty());
+        }
+        for watch in self.watches.iter().flatten() {
+            measured |= watch.measured_since(from);
+        }
+        self.ever_measured |= measured;
+        let ramping = || {
+            let mut watches = self.watches.iter().flatten();
+            watches.any(|watch| watch.shared.phase() == Some(Step::Ramp))
+        };
+        match (measured, self.ever_measured) {
+            (true, _) => Step::Measure,
+            (false, false) => Step::Ramp,
+            (false, true) if ramping() => Step::Ramp,
+            (false, true) => Step::Drain,
+        }
+    }
+
+    fn drain(&mut self) {
+        for watch in self.watches.iter_mut().flatten() {
+            watch.drain(&mut self.pending[watch.job]);
+        }
+    }
+}
+
+/// What a clone leaves behind with its watcher.
+#[derive(Debug, Default)]
+pub(crate) struct Left {
+    /// Bandwidth and IOPS, by direction.
+    pub(crate) rates: [(SampleStats, SampleStats); 4],
+    /// Why its log is incomplete.
+    pub(crate) log_fault: Option<String>,
+}
+
+fn directions(gains: [Gain; 4]) -> Vec<DirectionFrame> {
+    Direction::ALL
+        .into_iter()
+        .zip(gains)
+        .filter(|(_, gain)| !gain.is_empty())
+        .map(|(direction, gain)| DirectionFrame {
+            direction,
+            ops: gain.service.count(),
+            bytes: gain.bytes,
+            errors: gain.errors,
+            service: gain.service,
+            response: gain.response,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn monitor(clones: &[usize]) -> (Monitor, Vec<Arc<CloneShared>>) {
+        let jobs = clones.iter().max().map_or(0, |job| job + 1);
+        let mut monitor = Monitor::new(clones.len(), jobs, 1000, 0);
+        let shared: Vec<_> = clones
+            .iter()
+            .map(|_| Arc::new(CloneShared::new(true, true)))
+            .collect();
+        for (clone, job) in clones.iter().enumerate() {
+            monitor.watch(clone, *job, Arc::clone(&shared[clone]), None);
+        }
+        (monitor, shared)
+    }
+
+    fn record(shared: &CloneShared, direction: Direction, values: std::ops::Range<u64>) {
+        let cells = shared.measure.of(direction);
+        for value in values {
+            cells.service.record(value * value);
+            cells.response.as_ref().unwrap().record(value * value + 5);
+            let bytes = cells.bytes.load(Ordering::Relaxed);
+            cells.bytes.store(bytes + 4096, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn frames_add_up_to_the_whole_exactly() {
+        let (mut monitor, shared) = monitor(&[0, 0, 1]);
+        let mut frames = Vec::new();
+        for second in 1..=5u64 {
+            for (clone, shared) in shared.iter().enumerate() {
+                let from = second * 1000 + clone as u64;
+                record(shared, Direction::Read, from..from + 300 * second);
+                record(shared, Direction::Write, 0..second);
+                // A look between two frames must take nothing away from them.
+                monitor.sample(1);
+                record(shared, Direction::Sync, 7..7 + second % 2);
+            }
+            frames.push(monitor.cut(1000 + second * 1_000_000_000, second * 10));
+        }
+        record(&shared[2], Direction::Read, 0..50);
+        for clone in 0..3 {
+            monitor.leave(clone, 0);
+        }
+        frames.push(monitor.cut(9_000_000_000, 99));
+        for direction in Direction::ALL {
+            let mut whole = Histogram::default();
+            let mut bytes = 0;
+            for shared in &shared {
+                whole.merge(&shared.measure.of(direction).service.histogram());
+                bytes += shared.measure.of(direction).bytes.load(Ordering::Relaxed);
+            }
+            let mut sum = Histogram::default();
+            for part in frames.iter().flat_map(|frame| frame.of(direction)) {
+                sum.merge(&part.service);
+                assert_eq!(part.response.as_ref().unwrap().count(), part.ops);
+            }
+            assert_eq!(sum, whole, "{direction:?}");
+            let of = |count: fn(&Frame, Direction) -> u64| -> u64 {
+                frames.iter().map(|frame| count(frame, direction)).sum()
+            };
+            assert_eq!(of(Frame::bytes), bytes);
+            assert_eq!(of(Frame::ops), whole.count());
+        }
+        for (number, pair) in frames.windows(2).enumerate() {
+            assert_eq!(pair[0].end_ns, pair[1].start_ns);
+            assert_eq!(pair[0].number, number as u32);
+        }
+        assert_eq!(frames[0].start_ns, 0);
+        assert_eq!(frames.iter().map(|frame| frame.cpu_ns).sum::<u64>(), 99);
+        assert!(frames.iter().all(|frame| frame.step == Step::Measure));
+        // Jobs are kept apart, and only what did something is listed.
+        assert_eq!(frames[5].jobs.len(), 1);
+        assert_eq!(
+            (frames[5].jobs[0].job, frames[5].ops(Direction::Read)),
+            (1, 50)
+        );
+    }
+
+    #[test]
+    fn what_ramps_shows_in_ramp_frames_alone() {
+        let (mut monitor, shared) = monitor(&[0]);
+        shared[0].ramp.of(Direction::Read).service.record(5);
+        let ramp = monitor.cut(2000, 0);
+        assert_eq!((ramp.step, ramp.ops(Direction::Read)), (Step::Ramp, 1));
+        shared[0].ramp.of(Direction::Read).service.record(5);
+        record(&shared[0], Direction::Read, 1..4);
+        let measured = monitor.cut(3000, 0);
+        assert_eq!(
+            (measured.step, measured.ops(Direction::Read)),
+            (Step::Measure, 3)
+        );
+        assert!(monitor.idle());
+        let after = monitor.cut(4000, 0);
+        assert_eq!((after.step, after.jobs.len()), (Step::Drain, 0));
+    }
+
+    #[test]
+    fn a_watch_of_many_clones_is_cheap() {
+        let (mut monitor, shared) = monitor(&[0; 64]);
+        for shared in &shared {
+            record(shared, Direction::Read, 300..1000);
+            record(shared, Direction::Write, 300..1000);
+        }
+        monitor.cut(2000, 0);
+        for shared in &shared {
+            record(shared, Direction::Read, 300..400);
+        }
+        let begin = std::time::Instant::now();
+        let frame = monitor.cut(3000, 0);
+        let took = begin.elapsed();
+        assert_eq!(frame.ops(Direction::Read), 6400);
+        assert!(took.as_millis() < 100, "{took:?}");
+    }
+}

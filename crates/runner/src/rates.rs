@@ -1,0 +1,149 @@
+//! Windowed rates of one clone: mean and extremes of what it did in each half second.
+
+use iodyno_model::SampleStats;
+
+/// fio's window for both bandwidth and IOPS.
+pub(crate) const WINDOW_NS: u64 = 500_000_000;
+/// A window this much shorter still counts: the watcher is never exactly on time.
+const SLACK_NS: u64 = WINDOW_NS / 20;
+
+/// Mean and variance in one pass (Welford 1962).
+#[derive(Debug, Clone, Copy, Default)]
+struct Running {
+    samples: u64,
+    min: f64,
+    max: f64,
+    mean: f64,
+    squares: f64,
+}
+
+impl Running {
+    fn add(&mut self, value: f64) {
+        (self.min, self.max) = match self.samples {
+            0 => (value, value),
+            _ => (self.min.min(value), self.max.max(value)),
+        };
+        self.samples += 1;
+        let distance = value - self.mean;
+        self.mean += distance / self.samples as f64;
+        self.squares += distance * (value - self.mean);
+    }
+
+    fn stats(&self) -> SampleStats {
+        SampleStats {
+            samples: self.samples,
+            min: self.min,
+            max: self.max,
+            mean: self.mean,
+            stddev: match self.samples {
+                0 | 1 => 0.0,
+                samples => (self.squares / (samples - 1) as f64).sqrt(),
+            },
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Lane {
+    ops: u64,
+    bytes: u64,
+    iops: Running,
+    bandwidth: Running,
+}
+
+/// The rates of one clone, by direction.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Rates {
+    /// Start of the window, ns; `None` before the measured time.
+    since: Option<u64>,
+    lanes: [Lane; 4],
+}
+
+impl Rates {
+    /// Ops and bytes that came to a direction since the last call.
+    pub(crate) fn count(&mut self, direction: usize, ops: u64, bytes: u64) {
+        self.lanes[direction].ops += ops;
+        self.lanes[direction].bytes += bytes;
+    }
+
+    /// A tick of the window's clock; `from` is when the clone's measured time began. A window that is
+    /// still short goes on until the next tick.
+    pub(crate) fn tick(&mut self, from: u64, now: u64) {
+        let since = *self.since.get_or_insert(from);
+        if now.saturating_sub(since) >= WINDOW_NS - SLACK_NS {
+            self.sample(since, now);
+        }
+    }
+
+    /// The measured time ended. What is left is a sample only where there would be none at all: a
+    /// stump of a window has extremes of its own.
+    pub(crate) fn end(&mut self, from: u64, end: u64) {
+        if self.lanes[0].iops.samples == 0 && end > from {
+            self.sample(from, end);
+        }
+    }
+
+    fn sample(&mut self, since: u64, now: u64) {
+        let seconds = (now - since) as f64 / 1e9;
+        for lane in &mut self.lanes {
+            lane.iops.add(lane.ops as f64 / seconds);
+            lane.bandwidth.add(lane.bytes as f64 / seconds);
+            (lane.ops, lane.bytes) = (0, 0);
+        }
+        self.since = Some(now);
+    }
+
+    /// Bandwidth (bytes/s) and IOPS of a direction.
+    pub(crate) fn stats(&self, direction: usize) -> (SampleStats, SampleStats) {
+        let lane = &self.lanes[direction];
+        (lane.bandwidth.stats(), lane.iops.stats())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_give_mean_extremes_and_deviation() {
+        let mut rates = Rates::default();
+        let mut now = 1_000_000_000;
+        for ops in [100, 200, 300] {
+            rates.count(0, ops, ops * 4096);
+            now += WINDOW_NS;
+            rates.tick(1_000_000_000, now);
+        }
+        let (bandwidth, iops) = rates.stats(0);
+        assert_eq!((iops.samples, iops.min, iops.max), (3, 200.0, 600.0));
+        assert!((iops.mean - 400.0).abs() < 1e-9 && (iops.stddev - 200.0).abs() < 1e-9);
+        assert!((bandwidth.mean - 400.0 * 4096.0).abs() < 1e-6);
+        assert_eq!(rates.stats(1).1.mean, 0.0);
+    }
+
+    #[test]
+    fn a_short_first_window_goes_on_to_the_next_tick() {
+        let mut rates = Rates::default();
+        rates.count(1, 70, 0);
+        rates.tick(300_000_000, 500_000_000);
+        assert_eq!(rates.stats(1).1.samples, 0);
+        rates.count(1, 70, 0);
+        rates.tick(300_000_000, 1_000_000_000);
+        assert_eq!(rates.stats(1).1.samples, 1);
+        assert!((rates.stats(1).1.mean - 200.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_clone_shorter_than_a_window_has_one_sample_and_a_longer_one_no_stump() {
+        let mut rates = Rates::default();
+        rates.count(0, 10, 40960);
+        rates.end(0, 100_000_000);
+        assert_eq!(rates.stats(0).1.samples, 1);
+        assert!((rates.stats(0).1.mean - 100.0).abs() < 1e-9);
+        rates.count(0, 1, 4096);
+        rates.end(0, 110_000_000);
+        assert_eq!(rates.stats(0).1.samples, 1);
+        let mut nothing = Rates::default();
+        nothing.end(5, 5);
+        assert_eq!(nothing.stats(0).1, SampleStats::default());
+    }
+}
