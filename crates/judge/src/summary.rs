@@ -358,3 +358,6 @@ fn range_percent(series: &[Point]) -> Option<f64> {
     let smallest = whole.iter().copied().fold(f64::MAX, f64::min);
     Some((largest - smallest) / mean * 100.0)
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,6 +10,8 @@ mod ending;
 mod host;
 mod latency;
 mod pace;
+#[cfg(test)]
+mod tests;
 
 use iodyno_model::{CloneResult, Finding, FindingKind, Job, Summary, Trial, Weight, Workload};
 

@@ -1,0 +1,584 @@
+use iodyno_model::{
+    Arrival, Content, Direction, EngineKind, ErrorCount, Finding, FindingKind, Outcome, Part,
+    StackLayer, Trial, VerifyResult, Weight, Workload,
+};
+use iodyno_units::Nanos;
+
+use crate::testing;
+use Direction::{Read, Write};
+use FindingKind::*;
+use Weight::{Invalid, Note, Warning};
+
+/// A direct reader of 200 k ops a clone, two clones, nothing to be said against it.
+fn clean() -> (Workload, Trial) {
+    let mut job = testing::reader("r");
+    job.clones = 2;
+    let clones = (0..2)
+        .map(|number| {
+            let reads = testing::direction(Read, 200_000, 318_000);
+            testing::clone(0, number, vec![reads])
+        })
+        .collect();
+    (
+        testing::workload("w", vec![job]),
+        testing::trial(vec![testing::part(clones)]),
+    )
+}
+
+fn found(change: impl FnOnce(&mut Workload, &mut Trial)) -> Vec<Finding> {
+    let (mut workload, mut trial) = clean();
+    change(&mut workload, &mut trial);
+    super::findings(&workload, &trial)
+}
+
+/// Exactly these are found, and the first one's text has all of `words`.
+fn check(
+    name: &str,
+    change: impl FnOnce(&mut Workload, &mut Trial),
+    expected: &[(FindingKind, Weight)],
+    words: &[&str],
+) {
+    let found = found(change);
+    let kinds: Vec<(FindingKind, Weight)> = found
+        .iter()
+        .map(|finding| (finding.kind, finding.weight))
+        .collect();
+    assert_eq!(kinds, expected, "{name}: {found:#?}");
+    for word in words {
+        assert!(
+            found[0].text.contains(word),
+            "{name}: no `{word}` in {:?}",
+            found[0]
+        );
+    }
+    assert!(found.iter().all(|finding| !finding.threshold.is_empty()));
+}
+
+fn part(trial: &mut Trial) -> &mut Part {
+    &mut trial.parts[0]
+}
+
+fn mount(trial: &mut Trial, file_system: &str, options: &str) {
+    let Some(StackLayer::Mount(mount)) = part(trial).environment.targets[0].stack.first_mut()
+    else {
+        unreachable!("the test trial has a mount");
+    };
+    (mount.file_system, mount.options) = (file_system.to_owned(), options.to_owned());
+}
+
+#[test]
+fn says_nothing_against_a_clean_trial() {
+    check("clean", |_, _| {}, &[], &[]);
+    check("without parts", |_, trial| trial.parts.clear(), &[], &[]);
+}
+
+#[test]
+fn a_worker_without_idle_time_set_the_figure_itself() {
+    let saturate = |trial: &mut Trial, clone: usize, system_ns: u64| {
+        part(trial).clones[clone].cpu.system_ns = system_ns;
+    };
+    check(
+        "one of two",
+        |_, trial| saturate(trial, 1, 18_300_000_000),
+        &[(ClientSaturated, Warning)],
+        &["1 of 2 workers", "99 %", "client"],
+    );
+    check(
+        "just below",
+        |_, trial| saturate(trial, 1, 17_400_000_000),
+        &[],
+        &[],
+    );
+    check(
+        "polling",
+        |workload, trial| {
+            workload.jobs[0].engine.hipri = true;
+            saturate(trial, 0, 18_500_000_000);
+        },
+        &[(ClientSaturated, Note)],
+        &["as polling does"],
+    );
+    check(
+        "the null engine is all client",
+        |workload, trial| {
+            workload.jobs[0].engine.kind = EngineKind::Null;
+            saturate(trial, 0, 18_500_000_000);
+        },
+        &[],
+        &[],
+    );
+    check(
+        "too short to tell",
+        |_, trial| {
+            saturate(trial, 0, 100_000_000);
+            part(trial).clones[0].runtime_ns = 100_000_000;
+        },
+        &[],
+        &[],
+    );
+}
+
+#[test]
+fn a_cache_is_accused_by_the_bytes_of_the_device() {
+    let device = |trial: &mut Trial, share: f64| {
+        let bytes = &mut part(trial).host.devices[0].bytes[0];
+        *bytes = (*bytes as f64 * share) as u64;
+    };
+    check(
+        "half cached, although direct",
+        |_, trial| device(trial, 0.5),
+        &[(CacheServed, Warning)],
+        &["vda", "0.50 ×", "781 MiB", "1.53 GiB"],
+    );
+    check(
+        "all cached",
+        |_, trial| device(trial, 0.01),
+        &[(CacheServed, Invalid)],
+        &["0.01 ×"],
+    );
+    check(
+        "all but all from the device",
+        |_, trial| device(trial, 0.92),
+        &[],
+        &[],
+    );
+    check(
+        "buffered, and larger than memory",
+        |workload, trial| {
+            workload.jobs[0].engine.direct = false;
+            part(trial).environment.memory.total = 1 << 30;
+            device(trial, 0.6);
+        },
+        &[(CacheServed, Warning)],
+        &["a cache served the rest"],
+    );
+    check(
+        "no device known below",
+        |_, trial| {
+            part(trial).environment.targets[0].stack.truncate(1);
+            device(trial, 0.0);
+        },
+        &[],
+        &[],
+    );
+    check(
+        "a partition and its disk count once",
+        |_, trial| {
+            let stack = &mut part(trial).environment.targets[0].stack;
+            let StackLayer::Disk(disk) = stack[1].clone() else {
+                unreachable!("the test trial has a disk");
+            };
+            let partition = iodyno_model::DeviceLayer {
+                name: "vda1".to_owned(),
+                ..disk
+            };
+            stack.insert(1, StackLayer::Partition(partition));
+            let mut counters = part(trial).host.devices[0].clone();
+            counters.name = "vda1".to_owned();
+            part(trial).host.devices.insert(0, counters);
+            for device in &mut part(trial).host.devices {
+                device.bytes[0] /= 2;
+            }
+        },
+        &[(CacheServed, Warning)],
+        &["from vda for", "0.50 ×"],
+    );
+    check(
+        "the null engine reads nothing",
+        |workload, trial| {
+            workload.jobs[0].engine.kind = EngineKind::Null;
+            device(trial, 0.0);
+        },
+        &[],
+        &[],
+    );
+}
+
+#[test]
+fn writes_that_never_reached_the_device_are_named() {
+    let written = |share: f64, direct: bool| {
+        found(move |workload, trial| {
+            *workload = testing::workload("w", vec![testing::job("a")]);
+            workload.jobs[0].access.reads = false;
+            workload.jobs[0].engine.direct = direct;
+            let writes = testing::direction(Write, 200_000, 300_000);
+            *part(trial) = testing::part(vec![testing::clone(0, 0, vec![writes])]);
+            let bytes = &mut part(trial).host.devices[0].bytes[1];
+            *bytes = (*bytes as f64 * share) as u64;
+        })
+    };
+    let buffered = written(0.3, false);
+    assert_eq!(
+        (buffered[0].kind, buffered[0].weight),
+        (CacheServed, Warning)
+    );
+    assert!(buffered[0].text.contains("written to vda"), "{buffered:?}");
+    assert!(buffered[0].remedy.as_ref().unwrap().contains("end_fsync=1"));
+    let direct = written(0.3, true);
+    assert!(direct[0].remedy.as_ref().unwrap().contains("compression"));
+    assert_eq!(written(2.0, true), [], "a mirror writes twice");
+}
+
+#[test]
+fn zfs_caches_under_direct_io_too() {
+    check(
+        "devices unknown, hits known",
+        |_, trial| {
+            mount(trial, "zfs", "rw");
+            part(trial).environment.targets[0].stack.truncate(1);
+            part(trial).host.arc_hits = Some((95_000, 5_000));
+        },
+        &[(CacheServed, Invalid), (SmallerThanMemory, Warning)],
+        &["ARC", "95 %"],
+    );
+    check(
+        "hits of somebody else's pool",
+        |_, trial| part(trial).host.arc_hits = Some((95_000, 5_000)),
+        &[],
+        &[],
+    );
+}
+
+#[test]
+fn a_target_in_memory_is_said_to_be_one() {
+    check(
+        "tmpfs",
+        |workload, trial| {
+            workload.jobs[0].engine.direct = false;
+            mount(trial, "tmpfs", "rw");
+            part(trial).environment.targets[0].stack.truncate(1);
+        },
+        &[(CacheServed, Note)],
+        &["tmpfs"],
+    );
+    check(
+        "zram",
+        |_, trial| {
+            let zram = iodyno_model::DeviceLayer {
+                name: "zram0".to_owned(),
+                ..Default::default()
+            };
+            part(trial).environment.targets[0].stack[1] = StackLayer::Disk(zram);
+            part(trial).host.devices[0].name = "zram0".to_owned();
+        },
+        &[(CacheServed, Note)],
+        &["zram0"],
+    );
+}
+
+#[test]
+fn buffered_reads_of_a_small_file_are_suspect() {
+    check(
+        "the device read it all, this time",
+        |workload, _| workload.jobs[0].engine.direct = false,
+        &[(SmallerThanMemory, Note)],
+        &["8 GiB fit into the host's 24 GiB"],
+    );
+    check(
+        "two clones share one file",
+        |workload, trial| {
+            workload.jobs[0].engine.direct = false;
+            part(trial).files.truncate(1);
+            part(trial).environment.memory.total = 6 << 30;
+        },
+        &[(SmallerThanMemory, Note)],
+        &["4 GiB fit"],
+    );
+    check(
+        "larger than memory",
+        |workload, trial| {
+            workload.jobs[0].engine.direct = false;
+            part(trial).environment.memory.total = 2 << 30;
+        },
+        &[],
+        &[],
+    );
+}
+
+#[test]
+fn easy_data_weigh_more_where_storage_compresses() {
+    let zero = |workload: &mut Workload| workload.jobs[0].buffers.content = Content::Zero;
+    check(
+        "on ext4",
+        |w, _| zero(w),
+        &[(Compressible, Note)],
+        &["zeroes (r)"],
+    );
+    check(
+        "on btrfs with compression",
+        |w, trial| {
+            zero(w);
+            mount(trial, "btrfs", "compress=zstd:3,rw");
+        },
+        &[(Compressible, Warning)],
+        &["on btrfs"],
+    );
+    check(
+        "half compressible and repeated",
+        |w, _| {
+            w.jobs[0].buffers.content = Content::Compressible {
+                percent: 50,
+                chunk: 0,
+                pattern: None,
+            };
+            w.jobs[0].buffers.dedupe_percent = 20;
+        },
+        &[(Compressible, Note)],
+        &["50 % compressible", "20 % repeated"],
+    );
+    check(
+        "not compressible at all",
+        |w, _| {
+            w.jobs[0].buffers.content = Content::Compressible {
+                percent: 0,
+                chunk: 0,
+                pattern: None,
+            };
+        },
+        &[],
+        &[],
+    );
+}
+
+#[test]
+fn reads_of_holes_are_no_reads() {
+    let holes = |trial: &mut Trial, percent: u64| {
+        for file in &mut part(trial).files {
+            file.unwritten = Some(file.length / 100 * percent);
+        }
+    };
+    check(
+        "all",
+        |_, t| holes(t, 100),
+        &[(Unwritten, Invalid)],
+        &["8.00 GiB of 8 GiB", "100 %"],
+    );
+    check(
+        "a tenth",
+        |_, t| holes(t, 10),
+        &[(Unwritten, Warning)],
+        &["(10 %)"],
+    );
+    check(
+        "not told by the file system",
+        |_, t| {
+            part(t)
+                .files
+                .iter_mut()
+                .for_each(|file| file.unwritten = None)
+        },
+        &[],
+        &[],
+    );
+    check(
+        "a writer only",
+        |workload, trial| {
+            (
+                workload.jobs[0].access.reads,
+                workload.jobs[0].access.writes,
+            ) = (false, true);
+            holes(trial, 100);
+        },
+        &[(Unwritten, Note)],
+        &["allocate"],
+    );
+}
+
+#[test]
+fn stolen_time_and_clocks_are_told() {
+    check(
+        "steal",
+        |_, t| part(t).host.steal_ns = 1_600_000_000,
+        &[(Steal, Warning)],
+        &["2.0 %", "1.60 s"],
+    );
+    check(
+        "a little steal",
+        |_, t| part(t).host.steal_ns = 500_000_000,
+        &[],
+        &[],
+    );
+    check(
+        "set back",
+        |_, t| part(t).host.clock_drift_ns = -2_000_000_000,
+        &[(ClockTrouble, Warning)],
+        &["−2.00 s"],
+    );
+    // 20 s × 500 ppm = 10 ms, and 5 ms of slack.
+    check(
+        "disciplined",
+        |_, t| part(t).host.clock_drift_ns = 14_000_000,
+        &[],
+        &[],
+    );
+    check(
+        "hpet",
+        |_, t| {
+            part(t).environment.clock_source = "hpet".to_owned();
+            part(t).environment.clock_read_ns = 1200;
+        },
+        &[(ClockTrouble, Warning)],
+        &["hpet", "1.20 µs"],
+    );
+    check(
+        "an unknown source that is fast",
+        |_, t| part(t).environment.clock_source = "new".to_owned(),
+        &[],
+        &[],
+    );
+}
+
+#[test]
+fn a_rate_is_kept_within_one_percent() {
+    // Each clone did 10 k ops/s of 4 KiB.
+    let asked = |iops: f64, arrival: Arrival| {
+        found(move |workload, _| {
+            workload.jobs[0].pacing.rates.read.iops = iops;
+            workload.jobs[0].pacing.arrival = arrival;
+        })
+    };
+    assert!(asked(10_050.0, Arrival::Linear).is_empty());
+    let missed = asked(12_500.0, Arrival::Linear);
+    assert_eq!((missed[0].kind, missed[0].weight), (RateMissed, Warning));
+    assert!(
+        missed[0]
+            .text
+            .contains("25.0k ops/s read were asked for and 20.0k ops/s kept (-20.0 %)"),
+        "{missed:?}"
+    );
+    assert_eq!(
+        asked(9_500.0, Arrival::Poisson).len(),
+        1,
+        "too fast is wrong, too"
+    );
+    check(
+        "by chance: 1000 arrivals vary by 3 %",
+        |workload, trial| {
+            let read = &mut workload.jobs[0].pacing;
+            (read.rates.read.iops, read.arrival) = (51.5, Arrival::Poisson);
+            for clone in &mut part(trial).clones {
+                clone.directions = vec![testing::direction(Read, 1000, 318_000)];
+            }
+        },
+        &[(TooShort, Note)],
+        &[],
+    );
+    check(
+        "bytes a second",
+        |workload, _| workload.jobs[0].pacing.rates.read.bytes_per_s = 50 << 20,
+        &[(RateMissed, Warning)],
+        &["100 MiB/s read", "78.1 MiB/s kept"],
+    );
+}
+
+#[test]
+fn percentiles_that_cannot_be_told_are_marked() {
+    check(
+        "a coarse stamp window",
+        |_, t| part(t).clones[1].stamp_window_ns.1 = 40_000,
+        &[(ResolutionLimited, Note)],
+        &["read p1 to p70", "400 µs"],
+    );
+    check(
+        "few ops",
+        |_, t| {
+            for clone in &mut part(t).clones {
+                clone.directions = vec![testing::direction(Read, 4_000, 318_000)];
+            }
+        },
+        &[(TooShort, Note)],
+        &["p99.9", "read (8000 ops)"],
+    );
+}
+
+#[test]
+fn what_went_wrong_comes_first() {
+    let fail = |trial: &mut Trial, errno: i32, count: u64| {
+        part(trial).clones[0].errors = vec![ErrorCount {
+            direction: Read,
+            errno,
+            count,
+            first_file: "/mnt/e/f".to_owned(),
+            first_offset: 4096,
+        }];
+    };
+    check(
+        "errors",
+        |_, t| fail(t, 5, 3),
+        &[(IoErrors, Warning)],
+        &["3 × EIO on read", "/mnt/e/f at 4096"],
+    );
+    check(
+        "more errors than ops",
+        |_, t| fail(t, 28, 500_000),
+        &[(IoErrors, Invalid)],
+        &["ENOSPC"],
+    );
+    check(
+        "verification",
+        |_, trial| {
+            fail(trial, 5, 1);
+            part(trial).clones[1].verify = Some(VerifyResult {
+                checked: 100,
+                stale: 2,
+                first: Some("f at 8192: sequence 3, expected 7".to_owned()),
+                ..VerifyResult::default()
+            });
+        },
+        &[(VerifyFailed, Invalid), (IoErrors, Warning)],
+        &["2 of 100", "2 from an earlier write", "f at 8192"],
+    );
+    check(
+        "a good verification",
+        |_, trial| {
+            let verify = VerifyResult {
+                checked: 100,
+                ..VerifyResult::default()
+            };
+            part(trial).clones[1].verify = Some(verify);
+        },
+        &[],
+        &[],
+    );
+    check(
+        "cut off",
+        |_, trial| trial.outcome = Outcome::Interrupted("SIGINT".to_owned()),
+        &[(Interrupted, Warning)],
+        &["20.0 s", "SIGINT"],
+    );
+    check(
+        "fallbacks, each once",
+        |_, trial| {
+            for clone in &mut part(trial).clones {
+                clone.engine.fallbacks = vec!["registered buffers: ENOMEM".to_owned()];
+            }
+        },
+        &[(Fallback, Note)],
+        &["registered buffers: ENOMEM"],
+    );
+}
+
+#[test]
+fn a_swinging_series_has_no_one_figure() {
+    let series = |rates: [u64; 4]| {
+        found(move |_, trial| {
+            trial.frames = (0..4)
+                .map(|second| testing::frame(second, &[(0, Read, rates[second as usize], 1000)]))
+                .collect();
+        })
+    };
+    assert!(series([100, 110, 105, 100]).is_empty());
+    let swinging = series([100, 300, 100, 300]);
+    assert_eq!((swinging[0].kind, swinging[0].weight), (Unsteady, Note));
+    assert!(swinging[0].text.contains("100 %"), "{swinging:?}");
+    let short_end = found(|_, trial| {
+        trial.frames = (0..4)
+            .map(|second| testing::frame(second, &[(0, Read, 100, 1000)]))
+            .collect();
+        // The last frame is cut off by the end of the trial.
+        let mut last = testing::frame(4, &[(0, Read, 1, 1000)]);
+        last.end_ns = last.start_ns + Nanos::from_millis(100).0;
+        trial.frames.push(last);
+    });
+    assert!(short_end.is_empty(), "{short_end:?}");
+}

@@ -1,0 +1,154 @@
+use iodyno_model::{Direction, EndedBy, Histogram, Trial, Workload};
+
+use super::summary;
+use crate::testing;
+use Direction::{Read, Sync, Write};
+
+#[test]
+fn clones_reported_together_are_one_group() {
+    let (workload, trial) = testing::four_clones();
+    let summary = summary(&workload, &trial);
+    let [group] = summary.groups.as_slice() else {
+        panic!("{:?}", summary.groups);
+    };
+    let [read, write] = group.rows.as_slice() else {
+        panic!("{:?}", group.rows);
+    };
+    assert_eq!(
+        (group.clones, group.ended.as_slice()),
+        (4, &[(EndedBy::Runtime, 4)][..])
+    );
+    assert_eq!(
+        (read.result.direction, write.result.direction),
+        (Read, Write)
+    );
+    assert_eq!(read.iops(), 138_400.0);
+    assert_eq!(read.result.service.count(), 4 * 692_000);
+    assert_eq!(read.result.bandwidth.mean, 138_400.0 * 4096.0);
+    assert!(summary.total.is_empty(), "one group is its own total");
+    assert_eq!(
+        summary
+            .shares
+            .iter()
+            .map(|share| share.ratio())
+            .collect::<Vec<_>>(),
+        [1.0, 1.0]
+    );
+    assert_eq!(summary.devices[0].busy_percent, 97.0);
+}
+
+#[test]
+fn cpu_is_told_apart_by_worker_and_harness() {
+    let (workload, trial) = testing::four_clones();
+    let cpu = summary(&workload, &trial).cpu;
+    // 4 × 6 s of workers, 0.3 s of other threads, in 20 s.
+    assert_eq!(
+        (cpu.worker_ns(), cpu.other_ns),
+        (24_000_000_000, 300_000_000)
+    );
+    assert_eq!(cpu.cores(), 1.215);
+    let ops = 4.0 * (692_000.0 + 230_500.0);
+    assert_eq!(cpu.worker_ns_per_op(), Some(24e9 / ops));
+    assert!((cpu.iops_per_core().unwrap() - ops / 24.3).abs() < 1e-6);
+}
+
+fn two_jobs(second_starts_ns: u64) -> (Workload, Trial) {
+    let workload = testing::workload("w", vec![testing::reader("a"), testing::reader("b")]);
+    let mut second = testing::clone(1, 0, vec![testing::direction(Read, 1000, 1000)]);
+    second.start_ns = second_starts_ns;
+    let first = testing::clone(0, 0, vec![testing::direction(Read, 3000, 1000)]);
+    (
+        workload,
+        testing::trial(vec![testing::part(vec![first, second])]),
+    )
+}
+
+#[test]
+fn groups_that_ran_beside_each_other_have_a_total() {
+    let (workload, trial) = two_jobs(5_000_000);
+    let summary = summary(&workload, &trial);
+    assert_eq!(summary.groups.len(), 2);
+    assert_eq!(summary.total.len(), 1);
+    assert_eq!(summary.total[0].result.ops, 4000);
+    // From the first one's start to the second one's end.
+    assert_eq!(summary.total[0].result.runtime_ns, 20_005_000_000);
+}
+
+#[test]
+fn groups_that_ran_one_after_the_other_have_none() {
+    let (workload, trial) = two_jobs(20_000_000_000);
+    let summary = summary(&workload, &trial);
+    assert!(summary.total.is_empty());
+    assert_eq!(summary.cpu.span_ns, 40_000_000_000);
+}
+
+#[test]
+fn a_group_s_time_is_that_in_which_any_clone_ran() {
+    let (mut workload, trial) = two_jobs(10_000_000_000);
+    for job in &mut workload.jobs {
+        job.reporting.together = true;
+    }
+    let summary = summary(&workload, &trial);
+    let row = &summary.groups[0].rows[0];
+    assert_eq!(row.result.runtime_ns, 30_000_000_000);
+    assert_eq!(row.iops(), 4000.0 / 30.0);
+}
+
+#[test]
+fn percentiles_tell_what_is_against_them() {
+    let mut trial = testing::trial(vec![testing::part(vec![testing::clone(
+        0,
+        0,
+        vec![
+            testing::direction(Read, 9_999, 50_000),
+            testing::direction(Sync, 20, 1_000_000),
+        ],
+    )])]);
+    trial.parts[0].clones[0].stamp_window_ns = (1000, 6000);
+    let mut workload = testing::workload("w", vec![testing::reader("a")]);
+    workload.jobs[0].reporting.percentiles = vec![90.0, 99.99, 250.0];
+    let summary = summary(&workload, &trial);
+    let flags: Vec<(f64, bool, bool)> = summary.groups[0].rows[0]
+        .service
+        .iter()
+        .map(|q| (q.percent, q.resolution_limited, q.few))
+        .collect();
+    assert_eq!(
+        flags,
+        [
+            (50.0, true, false),
+            (90.0, false, false),
+            (99.0, false, false),
+            (99.9, false, true),
+            (99.99, false, true)
+        ]
+    );
+    assert!(summary.groups[0].rows[1].service[0].percent == 50.0);
+}
+
+#[test]
+fn a_trial_rebuilt_from_frames_has_figures_without_cpu() {
+    let (workload, mut trial) = testing::four_clones();
+    let mut one = trial.parts[0].clones[0].clone();
+    one.cpu = Default::default();
+    one.directions[1].service = Histogram::default();
+    trial.parts[0].clones = vec![one];
+    trial.parts[0].host = Default::default();
+    let summary = summary(&workload, &trial);
+    // 20 frames of 1.23 s of CPU.
+    assert_eq!(summary.cpu.cores(), 1.23);
+    assert_eq!(summary.cpu.worker_ns_per_op(), None);
+    assert!(summary.shares.is_empty() && summary.devices.is_empty());
+    assert!(summary.groups[0].rows[1].service.is_empty());
+    assert_eq!(summary.series.len(), 20);
+}
+
+#[test]
+fn nothing_measured_is_no_error() {
+    let (workload, mut trial) = testing::four_clones();
+    trial.parts.clear();
+    trial.frames.clear();
+    let summary = summary(&workload, &trial);
+    assert!(summary.groups.is_empty() && summary.range_percent.is_none());
+    assert_eq!(summary.cpu.iops_per_core(), None);
+}
