@@ -1,1 +1,144 @@
-//! fake
+//! A host that does not exist: procfs, sysfs and device nodes in a temporary folder.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use crate::block::Block;
+use crate::roots::Roots;
+
+pub(crate) struct FakeHost {
+    /// Removed when the host is.
+    _folder: tempfile::TempDir,
+    pub(crate) roots: Roots,
+}
+
+impl FakeHost {
+    pub(crate) fn new() -> FakeHost {
+        let folder = tempfile::tempdir().unwrap();
+        let roots = Roots::below(&folder.path().canonicalize().unwrap());
+        let host = FakeHost {
+            _folder: folder,
+            roots,
+        };
+        host.write("proc/self/mountinfo", "");
+        host.write("proc/swaps", "Filename Type Size Used Priority\n");
+        for name in ["sys/dev/block", "sys/class/block", "dev/mapper"] {
+            fs::create_dir_all(host.path(name)).unwrap();
+        }
+        host
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.roots.root.join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn append(&self, name: &str, line: &str) {
+        let mut text = fs::read_to_string(self.path(name)).unwrap_or_default();
+        text.push_str(line);
+        text.push('\n');
+        self.write(name, &text);
+    }
+
+    /// A device in a folder of `sys/devices`, of so many sectors.
+    fn device(&self, folder: &str, number: &str, sectors: u64) {
+        let name = folder.rsplit('/').next().unwrap();
+        let below = format!("sys/devices/{folder}");
+        self.write(&format!("{below}/dev"), &format!("{number}\n"));
+        self.write(&format!("{below}/size"), &format!("{sectors}\n"));
+        self.write(&format!("{below}/ro"), "0\n");
+        self.write(&format!("dev/{name}"), "");
+        let target = self.path(&below);
+        symlink(&target, self.path(&format!("sys/dev/block/{number}"))).unwrap();
+        symlink(&target, self.path(&format!("sys/class/block/{name}"))).unwrap();
+    }
+
+    pub(crate) fn disk(&self, name: &str, number: &str) -> &FakeHost {
+        self.device(name, number, 1 << 20);
+        self
+    }
+
+    pub(crate) fn partition(&self, disk: &str, name: &str, number: &str) -> &FakeHost {
+        self.device(&format!("{disk}/{name}"), number, 1 << 10);
+        self.write(&format!("sys/devices/{disk}/{name}/partition"), "1\n");
+        self.write(&format!("sys/devices/{disk}/{name}/start"), "2048\n");
+        self
+    }
+
+    /// Something built of others; `attributes` such as `("dm/name", "vg-home")`.
+    pub(crate) fn mapped(
+        &self,
+        name: &str,
+        number: &str,
+        attributes: &[(&str, &str)],
+        slaves: &[&str],
+    ) -> &FakeHost {
+        self.disk(name, number);
+        for (attribute, value) in attributes {
+            self.attribute(name, attribute, value);
+        }
+        for slave in slaves {
+            let below = self.path(&format!("sys/class/block/{slave}"));
+            let below = below.canonicalize().unwrap();
+            let own = self.path(&format!("sys/devices/{name}"));
+            fs::create_dir_all(own.join("slaves")).unwrap();
+            fs::create_dir_all(below.join("holders")).unwrap();
+            symlink(&below, own.join("slaves").join(slave)).unwrap();
+            symlink(&own, below.join("holders").join(name)).unwrap();
+        }
+        self
+    }
+
+    pub(crate) fn attribute(&self, device: &str, name: &str, value: &str) -> &FakeHost {
+        self.write(&format!("sys/devices/{device}/{name}"), value);
+        self
+    }
+
+    /// An attached loop device.
+    pub(crate) fn loop_device(&self, name: &str, number: &str, file: &Path) -> &FakeHost {
+        self.disk(name, number);
+        self.attribute(name, "loop/backing_file", &format!("{}\n", file.display()))
+    }
+
+    pub(crate) fn mount(&self, number: &str, point: &str, kind: &str, source: &str) -> &FakeHost {
+        self.mount_for("self", number, point, kind, source)
+    }
+
+    /// A mount in the namespace of a process.
+    pub(crate) fn mount_for(
+        &self,
+        process: &str,
+        number: &str,
+        point: &str,
+        kind: &str,
+        source: &str,
+    ) -> &FakeHost {
+        self.append(
+            &format!("proc/{process}/mountinfo"),
+            &format!("90001 1 {number} / {point} rw,noatime shared:1 - {kind} {source} rw,data=x"),
+        );
+        self
+    }
+
+    pub(crate) fn swap(&self, path: &str) -> &FakeHost {
+        self.append("proc/swaps", &format!("{path} partition 1024 0 -2"));
+        self
+    }
+
+    pub(crate) fn btrfs(&self, uuid: &str, devices: &[&str]) -> &FakeHost {
+        for device in devices {
+            self.write(&format!("sys/fs/btrfs/{uuid}/devices/{device}"), "");
+        }
+        self
+    }
+
+    pub(crate) fn block(&self, name: &str) -> Block {
+        Block::named(&self.roots, name).unwrap()
+    }
+}

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, Weak};
+use std::time::Duration;
 
 use rustix::fs::{Advice, OFlags, SeekFrom};
 
@@ -16,14 +17,31 @@ use super::open::{Pinned, open_flags, reopen};
 use super::survey::Survey;
 use super::{AdmitError, Admitted, Guard, Kind, Reason, Request, admitted, refused, uses};
 
+/// How often somebody who may be gone at once is looked for again, and when.
+const PATIENCE: u32 = 10;
+const PAUSE: Duration = Duration::from_millis(10);
+
 impl Guard {
-    /// Everything sysfs and procfs say against writing to a device.
+    /// Everything sysfs and procfs say against writing to a device. A process that has it open for a
+    /// moment only (`losetup --find` tries all) is waited for.
     pub(super) fn judge(&self, number: DeviceNumber) -> Vec<Reason> {
-        match Block::find(&self.roots, number) {
-            Ok(block) => uses::of(&self.roots, &Survey::take(&self.roots), &block),
-            Err(error) => vec![Reason::Unknown {
-                why: format!("device {number} in sysfs: {error}"),
-            }],
+        let block = match Block::find(&self.roots, number) {
+            Ok(block) => block,
+            Err(error) => {
+                return vec![Reason::Unknown {
+                    why: format!("device {number} in sysfs: {error}"),
+                }];
+            }
+        };
+        let mut patience = PATIENCE;
+        loop {
+            let reasons = uses::of(&self.roots, &Survey::take(&self.roots), &block);
+            let opened = |reason: &Reason| matches!(reason, Reason::OpenedBy { .. });
+            if patience == 0 || reasons.is_empty() || !reasons.iter().all(opened) {
+                return reasons;
+            }
+            patience -= 1;
+            std::thread::sleep(PAUSE);
         }
     }
 
@@ -139,7 +157,7 @@ impl Guard {
         if let Some(claim) = claims.get(&number).and_then(Weak::upgrade) {
             return Ok(claim);
         }
-        match pinned.open(OFlags::RDONLY | OFlags::EXCL) {
+        match exclusive(pinned) {
             Ok(descriptor) => {
                 let claim = Arc::new(descriptor);
                 claims.insert(number, Arc::downgrade(&claim));
@@ -175,6 +193,21 @@ impl Guard {
             }
         }
         reasons
+    }
+}
+
+/// Opens a device for us alone. Others who only look at it (a volume scanner, a child process on its
+/// way to another program) let go at once: they are waited for a little.
+fn exclusive(pinned: &Pinned) -> io::Result<OwnedFd> {
+    let mut patience = PATIENCE;
+    loop {
+        match pinned.open(OFlags::RDONLY | OFlags::EXCL) {
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy && patience > 0 => {
+                patience -= 1;
+                std::thread::sleep(PAUSE);
+            }
+            other => return other,
+        }
     }
 }
 

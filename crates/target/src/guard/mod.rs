@@ -31,7 +31,7 @@ use crate::roots::Roots;
 
 use open::{Pinned, PinnedKind, create, open_flags, reopen};
 pub use refusal::{AdmitError, Reason, Refusal};
-use survey::Survey;
+use survey::{FileId, Survey};
 
 /// What a job does to a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -169,7 +169,7 @@ pub struct Guard {
     /// Devices that this process writes: a second job on one shares the first one's claim.
     claims: Mutex<HashMap<DeviceNumber, Weak<OwnedFd>>>,
     /// The host's swap files and loop files; thousands of files are not worth thousands of looks.
-    files: Mutex<Option<(Instant, Arc<Survey>)>>,
+    files: Mutex<Option<(Instant, Survey)>>,
 }
 
 /// How long a look at swap and loop files is good for.
@@ -284,7 +284,7 @@ impl Guard {
     fn admit_file(&self, request: &Request<'_>, pinned: &Pinned) -> Result<Admitted, AdmitError> {
         let mut reasons: Vec<Reason> = self.mount_reasons(request, pinned).into_iter().collect();
         if request.intent.changes() {
-            reasons.extend(self.file_survey().file(pinned.file));
+            reasons.extend(self.file_uses(pinned.file));
         }
         if !reasons.is_empty() {
             return Err(refused(request, pinned, reasons));
@@ -297,16 +297,16 @@ impl Guard {
         Ok(admitted(request, pinned, Kind::File, descriptor))
     }
 
-    fn file_survey(&self) -> Arc<Survey> {
+    /// How the host uses a file. A look that is some time old will do to say that it does not; that
+    /// it does may be of a file before this one with the same inode, so that needs a fresh look.
+    fn file_uses(&self, file: FileId) -> Vec<Reason> {
         let mut cached = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*cached {
-            Some((at, survey)) if at.elapsed() < LOOK_AGAIN => Arc::clone(survey),
-            _ => {
-                let survey = Arc::new(Survey::of_files(&self.roots));
-                *cached = Some((Instant::now(), Arc::clone(&survey)));
-                survey
-            }
+        let recent = cached.as_ref().filter(|(at, _)| at.elapsed() < LOOK_AGAIN);
+        if recent.is_some_and(|(_, survey)| survey.file(file).is_empty()) {
+            return Vec::new();
         }
+        let (_, survey) = cached.insert((Instant::now(), Survey::of_files(&self.roots)));
+        survey.file(file)
     }
 }
 

@@ -130,3 +130,7 @@ impl Walk<'_> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "uses_tests.rs"]
+mod tests;

@@ -296,14 +296,15 @@ fn mbr(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
         return Ok(());
     }
     let entries: Vec<&[u8]> = bytes[446..510].chunks_exact(16).collect();
-    let (what, detail) = if entries.iter().any(|entry| entry[0] & 0x7f != 0) {
-        ("boot sector", String::new())
-    } else {
-        match entries.iter().filter(|entry| entry[4] != 0).count() {
-            1 if entries[0][4] == 0xee => ("protective MBR", String::new()),
-            1 => ("MBR", "1 partition".to_owned()),
-            partitions => ("MBR", format!("{partitions} partitions")),
-        }
+    let partitions = entries.iter().filter(|entry| entry[4] != 0).count();
+    let flagged = entries.iter().any(|entry| entry[0] & 0x7f != 0);
+    let (what, detail) = match partitions {
+        // Code of a file system's own boot sector, or a table without entries.
+        _ if flagged => ("boot sector", String::new()),
+        0 => ("boot sector", String::new()),
+        1 if entries[0][4] == 0xee => ("protective MBR", String::new()),
+        1 => ("MBR", "1 partition".to_owned()),
+        more => ("MBR", format!("{more} partitions")),
     };
     push(found, what, 510, detail);
     Ok(())

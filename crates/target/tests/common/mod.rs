@@ -1,0 +1,151 @@
+//! Loop devices, mounts and helpers of the tests that need a real kernel.
+//!
+//! Every device is attached here and detached here; no other is ever opened for writing.
+#![allow(
+    clippy::print_stderr,
+    dead_code,
+    unreachable_pub,
+    reason = "skipped tests are told aloud; each test file uses its share of the helpers"
+)]
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use iodyno_target::{
+    AdmitError, Admitted, Guard, Intent, OpenFlags, Reason, Refusal, Request, Roots,
+};
+
+/// Runs a command to its end; what it printed, or why it failed.
+pub fn run(command: &[&str]) -> Result<String, String> {
+    let output = Command::new(command[0])
+        .args(&command[1..])
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("{}: {error}", command[0]))?;
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    } else {
+        let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        Err(format!("{command:?}: {why}"))
+    }
+}
+
+/// Says why a test does not test here.
+pub fn skip(why: &str) {
+    eprintln!("SKIPPED: {why}");
+}
+
+pub fn is_root() -> bool {
+    run(&["id", "-u"]).is_ok_and(|id| id == "0")
+}
+
+/// A loop device on a sparse file of its own.
+pub struct Loop {
+    pub device: PathBuf,
+    pub file: PathBuf,
+    folder: tempfile::TempDir,
+}
+
+impl Loop {
+    /// A blank one of so many MiB; `None`, said aloud, where that is not possible.
+    pub fn blank(mib: u64) -> Option<Loop> {
+        Loop::holding(mib, |_| ())
+    }
+
+    /// One whose file is prepared before it is attached.
+    pub fn holding(mib: u64, prepare: impl FnOnce(&Path)) -> Option<Loop> {
+        if !is_root() {
+            skip("loop devices need root");
+            return None;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("disk.img");
+        File::create(&file).unwrap().set_len(mib << 20).unwrap();
+        prepare(&file);
+        let path = file.to_str().unwrap();
+        match run(&["losetup", "--find", "--show", "--partscan", path]) {
+            Ok(device) => Some(Loop {
+                device: PathBuf::from(device),
+                file,
+                folder,
+            }),
+            Err(why) => {
+                skip(&why);
+                None
+            }
+        }
+    }
+
+    pub fn path(&self) -> &str {
+        self.device.to_str().unwrap()
+    }
+
+    pub fn name(&self) -> &str {
+        self.device.file_name().unwrap().to_str().unwrap()
+    }
+
+    /// A folder that is removed with the device.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Mounts it below its own folder.
+    pub fn mount(&self) -> Mounted {
+        let point = self.folder().join("mnt");
+        std::fs::create_dir_all(&point).unwrap();
+        run(&["mount", self.path(), point.to_str().unwrap()]).unwrap();
+        Mounted { point }
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        if let Err(why) = run(&["losetup", "--detach", self.path()]) {
+            eprintln!("{why}");
+        }
+    }
+}
+
+/// Unmounted when dropped.
+pub struct Mounted {
+    pub point: PathBuf,
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if let Err(why) = run(&["umount", self.point.to_str().unwrap()]) {
+            eprintln!("{why}");
+        }
+    }
+}
+
+/// What the guard of this host says to a job that writes.
+pub fn write(path: &Path, destroy: &[PathBuf]) -> Result<Admitted, AdmitError> {
+    admit(path, Intent::WRITE, destroy)
+}
+
+pub fn admit(path: &Path, intent: Intent, destroy: &[PathBuf]) -> Result<Admitted, AdmitError> {
+    Guard::new(Roots::host()).admit(&Request {
+        path,
+        intent,
+        flags: OpenFlags::default(),
+        named: true,
+        destroy,
+    })
+}
+
+/// The refusal of a path that has to be refused.
+#[track_caller]
+pub fn refusal(result: Result<Admitted, AdmitError>) -> Refusal {
+    match result {
+        Err(AdmitError::Refused(refusal)) => *refusal,
+        Err(other) => panic!("failed instead of refused: {other}"),
+        Ok(admitted) => panic!("admitted: {}", admitted.path.display()),
+    }
+}
+
+/// What was found, in words.
+pub fn findings(refusal: &Refusal) -> Vec<String> {
+    refusal.findings.iter().map(Reason::to_string).collect()
+}

@@ -1,0 +1,507 @@
+//! The guard before real block devices: loop devices attached by the test itself.
+#![allow(clippy::print_stderr, reason = "skipped tests are told aloud")]
+
+mod common;
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::{FileExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use common::{Loop, admit, findings, refusal, run, skip, write};
+use iodyno_target::{
+    AdmitError, Guard, Intent, Kind, OpenFlags, Reason, Request, Roots, signatures,
+};
+
+const MIB: u64 = 1 << 20;
+
+#[test]
+fn a_blank_device_is_admitted_and_kept_for_us() {
+    let Some(disk) = Loop::blank(16) else { return };
+    let admitted = write(&disk.device, &[]).unwrap();
+    assert!(matches!(admitted.kind, Kind::BlockDevice(number) if number.major == 7));
+    assert_eq!(admitted.length, 16 * MIB);
+    assert_eq!(admitted.logical_block_size, 512);
+    assert!(admitted.notes.is_empty());
+    let file = File::from(admitted.reopen(OpenFlags::default()).unwrap());
+    file.write_all_at(b"ours", 4096).unwrap();
+    // Nobody else gets it while we have it.
+    let second = refusal(write(&disk.device, &[]));
+    assert_eq!(second.findings, [Reason::Claimed]);
+    assert!(run(&["mkfs.ext4", "-q", disk.path()]).is_err());
+    drop((admitted, file));
+    write(&disk.device, &[]).unwrap();
+}
+
+#[test]
+fn two_jobs_of_one_run_share_a_device() {
+    let Some(disk) = Loop::blank(16) else { return };
+    let guard = Guard::new(Roots::host());
+    let request = Request {
+        path: &disk.device,
+        intent: Intent::WRITE,
+        flags: OpenFlags::default(),
+        named: true,
+        destroy: &[],
+    };
+    let first = guard.admit(&request).unwrap();
+    let second = guard.admit(&request).unwrap();
+    drop(first);
+    assert_eq!(
+        refusal(write(&disk.device, &[])).findings,
+        [Reason::Claimed]
+    );
+    drop(second);
+    write(&disk.device, &[]).unwrap();
+}
+
+#[test]
+fn direct_io_reaches_an_admitted_device() {
+    let Some(disk) = Loop::blank(16) else { return };
+    let guard = Guard::new(Roots::host());
+    let admitted = guard
+        .admit(&Request {
+            path: &disk.device,
+            intent: Intent::WRITE,
+            flags: OpenFlags {
+                direct: true,
+                ..OpenFlags::default()
+            },
+            named: true,
+            destroy: &[],
+        })
+        .unwrap();
+    let flags = fs::read_to_string(format!(
+        "/proc/self/fdinfo/{}",
+        std::os::fd::AsRawFd::as_raw_fd(&admitted.descriptor)
+    ))
+    .unwrap();
+    let flags = flags.lines().find_map(|line| line.strip_prefix("flags:"));
+    let flags = u32::from_str_radix(flags.unwrap().trim(), 8).unwrap();
+    assert_ne!(flags & 0o40000, 0, "O_DIRECT");
+    assert_eq!(flags & 0o3, 2, "O_RDWR");
+}
+
+#[test]
+fn a_formatted_device_is_refused_until_destroy_names_it() {
+    let cases: [(u64, &[&str], &str); 5] = [
+        (16, &["mkfs.ext4", "-q"], "ext4"),
+        (320, &["mkfs.xfs", "-q"], "xfs"),
+        (128, &["mkfs.btrfs", "-q"], "btrfs"),
+        (16, &["mkswap"], "swap"),
+        (16, &["mkfs.vfat"], "vfat"),
+    ];
+    for (mib, make, what) in cases {
+        let Some(disk) = Loop::blank(mib) else { return };
+        let command: Vec<&str> = make.iter().copied().chain([disk.path()]).collect();
+        if let Err(why) = run(&command) {
+            skip(&why);
+            continue;
+        }
+        let before = fs::read(&disk.file).unwrap();
+        let refused = refusal(write(&disk.device, &[]));
+        assert!(
+            refused.findings.iter().any(|reason| matches!(
+                reason,
+                Reason::Signature { signature, .. } if signature.what == what
+            )),
+            "{refused}"
+        );
+        assert!(
+            refused
+                .hint()
+                .contains(&format!("--destroy {}", disk.path()))
+        );
+        // Another device's name does not help, the own by any name does.
+        let other = refusal(write(
+            &disk.device,
+            &[PathBuf::from("/dev/null"), disk.file.clone()],
+        ));
+        assert_eq!(other.findings, refused.findings);
+        assert!(
+            fs::read(&disk.file).unwrap() == before,
+            "{what} was touched"
+        );
+        let link = disk.folder().join("by-id");
+        symlink(&disk.device, &link).unwrap();
+        let admitted = write(&disk.device, &[link]).unwrap();
+        assert!(admitted.notes[0].contains(what), "{:?}", admitted.notes);
+    }
+}
+
+#[test]
+fn a_mounted_device_is_refused_whatever_destroy_says() {
+    let Some(disk) = Loop::blank(16) else { return };
+    run(&["mkfs.ext4", "-q", disk.path()]).unwrap();
+    let mounted = disk.mount();
+    for intent in [
+        Intent::WRITE,
+        Intent {
+            trim: true,
+            ..Intent::READ
+        },
+    ] {
+        let refused = refusal(admit(
+            &disk.device,
+            intent,
+            std::slice::from_ref(&disk.device),
+        ));
+        let found = findings(&refused);
+        let point = mounted.point.display();
+        assert_eq!(
+            found[0],
+            format!("{} is mounted on `{point}` (ext4)", disk.name())
+        );
+        assert!(found[1].contains("holds ext4"), "{found:?}");
+        assert!(refused.hint().contains("`--destroy` does not help"));
+    }
+    // Reads are admitted, read-only, and said.
+    let read = admit(&disk.device, Intent::READ, &[]).unwrap();
+    assert!(read.notes[0].contains("is mounted on"), "{:?}", read.notes);
+    let file = File::from(read.descriptor.try_clone().unwrap());
+    assert!(file.write_all_at(b"x", 0).is_err());
+    drop((file, read, mounted));
+    assert!(!refusal(write(&disk.device, &[])).findings.is_empty());
+    write(&disk.device, std::slice::from_ref(&disk.device)).unwrap();
+}
+
+#[test]
+fn a_device_mounted_in_another_namespace_only_is_refused() {
+    let Some(disk) = Loop::blank(16) else { return };
+    run(&["mkfs.ext4", "-q", disk.path()]).unwrap();
+    let point = disk.folder().join("there");
+    fs::create_dir(&point).unwrap();
+    let script = format!(
+        "mount {} {} && echo mounted && read line",
+        disk.path(),
+        point.display()
+    );
+    let mut child = Command::new("unshare")
+        .args(["--mount", "sh", "-c", &script])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut answer = [0; 8];
+    child
+        .stdout
+        .as_mut()
+        .unwrap()
+        .read_exact(&mut answer)
+        .unwrap();
+    let refused = refusal(write(&disk.device, std::slice::from_ref(&disk.device)));
+    let found = findings(&refused);
+    assert!(
+        found[0].contains("in the mount namespace of process"),
+        "{found:?}"
+    );
+    child.stdin.take().unwrap().write_all(b"\n").unwrap();
+    child.wait().unwrap();
+    write(&disk.device, std::slice::from_ref(&disk.device)).unwrap();
+}
+
+#[test]
+fn swap_in_use_is_refused_whatever_destroy_says() {
+    let Some(disk) = Loop::blank(16) else { return };
+    run(&["mkswap", disk.path()]).unwrap();
+    if let Err(why) = run(&["swapon", disk.path()]) {
+        return skip(&why);
+    }
+    let result = write(&disk.device, std::slice::from_ref(&disk.device));
+    run(&["swapoff", disk.path()]).unwrap();
+    let found = findings(&refusal(result));
+    assert_eq!(found[0], format!("{} is swap space in use", disk.name()));
+}
+
+/// A GPT with one partition of 8 MiB at 1 MiB, its checksums included.
+fn gpt(file: &Path, mib: u64) {
+    let sectors = mib * MIB / 512;
+    let mut entries = vec![0u8; 128 * 128];
+    entries[..16]
+        .copy_from_slice(b"\xaf\x3d\xc6\x0f\x83\x84\x72\x47\x8e\x79\x3d\x69\xd8\x47\x7d\xe4");
+    entries[16] = 1;
+    entries[32..40].copy_from_slice(&2048u64.to_le_bytes());
+    entries[40..48].copy_from_slice(&(2048 + 8 * 2048 - 1u64).to_le_bytes());
+    let header = |own: u64, other: u64, table: u64| {
+        let mut header = vec![0u8; 92];
+        header[..8].copy_from_slice(b"EFI PART");
+        header[8..16].copy_from_slice(&[0, 0, 1, 0, 92, 0, 0, 0]);
+        header[24..32].copy_from_slice(&own.to_le_bytes());
+        header[32..40].copy_from_slice(&other.to_le_bytes());
+        header[40..48].copy_from_slice(&34u64.to_le_bytes());
+        header[48..56].copy_from_slice(&(sectors - 34).to_le_bytes());
+        header[56] = 7;
+        header[72..80].copy_from_slice(&table.to_le_bytes());
+        header[80..88].copy_from_slice(&[128, 0, 0, 0, 128, 0, 0, 0]);
+        header[88..92].copy_from_slice(&crc32(&entries).to_le_bytes());
+        let sum = crc32(&header);
+        header[16..20].copy_from_slice(&sum.to_le_bytes());
+        header
+    };
+    let disk = OpenOptions::new().write(true).open(file).unwrap();
+    let mut protective = [0u8; 66];
+    protective[4] = 0xee;
+    protective[8..16].copy_from_slice(&[1, 0, 0, 0, 0xff, 0xff, 0xff, 0xff]);
+    protective[64..].copy_from_slice(b"\x55\xaa");
+    disk.write_all_at(&protective, 446).unwrap();
+    disk.write_all_at(&header(1, sectors - 1, 2), 512).unwrap();
+    disk.write_all_at(&entries, 1024).unwrap();
+    disk.write_all_at(&entries, (sectors - 33) * 512).unwrap();
+    disk.write_all_at(&header(sectors - 1, 1, sectors - 33), (sectors - 1) * 512)
+        .unwrap();
+}
+
+fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0u32, |sum, byte| {
+        (0..8).fold(sum ^ u32::from(*byte), |sum, _| {
+            (sum >> 1) ^ (0xedb8_8320 & 0u32.wrapping_sub(sum & 1))
+        })
+    })
+}
+
+#[test]
+fn a_partitioned_disk_is_refused_with_all_it_holds_and_more_so_when_a_part_is_mounted() {
+    let Some(disk) = Loop::holding(16, |file| gpt(file, 16)) else {
+        return;
+    };
+    let part = PathBuf::from(format!("{}p1", disk.path()));
+    // Some kernels read no tables and have to be told.
+    if !part.exists()
+        && let Err(why) = run(&["addpart", disk.path(), "1", "2048", "16384"])
+    {
+        return skip(&why);
+    }
+    // A partition that holds nothing is fine, its disk is not.
+    write(&part, &[]).unwrap();
+    let refused = refusal(write(&disk.device, &[]));
+    let found = findings(&refused).join("; ");
+    for expected in [
+        "protective MBR",
+        "holds GPT at",
+        "GPT backup",
+        "it has a partition",
+    ] {
+        assert!(found.contains(expected), "{expected} is not in {found}");
+    }
+    // What a partition holds is what its disk holds.
+    run(&["mkfs.ext4", "-q", part.to_str().unwrap()]).unwrap();
+    let name = part.file_name().unwrap().to_str().unwrap();
+    let found = findings(&refusal(write(&disk.device, &[]))).join("; ");
+    assert!(found.contains(&format!("{name} holds ext4")), "{found}");
+    // Naming the disk does not give the partition away, nor the other way round.
+    refusal(write(&part, std::slice::from_ref(&disk.device)));
+    refusal(write(&disk.device, std::slice::from_ref(&part)));
+    drop(write(&part, std::slice::from_ref(&part)).unwrap());
+
+    let point = disk.folder().join("mnt");
+    fs::create_dir(&point).unwrap();
+    run(&["mount", part.to_str().unwrap(), point.to_str().unwrap()]).unwrap();
+    let both = [disk.device.clone(), part.clone()];
+    let (of_disk, of_part) = (write(&disk.device, &both), write(&part, &both));
+    run(&["umount", point.to_str().unwrap()]).unwrap();
+    for refused in [refusal(of_disk), refusal(of_part)] {
+        let found = findings(&refused);
+        assert!(
+            found[0].starts_with(&format!("{name} is mounted on")),
+            "{found:?}"
+        );
+    }
+    write(&disk.device, &both).unwrap();
+}
+
+#[test]
+fn a_device_that_another_process_writes_is_refused() {
+    let Some(disk) = Loop::blank(16) else { return };
+    let device = OpenOptions::new().write(true).open(&disk.device).unwrap();
+    let mut child = Command::new("sleep")
+        .arg("60")
+        .stdin(device)
+        .spawn()
+        .unwrap();
+    let refused = write(&disk.device, std::slice::from_ref(&disk.device));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let found = findings(&refusal(refused));
+    assert!(
+        found[0].contains("open for writing in process"),
+        "{found:?}"
+    );
+    assert!(found[0].contains("(sleep)"), "{found:?}");
+    write(&disk.device, &[]).unwrap();
+}
+
+#[test]
+fn a_loop_device_below_which_another_is_mounted_is_refused() {
+    let Some(disk) = Loop::blank(16) else { return };
+    run(&["mkfs.ext4", "-q", disk.path()]).unwrap();
+    let file = disk.file.to_str().unwrap();
+    let twin = PathBuf::from(run(&["losetup", "--find", "--show", file]).unwrap());
+    let on_top = run(&["losetup", "--find", "--show", twin.to_str().unwrap()]).unwrap();
+    let mounted = disk.mount();
+    let of_twin = write(&twin, std::slice::from_ref(&twin));
+    let top = PathBuf::from(&on_top);
+    let of_top = write(&top, std::slice::from_ref(&top));
+    drop(mounted);
+    run(&["losetup", "--detach", &on_top]).unwrap();
+    run(&["losetup", "--detach", twin.to_str().unwrap()]).unwrap();
+    let found = findings(&refusal(of_twin)).join("; ");
+    assert!(
+        found.contains(&format!("{} is mounted", disk.name())),
+        "{found}"
+    );
+    assert!(found.contains("loop device"), "{found}");
+    let found = findings(&refusal(of_top)).join("; ");
+    assert!(
+        found.contains(&format!("{} is mounted", disk.name())),
+        "{found}"
+    );
+}
+
+#[test]
+fn the_file_of_an_attached_loop_device_is_refused_for_writing_only() {
+    let Some(disk) = Loop::blank(16) else { return };
+    let refused = refusal(write(&disk.file, &[]));
+    assert_eq!(
+        findings(&refused),
+        [format!("it is the disk of {}, attached", disk.name())]
+    );
+    assert_eq!(
+        admit(&disk.file, Intent::READ, &[]).unwrap().length,
+        16 * MIB
+    );
+}
+
+#[test]
+fn an_empty_loop_device_and_a_read_only_one_are_refused() {
+    let Some(disk) = Loop::blank(16) else { return };
+    let twin = run(&[
+        "losetup",
+        "--find",
+        "--show",
+        "--read-only",
+        disk.file.to_str().unwrap(),
+    ]);
+    let twin = PathBuf::from(twin.unwrap());
+    let result = write(&twin, &[]);
+    run(&["losetup", "--detach", twin.to_str().unwrap()]).unwrap();
+    assert_eq!(refusal(result).findings, [Reason::ReadOnlyDevice]);
+    // Free ones are plenty; what `losetup` would take next has no file.
+    let free = PathBuf::from(run(&["losetup", "--find"]).unwrap());
+    match write(&free, &[]) {
+        // Its last user may have left it read-only.
+        Err(AdmitError::Refused(refused)) => assert!(refused.findings.contains(&Reason::Empty)),
+        other => skip(&format!(
+            "{} was taken meanwhile: {other:?}",
+            free.display()
+        )),
+    }
+}
+
+#[test]
+fn a_device_is_found_behind_symlinks_and_only_if_it_was_named() {
+    let Some(disk) = Loop::blank(16) else { return };
+    let link = disk.folder().join("job.0.0");
+    symlink(&disk.device, &link).unwrap();
+    let second = disk.folder().join("again");
+    symlink("job.0.0", &second).unwrap();
+    let admitted = write(&second, &[]).unwrap();
+    assert_eq!(admitted.path, disk.device);
+    drop(admitted);
+    let made_up = Guard::new(Roots::host()).admit(&Request {
+        path: &link,
+        intent: Intent::WRITE,
+        flags: OpenFlags::default(),
+        named: false,
+        destroy: &[],
+    });
+    let refused = refusal(made_up);
+    assert_eq!(refused.findings, [Reason::NotNamed]);
+    assert_eq!(refused.resolved, disk.device);
+}
+
+#[test]
+fn every_device_of_a_mounted_btrfs_mirror_is_refused() {
+    let (Some(one), Some(two)) = (Loop::blank(128), Loop::blank(128)) else {
+        return;
+    };
+    let make = [
+        "mkfs.btrfs",
+        "-q",
+        "-d",
+        "raid1",
+        "-m",
+        "raid1",
+        one.path(),
+        two.path(),
+    ];
+    if let Err(why) = run(&make) {
+        return skip(&why);
+    }
+    run(&["btrfs", "device", "scan", one.path(), two.path()]).unwrap();
+    let mounted = one.mount();
+    let results = [&one, &two].map(|disk| write(&disk.device, std::slice::from_ref(&disk.device)));
+    drop(mounted);
+    for result in results {
+        let found = findings(&refusal(result));
+        assert!(
+            found.iter().any(|words| words.contains("belongs to btrfs")),
+            "{found:?}"
+        );
+    }
+    // Or the kernel remembers the second one.
+    let _ = run(&["btrfs", "device", "scan", "--forget"]);
+    write(&two.device, std::slice::from_ref(&two.device)).unwrap();
+}
+
+#[test]
+fn the_disk_below_the_root_file_system_is_refused_whatever_destroy_says() {
+    let info = iodyno_target::stack::describe(Path::new("/"), &Roots::host());
+    let devices: Vec<PathBuf> = info
+        .stack
+        .iter()
+        .filter_map(|layer| Some(Path::new("/dev").join(&layer.device()?.name)))
+        .filter(|device| device.exists())
+        .collect();
+    if devices.is_empty() {
+        return skip("no block device is below / here");
+    }
+    for device in devices {
+        // Only asked for, never opened: a look at the uses must be enough.
+        let uses = Guard::new(Roots::host()).uses(&device);
+        assert!(
+            uses.iter().any(|reason| !reason.gives_way()),
+            "{} would be admitted",
+            device.display()
+        );
+        let refused = refusal(write(&device, std::slice::from_ref(&device)));
+        assert!(refused.to_string().contains("it is in use"), "{refused}");
+    }
+}
+
+#[test]
+fn a_compressed_memory_disk_is_admitted_when_blank() {
+    if !common::is_root() {
+        return skip("zram needs root");
+    }
+    let Ok(number) = fs::read_to_string("/sys/class/zram-control/hot_add") else {
+        return skip("no zram here");
+    };
+    let number = number.trim().to_owned();
+    fs::write(format!("/sys/block/zram{number}/disksize"), "16M").unwrap();
+    let device = PathBuf::from(format!("/dev/zram{number}"));
+    let result = write(&device, &[]).map(|admitted| (admitted.length, admitted.logical_block_size));
+    fs::write("/sys/class/zram-control/hot_remove", number).unwrap();
+    assert_eq!(result.unwrap(), (16 * MIB, 4096));
+}
+
+#[test]
+fn a_physical_volume_is_found_as_its_own_tool_makes_it() {
+    let Some(disk) = Loop::blank(16) else { return };
+    let make = ["pvcreate", "--quiet", "--devices", disk.path(), disk.path()];
+    if let Err(why) = run(&make) {
+        return skip(&why);
+    }
+    let found = signatures::probe(&File::open(&disk.device).unwrap(), 0, 16 * MIB).unwrap();
+    assert_eq!(found[0].what, "LVM2 physical volume");
+}

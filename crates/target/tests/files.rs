@@ -1,0 +1,205 @@
+//! The guard before files, folders and what is neither.
+#![allow(clippy::print_stderr, reason = "skipped tests are told aloud")]
+
+mod common;
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+
+use common::{Loop, admit, findings, refusal, run, skip, write};
+use iodyno_target::{AdmitError, Admitted, Guard, Intent, Kind, OpenFlags, Reason, Request, Roots};
+
+fn make(path: &Path, intent: Intent) -> Result<Admitted, AdmitError> {
+    Guard::new(Roots::host()).admit(&Request {
+        path,
+        intent,
+        flags: OpenFlags {
+            create: true,
+            ..OpenFlags::default()
+        },
+        named: false,
+        destroy: &[],
+    })
+}
+
+#[test]
+fn a_named_file_may_be_overwritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data");
+    fs::write(&path, "what was there").unwrap();
+    let admitted = write(&path, &[]).unwrap();
+    assert_eq!((admitted.kind, admitted.length), (Kind::File, 14));
+    assert!(!admitted.created);
+    File::from(admitted.descriptor.try_clone().unwrap())
+        .write_all(b"what is here! more")
+        .unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"what is here! more");
+    assert_eq!((admitted.length, admitted.length_now().unwrap()), (14, 18));
+}
+
+#[test]
+fn a_file_is_opened_once_and_stays_the_same_whatever_becomes_of_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, other) = (folder.path().join("data"), folder.path().join("other"));
+    fs::write(&path, "old").unwrap();
+    fs::write(&other, "precious").unwrap();
+    let admitted = write(&path, &[]).unwrap();
+    fs::remove_file(&path).unwrap();
+    symlink(&other, &path).unwrap();
+    let again = admitted.reopen(OpenFlags::default()).unwrap();
+    File::from(again).write_all(b"new").unwrap();
+    assert_eq!(fs::read(&other).unwrap(), b"precious");
+}
+
+#[test]
+fn a_file_that_is_not_there_is_made_only_for_writing_and_only_if_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("job.0.0");
+    for result in [write(&path, &[]), make(&path, Intent::READ)] {
+        let error = result.unwrap_err();
+        assert!(error.refusal().is_none());
+        assert!(error.to_string().contains("cannot open"), "{error}");
+        assert!(error.to_string().contains("hint: "), "{error}");
+        assert!(!path.exists());
+    }
+    let admitted = make(&path, Intent::WRITE).unwrap();
+    assert!(admitted.created && admitted.length == 0);
+    assert_eq!(admitted.path, path.canonicalize().unwrap());
+    assert!(!make(&path, Intent::WRITE).unwrap().created);
+}
+
+#[test]
+fn what_cannot_be_made_is_told_with_the_remedy() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = make(&folder.path().join("no/such/file"), Intent::WRITE).unwrap_err();
+    assert!(
+        error.to_string().contains("make its folder first"),
+        "{error}"
+    );
+    let dangling = folder.path().join("dangling");
+    symlink("nowhere", &dangling).unwrap();
+    let error = make(&dangling, Intent::WRITE).unwrap_err();
+    assert!(error.to_string().contains("leads nowhere"), "{error}");
+    let circle = folder.path().join("circle");
+    symlink("circle", &circle).unwrap();
+    let error = make(&circle, Intent::WRITE).unwrap_err();
+    assert!(error.to_string().contains("circle"), "{error}");
+}
+
+#[test]
+fn folders_are_admitted_as_folders() {
+    let folder = tempfile::tempdir().unwrap();
+    let admitted = write(folder.path(), &[]).unwrap();
+    assert_eq!((admitted.kind, admitted.length), (Kind::Folder, 0));
+    admitted.reopen(OpenFlags::default()).unwrap();
+}
+
+#[test]
+fn null_devices_are_admitted_and_other_character_devices_are_not() {
+    for name in ["/dev/null", "/dev/zero", "/dev/full"] {
+        let admitted = write(Path::new(name), &[]).unwrap();
+        assert_eq!((admitted.kind, admitted.length), (Kind::NullDevice, 0));
+    }
+    admit(Path::new("/dev/urandom"), Intent::READ, &[]).unwrap();
+    for name in [
+        "/dev/urandom",
+        "/dev/tty",
+        "/dev/ptmx",
+        "/dev/mem",
+        "/dev/kmsg",
+    ] {
+        if !Path::new(name).exists() {
+            continue;
+        }
+        let refused = refusal(write(Path::new(name), &[]));
+        assert!(
+            findings(&refused)[0].contains("a character device"),
+            "{refused}"
+        );
+    }
+}
+
+#[test]
+fn fifos_and_sockets_are_refused_without_waiting_for_their_other_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let fifo = folder.path().join("fifo");
+    run(&["mkfifo", fifo.to_str().unwrap()]).unwrap();
+    for intent in [Intent::READ, Intent::WRITE] {
+        let refused = refusal(admit(&fifo, intent, &[]));
+        assert_eq!(findings(&refused), ["it is a FIFO"]);
+    }
+    let socket = folder.path().join("socket");
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    assert_eq!(findings(&refusal(write(&socket, &[]))), ["it is a socket"]);
+}
+
+#[test]
+fn a_file_on_a_read_only_mount_is_refused_and_the_mount_named() {
+    let Some(disk) = Loop::blank(16) else { return };
+    run(&["mkfs.ext4", "-q", disk.path()]).unwrap();
+    let mounted = disk.mount();
+    let point = mounted.point.clone();
+    fs::write(point.join("data"), "x").unwrap();
+    run(&["mount", "-o", "remount,ro", point.to_str().unwrap()]).unwrap();
+    let expected = format!(
+        "the file system on `{}` is mounted read-only",
+        point.display()
+    );
+    let existing = refusal(write(&point.join("data"), &[]));
+    assert_eq!(findings(&existing), [expected.as_str()]);
+    assert!(existing.hint().contains("remount"));
+    let new = refusal(make(&point.join("new"), Intent::WRITE));
+    assert_eq!(findings(&new), [expected.as_str()]);
+    let folder = refusal(write(&point, &[]));
+    assert_eq!(findings(&folder), [expected.as_str()]);
+    admit(&point.join("data"), Intent::READ, &[]).unwrap();
+}
+
+#[test]
+fn a_swap_file_is_refused() {
+    let Some(disk) = Loop::blank(32) else { return };
+    run(&["mkfs.ext4", "-q", disk.path()]).unwrap();
+    let mounted = disk.mount();
+    let (swap, link) = (mounted.point.join("my swap"), mounted.point.join("link"));
+    fs::write(&swap, vec![0; 4 << 20]).unwrap();
+    fs::set_permissions(&swap, fs::Permissions::from_mode(0o600)).unwrap();
+    fs::hard_link(&swap, &link).unwrap();
+    run(&["mkswap", swap.to_str().unwrap()]).unwrap();
+    if let Err(why) = run(&["swapon", swap.to_str().unwrap()]) {
+        return skip(&why);
+    }
+    let results = [write(&swap, &[]), write(&link, &[])];
+    run(&["swapoff", swap.to_str().unwrap()]).unwrap();
+    for result in results {
+        let refused = refusal(result);
+        assert_eq!(refused.findings, [Reason::SwapFile { path: swap.clone() }]);
+    }
+    // Seen within a second of its end by a guard of its own, too.
+    write(&swap, &[]).unwrap();
+}
+
+#[test]
+fn thousands_of_files_are_admitted_in_little_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let guard = Guard::new(Roots::host());
+    let begin = std::time::Instant::now();
+    for number in 0..3000 {
+        let path = folder.path().join(format!("f{number}"));
+        let request = Request {
+            path: &path,
+            intent: Intent::WRITE,
+            flags: OpenFlags {
+                create: true,
+                ..OpenFlags::default()
+            },
+            named: false,
+            destroy: &[],
+        };
+        assert!(guard.admit(&request).unwrap().created);
+        assert!(!guard.admit(&request).unwrap().created);
+    }
+    // A look at the whole host each time would take ten times that.
+    assert!(begin.elapsed().as_secs() < 5, "{:?}", begin.elapsed());
+}
