@@ -1,0 +1,167 @@
+//! Puts the options of a section into a draft, and says what is wrong with each.
+
+use iodyno_model::{Diagnostic, Place, Severity};
+
+use super::draft::{Draft, Written};
+use super::host::Host;
+use super::option::{OptionSpec, Status};
+use super::options;
+use super::substitute::substitute;
+use super::text::{Entry, Report};
+use super::value::{Fault, Value};
+
+/// Options that add to what was said before, so that saying more is no slip.
+const ADDING: &[&str] = &["filename"];
+
+pub(super) fn apply(draft: &mut Draft, entries: &[Entry], host: &dyn Host, report: &mut Report) {
+    warn_of_repeats(entries, report);
+    // Suffixes anywhere in the section count by its `kb_base`.
+    let (first, then): (Vec<&Entry>, Vec<&Entry>) =
+        entries.iter().partition(|entry| entry.key == "kb_base");
+    for entry in first.into_iter().chain(then) {
+        match options::find(&entry.key) {
+            Some(option) => apply_one(draft, option, entry, host, report),
+            None => report.push(unknown(entry)),
+        }
+    }
+}
+
+fn warn_of_repeats(entries: &[Entry], report: &mut Report) {
+    let mut seen: Vec<(&str, &Place)> = Vec::new();
+    for entry in entries {
+        let Some(option) = options::find(&entry.key) else {
+            continue;
+        };
+        let place = &entry.key_place;
+        let earlier = seen
+            .iter()
+            .find(|(name, at)| *name == option.name && at.file == place.file);
+        if let Some((_, at)) = earlier.filter(|_| !ADDING.contains(&option.name)) {
+            report.push(
+                Diagnostic::warning(format!(
+                    "`{}` is set twice in this section, first in line {}; this one counts",
+                    entry.key, at.line
+                ))
+                .at(place.clone())
+                .hint("leave one of them out"),
+            );
+        }
+        seen.push((option.name, place));
+    }
+}
+
+fn unknown(entry: &Entry) -> Diagnostic {
+    let diagnostic = Diagnostic::error(format!("there is no option `{}`", entry.key))
+        .at(entry.key_place.clone());
+    match options::suggestion(&entry.key) {
+        Some(near) if near.eq_ignore_ascii_case(&entry.key) => {
+            diagnostic.hint(format!("options are in small letters: `{near}`"))
+        }
+        Some(near) => diagnostic.hint(format!("did you mean `{near}`?")),
+        None => diagnostic.hint("docs/fio-compatibility.md lists all options"),
+    }
+}
+
+fn apply_one(
+    draft: &mut Draft,
+    option: &'static OptionSpec,
+    entry: &Entry,
+    host: &dyn Host,
+    report: &mut Report,
+) {
+    let substituted = substitute(entry.value.as_deref().unwrap_or_default(), host);
+    for name in &substituted.unset {
+        report.push(
+            Diagnostic::warning(format!(
+                "the variable `{name}` is not set: it counts as nothing"
+            ))
+            .at(entry.value_place.clone())
+            .hint(format!("set it, such as `{name}=… iodyno …`")),
+        );
+    }
+    let changed = entry.value.as_deref() != Some(substituted.text.as_str());
+    let text = substituted.text.trim();
+    let value = Value {
+        given: entry.value.is_some(),
+        computed: substituted.computed,
+        ..Value::new(text, draft.kb_base)
+    };
+    let neutral = option.neutral.contains(&text);
+    let outcome = match option.status {
+        Status::Honoured if !value.given && !option.unit.optional() => {
+            Err(
+                Fault::error(format!("`{}` needs a value", entry.key)).hint(format!(
+                    "write `{}=…` ({})",
+                    entry.key,
+                    option.unit.describe()
+                )),
+            )
+        }
+        Status::Honoured => (option.set)(draft, &value),
+        _ if neutral => Ok(()),
+        Status::Ignored { why, differs } => Err(ignored(&entry.key, why, differs)),
+        Status::Refused { why, instead } => Err(Fault::refusal(format!(
+            "`{}` is not supported: {why}",
+            entry.key
+        ))
+        .hint(format!("use instead: {instead}"))),
+    };
+    if entry.spaced && text.starts_with(|c: char| c.is_ascii_digit()) {
+        value.remark(
+            Fault::warning("fio drops the suffix of a number with a space before it").hint(
+                format!("write `{}={text}`, which both read alike", entry.key),
+            ),
+        );
+    }
+    let remarks = value.remarks.into_inner();
+    let refused = matches!(&outcome, Err(fault) if fault.severity == Severity::Error);
+    for fault in remarks.into_iter().chain(outcome.err()) {
+        let place = fault_place(entry, &fault, changed);
+        say(report, &fault, Some(place));
+    }
+    if refused {
+        draft.failed.insert(option.name);
+    } else {
+        draft.failed.remove(option.name);
+        let text = text.to_owned();
+        draft
+            .job
+            .options
+            .insert(option.name.to_owned(), text.clone());
+        let place = entry.key_place.clone();
+        draft
+            .written
+            .insert(option.name, Written { place, value: text });
+    }
+}
+
+fn ignored(key: &str, why: &str, differs: bool) -> Fault {
+    match differs {
+        true => Fault::warning(format!("`{key}` is ignored: {why}")),
+        false => Fault::note(format!("`{key}` is ignored: {why}")),
+    }
+    .hint("leave it out to say so")
+}
+
+/// Where a fault lies: the part of the value, the value, or the line where variables moved it.
+fn fault_place(entry: &Entry, fault: &Fault, changed: bool) -> Place {
+    let mut place = entry.value_place.clone();
+    if let (Some((start, length)), false, Some(value)) = (fault.span, changed, &entry.value) {
+        let before = value.get(..start).map_or(0, |text| text.chars().count());
+        let inside = value.get(start..start + length);
+        place.column += before as u32;
+        place.length = inside.map_or(1, |text| text.chars().count()).max(1) as u32;
+    }
+    place
+}
+
+/// Adds a fault to the report.
+pub(super) fn say(report: &mut Report, fault: &Fault, place: Option<Place>) {
+    report.refusals += usize::from(fault.refusal);
+    report.push(Diagnostic {
+        severity: fault.severity,
+        message: fault.message.clone(),
+        place,
+        hint: fault.hint.clone(),
+    });
+}

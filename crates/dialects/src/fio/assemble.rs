@@ -1,0 +1,243 @@
+//! From sections to a workload: globals, groups, and what jobs mean for each other.
+
+use std::path::Path;
+
+use iodyno_model::{After, Diagnostic, Job, Severity, Source, Workload};
+
+use super::Parsed;
+use super::apply::apply;
+use super::draft::Draft;
+use super::finish::finish;
+use super::host::Host;
+use super::text::{Entry, Report, Section, read_sections};
+use super::traps;
+
+/// A workload in the making.
+pub(super) struct Assembly<'h> {
+    host: &'h dyn Host,
+    pub(super) report: Report,
+    pub(super) sources: Vec<Source>,
+    overrides: Vec<Entry>,
+    /// Only these sections, where any are named, and the global ones.
+    wanted: Vec<String>,
+    met: Vec<String>,
+    /// Jobs that write or trim are refused.
+    pub(super) read_only: bool,
+    jobs: Vec<Job>,
+    files: usize,
+    name: Option<String>,
+    group: u32,
+    jobs_in_group: usize,
+}
+
+impl<'h> Assembly<'h> {
+    pub(super) fn new(host: &'h dyn Host) -> Assembly<'h> {
+        Assembly {
+            host,
+            report: Report::default(),
+            sources: Vec::new(),
+            overrides: Vec::new(),
+            wanted: Vec::new(),
+            met: Vec::new(),
+            read_only: false,
+            jobs: Vec::new(),
+            files: 0,
+            name: None,
+            group: 0,
+            jobs_in_group: 0,
+        }
+    }
+
+    /// These options win over those of every section.
+    pub(super) fn override_with(&mut self, overrides: Vec<Entry>) {
+        self.overrides = overrides;
+    }
+
+    /// Leaves out all other sections.
+    pub(super) fn only(&mut self, sections: Vec<String>) {
+        self.wanted = sections;
+    }
+
+    /// Reads a job file; `globals` are the command line's.
+    pub(super) fn file(&mut self, path: &Path, globals: &[Entry]) {
+        let sections = read_sections(path, self.host, &mut self.report, &mut self.sources);
+        let stem = match path.to_str() {
+            Some("-") => Some("stdin".to_owned()),
+            _ => path
+                .file_stem()
+                .map(|stem| stem.to_string_lossy().into_owned()),
+        };
+        self.name = self.name.take().or(stem);
+        let stonewall = self.files > 0;
+        self.files += 1;
+        self.sections(sections, globals, stonewall);
+    }
+
+    /// Adds the jobs of some sections. The first waits for all before it if `stonewall`.
+    pub(super) fn sections(
+        &mut self,
+        sections: Vec<Section>,
+        globals: &[Entry],
+        mut stonewall: bool,
+    ) {
+        let mut base = Draft::new(self.host.cpus());
+        apply(&mut base, globals, self.host, &mut self.report);
+        for section in sections {
+            if section.is_global() {
+                self.global(&mut base, &section);
+            } else if self.wanted.is_empty() || self.wanted.contains(&section.name) {
+                self.met.push(section.name.clone());
+                self.job(base.clone(), section, stonewall);
+                stonewall = false;
+            }
+        }
+    }
+
+    fn global(&mut self, base: &mut Draft, section: &Section) {
+        if section.name != "global" {
+            self.report.push(
+                Diagnostic::warning(format!(
+                    "`[{}]` is no job: a name that begins with `global` holds defaults",
+                    section.name
+                ))
+                .at(section.place.clone())
+                .hint("write `[global]`, or rename the job"),
+            );
+        }
+        apply(base, &section.entries, self.host, &mut self.report);
+    }
+
+    fn job(&mut self, mut draft: Draft, section: Section, stonewall: bool) {
+        let from_globals = draft.job.files.names.len();
+        apply(&mut draft, &section.entries, self.host, &mut self.report);
+        if from_globals > 0 && draft.job.files.names.len() > from_globals {
+            let place = draft.place("filename").cloned();
+            self.report.push(Diagnostic {
+                place,
+                ..Diagnostic::warning(
+                    "`filename` adds to the names of the global section; the job uses them all",
+                )
+                .hint("name files in one of the two places")
+            });
+        }
+        if self.overrides.iter().any(|entry| entry.key == "filename") {
+            draft.job.files.names.clear();
+        }
+        let overrides = std::mem::take(&mut self.overrides);
+        apply(&mut draft, &overrides, self.host, &mut self.report);
+        self.overrides = overrides;
+
+        let mut job = finish(&mut draft, &section.name, section.place, &mut self.report);
+        traps::check(&draft, &job, &mut self.report);
+        self.order(&draft, &mut job, stonewall || draft.stonewall);
+        self.warn_of_namesake(&draft, &job);
+        if self.read_only && (job.access.writes || job.access.trims) {
+            let place = draft.place("rw").or(job.place.as_ref()).cloned();
+            self.report.push(Diagnostic {
+                place,
+                ..Diagnostic::error("the job writes or trims, and `--readonly` was given")
+                    .hint("make it read, or leave `--readonly` out")
+            });
+        }
+        self.jobs.push(job);
+    }
+
+    /// When the job begins, and which group it is in.
+    fn order(&mut self, draft: &Draft, job: &mut Job, stonewall: bool) {
+        if (stonewall || draft.new_group) && self.jobs_in_group > 0 {
+            self.group += 1;
+            self.jobs_in_group = 0;
+        }
+        self.jobs_in_group += 1;
+        job.reporting.group = self.group;
+        job.after = match &draft.wait_for {
+            _ if stonewall && !self.jobs.is_empty() => After::AllBefore,
+            Some(name) => After::Job(name.clone()),
+            None => After::Start,
+        };
+        if let Some(name) = &draft.wait_for {
+            self.check_wait(draft, job, name);
+        }
+    }
+
+    fn check_wait(&mut self, draft: &Draft, job: &Job, name: &str) {
+        let before = self.jobs.iter().filter(|other| other.name == *name).count();
+        let fault = match before {
+            1 => return,
+            _ if job.name == *name => Diagnostic::error(format!("`{name}` waits for itself")),
+            0 => Diagnostic::error(format!("no job `{name}` stands before this one")).hint(
+                match self.jobs.is_empty() {
+                    true => "the first job has none to wait for".to_owned(),
+                    false => format!("there are: {}", self.names()),
+                },
+            ),
+            _ => Diagnostic::error(format!("{before} jobs are named `{name}`"))
+                .hint("give the one to wait for a name of its own"),
+        };
+        let place = draft.place("wait_for").cloned();
+        self.report.push(Diagnostic { place, ..fault });
+    }
+
+    fn names(&self) -> String {
+        let names: Vec<&str> = self.jobs.iter().map(|job| job.name.as_str()).collect();
+        names.join(", ")
+    }
+
+    fn warn_of_namesake(&mut self, draft: &Draft, job: &Job) {
+        // A global `name=` gives all jobs one name on purpose.
+        let twice = draft.name.is_none() && self.jobs.iter().any(|other| other.name == job.name);
+        if !twice {
+            return;
+        }
+        let message = match job.files.names.is_empty() {
+            true => format!("two jobs are named `{}`, and share their files", job.name),
+            false => format!("two jobs are named `{}`", job.name),
+        };
+        self.report.push(Diagnostic {
+            place: job.place.clone(),
+            ..Diagnostic::warning(message).hint("give each a name of its own")
+        });
+    }
+
+    /// The outcome; `None` jobs where anything is wrong.
+    pub(super) fn parsed(mut self) -> Parsed {
+        for name in &self.wanted {
+            if !self.met.contains(name) {
+                self.report.push(
+                    Diagnostic::error(format!("no section is named `{name}`"))
+                        .hint("`--section` takes the name in the brackets"),
+                );
+            }
+        }
+        let errors = |report: &Report| {
+            let all = report.diagnostics.iter();
+            all.filter(|said| said.severity == Severity::Error).count()
+        };
+        if self.jobs.is_empty() && errors(&self.report) == 0 {
+            self.report.push(
+                Diagnostic::error("there is no job").hint(
+                    "begin one with its name: `[randread]` in a file, `--name=` in a command",
+                ),
+            );
+        }
+        let errors = errors(&self.report);
+        let well_formed = errors == self.report.refusals;
+        // What a global section says is said again for each job: once is enough.
+        let mut diagnostics: Vec<Diagnostic> = Vec::new();
+        for diagnostic in self.report.diagnostics {
+            if !diagnostics.contains(&diagnostic) {
+                diagnostics.push(diagnostic);
+            }
+        }
+        let workload = (errors == 0).then(|| Workload {
+            name: self.name.unwrap_or_else(|| self.jobs[0].name.clone()),
+            sources: self.sources,
+            jobs: self.jobs,
+        });
+        Parsed {
+            workload,
+            diagnostics,
+            well_formed,
+        }
+    }
+}

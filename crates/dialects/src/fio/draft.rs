@@ -1,0 +1,159 @@
+//! A job in the making: what the options said, before it is known what they mean together.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use iodyno_model::{
+    Access, BlockSizes, Buffers, Distribution, Engine, EngineKind, ErrorPolicy, Extent, Files, Job,
+    JobEnd, Logs, Order, Pacing, Pattern, PerDirection, Place, Placement, Reporting, Sequencer,
+    SimOptions, Span, SyncPolicy, Verify,
+};
+
+/// An option as it was written, last.
+#[derive(Debug, Clone)]
+pub(super) struct Written {
+    pub(super) place: Place,
+    pub(super) value: String,
+}
+
+/// The colon suffix of `rw=`, which can be read only once the order is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Suffix {
+    Every(u32),
+    Skip(i64),
+}
+
+/// The options of a section; a job's begin as a copy of the globals'.
+#[derive(Debug, Clone)]
+pub(super) struct Draft {
+    /// What could be decided at once.
+    pub(super) job: Job,
+    /// `name=`, which wins over the section's.
+    pub(super) name: Option<String>,
+    /// By canonical name.
+    pub(super) written: BTreeMap<&'static str, Written>,
+    /// Options that were written wrongly.
+    pub(super) failed: BTreeSet<&'static str>,
+    pub(super) kb_base: u64,
+    pub(super) depth: u32,
+    pub(super) stonewall: bool,
+    pub(super) new_group: bool,
+    pub(super) wait_for: Option<String>,
+    pub(super) suffix: Option<Suffix>,
+    pub(super) bs: PerDirection<u64>,
+    pub(super) bs_range: PerDirection<Option<(u64, u64)>>,
+    pub(super) bs_split: PerDirection<Option<Vec<(u64, f64)>>>,
+    pub(super) bs_unaligned: bool,
+    pub(super) no_random_map: bool,
+    pub(super) distribution: Distribution,
+    pub(super) zero_buffers: bool,
+    pub(super) buffer_pattern: Option<Pattern>,
+    pub(super) compress_percent: u32,
+    pub(super) compress_chunk: u64,
+    /// `verify=` named a method.
+    pub(super) verify_on: bool,
+    pub(super) verify: Verify,
+    pub(super) verify_pattern: Option<Pattern>,
+    pub(super) think: iodyno_model::ThinkTime,
+    pub(super) zone_mode: Option<bool>,
+    pub(super) io_class: Option<u8>,
+    pub(super) io_level: Option<u8>,
+    pub(super) sim: SimOptions,
+    /// CPUs of the host, the limit of `cpus_allowed`.
+    pub(super) cpus: u32,
+}
+
+impl Draft {
+    /// Every option at its default.
+    pub(super) fn new(cpus: u32) -> Draft {
+        Draft {
+            job: default_job(),
+            name: None,
+            written: BTreeMap::new(),
+            failed: BTreeSet::new(),
+            kb_base: 1024,
+            depth: 1,
+            stonewall: false,
+            new_group: false,
+            wait_for: None,
+            suffix: None,
+            bs: PerDirection::all(4096),
+            bs_range: PerDirection::default(),
+            bs_split: PerDirection::default(),
+            bs_unaligned: false,
+            no_random_map: false,
+            distribution: Distribution::Uniform,
+            zero_buffers: false,
+            buffer_pattern: None,
+            compress_percent: 0,
+            compress_chunk: 512,
+            verify_on: false,
+            verify: Verify::default(),
+            verify_pattern: None,
+            think: iodyno_model::ThinkTime {
+                every_ops: 1,
+                on_completion: true,
+                ..Default::default()
+            },
+            zone_mode: None,
+            io_class: None,
+            io_level: None,
+            sim: SimOptions::default(),
+            cpus,
+        }
+    }
+
+    /// The option was written, in this section or a global one, be it wrongly.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.written.contains_key(name) || self.failed.contains(name)
+    }
+
+    /// Where the option was written.
+    pub(super) fn place(&self, name: &str) -> Option<&Place> {
+        self.written.get(name).map(|written| &written.place)
+    }
+}
+
+/// A job with nothing said about it.
+fn default_job() -> Job {
+    Job {
+        name: String::new(),
+        description: String::new(),
+        place: None,
+        clones: 1,
+        after: iodyno_model::After::Start,
+        delay: Span::default(),
+        exit_all: false,
+        engine: Engine::new(EngineKind::Psync, 1),
+        access: Access {
+            reads: true,
+            writes: false,
+            trims: false,
+            order: Order::Sequential,
+            read_percent: 50,
+            block_sizes: PerDirection::all(BlockSizes::Fixed(4096)),
+            block_align: PerDirection::all(0),
+            distribution: PerDirection::all(Distribution::Uniform),
+            percent_random: PerDirection::all(100),
+            random_map: true,
+            sequence: None,
+            sequencer: Sequencer::Sequential,
+            repeatable: true,
+            seed: None,
+        },
+        files: Files::default(),
+        extent: Extent::default(),
+        end: JobEnd::default(),
+        pacing: Pacing {
+            check_every: iodyno_units::Nanos::SECOND,
+            ..Pacing::default()
+        },
+        sync: SyncPolicy::default(),
+        buffers: Buffers::default(),
+        verify: None,
+        errors: ErrorPolicy::default(),
+        logs: Logs::default(),
+        placement: Placement::default(),
+        reporting: Reporting::default(),
+        options: BTreeMap::new(),
+    }
+}

@@ -1,0 +1,312 @@
+//! From a draft to a job: what the options mean together.
+
+use iodyno_model::{
+    BlockSizes, Checksum, Content, Distribution, EngineKind, Job, MixSequence, Order, PerDirection,
+    Place, Verify,
+};
+
+use super::apply::say;
+use super::draft::{Draft, Suffix};
+use super::options::name_logs;
+use super::text::Report;
+use super::value::Fault;
+
+/// Bytes of the header that a verified block begins with; an interval must hold it.
+const HEADER: u64 = 48;
+
+/// The job of a section. Contradictions go to `report`.
+pub(super) fn finish(draft: &mut Draft, section: &str, place: Place, report: &mut Report) -> Job {
+    let name = draft.name.clone().unwrap_or_else(|| section.to_owned());
+    name_logs(draft, &name);
+    draft.job.place = Some(place);
+    // Files are named after the section even where `name=` says otherwise.
+    if name != section {
+        let format = draft.job.files.format.replace("$jobname", section);
+        draft.job.files.format = format;
+    }
+    draft.job.name = name;
+    finish_engine(draft, report);
+    finish_access(draft);
+    finish_extent(draft, report);
+    finish_end(draft, report);
+    finish_pacing(draft, report);
+    draft.job.buffers.content = content(draft);
+    finish_verify(draft, report);
+    finish_buffers(draft);
+    draft.job.placement.io_priority = io_priority(draft);
+    draft.job.clone()
+}
+
+/// An error about `option`, where it was written.
+fn contradiction(report: &mut Report, draft: &Draft, option: &str, message: &str, hint: &str) {
+    let place = draft.place(option).cloned().or(draft.job.place.clone());
+    say(report, &Fault::error(message).hint(hint), place);
+}
+
+fn finish_engine(draft: &mut Draft, report: &mut Report) {
+    let depth = draft.depth;
+    let engine = &mut draft.job.engine;
+    engine.depth = if engine.kind.synchronous() { 1 } else { depth };
+    engine.depth_low = engine.depth_low.min(engine.depth);
+    engine.batch_submit = engine.batch_submit.min(engine.depth);
+    engine.batch_complete_min = engine.batch_complete_min.min(engine.depth);
+    if engine.batch_complete_max > 0 {
+        engine.batch_complete_max = engine.batch_complete_max.max(engine.batch_complete_min);
+    }
+    engine.sim = (engine.kind == EngineKind::Sim).then(|| draft.sim.clone());
+    let polls = matches!(engine.kind, EngineKind::IoUring | EngineKind::Pvsync2);
+    if engine.hipri && polls && !engine.direct {
+        contradiction(
+            report,
+            draft,
+            "hipri",
+            "polling for completions needs direct I/O",
+            "add `direct=1`, or leave `hipri` out",
+        );
+    }
+}
+
+fn finish_access(draft: &mut Draft) {
+    let sizes = |bs: u64, range: Option<(u64, u64)>, split: &Option<Vec<(u64, f64)>>| match (
+        split, range,
+    ) {
+        (Some(parts), _) if parts.len() == 1 => BlockSizes::Fixed(parts[0].0),
+        (Some(parts), _) => BlockSizes::Split(parts.clone()),
+        (None, Some((min, max))) if min == max => BlockSizes::Fixed(min),
+        (None, Some((min, max))) => BlockSizes::Range {
+            min,
+            max,
+            unaligned: draft.bs_unaligned,
+        },
+        (None, None) => BlockSizes::Fixed(bs),
+    };
+    let block_sizes = PerDirection {
+        read: sizes(draft.bs.read, draft.bs_range.read, &draft.bs_split.read),
+        write: sizes(draft.bs.write, draft.bs_range.write, &draft.bs_split.write),
+        trim: sizes(draft.bs.trim, draft.bs_range.trim, &draft.bs_split.trim),
+    };
+    let access = &mut draft.job.access;
+    access.block_sizes = block_sizes;
+    let random = access.order == Order::Random;
+    if !random {
+        access.block_align = PerDirection::all(0);
+        access.percent_random = PerDirection::all(0);
+    }
+    access.distribution = PerDirection::all(draft.distribution);
+    // An alignment of its own breaks the map's grid of blocks.
+    let own_grid = access.directions().any(|direction| {
+        let align = access.block_align.get(direction).copied().unwrap_or(0);
+        let block = access.block_sizes.get(direction).map_or(0, BlockSizes::min);
+        align != 0 && align != block
+    });
+    access.random_map =
+        random && !draft.no_random_map && !own_grid && draft.distribution == Distribution::Uniform;
+    access.sequence = match draft.suffix {
+        Some(Suffix::Every(ops)) if ops > 1 => Some(MixSequence::Every(ops)),
+        Some(Suffix::Skip(bytes)) if bytes != 0 => Some(MixSequence::Skip(bytes)),
+        _ => None,
+    };
+}
+
+fn finish_extent(draft: &mut Draft, report: &mut Report) {
+    let zoned = draft.job.extent.zone_size > 0;
+    match draft.zone_mode {
+        Some(false) if zoned => contradiction(
+            report,
+            draft,
+            "zonesize",
+            "`zonesize` contradicts `zonemode=none`",
+            "write `zonemode=strided`, or leave `zonesize` out",
+        ),
+        Some(true) if !zoned => contradiction(
+            report,
+            draft,
+            "zonemode",
+            "strided zones need a size",
+            "add `zonesize=…`",
+        ),
+        _ => {}
+    }
+    let extent = &mut draft.job.extent;
+    if !zoned {
+        extent.zone_range = 0;
+        extent.zone_skip = 0;
+    } else if extent.zone_range > 0 && extent.zone_range < extent.zone_size {
+        contradiction(
+            report,
+            draft,
+            "zonerange",
+            "a zone is shorter than the part of it that is used",
+            "make `zonerange` at least `zonesize`",
+        );
+    }
+}
+
+fn finish_end(draft: &mut Draft, report: &mut Report) {
+    let unread = draft.failed.contains("runtime");
+    if draft.job.end.time_based && draft.job.end.runtime.is_none() && !unread {
+        contradiction(
+            report,
+            draft,
+            "time_based",
+            "`time_based` needs a `runtime`",
+            "add `runtime=30s`",
+        );
+    }
+}
+
+fn finish_pacing(draft: &mut Draft, report: &mut Report) {
+    let mut think = draft.think;
+    think.spin = think.spin.min(think.pause);
+    draft.job.pacing.think = (think.pause.0 > 0).then_some(think);
+    let rates = draft.job.pacing.rates;
+    let all = [rates.read, rates.write, rates.trim];
+    if all.iter().any(|rate| rate.bytes_per_s > 0) && all.iter().any(|rate| rate.iops > 0.0) {
+        contradiction(
+            report,
+            draft,
+            "rate_iops",
+            "`rate` and `rate_iops` exclude each other",
+            "leave one of them out",
+        );
+    }
+    let unreachable = all.iter().any(|rate| {
+        (rate.bytes_per_s > 0 && rate.least_bytes_per_s > rate.bytes_per_s)
+            || (rate.iops > 0.0 && rate.least_iops > rate.iops)
+    });
+    if unreachable {
+        let option = if draft.has("rate_min") {
+            "rate_min"
+        } else {
+            "rate_iops_min"
+        };
+        contradiction(
+            report,
+            draft,
+            option,
+            "the least rate is above the rate asked for",
+            "lower it",
+        );
+    }
+}
+
+/// What writes carry.
+fn content(draft: &Draft) -> Content {
+    let pattern = draft.buffer_pattern.clone();
+    match (draft.compress_percent, pattern) {
+        _ if draft.zero_buffers => Content::Zero,
+        (0, Some(pattern)) => Content::Pattern(pattern),
+        (0, None) => Content::Random,
+        (100, None) => Content::Zero,
+        (percent, pattern) => Content::Compressible {
+            percent,
+            chunk: draft.compress_chunk,
+            pattern,
+        },
+    }
+}
+
+fn finish_buffers(draft: &mut Draft) {
+    // What is compressible, repeated or verified must differ from write to write.
+    let buffers = &mut draft.job.buffers;
+    let must = matches!(buffers.content, Content::Compressible { .. })
+        || buffers.dedupe_percent > 0
+        || draft.job.verify.is_some();
+    if must && !draft.written.contains_key("refill_buffers") {
+        buffers.refill = true;
+    }
+}
+
+fn finish_verify(draft: &mut Draft, report: &mut Report) {
+    let asked = draft.verify_on || (draft.verify_pattern.is_some() && !draft.has("verify"));
+    if !asked {
+        return;
+    }
+    let mut verify = draft.verify.clone();
+    let by_pattern = !draft.verify_on || matches!(verify.checksum, Checksum::Pattern(_));
+    if by_pattern {
+        match &draft.verify_pattern {
+            Some(pattern) => verify.checksum = Checksum::Pattern(pattern.clone()),
+            None => contradiction(
+                report,
+                draft,
+                "verify",
+                "`verify=pattern` needs a pattern",
+                "add `verify_pattern=0xdeadbeef`",
+            ),
+        }
+    } else if let Some(pattern) = &draft.verify_pattern {
+        // Below the header, blocks are filled with the pattern.
+        draft.job.buffers.content = Content::Pattern(pattern.clone());
+    }
+    check_interval(draft, &mut verify, report);
+    draft.job.verify = Some(verify);
+}
+
+/// An interval divides each block and holds its header.
+fn check_interval(draft: &Draft, verify: &mut Verify, report: &mut Report) {
+    let access = &draft.job.access;
+    let direction = match access.writes {
+        true => iodyno_model::Direction::Write,
+        false => iodyno_model::Direction::Read,
+    };
+    let Some(sizes) = access.block_sizes.get(direction) else {
+        return;
+    };
+    let headers = !matches!(verify.checksum, Checksum::Pattern(_));
+    let unequal = sizes.min() != sizes.max();
+    if verify.interval == 0 && unequal {
+        verify.interval = sizes_divisor(sizes);
+    }
+    let interval = match verify.interval {
+        0 => sizes.min(),
+        interval => interval,
+    };
+    let smallest = if headers { HEADER } else { 1 };
+    if interval < smallest || !sizes_divisor(sizes).is_multiple_of(interval) {
+        let option = if draft.has("verify_interval") {
+            "verify_interval"
+        } else {
+            "verify"
+        };
+        contradiction(
+            report,
+            draft,
+            option,
+            &format!("a block cannot be verified in parts of {interval} bytes"),
+            &format!("a part holds at least {smallest} bytes and divides every block size"),
+        );
+    }
+}
+
+/// The largest number of bytes that divides every size.
+fn sizes_divisor(sizes: &BlockSizes) -> u64 {
+    let all: Vec<u64> = match sizes {
+        BlockSizes::Fixed(size) => vec![*size],
+        BlockSizes::Range {
+            min,
+            max,
+            unaligned,
+        } => match unaligned {
+            true => vec![1],
+            false => vec![*min, *max],
+        },
+        BlockSizes::Split(parts) => parts.iter().map(|part| part.0).collect(),
+    };
+    all.into_iter().fold(0, greatest_divisor).max(1)
+}
+
+fn greatest_divisor(a: u64, b: u64) -> u64 {
+    match b {
+        0 => a,
+        _ => greatest_divisor(b, a % b),
+    }
+}
+
+/// Class and level; best effort where only the level was given.
+fn io_priority(draft: &Draft) -> Option<(u8, u8)> {
+    match (draft.io_class, draft.io_level) {
+        (None, None) => None,
+        (class, level) => Some((class.unwrap_or(2), level.unwrap_or(0))),
+    }
+}

@@ -1,0 +1,94 @@
+//! fio's language: job files and the command line, read into a [`Workload`].
+//!
+//! A section becomes a [`Job`](iodyno_model::Job) with every default filled in. Faults are
+//! gathered, all of all files at once, each with its place; a workload comes only of texts
+//! without errors. The option table ([`OPTIONS`]) is data: name, unit, text, status and effect in
+//! one entry, from which the compatibility page is generated. Nothing here is asked of the machine
+//! but through [`Host`].
+
+mod apply;
+mod arithmetic;
+mod assemble;
+mod command_line;
+mod compatibility;
+mod draft;
+mod engines;
+mod errno;
+mod finish;
+mod flags;
+mod help;
+mod host;
+mod number;
+mod option;
+mod options;
+mod pattern;
+mod resolved;
+mod substitute;
+mod text;
+mod traps;
+mod value;
+
+use std::path::PathBuf;
+
+use iodyno_model::{Diagnostic, Place, Workload};
+
+pub use command_line::{Action, CommandLine, parse_command_line};
+pub use compatibility::compatibility_markdown;
+pub use engines::{Availability, ENGINES, EngineSpec};
+pub use flags::{Eta, OutputFormat, OutputOptions};
+pub use help::{engine_help, option_help};
+pub use host::{Host, SystemHost};
+pub use number::{NumberError, Size, TimeUnit, size, time};
+pub use option::{OptionSpec, Status, Unit};
+pub use options::{OPTIONS, TOPICS, find};
+pub use resolved::resolved_options;
+
+use assemble::Assembly;
+use text::Entry;
+
+/// What came of a text.
+#[derive(Debug, Clone)]
+pub struct Parsed {
+    /// The jobs; `None` where there are errors.
+    pub workload: Option<Workload>,
+    /// Everything wrong or surprising, in the order of the text.
+    pub diagnostics: Vec<Diagnostic>,
+    /// Every error is about something that the language knows and that is not done here (an
+    /// engine, an option): the text itself is sound. True as well where there are no errors.
+    pub well_formed: bool,
+}
+
+/// Reads job files; `-` is standard input. Each file after the first begins when all before it has
+/// ended. `overrides` are options that win over every section's.
+pub fn parse_files(files: &[PathBuf], overrides: &[(String, String)], host: &dyn Host) -> Parsed {
+    let mut assembly = Assembly::new(host);
+    assembly.override_with(
+        overrides
+            .iter()
+            .map(|(key, value)| set_entry(key, value))
+            .collect(),
+    );
+    for file in files {
+        assembly.file(file, &[]);
+    }
+    assembly.parsed()
+}
+
+/// An option of `--set KEY=VALUE`.
+fn set_entry(key: &str, value: &str) -> Entry {
+    let line = format!("--set {key}={value}");
+    let place = |token: &str, offset: usize| Place {
+        file: PathBuf::from("<command line>"),
+        line: 1,
+        column: offset as u32 + 1,
+        length: token.chars().count().max(1) as u32,
+        text: line.clone(),
+    };
+    Entry {
+        key: key.trim().to_owned(),
+        value: Some(value.trim().to_owned()),
+        key_place: place(key, 6),
+        value_place: place(value, 7 + key.chars().count()),
+        spaced: false,
+    }
+}

@@ -1,0 +1,142 @@
+//! Patterns of `buffer_pattern` and `verify_pattern`: `0xdeadbeef`, `-10`, `"text"`, or several
+//! of them in a row.
+
+use iodyno_model::Pattern;
+
+/// A longer pattern is refused.
+const LIMIT: usize = 1 << 20;
+
+/// Reads a pattern. Fails with what is wrong and what to write instead.
+pub(super) fn pattern(text: &str) -> Result<Pattern, (String, String)> {
+    let mut bytes = Vec::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let (part, after) = match first {
+            '"' => quoted(rest)?,
+            '\'' => {
+                return Err((
+                    "a pattern from a file is not supported".to_owned(),
+                    "write the bytes themselves, such as `0x6162`".to_owned(),
+                ));
+            }
+            '%' => {
+                return Err((
+                    "a pattern that holds the offset (`%o`) is not supported".to_owned(),
+                    "use `verify=crc32c`, whose header holds the offset".to_owned(),
+                ));
+            }
+            _ => number(rest)?,
+        };
+        bytes.extend(part);
+        if bytes.len() > LIMIT {
+            return Err((
+                "the pattern is longer than 1 MiB".to_owned(),
+                "shorten it".to_owned(),
+            ));
+        }
+        rest = after;
+    }
+    match bytes.is_empty() {
+        true => Err(malformed(text)),
+        false => Ok(Pattern(bytes)),
+    }
+}
+
+fn malformed(text: &str) -> (String, String) {
+    (
+        format!("`{text}` is not a pattern"),
+        "write hexadecimal bytes (`0xdeadbeef`), a decimal number, or \"text\" in double quotes"
+            .to_owned(),
+    )
+}
+
+fn quoted(text: &str) -> Result<(Vec<u8>, &str), (String, String)> {
+    match text[1..].split_once('"') {
+        Some((inside, after)) if !inside.is_empty() => Ok((inside.as_bytes().to_vec(), after)),
+        _ => Err(malformed(text)),
+    }
+}
+
+fn number(text: &str) -> Result<(Vec<u8>, &str), (String, String)> {
+    let hexadecimal = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
+    if let Some(body) = hexadecimal {
+        let mut end = body
+            .find(|c: char| !c.is_ascii_hexdigit())
+            .unwrap_or(body.len());
+        // In `0xff0x14` the second 0 belongs to the next number.
+        if body[end..].starts_with(['x', 'X']) && body[..end].ends_with('0') {
+            end -= 1;
+        }
+        if end == 0 {
+            return Err(malformed(text));
+        }
+        return Ok((hexadecimal_bytes(&body[..end]), &body[end..]));
+    }
+    let sign = usize::from(text.starts_with(['-', '+']));
+    let mut end = text[sign..]
+        .find(|c: char| !c.is_ascii_digit())
+        .map_or(text.len(), |length| sign + length);
+    if text[end..].starts_with(['x', 'X']) && text[..end].ends_with('0') && end > sign + 1 {
+        end -= 1;
+    }
+    let value: i32 = text[..end].parse().map_err(|_| malformed(text))?;
+    let mut bytes = value.to_le_bytes().to_vec();
+    while bytes.len() > 1 && bytes.last() == Some(&0) {
+        bytes.pop();
+    }
+    Ok((bytes, &text[end..]))
+}
+
+/// Two digits a byte, in writing order; an odd last digit is a byte of its own.
+fn hexadecimal_bytes(digits: &str) -> Vec<u8> {
+    digits
+        .as_bytes()
+        .chunks(2)
+        .map(|pair| {
+            pair.iter().fold(0, |byte, digit| {
+                byte * 16 + (*digit as char).to_digit(16).unwrap_or(0) as u8
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_each_form_and_their_sequences() {
+        for (text, bytes) in [
+            ("\"abcd\"", b"abcd".as_slice()),
+            ("-1024", &[0x00, 0xfc, 0xff, 0xff]),
+            ("66", &[0x42]),
+            ("0", &[0]),
+            ("0xFF0X1", &[0xff, 0x01]),
+            ("\"123\"0xFFeeCC", &[0x31, 0x32, 0x33, 0xff, 0xee, 0xcc]),
+            ("-100xab\"1\"", &[0xf6, 0xff, 0xff, 0xff, 0xab, 0x31]),
+            ("0xdeadbeef", &[0xde, 0xad, 0xbe, 0xef]),
+            ("258", &[0x02, 0x01]),
+        ] {
+            assert_eq!(pattern(text).unwrap().0, bytes, "{text}");
+        }
+    }
+
+    #[test]
+    fn refuses_files_offsets_and_garbage() {
+        for text in [
+            "",
+            "''",
+            "'file'",
+            "%o",
+            "\"",
+            "\"\"",
+            "0x",
+            "x",
+            "99999999999",
+            "--1",
+            "1 2",
+        ] {
+            assert!(pattern(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The options of a job as fio's JSON should show them: those written, and the defaults of those
+//! that readers of the JSON rely on.
+
+use std::collections::BTreeMap;
+
+use iodyno_model::{Amount, BlockSizes, Job, MixSequence, Order, PerDirection};
+
+/// Options in fio's spelling: as written where they were, otherwise what counts.
+pub fn resolved_options(job: &Job) -> BTreeMap<String, String> {
+    let mut options = job.options.clone();
+    let mut fill = |name: &str, value: String| {
+        options.entry(name.to_owned()).or_insert(value);
+    };
+    let flag = |set: bool| u8::from(set).to_string();
+    fill("name", job.name.clone());
+    fill("rw", read_write(job));
+    fill("ioengine", job.engine.kind.name().to_owned());
+    fill("iodepth", job.engine.depth.to_string());
+    fill("numjobs", job.clones.to_string());
+    fill("direct", flag(job.engine.direct));
+    fill_sizes(&job.access.block_sizes, &mut fill);
+    if let Some(size) = job.extent.size {
+        fill("size", amount(size));
+    }
+    if let Some(size) = job.end.io_size {
+        fill("io_size", amount(size));
+    }
+    if let Some(runtime) = job.end.runtime {
+        fill("runtime", seconds(runtime.0));
+        fill("time_based", flag(job.end.time_based));
+    }
+    if job.access.reads && job.access.writes {
+        fill("rwmixread", job.access.read_percent.to_string());
+    }
+    if !job.files.names.is_empty() {
+        let names: Vec<String> = job
+            .files
+            .names
+            .iter()
+            .map(|name| name.to_string_lossy().replace(':', r"\:"))
+            .collect();
+        fill("filename", names.join(":"));
+    }
+    options
+}
+
+/// The word of `rw=`, with its suffix.
+fn read_write(job: &Job) -> String {
+    let access = &job.access;
+    let word = match (access.reads, access.writes, access.trims) {
+        (true, true, _) => "rw",
+        (_, true, true) => "trimwrite",
+        (_, true, false) => "write",
+        (_, false, true) => "trim",
+        (_, false, false) => "read",
+    };
+    let random = if access.order == Order::Random {
+        "rand"
+    } else {
+        ""
+    };
+    match access.sequence {
+        None => format!("{random}{word}"),
+        Some(MixSequence::Every(ops)) => format!("{random}{word}:{ops}"),
+        Some(MixSequence::Skip(bytes)) => format!("{random}{word}:{bytes}"),
+    }
+}
+
+/// One value where all directions are alike, otherwise three.
+fn fill_sizes(sizes: &PerDirection<BlockSizes>, fill: &mut impl FnMut(&str, String)) {
+    let all = [&sizes.read, &sizes.write, &sizes.trim];
+    let option = match all
+        .iter()
+        .find(|sizes| !matches!(sizes, BlockSizes::Fixed(_)))
+    {
+        Some(BlockSizes::Range { .. }) => "bsrange",
+        Some(BlockSizes::Split(_)) => "bssplit",
+        _ => "bs",
+    };
+    let texts: Vec<String> = all
+        .iter()
+        .map(|sizes| match (sizes, option) {
+            (BlockSizes::Fixed(size), "bssplit") => format!("{size}/100"),
+            (BlockSizes::Fixed(size), "bsrange") => format!("{size}-{size}"),
+            (BlockSizes::Fixed(size), _) => size.to_string(),
+            (BlockSizes::Range { min, max, .. }, _) => format!("{min}-{max}"),
+            (BlockSizes::Split(parts), _) => {
+                let parts: Vec<String> = parts
+                    .iter()
+                    .map(|(size, share)| format!("{size}/{share:.0}"))
+                    .collect();
+                parts.join(":")
+            }
+        })
+        .collect();
+    let text = match texts.iter().all(|text| *text == texts[0]) {
+        true => texts[0].clone(),
+        false => texts.join(","),
+    };
+    fill(option, text);
+    if option != "bs" {
+        fill("bs", sizes.read.min().to_string());
+    }
+}
+
+fn amount(amount: Amount) -> String {
+    match amount {
+        Amount::Bytes(bytes) => bytes.to_string(),
+        Amount::Percent(percent) => format!("{percent}%"),
+    }
+}
+
+/// Whole seconds where they are; otherwise a finer unit.
+fn seconds(ns: u64) -> String {
+    match (ns % 1_000_000_000, ns % 1_000_000) {
+        (0, _) => (ns / 1_000_000_000).to_string(),
+        (_, 0) => format!("{}ms", ns / 1_000_000),
+        _ => format!("{}us", ns / 1_000),
+    }
+}

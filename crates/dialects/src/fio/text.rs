@@ -1,0 +1,294 @@
+//! Job files as text: lines, sections, includes. Nothing here knows what an option means.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use iodyno_model::{Diagnostic, Place, Source};
+
+use super::host::Host;
+
+/// Includes within includes, at most.
+const DEPTH: usize = 16;
+
+/// `key=value`, or a key alone.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub(super) key: String,
+    pub(super) value: Option<String>,
+    pub(super) key_place: Place,
+    /// The key's, where there is no value.
+    pub(super) value_place: Place,
+    /// Spaces stand around the `=`.
+    pub(super) spaced: bool,
+}
+
+/// `[name]` and what follows it.
+#[derive(Debug, Clone)]
+pub(super) struct Section {
+    pub(super) name: String,
+    pub(super) place: Place,
+    pub(super) entries: Vec<Entry>,
+}
+
+impl Section {
+    /// Its options are defaults for what comes after it.
+    pub(super) fn is_global(&self) -> bool {
+        self.name.starts_with("global")
+    }
+}
+
+/// What was said about the text so far.
+#[derive(Debug, Default)]
+pub(super) struct Report {
+    pub(super) diagnostics: Vec<Diagnostic>,
+    /// Errors about what the language knows and is not done here.
+    pub(super) refusals: usize,
+}
+
+impl Report {
+    pub(super) fn push(&mut self, diagnostic: Diagnostic) {
+        self.diagnostics.push(diagnostic);
+    }
+}
+
+/// Reads a job file, its includes spliced in. Faults go to `report`, texts to `sources`.
+pub(super) fn read_sections(
+    path: &Path,
+    host: &dyn Host,
+    report: &mut Report,
+    sources: &mut Vec<Source>,
+) -> Vec<Section> {
+    let text = match host.read(path) {
+        Ok(text) => text,
+        Err(error) => {
+            report.push(unreadable(path, &error));
+            return Vec::new();
+        }
+    };
+    let mut reader = Reader {
+        host,
+        report,
+        sources,
+        open: vec![path.to_owned()],
+    };
+    let sections = reader.sections(path, &text);
+    if sections.is_empty() && reader.report.diagnostics.is_empty() {
+        reader.report.push(
+            Diagnostic::error(format!("`{}` has no sections", path.display()))
+                .hint("a job begins with its name in brackets, such as `[randread]`"),
+        );
+    }
+    sections
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> Diagnostic {
+    let diagnostic = Diagnostic::error(format!("cannot read `{}`: {error}", path.display()));
+    match error.kind() {
+        io::ErrorKind::NotFound => diagnostic.hint("check the path"),
+        io::ErrorKind::InvalidData => diagnostic.hint("a job file is text in UTF-8"),
+        _ => diagnostic,
+    }
+}
+
+struct Reader<'a> {
+    host: &'a dyn Host,
+    report: &'a mut Report,
+    sources: &'a mut Vec<Source>,
+    /// The files being read, to notice a circle.
+    open: Vec<PathBuf>,
+}
+
+impl Reader<'_> {
+    fn keep(&mut self, path: &Path, text: &str) {
+        self.sources.push(Source {
+            name: path.display().to_string(),
+            text: text.to_owned(),
+        });
+    }
+
+    fn sections(&mut self, path: &Path, text: &str) -> Vec<Section> {
+        self.keep(path, text);
+        let mut sections: Vec<Section> = Vec::new();
+        let mut stray = false;
+        for line in lines(path, text) {
+            if line.content.starts_with('[') {
+                if let Some(section) = self.header(&line) {
+                    sections.push(section);
+                }
+                continue;
+            }
+            match sections.last_mut() {
+                Some(section) => {
+                    let entries = self.line(&line);
+                    section.entries.extend(entries);
+                }
+                None if stray => {}
+                None => {
+                    stray = true;
+                    self.report.push(
+                        Diagnostic::error("an option stands before the first section")
+                            .at(line.place(line.content))
+                            .hint("begin with `[global]` or with a job's name in brackets"),
+                    );
+                }
+            }
+        }
+        sections
+    }
+
+    fn header(&mut self, line: &Line) -> Option<Section> {
+        let (name, after) = match line.content[1..].rsplit_once(']') {
+            Some((name, after)) => (name, after.trim()),
+            None => (&line.content[1..], ""),
+        };
+        if !line.content.contains(']') {
+            self.report.push(
+                Diagnostic::error("the section's `]` is missing")
+                    .at(line.place(line.content))
+                    .hint(format!("write `[{}]`", name.trim())),
+            );
+        } else if !after.is_empty() {
+            self.report.push(
+                Diagnostic::error(format!("`{after}` stands after the section's name"))
+                    .at(line.place(after))
+                    .hint("put options on lines of their own"),
+            );
+        }
+        if name.trim().is_empty() {
+            self.report
+                .push(Diagnostic::error("the section has no name").at(line.place(line.content)));
+            return None;
+        }
+        Some(Section {
+            name: name.to_owned(),
+            place: line.place(line.content),
+            entries: Vec::new(),
+        })
+    }
+
+    /// The options of a line: one, or those of an included file.
+    fn line(&mut self, line: &Line) -> Vec<Entry> {
+        let included = line
+            .content
+            .strip_prefix("include")
+            .filter(|rest| rest.starts_with([' ', '\t', '=']))
+            .map(|rest| rest[1..].trim());
+        match included {
+            Some(name) => self.include(line, name),
+            None => vec![line.entry()],
+        }
+    }
+
+    fn include(&mut self, line: &Line, name: &str) -> Vec<Entry> {
+        let place = line.place(name);
+        let beside = line.file.parent().unwrap_or(Path::new("")).join(name);
+        let named = PathBuf::from(name);
+        let read = self.host.read(&named).map(|text| (named, text));
+        let read = read.or_else(|error| match error.kind() {
+            io::ErrorKind::NotFound => self.host.read(&beside).map(|text| (beside, text)),
+            _ => Err(error),
+        });
+        let (path, text) = match read {
+            Ok(found) => found,
+            Err(error) => {
+                self.report.push(
+                    Diagnostic::error(format!("cannot read the included file `{name}`: {error}"))
+                        .at(place)
+                        .hint("its path counts from the current folder, then from this file's"),
+                );
+                return Vec::new();
+            }
+        };
+        if self.open.contains(&path) || self.open.len() >= DEPTH {
+            self.report.push(
+                Diagnostic::error(format!("`{name}` includes itself, or too deeply")).at(place),
+            );
+            return Vec::new();
+        }
+        self.keep(&path, &text);
+        self.open.push(path.clone());
+        let mut entries = Vec::new();
+        for line in lines(&path, &text) {
+            if line.content.starts_with('[') {
+                self.report.push(
+                    Diagnostic::error("an included file has no sections of its own")
+                        .at(line.place(line.content))
+                        .hint("leave the line out; its options join the section that includes it"),
+                );
+                break;
+            }
+            entries.extend(self.line(&line));
+        }
+        self.open.pop();
+        entries
+    }
+}
+
+/// A line that holds something.
+struct Line<'a> {
+    file: &'a Path,
+    number: u32,
+    /// As written.
+    raw: &'a str,
+    /// Without comment and the spaces around.
+    content: &'a str,
+}
+
+/// The lines that hold something. `;` and `#` end a line anywhere.
+fn lines<'a>(file: &'a Path, text: &'a str) -> impl Iterator<Item = Line<'a>> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    text.lines().zip(1..).filter_map(move |(raw, number)| {
+        let content = raw.split([';', '#']).next().unwrap_or_default();
+        let content = content.trim_matches(|c: char| c.is_whitespace() || c.is_control());
+        (!content.is_empty()).then_some(Line {
+            file,
+            number,
+            raw,
+            content,
+        })
+    })
+}
+
+impl Line<'_> {
+    /// Where `token`, a part of the line, stands.
+    fn place(&self, token: &str) -> Place {
+        place(self.file, self.number, self.raw, token)
+    }
+
+    fn entry(&self) -> Entry {
+        let Some((key, value)) = self.content.split_once('=') else {
+            return Entry {
+                key: self.content.to_owned(),
+                value: None,
+                key_place: self.place(self.content),
+                value_place: self.place(self.content),
+                spaced: false,
+            };
+        };
+        let trimmed = value.trim();
+        let value_place = match trimmed.is_empty() {
+            true => self.place(self.content),
+            false => self.place(trimmed),
+        };
+        Entry {
+            key: key.trim_end().to_owned(),
+            value: Some(trimmed.to_owned()),
+            key_place: self.place(key.trim_end()),
+            value_place,
+            spaced: value.starts_with(char::is_whitespace),
+        }
+    }
+}
+
+/// Where `token`, a slice of `line`, stands.
+pub(super) fn place(file: &Path, number: u32, line: &str, token: &str) -> Place {
+    let offset = (token.as_ptr() as usize).wrapping_sub(line.as_ptr() as usize);
+    let before = line.get(..offset).unwrap_or_default();
+    Place {
+        file: file.to_owned(),
+        line: number,
+        column: before.chars().count() as u32 + 1,
+        length: token.chars().count().max(1) as u32,
+        text: line.to_owned(),
+    }
+}

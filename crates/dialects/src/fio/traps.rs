@@ -1,0 +1,363 @@
+//! What is allowed and does not do what its author thinks.
+
+use iodyno_model::{
+    Amount, Checksum, Content, Diagnostic, Distribution, EngineKind, Job, Order, Severity,
+};
+use iodyno_units::Bytes;
+
+use super::draft::Draft;
+use super::text::Report;
+
+/// Beyond this many bytes a pass is not called small.
+const SMALL: u64 = 4 << 30;
+
+/// Says what is surprising in a job.
+pub(super) fn check(draft: &Draft, job: &Job, report: &mut Report) {
+    let mut trap = Trap { draft, job, report };
+    trap.size();
+    trap.engine();
+    trap.engine_options();
+    trap.blocks();
+    trap.access();
+    trap.clones();
+    trap.end();
+    trap.durability();
+    trap.buffers();
+    trap.verify();
+}
+
+struct Trap<'a> {
+    draft: &'a Draft,
+    job: &'a Job,
+    report: &'a mut Report,
+}
+
+impl Trap<'_> {
+    /// Says it at `option`, or at the job's name where that was not written.
+    fn say(&mut self, severity: Severity, option: &str, message: String, hint: &str) {
+        let place = self
+            .draft
+            .place(option)
+            .or(self.job.place.as_ref())
+            .cloned();
+        self.report.push(Diagnostic {
+            severity,
+            message,
+            place,
+            hint: Some(hint.to_owned()),
+        });
+    }
+
+    fn warn(&mut self, option: &str, message: impl Into<String>, hint: &str) {
+        self.say(Severity::Warning, option, message.into(), hint);
+    }
+
+    fn note(&mut self, option: &str, message: impl Into<String>, hint: &str) {
+        self.say(Severity::Note, option, message.into(), hint);
+    }
+
+    fn size(&mut self) {
+        let known = self.draft.has("size") || self.draft.has("filesize");
+        let named = !self.job.files.names.is_empty() || self.draft.has("filename");
+        let may_exist = named || !self.job.files.allow_create;
+        if !known && !may_exist {
+            self.say(
+                Severity::Error,
+                "filename",
+                "the job has no size, and its files have yet to be made".to_owned(),
+                "add `size=1g`, or `filename=` of a file or device that is there",
+            );
+        }
+        let devices = self
+            .job
+            .files
+            .names
+            .iter()
+            .all(|name| name.starts_with("/dev"));
+        if !known && may_exist && !devices {
+            self.note(
+                "filename",
+                "without `size` the whole length of the file that is there counts",
+                "add `size=…` to have it made where it is missing",
+            );
+        }
+    }
+
+    fn engine(&mut self) {
+        let engine = &self.job.engine;
+        let name = engine.kind.name();
+        if engine.kind.synchronous() && self.draft.depth > 1 {
+            self.warn(
+                "iodepth",
+                format!("`iodepth` has no effect: {name} does one op at a time"),
+                "use `ioengine=io_uring` or `libaio`, or more clones (`numjobs`)",
+            );
+        }
+        if engine.kind == EngineKind::Libaio && !engine.direct && engine.depth > 1 {
+            self.warn(
+                "ioengine",
+                "libaio without `direct=1` does buffered ops one at a time, within submission",
+                "add `direct=1`, or use `ioengine=io_uring`",
+            );
+        }
+        if engine.kind == EngineKind::Mmap && engine.direct {
+            self.warn(
+                "direct",
+                "`direct` has no effect on a mapped file: it is the page cache",
+                "leave it out, or use another engine",
+            );
+        }
+        if engine.direct && self.draft.has("direct") && self.draft.has("buffered") {
+            self.note(
+                "buffered",
+                "`direct` and `buffered` are one setting; the last of them counts",
+                "leave one of them out",
+            );
+        }
+    }
+
+    /// Options of one engine given to another.
+    fn engine_options(&mut self) {
+        use EngineKind::{IoUring, Libaio, Pvsync2, Sim};
+        let kind = self.job.engine.kind;
+        let owners: [(&str, &[EngineKind], &str); 10] = [
+            ("hipri", &[IoUring, Pvsync2], "io_uring and pvsync2"),
+            ("sqthread_poll", &[IoUring], "io_uring"),
+            ("sqthread_poll_cpu", &[IoUring], "io_uring"),
+            ("fixedbufs", &[IoUring], "io_uring"),
+            ("registerfiles", &[IoUring], "io_uring"),
+            ("force_async", &[IoUring], "io_uring"),
+            (
+                "nowait",
+                &[IoUring, Libaio, Pvsync2],
+                "io_uring, libaio and pvsync2",
+            ),
+            ("sim_latency", &[Sim], "sim"),
+            ("sim_servers", &[Sim], "sim"),
+            ("sim_faults", &[Sim], "sim"),
+        ];
+        for (option, kinds, names) in owners {
+            if self.draft.written.contains_key(option) && !kinds.contains(&kind) {
+                self.warn(
+                    option,
+                    format!(
+                        "`{option}` has no effect: it is for {names}, not {}",
+                        kind.name()
+                    ),
+                    "leave it out, or change `ioengine`",
+                );
+            }
+        }
+    }
+
+    fn blocks(&mut self) {
+        let access = &self.job.access;
+        let option = ["bssplit", "bsrange", "bs"]
+            .into_iter()
+            .find(|name| self.draft.has(name))
+            .unwrap_or("bs");
+        let (smallest, largest) = (access.min_block(), access.max_block());
+        if let Some(Amount::Bytes(size)) = self.job.extent.size
+            && largest > size
+        {
+            self.say(
+                Severity::Error,
+                option,
+                format!(
+                    "a block ({}) is larger than the job's `size` ({})",
+                    Bytes(largest),
+                    Bytes(size)
+                ),
+                "raise `size` or lower `bs`",
+            );
+        }
+        if self.job.engine.direct && !self.job.engine.kind.without_files() && smallest % 512 != 0 {
+            self.warn(
+                option,
+                format!("direct I/O of {smallest} bytes fails: sectors have 512 bytes or 4096"),
+                "make `bs` a multiple of 512, or leave `direct` out",
+            );
+        }
+    }
+
+    fn access(&mut self) {
+        let access = &self.job.access;
+        let mixed = access.reads && access.writes;
+        let mix = ["rwmixread", "rwmixwrite"]
+            .into_iter()
+            .find(|name| self.draft.written.contains_key(name));
+        if let Some(option) = mix.filter(|_| !mixed) {
+            self.warn(
+                option,
+                format!("`{option}` has no effect: the job does not mix reads and writes"),
+                "write `rw=randrw` or `rw=rw`",
+            );
+        }
+        let random = access.order == Order::Random;
+        let uniform = self.draft.distribution == Distribution::Uniform;
+        if !uniform && random && !self.draft.no_random_map {
+            self.note(
+                "random_distribution",
+                "this distribution meets blocks more than once: it implies `norandommap`",
+                "add `norandommap` to say so",
+            );
+        }
+        let only_random = [
+            "norandommap",
+            "random_distribution",
+            "percentage_random",
+            "blockalign",
+        ];
+        for option in only_random {
+            if !random && self.draft.written.contains_key(option) {
+                let message = format!("`{option}` has no effect: the job is sequential");
+                self.note(option, message, "write a random `rw`, or leave it out");
+            }
+        }
+        let align_breaks_map = random
+            && uniform
+            && !access.random_map
+            && !self.draft.no_random_map
+            && self.draft.has("blockalign");
+        if align_breaks_map {
+            self.note(
+                "blockalign",
+                "an alignment other than the block size implies `norandommap`",
+                "add `norandommap` to say so",
+            );
+        }
+    }
+
+    fn clones(&mut self) {
+        let clones = self.job.clones;
+        if clones < 2 {
+            return;
+        }
+        let sequential = self.job.access.order == Order::Sequential;
+        let shared = !self.job.files.names.is_empty();
+        let apart = self.draft.has("offset_increment");
+        if shared && sequential && !apart {
+            self.warn(
+                "numjobs",
+                format!("all {clones} clones go over the same blocks of `filename`, one behind the other"),
+                "add `offset_increment=…`, or leave `filename` out so that each has a file",
+            );
+        }
+        if let (Some(Amount::Bytes(size)), false) = (self.job.extent.size, shared) {
+            let all = Bytes(size.saturating_mul(u64::from(clones)));
+            self.note(
+                "numjobs",
+                format!(
+                    "`size` is for each clone: {clones} × {} = {all}",
+                    Bytes(size)
+                ),
+                "divide it by the number of clones if that was meant",
+            );
+        }
+        if self.job.pacing.scheduled() {
+            let option = if self.draft.has("rate_iops") {
+                "rate_iops"
+            } else {
+                "rate"
+            };
+            self.note(
+                option,
+                format!("the rate is for each clone: {clones} times as much in all"),
+                "divide it by the number of clones if that was meant",
+            );
+        }
+    }
+
+    fn end(&mut self) {
+        let end = &self.job.end;
+        let Some(Amount::Bytes(size)) = end.io_size.or(self.job.extent.size) else {
+            return;
+        };
+        let pass = size.saturating_mul(end.loops);
+        if end.runtime.is_some() && !end.time_based && pass <= SMALL {
+            self.note(
+                "runtime",
+                format!(
+                    "the job ends after {} even if that is before `runtime`",
+                    Bytes(pass)
+                ),
+                "add `time_based` to go on until then",
+            );
+        }
+        if end.time_based && self.draft.has("number_ios") {
+            self.note(
+                "number_ios",
+                "the job ends after so many ops even if that is before `runtime`",
+                "leave one of them out",
+            );
+        }
+    }
+
+    fn durability(&mut self) {
+        if self.job.access.writes {
+            return;
+        }
+        for option in ["fsync", "fdatasync", "end_fsync", "fsync_on_close", "sync"] {
+            let value = self
+                .draft
+                .written
+                .get(option)
+                .map(|written| written.value.as_str());
+            if value.is_some_and(|value| !matches!(value, "0" | "none")) {
+                let message = format!("`{option}` has no effect: the job writes nothing");
+                self.warn(option, message, "leave it out");
+            }
+        }
+    }
+
+    fn buffers(&mut self) {
+        let zeroes = self.job.buffers.content == Content::Zero;
+        if zeroes && self.job.access.writes {
+            let option = match self.draft.zero_buffers {
+                true => "zero_buffers",
+                false => "buffer_compress_percentage",
+            };
+            self.warn(
+                option,
+                "storage that compresses stores next to nothing of zeroes",
+                "leave it out for incompressible data",
+            );
+        }
+    }
+
+    fn verify(&mut self) {
+        let Some(verify) = &self.job.verify else {
+            return;
+        };
+        let access = &self.job.access;
+        let headers = !matches!(verify.checksum, Checksum::Pattern(_));
+        let repeats = access.order == Order::Random && !access.random_map;
+        if access.writes && repeats && headers && self.job.engine.depth > 1 {
+            self.warn(
+                "verify",
+                "blocks written more than once while in flight may be found at fault",
+                "leave `norandommap` out, or use `iodepth=1`",
+            );
+        }
+        let shared = self.job.clones > 1 && !self.job.files.names.is_empty();
+        if access.writes && shared && !self.draft.has("offset_increment") {
+            self.warn(
+                "verify",
+                "clones write the same blocks of `filename` and will find each other's",
+                "add `offset_increment=…`, or leave `filename` out",
+            );
+        }
+        let never = access.writes
+            && !access.reads
+            && verify.do_verify
+            && self.job.end.time_based
+            && verify.backlog == 0;
+        if never {
+            self.note(
+                "verify",
+                "the blocks are checked after `runtime`, in time of its own",
+                "add `verify_backlog=1024` to check within it",
+            );
+        }
+    }
+}
