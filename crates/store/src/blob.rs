@@ -47,3 +47,86 @@ pub(crate) fn decode<T: DeserializeOwned>(blob: &[u8]) -> Result<T, String> {
         None => Err("it is empty".to_owned()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iodyno_model::{Direction, DirectionFrame, Frame, Histogram, JobFrame, Step};
+    use proptest::prelude::*;
+    use rand_distr::{Distribution, LogNormal};
+    use rand_xoshiro::Xoshiro256PlusPlus;
+    use rand_xoshiro::rand_core::SeedableRng;
+
+    fn frame(reads: u64, writes: u64) -> Frame {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+        let law = LogNormal::new(320_000f64.ln(), 0.3).unwrap();
+        let mut done = |direction, ops| DirectionFrame {
+            direction,
+            ops,
+            bytes: ops * 4096,
+            errors: 0,
+            service: (0..ops)
+                .map(|_| law.sample(&mut random) as u64)
+                .collect::<Histogram>(),
+            response: None,
+        };
+        Frame {
+            number: 17,
+            start_ns: 17_000_000_123,
+            end_ns: 18_000_000_456,
+            step: Step::Measure,
+            cpu_ns: 1_234_567_890,
+            jobs: vec![JobFrame {
+                job: 0,
+                running: 4,
+                directions: vec![done(Direction::Read, reads), done(Direction::Write, writes)],
+            }],
+        }
+    }
+
+    #[test]
+    fn a_frame_stays_small() {
+        for (reads, writes, most) in [
+            (150, 50, 700),
+            (10_000, 3_000, 3500),
+            (138_000, 46_000, 7500),
+        ] {
+            let frame = frame(reads, writes);
+            let blob = encode(&frame).unwrap();
+            assert!(
+                blob.len() <= most,
+                "{reads} and {writes} ops: {} bytes",
+                blob.len()
+            );
+            assert_eq!(decode::<Frame>(&blob).unwrap(), frame);
+        }
+    }
+
+    #[test]
+    fn plain_json_is_read_as_well() {
+        assert_eq!(decode::<Vec<u32>>(b"\x01[1,2]").unwrap(), [1, 2]);
+    }
+
+    #[test]
+    fn an_unknown_encoding_is_told_by_its_number() {
+        assert!(decode::<u32>(b"\x091").unwrap_err().contains('9'));
+        assert!(decode::<u32>(b"").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn a_changed_byte_is_noticed(at in any::<prop::sample::Index>(), bit in 0u8..8) {
+            let whole = encode(&frame(20, 5)).unwrap();
+            let mut blob = whole.clone();
+            let at = at.index(blob.len());
+            blob[at] ^= 1 << bit;
+            // zlib's header has a bit that says nothing and a level that is only a note.
+            prop_assert!(decode::<Frame>(&blob).is_err() || at <= 2);
+        }
+
+        #[test]
+        fn any_bytes_are_refused_without_panic(blob in prop::collection::vec(any::<u8>(), 0..80)) {
+            let _ = decode::<Frame>(&blob);
+        }
+    }
+}

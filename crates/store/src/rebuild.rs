@@ -339,3 +339,6 @@ fn samples(frame: &Frame) -> bool {
 fn span_ns(frame: &Frame) -> u64 {
     frame.end_ns.saturating_sub(frame.start_ns)
 }
+
+#[cfg(test)]
+mod tests;

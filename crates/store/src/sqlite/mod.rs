@@ -23,6 +23,9 @@ use crate::{ImportReport, Run, RunHandle, Store, StoreError};
 /// How long a call waits for other processes: an import of a 10-hour run holds the store for some seconds.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// SQLite's smallest page, bytes.
+const SMALLEST_PAGE: u64 = 512;
+
 /// Runs, trials and frames in an SQLite file. Any number of processes may share one.
 #[derive(Debug)]
 pub struct SqliteStore {
@@ -72,7 +75,7 @@ impl SqliteStore {
     /// A file of others, or of a newer iodyno, is told of and not touched.
     pub fn open(path: impl Into<PathBuf>) -> Result<SqliteStore, StoreError> {
         let path = path.into();
-        refuse_folder(&path)?;
+        refuse_no_database(&path)?;
         if let Some(folder) = path
             .parent()
             .filter(|folder| !folder.as_os_str().is_empty())
@@ -108,7 +111,7 @@ impl SqliteStore {
     /// [`StoreError::Missing`] if nothing is there; otherwise as [`SqliteStore::open`].
     pub fn open_for_reading(path: impl Into<PathBuf>) -> Result<SqliteStore, StoreError> {
         let path = path.into();
-        refuse_folder(&path)?;
+        refuse_no_database(&path)?;
         match fs::metadata(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(StoreError::Missing { path });
@@ -258,14 +261,19 @@ impl SqliteStore {
     }
 }
 
-fn refuse_folder(path: &Path) -> Result<(), StoreError> {
-    match path.is_dir() {
-        true => Err(StoreError::NotAStore {
-            path: path.to_path_buf(),
-            why: "it is a folder".to_owned(),
-        }),
-        false => Ok(()),
-    }
+/// Refuses what SQLite would take for an empty database, or not open at all.
+fn refuse_no_database(path: &Path) -> Result<(), StoreError> {
+    let why = match fs::metadata(path) {
+        Ok(found) if found.is_dir() => "it is a folder",
+        Ok(found) if !found.is_file() => "it is no regular file",
+        // To SQLite, a file shorter than its smallest page is empty, and may be written over.
+        Ok(found) if (1..SMALLEST_PAGE).contains(&found.len()) => "it is not an SQLite database",
+        _ => return Ok(()),
+    };
+    Err(StoreError::NotAStore {
+        path: path.to_path_buf(),
+        why: why.to_owned(),
+    })
 }
 
 /// SQLite's name for a file that nobody changes.

@@ -203,13 +203,17 @@ pub(super) fn finish_trial(store: &SqliteStore, trial: &Trial) -> Result<(), Sto
         };
         transaction.execute(
             "UPDATE trials SET state = :state, reason = :reason, totals = :totals,
-                 host = coalesce(:host, host)
+                 configuration = :configuration, workload = :workload,
+                 started_unix_ms = :started, host = coalesce(:host, host)
              WHERE number = :number",
             named_params! {
                 ":number": found.number,
                 ":state": word(&record.outcome.state())?,
                 ":reason": record.outcome.reason(),
                 ":totals": json(&sums)?,
+                ":configuration": record.configuration,
+                ":workload": record.workload,
+                ":started": record.started_unix_ms,
                 ":host": environment.map(|environment| &environment.host),
             },
         )?;

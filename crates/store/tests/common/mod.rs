@@ -1,0 +1,220 @@
+//! Plans, frames and trials for tests, made from seeds.
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each test file uses its own share"
+)]
+
+use std::path::PathBuf;
+
+use iodyno_model::*;
+use iodyno_store::SqliteStore;
+use rand_distr::{Distribution as _, LogNormal};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::SeedableRng;
+
+pub const START_MS: u64 = 1_760_000_000_000;
+
+pub fn job(name: &str) -> Job {
+    Job {
+        name: name.to_owned(),
+        description: String::new(),
+        place: None,
+        clones: 2,
+        after: After::Start,
+        delay: Span::default(),
+        exit_all: false,
+        engine: Engine::new(EngineKind::Libaio, 16),
+        access: Access {
+            reads: true,
+            writes: true,
+            trims: false,
+            order: Order::Random,
+            read_percent: 75,
+            block_sizes: PerDirection::all(BlockSizes::Fixed(4096)),
+            block_align: PerDirection::all(0),
+            distribution: PerDirection::all(Distribution::Zipf(1.1)),
+            percent_random: PerDirection::all(100),
+            random_map: true,
+            sequence: None,
+            sequencer: Sequencer::Sequential,
+            repeatable: true,
+            seed: None,
+        },
+        files: Files::default(),
+        extent: Extent::default(),
+        end: JobEnd::default(),
+        pacing: Pacing::default(),
+        sync: SyncPolicy::default(),
+        buffers: Buffers::default(),
+        verify: None,
+        errors: ErrorPolicy::default(),
+        logs: Logs::default(),
+        placement: Placement::default(),
+        reporting: Reporting::default(),
+        options: [("rw".to_owned(), "randrw".to_owned())].into(),
+    }
+}
+
+pub fn plan(name: &str, configurations: usize, rounds: u32) -> Plan {
+    Plan {
+        schema: SCHEMA,
+        name: name.to_owned(),
+        command: vec!["run".to_owned(), format!("{name}.fio")],
+        configurations: (0..configurations)
+            .map(|number| Configuration {
+                name: format!("c{number}"),
+                target: Target::Path(PathBuf::from(format!("/mnt/c{number}"))),
+            })
+            .collect(),
+        workloads: vec![Workload {
+            name: name.to_owned(),
+            sources: vec![Source {
+                name: format!("{name}.fio"),
+                text: "[a]\nrw=randrw\n[b]\nstonewall\n".to_owned(),
+            }],
+            jobs: vec![job("a"), job("b")],
+        }],
+        rounds,
+        seed: 7,
+        destroy: Vec::new(),
+    }
+}
+
+pub fn key(run: RunId) -> TrialKey {
+    TrialKey {
+        run,
+        round: 0,
+        cell: 0,
+        attempt: 0,
+    }
+}
+
+pub fn latencies(seed: u64, count: u64) -> Histogram {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let law = LogNormal::new(320_000f64.ln(), 0.3).unwrap();
+    (0..count).map(|_| law.sample(&mut random) as u64).collect()
+}
+
+/// A second of job 0 with `ops` reads and a third of that writes.
+pub fn frame(number: u32, ops: u64) -> Frame {
+    let done = |direction, ops| DirectionFrame {
+        direction,
+        ops,
+        bytes: ops * 4096,
+        errors: 0,
+        service: latencies(u64::from(number), ops),
+        response: None,
+    };
+    Frame {
+        number,
+        start_ns: u64::from(number) * 1_000_000_000,
+        end_ns: u64::from(number + 1) * 1_000_000_000,
+        step: Step::Measure,
+        cpu_ns: 420_000_000,
+        jobs: vec![JobFrame {
+            job: 0,
+            running: 2,
+            directions: vec![done(Direction::Read, ops), done(Direction::Write, ops / 3)],
+        }],
+    }
+}
+
+pub fn environment(host: &str) -> Environment {
+    Environment {
+        iodyno: "0.1.0".to_owned(),
+        host: host.to_owned(),
+        kernel: "6.18.0".to_owned(),
+        targets: vec![TargetInfo {
+            path: "/mnt/c0".into(),
+            stack: vec![StackLayer::Other("tmpfs".to_owned())],
+        }],
+        ..Environment::default()
+    }
+}
+
+/// A trial as a runner hands it in.
+pub fn trial(key: TrialKey, outcome: Outcome) -> Trial {
+    let part = iodyno_store::rebuild(
+        &[frame(0, 900), frame(1, 1100)],
+        environment("ada"),
+        &plan("p", 1, 1).workloads[0],
+    );
+    Trial {
+        schema: SCHEMA,
+        key,
+        configuration: "c0".to_owned(),
+        workload: "p".to_owned(),
+        started_unix_ms: START_MS + 5,
+        outcome,
+        parts: vec![part],
+        frames: Vec::new(),
+        findings: vec![Finding {
+            kind: FindingKind::TooShort,
+            weight: Weight::Note,
+            text: "2 s are few".to_owned(),
+            threshold: "10 s".to_owned(),
+            remedy: None,
+        }],
+    }
+}
+
+/// A folder of its own and the path of a store in it.
+pub fn fresh() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data/iodyno.db");
+    (folder, path)
+}
+
+/// Stores a run of one trial with this many frames, all of it finished. Its handle's identity.
+pub fn finished_run(store: &SqliteStore, name: &str, frames: u32) -> RunId {
+    use iodyno_store::Store;
+    let run = store.begin_run(&plan(name, 1, 1), START_MS).unwrap().id;
+    store
+        .begin_trial(key(run), "c0", name, START_MS + 5)
+        .unwrap();
+    store
+        .set_environment(key(run), &environment("ada"))
+        .unwrap();
+    for number in 0..frames {
+        store.append_frame(key(run), &frame(number, 60)).unwrap();
+    }
+    store
+        .finish_trial(&trial(key(run), Outcome::Completed))
+        .unwrap();
+    store
+        .finish_run(run, RunState::Completed, START_MS + 60_000)
+        .unwrap();
+    run
+}
+
+/// What must hold of a store whatever happened to it.
+pub fn assert_sound(path: &std::path::Path) {
+    let connection = rusqlite::Connection::open(path).unwrap();
+    let word: String = connection
+        .query_row("PRAGMA integrity_check", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(word, "ok");
+    let broken: i64 = connection
+        .query_row("SELECT count(*) FROM pragma_foreign_key_check", [], |row| {
+            row.get(0)
+        })
+        .unwrap();
+    assert_eq!(broken, 0);
+}
+
+/// Root is needed for this test; says so where it is not there.
+pub fn root(why: &str) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
+    if !root {
+        skipped(&format!("needs root: {why}"));
+    }
+    root
+}
+
+pub fn skipped(why: &str) {
+    use std::io::Write;
+    let line = format!("SKIPPED: {why}\n");
+    std::io::stderr().write_all(line.as_bytes()).unwrap();
+}

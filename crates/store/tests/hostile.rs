@@ -1,0 +1,417 @@
+//! Stores that cannot be written, files that are none, disks that are full.
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::*;
+use iodyno_model::*;
+use iodyno_store::{SqliteStore, Store, StoreError};
+
+/// A tmpfs of its own, gone with the test.
+struct Tmpfs(tempfile::TempDir);
+
+impl Tmpfs {
+    fn new(options: &str) -> Option<Tmpfs> {
+        if !root("mounts a tmpfs") {
+            return None;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", options, "iodyno-test"])
+            .arg(folder.path())
+            .status();
+        if !mounted.is_ok_and(|status| status.success()) {
+            skipped("a tmpfs cannot be mounted here");
+            return None;
+        }
+        Some(Tmpfs(folder))
+    }
+
+    fn remount(&self, options: &str) {
+        let status = Command::new("mount")
+            .args(["-o", &format!("remount,{options}")])
+            .arg(self.0.path())
+            .status();
+        assert!(status.unwrap().success());
+    }
+
+    fn store(&self) -> PathBuf {
+        self.0.path().join("iodyno.db")
+    }
+}
+
+impl Drop for Tmpfs {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
+    }
+}
+
+fn told(error: &StoreError) -> String {
+    let hint = error.hint().unwrap_or_default();
+    match std::error::Error::source(error) {
+        Some(source) => format!("{error}: {source} | {hint}"),
+        None => format!("{error} | {hint}"),
+    }
+}
+
+#[test]
+fn a_full_disk_is_told_of_and_costs_only_what_did_not_fit() {
+    let Some(disk) = Tmpfs::new("size=400k") else {
+        return;
+    };
+    let store = SqliteStore::open(disk.store()).unwrap();
+    let run = store.begin_run(&plan("p", 1, 1), START_MS).unwrap().id;
+    store.begin_trial(key(run), "c0", "p", START_MS).unwrap();
+    let mut appended = 0;
+    let error = loop {
+        match store.append_frame(key(run), &frame(appended, 2000)) {
+            Ok(()) => appended += 1,
+            Err(error) => break error,
+        }
+        assert!(appended < 5000, "the disk never fills");
+    };
+    assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
+    let words = told(&error);
+    assert!(
+        words.contains("no space left") && words.contains("iodyno.db"),
+        "{words}"
+    );
+    assert!(
+        words.contains("appending a frame") && words.contains("--store"),
+        "{words}"
+    );
+    assert!(appended > 5, "{appended}");
+
+    // The run goes on meanwhile, and reading does, too.
+    for _ in 0..3 {
+        let again = store
+            .append_frame(key(run), &frame(appended, 2000))
+            .unwrap_err();
+        assert!(matches!(again, StoreError::Full { .. }), "{again:?}");
+    }
+    assert_eq!(
+        store.frames(key(run), 0, 9999).unwrap().len(),
+        appended as usize
+    );
+    disk.remount("size=8m");
+    store
+        .append_frame(key(run), &frame(appended, 2000))
+        .unwrap();
+    store
+        .finish_trial(&trial(key(run), Outcome::Completed))
+        .unwrap();
+    store
+        .finish_run(run, RunState::Completed, START_MS + 9)
+        .unwrap();
+    drop(store);
+
+    let store = SqliteStore::open(disk.store()).unwrap();
+    let frames = store.frames(key(run), 0, 9999).unwrap();
+    assert_eq!(frames.len(), appended as usize + 1);
+    assert_eq!(frames[appended as usize], frame(appended, 2000));
+    drop(store);
+    assert_sound(&disk.store());
+}
+
+#[test]
+fn a_store_cannot_be_made_on_a_full_disk() {
+    let Some(disk) = Tmpfs::new("size=16k") else {
+        return;
+    };
+    let error = SqliteStore::open(disk.store()).unwrap_err();
+    assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
+    disk.remount("size=4m");
+    finished_run(&SqliteStore::open(disk.store()).unwrap(), "p", 3);
+    assert_sound(&disk.store());
+}
+
+#[test]
+fn an_import_that_does_not_fit_brings_nothing() {
+    let Some(disk) = Tmpfs::new("size=400k") else {
+        return;
+    };
+    let (_folder, path) = fresh();
+    let source = SqliteStore::open(path).unwrap();
+    let run = finished_run(&source, "p", 900);
+    let mut file = Vec::new();
+    iodyno_store::export(&source, run, &mut file).unwrap();
+    let store = SqliteStore::open(disk.store()).unwrap();
+    let error = store.import(&mut file.as_slice()).unwrap_err();
+    assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
+    assert!(store.runs(9, 0).unwrap().is_empty());
+    disk.remount("size=20m");
+    assert_eq!(
+        store.import(&mut file.as_slice()).unwrap().frames_added,
+        900
+    );
+}
+
+#[test]
+fn a_read_only_file_system_can_be_read_and_not_written() {
+    let Some(disk) = Tmpfs::new("size=8m") else {
+        return;
+    };
+    let run = finished_run(&SqliteStore::open(disk.store()).unwrap(), "p", 3);
+    disk.remount("ro");
+    let error = SqliteStore::open(disk.store()).unwrap_err();
+    assert!(matches!(error, StoreError::ReadOnly { .. }), "{error:?}");
+    assert!(told(&error).contains("--store PATH"), "{}", told(&error));
+    let store = SqliteStore::open_for_reading(disk.store()).unwrap();
+    assert_eq!(store.find("last").unwrap(), run);
+    assert_eq!(store.frames(key(run), 0, 9).unwrap().len(), 3);
+    let refused = store.begin_run(&plan("p", 1, 1), START_MS).unwrap_err();
+    assert!(
+        matches!(refused, StoreError::ReadOnly { .. }),
+        "{refused:?}"
+    );
+    let elsewhere = SqliteStore::open(disk.0.path().join("new/iodyno.db")).unwrap_err();
+    assert!(
+        matches!(elsewhere, StoreError::ReadOnly { .. }),
+        "{elsewhere:?}"
+    );
+}
+
+#[test]
+fn a_store_that_a_crash_left_on_a_read_only_file_system_is_read_whole() {
+    let Some(disk) = Tmpfs::new("size=8m") else {
+        return;
+    };
+    // A copy made while the store was in use: its log was never taken in.
+    let (_folder, live) = fresh();
+    let store = SqliteStore::open(&live).unwrap();
+    let run = finished_run(&store, "p", 3);
+    for suffix in ["", "-wal", "-shm"] {
+        let name = |path: &Path| format!("{}{suffix}", path.display());
+        fs::copy(name(&live), name(&disk.store())).unwrap();
+    }
+    disk.remount("ro");
+    let copy = SqliteStore::open_for_reading(disk.store()).unwrap();
+    assert_eq!(copy.frames(key(run), 0, 9).unwrap().len(), 3);
+    assert_eq!(copy.run(run).unwrap().summary.state, RunState::Completed);
+}
+
+/// Set for the process that runs a test again as another user: the store's path.
+const STRANGER: &str = "IODYNO_STORE_STRANGER";
+
+/// Runs a test of this file again as nobody; false where that cannot be done.
+fn as_stranger(test: &str, path: &Path) -> bool {
+    use std::os::unix::process::CommandExt;
+    if !root("runs as another user") {
+        return false;
+    }
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env(STRANGER, path)
+        .current_dir("/")
+        .uid(65534)
+        .gid(65534)
+        .output();
+    match output {
+        Err(error) => {
+            skipped(&format!("the test cannot be run as another user: {error}"));
+            false
+        }
+        Ok(output) => {
+            let text = String::from_utf8_lossy(&output.stdout);
+            assert!(
+                output.status.success(),
+                "{text}{}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+            assert!(text.contains("1 passed"), "{text}");
+            true
+        }
+    }
+}
+
+fn allow(path: &Path, mode: u32) {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn anothers_store_can_be_read_and_not_written() {
+    if let Some(path) = std::env::var_os(STRANGER) {
+        let path = PathBuf::from(path);
+        let error = SqliteStore::open(&path).unwrap_err();
+        assert!(matches!(error, StoreError::ReadOnly { .. }), "{error:?}");
+        let store = SqliteStore::open_for_reading(&path).unwrap();
+        assert_eq!(store.runs(9, 0).unwrap().len(), 1);
+        let new = path.parent().unwrap().join("mine.db");
+        let error = SqliteStore::open(&new).unwrap_err();
+        assert!(told(&error).contains("ermission"), "{}", told(&error));
+        let hidden = path.parent().unwrap().join("hidden.db");
+        let error = SqliteStore::open_for_reading(&hidden).unwrap_err();
+        assert!(
+            told(&error).contains("ermission denied"),
+            "{}",
+            told(&error)
+        );
+        let below = path.parent().unwrap().join("folder/iodyno.db");
+        let error = SqliteStore::open(&below).unwrap_err();
+        assert!(
+            told(&error).contains("making the store's folder"),
+            "{}",
+            told(&error)
+        );
+        return;
+    }
+    let (folder, path) = fresh();
+    finished_run(&SqliteStore::open(&path).unwrap(), "p", 2);
+    let hidden = path.parent().unwrap().join("hidden.db");
+    fs::copy(&path, &hidden).unwrap();
+    allow(folder.path(), 0o755);
+    allow(path.parent().unwrap(), 0o755);
+    allow(&path, 0o644);
+    allow(&hidden, 0o600);
+    as_stranger("anothers_store_can_be_read_and_not_written", &path);
+}
+
+#[test]
+fn folders_are_made_for_their_user_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("share/iodyno/iodyno.db");
+    SqliteStore::open(&path).unwrap();
+    for made in ["share", "share/iodyno"] {
+        let mode = fs::metadata(folder.path().join(made))
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o777, 0o700, "{made}");
+    }
+}
+
+#[test]
+fn what_is_no_store_is_refused_and_not_touched() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let text = "a result that somebody wants to keep\n".repeat(100);
+    fs::write(at("text"), &text).unwrap();
+    fs::write(at("short"), "x").unwrap();
+    fs::write(at("page"), "x".repeat(512)).unwrap();
+    let foreign = rusqlite::Connection::open(at("foreign")).unwrap();
+    foreign.execute_batch("CREATE TABLE theirs (x)").unwrap();
+    let marked = rusqlite::Connection::open(at("marked")).unwrap();
+    marked
+        .execute_batch("PRAGMA application_id = 77; PRAGMA user_version = 1")
+        .unwrap();
+    drop((foreign, marked));
+    fs::create_dir(at("folder")).unwrap();
+    std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
+    for name in [
+        "text", "short", "page", "foreign", "marked", "folder", "socket",
+    ] {
+        let before = fs::read(at(name)).ok();
+        for opened in [
+            SqliteStore::open(at(name)),
+            SqliteStore::open_for_reading(at(name)),
+        ] {
+            let error = opened.unwrap_err();
+            assert!(
+                matches!(error, StoreError::NotAStore { .. }),
+                "{name}: {error:?}"
+            );
+            assert!(told(&error).contains("--store PATH"), "{}", told(&error));
+        }
+        assert_eq!(fs::read(at(name)).ok(), before, "{name}");
+    }
+}
+
+#[test]
+fn a_newer_store_is_refused_and_not_touched() {
+    let (_folder, path) = fresh();
+    finished_run(&SqliteStore::open(&path).unwrap(), "p", 1);
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    connection
+        .execute_batch("PRAGMA user_version = 99")
+        .unwrap();
+    drop(connection);
+    let before = fs::read(&path).unwrap();
+    for opened in [
+        SqliteStore::open(&path),
+        SqliteStore::open_for_reading(&path),
+    ] {
+        let error = opened.unwrap_err();
+        assert!(
+            matches!(error, StoreError::Newer { found: 99, .. }),
+            "{error:?}"
+        );
+        assert!(told(&error).contains("newer iodyno"), "{}", told(&error));
+    }
+    assert_eq!(fs::read(&path).unwrap(), before);
+}
+
+#[test]
+fn a_store_that_is_not_there_is_not_made_by_reading() {
+    let (folder, path) = fresh();
+    let error = SqliteStore::open_for_reading(&path).unwrap_err();
+    assert!(matches!(error, StoreError::Missing { .. }), "{error:?}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_path_below_a_file_is_told_of() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("file"), "").unwrap();
+    let error = SqliteStore::open(folder.path().join("file/iodyno.db")).unwrap_err();
+    assert!(matches!(error, StoreError::Io { .. }), "{error:?}");
+}
+
+#[test]
+fn an_empty_file_becomes_a_store_and_odd_names_do_no_harm() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in [
+        "empty",
+        "with space?mode=ro#x%20.db",
+        "file:odd",
+        ":memory:",
+        "ünï",
+    ] {
+        let path = folder.path().join(name);
+        fs::write(&path, "").unwrap();
+        finished_run(&SqliteStore::open(&path).unwrap(), "p", 1);
+        assert_sound(&path);
+        assert_eq!(
+            SqliteStore::open_for_reading(&path)
+                .unwrap()
+                .runs(9, 0)
+                .unwrap()
+                .len(),
+            1
+        );
+    }
+}
+
+#[test]
+fn damage_in_the_file_is_an_error_and_never_a_panic() {
+    let (folder, path) = fresh();
+    let run = finished_run(&SqliteStore::open(&path).unwrap(), "p", 20);
+    let whole = fs::read(&path).unwrap();
+    let mut noticed = 0;
+    for at in (0..whole.len()).step_by(997) {
+        let mut bytes = whole.clone();
+        for byte in bytes.iter_mut().skip(at).take(64) {
+            *byte ^= 0x5a;
+        }
+        let broken = folder.path().join(format!("{at}.db"));
+        fs::write(&broken, bytes).unwrap();
+        let read = SqliteStore::open_for_reading(&broken).and_then(|store| {
+            store.runs(9, 0)?;
+            store.run(run)?;
+            store.trial(key(run))?;
+            store.frames(key(run), 0, 99)
+        });
+        match read {
+            Ok(frames) => assert!(
+                frames.iter().all(|kept| *kept == frame(kept.number, 60)),
+                "{at}"
+            ),
+            Err(_) => noticed += 1,
+        }
+    }
+    assert!(noticed > 10, "{noticed}");
+}

@@ -1,0 +1,128 @@
+//! kill −9 at random instants: what was appended is there, and the trial is an interrupted one.
+
+mod common;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use common::*;
+use iodyno_model::*;
+use iodyno_store::{SqliteStore, Store};
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+/// Set for the process that is to be killed: the store's path.
+const VICTIM: &str = "IODYNO_STORE_VICTIM";
+
+/// Appends frames for ever and says after each that it has returned.
+fn append_for_ever(path: &Path) {
+    let store = SqliteStore::open(path).unwrap();
+    let run = store.begin_run(&plan("victim", 1, 1), START_MS).unwrap().id;
+    store
+        .begin_trial(key(run), "c0", "victim", START_MS)
+        .unwrap();
+    store
+        .set_environment(key(run), &environment("ada"))
+        .unwrap();
+    let mut out = std::io::stdout();
+    writeln!(out, "\nrun {run}").unwrap();
+    for number in 0.. {
+        store.append_frame(key(run), &frame(number, 200)).unwrap();
+        writeln!(out, "appended {number}").unwrap();
+    }
+}
+
+fn victim(test: &str, path: &Path) -> (Child, BufReader<ChildStdout>, RunId) {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env(VICTIM, path)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    let run = loop {
+        let mut line = String::new();
+        assert_ne!(
+            lines.read_line(&mut line).unwrap(),
+            0,
+            "the victim ended by itself"
+        );
+        if let Some(id) = line.strip_prefix("run ") {
+            break id.trim().parse().unwrap();
+        }
+    };
+    (child, lines, run)
+}
+
+#[test]
+fn a_killed_process_loses_no_frame_whose_append_had_returned() {
+    if let Some(path) = std::env::var_os(VICTIM) {
+        return append_for_ever(Path::new(&path));
+    }
+    let seed = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap()
+        .as_nanos() as u64;
+    let mut random = SplitMix64::seed_from_u64(seed);
+    let (_folder, path) = fresh();
+    for round in 0..25 {
+        let test = "a_killed_process_loses_no_frame_whose_append_had_returned";
+        let (mut child, mut lines, run) = victim(test, &path);
+        std::thread::sleep(Duration::from_micros(random.next_u64() % 40_000));
+        child.kill().unwrap();
+        let mut rest = String::new();
+        lines.read_to_string(&mut rest).unwrap();
+        // Its last line may be cut off: that append had returned, too.
+        let returned = rest.matches("appended").count() as u32;
+
+        // Nobody has waited for the child: it is a zombie, and dead all the same.
+        let store = SqliteStore::open(&path).unwrap();
+        let stored = store.run(run).unwrap();
+        let context = format!("seed {seed}, round {round}, {returned} had returned");
+        assert_eq!(stored.summary.state, RunState::Interrupted, "{context}");
+        assert_eq!(stored.trials[0].state, TrialState::Interrupted, "{context}");
+        let frames = store.frames(key(run), 0, usize::MAX).unwrap();
+        let kept = frames.len() as u32;
+        assert!(
+            kept == returned || kept == returned + 1,
+            "{context}, {kept} kept"
+        );
+        for (number, kept) in frames.iter().enumerate() {
+            assert_eq!(*kept, frame(number as u32, 200), "{context}");
+        }
+        let trial = store.trial(key(run)).unwrap();
+        let expected =
+            iodyno_store::rebuild(&frames, environment("ada"), &stored.plan.workloads[0]);
+        assert_eq!(trial.parts, [expected], "{context}");
+        child.wait().unwrap();
+    }
+    assert_sound(&path);
+}
+
+#[test]
+fn a_live_run_of_another_process_is_left_alone() {
+    if let Some(path) = std::env::var_os(VICTIM) {
+        return append_for_ever(Path::new(&path));
+    }
+    let (_folder, path) = fresh();
+    let (mut child, mut lines, run) = victim("a_live_run_of_another_process_is_left_alone", &path);
+    let store = SqliteStore::open(&path).unwrap();
+    let own = finished_run(&store, "own", 20);
+    assert_eq!(store.run(run).unwrap().summary.state, RunState::Running);
+    assert_eq!(store.run(run).unwrap().trials[0].state, TrialState::Running);
+    let refused = store.resume_run(run).unwrap_err().to_string();
+    assert!(
+        refused.contains(&format!("process {}", child.id())),
+        "{refused}"
+    );
+    child.kill().unwrap();
+    lines.read_to_string(&mut String::new()).unwrap();
+    assert_eq!(store.run(run).unwrap().summary.state, RunState::Interrupted);
+    assert_eq!(store.run(own).unwrap().summary.state, RunState::Completed);
+    store.resume_run(run).unwrap();
+    child.wait().unwrap();
+    assert_sound(&path);
+}

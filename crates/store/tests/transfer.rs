@@ -1,0 +1,336 @@
+//! A run as one file: out, in, and damaged on the way.
+
+mod common;
+
+use std::sync::LazyLock;
+
+use common::*;
+use iodyno_model::*;
+use iodyno_store::{EXPORT_VERSION, SqliteStore, Store, StoreError, export};
+use proptest::prelude::*;
+
+fn exported(store: &SqliteStore, run: RunId) -> Vec<u8> {
+    let mut file = Vec::new();
+    export(store, run, &mut file).unwrap();
+    file
+}
+
+/// The file without its last line, and with a footer that fits.
+fn with_footer(text: &str, trials: u64, frames: u64) -> Vec<u8> {
+    let hash = xxhash_rust::xxh3::xxh3_128(text.as_bytes());
+    format!("{text}{{\"footer\":{{\"trials\":{trials},\"frames\":{frames},\"xxh3\":\"{hash:032x}\"}}}}\n").into_bytes()
+}
+
+#[test]
+fn an_imported_run_is_the_exported_one() {
+    let ((_a, a), (_b, b)) = (fresh(), fresh());
+    let (from, to) = (SqliteStore::open(a).unwrap(), SqliteStore::open(b).unwrap());
+    finished_run(&to, "already there", 1);
+    let run = finished_run(&from, "oltp", 600);
+    let mut file = Vec::new();
+    let report = export(&from, run, &mut file).unwrap();
+    assert_eq!((report.trials, report.frames, report.left_out), (1, 600, 0));
+
+    let report = to.import(&mut file.as_slice()).unwrap();
+    assert!(report.new_run && !report.changed_nothing());
+    assert_eq!(
+        (report.run.id, report.run.alias),
+        (run, 2),
+        "the identity stays, the number is the store's"
+    );
+    assert_eq!((report.trials_added, report.frames_added), (1, 600));
+    let (mut ours, theirs) = (to.run(run).unwrap(), from.run(run).unwrap());
+    ours.summary.alias = theirs.summary.alias;
+    assert_eq!(ours, theirs);
+    assert_eq!(to.trial(key(run)).unwrap(), from.trial(key(run)).unwrap());
+    assert_eq!(
+        to.frames(key(run), 0, 999).unwrap(),
+        from.frames(key(run), 0, 999).unwrap()
+    );
+    assert_eq!(exported(&to, run), file, "byte for byte");
+
+    let again = to.import(&mut file.as_slice()).unwrap();
+    assert!(again.changed_nothing());
+    assert_eq!(
+        (again.run.alias, again.trials_known, again.frames_added),
+        (2, 1, 0)
+    );
+    assert_eq!(to.runs(9, 0).unwrap().len(), 2);
+}
+
+#[test]
+fn a_run_that_was_cut_off_is_exported_with_what_it_had() {
+    let ((_a, a), (_b, b)) = (fresh(), fresh());
+    let store = SqliteStore::open(&a).unwrap();
+    let run = store.begin_run(&plan("p", 1, 1), START_MS).unwrap().id;
+    store.begin_trial(key(run), "c0", "p", START_MS).unwrap();
+    store
+        .set_environment(key(run), &environment("ada"))
+        .unwrap();
+    store.append_frame(key(run), &frame(0, 500)).unwrap();
+    let mut file = Vec::new();
+    let live = export(&store, run, &mut file).unwrap();
+    assert_eq!(
+        (live.trials, live.left_out),
+        (0, 1),
+        "a running trial is no result"
+    );
+    drop(store);
+
+    let from = SqliteStore::open(&a).unwrap();
+    let to = SqliteStore::open(b).unwrap();
+    to.import(&mut file.as_slice()).unwrap();
+    let file = exported(&from, run);
+    let report = to.import(&mut file.as_slice()).unwrap();
+    assert_eq!(
+        (report.new_run, report.trials_added, report.frames_added),
+        (false, 1, 1)
+    );
+    assert_eq!(to.trial(key(run)).unwrap(), from.trial(key(run)).unwrap());
+    let (ours, theirs) = (to.run(run).unwrap().summary, from.run(run).unwrap().summary);
+    assert_eq!(
+        (ours.state, ours.duration_ms),
+        (theirs.state, theirs.duration_ms)
+    );
+    assert!(from.import(&mut file.as_slice()).unwrap().changed_nothing());
+}
+
+#[test]
+fn a_run_that_went_on_elsewhere_brings_its_new_trials_home() {
+    let ((_a, a), (_b, b)) = (fresh(), fresh());
+    let home = SqliteStore::open(&a).unwrap();
+    let run = home.begin_run(&plan("p", 1, 2), START_MS).unwrap().id;
+    home.begin_trial(key(run), "c0", "p", START_MS + 5).unwrap();
+    home.finish_trial(&trial(key(run), Outcome::Completed))
+        .unwrap();
+    home.finish_run(run, RunState::Interrupted, START_MS + 1000)
+        .unwrap();
+    let away = SqliteStore::open(b).unwrap();
+    away.import(&mut exported(&home, run).as_slice()).unwrap();
+    away.resume_run(run).unwrap();
+    let second = TrialKey {
+        round: 1,
+        ..key(run)
+    };
+    away.begin_trial(second, "c0", "p", START_MS + 5).unwrap();
+    let while_it_runs = away
+        .import(&mut exported(&home, run).as_slice())
+        .unwrap_err();
+    assert!(
+        matches!(while_it_runs, StoreError::RunIsLive { .. }),
+        "{while_it_runs:?}"
+    );
+    away.finish_trial(&trial(second, Outcome::Completed))
+        .unwrap();
+    away.finish_run(run, RunState::Completed, START_MS + 5000)
+        .unwrap();
+
+    let report = home.import(&mut exported(&away, run).as_slice()).unwrap();
+    assert_eq!((report.trials_known, report.trials_added), (1, 1));
+    let summary = home.run(run).unwrap().summary;
+    assert_eq!(
+        (summary.state, summary.duration_ms),
+        (RunState::Completed, Some(5000))
+    );
+    assert_eq!(summary.trials_completed, 2);
+}
+
+#[test]
+fn two_results_for_one_trial_are_not_mixed() {
+    let ((_a, a), (_b, b)) = (fresh(), fresh());
+    let (from, to) = (SqliteStore::open(a).unwrap(), SqliteStore::open(b).unwrap());
+    let run = finished_run(&from, "p", 2);
+    let file = String::from_utf8(exported(&from, run)).unwrap();
+    to.import(&mut file.as_bytes()).unwrap();
+    let (body, _) = file.trim_end().rsplit_once('\n').unwrap();
+    let other_trial = with_footer(
+        &format!("{}\n", body.replace("2 s are few", "2 s are many")),
+        1,
+        2,
+    );
+    let other_plan = with_footer(
+        &format!("{}\n", body.replace("\"seed\":7", "\"seed\":8")),
+        1,
+        2,
+    );
+    for other in [other_trial, other_plan] {
+        let error = to.import(&mut other.as_slice()).unwrap_err();
+        assert!(matches!(error, StoreError::Conflict(_)), "{error:?}");
+    }
+    assert!(to.import(&mut file.as_bytes()).unwrap().changed_nothing());
+}
+
+#[test]
+fn a_file_that_is_something_else_or_newer_or_half_is_told_by_its_line() {
+    let (_a, a) = fresh();
+    let store = SqliteStore::open(a).unwrap();
+    let run = finished_run(&store, "p", 3);
+    let file = String::from_utf8(exported(&store, run)).unwrap();
+    let lines: Vec<&str> = file.split_inclusive('\n').collect();
+    assert_eq!(lines.len(), 7);
+    let swapped = [lines[0], lines[1], lines[2], lines[4], lines[3], lines[5]].concat();
+    let orphan = [lines[0], lines[1], lines[3]].concat();
+    let twice = [lines[0], lines[1], lines[2], lines[2]].concat();
+    let foreign = lines[..3]
+        .concat()
+        .replacen(&run.to_string(), &RunId::fresh().to_string(), 1);
+    let no_cells = lines[..2].concat().replace(
+        "\"configurations\":[{\"name\":\"c0\",\"target\":{\"path\":\"/mnt/c0\"}}]",
+        "\"configurations\":[]",
+    );
+    let newer = file.replacen("\"version\":1", "\"version\":2", 1);
+    let check = |text: &[u8], words: &[&str]| {
+        let error = store.import(&mut &*text).unwrap_err();
+        let told = format!("{error} | {}", error.hint().unwrap_or_default());
+        for word in words {
+            assert!(told.contains(word), "{told}");
+        }
+    };
+    check(b"", &["line 1", "the file is empty"]);
+    check(b"\x7fELF\x02\x01", &["line 1", "not an exported run"]);
+    check(b"{\"jobs\": []}\n", &["line 1", "not an exported run"]);
+    check(b"\n\n\n", &["line 1", "not an exported run"]);
+    check(newer.as_bytes(), &["version 2", "newer iodyno", "up to 1"]);
+    check(
+        file.replacen("iodyno-run", "iodyno-rum", 1).as_bytes(),
+        &["line 1", "iodyno-rum"],
+    );
+    check(
+        lines[1..].concat().as_bytes(),
+        &["line 1", "does not begin with a header"],
+    );
+    check(
+        [lines[0], lines[2]].concat().as_bytes(),
+        &["line 2", "`run` is expected"],
+    );
+    check(
+        [lines[0], lines[0]].concat().as_bytes(),
+        &["line 2", "`run` is expected"],
+    );
+    check(
+        lines[..5].concat().as_bytes(),
+        &["line 6", "cut off here", "export the run again"],
+    );
+    check(
+        &file.as_bytes()[..file.len() - 200],
+        &["line 6", "cut off in this line"],
+    );
+    check(
+        [&file, "{}\n"].concat().as_bytes(),
+        &["line 7", "more after the footer"],
+    );
+    check(
+        [lines[0], lines[1], lines[1]].concat().as_bytes(),
+        &["line 3", "second header"],
+    );
+    check(swapped.as_bytes(), &["line 5", "frame 0 is out of order"]);
+    check(orphan.as_bytes(), &["line 3", "before any trial"]);
+    check(twice.as_bytes(), &["line 4", "out of order"]);
+    check(foreign.as_bytes(), &["line 3", "belongs to run"]);
+    check(no_cells.as_bytes(), &["line 2", "no configuration"]);
+    check(&[lines[0].as_bytes(), b"\xff\xfe\n"].concat(), &["line 2"]);
+    let changed = file.replacen("\"cpu_ns\":420000000", "\"cpu_ns\":420000001", 1);
+    check(changed.as_bytes(), &["line 7", "was changed"]);
+    assert_eq!(EXPORT_VERSION, 1, "a newer version needs a newer file here");
+    assert_eq!(store.runs(9, 0).unwrap().len(), 1);
+}
+
+#[test]
+fn a_writer_that_fails_is_told_of() {
+    struct Broken;
+    impl std::io::Write for Broken {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(std::io::ErrorKind::StorageFull.into())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let (_a, a) = fresh();
+    let store = SqliteStore::open(a).unwrap();
+    let run = finished_run(&store, "p", 1);
+    let error = export(&store, run, &mut Broken).unwrap_err();
+    assert!(matches!(error, StoreError::ExportWrite(_)), "{error:?}");
+}
+
+/// A small exported run of two trials.
+static FILE: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let (_folder, path) = fresh();
+    let store = SqliteStore::open(path).unwrap();
+    let run = store.begin_run(&plan("p", 1, 2), START_MS).unwrap().id;
+    for round in 0..2 {
+        let key = TrialKey { round, ..key(run) };
+        store.begin_trial(key, "c0", "p", START_MS + 5).unwrap();
+        store.append_frame(key, &frame(0, 20)).unwrap();
+        store.append_frame(key, &frame(1, 20)).unwrap();
+        store.finish_trial(&trial(key, Outcome::Completed)).unwrap();
+    }
+    store
+        .finish_run(run, RunState::Completed, START_MS + 9)
+        .unwrap();
+    exported(&store, run)
+});
+
+/// A folder in memory where the host has one: hundreds of stores are made, each with its syncs.
+fn unsynced() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| tempfile::tempdir().unwrap())
+}
+
+/// Either nothing came in, or all of it as it was.
+fn check_damaged(file: &[u8]) {
+    let folder = unsynced();
+    let store = SqliteStore::open(folder.path().join("a.db")).unwrap();
+    match store.import(&mut &*file) {
+        Ok(report) => assert_eq!(exported(&store, report.run.id), *FILE),
+        Err(_) => {
+            assert!(store.runs(9, 0).unwrap().is_empty());
+            store.import(&mut FILE.as_slice()).unwrap();
+            assert_eq!(store.runs(9, 0).unwrap()[0].trials_completed, 2);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    #[test]
+    fn a_file_that_was_cut_off_brings_nothing(at in any::<prop::sample::Index>()) {
+        let length = at.index(FILE.len());
+        check_damaged(&FILE[..length]);
+    }
+
+    #[test]
+    fn a_file_with_other_bytes_in_it_brings_nothing(
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4)
+    ) {
+        let mut file = FILE.clone();
+        for (at, byte) in damage {
+            let at = at.index(file.len());
+            file[at] = byte;
+        }
+        check_damaged(&file);
+    }
+
+    #[test]
+    fn a_file_with_a_flipped_bit_near_its_end_brings_nothing(back in 1usize..120, bit in 0u8..8) {
+        let mut file = FILE.clone();
+        let at = file.len() - back;
+        file[at] ^= 1 << bit;
+        check_damaged(&file);
+    }
+
+    #[test]
+    fn a_file_with_a_piece_missing_or_doubled_brings_nothing(
+        from in any::<prop::sample::Index>(), length in 1usize..3000, double in any::<bool>()
+    ) {
+        let from = from.index(FILE.len());
+        let to = (from + length).min(FILE.len());
+        let middle = if double { [&FILE[from..to], &FILE[from..to]].concat() } else { Vec::new() };
+        check_damaged(&[&FILE[..from], &middle, &FILE[to..]].concat());
+    }
+
+    #[test]
+    fn lines_of_any_json_bring_nothing(lines in prop::collection::vec("[{}\\[\\]\":,a-z0-9]{0,40}", 0..5)) {
+        check_damaged(lines.join("\n").as_bytes());
+    }
+}
