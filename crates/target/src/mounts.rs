@@ -175,3 +175,86 @@ pub(crate) fn path_of(escaped: &[u8]) -> PathBuf {
 pub(crate) fn bytes_of(path: &Path) -> &[u8] {
     path.as_os_str().as_bytes()
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TEXT: &[u8] = b"22 27 0:21 / /proc rw,relatime - proc proc rw\n\
+        27 1 254:0 / / rw shared:1 master:2 - ext4 /dev/vda rw,discard\n\
+        31 27 0:40 /@home /home\\040dir rw - btrfs /dev/my\\134disk rw,subvol=/@home\n\
+        nonsense\n\
+        40 27 0:50 / /nothing rw - tmpfs  rw\n";
+
+    #[test]
+    fn mountinfo_is_read_with_and_without_optional_fields() {
+        let mounts = parse(TEXT);
+        let points: Vec<&str> = mounts.iter().filter_map(|m| m.point.to_str()).collect();
+        assert_eq!(points, ["/proc", "/", "/home dir", "/nothing"]);
+        assert_eq!(mounts[1].source, "/dev/vda");
+        assert_eq!(mounts[1].super_options, "rw,discard");
+        assert_eq!(mounts[2].root, Path::new("/@home"));
+        assert_eq!(mounts[2].source, "/dev/my\\disk");
+        assert_eq!((mounts[3].source.as_str(), mounts[3].id), ("", 40));
+    }
+
+    #[test]
+    fn escapes_are_undone_and_what_is_none_is_kept() {
+        for (escaped, expected) in [
+            ("/a\\040b", "/a b"),
+            ("/a\\134040", "/a\\040"),
+            ("/a\\", "/a\\"),
+            ("/a\\04", "/a\\04"),
+            ("/a\\999", "/a\\999"),
+            ("/a\\400", "/a\\400"),
+            ("", ""),
+        ] {
+            assert_eq!(
+                path_of(escaped.as_bytes()),
+                Path::new(expected),
+                "{escaped}"
+            );
+        }
+        assert_eq!(bytes_of(&path_of(b"\\377\xfe")), b"\xff\xfe");
+    }
+
+    #[test]
+    fn the_kernels_own_answer_goes_before_the_number_and_that_before_the_length() {
+        let mounts = parse(
+            b"1 0 8:1 / / rw - ext4 a rw\n2 1 8:2 / /m rw - ext4 b rw\n\
+              3 2 8:3 / /m/n rw - ext4 c rw\n4 1 8:4 / /m rw - ext4 d rw\n",
+        );
+        let path = Path::new("/m/n/file");
+        let number = |minor| DeviceNumber { major: 8, minor };
+        let found = |minor, id| containing(&mounts, path, number(minor), id).map(|m| m.id);
+        // /m was mounted over: /m/n of the older one is hidden, which only number and id tell.
+        assert_eq!(found(4, Some(4)), Some(4));
+        assert_eq!(found(4, None), Some(4));
+        assert_eq!(found(3, None), Some(3));
+        assert_eq!(found(9, None), Some(3));
+        assert_eq!(found(9, Some(77)), Some(3));
+        assert_eq!(
+            containing(&mounts, Path::new("/mm"), number(9), None)
+                .unwrap()
+                .id,
+            1
+        );
+        assert_eq!(containing(&[], path, number(1), None), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_without_harm(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let _ = (parse(&bytes), path_of(&bytes));
+        }
+
+        #[test]
+        fn any_words_are_read_without_harm(
+            words in prop::collection::vec("[0-9:/\\\\ -]{0,6}", 0..14),
+        ) {
+            let _ = parse(words.join(" ").as_bytes());
+        }
+    }
+}
