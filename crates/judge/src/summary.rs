@@ -30,7 +30,10 @@ pub fn summary(workload: &Workload, trial: &Trial) -> Summary {
         .filter(|group| group.clones > 0)
         .collect();
     let total = match groups.len() > 1 && at_the_same_time(&groups, &clones) {
-        true => rows(&clones, &[], resolution(&clones)),
+        true => rows(&clones, &[], resolution(&clones))
+            .into_iter()
+            .filter(|row| is_shared(&groups, row.result.direction))
+            .collect(),
         false => Vec::new(),
     };
     let series = series(trial);
@@ -207,6 +210,12 @@ fn at_the_same_time(groups: &[GroupSummary], clones: &[&CloneResult]) -> bool {
             .collect();
         covered(&mut own) as f64 >= COMMON_TIME * whole
     })
+}
+
+/// Several groups have ops of the direction: their sum tells something new.
+fn is_shared(groups: &[GroupSummary], direction: Direction) -> bool {
+    let rows = groups.iter().flat_map(|group| &group.rows);
+    rows.filter(|row| row.result.direction == direction).count() > 1
 }
 
 fn ended(clones: &[&CloneResult]) -> Vec<(EndedBy, u32)> {

@@ -179,7 +179,8 @@ pub struct Point {
 pub struct Summary {
     /// In the order of their first jobs.
     pub groups: Vec<GroupSummary>,
-    /// All groups together; empty unless there are several and they ran at the same time.
+    /// All groups together, in those directions that several have; empty unless they ran at the
+    /// same time.
     pub total: Vec<Row>,
     /// CPU.
     pub cpu: CpuSummary,

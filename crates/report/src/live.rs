@@ -178,7 +178,7 @@ mod tests {
             11,
             &[
                 (0, Read, 138_400, 268_000),
-                (0, Write, 46_100, 270_000),
+                (0, Write, 46_100, 275_000),
                 (1, Read, 10, 1000),
             ],
         )
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(
             line(&mixed(), elapsed, TOTAL, style),
             "[██████████░░░░░░░░]  12 s of 20 s  read 138.4k IOPS 541 MiB/s p99 1.18 ms  \
-             write 46.1k IOPS 180 MiB/s p99 1.19 ms  8 s left"
+             write 46.1k IOPS 180 MiB/s p99 1.20 ms  8 s left"
         );
         let ascii = Style {
             unicode: false,
@@ -208,7 +208,7 @@ mod tests {
         assert!(line(&mixed(), elapsed, TOTAL, colour).starts_with("[\x1b[32m██████████"));
         assert_eq!(
             plain_line(&mixed(), elapsed, None, style),
-            "12 s  read 138.4k IOPS 541 MiB/s p99 1.18 ms  write 46.1k IOPS 180 MiB/s p99 1.19 ms"
+            "12 s  read 138.4k IOPS 541 MiB/s p99 1.18 ms  write 46.1k IOPS 180 MiB/s p99 1.20 ms"
         );
     }
 

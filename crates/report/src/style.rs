@@ -125,9 +125,10 @@ pub(crate) fn trimmed(lines: &str) -> String {
 /// Names come from job files and folders: what would steer the terminal is made visible instead.
 pub(crate) fn harmless(text: &str) -> String {
     text.chars()
-        .map(|character| match character.is_control() {
-            true => '?',
-            false => character,
+        .map(|character| match character {
+            '\n' | '\t' => ' ',
+            character if character.is_control() => '?',
+            character => character,
         })
         .collect()
 }

@@ -106,7 +106,11 @@ fn errors(evidence: &Evidence) -> Option<Finding> {
     let found = finding(
         FindingKind::IoErrors,
         weight,
-        format!("{failed} ops failed: {}", list(&kinds)),
+        format!(
+            "{failed} op{} failed: {}",
+            if failed == 1 { "" } else { "s" },
+            list(&kinds)
+        ),
         format!("any failed op; ≥ {MANY_ERRORS_PERCENT} % of all: nothing was measured"),
     );
     Some(

@@ -48,7 +48,20 @@ impl<'a> Entry<'a> {
 
     fn add(&mut self, clone: &CloneResult) {
         for result in &clone.directions {
-            self.directions[slot(result.direction)].add(result);
+            let sum = &mut self.directions[slot(result.direction)];
+            sum.add(result);
+            for stats in [&mut sum.bandwidth, &mut sum.iops] {
+                let fields = [
+                    &mut stats.min,
+                    &mut stats.max,
+                    &mut stats.mean,
+                    &mut stats.stddev,
+                ];
+                // No format has a word for what is no number.
+                for field in fields.into_iter().filter(|field| !field.is_finite()) {
+                    *field = 0.0;
+                }
+            }
         }
         self.cpu.user_ns += clone.cpu.user_ns;
         self.cpu.system_ns += clone.cpu.system_ns;

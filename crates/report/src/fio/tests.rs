@@ -1,1 +1,209 @@
+use std::collections::BTreeMap;
 
+use iodyno_judge::testing;
+use iodyno_model::{Direction, ErrorCount, Trial, Workload};
+use serde_json::Value;
+
+use super::{Context, banner, json, normal, terse};
+use Direction::{Read, Sync, Write};
+
+fn context() -> Context {
+    Context {
+        now_unix_ms: 1_795_291_756_530,
+        version: "0.1.0".to_owned(),
+        pid: 4711,
+        elapsed_s: 21,
+        job_options: vec![BTreeMap::from([("bs".to_owned(), "4k".to_owned())])],
+        ..Context::default()
+    }
+}
+
+/// Two clones of `a`, which also sync, then `b` in a group of its own.
+fn two_groups(together: bool) -> (Workload, Trial) {
+    let mut first = testing::job("a");
+    first.clones = 2;
+    first.reporting.together = together;
+    first.description = "mixed; and synced".to_owned();
+    let mut second = testing::reader("b");
+    (second.reporting.group, second.reporting.together) = (1, together);
+    let mixed = |clone: u32| {
+        let mut reads = testing::direction(Read, 40_000 + 1000 * u64::from(clone), 140_000);
+        reads.submission = Some(testing::latencies(40_000, 2_800));
+        let writes = testing::direction(Write, 20_000, 150_000);
+        testing::clone(
+            0,
+            clone,
+            vec![reads, writes, testing::direction(Sync, 600, 160_000)],
+        )
+    };
+    let reader = testing::clone(1, 0, vec![testing::direction(Read, 10_000, 90_000)]);
+    let trial = testing::trial(vec![testing::part(vec![mixed(0), mixed(1), reader])]);
+    (testing::workload("w", vec![first, second]), trial)
+}
+
+fn parsed(together: bool, plus: bool) -> Value {
+    let (workload, trial) = two_groups(together);
+    serde_json::from_str(&json(&workload, &trial, &context(), plus)).unwrap()
+}
+
+#[test]
+fn the_document_keeps_its_shape() {
+    let (workload, trial) = two_groups(true);
+    insta::assert_snapshot!(json(&workload, &trial, &context(), false));
+}
+
+#[test]
+fn group_reporting_adds_up_and_divides_by_the_longest_runtime() {
+    let (workload, mut trial) = two_groups(true);
+    trial.parts[0].clones[0].directions[0].runtime_ns = 10_000_000_000;
+    let text = json(&workload, &trial, &context(), false);
+    let document: Value = serde_json::from_str(&text).unwrap();
+    let read = &document["jobs"][0]["read"];
+    assert_eq!(read["total_ios"], 81_000);
+    assert_eq!(read["runtime"], 20_000);
+    assert_eq!(read["iops"], 4050.0);
+    assert_eq!(read["bw_bytes"], 4050 * 4096);
+    // Sums of the clones' samples, in KiB/s.
+    assert_eq!(read["bw_mean"], 4050.0 * 4.0);
+    assert_eq!(read["bw_agg"], 100.0);
+    assert_eq!(document["jobs"][0]["job_runtime"], 40_000);
+    assert_eq!(document["jobs"][0]["job options"]["bs"], "4k");
+    // No resolved options were given for `b`: those it was written with.
+    assert_eq!(document["jobs"][1]["job options"]["rw"], "randrw");
+}
+
+#[test]
+fn without_it_every_clone_is_an_entry() {
+    let document = parsed(false, false);
+    let names: Vec<&str> = document["jobs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|job| job["jobname"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["a", "a", "b"]);
+    assert_eq!(document["jobs"][1]["read"]["total_ios"], 41_000);
+    let share = document["jobs"][0]["read"]["bw_agg"].as_f64().unwrap();
+    assert!((share - 100.0 * 40.0 / 81.0).abs() < 0.01, "{share}");
+}
+
+#[test]
+fn bins_come_with_json_plus_only_and_hold_every_op() {
+    let plain = parsed(true, false);
+    assert!(plain["jobs"][0]["read"]["clat_ns"]["bins"].is_null());
+    let plus = parsed(true, true);
+    for (entry, count) in [
+        (&plus["jobs"][0]["read"]["clat_ns"], 81_000),
+        (&plus["jobs"][0]["sync"]["lat_ns"], 1200),
+    ] {
+        let bins = entry["bins"].as_object().unwrap();
+        let sum: u64 = bins.values().filter_map(Value::as_u64).sum();
+        assert_eq!((sum, entry["N"].as_u64()), (count, Some(count)));
+    }
+    let empty = &plus["jobs"][0]["trim"]["clat_ns"];
+    assert!(empty["bins"].is_null() && empty["percentile"].is_null());
+    assert_eq!(empty["N"], 0);
+}
+
+#[test]
+fn response_latency_stands_beside_and_changes_nothing_else() {
+    let (workload, mut trial) = two_groups(true);
+    let reads = &mut trial.parts[0].clones[0].directions[0];
+    reads.response = Some(testing::latencies(40_000, 900_000));
+    let text = json(&workload, &trial, &context(), false);
+    let document: Value = serde_json::from_str(&text).unwrap();
+    let read = &document["jobs"][0]["read"];
+    assert!(read["response_lat_ns"]["percentile"]["99.000000"].as_u64() > Some(3_000_000));
+    assert_eq!(
+        read["clat_ns"],
+        parsed(true, false)["jobs"][0]["read"]["clat_ns"]
+    );
+    assert!(
+        document["jobs"][0]["write"]
+            .get("response_lat_ns")
+            .is_none()
+    );
+}
+
+#[test]
+fn errors_are_told_as_fio_tells_them() {
+    let (mut workload, mut trial) = two_groups(true);
+    trial.parts[0].clones[1].errors = vec![ErrorCount {
+        direction: Read,
+        errno: 5,
+        count: 3,
+        first_file: "f".to_owned(),
+        first_offset: 0,
+    }];
+    let text = json(&workload, &trial, &context(), false);
+    let document: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(document["jobs"][0]["error"], 5);
+    assert!(document["jobs"][0].get("total_err").is_none());
+    workload.jobs[0].errors.continue_read = true;
+    let text = json(&workload, &trial, &context(), false);
+    let document: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(document["jobs"][0]["total_err"], 3);
+    assert_eq!(document["jobs"][0]["first_error"], 5);
+    let human = normal(&workload, &trial, &context());
+    assert!(human.contains("err= 5 (Input/output error)"), "{human}");
+    assert!(human.contains("errors    : total=3, first_error=5/<Input/output error>"));
+}
+
+#[test]
+fn terse_has_every_field_at_its_place() {
+    let (workload, trial) = two_groups(true);
+    let text = terse(&workload, &trial, &context());
+    let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split(';').collect()).collect();
+    // 121 fields, 9 of one disk; the description of `a` comes last, its semicolon replaced.
+    assert_eq!([lines[0].len(), lines[1].len()], [131, 130]);
+    let first = &lines[0];
+    for (field, expected) in [
+        (1, "3"),
+        (2, "fio-3.42"),
+        (3, "a"),
+        (6, "324000"),
+        (7, "16200"),
+        (8, "4050"),
+        (9, "20000"),
+        (30, "99.000000%=617"),
+        (35, "0%=0"),
+        (48, "8000"),
+        (49, "2000"),
+        (88, "7.500000%"),
+        (97, "99.8%"),
+        (122, "vda"),
+        (130, "97.00%"),
+        (131, "mixed_ and synced"),
+    ] {
+        assert_eq!(first[field - 1], expected, "field {field}");
+    }
+}
+
+#[test]
+fn human_output_answers_the_usual_greps() {
+    let (workload, trial) = two_groups(true);
+    let text = banner(&workload) + &normal(&workload, &trial, &context());
+    for line in [
+        "Starting 3 threads",
+        "a: (groupid=0, jobs=2): err= 0: pid=4711: Sat Nov 21 20:09:16 2026",
+        "  read: IOPS=4050, BW=15.8MiB/s (16.6MB/s)(316MiB/20000msec)",
+        "    clat percentiles (usec):",
+        "Run status group 1 (all jobs):",
+        "Disk stats (read/write):",
+    ] {
+        assert!(text.lines().any(|got| got == line), "{line}\n{text}");
+    }
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn a_job_without_results_yet_has_an_entry() {
+    let (workload, mut trial) = two_groups(true);
+    trial.parts.clear();
+    let text = json(&workload, &trial, &context(), true);
+    let document: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(document["jobs"].as_array().unwrap().len(), 2);
+    assert_eq!(document["jobs"][1]["read"]["iops"], 0.0);
+    assert_eq!(terse(&workload, &trial, &context()).lines().count(), 2);
+    assert!(!normal(&workload, &trial, &context()).contains("groupid"));
+}

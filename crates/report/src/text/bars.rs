@@ -9,6 +9,9 @@ use crate::style::{Paint, Style, left, right};
 /// More lines than this would push the table off the screen.
 const MOST_LINES: usize = 12;
 
+/// A bar and its share need this many columns.
+const LEAST_COLUMN: usize = 14;
+
 /// Upper edges in ns: 1-2-5 steps, or decades where the range is wide.
 fn edges(low: u64, high: u64) -> Vec<u64> {
     let fine: Vec<u64> = (0..13)
@@ -50,7 +53,8 @@ fn histograms(summary: &Summary) -> Vec<(Direction, Histogram)> {
 pub(super) fn histogram(summary: &Summary, style: Style) -> String {
     let mut columns = histograms(summary);
     // Two bars fit beside each other; the fsyncs of a mixed job stay in the table.
-    columns.truncate(2);
+    let room = style.columns() - LABEL - 9;
+    columns.truncate((room / LEAST_COLUMN).clamp(1, 2));
     let low = columns
         .iter()
         .map(|(_, histogram)| histogram.min_ns())
@@ -63,7 +67,7 @@ pub(super) fn histogram(summary: &Summary, style: Style) -> String {
         return String::new();
     };
     let edges = edges(low, high);
-    let bar_width = ((style.columns() - LABEL - 9) / columns.len().max(1)).clamp(14, 36) - 10;
+    let bar_width = (room / columns.len().max(1)).clamp(LEAST_COLUMN, 36) - 10;
     let shares: Vec<Vec<f64>> = columns
         .iter()
         .map(|(_, histogram)| shares(histogram, &edges))

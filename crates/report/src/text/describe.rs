@@ -25,7 +25,11 @@ pub(super) fn header(
         pieces.extend(group_pieces(workload, only));
     } else {
         let clones: u32 = workload.jobs.iter().map(|job| job.clones).sum();
-        pieces.push(format!("{} jobs, {clones} workers", workload.jobs.len()));
+        pieces.push(format!(
+            "{}, {}",
+            counted(workload.jobs.len() as u64, "job"),
+            counted(clones.into(), "worker")
+        ));
     }
     pieces.push(targets(trial));
     let lines = style.wrap(&join(pieces.into_iter(), "  "), super::LABEL);
@@ -33,6 +37,14 @@ pub(super) fn header(
         .lines()
         .map(|line| style.paint(Paint::Strong, line) + "\n")
         .collect()
+}
+
+/// `1 job`, `2 jobs`.
+fn counted(number: u64, word: &str) -> String {
+    match number {
+        1 => format!("1 {word}"),
+        _ => format!("{number} {word}s"),
+    }
 }
 
 /// The line above a group's rows, where there are several groups.
@@ -106,9 +118,9 @@ fn kind(job: &Job, group: &GroupSummary) -> String {
     if job.sync.fdatasync_every > 0 {
         pieces.push(format!("fdatasync={}", job.sync.fdatasync_every));
     }
-    pieces.push(rate(job));
     let rest = join(pieces.into_iter(), " ");
-    [engine, pattern(&job.access), rest].join("  ")
+    let columns = [engine, pattern(&job.access), rest, rate(job)];
+    join(columns.into_iter(), "  ")
 }
 
 /// fio's name of the pattern, with its mix and distribution.

@@ -53,7 +53,15 @@ pub fn list(rows: &[RunRow], style: Style) -> String {
                 _ => left(cell, widths[column]),
             })
             .collect();
-        cut(&padded.join("  "), style.columns())
+        let line = padded.join("  ");
+        let line = line.trim_end();
+        match width(line) <= style.columns() {
+            true => line.to_owned(),
+            false => {
+                let end = if style.unicode { '…' } else { '>' };
+                format!("{}{end}", cut(line, style.columns() - 1))
+            }
+        }
     };
     let mut text = style.paint(Paint::Dim, line(HEADINGS).trim_end()) + "\n";
     for (row, cells) in rows.iter().zip(&cells) {

@@ -8,7 +8,9 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use iodyno_model::{EndedBy, Finding, Outcome, Step, Summary, Trial, Weight, Workload};
+use iodyno_model::{
+    EndedBy, Finding, FindingKind, Outcome, Step, Summary, Trial, Weight, Workload,
+};
 use iodyno_units::{Nanos, Rate, significant};
 
 pub(crate) use describe::pattern_name;
@@ -43,6 +45,7 @@ fn facts(summary: &Summary, trial: &Trial, style: Style) -> String {
     let lines = [
         ("series", series(summary, style)),
         ("cpu", cpu(summary)),
+        ("device", device(summary)),
         ("verify", verify(summary)),
         ("steps", steps(trial)),
     ];
@@ -82,7 +85,7 @@ fn ended(summary: &Summary) -> Option<String> {
         EndedBy::Interruption => "interruption",
         EndedBy::Error => "an error",
         EndedBy::ExitAll => "another job's end",
-        EndedBy::NotStarted => "not being started",
+        EndedBy::NotStarted => "never being started",
     };
     match all.as_slice() {
         [] => None,
@@ -98,38 +101,31 @@ fn ended(summary: &Summary) -> Option<String> {
 
 fn cpu(summary: &Summary) -> String {
     let cpu = &summary.cpu;
-    let mut parts = Vec::new();
-    if cpu.cores() > 0.0 {
-        let mut text = format!("{:.2} cores", cpu.cores());
-        if let (Some(worker), Some(other)) = (cpu.worker_ns_per_op(), cpu.other_ns_per_op()) {
-            text += &format!(
-                ", {}/op (harness +{})",
-                Nanos(worker.round() as u64),
-                Nanos(other.round() as u64)
-            );
-        }
-        if let Some(rate) = cpu.iops_per_core() {
-            text += &format!(", {} IOPS/core", Rate(rate));
-        }
-        parts.push(text);
+    if cpu.cores() <= 0.0 {
+        return String::new();
     }
-    for device in summary.devices.iter().filter(|device| device.lowest) {
-        parts.push(format!(
-            "{} {:.0} % busy",
-            harmless(&device.name),
-            device.busy_percent
-        ));
+    let mut text = format!("{:.2} cores", cpu.cores());
+    if let (Some(worker), Some(other)) = (cpu.worker_ns_per_op(), cpu.other_ns_per_op()) {
+        let [worker, other] = [worker, other].map(|ns| Nanos(ns.round() as u64));
+        text += &format!(", {worker}/op (harness +{other})");
     }
+    if let Some(rate) = cpu.iops_per_core() {
+        text += &format!(", {} IOPS/core", Rate(rate));
+    }
+    text
+}
+
+fn device(summary: &Summary) -> String {
+    let lowest = summary.devices.iter().filter(|device| device.lowest);
+    let busy = lowest.map(|device| {
+        let name = harmless(&device.name);
+        format!("{name} {:.0} % busy", device.busy_percent)
+    });
     let shares = summary
         .shares
         .iter()
         .map(|share| format!("{} {:.2} × job", share.direction.name(), share.ratio()));
-    let shares = join(shares, ", ");
-    match parts.last_mut() {
-        Some(last) if !shares.is_empty() => *last += &format!(", {shares}"),
-        _ => {}
-    }
-    join(parts.into_iter(), "   ")
+    join(busy.chain(shares), ", ")
 }
 
 fn verify(summary: &Summary) -> String {
@@ -189,8 +185,13 @@ fn remarks(trial: &Trial, findings: &[Finding], style: Style) -> String {
             text += &(style.paint(Paint::Dim, line) + "\n");
         }
     }
+    let told = findings
+        .iter()
+        .any(|finding| finding.kind == FindingKind::Interrupted);
     let failure = match &trial.outcome {
         Outcome::Completed => None,
+        // The finding says it, with the time that was measured.
+        Outcome::Interrupted(_) if told => None,
         Outcome::Interrupted(reason) => Some(("interrupted", reason)),
         Outcome::Failed(reason) => Some(("failed", reason)),
         Outcome::Refused(reason) => Some(("refused", reason)),

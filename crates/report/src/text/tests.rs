@@ -1,13 +1,196 @@
 use iodyno_judge::testing;
+use iodyno_model::{
+    After, Arrival, Direction, EndedBy, ErrorCount, Finding, Outcome, StackLayer, Step, StepTime,
+    Trial, VerifyResult, Workload,
+};
 
+use super::{RunRow, list};
 use crate::Style;
-use crate::text;
+use crate::style::width;
+use Direction::{Read, Sync, Write};
+
+const WIDE: Style = Style {
+    color: false,
+    width: 100,
+    unicode: true,
+};
+
+fn draw(workload: &Workload, trial: &Trial, style: Style) -> String {
+    let summary = iodyno_judge::summary(workload, trial);
+    let findings: Vec<Finding> = iodyno_judge::findings(workload, trial);
+    super::trial(workload, trial, &summary, &findings, style)
+}
 
 #[test]
-fn preview() {
+fn one_group_is_described_in_the_first_line() {
     let (workload, trial) = testing::four_clones();
-    let summary = iodyno_judge::summary(&workload, &trial);
-    let findings = iodyno_judge::findings(&workload, &trial);
-    let text = text::trial(&workload, &trial, &summary, &findings, Style::default());
-    panic!("\n{text}");
+    insta::assert_snapshot!(draw(&workload, &trial, WIDE));
+}
+
+#[test]
+fn ascii_terminals_get_ascii() {
+    let (workload, trial) = testing::four_clones();
+    let text = draw(
+        &workload,
+        &trial,
+        Style {
+            unicode: false,
+            ..WIDE
+        },
+    );
+    assert!(text.is_ascii(), "{text}");
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn no_line_is_longer_than_the_terminal() {
+    let (workload, trial) = paced();
+    for columns in [40, 60, 72, 80, 120] {
+        let text = draw(
+            &workload,
+            &trial,
+            Style {
+                width: columns,
+                ..WIDE
+            },
+        );
+        for line in text.lines() {
+            assert!(width(line) <= columns, "{columns}: {line}");
+        }
+    }
+    insta::assert_snapshot!(draw(&workload, &trial, Style { width: 60, ..WIDE }));
+}
+
+/// Two jobs at once: one paced and with a coarse stamp window, one that syncs; few ops.
+fn paced() -> (Workload, Trial) {
+    let mut paced = testing::reader("latency");
+    paced.pacing.rates.read.iops = 1000.0;
+    paced.pacing.arrival = Arrival::Poisson;
+    let mut log = testing::job("log");
+    (log.access.reads, log.engine.direct, log.sync.fsync_every) = (false, false, 32);
+    log.clones = 2;
+    let mut reads = testing::direction(Read, 20_000, 60_000);
+    reads.response = Some(testing::latencies(20_000, 75_000));
+    let writer = |clone| {
+        let writes = testing::direction(Write, 4_000, 24_000);
+        testing::clone(
+            1,
+            clone,
+            vec![writes, testing::direction(Sync, 125, 1_900_000)],
+        )
+    };
+    let clones = vec![testing::clone(0, 0, vec![reads]), writer(0), writer(1)];
+    let mut trial = testing::trial(vec![testing::part(clones)]);
+    trial.parts[0].steps.push(StepTime {
+        step: Step::EndFsync,
+        job: Some(1),
+        start_ns: 20_004_100_000,
+        span_ns: 1_310_000_000,
+    });
+    (testing::workload("oltp", vec![paced, log]), trial)
+}
+
+#[test]
+fn response_latency_comes_first_where_a_rate_was_asked() {
+    let (workload, trial) = paced();
+    insta::assert_snapshot!(draw(&workload, &trial, WIDE));
+}
+
+#[test]
+fn a_failed_trial_tells_what_failed_and_keeps_its_figures() {
+    let mut first = testing::job("write");
+    (first.access.reads, first.verify) = (false, Some(Default::default()));
+    let mut second = testing::reader("read back");
+    second.after = After::AllBefore;
+    second.reporting.group = 1;
+    let mut writer = testing::clone(0, 0, vec![testing::direction(Write, 50_000, 300_000)]);
+    writer.ended = EndedBy::Error;
+    writer.errors = vec![ErrorCount {
+        direction: Write,
+        errno: 28,
+        count: 1,
+        first_file: "/mnt/e/write.0.0".to_owned(),
+        first_offset: 204_800_000,
+    }];
+    writer.verify = Some(VerifyResult {
+        checked: 50_000,
+        corrupt: 1,
+        first: Some("/mnt/e/write.0.0 at 8192".to_owned()),
+        ..VerifyResult::default()
+    });
+    let mut never = testing::clone(1, 0, Vec::new());
+    (never.ended, never.runtime_ns) = (EndedBy::NotStarted, 0);
+    let mut trial = testing::trial(vec![testing::part(vec![writer, never])]);
+    trial.outcome = Outcome::Failed("job `write`: ENOSPC".to_owned());
+    trial.parts[0].notes = vec!["the cache could not be dropped: EPERM".to_owned()];
+    let workload = testing::workload("fill", vec![first, second]);
+    insta::assert_snapshot!(draw(&workload, &trial, WIDE));
+}
+
+#[test]
+fn colour_marks_what_matters_and_changes_no_text() {
+    let (workload, mut trial) = paced();
+    trial.parts[0].host.devices[0].bytes[0] = 0;
+    let plain = draw(&workload, &trial, WIDE);
+    let coloured = draw(
+        &workload,
+        &trial,
+        Style {
+            color: true,
+            ..WIDE
+        },
+    );
+    let red = coloured.lines().find(|line| line.starts_with("\x1b[31m!"));
+    assert!(red.is_some(), "{coloured}");
+    let mut stripped = coloured;
+    for code in ["0", "1", "2", "31", "32", "33", "36"] {
+        stripped = stripped.replace(&format!("\x1b[{code}m"), "");
+    }
+    assert_eq!(stripped, plain);
+}
+
+#[test]
+fn nothing_measured_is_said_so() {
+    let (workload, mut trial) = testing::four_clones();
+    trial.parts.clear();
+    trial.frames.clear();
+    trial.outcome = Outcome::Refused("/dev/vda1 is mounted on /".to_owned());
+    insta::assert_snapshot!(draw(&workload, &trial, WIDE));
+}
+
+#[test]
+fn names_cannot_steer_the_terminal() {
+    let (mut workload, mut trial) = testing::four_clones();
+    workload.name = "\x1b[2Jrandrw\r".to_owned();
+    trial.parts[0].environment.targets[0].stack = vec![StackLayer::Other("a\x07b".to_owned())];
+    trial.parts[0].notes = vec!["line\nbreak \x1b]0;title".to_owned()];
+    let text = draw(&workload, &trial, WIDE);
+    let control = text.chars().find(|c| c.is_control() && *c != '\n');
+    assert_eq!(control, None, "{text:?}");
+    assert!(text.contains("line break"));
+}
+
+#[test]
+fn runs_are_listed_in_columns() {
+    let run = |alias: &str, state: &str, name: &str, configurations: &[&str]| RunRow {
+        alias: alias.to_owned(),
+        started_unix_ms: 1_795_291_756_530,
+        utc_offset_s: 3600,
+        span_ns: 23_400_000_000,
+        state: state.to_owned(),
+        trials_done: 1,
+        trials_planned: 1,
+        name: name.to_owned(),
+        configurations: configurations
+            .iter()
+            .map(|name| (*name).to_owned())
+            .collect(),
+        headline: "read 138.4k IOPS p99 1.19 ms".to_owned(),
+    };
+    let mut long = run("100", "interrupted", "zfs-vs-ext4", &["ext4", "zfs"]);
+    (long.trials_done, long.trials_planned) = (7, 20);
+    long.headline = "x".repeat(200);
+    let rows = [run("9", "completed", "größe", &["default"]), long];
+    insta::assert_snapshot!(list(&rows, WIDE));
+    assert_eq!(list(&[], WIDE), "");
 }

@@ -3,10 +3,13 @@
 //! Units are in the key names. The first key of a document is its `schema`; keys are only added
 //! within a schema number. A figure that does not exist is null, never 0 or NaN.
 
+mod node;
+#[cfg(test)]
+mod tests;
+
 use iodyno_model::{
-    DeviceUse, Direction, DirectionResult, EndedBy, EngineUsed, Environment, ErrorCount, Finding,
-    Frame, Histogram, HostUse, Outcome, Quantile, Row, Step, StepTime, Summary, Trial,
-    VerifyResult, Workload, errno_name,
+    Direction, DirectionResult, EndedBy, EngineUsed, ErrorCount, Finding, Frame, Histogram,
+    Outcome, Quantile, Row, Step, StepTime, Summary, Trial, VerifyResult, Workload, errno_name,
 };
 use serde::Serialize;
 
@@ -97,7 +100,7 @@ struct TrialDocument<'a> {
     /// A job, or the jobs reported together.
     groups: Vec<GroupObject<'a>>,
     /// All groups together, where they ran at the same time.
-    total: Vec<RowObject>,
+    totals: Vec<RowObject>,
     cpu: CpuObject,
     devices: Vec<DeviceObject<'a>>,
     /// Bytes of the lowest devices against those of the jobs.
@@ -107,7 +110,7 @@ struct TrialDocument<'a> {
     series: Vec<FrameObject>,
     steps: Vec<StepObject>,
     findings: &'a [Finding],
-    nodes: Vec<NodeObject<'a>>,
+    nodes: Vec<node::NodeObject<'a>>,
 }
 
 #[derive(Serialize)]
@@ -248,34 +251,6 @@ struct StepObject {
     span_ns: u64,
 }
 
-#[derive(Serialize)]
-struct NodeObject<'a> {
-    name: &'a str,
-    clock_offset_ns: i64,
-    clock_error_ns: u64,
-    environment: &'a Environment,
-    host: HostObject<'a>,
-    notes: &'a [String],
-}
-
-#[derive(Serialize)]
-struct HostObject<'a> {
-    span_ns: u64,
-    user_ns: u64,
-    system_ns: u64,
-    idle_ns: u64,
-    iowait_ns: u64,
-    irq_ns: u64,
-    steal_ns: u64,
-    harness_user_ns: u64,
-    harness_system_ns: u64,
-    harness_memory_bytes: u64,
-    clock_drift_ns: i64,
-    arc_hits: Option<u64>,
-    arc_misses: Option<u64>,
-    devices: &'a [DeviceUse],
-}
-
 fn document<'a>(view: &TrialView<'a>) -> TrialDocument<'a> {
     let TrialView {
         workload,
@@ -294,7 +269,7 @@ fn document<'a>(view: &TrialView<'a>) -> TrialDocument<'a> {
         started_unix_ms: trial.started_unix_ms,
         outcome: &trial.outcome,
         groups: groups(workload, summary),
-        total: summary.total.iter().map(row).collect(),
+        totals: summary.total.iter().map(row).collect(),
         cpu: cpu(summary),
         devices: devices(summary),
         device_shares: shares(summary),
@@ -302,7 +277,7 @@ fn document<'a>(view: &TrialView<'a>) -> TrialDocument<'a> {
         series: trial.frames.iter().map(frame).collect(),
         steps: steps(trial),
         findings,
-        nodes: nodes(trial),
+        nodes: trial.parts.iter().map(node::node).collect(),
     }
 }
 
@@ -474,37 +449,4 @@ fn steps(trial: &Trial) -> Vec<StepObject> {
         .iter()
         .flat_map(|part| part.steps.iter().map(|time| step(&part.node, time)))
         .collect()
-}
-
-fn nodes(trial: &Trial) -> Vec<NodeObject<'_>> {
-    let parts = trial.parts.iter();
-    parts
-        .map(|part| NodeObject {
-            name: &part.node,
-            clock_offset_ns: part.clock_offset_ns,
-            clock_error_ns: part.clock_error_ns,
-            environment: &part.environment,
-            host: host(&part.host),
-            notes: &part.notes,
-        })
-        .collect()
-}
-
-fn host(host: &HostUse) -> HostObject<'_> {
-    HostObject {
-        span_ns: host.span_ns,
-        user_ns: host.user_ns,
-        system_ns: host.system_ns,
-        idle_ns: host.idle_ns,
-        iowait_ns: host.iowait_ns,
-        irq_ns: host.irq_ns,
-        steal_ns: host.steal_ns,
-        harness_user_ns: host.harness_user_ns,
-        harness_system_ns: host.harness_system_ns,
-        harness_memory_bytes: host.harness_memory,
-        clock_drift_ns: host.clock_drift_ns,
-        arc_hits: host.arc_hits.map(|arc| arc.0),
-        arc_misses: host.arc_hits.map(|arc| arc.1),
-        devices: &host.devices,
-    }
 }
