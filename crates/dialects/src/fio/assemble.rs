@@ -1,6 +1,6 @@
 //! From sections to a workload: globals, groups, and what jobs mean for each other.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use iodyno_model::{After, Diagnostic, Job, Severity, Source, Workload};
 
@@ -229,6 +229,7 @@ impl<'h> Assembly<'h> {
                 diagnostics.push(diagnostic);
             }
         }
+        sort_by_place(&mut diagnostics);
         let workload = (errors == 0).then(|| Workload {
             name: self.name.unwrap_or_else(|| self.jobs[0].name.clone()),
             sources: self.sources,
@@ -240,4 +241,21 @@ impl<'h> Assembly<'h> {
             well_formed,
         }
     }
+}
+
+/// In the order of the text; what has no place comes last, and files come as they were met.
+fn sort_by_place(diagnostics: &mut [Diagnostic]) {
+    let mut files: Vec<PathBuf> = Vec::new();
+    for place in diagnostics.iter().filter_map(|said| said.place.as_ref()) {
+        if !files.contains(&place.file) {
+            files.push(place.file.clone());
+        }
+    }
+    diagnostics.sort_by_key(|said| match &said.place {
+        Some(place) => {
+            let file = files.iter().position(|file| *file == place.file);
+            (file.unwrap_or(usize::MAX), place.line, place.column)
+        }
+        None => (usize::MAX, 0, 0),
+    });
 }

@@ -143,7 +143,7 @@ fn finish_extent(draft: &mut Draft, report: &mut Report) {
 }
 
 fn finish_end(draft: &mut Draft, report: &mut Report) {
-    let unread = draft.failed.contains("runtime");
+    let unread = draft.failed.contains("runtime") || draft.failed.contains("ioengine");
     if draft.job.end.time_based && draft.job.end.runtime.is_none() && !unread {
         contradiction(
             report,

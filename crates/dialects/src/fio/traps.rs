@@ -13,6 +13,10 @@ const SMALL: u64 = 4 << 30;
 
 /// Says what is surprising in a job.
 pub(super) fn check(draft: &Draft, job: &Job, report: &mut Report) {
+    // Of a job whose engine or access could not be read, the rest would be guesses.
+    if draft.failed.contains("ioengine") || draft.failed.contains("rw") {
+        return;
+    }
     let mut trap = Trap { draft, job, report };
     trap.size();
     trap.engine();
