@@ -5,25 +5,36 @@
 //! frame and a bit; end of input means stop, clean up and leave, so that the parent's death leaves nothing behind; and
 //! what kind of end a trial came to is told apart, never guessed.
 
+mod assemble;
 mod cancel;
 mod clock;
 mod conductor;
+mod control;
 mod death;
+mod files;
+mod layout;
 mod logs;
 mod monitor;
 mod naming;
 mod node;
+mod outbox;
 mod parent;
+mod prepare;
+mod probe;
 mod protocol;
 mod rates;
 mod resolve;
 #[cfg(test)]
 mod samples;
 mod seeds;
+mod trial;
+mod wanted;
+mod worker;
 
 pub use cancel::Cancel;
 pub use death::Death;
 pub use node::serve;
 pub use parent::{Event, NodeCommand, RunnerError, TrialEnd, carry_out};
+pub use probe::HostProbe;
 pub use protocol::PROTOCOL;
-pub use resolve::{Found, Probe, Resolved, ResolvedClone, ResolvedFile, resolve};
+pub use resolve::{FileKind, Found, Probe, Resolved, ResolvedClone, ResolvedFile, resolve};

@@ -145,18 +145,23 @@ pub(crate) struct Monitor {
 }
 
 impl Monitor {
-    /// A watcher of so many clones and jobs; `cpu` is the harness's CPU time so far, ns.
-    pub(crate) fn new(clones: usize, jobs: usize, origin: u64, cpu: u64) -> Monitor {
+    /// A watcher of so many clones and jobs.
+    pub(crate) fn new(clones: usize, jobs: usize) -> Monitor {
         Monitor {
             watches: (0..clones).map(|_| None).collect(),
             pending: (0..jobs).map(|_| JobPending::default()).collect(),
-            origin,
+            origin: 0,
             frames: 0,
-            frame_start: origin,
-            cpu,
+            frame_start: 0,
+            cpu: 0,
             measured: false,
             ever_measured: false,
         }
+    }
+
+    /// The trial starts; `cpu` is the harness's CPU time so far, ns.
+    pub(crate) fn start(&mut self, origin: u64, cpu: u64) {
+        (self.origin, self.frame_start, self.cpu) = (origin, origin, cpu);
     }
 
     /// Begins to watch a clone.
@@ -285,9 +290,20 @@ impl Monitor {
             })
     }
 
-    /// Where the frame that is being filled began.
-    pub(crate) fn frame_start(&self) -> u64 {
-        self.frame_start
+    /// Something was measured already.
+    pub(crate) fn ever_measured(&self) -> bool {
+        let measured = |watch: &Watch| watch.shared.measure_start() != 0;
+        self.ever_measured || self.watches.iter().flatten().any(measured)
+    }
+
+    /// A clone's measured time will begin at this instant.
+    pub(crate) fn begin_log(&mut self, clone: usize, at: u64) {
+        if let Some(log) = self.watches[clone]
+            .as_mut()
+            .and_then(|watch| watch.log.as_mut())
+        {
+            log.begin(at);
+        }
     }
 
     fn step(&mut self, from: u64) -> Step {
@@ -349,7 +365,8 @@ mod tests {
 
     fn monitor(clones: &[usize]) -> (Monitor, Vec<Arc<CloneShared>>) {
         let jobs = clones.iter().max().map_or(0, |job| job + 1);
-        let mut monitor = Monitor::new(clones.len(), jobs, 1000, 0);
+        let mut monitor = Monitor::new(clones.len(), jobs);
+        monitor.start(1000, 0);
         let shared: Vec<_> = clones
             .iter()
             .map(|_| Arc::new(CloneShared::new(true, true)))

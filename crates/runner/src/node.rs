@@ -1,28 +1,112 @@
-//! The child's end of the protocol.
+//! The child's end of the protocol: hello, prepare, start, and the part at the end.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, BufReader};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::mpsc::{self, Receiver, Sender};
 
-use iodyno_model::Diagnostic;
+use iodyno_model::BoundPlan;
 
-use crate::protocol::{self, FromNode, PROTOCOL, ToNode};
+use crate::control::{self, Control};
+use crate::outbox::Outbox;
+use crate::prepare::{Unready, prepare};
+use crate::protocol::{FromNode, PROTOCOL, ToNode};
+use crate::trial::Trial;
+use crate::worker::Signal;
 
 /// The child's main: speaks the protocol on stdin and stdout until the trial has ended. The exit code.
+///
+/// stdout belongs to the protocol from here on: whatever else is printed there goes to stderr.
 pub fn serve() -> u8 {
-    let (mut input, mut output) = (io::stdin().lock(), io::stdout().lock());
-    let hello = FromNode::Hello {
+    // The name that `ps` and `perf` show; started by a link, it would be the link's.
+    let _ = rustix::thread::set_name(c"iodyno-node");
+    match streams() {
+        Ok((input, output)) => u8::from(!session(input, output)),
+        Err(_) => 1,
+    }
+}
+
+/// The protocol's own descriptors; the standard ones lead nowhere.
+fn streams() -> io::Result<(File, File)> {
+    let input: OwnedFd = io::stdin().as_fd().try_clone_to_owned()?;
+    let output: OwnedFd = io::stdout().as_fd().try_clone_to_owned()?;
+    rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
+    rustix::stdio::dup2_stdout(io::stderr())?;
+    Ok((File::from(input), File::from(output)))
+}
+
+/// `false`: the parent was gone before the last word.
+fn session(input: File, output: File) -> bool {
+    let (sender, signals) = mpsc::channel();
+    let control = Control::default();
+    let broken = {
+        let (control, sender) = (control.clone(), sender.clone());
+        move || {
+            control.tell(control::Told::Gone);
+            let _ = sender.send(Signal::Gone);
+        }
+    };
+    let Ok(outbox) = Outbox::open(output, broken) else {
+        return false;
+    };
+    outbox.say(FromNode::Hello {
         version: PROTOCOL,
         iodyno: env!("CARGO_PKG_VERSION").to_owned(),
         pid: std::process::id(),
-    };
-    if protocol::write(&mut output, &hello).is_err() {
-        return 1;
+    });
+    let input = BufReader::with_capacity(1 << 16, input);
+    if control::listen(input, control.clone(), sender.clone()).is_err() {
+        return false;
     }
-    while let Ok(message) = protocol::read::<ToNode>(&mut input) {
-        if let ToNode::Prepare { .. } = message {
-            let diagnostics = vec![Diagnostic::error("this node cannot prepare yet")];
-            let refusal = FromNode::Unprepared { diagnostics };
-            return u8::from(protocol::write(&mut output, &refusal).is_err());
+    let last = trial(&control, &outbox, sender, &signals);
+    let said = last.is_some();
+    if let Some(last) = last {
+        outbox.say(last);
+    }
+    outbox.close();
+    said && control.told() != control::Told::Gone
+}
+
+/// The child's last word; `None` if nobody is there to hear it.
+fn trial(
+    control: &Control,
+    outbox: &Outbox,
+    sender: Sender<Signal>,
+    signals: &Receiver<Signal>,
+) -> Option<FromNode> {
+    let plan = plan(signals)?;
+    let unready = |unready| match unready {
+        Unready::Refused(diagnostics) => FromNode::Refused { diagnostics },
+        Unready::Unprepared(diagnostics) => FromNode::Unprepared { diagnostics },
+        Unready::Withdrawn => FromNode::Withdrawn,
+    };
+    let prepared = match prepare(&plan, control, outbox) {
+        Ok(prepared) => prepared,
+        Err(error) => return Some(unready(error)),
+    };
+    let mut trial = match Trial::new(&plan, prepared, control, outbox, (sender, signals)) {
+        Ok(trial) => trial,
+        Err(error) => return Some(unready(error)),
+    };
+    outbox.say(trial.ready());
+    let Some(instant) = trial.await_start() else {
+        return Some(FromNode::Withdrawn);
+    };
+    let (part, outcome) = trial.run(instant);
+    Some(FromNode::Part {
+        part: Box::new(part),
+        outcome,
+    })
+}
+
+/// Waits for the plan. `None`: the parent is gone, or speaks another version.
+fn plan(signals: &Receiver<Signal>) -> Option<Box<BoundPlan>> {
+    loop {
+        match signals.recv().ok()? {
+            Signal::Said(ToNode::Hello { version }) if version != PROTOCOL => return None,
+            Signal::Said(ToNode::Prepare { plan }) => return Some(plan),
+            Signal::Gone => return None,
+            _ => {}
         }
     }
-    1
 }

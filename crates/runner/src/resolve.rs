@@ -4,9 +4,10 @@
 
 use std::path::{Path, PathBuf};
 
-use iodyno_model::{Amount, BoundPlan, Diagnostic, Job};
+use iodyno_model::{After, Amount, BoundPlan, Diagnostic, Job};
 use iodyno_units::Bytes;
 
+use crate::conductor;
 use crate::naming::{self, Base};
 use crate::seeds;
 
@@ -21,6 +22,8 @@ pub enum Found {
     File(u64),
     /// A block device of this length, bytes.
     Device(u64),
+    /// `/dev/null` and its like: takes and gives anything, holds nothing.
+    Null,
     /// A folder.
     Folder,
     /// Something else, or something that cannot be looked at: what.
@@ -35,6 +38,17 @@ pub trait Probe {
     fn free(&self, folder: &Path) -> Option<u64>;
 }
 
+/// What a target of a clone is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileKind {
+    /// A regular file, or one that will be.
+    Regular,
+    /// A block device.
+    Device,
+    /// `/dev/null` and its like, and the targets of engines without files.
+    Null,
+}
+
 /// A file or device of one clone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResolvedFile {
@@ -42,8 +56,8 @@ pub struct ResolvedFile {
     pub path: PathBuf,
     /// Its length before the trial, bytes; `None` if it is not there.
     pub existing: Option<u64>,
-    /// A block device.
-    pub device: bool,
+    /// What it is.
+    pub kind: FileKind,
     /// Where the clone's region begins, bytes.
     pub base: u64,
     /// The region's length, bytes; at least one block.
@@ -107,7 +121,15 @@ pub fn resolve(plan: &BoundPlan, probe: &dyn Probe) -> Result<Resolved, Vec<Diag
                 Err(messages) => told.extend(messages),
             }
         }
-        told.dedup_by(|a, b| a == b);
+        if let After::Job(name) = &job.after
+            && conductor::named_before(&plan.workload.jobs, index, name).is_empty()
+        {
+            told.push(Fault::new(
+                format!("it waits for a job `{name}`, and there is none of that name before it"),
+                "check the name in `wait_for=`; a job can only wait for an earlier one",
+            ));
+        }
+        told.dedup();
         faults.extend(told.into_iter().map(|fault| fault.of(job)));
     }
     resolved.notes.dedup();
@@ -161,7 +183,7 @@ impl Binding<'_> {
             true => vec![ResolvedFile {
                 path: PathBuf::from(self.job.engine.kind.name()),
                 existing: None,
-                device: false,
+                kind: FileKind::Null,
                 base: 0,
                 length: 0,
             }],
@@ -216,10 +238,10 @@ impl Binding<'_> {
         let mut files = Vec::new();
         for path in paths {
             match self.existing(&path) {
-                Ok((existing, device)) => files.push(ResolvedFile {
+                Ok((existing, kind)) => files.push(ResolvedFile {
                     path,
                     existing,
-                    device,
+                    kind,
                     base: 0,
                     length: 0,
                 }),
@@ -232,12 +254,13 @@ impl Binding<'_> {
         }
     }
 
-    fn existing(&self, path: &Path) -> Result<(Option<u64>, bool), Fault> {
+    fn existing(&self, path: &Path) -> Result<(Option<u64>, FileKind), Fault> {
         let shown = path.display();
         match self.probe.look(path) {
-            Found::File(length) => Ok((Some(length), false)),
-            Found::Device(length) => Ok((Some(length), true)),
-            Found::Missing if self.job.files.allow_create => Ok((None, false)),
+            Found::File(length) => Ok((Some(length), FileKind::Regular)),
+            Found::Device(length) => Ok((Some(length), FileKind::Device)),
+            Found::Null => Ok((None, FileKind::Null)),
+            Found::Missing if self.job.files.allow_create => Ok((None, FileKind::Regular)),
             Found::Missing => Err(Fault::new(
                 format!("`{shown}` is not there"),
                 "create it, or leave `allow_file_create=0` out",
@@ -351,7 +374,7 @@ impl Binding<'_> {
         block: u64,
         notes: &mut Vec<String>,
     ) -> Result<(), Fault> {
-        if file.device {
+        if file.kind == FileKind::Device {
             let length = file.existing.unwrap_or(0);
             let rest = self.rest(file, length)?;
             if file.length > rest {
@@ -455,6 +478,7 @@ mod tests {
                 ("/t/old", Found::File(8 * MIB)),
                 ("/t/empty", Found::File(0)),
                 ("/dev/d", Found::Device(100 * MIB)),
+                ("/dev/null", Found::Null),
                 ("/t/pipe", Found::Other("is a pipe".to_owned())),
             ]))
         }
@@ -532,6 +556,7 @@ mod tests {
             &[&[(0, 50 * MIB)]],
             50 * MIB,
         );
+        check(sized("/dev/null", bytes(MIB)), &[&[(0, MIB)]], MIB);
         // A device cannot grow.
         check(
             sized("/dev/d", bytes(200 * MIB)),
@@ -666,6 +691,10 @@ mod tests {
                 .message
                 .contains("is not there")
         );
+        let mut waits = sized("old", None);
+        waits.after = After::Job("j".into());
+        let words = &bind(waits).unwrap_err()[0].message;
+        assert!(words.contains("waits for a job `j`"), "{words}");
         let both = plan("/t", vec![sized("pipe:no/where", None), sized("new", None)]);
         assert_eq!(resolve(&both, &Fake::new()).unwrap_err().len(), 3);
     }
@@ -694,8 +723,8 @@ mod tests {
         let resolved = resolve(&plan, &Fake::new()).unwrap();
         let files = &resolved.clones[0].files;
         assert_eq!(
-            (files.len(), files[0].length, files[0].device),
-            (1, MIB, true)
+            (files.len(), files[0].length, files[0].kind),
+            (1, MIB, FileKind::Device)
         );
         assert!(resolved.notes[0].contains("stands for its 2 files"));
     }

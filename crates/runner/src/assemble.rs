@@ -1,0 +1,361 @@
+//! From what the clones left behind to a part: results, steps, and what to call the whole.
+
+use std::collections::BTreeMap;
+
+use iodyno_engine::{CloneOutcome, CloneShared, StepSpan, WorkerError};
+use iodyno_model::{
+    CloneResult, CpuUse, DepthUse, Direction, DirectionResult, EndedBy, EngineUsed, Job, Outcome,
+    Step, StepTime, errno_name,
+};
+
+use crate::control::Told;
+use crate::monitor::Left;
+use crate::prepare::Waiting;
+
+/// A clone that is over, one way or the other.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) result: CloneResult,
+    pub(crate) steps: Vec<StepSpan>,
+    /// What broke.
+    pub(crate) broken: Option<WorkerError>,
+    /// It never came back.
+    pub(crate) stuck: bool,
+}
+
+/// A clone that did nothing: never started, or had only files to lay out.
+pub(crate) fn idle(waiting: &Waiting, job: &Job, ended: EndedBy) -> Ended {
+    Ended {
+        result: CloneResult {
+            job: waiting.job,
+            clone: waiting.clone,
+            start_ns: 0,
+            runtime_ns: 0,
+            ended,
+            directions: Vec::new(),
+            cpu: CpuUse::default(),
+            depth: DepthUse::default(),
+            errors: Vec::new(),
+            verify: None,
+            engine: EngineUsed {
+                name: job.engine.kind.name().to_owned(),
+                depth: job.engine.depth,
+                ..EngineUsed::default()
+            },
+            region_bytes: waiting.region_bytes,
+            files: waiting.files.clone(),
+            stamp_window_ns: (0, 0),
+        },
+        steps: Vec::new(),
+        broken: None,
+        stuck: false,
+    }
+}
+
+/// A clone whose thread ended, or did not come back (`None`): what its cells hold is kept in any case.
+pub(crate) fn ended(
+    waiting: &Waiting,
+    job: &Job,
+    shared: &CloneShared,
+    left: &Left,
+    outcome: Option<Result<CloneOutcome, WorkerError>>,
+    origin: u64,
+    now: u64,
+) -> Ended {
+    let stuck = outcome.is_none();
+    let (outcome, broken) = match outcome {
+        Some(Ok(mut outcome)) => {
+            let broken = outcome.broken.take();
+            (Some(outcome), broken)
+        }
+        Some(Err(error)) => (None, Some(error)),
+        None => (None, None),
+    };
+    let because = match (&outcome, stuck) {
+        (Some(outcome), _) => outcome.ended,
+        (None, true) => EndedBy::Interruption,
+        (None, false) => EndedBy::Error,
+    };
+    let (start, end) = match &outcome {
+        Some(outcome) => outcome.measured,
+        None => measured_so_far(shared, now),
+    };
+    let mut ended = idle(waiting, job, because);
+    let result = &mut ended.result;
+    result.start_ns = start.saturating_sub(origin);
+    result.runtime_ns = end.saturating_sub(start);
+    if start == 0 {
+        (result.start_ns, result.runtime_ns) = (0, 0);
+    }
+    result.directions = directions(shared, left, result.runtime_ns);
+    if let Some(outcome) = outcome {
+        result.cpu = outcome.cpu;
+        result.depth = outcome.depth;
+        result.errors = outcome.errors;
+        result.verify = outcome.verify;
+        result.engine = outcome.engine;
+        result.stamp_window_ns = outcome.stamp_window;
+        ended.steps = outcome.steps;
+    }
+    (ended.broken, ended.stuck) = (broken, stuck);
+    ended
+}
+
+fn measured_so_far(shared: &CloneShared, now: u64) -> (u64, u64) {
+    match (shared.measure_start(), shared.measure_end()) {
+        (0, _) => (0, 0),
+        (start, 0) => (start, now),
+        measured => measured,
+    }
+}
+
+fn directions(shared: &CloneShared, left: &Left, runtime_ns: u64) -> Vec<DirectionResult> {
+    use std::sync::atomic::Ordering::Relaxed;
+    let full = |cells: &Option<iodyno_engine::cells::LatencyCells>| {
+        let histogram = cells.as_ref()?.histogram();
+        (!histogram.is_empty()).then_some(histogram)
+    };
+    let mut results = Vec::new();
+    for (index, direction) in Direction::ALL.into_iter().enumerate() {
+        let cells = shared.measure.of(direction);
+        let service = cells.service.histogram();
+        if service.is_empty() && cells.errors.load(Relaxed) == 0 {
+            continue;
+        }
+        let (bandwidth, iops) = left.rates[index];
+        results.push(DirectionResult {
+            direction,
+            ops: service.count(),
+            bytes: cells.bytes.load(Relaxed),
+            short: cells.short.load(Relaxed),
+            runtime_ns,
+            submission: full(&cells.submission),
+            service,
+            response: full(&cells.response),
+            bandwidth,
+            iops,
+        });
+    }
+    results
+}
+
+/// The steps of all clones, those of a job's clones put together: from the first start, the longest.
+pub(crate) fn steps(ended: &[Ended], origin: u64) -> Vec<StepTime> {
+    let mut steps: BTreeMap<(u32, Step), (i64, u64)> = BTreeMap::new();
+    for clone in ended {
+        for span in &clone.steps {
+            let start = relative(span.start, origin);
+            let length = span.end - span.start;
+            let entry = steps
+                .entry((clone.result.job, span.step))
+                .or_insert((start, length));
+            *entry = (entry.0.min(start), entry.1.max(length));
+        }
+    }
+    steps
+        .into_iter()
+        .map(|((job, step), (start_ns, span_ns))| StepTime {
+            step,
+            job: Some(job),
+            start_ns,
+            span_ns,
+        })
+        .collect()
+}
+
+/// A step of the whole trial.
+pub(crate) fn step(step: Step, from: u64, to: u64, origin: u64) -> StepTime {
+    StepTime {
+        step,
+        job: None,
+        start_ns: relative(from, origin),
+        span_ns: to - from,
+    }
+}
+
+/// On the trial's clock; before its start: negative.
+fn relative(instant: u64, origin: u64) -> i64 {
+    i128::from(instant)
+        .saturating_sub(i128::from(origin))
+        .clamp(i64::MIN.into(), i64::MAX.into()) as i64
+}
+
+/// Faults told in an outcome; further ones are counted.
+const TOLD: usize = 3;
+
+/// What the whole is called. A failure weighs more than an interruption: it came first.
+pub(crate) fn outcome(ended: &[Ended], jobs: &[Job], told: Told) -> Outcome {
+    let mut faults: Vec<String> = Vec::new();
+    for clone in ended.iter().filter(|clone| fails(clone)) {
+        let name = &jobs[clone.result.job as usize].name;
+        let fault = format!("job `{name}`: {}", fault(clone));
+        if !faults.contains(&fault) {
+            faults.push(fault);
+        }
+    }
+    if !faults.is_empty() {
+        let more = faults.len().saturating_sub(TOLD);
+        faults.truncate(TOLD);
+        if more > 0 {
+            faults.push(format!("and {more} more"));
+        }
+        return Outcome::Failed(faults.join("; "));
+    }
+    let reason = match told {
+        Told::GoOn => return Outcome::Completed,
+        Told::Finish => "ended early by the user",
+        Told::Abort => "aborted by the user",
+        Told::Gone => "the process that had started it ended",
+    };
+    let mut stuck: Vec<&str> = ended
+        .iter()
+        .filter(|clone| clone.stuck)
+        .map(|clone| jobs[clone.result.job as usize].name.as_str())
+        .collect();
+    stuck.dedup();
+    match stuck.is_empty() {
+        true => Outcome::Interrupted(reason.to_owned()),
+        false => Outcome::Interrupted(format!(
+            "{reason}; I/O of job `{}` did not come back and was left behind",
+            stuck.join("`, `")
+        )),
+    }
+}
+
+fn fails(clone: &Ended) -> bool {
+    clone.broken.is_some() || clone.result.ended == EndedBy::Error
+}
+
+/// What went wrong with a clone, in a line.
+fn fault(clone: &Ended) -> String {
+    if let Some(broken) = &clone.broken {
+        return format!("cannot {}: {}", broken.what, broken.cause);
+    }
+    if let Some(verify) = clone.result.verify.as_ref().filter(|v| v.bad() > 0) {
+        let first = verify.first.as_deref().unwrap_or("");
+        return format!(
+            "{} of {} blocks are not what was written: {first}",
+            verify.bad(),
+            verify.checked
+        );
+    }
+    match clone.result.errors.first() {
+        Some(error) => format!(
+            "{} of {}, first in `{}` at offset {}",
+            errno_name(error.errno),
+            error.direction.name(),
+            error.first_file,
+            error.first_offset
+        ),
+        None => "it failed".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::logs::CloneLogs;
+    use crate::samples::job;
+    use iodyno_model::ErrorCount;
+
+    fn waiting(job: u32, clone: u32) -> Waiting {
+        Waiting {
+            job,
+            clone,
+            seed: 0,
+            region_bytes: 4096,
+            files: vec!["f".to_owned()],
+            spec: None,
+            logs: CloneLogs::default(),
+        }
+    }
+
+    fn clone(number: u32, because: EndedBy) -> Ended {
+        idle(&waiting(0, number), &job("j"), because)
+    }
+
+    fn span(step: Step, start: u64, end: u64) -> StepSpan {
+        StepSpan { step, start, end }
+    }
+
+    #[test]
+    fn steps_begin_with_the_first_clone_and_last_as_long_as_the_longest() {
+        let mut clones = [clone(0, EndedBy::Runtime), clone(1, EndedBy::Runtime)];
+        clones[0].steps = vec![
+            span(Step::Measure, 1010, 2000),
+            span(Step::Drain, 2000, 2001),
+        ];
+        clones[1].steps = vec![span(Step::Measure, 1000, 1500)];
+        let found = steps(&clones, 1000);
+        assert_eq!(found.len(), 2);
+        assert_eq!((found[0].start_ns, found[0].span_ns), (0, 990));
+        assert_eq!((found[1].start_ns, found[1].span_ns), (1000, 1));
+        assert_eq!(step(Step::LayOut, 400, 900, 1000).start_ns, -600);
+    }
+
+    #[test]
+    fn a_failure_is_named_with_its_errno_and_weighs_more_than_an_interruption() {
+        let mut failed = clone(0, EndedBy::Error);
+        failed.result.errors.push(ErrorCount {
+            direction: Direction::Write,
+            errno: 28,
+            count: 1,
+            first_file: "f".into(),
+            first_offset: 8192,
+        });
+        let clones = [failed, clone(1, EndedBy::Interruption)];
+        let found = outcome(&clones, &[job("j")], Told::Finish);
+        assert_eq!(
+            found,
+            Outcome::Failed("job `j`: ENOSPC of write, first in `f` at offset 8192".into())
+        );
+    }
+
+    #[test]
+    fn errors_that_the_policy_survives_are_no_failure() {
+        let mut clones = [clone(0, EndedBy::Runtime)];
+        clones[0].result.errors.push(ErrorCount {
+            direction: Direction::Read,
+            errno: 5,
+            count: 9,
+            first_file: "f".into(),
+            first_offset: 0,
+        });
+        assert_eq!(
+            outcome(&clones, &[job("j")], Told::GoOn),
+            Outcome::Completed
+        );
+    }
+
+    #[test]
+    fn a_stuck_job_is_named() {
+        let mut clones = [clone(0, EndedBy::Interruption)];
+        clones[0].stuck = true;
+        let Outcome::Interrupted(reason) = outcome(&clones, &[job("j")], Told::Abort) else {
+            panic!("it was interrupted");
+        };
+        assert!(reason.contains("aborted by the user; I/O of job `j` did not come back"));
+    }
+
+    #[test]
+    fn many_faults_are_counted() {
+        let clones: Vec<Ended> = (0..9)
+            .map(|n| {
+                let mut clone = clone(n, EndedBy::Error);
+                clone.broken = Some(WorkerError {
+                    what: format!("do {n}"),
+                    cause: "no".into(),
+                    hint: None,
+                });
+                clone
+            })
+            .collect();
+        let Outcome::Failed(reason) = outcome(&clones, &[job("j")], Told::GoOn) else {
+            panic!("it failed");
+        };
+        assert!(
+            reason.contains("cannot do 2: no") && reason.ends_with("and 6 more"),
+            "{reason}"
+        );
+    }
+}

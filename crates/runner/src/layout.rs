@@ -1,0 +1,217 @@
+//! Laying out: files get their length and their content before the jobs begin.
+//!
+//! What is read must have been written, with data that no storage can compress or share: reads of
+//! holes never reach the device. What is only written gets its space as the job's `fallocate` says.
+//! A file that is long enough is left alone, and what lies in a shorter one stays.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use iodyno_model::{Diagnostic, Fallocate};
+use rand::Rng;
+use rand::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rustix::fs::{FallocateFlags, fallocate, ftruncate};
+use rustix::io::Errno;
+
+use crate::files::{Files, TrialFile, share};
+
+const CHUNK: usize = 1 << 20;
+/// Dirty data are written out so often: an fsync at the end of 100 GiB could not be interrupted.
+const SETTLE: u64 = 64 << 20;
+const TELL_EVERY: Duration = Duration::from_millis(100);
+
+/// Why a layout was not finished. Nothing of it is left.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum LayoutError {
+    /// It was told to stop.
+    Stopped,
+    /// It cannot be.
+    Failed(Diagnostic),
+}
+
+/// Lays out all files that need it. `stop` is asked for between chunks, `progress` is told bytes
+/// done and in all.
+pub(crate) fn lay_out(
+    files: &mut Files,
+    seed: u64,
+    stop: &dyn Fn() -> bool,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<(), LayoutError> {
+    let total: u64 = files.list.iter().map(|file| file.wanted.to_fill()).sum();
+    let mut writer = Writer {
+        random: Xoshiro256PlusPlus::seed_from_u64(seed),
+        chunk: Vec::new(),
+        done: 0,
+        total,
+        told: Instant::now(),
+        stop,
+        progress,
+    };
+    for index in 0..files.list.len() {
+        let file = &mut files.list[index];
+        if let Err(error) = writer.file(file) {
+            match error {
+                // What is whole may be of use the next time.
+                LayoutError::Stopped => files.undo_unfinished(),
+                LayoutError::Failed(_) => files.undo(|_| true),
+            }
+            return Err(error);
+        }
+    }
+    if total > 0 {
+        (writer.progress)(writer.done, total);
+    }
+    Ok(())
+}
+
+struct Writer<'a> {
+    random: Xoshiro256PlusPlus,
+    chunk: Vec<u8>,
+    done: u64,
+    total: u64,
+    told: Instant,
+    stop: &'a dyn Fn() -> bool,
+    progress: &'a mut dyn FnMut(u64, u64),
+}
+
+impl Writer<'_> {
+    fn file(&mut self, file: &mut TrialFile) -> Result<(), LayoutError> {
+        // Asked anew: two names may lead to one file, and another process may have made it longer.
+        let length = file.admitted.length_now().unwrap_or(0);
+        let wanted = &file.wanted;
+        let (fill, reserve) = (wanted.fill_to > length, wanted.reserve_to > length);
+        if !fill && !reserve {
+            return Ok(());
+        }
+        file.unfinished = true;
+        let mut at = length;
+        let made = self.make(file.admitted.as_fd(), file, &mut at, length);
+        made.map_err(|stopped| {
+            let Some(error) = stopped else {
+                return LayoutError::Stopped;
+            };
+            let target = file.wanted.fill_to.max(file.wanted.reserve_to);
+            let message = format!(
+                "cannot lay out `{}`: {error}, at {}",
+                file.wanted.path.display(),
+                share(at, target)
+            );
+            LayoutError::Failed(Diagnostic::error(message).hint(hint(&error)))
+        })?;
+        file.unfinished = false;
+        file.laid_out = true;
+        Ok(())
+    }
+
+    /// `Err(None)`: told to stop.
+    fn make(
+        &mut self,
+        to: BorrowedFd<'_>,
+        file: &TrialFile,
+        at: &mut u64,
+        length: u64,
+    ) -> Result<(), Option<io::Error>> {
+        let wanted = &file.wanted;
+        if wanted.fill_to > length {
+            if !matches!(wanted.fallocate, Fallocate::None | Fallocate::Truncate) {
+                // The length grows with the data alone: after a kill −9 a file that was not finished
+                // is seen to be too short, and the rest is laid out the next time.
+                reserve(to, Fallocate::KeepSize, length, wanted.fill_to)?;
+            }
+            self.fill(to, at, wanted.fill_to, true)?;
+        }
+        let mut from = wanted.fill_to.max(length);
+        if wanted.reserve_to > from {
+            let supported = reserve(to, wanted.fallocate, from, wanted.reserve_to)?;
+            if !supported && wanted.fallocate == Fallocate::Posix {
+                // As the C library does it: where space cannot be reserved it is written.
+                self.fill(to, &mut from, wanted.reserve_to, false)?;
+            }
+        }
+        if wanted.fsync {
+            rustix::fs::fsync(to).map_err(io::Error::from)?;
+        }
+        Ok(())
+    }
+
+    fn fill(
+        &mut self,
+        to: BorrowedFd<'_>,
+        at: &mut u64,
+        end: u64,
+        random: bool,
+    ) -> Result<(), Option<io::Error>> {
+        self.chunk.resize(CHUNK, 0);
+        let mut unsettled = 0;
+        while *at < end {
+            if (self.stop)() {
+                return Err(None);
+            }
+            match random {
+                true => self.random.fill_bytes(&mut self.chunk),
+                false => self.chunk.fill(0),
+            }
+            // To the next whole chunk of the file, so that all later writes are aligned.
+            let most = CHUNK as u64 - *at % CHUNK as u64;
+            let length = most.min(end - *at) as usize;
+            let written = match rustix::io::pwrite(to, &self.chunk[..length], *at) {
+                Ok(0) => return Err(Some(Errno::NOSPC.into())),
+                Ok(written) => written as u64,
+                Err(Errno::INTR) => continue,
+                Err(error) => return Err(Some(error.into())),
+            };
+            *at += written;
+            unsettled += written;
+            if random {
+                self.done += written;
+            }
+            if unsettled >= SETTLE {
+                unsettled = 0;
+                rustix::fs::fdatasync(to).map_err(io::Error::from)?;
+            }
+            if self.told.elapsed() >= TELL_EVERY {
+                self.told = Instant::now();
+                (self.progress)(self.done, self.total);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `false`: the file system cannot.
+fn reserve(
+    to: BorrowedFd<'_>,
+    how: Fallocate,
+    from: u64,
+    end: u64,
+) -> Result<bool, Option<io::Error>> {
+    let flags = match how {
+        Fallocate::None => return Ok(true),
+        Fallocate::Truncate => {
+            ftruncate(to, end).map_err(io::Error::from)?;
+            return Ok(true);
+        }
+        Fallocate::Native | Fallocate::Posix => FallocateFlags::empty(),
+        Fallocate::KeepSize => FallocateFlags::KEEP_SIZE,
+    };
+    loop {
+        return match fallocate(to, flags, from, end - from) {
+            Ok(()) => Ok(true),
+            Err(Errno::INTR) => continue,
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(false),
+            Err(error) => Err(Some(error.into())),
+        };
+    }
+}
+
+fn hint(error: &io::Error) -> &'static str {
+    match error.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::NOSPC) => "free space, or lower `size=`, `nrfiles=` or `numjobs=`",
+        Some(Errno::DQUOT) => "raise the quota, or lower `size=`, `nrfiles=` or `numjobs=`",
+        Some(Errno::FBIG) => "raise `ulimit -f`, or lower `size=` or raise `nrfiles=`",
+        Some(Errno::IO) => "the storage fails: see `dmesg`",
+        _ => "see `dmesg`",
+    }
+}

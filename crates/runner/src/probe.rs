@@ -1,0 +1,109 @@
+//! What lies at a path of this host, without opening anything.
+
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+
+use rustix::fs::{major, minor};
+
+use crate::resolve::{Found, Probe};
+
+/// This host, as [`crate::resolve`] asks for it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct HostProbe;
+
+impl Probe for HostProbe {
+    fn look(&self, path: &Path) -> Found {
+        match fs::metadata(path) {
+            Ok(metadata) => kind(&metadata),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => absent(path),
+            Err(error) => Found::Other(format!("cannot be looked at: {error}")),
+        }
+    }
+
+    fn free(&self, folder: &Path) -> Option<u64> {
+        iodyno_target::space::room(folder)
+            .ok()
+            .map(|room| room.bytes)
+    }
+}
+
+fn kind(metadata: &Metadata) -> Found {
+    let kind = metadata.file_type();
+    let device = metadata.rdev();
+    if kind.is_file() {
+        return Found::File(metadata.len());
+    }
+    if kind.is_dir() {
+        return Found::Folder;
+    }
+    if kind.is_block_device() {
+        return device_length(device).map_or_else(
+            || Found::Other("is a block device that sysfs does not know".to_owned()),
+            Found::Device,
+        );
+    }
+    // /dev/null, /dev/zero, /dev/full.
+    if kind.is_char_device() && major(device) == 1 && [3, 5, 7].contains(&minor(device)) {
+        return Found::Null;
+    }
+    let what = match () {
+        () if kind.is_char_device() => "is a character device",
+        () if kind.is_fifo() => "is a pipe",
+        () if kind.is_socket() => "is a socket",
+        () => "is of a kind that cannot be measured",
+    };
+    Found::Other(what.to_owned())
+}
+
+/// sysfs counts in sectors of 512 bytes, whatever the device's own are.
+fn device_length(device: u64) -> Option<u64> {
+    let path = format!("/sys/dev/block/{}:{}/size", major(device), minor(device));
+    let sectors: u64 = fs::read_to_string(path).ok()?.trim().parse().ok()?;
+    sectors.checked_mul(512)
+}
+
+fn absent(path: &Path) -> Found {
+    if fs::symlink_metadata(path).is_ok() {
+        return Found::Other("is a symbolic link that leads nowhere".to_owned());
+    }
+    let missing = path
+        .ancestors()
+        .skip(1)
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .take_while(|folder| !folder.exists())
+        .last();
+    match missing {
+        Some(folder) => Found::NoFolder(folder.to_owned()),
+        None => Found::Missing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tells_what_lies_at_a_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("file"), [0; 700]).unwrap();
+        std::os::unix::fs::symlink(at("file"), at("link")).unwrap();
+        std::os::unix::fs::symlink(at("gone"), at("loose")).unwrap();
+        let look = |name: &str| HostProbe.look(&at(name));
+        assert_eq!(look("file"), Found::File(700));
+        assert_eq!(look("link"), Found::File(700));
+        assert_eq!(look("new"), Found::Missing);
+        assert_eq!(look("a/b/c"), Found::NoFolder(at("a")));
+        assert_eq!(look(""), Found::Folder);
+        assert!(matches!(look("loose"), Found::Other(what) if what.contains("leads nowhere")));
+        assert!(matches!(look("file/x"), Found::Other(_)));
+        assert_eq!(HostProbe.look(Path::new("/dev/null")), Found::Null);
+        assert!(matches!(
+            HostProbe.look(Path::new("/dev/tty")),
+            Found::Other(_)
+        ));
+        assert!(HostProbe.free(folder.path()).unwrap() > 0);
+    }
+}

@@ -1,0 +1,253 @@
+//! What the jobs together want of each file: how it is opened, how long it must be, what must be in it.
+//!
+//! Pure. A file that several clones work on is one entry: it is opened as its most demanding job needs
+//! it and laid out once.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use iodyno_model::{EngineKind, Fallocate, Job, Target};
+use iodyno_target::Intent;
+
+use crate::resolve::{FileKind, Resolved};
+
+/// A file or device of the trial.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    pub(crate) path: PathBuf,
+    pub(crate) kind: FileKind,
+    /// Its length, if it is there.
+    pub(crate) existing: Option<u64>,
+    /// The first job that wants it.
+    pub(crate) job: usize,
+    pub(crate) intent: Intent,
+    /// The user wrote its name.
+    pub(crate) named: bool,
+    /// Data must lie in it up to here.
+    pub(crate) fill_to: u64,
+    /// Space must be reserved up to here.
+    pub(crate) reserve_to: u64,
+    pub(crate) fallocate: Fallocate,
+    pub(crate) fsync: bool,
+    pub(crate) invalidate: bool,
+    pub(crate) unlink: bool,
+}
+
+impl Wanted {
+    /// Bytes to be written before the start.
+    pub(crate) fn to_fill(&self) -> u64 {
+        self.fill_to.saturating_sub(self.existing.unwrap_or(0))
+    }
+
+    /// Bytes that the file system must newly find room for before the start.
+    pub(crate) fn to_allocate(&self) -> u64 {
+        let reserved = match self.fallocate {
+            Fallocate::None | Fallocate::Truncate => 0,
+            Fallocate::Native | Fallocate::Posix | Fallocate::KeepSize => self.reserve_to,
+        };
+        self.fill_to
+            .max(reserved)
+            .saturating_sub(self.existing.unwrap_or(0))
+    }
+
+    /// It is there and long enough, or nothing is laid out in it.
+    pub(crate) fn ready(&self) -> bool {
+        self.fill_to.max(self.reserve_to) <= self.existing.unwrap_or(0)
+    }
+}
+
+/// What a job needs before it starts.
+fn needs(job: &Job) -> (bool, bool) {
+    let access = &job.access;
+    let verifies_only = job.verify.as_ref().is_some_and(|verify| verify.only);
+    if job.files.create_on_open {
+        return (false, false);
+    }
+    let mapped = job.engine.kind == EngineKind::Mmap;
+    let data = access.reads || verifies_only || mapped || (access.writes && job.files.overwrite);
+    (data, access.writes || access.trims)
+}
+
+/// One entry for each path, in order of first use, and for each clone the entries of its files.
+pub(crate) fn of(
+    resolved: &Resolved,
+    jobs: &[Job],
+    target: &Target,
+) -> (Vec<Wanted>, Vec<Vec<usize>>) {
+    let mut all: Vec<Wanted> = Vec::new();
+    let mut by_path: HashMap<PathBuf, usize> = HashMap::new();
+    let mut entries = Vec::with_capacity(resolved.clones.len());
+    for clone in &resolved.clones {
+        let job = &jobs[clone.job as usize];
+        if job.engine.kind.without_files() {
+            entries.push(Vec::new());
+            continue;
+        }
+        let (data, space) = needs(job);
+        let mut own = Vec::with_capacity(clone.files.len());
+        for file in &clone.files {
+            let index = *by_path.entry(file.path.clone()).or_insert_with(|| {
+                all.push(Wanted {
+                    path: file.path.clone(),
+                    kind: file.kind,
+                    existing: file.existing,
+                    job: clone.job as usize,
+                    intent: Intent::default(),
+                    named: false,
+                    fill_to: 0,
+                    reserve_to: 0,
+                    fallocate: Fallocate::None,
+                    fsync: false,
+                    invalidate: false,
+                    unlink: false,
+                });
+                all.len() - 1
+            });
+            let wanted = &mut all[index];
+            wanted.named |= !job.files.names.is_empty()
+                || matches!(target, Target::Path(path) if *path == file.path)
+                || file.kind == FileKind::Device;
+            wanted.intent.read |= job.access.reads || job.verify.is_some();
+            wanted.intent.write |= job.access.writes;
+            wanted.intent.trim |= job.access.trims;
+            wanted.invalidate |= job.files.invalidate;
+            if file.kind == FileKind::Regular {
+                wanted.unlink |= job.files.unlink;
+                wanted.fsync |= job.files.fsync_on_layout;
+                if data {
+                    wanted.fill_to = wanted.fill_to.max(file.end());
+                }
+                if space || data {
+                    if wanted.fallocate == Fallocate::None {
+                        wanted.fallocate = job.files.fallocate;
+                    }
+                    if wanted.fallocate != Fallocate::None {
+                        wanted.reserve_to = wanted.reserve_to.max(file.end());
+                    }
+                }
+                // What is to be made or laid out is written.
+                wanted.intent.write |= file.existing.is_none() || !wanted.ready();
+            }
+            own.push(index);
+        }
+        entries.push(own);
+    }
+    (all, entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resolve::{ResolvedClone, ResolvedFile};
+    use crate::samples::{access, job};
+    use iodyno_model::Direction::{Read, Trim, Write};
+    use iodyno_model::{Direction, Engine, Files};
+
+    const MIB: u64 = 1 << 20;
+
+    fn wants(directions: &[Direction]) -> Job {
+        Job {
+            access: access(directions),
+            ..job("j")
+        }
+    }
+
+    fn with(job: Job, change: impl FnOnce(&mut Job)) -> Job {
+        let mut job = job;
+        change(&mut job);
+        job
+    }
+
+    /// Each job has one clone on `/t/f`, its region ending at so many MiB.
+    fn wanted(existing: Option<u64>, jobs: &[(Job, u64)]) -> Wanted {
+        let clones = jobs
+            .iter()
+            .enumerate()
+            .map(|(index, (_, end))| ResolvedClone {
+                job: index as u32,
+                clone: 0,
+                files: vec![ResolvedFile {
+                    path: "/t/f".into(),
+                    existing: existing.map(|mib| mib * MIB),
+                    kind: FileKind::Regular,
+                    base: 0,
+                    length: end * MIB,
+                }],
+                region_bytes: end * MIB,
+                byte_budget: end * MIB,
+                seed: 0,
+            });
+        let resolved = Resolved {
+            clones: clones.collect(),
+            notes: Vec::new(),
+        };
+        let jobs: Vec<Job> = jobs.iter().map(|(job, _)| job.clone()).collect();
+        let target = Target::AsWritten {
+            folder: "/t".into(),
+        };
+        let (mut all, entries) = of(&resolved, &jobs, &target);
+        assert_eq!(all.len(), 1);
+        assert!(entries.iter().all(|own| own == &[0]));
+        all.remove(0)
+    }
+
+    /// (MiB to be filled, MiB to be allocated, it is written).
+    fn check(existing: Option<u64>, jobs: &[(Job, u64)], expected: (u64, u64, bool)) {
+        let wanted = wanted(existing, jobs);
+        let found = (
+            wanted.to_fill() / MIB,
+            wanted.to_allocate() / MIB,
+            wanted.intent.write,
+        );
+        assert_eq!(found, expected, "{wanted:?}");
+    }
+
+    #[test]
+    fn readers_need_data_and_writers_only_space() {
+        let (read, write, both) = (wants(&[Read]), wants(&[Write]), wants(&[Read, Write]));
+        check(None, &[(read.clone(), 4)], (4, 4, true));
+        check(Some(1), &[(read.clone(), 4)], (3, 3, true));
+        check(Some(4), &[(read.clone(), 4)], (0, 0, false));
+        check(Some(9), &[(read.clone(), 4)], (0, 0, false));
+        check(None, &[(write.clone(), 4)], (0, 4, true));
+        check(Some(1), &[(write.clone(), 4)], (0, 3, true));
+        check(Some(9), &[(write.clone(), 4)], (0, 0, true));
+        check(None, &[(both, 4)], (4, 4, true));
+        check(None, &[(wants(&[Trim]), 4)], (0, 4, true));
+        let overwrite = with(write.clone(), |job| job.files.overwrite = true);
+        check(None, &[(overwrite, 4)], (4, 4, true));
+        let mapped = with(write.clone(), |job| {
+            job.engine = Engine::new(EngineKind::Mmap, 1)
+        });
+        check(None, &[(mapped, 4)], (4, 4, true));
+        for fallocate in [Fallocate::None, Fallocate::Truncate] {
+            let lazy = with(write.clone(), |job| job.files.fallocate = fallocate);
+            check(None, &[(lazy, 4)], (0, 0, true));
+        }
+        let late = with(write, |job| job.files.create_on_open = true);
+        check(None, &[(late, 4)], (0, 0, true));
+    }
+
+    #[test]
+    fn a_shared_file_is_laid_out_once_for_the_most_demanding() {
+        let (read, write) = (wants(&[Read]), wants(&[Write]));
+        let jobs = [(write.clone(), 8), (read.clone(), 2), (read.clone(), 4)];
+        check(None, &jobs, (4, 8, true));
+        check(Some(8), &[(read, 2), (write, 8)], (0, 0, true));
+    }
+
+    #[test]
+    fn made_up_names_are_not_the_users() {
+        let format = wanted(None, &[(wants(&[Write]), 1)]);
+        assert!(!format.named);
+        let named = with(wants(&[Write]), |job| {
+            job.files = Files {
+                names: vec!["f".into()],
+                unlink: true,
+                ..Files::default()
+            }
+        });
+        let named = wanted(None, &[(named, 1)]);
+        assert!(named.named && named.unlink && named.invalidate);
+    }
+}

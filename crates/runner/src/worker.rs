@@ -1,0 +1,93 @@
+//! The threads that run clones, and those that watch for their arrival.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::thread;
+
+use iodyno_engine::{CloneOutcome, CloneShared, CloneSpec, WorkerError};
+
+use crate::protocol::ToNode;
+
+/// A worker's stack. The engine keeps what is large on the heap.
+const STACK: usize = 256 << 10;
+
+/// What the conducting thread waits for.
+#[derive(Debug)]
+pub(crate) enum Signal {
+    /// The parent said something.
+    Said(ToNode),
+    /// The parent is gone.
+    Gone,
+    /// A clone is ready.
+    Arrived(usize),
+    /// A clone's thread has ended.
+    Ended(usize, Box<Result<CloneOutcome, WorkerError>>),
+}
+
+/// Makes a clone's thread.
+pub(crate) fn spawn(
+    index: usize,
+    spec: CloneSpec,
+    shared: Arc<CloneShared>,
+    signals: Sender<Signal>,
+) {
+    let work = {
+        let (shared, signals) = (Arc::clone(&shared), signals.clone());
+        move || {
+            let run = AssertUnwindSafe(|| iodyno_engine::run(spec, &shared));
+            let result = catch_unwind(run).unwrap_or_else(|_| {
+                Err(WorkerError {
+                    what: "go on".to_owned(),
+                    cause: "its worker panicked: see its last words on stderr".to_owned(),
+                    hint: Some("this is a fault of iodyno: please report it".to_owned()),
+                })
+            });
+            // Whoever waits for it at the gate learns that it does not come.
+            shared.gate.arrive(false);
+            // Nobody listens any more once the trial was given up.
+            let _ = signals.send(Signal::Ended(index, Box::new(result)));
+        }
+    };
+    let made = thread::Builder::new()
+        .name(format!("clone-{index}"))
+        .stack_size(STACK)
+        .spawn(work);
+    if let Err(error) = made {
+        shared.gate.arrive(false);
+        let fault = WorkerError {
+            what: "start a thread".to_owned(),
+            cause: error.to_string(),
+            hint: Some("raise `ulimit -u` or the cgroup's pids.max, or lower `numjobs=`".into()),
+        };
+        let _ = signals.send(Signal::Ended(index, Box::new(Err(fault))));
+    }
+}
+
+/// Tells of each of these clones when it has arrived at its gate.
+pub(crate) fn usher(clones: Vec<(usize, Arc<CloneShared>)>, signals: Sender<Signal>) {
+    if clones.is_empty() {
+        return;
+    }
+    let wait = {
+        let (clones, signals) = (clones.clone(), signals.clone());
+        move || {
+            for (index, shared) in clones {
+                // One that cannot start tells so itself, by its end.
+                if shared.gate.arrived() {
+                    let _ = signals.send(Signal::Arrived(index));
+                }
+            }
+        }
+    };
+    let made = thread::Builder::new()
+        .name("usher".to_owned())
+        .stack_size(STACK)
+        .spawn(wait);
+    if made.is_err() {
+        // Without a watcher they count as ready at once and start as soon as they are.
+        for (index, _) in clones {
+            let _ = signals.send(Signal::Arrived(index));
+        }
+    }
+}
