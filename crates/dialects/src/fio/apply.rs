@@ -117,7 +117,10 @@ fn apply_one(
     let refused = matches!(&outcome, Err(fault) if fault.severity == Severity::Error);
     for fault in remarks.into_iter().chain(outcome.err()) {
         let place = fault_place(entry, &fault, changed);
-        say(report, &fault, Some(place));
+        let hint = fault.hint.clone();
+        let hint =
+            hint.or_else(|| Some(format!("`{}` takes {}", entry.key, option.unit.describe())));
+        say(report, &Fault { hint, ..fault }, Some(place));
     }
     if refused {
         draft.failed.insert(option.name);

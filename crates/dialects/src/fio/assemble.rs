@@ -164,7 +164,8 @@ impl<'h> Assembly<'h> {
         let before = self.jobs.iter().filter(|other| other.name == *name).count();
         let fault = match before {
             1 => return,
-            _ if job.name == *name => Diagnostic::error(format!("`{name}` waits for itself")),
+            _ if job.name == *name => Diagnostic::error(format!("`{name}` waits for itself"))
+                .hint("name a job that stands before it"),
             0 => Diagnostic::error(format!("no job `{name}` stands before this one")).hint(
                 match self.jobs.is_empty() {
                     true => "the first job has none to wait for".to_owned(),

@@ -40,20 +40,20 @@ impl Unit {
     /// The word used in the documentation.
     pub fn describe(self) -> String {
         match self {
-            Unit::Text => "text".to_owned(),
-            Unit::OptionalPath => "path prefix".to_owned(),
+            Unit::Text => "a text".to_owned(),
+            Unit::OptionalPath => "a path prefix".to_owned(),
             Unit::Paths => "paths, apart by `:`".to_owned(),
-            Unit::Count => "count".to_owned(),
+            Unit::Count => "a count".to_owned(),
             Unit::List => "numbers, such as `0-3,5`".to_owned(),
-            Unit::Number => "number".to_owned(),
-            Unit::Bytes => "bytes".to_owned(),
+            Unit::Number => "a number".to_owned(),
+            Unit::Bytes => "bytes, such as `4k`".to_owned(),
             Unit::Amount => "bytes or percent".to_owned(),
             Unit::Percent => "percent".to_owned(),
-            Unit::Seconds => "time (s)".to_owned(),
-            Unit::Milliseconds => "time (ms)".to_owned(),
-            Unit::Microseconds => "time (µs)".to_owned(),
-            Unit::Boolean => "boolean".to_owned(),
-            Unit::Words(words) => words.join(", "),
+            Unit::Seconds => "a time (s)".to_owned(),
+            Unit::Milliseconds => "a time (ms)".to_owned(),
+            Unit::Microseconds => "a time (µs)".to_owned(),
+            Unit::Boolean => "0 or 1".to_owned(),
+            Unit::Words(words) => format!("one of {}", words.join(", ")),
         }
     }
 

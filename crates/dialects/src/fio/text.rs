@@ -155,8 +155,11 @@ impl Reader<'_> {
             );
         }
         if name.trim().is_empty() {
-            self.report
-                .push(Diagnostic::error("the section has no name").at(line.place(line.content)));
+            self.report.push(
+                Diagnostic::error("the section has no name")
+                    .at(line.place(line.content))
+                    .hint("write one, such as `[randread]`"),
+            );
             return None;
         }
         Some(Section {
@@ -201,7 +204,9 @@ impl Reader<'_> {
         };
         if self.open.contains(&path) || self.open.len() >= DEPTH {
             self.report.push(
-                Diagnostic::error(format!("`{name}` includes itself, or too deeply")).at(place),
+                Diagnostic::error(format!("`{name}` includes itself, or too deeply"))
+                    .at(place)
+                    .hint("leave the line out"),
             );
             return Vec::new();
         }

@@ -304,9 +304,10 @@ fn engine(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
             if let EngineKind::Pvsync2 = kind
                 && name == "pvsync"
             {
-                value.remark(Fault::note(
-                    "pvsync is run as pvsync2, which adds only flags",
-                ));
+                value.remark(
+                    Fault::note("pvsync is run as pvsync2, which adds only flags")
+                        .hint("write `ioengine=pvsync2` to say so"),
+                );
             }
             draft.job.engine.kind = kind;
             Ok(())
