@@ -311,6 +311,19 @@ fn a_partitioned_disk_is_refused_with_all_it_holds_and_more_so_when_a_part_is_mo
 }
 
 #[test]
+fn a_device_that_cannot_be_read_is_refused_whatever_destroy_says() {
+    let Some(disk) = Loop::blank(16) else { return };
+    // The end of the file is gone: the loop device answers with EIO there.
+    let file = OpenOptions::new().write(true).open(&disk.file).unwrap();
+    file.set_len(MIB).unwrap();
+    let refused = refusal(write(&disk.device, std::slice::from_ref(&disk.device)));
+    assert!(
+        matches!(&refused.findings[..], [Reason::Unprobed { .. }]),
+        "{refused}"
+    );
+}
+
+#[test]
 fn a_device_that_another_process_writes_is_refused() {
     let Some(disk) = Loop::blank(16) else { return };
     let device = OpenOptions::new().write(true).open(&disk.device).unwrap();

@@ -17,9 +17,10 @@ use super::open::{Pinned, open_flags, reopen};
 use super::survey::Survey;
 use super::{AdmitError, Admitted, Guard, Kind, Reason, Request, admitted, refused, uses};
 
-/// How often somebody who may be gone at once is looked for again, and when.
-const PATIENCE: u32 = 10;
-const PAUSE: Duration = Duration::from_millis(10);
+/// How often somebody who may be gone at once is looked for again, and when: a second in all, for a
+/// busy host.
+const PATIENCE: u32 = 50;
+const PAUSE: Duration = Duration::from_millis(20);
 
 impl Guard {
     /// Everything sysfs and procfs say against writing to a device. A process that has it open for a
@@ -197,7 +198,7 @@ impl Guard {
 }
 
 /// Opens a device for us alone. Others who only look at it (a volume scanner, a child process on its
-/// way to another program) let go at once: they are waited for a little.
+/// way to another program) let go at once: they are waited for.
 fn exclusive(pinned: &Pinned) -> io::Result<OwnedFd> {
     let mut patience = PATIENCE;
     loop {
