@@ -1,2 +1,53 @@
-//! The program `iodyno`.
-fn main() {}
+//! The program `iodyno`: flags, progress, exit codes.
+//!
+//! The only crate that prints or exits. Data go to standard output, everything else to standard error.
+
+mod args;
+mod commands;
+mod configurations;
+mod context;
+mod exit;
+mod experiment;
+mod failure;
+mod plan_text;
+mod progress;
+mod screen;
+mod signals;
+mod terminal;
+mod trials;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Cli, Command};
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::terminal::Terminal;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let context = Context::new(Terminal::find(cli.color), cli.store);
+    let ended = match &cli.command {
+        Command::Run(args) => commands::run(args, &context),
+        Command::Fio(args) => return commands::fio(args, &context),
+        Command::List(args) => commands::list(args, &context),
+        Command::Show(args) => commands::show(args, &context),
+        Command::Export(args) => commands::export(args, &context),
+        Command::Import(args) => commands::import(args, &context),
+        Command::Check(args) => commands::check(args, &context),
+        Command::Man(args) => commands::man(args),
+        Command::Completions(args) => commands::completions(args),
+        Command::Node => return commands::node(),
+    };
+    told(ended, &context).into()
+}
+
+/// The exit code, once every fault has been told.
+fn told(ended: Result<Exit, Failure>, context: &Context) -> Exit {
+    ended.unwrap_or_else(|failure| {
+        context.tell(&failure.faults);
+        failure.exit
+    })
+}

@@ -1,0 +1,236 @@
+//! `iodyno fio`: fio's own command line, in fio's forms, with fio's exit codes.
+
+use std::fs::File;
+use std::io::{Seek, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use iodyno_dialects::fio::{
+    Action, CommandLine, Eta, OutputFormat, OutputOptions, SystemHost, parse_command_line,
+};
+use iodyno_lab::Progress;
+use iodyno_model::{Diagnostic, Plan, SCHEMA, Severity, TrialKey, Workload};
+use iodyno_report::fio::{VERSION, banner};
+use iodyno_runner::Event;
+use iodyno_store::SqliteStore;
+
+use crate::args::FioArgs;
+use crate::commands::run::{command_line, fresh_seed, working_folder};
+use crate::configurations::configurations;
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::experiment::{Audience, carry_out};
+use crate::failure::{Failure, reason};
+use crate::progress::{Mode, Reporter};
+use crate::screen::write_out;
+use crate::trials::{Drawn, FioForm, Series, has_figures, load};
+
+/// Does as fio would, and stores the trial as well.
+pub(crate) fn fio(args: &FioArgs, context: &Context) -> ExitCode {
+    let exit = crate::told(carry(args, context), context);
+    ExitCode::from(exit.fio_code())
+}
+
+fn carry(args: &FioArgs, context: &Context) -> Result<Exit, Failure> {
+    let CommandLine {
+        parsed,
+        output,
+        action,
+    } = parse_command_line(&args.arguments, &SystemHost);
+    let errors = parsed
+        .diagnostics
+        .iter()
+        .any(|fault| fault.severity == Severity::Error);
+    let mut faults = parsed.diagnostics;
+    if errors {
+        return Err(Failure::input(faults));
+    }
+    faults.retain(|fault| fault.severity != Severity::Note);
+    context.tell(&faults);
+    match (action, parsed.workload) {
+        (Action::Version, _) => {
+            write_out(format!("{VERSION}\niodyno {}\n", env!("CARGO_PKG_VERSION")))?;
+            Ok(Exit::Fine)
+        }
+        (Action::Print(text), _) => write_out(text).map(|()| Exit::Fine),
+        (Action::ParseOnly, _) => Ok(Exit::Fine),
+        (Action::Run, Some(workload)) if !workload.jobs.is_empty() => {
+            measure(plan(args, workload)?, &output, context)
+        }
+        (Action::Run, _) => Err(Failure::one(
+            Diagnostic::error("there is no job to run")
+                .hint("name a job file, or begin a job with `--name=NAME`; `iodyno fio --help` has the options"),
+        )),
+    }
+}
+
+fn plan(args: &FioArgs, workload: Workload) -> Result<Plan, Failure> {
+    let folder = working_folder()?;
+    Ok(Plan {
+        schema: SCHEMA,
+        name: workload.name.clone(),
+        command: command_line(),
+        configurations: configurations(&[], &folder, false).map_err(Failure::input)?,
+        workloads: vec![workload],
+        rounds: 1,
+        seed: fresh_seed(),
+        destroy: args.destroy.iter().map(|path| folder.join(path)).collect(),
+    })
+}
+
+fn measure(plan: Plan, output: &OutputOptions, context: &Context) -> Result<Exit, Failure> {
+    let mode = match (output.eta, context.terminal.redraws) {
+        (Eta::Never, _) | (Eta::Auto, false) => Mode::Quiet,
+        (Eta::Always | Eta::Auto, true) => Mode::Live,
+        (Eta::Always, false) => Mode::Plain,
+    };
+    let reporter = Reporter::new(context, mode).with_lines_every(output.eta_newline);
+    let sink = Sink::open(output.file.as_deref())?;
+    let store = context.store()?;
+    let next_status_ns = output
+        .status_interval
+        .map_or(u64::MAX, |interval| interval.0);
+    let mut printer = Printer {
+        plan: &plan,
+        output,
+        context,
+        store: &store,
+        sink,
+        key: None,
+        next_status_ns,
+    };
+    let carried = carry_out(&plan, &store, context, reporter, &mut printer)?;
+    if mode == Mode::Live && carried.end.unstored.is_none() {
+        let alias = carried.end.handle.alias;
+        context.note(&format!(
+            "run {alias} stored; `iodyno show {alias}` says more"
+        ));
+    }
+    Ok(carried.exit)
+}
+
+/// Writes the result, and results so far, in the forms that were asked for.
+struct Printer<'a> {
+    plan: &'a Plan,
+    output: &'a OutputOptions,
+    context: &'a Context,
+    store: &'a SqliteStore,
+    sink: Sink,
+    key: Option<TrialKey>,
+    next_status_ns: u64,
+}
+
+impl Audience for Printer<'_> {
+    fn told(&mut self, progress: &Progress<'_>) -> Result<(), Failure> {
+        match progress {
+            Progress::Begun(handle) => {
+                self.key = Some(TrialKey {
+                    run: handle.id,
+                    round: 0,
+                    cell: 0,
+                    attempt: 0,
+                });
+                if self.output.formats.contains(&OutputFormat::Normal) {
+                    self.sink.write(&banner(&self.plan.workloads[0]))?;
+                }
+                Ok(())
+            }
+            Progress::Node(Event::Frame(frame)) if frame.end_ns >= self.next_status_ns => {
+                let interval = self
+                    .output
+                    .status_interval
+                    .map_or(u64::MAX, |interval| interval.0);
+                self.next_status_ns = self.next_status_ns.saturating_add(interval);
+                self.status()
+            }
+            Progress::Ended(ended) if has_figures(ended.trial) => {
+                self.print(&Drawn::new(ended.workload, ended.trial))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Printer<'_> {
+    /// The result so far: the store shows a running trial as if it ended now. A store that fails
+    /// is told of elsewhere.
+    fn status(&mut self) -> Result<(), Failure> {
+        let Some(Ok(trial)) = self.key.map(|key| load(self.store, key, Series::None)) else {
+            return Ok(());
+        };
+        let plan = self.plan;
+        self.print(&Drawn::new(&plan.workloads[0], &trial))
+    }
+
+    fn print(&mut self, drawn: &Drawn<'_>) -> Result<(), Failure> {
+        for format in &self.output.formats {
+            let form = match format {
+                OutputFormat::Normal => FioForm::Normal,
+                OutputFormat::Json => FioForm::Json,
+                OutputFormat::JsonPlus => FioForm::JsonPlus,
+                OutputFormat::Terse => FioForm::Terse,
+            };
+            self.sink.write(&drawn.fio(form, self.context))?;
+        }
+        Ok(())
+    }
+}
+
+/// Standard output, or a file. The file is opened before any I/O, and emptied only when there is
+/// something to put in its place.
+enum Sink {
+    Standard,
+    File {
+        file: File,
+        path: PathBuf,
+        emptied: bool,
+    },
+}
+
+impl Sink {
+    fn open(path: Option<&Path>) -> Result<Sink, Failure> {
+        let Some(path) = path else {
+            return Ok(Sink::Standard);
+        };
+        let file = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(path)
+            .map_err(|error| Failure::file("write", path, &error))?;
+        Ok(Sink::File {
+            file,
+            path: path.to_owned(),
+            emptied: false,
+        })
+    }
+
+    fn write(&mut self, text: &str) -> Result<(), Failure> {
+        let Sink::File {
+            file,
+            path,
+            emptied,
+        } = self
+        else {
+            return write_out(text);
+        };
+        let written = match std::mem::replace(emptied, true) {
+            true => Ok(()),
+            // Devices and pipes cannot be emptied and need not be.
+            false if file.metadata().is_ok_and(|data| data.is_file()) => {
+                file.set_len(0).and_then(|()| file.rewind())
+            }
+            false => Ok(()),
+        };
+        written
+            .and_then(|()| file.write_all(text.as_bytes()))
+            .map_err(|error| Failure {
+                exit: Exit::CheckFailed,
+                faults: vec![Diagnostic::error(format!(
+                    "cannot write `{}`: {}",
+                    path.display(),
+                    reason(&error)
+                ))],
+            })
+    }
+}

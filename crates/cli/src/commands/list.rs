@@ -1,0 +1,83 @@
+//! `iodyno list`: the runs in the store.
+
+use iodyno_model::{Direction, RunSummary};
+use iodyno_report::text::{RunRow, list as table};
+use iodyno_store::Store;
+use iodyno_units::{Bytes, Nanos, Rate};
+
+use crate::args::ListArgs;
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::screen::write_out;
+
+/// Runs asked of the store at once.
+const BATCH: usize = 500;
+
+/// Prints all runs, newest last, so that a terminal ends with the newest.
+pub(crate) fn list(args: &ListArgs, context: &Context) -> Result<Exit, Failure> {
+    let Some(store) = context.existing_store()? else {
+        if args.json {
+            write_out("[]\n")?;
+        } else {
+            context.note("nothing is stored yet; `iodyno run FILE` stores what it measures");
+        }
+        return Ok(Exit::Fine);
+    };
+    let mut runs: Vec<RunSummary> = Vec::new();
+    loop {
+        let batch = store.runs(BATCH, runs.len())?;
+        let full = batch.len() == BATCH;
+        runs.extend(batch);
+        if !full {
+            break;
+        }
+    }
+    runs.reverse();
+    if args.json {
+        write_out(context.json(&runs))?;
+    } else if runs.is_empty() {
+        context.note("nothing is stored yet; `iodyno run FILE` stores what it measures");
+    } else {
+        let now_ms = context.now_unix_ms();
+        let rows: Vec<RunRow> = runs.iter().map(|run| row(run, context, now_ms)).collect();
+        write_out(table(&rows, context.style_out()))?;
+    }
+    Ok(Exit::Fine)
+}
+
+fn row(run: &RunSummary, context: &Context, now_ms: u64) -> RunRow {
+    let count = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+    let so_far = now_ms.saturating_sub(run.started_unix_ms);
+    RunRow {
+        alias: run.alias.to_string(),
+        started_unix_ms: run.started_unix_ms,
+        utc_offset_s: context.utc_offset_s(run.started_unix_ms),
+        span_ns: Nanos::from_millis(run.duration_ms.unwrap_or(so_far)).0,
+        state: run.state.name().to_owned(),
+        trials_done: count(run.trials_completed),
+        trials_planned: count(run.trials_planned),
+        name: run.name.clone(),
+        configurations: Vec::new(),
+        headline: headline(run),
+    }
+}
+
+/// `read 138.4k IOPS 540 MiB, write …`: the figures of a run of one trial.
+fn headline(run: &RunSummary) -> String {
+    let moves = |direction| direction != Direction::Sync;
+    let parts: Vec<String> = run
+        .totals
+        .iter()
+        .filter(|total| moves(total.direction) && total.ops > 0)
+        .map(|total| {
+            format!(
+                "{} {} IOPS {}/s",
+                total.direction.name(),
+                Rate(total.iops()),
+                Bytes(total.bytes_per_s() as u64)
+            )
+        })
+        .collect();
+    parts.join(", ")
+}

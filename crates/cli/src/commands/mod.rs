@@ -1,0 +1,23 @@
+//! The commands, one a file.
+
+mod check;
+mod completions;
+mod export;
+mod fio;
+mod import;
+mod list;
+mod man;
+mod node;
+mod run;
+mod show;
+
+pub(crate) use check::check;
+pub(crate) use completions::completions;
+pub(crate) use export::export;
+pub(crate) use fio::fio;
+pub(crate) use import::import;
+pub(crate) use list::list;
+pub(crate) use man::man;
+pub(crate) use node::node;
+pub(crate) use run::run;
+pub(crate) use show::show;

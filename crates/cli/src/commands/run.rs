@@ -1,0 +1,245 @@
+//! `iodyno run`: job files on targets, measured, printed and stored.
+
+use std::path::{Path, PathBuf};
+
+use iodyno_dialects::fio::{SystemHost, parse_files};
+use iodyno_lab::Progress;
+use iodyno_model::{Diagnostic, Plan, RunId, SCHEMA, Severity, Trial, Workload};
+use iodyno_store::{SqliteStore, Store};
+
+use crate::args::RunArgs;
+use crate::configurations::configurations;
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::experiment::{Audience, Carried, carry_out};
+use crate::failure::Failure;
+use crate::plan_text::plan_text;
+use crate::progress::{Mode, Reporter};
+use crate::screen::write_out;
+use crate::trials::{Drawn, has_figures, heading, run_json, run_view, trials_json};
+
+/// Carries the job files out, or shows what would be done.
+pub(crate) fn run(args: &RunArgs, context: &Context) -> Result<Exit, Failure> {
+    let plan = plan(args, context)?;
+    if args.dry_run {
+        let text = match args.json {
+            true => context.json(&plan),
+            false => plan_text(&plan, context.style_out()),
+        };
+        write_out(text)?;
+        return Ok(Exit::Fine);
+    }
+    let reporter = Reporter::new(context, Mode::of(context.terminal, args.quiet));
+    let mut tables = Tables {
+        plan: &plan,
+        context,
+        json: args.json,
+        unstored: Vec::new(),
+    };
+    let store = context.store()?;
+    let carried = carry_out(&plan, &store, context, reporter, &mut tables)?;
+    match args.json {
+        true => write_out(document(&plan, &store, &carried, tables.unstored)?)?,
+        false => write_out(conclusion(&plan, &store, &carried))?,
+    }
+    Ok(carried.exit)
+}
+
+/// The plan of a command, or all of its faults. Warnings are told.
+fn plan(args: &RunArgs, context: &Context) -> Result<Plan, Failure> {
+    let folder = working_folder()?;
+    let mut faults = Vec::new();
+    let (settings, setting_faults) = settings(&args.settings);
+    faults.extend(setting_faults);
+    let configurations = configurations(&args.on, &folder, !args.dry_run).unwrap_or_else(|found| {
+        faults.extend(found);
+        Vec::new()
+    });
+    let mut workloads: Vec<Workload> = Vec::new();
+    for file in &args.files {
+        let parsed = parse_files(std::slice::from_ref(file), &settings, &SystemHost);
+        for fault in parsed.diagnostics {
+            // What is wrong with `--set` is wrong with it in every file.
+            if !faults.contains(&fault) {
+                faults.push(fault);
+            }
+        }
+        workloads.extend(
+            parsed
+                .workload
+                .map(|workload| named_apart(workload, file, &workloads)),
+        );
+    }
+    if faults.iter().any(|fault| fault.severity == Severity::Error) {
+        return Err(Failure::input(faults));
+    }
+    if !args.quiet {
+        faults.retain(|fault| fault.severity != Severity::Note);
+        context.tell(&faults);
+    }
+    Ok(Plan {
+        schema: SCHEMA,
+        name: args.name.clone().unwrap_or_else(|| name_of(&workloads)),
+        command: command_line(),
+        configurations,
+        workloads,
+        rounds: 1,
+        seed: args.seed.unwrap_or_else(fresh_seed),
+        destroy: args.destroy.iter().map(|path| folder.join(path)).collect(),
+    })
+}
+
+/// `KEY=VALUE` pairs, and what is wrong with the others.
+fn settings(texts: &[String]) -> (Vec<(String, String)>, Vec<Diagnostic>) {
+    let mut settings = Vec::new();
+    let mut faults = Vec::new();
+    for text in texts {
+        match text.split_once('=') {
+            Some((key, value)) if !key.trim().is_empty() => {
+                settings.push((key.trim().to_owned(), value.trim().to_owned()));
+            }
+            _ => faults.push(
+                Diagnostic::error(format!("`--set {text}` sets nothing"))
+                    .hint("write `--set KEY=VALUE`, such as `--set runtime=10s`"),
+            ),
+        }
+    }
+    (settings, faults)
+}
+
+/// A second workload of the same name goes by its path.
+fn named_apart(workload: Workload, file: &Path, others: &[Workload]) -> Workload {
+    match others.iter().any(|other| other.name == workload.name) {
+        true => Workload {
+            name: file.display().to_string(),
+            ..workload
+        },
+        false => workload,
+    }
+}
+
+fn name_of(workloads: &[Workload]) -> String {
+    let names: Vec<&str> = workloads
+        .iter()
+        .map(|workload| workload.name.as_str())
+        .collect();
+    names.join("+")
+}
+
+/// The folder the command was given in.
+pub(crate) fn working_folder() -> Result<PathBuf, Failure> {
+    std::env::current_dir().map_err(|error| Failure::file("find", Path::new("."), &error))
+}
+
+/// The command as given.
+pub(crate) fn command_line() -> Vec<String> {
+    let arguments = std::env::args_os()
+        .skip(1)
+        .map(|argument| argument.to_string_lossy().into_owned());
+    std::iter::once("iodyno".to_owned())
+        .chain(arguments)
+        .collect()
+}
+
+/// Drawn anew, and short enough to be typed again.
+pub(crate) fn fresh_seed() -> u64 {
+    // The last bits of a UUIDv7 are the system's randomness.
+    u64::from(RunId::fresh().0.as_u128() as u32)
+}
+
+/// Prints each trial as it ends.
+struct Tables<'a> {
+    plan: &'a Plan,
+    context: &'a Context,
+    json: bool,
+    /// Trials that only memory holds, for the JSON document at the end.
+    unstored: Vec<Trial>,
+}
+
+impl Audience for Tables<'_> {
+    fn told(&mut self, progress: &Progress<'_>) -> Result<(), Failure> {
+        let Progress::Ended(ended) = progress else {
+            return Ok(());
+        };
+        if self.json {
+            self.unstored
+                .extend(ended.unstored.map(|_| ended.trial.clone()));
+            return Ok(());
+        }
+        if !has_figures(ended.trial) {
+            if ended.faults.is_empty() {
+                self.context
+                    .note(&Drawn::new(ended.workload, ended.trial).text(self.context.style_err()));
+            }
+            return Ok(());
+        }
+        let table = Drawn::new(ended.workload, ended.trial).text(self.context.style_out());
+        write_out(heading(self.plan, ended.trial) + &table)
+    }
+}
+
+/// The run as JSON: from the store, but for what that does not hold.
+fn document(
+    plan: &Plan,
+    store: &SqliteStore,
+    carried: &Carried,
+    unstored: Vec<Trial>,
+) -> Result<String, Failure> {
+    let handle = carried.end.handle;
+    match store.run(handle.id) {
+        Ok(run) => Ok(run_json(store, &run, unstored)?),
+        Err(_) => Ok(trials_json(
+            plan,
+            &run_view(plan, handle, carried.end.state),
+            &unstored,
+        )),
+    }
+}
+
+/// Where the result is, what it is worth, and what can be done next.
+fn conclusion(plan: &Plan, store: &SqliteStore, carried: &Carried) -> String {
+    let end = &carried.end;
+    let alias = end.handle.alias;
+    let stored = match end.unstored {
+        None => format!("run {alias} stored in {}.", store.path().display()),
+        Some(_) => format!("run {alias} could not be stored as a whole."),
+    };
+    let worth = match (end.made, end.planned) {
+        (1, 1) => "One trial: no verdict.".to_owned(),
+        (made, planned) if made < planned => format!("{made} of {planned} trials were made."),
+        (made, _) => format!("{made} trials, one each: no verdict."),
+    };
+    let next = match end.unstored {
+        None => format!("  Next: iodyno show {alias}"),
+        Some(_) => String::new(),
+    };
+    let seed = format!(" Seed {}.", plan.seed);
+    format!("{stored} {worth}{seed}{next}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_pairs_and_everything_else_is_told() {
+        let texts = ["bs=4k", " rw = read ", "filename=a=b", "rw", "=x", ""].map(str::to_owned);
+        let (settings, faults) = settings(&texts);
+        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        assert_eq!(
+            settings,
+            [
+                pair("bs", "4k"),
+                pair("rw", "read"),
+                pair("filename", "a=b")
+            ]
+        );
+        assert_eq!(faults.len(), 3);
+    }
+
+    #[test]
+    fn a_seed_is_short_and_never_the_same() {
+        let seeds: std::collections::BTreeSet<u64> = (0..100).map(|_| fresh_seed()).collect();
+        assert!(seeds.len() > 90 && seeds.iter().all(|seed| *seed <= u64::from(u32::MAX)));
+    }
+}

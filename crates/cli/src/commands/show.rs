@@ -1,0 +1,54 @@
+//! `iodyno show`: a stored run, in every form.
+
+use iodyno_store::{Run, SqliteStore, Store};
+
+use crate::args::{Format, ShowArgs};
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::screen::write_out;
+use crate::trials::{Drawn, FioForm, heading, load, run_json};
+
+/// Prints a run, a trial at a time.
+pub(crate) fn show(args: &ShowArgs, context: &Context) -> Result<Exit, Failure> {
+    let store = context.store_to_read()?;
+    let run = store.run(store.find(&args.run)?)?;
+    match if args.json { Format::Json } else { args.format } {
+        Format::Json => write_out(run_json(&store, &run, Vec::new())?)?,
+        Format::Text => text(&store, &run, context)?,
+        Format::FioJson => fio(&store, &run, FioForm::Json, context)?,
+        Format::FioJsonPlus => fio(&store, &run, FioForm::JsonPlus, context)?,
+        Format::FioNormal => fio(&store, &run, FioForm::Normal, context)?,
+        Format::Terse => fio(&store, &run, FioForm::Terse, context)?,
+    }
+    Ok(Exit::Fine)
+}
+
+fn text(store: &SqliteStore, run: &Run, context: &Context) -> Result<(), Failure> {
+    for stored in &run.trials {
+        let trial = load(store, stored.key, Format::Text.series())?;
+        let (_, workload) = run.plan.cell(stored.key.cell);
+        let table = Drawn::new(workload, &trial).text(context.style_out());
+        write_out(heading(&run.plan, &trial) + &table + "\n")?;
+    }
+    let summary = &run.summary;
+    write_out(format!(
+        "run {} `{}` is {}: {} of {} trials completed. It was: {}\n",
+        summary.alias,
+        summary.name,
+        summary.state.name(),
+        summary.trials_completed,
+        summary.trials_planned,
+        run.plan.command.join(" ")
+    ))
+}
+
+/// Trials one after the other: several JSON documents where there are several trials.
+fn fio(store: &SqliteStore, run: &Run, form: FioForm, context: &Context) -> Result<(), Failure> {
+    for stored in &run.trials {
+        let trial = load(store, stored.key, Format::FioJson.series())?;
+        let (_, workload) = run.plan.cell(stored.key.cell);
+        write_out(Drawn::new(workload, &trial).fio(form, context))?;
+    }
+    Ok(())
+}

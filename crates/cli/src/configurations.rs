@@ -1,0 +1,162 @@
+//! `--on [NAME=]PATH`: the configurations of a plan. Every fault is found, not the first.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use iodyno_model::{Configuration, Diagnostic, Target};
+
+/// The name of the only configuration of a run without `--on`.
+const AS_WRITTEN: &str = "default";
+
+/// The configurations that `--on` gives; without any, the I/O goes where the jobs say, seen from
+/// `folder`. Relative paths are made absolute, since the trial runs in another process.
+///
+/// With `look`, a path must exist. `--dry-run` does not look.
+pub(crate) fn configurations(
+    on: &[OsString],
+    folder: &Path,
+    look: bool,
+) -> Result<Vec<Configuration>, Vec<Diagnostic>> {
+    if on.is_empty() {
+        let target = Target::AsWritten {
+            folder: folder.to_path_buf(),
+        };
+        return Ok(vec![Configuration {
+            name: AS_WRITTEN.to_owned(),
+            target,
+        }]);
+    }
+    let mut faults = Vec::new();
+    let mut found: Vec<Configuration> = Vec::new();
+    for text in on {
+        let (name, path) = split(text);
+        let shown = text.display();
+        if path.as_os_str().is_empty() {
+            faults.push(
+                Diagnostic::error(format!("`--on {shown}` names no path"))
+                    .hint("write `--on NAME=PATH` or `--on PATH`"),
+            );
+            continue;
+        }
+        let path = folder.join(path);
+        match (name, look.then(|| path.metadata()).transpose()) {
+            (None, _) => faults.push(
+                Diagnostic::error(format!("`--on {shown}` has no name"))
+                    .hint(format!("write `--on NAME={shown}`")),
+            ),
+            (_, Err(error)) => faults.push(
+                Diagnostic::error(format!(
+                    "`--on {shown}`: {}",
+                    crate::failure::reason(&error)
+                ))
+                .hint("name a folder, file or device that exists; a folder is not made"),
+            ),
+            (Some(name), Ok(_)) if found.iter().any(|other| other.name == name) => faults.push(
+                Diagnostic::error(format!("two configurations are named `{name}`"))
+                    .hint("give each its own name: `--on NAME=PATH`"),
+            ),
+            (Some(name), Ok(_)) => found.push(Configuration {
+                name,
+                target: Target::Path(path),
+            }),
+        }
+    }
+    match faults.is_empty() {
+        true => Ok(found),
+        false => Err(faults),
+    }
+}
+
+/// `NAME=PATH`, or `PATH` with its last part as the name. A text that begins like a path is one,
+/// whatever it holds: `/mnt/a=b`.
+fn split(text: &OsStr) -> (Option<String>, PathBuf) {
+    let bytes = text.as_bytes();
+    let equals = bytes.iter().position(|byte| *byte == b'=');
+    match equals {
+        Some(at) if !bytes[..at].contains(&b'/') => {
+            let name = String::from_utf8_lossy(&bytes[..at]).trim().to_owned();
+            let path = PathBuf::from(OsStr::from_bytes(&bytes[at + 1..]));
+            (Some(name).filter(|name| !name.is_empty()), path)
+        }
+        _ => {
+            let path = PathBuf::from(text);
+            (
+                path.file_name()
+                    .map(|name| name.to_string_lossy().into_owned()),
+                path,
+            )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(on: &[&str]) -> Result<Vec<(String, String)>, Vec<String>> {
+        let on: Vec<OsString> = on.iter().map(OsString::from).collect();
+        configurations(&on, Path::new("/here"), false)
+            .map(|found| {
+                found
+                    .into_iter()
+                    .map(|configuration| match configuration.target {
+                        Target::Path(path) => (configuration.name, path.display().to_string()),
+                        Target::AsWritten { folder } => {
+                            (configuration.name, folder.display().to_string())
+                        }
+                    })
+                    .collect()
+            })
+            .map_err(|faults| faults.into_iter().map(|fault| fault.message).collect())
+    }
+
+    #[test]
+    fn a_name_is_what_stands_before_the_equals_sign_or_the_path_s_last_part() {
+        for (text, name, path) in [
+            ("ext4=/mnt/e", "ext4", "/mnt/e"),
+            ("/mnt/e", "e", "/mnt/e"),
+            ("/mnt/e/", "e", "/mnt/e/"),
+            ("/mnt/a=b", "a=b", "/mnt/a=b"),
+            ("./a=b", "a=b", "/here/./a=b"),
+            ("x=a=b", "x", "/here/a=b"),
+            ("data", "data", "/here/data"),
+            ("disk=/dev/sdx", "disk", "/dev/sdx"),
+        ] {
+            assert_eq!(
+                check(&[text]),
+                Ok(vec![(name.to_owned(), path.to_owned())]),
+                "{text}"
+            );
+        }
+        assert_eq!(
+            check(&[]),
+            Ok(vec![("default".to_owned(), "/here".to_owned())])
+        );
+    }
+
+    #[test]
+    fn tells_every_fault_at_once() {
+        let faults = check(&["a=/x", "a=/y", "b=", "/", "=/z"]).unwrap_err();
+        assert_eq!(
+            faults,
+            [
+                "two configurations are named `a`",
+                "`--on b=` names no path",
+                "`--on /` has no name",
+                "`--on =/z` has no name",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_path_must_exist_unless_nothing_is_asked_of_the_host() {
+        let missing = [OsString::from("x=/does/not/exist")];
+        let faults = configurations(&missing, Path::new("/"), true).unwrap_err();
+        assert!(
+            faults[0].message.contains("No such file or directory"),
+            "{faults:?}"
+        );
+        assert!(configurations(&missing, Path::new("/"), false).is_ok());
+    }
+}

@@ -1,0 +1,133 @@
+//! What every command works with: the streams, the store's place, the clock.
+
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use iodyno_model::{Diagnostic, Severity};
+use iodyno_report::Style;
+use iodyno_store::{SqliteStore, StoreError, default_path};
+use serde::Serialize;
+
+use crate::failure::{Failure, chain};
+use crate::screen::Screen;
+use crate::terminal::Terminal;
+
+/// Settings of this process that are no command's own.
+pub(crate) struct Context {
+    /// The streams.
+    pub(crate) terminal: Terminal,
+    /// Standard error.
+    pub(crate) screen: std::sync::Arc<Screen>,
+    store: Option<PathBuf>,
+}
+
+impl Context {
+    /// `store` is the path that the user named, if any.
+    pub(crate) fn new(terminal: Terminal, store: Option<PathBuf>) -> Context {
+        Context {
+            terminal,
+            screen: std::sync::Arc::default(),
+            store,
+        }
+    }
+
+    /// The store's path.
+    pub(crate) fn store_path(&self) -> Result<PathBuf, Failure> {
+        match &self.store {
+            // The trial's findings name it, and those are read elsewhere.
+            Some(path) => {
+                std::path::absolute(path).map_err(|error| Failure::file("find", path, &error))
+            }
+            None => Ok(default_path(|name| std::env::var_os(name))?),
+        }
+    }
+
+    /// The store, made if it is not there.
+    pub(crate) fn store(&self) -> Result<SqliteStore, Failure> {
+        Ok(SqliteStore::open(self.store_path()?)?)
+    }
+
+    /// The store, for reading; `None` if nothing was ever stored there. A path that the user named
+    /// must be there.
+    pub(crate) fn existing_store(&self) -> Result<Option<SqliteStore>, Failure> {
+        match SqliteStore::open_for_reading(self.store_path()?) {
+            Err(StoreError::Missing { .. }) if self.store.is_none() => Ok(None),
+            opened => Ok(Some(opened?)),
+        }
+    }
+
+    /// The store, for reading a run that must be there.
+    pub(crate) fn store_to_read(&self) -> Result<SqliteStore, Failure> {
+        Ok(SqliteStore::open_for_reading(self.store_path()?)?)
+    }
+
+    /// How text for standard output is drawn.
+    pub(crate) fn style_out(&self) -> Style {
+        self.style(self.terminal.colour_out, self.terminal.width_out())
+    }
+
+    /// How text for standard error is drawn.
+    pub(crate) fn style_err(&self) -> Style {
+        self.style(self.terminal.colour_err, self.terminal.width_err())
+    }
+
+    fn style(&self, color: bool, width: usize) -> Style {
+        Style {
+            color,
+            width,
+            unicode: self.terminal.unicode,
+        }
+    }
+
+    /// Says something on standard error.
+    pub(crate) fn note(&self, text: &str) {
+        self.screen.note(text);
+    }
+
+    /// Tells faults on standard error.
+    pub(crate) fn tell(&self, faults: &[Diagnostic]) {
+        if !faults.is_empty() {
+            self.screen
+                .note(&iodyno_report::diagnostic::text(faults, self.style_err()));
+        }
+    }
+
+    /// A value as an indented JSON document.
+    pub(crate) fn json(&self, value: &impl Serialize) -> String {
+        serde_json::to_string_pretty(value).expect("plain data are valid JSON") + "\n"
+    }
+
+    /// Wall clock, ms since 1970.
+    pub(crate) fn now_unix_ms(&self) -> u64 {
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// The local time's offset at an instant, seconds east of Greenwich.
+    pub(crate) fn utc_offset_s(&self, unix_ms: u64) -> i32 {
+        let instant = i64::try_from(unix_ms)
+            .ok()
+            .and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+        instant.map_or(0, |instant| {
+            jiff::tz::TimeZone::system().to_offset(instant).seconds()
+        })
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Failure {
+        Failure::one(store_fault(&error, Severity::Error))
+    }
+}
+
+/// A store's error in words, with its remedy.
+pub(crate) fn store_fault(error: &StoreError, severity: Severity) -> Diagnostic {
+    Diagnostic {
+        severity,
+        message: chain(error),
+        place: None,
+        hint: error.hint(),
+    }
+}

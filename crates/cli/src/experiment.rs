@@ -1,0 +1,120 @@
+//! Carries out a plan here, for `run` and for `fio`: store, signals, node, exit code.
+
+use iodyno_lab::{Ended, Lab, Progress, RunEnd};
+use iodyno_model::{Diagnostic, Plan, RunState};
+use iodyno_runner::{Cancel, NodeCommand};
+use iodyno_store::SqliteStore;
+use iodyno_target::Roots;
+
+use crate::context::{Context, store_fault};
+use crate::exit::Exit;
+use crate::failure::{Failure, reason};
+use crate::progress::Reporter;
+use crate::signals::{self, Request};
+
+/// Who wants to know of a run beside the progress.
+pub(crate) trait Audience {
+    /// Something happened. Called for everything, the ends of trials included.
+    fn told(&mut self, progress: &Progress<'_>) -> Result<(), Failure>;
+}
+
+/// A run that was carried out.
+pub(crate) struct Carried {
+    /// How it came out.
+    pub(crate) end: RunEnd,
+    /// What that means for the exit code.
+    pub(crate) exit: Exit,
+}
+
+/// Carries out every trial of a plan, showing progress and telling `audience`.
+///
+/// An audience that cannot go on (its output is full) does not end the run: what is measured is
+/// still stored.
+pub(crate) fn carry_out(
+    plan: &Plan,
+    store: &SqliteStore,
+    context: &Context,
+    mut reporter: Reporter<'_>,
+    audience: &mut dyn Audience,
+) -> Result<Carried, Failure> {
+    let cancel = Cancel::new();
+    let _watch = watch_signals(&cancel, context)?;
+    let node = NodeCommand::local().map_err(|error| {
+        Failure::one(Diagnostic::error(format!(
+            "cannot find this program: {}",
+            reason(&error)
+        )))
+    })?;
+    let lab = Lab {
+        store,
+        store_stack: iodyno_target::stack::describe(store.path(), &Roots::host()).stack,
+        node: &node,
+        cancel: &cancel,
+    };
+    let mut exit = Exit::Fine;
+    let mut failed = None;
+    let end = iodyno_lab::carry_out(plan, &lab, &mut |progress| {
+        reporter.show(&progress);
+        if let Progress::Ended(ended) = &progress {
+            exit = exit.max(exit_of(ended, &cancel));
+            context.tell(ended.faults);
+        }
+        if let Err(failure) = audience.told(&progress) {
+            failed.get_or_insert(failure);
+        }
+    })?;
+    context.screen.clear();
+    if end.state == RunState::Interrupted {
+        exit = exit.max(Exit::Interrupted);
+    }
+    if let Some(error) = &end.unstored {
+        let mut fault = store_fault(error, iodyno_model::Severity::Error);
+        fault.message = format!(
+            "run {} is not stored as a whole: {}",
+            end.handle.alias, fault.message
+        );
+        context.tell(&[fault]);
+        exit = exit.max(Exit::CheckFailed);
+    }
+    match failed {
+        Some(failure) => Err(Failure {
+            exit: exit.max(failure.exit),
+            ..failure
+        }),
+        None => Ok(Carried { end, exit }),
+    }
+}
+
+fn exit_of(ended: &Ended<'_>, cancel: &Cancel) -> Exit {
+    Exit::of_trial(ended.trial, cancel.is_cancelled())
+}
+
+fn watch_signals(cancel: &Cancel, context: &Context) -> Result<signals::Watch, Failure> {
+    let (cancel, screen) = (cancel.clone(), context.screen.clone());
+    signals::watch(move |request| match request {
+        Request::Finish => {
+            cancel.finish();
+            screen.note("ending early; what was measured is kept. Interrupt again to abort.");
+        }
+        Request::Abort => {
+            cancel.abort();
+            screen.note("aborting");
+        }
+        Request::Leave => {
+            screen.clear();
+            leave();
+        }
+    })
+    .map_err(|error| {
+        Failure::one(Diagnostic::error(format!(
+            "cannot watch for signals: {}",
+            reason(&error)
+        )))
+    })
+}
+
+/// Something hangs that two requests could not end; the store has every frame already.
+#[allow(clippy::exit)]
+fn leave() -> ! {
+    std::process::exit(i32::from(Exit::Interrupted.code()))
+}

@@ -1,0 +1,104 @@
+//! Why a command could not be carried out: its faults, all at once, and the exit code.
+
+use std::fmt::Display;
+use std::io;
+use std::path::Path;
+
+use iodyno_model::Diagnostic;
+
+use crate::exit::Exit;
+
+/// What stops a command.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Failure {
+    /// What the program ends with.
+    pub(crate) exit: Exit,
+    /// What is told; may be empty where everything was said already.
+    pub(crate) faults: Vec<Diagnostic>,
+}
+
+impl Failure {
+    /// Bad usage or input.
+    pub(crate) fn input(faults: Vec<Diagnostic>) -> Failure {
+        Failure {
+            exit: Exit::BadInput,
+            faults,
+        }
+    }
+
+    /// One fault of usage or input.
+    pub(crate) fn one(fault: Diagnostic) -> Failure {
+        Failure::input(vec![fault])
+    }
+
+    /// Standard output cannot be written.
+    pub(crate) fn output(error: &io::Error) -> Failure {
+        Failure {
+            exit: Exit::CheckFailed,
+            faults: vec![Diagnostic::error(format!(
+                "cannot write to standard output: {}",
+                reason(error)
+            ))],
+        }
+    }
+
+    /// A file cannot be read, written or made. `doing` is the verb: `read`.
+    pub(crate) fn file(doing: &str, path: &Path, error: &io::Error) -> Failure {
+        Failure::one(Diagnostic::error(format!(
+            "cannot {doing} `{}`: {}",
+            path.display(),
+            reason(error)
+        )))
+    }
+}
+
+/// The system's words for an error, without the number that Rust adds.
+pub(crate) fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.find(" (os error") {
+        Some(end) => text[..end].to_owned(),
+        None => text,
+    }
+}
+
+/// An error with all its causes on one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        // Some errors repeat their source in their own text.
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}
+
+/// `text` with a plural `s` unless there is one: `1 error`, `2 errors`.
+pub(crate) fn counted(count: usize, text: impl Display) -> String {
+    format!("{count} {text}{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn system_errors_lose_their_number() {
+        assert_eq!(
+            reason(&io::Error::from_raw_os_error(2)),
+            "No such file or directory"
+        );
+        assert_eq!(reason(&io::Error::other("odd")), "odd");
+    }
+
+    #[test]
+    fn counts_are_read_as_they_are_spoken() {
+        assert_eq!(
+            [0, 1, 2].map(|n| counted(n, "error")),
+            ["0 errors", "1 error", "2 errors"]
+        );
+    }
+}

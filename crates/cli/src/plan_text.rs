@@ -1,0 +1,108 @@
+//! A plan for people: what `--dry-run` prints.
+
+use iodyno_dialects::fio::resolved_options;
+use iodyno_model::{Configuration, Plan, Target, Workload};
+use iodyno_report::Style;
+
+use crate::failure::counted;
+
+/// Columns that the words before the facts take.
+const LABEL: usize = 11;
+
+/// Configurations, workloads and jobs with every option that is in force.
+pub(crate) fn plan_text(plan: &Plan, style: Style) -> String {
+    let trials = (plan.cells() * plan.rounds) as usize;
+    let mut text = line(
+        "plan",
+        &format!(
+            "{}: {}, seed {}",
+            plan.name,
+            counted(trials, "trial"),
+            plan.seed
+        ),
+        style,
+    );
+    for configuration in &plan.configurations {
+        text += &line("on", &target(configuration), style);
+    }
+    for device in &plan.destroy {
+        text += &line(
+            "destroys",
+            &format!("what {} holds", device.display()),
+            style,
+        );
+    }
+    for workload in &plan.workloads {
+        text += &self::workload(workload, style);
+    }
+    text
+}
+
+fn target(configuration: &Configuration) -> String {
+    match &configuration.target {
+        Target::AsWritten { folder } => {
+            format!("files as the jobs name them, from {}", folder.display())
+        }
+        Target::Path(path) => format!("{}: {}", configuration.name, path.display()),
+    }
+}
+
+fn workload(workload: &Workload, style: Style) -> String {
+    let jobs = counted(workload.jobs.len(), "job");
+    let mut text = line("workload", &format!("{}: {jobs}", workload.name), style);
+    for job in &workload.jobs {
+        let options: Vec<String> = resolved_options(job)
+            .into_iter()
+            .map(|(name, value)| match value.is_empty() {
+                true => name,
+                false => format!("{name}={value}"),
+            })
+            .collect();
+        text += &line(&format!("  {}", job.name), &options.join(" "), style);
+    }
+    text
+}
+
+/// A label and a text that is wrapped at the terminal's width.
+fn line(label: &str, text: &str, style: Style) -> String {
+    let room = style.width.max(40) - LABEL;
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let last = lines.last_mut().expect("there is one from the start");
+        match last.chars().count() + 1 + word.chars().count() > room && !last.is_empty() {
+            true => lines.push(word.to_owned()),
+            false if last.is_empty() => last.push_str(word),
+            false => {
+                last.push(' ');
+                last.push_str(word);
+            }
+        }
+    }
+    let indent = " ".repeat(LABEL);
+    let label = match label.chars().count() >= LABEL {
+        true => format!("{label}\n{indent}"),
+        false => format!("{label:LABEL$}"),
+    };
+    label + &lines.join(&format!("\n{indent}")) + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_wrapped_under_their_text() {
+        let style = Style {
+            width: 40,
+            ..Style::default()
+        };
+        assert_eq!(
+            line("on", "one two three four five six seven", style),
+            "on         one two three four five six\n           seven\n"
+        );
+        assert_eq!(
+            line("  a-long-name", "x", style),
+            "  a-long-name\n           x\n"
+        );
+    }
+}

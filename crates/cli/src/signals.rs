@@ -1,0 +1,82 @@
+//! Signals that end a run: the first asks, the second insists, the third leaves at once.
+
+use std::io;
+use std::thread;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::{Handle, Signals};
+
+/// How hard the user asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Request {
+    /// End early and keep what was measured.
+    Finish,
+    /// Cancel what is in flight.
+    Abort,
+    /// Leave, whatever hangs.
+    Leave,
+}
+
+/// Handlers in force until dropped.
+#[derive(Debug)]
+pub(crate) struct Watch(Handle);
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// Calls `told` on a thread of its own for each SIGINT, SIGTERM or SIGHUP.
+///
+/// A signal that was ignored when the program began stays ignored: `nohup` means it.
+pub(crate) fn watch(mut told: impl FnMut(Request) + Send + 'static) -> io::Result<Watch> {
+    let ignored = ignored_signals();
+    let wanted = [SIGINT, SIGTERM, SIGHUP]
+        .into_iter()
+        .filter(|signal| ignored & (1 << (signal - 1)) == 0);
+    let mut signals = Signals::new(wanted)?;
+    let handle = signals.handle();
+    thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(move || {
+            let mut requests = [Request::Finish, Request::Abort].into_iter();
+            for _ in signals.forever() {
+                told(requests.next().unwrap_or(Request::Leave));
+            }
+        })?;
+    Ok(Watch(handle))
+}
+
+/// The mask of ignored signals; none where /proc is not mounted.
+fn ignored_signals() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    ignored_in(&status)
+}
+
+fn ignored_in(status: &str) -> u64 {
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_the_mask_of_ignored_signals() {
+        for (status, mask) in [
+            (
+                "Name:\tx\nSigIgn:\t0000000000001001\nSigCgt:\t0000000000000002\n",
+                0x1001,
+            ),
+            ("Name:\tx\n", 0),
+            ("SigIgn:\tgarbage\n", 0),
+        ] {
+            assert_eq!(ignored_in(status), mask);
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Stored and fresh trials in every form: text, our JSON, fio's formats.
+
+use iodyno_dialects::fio::resolved_options;
+use iodyno_model::{Frame, Histogram, Outcome, Plan, RunState, Summary, Trial, TrialKey, Workload};
+use iodyno_report::json::{RunView, TrialView};
+use iodyno_report::{Style, fio, json, text};
+use iodyno_store::{Run, RunHandle, Store, StoreError};
+
+use crate::args::Format;
+use crate::context::Context;
+
+/// Frames asked of the store at once.
+const BATCH: usize = 256;
+
+/// How much of a stored trial's series a form needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Series {
+    /// Nothing.
+    None,
+    /// Counts: the histograms of a long trial are many times larger.
+    Counts,
+    /// Everything.
+    Whole,
+}
+
+impl Format {
+    /// The series that the form needs.
+    pub(crate) fn series(self) -> Series {
+        match self {
+            Format::Text => Series::Counts,
+            Format::Json => Series::Whole,
+            Format::FioJson | Format::FioJsonPlus | Format::FioNormal | Format::Terse => {
+                Series::None
+            }
+        }
+    }
+}
+
+/// A trial from the store, with so much of its series.
+pub(crate) fn load(store: &dyn Store, key: TrialKey, series: Series) -> Result<Trial, StoreError> {
+    let mut trial = store.trial(key)?;
+    trial.frames.clear();
+    while series != Series::None {
+        let next = trial.frames.last().map_or(0, |frame| frame.number + 1);
+        let mut batch = store.frames(key, next, BATCH)?;
+        let last = batch.len() < BATCH;
+        if series == Series::Counts {
+            batch.iter_mut().for_each(drop_histograms);
+        }
+        trial.frames.append(&mut batch);
+        if last {
+            break;
+        }
+    }
+    Ok(trial)
+}
+
+fn drop_histograms(frame: &mut Frame) {
+    for direction in frame.jobs.iter_mut().flat_map(|job| &mut job.directions) {
+        direction.service = Histogram::default();
+        direction.response = None;
+    }
+}
+
+/// A trial with its figures put together.
+pub(crate) struct Drawn<'a> {
+    workload: &'a Workload,
+    trial: &'a Trial,
+    summary: Summary,
+}
+
+impl<'a> Drawn<'a> {
+    /// Puts the figures together.
+    pub(crate) fn new(workload: &'a Workload, trial: &'a Trial) -> Drawn<'a> {
+        Drawn {
+            workload,
+            trial,
+            summary: iodyno_judge::summary(workload, trial),
+        }
+    }
+
+    /// The table for people.
+    pub(crate) fn text(&self, style: Style) -> String {
+        text::trial(
+            self.workload,
+            self.trial,
+            &self.summary,
+            &self.trial.findings,
+            style,
+        )
+    }
+
+    /// What our JSON is made from.
+    pub(crate) fn view(&self) -> TrialView<'_> {
+        TrialView {
+            workload: self.workload,
+            trial: self.trial,
+            summary: &self.summary,
+            findings: &self.trial.findings,
+        }
+    }
+
+    /// One of fio's forms.
+    pub(crate) fn fio(&self, form: FioForm, context: &Context) -> String {
+        let facts = fio_facts(self.workload, self.trial, context);
+        match form {
+            FioForm::Normal => fio::normal(self.workload, self.trial, &facts),
+            FioForm::Json => fio::json(self.workload, self.trial, &facts, false),
+            FioForm::JsonPlus => fio::json(self.workload, self.trial, &facts, true),
+            FioForm::Terse => fio::terse(self.workload, self.trial, &facts),
+        }
+    }
+}
+
+/// fio's forms of a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FioForm {
+    /// `normal`.
+    Normal,
+    /// `json`.
+    Json,
+    /// `json+`.
+    JsonPlus,
+    /// `terse`, version 3.
+    Terse,
+}
+
+/// What fio's forms tell beside the trial. The clock is the trial's own, so that a stored trial
+/// looks the same whenever it is shown.
+fn fio_facts(workload: &Workload, trial: &Trial, context: &Context) -> fio::Context {
+    let span_ns = trial
+        .parts
+        .iter()
+        .flat_map(|part| &part.clones)
+        .map(|clone| clone.start_ns + clone.runtime_ns)
+        .max()
+        .unwrap_or(0);
+    let now_unix_ms = trial.started_unix_ms + span_ns / 1_000_000;
+    fio::Context {
+        now_unix_ms,
+        utc_offset_s: context.utc_offset_s(now_unix_ms),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        pid: std::process::id(),
+        elapsed_s: span_ns.div_ceil(1_000_000_000),
+        eta_s: 0,
+        global_options: std::collections::BTreeMap::new(),
+        job_options: workload.jobs.iter().map(resolved_options).collect(),
+    }
+}
+
+/// The head of a run's JSON.
+pub(crate) fn run_view(plan: &Plan, handle: RunHandle, state: RunState) -> RunView {
+    RunView {
+        id: handle.id.to_string(),
+        alias: handle.alias.to_string(),
+        name: plan.name.clone(),
+        command: plan.command.clone(),
+        state: state.name().to_owned(),
+    }
+}
+
+/// A stored run as one JSON document. `fresh` are trials that the store does not hold.
+pub(crate) fn run_json(
+    store: &dyn Store,
+    run: &Run,
+    fresh: Vec<Trial>,
+) -> Result<String, StoreError> {
+    let handle = RunHandle {
+        id: run.summary.id,
+        alias: run.summary.alias,
+    };
+    let mut trials = fresh;
+    for stored in &run.trials {
+        if trials.iter().all(|trial| trial.key != stored.key) {
+            trials.push(load(store, stored.key, Series::Whole)?);
+        }
+    }
+    trials.sort_by_key(|trial| (trial.key.round, trial.key.cell, trial.key.attempt));
+    let view = run_view(&run.plan, handle, run.summary.state);
+    Ok(trials_json(&run.plan, &view, &trials))
+}
+
+/// Trials as one JSON document.
+pub(crate) fn trials_json(plan: &Plan, head: &RunView, trials: &[Trial]) -> String {
+    let drawn: Vec<Drawn<'_>> = trials
+        .iter()
+        .map(|trial| Drawn::new(plan.cell(trial.key.cell).1, trial))
+        .collect();
+    let views: Vec<TrialView<'_>> = drawn.iter().map(Drawn::view).collect();
+    json::run(head, &views)
+}
+
+/// What a table of several begins with; nothing where there is only one.
+pub(crate) fn heading(plan: &Plan, trial: &Trial) -> String {
+    match plan.cells() * plan.rounds {
+        1 => String::new(),
+        _ if plan.rounds == 1 => format!("{} on {}\n", trial.workload, trial.configuration),
+        _ => format!(
+            "{} on {}, round {}\n",
+            trial.workload,
+            trial.configuration,
+            trial.key.round + 1
+        ),
+    }
+}
+
+/// The trial has figures to draw.
+pub(crate) fn has_figures(trial: &Trial) -> bool {
+    !trial.parts.is_empty() || matches!(trial.outcome, Outcome::Completed)
+}

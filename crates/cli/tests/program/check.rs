@@ -1,0 +1,62 @@
+//! `check`: every fault and trap of a job file, with line and column.
+
+use crate::harness::Home;
+
+const FAULTY: &str = "\
+[global]
+ioengine=libaoi
+bs=4x
+[reader]
+rw=randread
+iodepth=16
+size=1g
+runtime=1min
+readwirte=read
+[writer]
+rw=wriet
+size=4KiB
+";
+
+#[test]
+fn every_fault_is_told_with_its_place() {
+    let home = Home::new();
+    home.file("faulty.fio", FAULTY);
+    let done = home.iodyno(&["check", "faulty.fio"]).exits(2);
+    insta::assert_snapshot!(done.stdout + "-- stderr\n" + &done.stderr);
+}
+
+#[test]
+fn faults_are_data_for_programs() {
+    let home = Home::new();
+    home.file("faulty.fio", FAULTY);
+    let found = home
+        .iodyno(&["check", "--json", "faulty.fio"])
+        .exits(2)
+        .json();
+    let lines: Vec<u64> = found
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|fault| fault["severity"] == "error")
+        .map(|fault| fault["place"]["line"].as_u64().unwrap())
+        .collect();
+    for line in [2, 3, 8, 9, 11] {
+        assert!(lines.contains(&line), "line {line} is not among {lines:?}");
+    }
+}
+
+#[test]
+fn warnings_alone_are_no_error() {
+    let home = Home::new();
+    home.file(
+        "odd.fio",
+        "[t]\nrw=read\nsize=4KiB\niodepth=32\nioengine=psync\n",
+    );
+    home.file("good.fio", "[t]\nrw=read\nsize=4k\n");
+    home.iodyno(&["check", "odd.fio"])
+        .succeeds()
+        .prints("warning");
+    home.iodyno(&["check", "good.fio"]).succeeds();
+    home.iodyno(&["check", "good.fio", "odd.fio", "missing.fio"])
+        .exits(2);
+}

@@ -1,0 +1,126 @@
+//! Each engine on a real file, each direction, and what the result says of it.
+
+use crate::harness::Home;
+
+#[test]
+fn every_engine_does_all_of_its_ops_and_says_which_it_was() {
+    for engine in [
+        "psync", "sync", "pvsync2", "libaio", "io_uring", "posixaio", "mmap", "null",
+    ] {
+        let home = Home::new();
+        home.file(
+            "job.fio",
+            &format!("[t]\nioengine={engine}\nrw=randrw\nbs=4k\nsize=4m\niodepth=8\nend_fsync=1\n"),
+        );
+        home.iodyno(&["run", "job.fio", "-q"]).succeeds();
+        let result = home
+            .iodyno(&["show", "last", "--format", "fio-json"])
+            .succeeds()
+            .json();
+        let job = &result["jobs"][0];
+        let total = |direction: &str| job[direction]["total_ios"].as_u64().unwrap();
+        assert_eq!(total("read") + total("write"), 1024, "{engine}: {job}");
+        assert!(total("read") > 300 && total("write") > 300, "{engine}");
+        assert_eq!(job["job options"]["ioengine"], engine);
+        assert_eq!(job["error"], 0, "{engine}");
+        assert!(
+            job["read"]["clat_ns"]["N"].as_u64().unwrap() > 0,
+            "{engine}"
+        );
+        if engine != "null" {
+            let file = home.work().join("t.0.0");
+            assert_eq!(file.metadata().unwrap().len(), 4 << 20, "{engine}");
+        }
+    }
+}
+
+#[test]
+fn a_seeded_simulation_gives_its_law_back() {
+    let home = Home::new();
+    home.file(
+        "job.fio",
+        "[t]\nioengine=sim\nrw=randread\nbs=4k\nsize=64m\nruntime=1\ntime_based\niodepth=1\n",
+    );
+    home.iodyno(&["run", "job.fio", "-q"]).succeeds();
+    let result = home
+        .iodyno(&["show", "last", "--format", "fio-json"])
+        .succeeds()
+        .json();
+    let mean = result["jobs"][0]["read"]["clat_ns"]["mean"]
+        .as_f64()
+        .unwrap();
+    assert!(
+        (100_000.0..200_000.0).contains(&mean),
+        "the default device takes 100 µs, not {mean} ns"
+    );
+}
+
+#[test]
+fn what_is_written_is_what_verification_reads() {
+    let home = Home::new();
+    home.file(
+        "job.fio",
+        "[t]\nrw=randwrite\nbs=4k\nsize=4m\nverify=crc32c\n",
+    );
+    home.iodyno(&["run", "job.fio"])
+        .succeeds()
+        .prints("1024 blocks checked, 0 bad");
+    // A block from elsewhere in the file is whole, and still wrong.
+    let file = home.work().join("t.0.0");
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes.copy_within(4096..8192, 40_960);
+    std::fs::write(&file, bytes).unwrap();
+    home.file("again.fio", "[t]\nrw=randread\nbs=4k\nsize=4m\nverify=crc32c\nverify_fatal=0\ncontinue_on_error=verify\n");
+    let done = home.iodyno(&["run", "again.fio"]);
+    assert!(done.code == 1 || done.code == 4, "{done:?}");
+    done.prints("1 bad");
+}
+
+#[test]
+fn a_file_that_a_job_names_is_laid_out_once_and_reused() {
+    let home = Home::new();
+    home.file("job.fio", "[t]\nrw=read\nbs=64k\nsize=8m\nfilename=data\n");
+    home.iodyno(&["run", "job.fio", "-q"]).succeeds();
+    let made = home
+        .work()
+        .join("data")
+        .metadata()
+        .unwrap()
+        .modified()
+        .unwrap();
+    home.iodyno(&["run", "job.fio", "-q"]).succeeds();
+    assert_eq!(
+        home.work()
+            .join("data")
+            .metadata()
+            .unwrap()
+            .modified()
+            .unwrap(),
+        made
+    );
+}
+
+#[test]
+fn two_configurations_and_two_workloads_are_four_trials() {
+    let home = Home::new();
+    std::fs::create_dir(home.work().join("a")).unwrap();
+    std::fs::create_dir(home.work().join("b")).unwrap();
+    home.file("r.fio", "[t]\nrw=read\nbs=64k\nsize=1m\n");
+    home.file("w.fio", "[t]\nrw=write\nbs=64k\nsize=1m\n");
+    let done = home
+        .iodyno(&["run", "r.fio", "w.fio", "--on", "one=a", "--on", "b"])
+        .succeeds();
+    assert!(
+        done.stdout.contains("one") && done.stdout.contains("w.fio"),
+        "{}",
+        done.stdout
+    );
+    let list = home.iodyno(&["list", "--json"]).succeeds().json();
+    assert_eq!(
+        (&list[0]["trials_planned"], &list[0]["trials_completed"]),
+        (&4.into(), &4.into())
+    );
+    for folder in ["a", "b"] {
+        assert!(home.work().join(folder).join("t.0.0").exists());
+    }
+}

@@ -1,0 +1,165 @@
+//! Full disks, missing permissions, stores that cannot be written: told before or after, never a
+//! lost result.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::harness::{Home, root, skip};
+
+const SHORT: &str = "[t]\nioengine=null\nrw=randread\nbs=4k\nsize=1m\n";
+
+/// A small tmpfs of the test's own; unmounted at the end.
+struct Small(PathBuf);
+
+impl Small {
+    fn new(home: &Home, size: &str) -> Option<Small> {
+        let point = home.work().join("small");
+        std::fs::create_dir(&point).unwrap();
+        let mounted = root()
+            && Command::new("mount")
+                .args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"])
+                .arg(&point)
+                .status()
+                .is_ok_and(|status| status.success());
+        if !mounted {
+            skip("a small file system needs root to mount it");
+            return None;
+        }
+        Some(Small(point))
+    }
+
+    fn fill(&self) {
+        use std::io::Write;
+        let mut file = std::fs::File::create(self.0.join("filler")).unwrap();
+        while file.write_all(&[1; 4096]).is_ok() {}
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn files_that_do_not_fit_are_told_before_any_is_laid_out() {
+    let home = Home::new();
+    let Some(small) = Small::new(&home, "8m") else {
+        return;
+    };
+    home.file("job.fio", "[t]\nrw=read\nbs=4k\nsize=64m\n");
+    let done = home.iodyno(&["run", "job.fio", "--on", "small"]);
+    assert!(done.code == 4 || done.code == 3, "{done:?}");
+    assert!(done.stderr.contains("64 MiB"), "{}", done.stderr);
+    assert_eq!(
+        std::fs::read_dir(&small.0).unwrap().count(),
+        0,
+        "nothing was laid out"
+    );
+}
+
+#[test]
+fn a_store_that_cannot_be_written_is_told_before_any_io() {
+    let home = Home::new();
+    home.file("job.fio", "[t]\nrw=write\nbs=4k\nsize=1m\n");
+    home.file("text", "not a store\n");
+    for (store, text) in [
+        ("/proc/none/x.db", "/proc/none"),
+        ("text", "not a store"),
+        ("/dev/null", "/dev/null"),
+    ] {
+        let done = home
+            .iodyno(&["run", "job.fio", "--store", store])
+            .exits(2)
+            .tells(text)
+            .tells("--store PATH");
+        assert_eq!(done.stdout, "", "{store}");
+    }
+    assert!(!home.work().join("t.0.0").exists(), "no I/O was done");
+    assert_eq!(
+        std::fs::read_to_string(home.work().join("text")).unwrap(),
+        "not a store\n"
+    );
+}
+
+#[test]
+fn a_full_store_is_told_before_any_io() {
+    let home = Home::new();
+    let Some(small) = Small::new(&home, "256k") else {
+        return;
+    };
+    small.fill();
+    home.file("job.fio", "[t]\nrw=write\nbs=4k\nsize=1m\n");
+    home.iodyno(&["run", "job.fio", "--store", "small/x.db"])
+        .exits(2)
+        .tells("no space left")
+        .tells("--store PATH");
+    assert!(!home.work().join("t.0.0").exists(), "no I/O was done");
+}
+
+#[test]
+fn a_store_that_fills_up_does_not_end_the_run() {
+    let home = Home::new();
+    let Some(small) = Small::new(&home, "1m") else {
+        return;
+    };
+    home.file(
+        "job.fio",
+        "[t]\nioengine=null\nrw=randread\nbs=4k\nsize=16m\nruntime=5\ntime_based\n",
+    );
+    let running = home.start(&["run", "job.fio", "--store", "small/x.db"]);
+    running.node();
+    crate::harness::wait_for("the store", || small.0.join("x.db").exists().then_some(()));
+    small.fill();
+    let done = running.done().exits(1).tells("no space left");
+    assert!(
+        done.stdout.contains("IOPS") && done.stdout.contains("read"),
+        "{}",
+        done.stdout
+    );
+}
+
+#[test]
+fn a_folder_without_permission_is_told_with_its_path() {
+    let home = Home::new();
+    let locked = home.work().join("locked");
+    std::fs::create_dir(&locked).unwrap();
+    std::fs::set_permissions(&locked, PermissionsExt::from_mode(0o555)).unwrap();
+    if root() {
+        return skip("root may write everywhere");
+    }
+    home.file("job.fio", "[t]\nrw=write\nbs=4k\nsize=1m\n");
+    home.iodyno(&["run", "job.fio", "--on", "locked"])
+        .exits(4)
+        .tells("locked")
+        .tells("Permission denied");
+}
+
+#[test]
+fn a_relative_store_belongs_to_the_folder_of_the_command() {
+    let home = Home::new();
+    home.file("job.fio", SHORT);
+    home.iodyno(&["run", "job.fio", "-q", "--store", "here.db"])
+        .succeeds()
+        .prints("here.db");
+    assert!(home.work().join("here.db").exists());
+    let mut command = home.command(&["list"]);
+    let output = command
+        .env("IODYNO_STORE", home.work().join("here.db"))
+        .output()
+        .unwrap();
+    assert!(String::from_utf8_lossy(&output.stdout).contains("job"));
+    assert!(!Path::new(&home.store()).exists());
+}
+
+#[test]
+fn a_file_of_the_job_that_vanishes_or_fails_is_an_outcome() {
+    let home = Home::new();
+    std::fs::create_dir(home.work().join("folder")).unwrap();
+    home.file("job.fio", "[t]\nrw=read\nbs=4k\nsize=1m\nfilename=folder\n");
+    let done = home.iodyno(&["run", "job.fio"]);
+    assert!([3, 4].contains(&done.code), "{done:?}");
+    done.tells("folder");
+    home.iodyno(&["list"]).succeeds().prints("failed");
+}

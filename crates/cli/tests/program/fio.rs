@@ -1,0 +1,193 @@
+//! fio's own command line: a script that calls fio works with the word changed.
+
+use crate::harness::Home;
+
+const TINY: [&str; 6] = [
+    "--name=t",
+    "--rw=randread",
+    "--bs=4k",
+    "--size=1m",
+    "--ioengine=psync",
+    "--direct=0",
+];
+
+fn fio(home: &Home, more: &[&str]) -> crate::harness::Done {
+    home.iodyno(&[&["fio"], more, &TINY].concat())
+}
+
+#[test]
+fn json_is_one_document_and_alone_on_standard_output() {
+    let home = Home::new();
+    for format in ["json", "json+"] {
+        let result = fio(&home, &[&format!("--output-format={format}")])
+            .succeeds()
+            .json();
+        assert!(result["fio version"].is_string());
+        let job = &result["jobs"][0];
+        assert_eq!(job["jobname"], "t");
+        assert_eq!(job["read"]["total_ios"], 256);
+        assert_eq!(job["read"]["io_bytes"], 1 << 20);
+        // Resolved defaults, which fio's plotters need and fio omits.
+        for option in ["iodepth", "numjobs", "bs", "rw", "ioengine", "size"] {
+            assert!(
+                job["job options"][option].is_string(),
+                "{option}: {}",
+                job["job options"]
+            );
+        }
+        assert_eq!(
+            job["read"]["clat_ns"]["bins"].is_object(),
+            format == "json+"
+        );
+    }
+}
+
+#[test]
+fn the_trial_is_stored_as_well() {
+    let home = Home::new();
+    fio(&home, &["--output-format=json"]).succeeds();
+    home.iodyno(&["show", "last"]).succeeds().prints("randread");
+}
+
+#[test]
+fn text_terse_and_appended_terse() {
+    let home = Home::new();
+    fio(&home, &[])
+        .succeeds()
+        .prints("Run status group 0")
+        .prints("t: (groupid=0, jobs=1)");
+    let terse = fio(&home, &["--output-format=terse"]).succeeds();
+    assert!(terse.stdout.starts_with("3;fio-"), "{}", terse.stdout);
+    let both = fio(&home, &["--append-terse"])
+        .succeeds()
+        .prints("Run status group 0");
+    assert!(
+        both.stdout.lines().any(|line| line.starts_with("3;fio-")),
+        "{}",
+        both.stdout
+    );
+    let several = fio(&home, &["--output-format=normal,terse"])
+        .succeeds()
+        .prints("Run status group 0");
+    assert!(
+        several
+            .stdout
+            .lines()
+            .any(|line| line.starts_with("3;fio-"))
+    );
+}
+
+#[test]
+fn output_goes_to_a_file_where_one_is_named() {
+    let home = Home::new();
+    let done = fio(&home, &["--output=result.json", "--output-format=json"]).succeeds();
+    assert_eq!(done.stdout, "");
+    let text = std::fs::read_to_string(home.work().join("result.json")).unwrap();
+    let result: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(result["jobs"][0]["read"]["total_ios"], 256);
+    fio(&home, &["--output=no/such/folder.json"])
+        .exits(1)
+        .tells("no/such/folder.json");
+}
+
+#[test]
+fn job_files_and_sections_are_read_as_fio_reads_them() {
+    let home = Home::new();
+    home.file(
+        "two.fio",
+        "[global]\nioengine=null\nsize=1m\n[a]\nrw=read\n[b]\nrw=write\n",
+    );
+    let result = home
+        .iodyno(&["fio", "--output-format=json", "two.fio"])
+        .succeeds()
+        .json();
+    assert_eq!(result["jobs"].as_array().unwrap().len(), 2);
+    let result = home
+        .iodyno(&["fio", "two.fio", "--section=b", "--output-format=json"])
+        .succeeds()
+        .json();
+    assert_eq!(result["jobs"].as_array().unwrap().len(), 1);
+    assert_eq!(result["jobs"][0]["jobname"], "b");
+}
+
+#[test]
+fn errors_end_with_1_and_leave_standard_output_alone() {
+    let home = Home::new();
+    for (arguments, text) in [
+        (
+            &["fio", "--name=t", "--rw=randread", "--sise=1m"][..],
+            "size",
+        ),
+        (&["fio"], "job"),
+        (&["fio", "missing.fio"], "missing.fio"),
+        (
+            &[
+                "fio",
+                "--name=t",
+                "--rw=read",
+                "--size=1m",
+                "--directory=/no/such",
+            ],
+            "/no/such",
+        ),
+    ] {
+        let done = home.iodyno(arguments).exits(1).tells(text);
+        assert_eq!(done.stdout, "", "{arguments:?}");
+    }
+}
+
+#[test]
+fn status_is_told_at_intervals() {
+    let home = Home::new();
+    let done = home
+        .iodyno(&[
+            "fio",
+            "--name=t",
+            "--rw=randread",
+            "--ioengine=null",
+            "--size=16m",
+            "--runtime=3",
+            "--time_based",
+            "--status-interval=1",
+            "--output-format=json",
+        ])
+        .succeeds();
+    let documents: Vec<serde_json::Value> = serde_json::Deserializer::from_str(&done.stdout)
+        .into_iter()
+        .collect::<Result<_, _>>()
+        .unwrap();
+    assert!(
+        (2..=4).contains(&documents.len()),
+        "{} documents",
+        documents.len()
+    );
+    let ios: Vec<u64> = documents
+        .iter()
+        .map(|document| document["jobs"][0]["read"]["total_ios"].as_u64().unwrap())
+        .collect();
+    assert!(ios.is_sorted() && ios[0] < ios[ios.len() - 1], "{ios:?}");
+}
+
+#[test]
+fn the_issue_s_own_job_gives_a_whole_result() {
+    let home = Home::new();
+    home.file(
+        "randrw.fio",
+        "[global]\nioengine=libaio\nrw=randrw\nrwmixread=75\ngroup_reporting=1\ndirect=1\nbs=4k\niodepth=16\nruntime=1\n\
+         size=8m\ntime_based\n[a]\nfilename=f1\n[b]\nfilename=f2\n[c]\nfilename=f3\n[d]\nfilename=f4\n",
+    );
+    let result = home
+        .iodyno(&["fio", "--output-format=json", "randrw.fio"])
+        .succeeds()
+        .json();
+    let jobs = result["jobs"].as_array().unwrap();
+    assert_eq!(jobs.len(), 1, "group_reporting");
+    let (reads, writes) = (
+        jobs[0]["read"]["total_ios"].as_f64().unwrap(),
+        jobs[0]["write"]["total_ios"].as_f64().unwrap(),
+    );
+    assert!(
+        (0.73..0.77).contains(&(reads / (reads + writes))),
+        "{reads} reads, {writes} writes"
+    );
+}

@@ -1,0 +1,15 @@
+//! The whole program, as its users run it: real jobs on real files in folders of their own.
+//!
+//! One binary, so that it is linked once. Each module is a side of the program's behaviour.
+
+mod check;
+mod engines;
+mod faults;
+mod fio;
+mod guard;
+mod harness;
+mod interruption;
+mod kills;
+mod results;
+mod streams;
+mod usage;

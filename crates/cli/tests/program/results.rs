@@ -1,0 +1,202 @@
+//! What is stored: listed, shown in every form, exported and imported.
+
+use crate::harness::Home;
+
+const JOB: &str =
+    "[global]\nioengine=psync\nbs=4k\nsize=1m\n[reader]\nrw=randread\n[writer]\nrw=write\n";
+
+fn home_with_runs(count: usize) -> Home {
+    let home = Home::new();
+    home.file("mixed.fio", JOB);
+    for _ in 0..count {
+        home.iodyno(&["run", "mixed.fio", "-q"]).succeeds();
+    }
+    home
+}
+
+#[test]
+fn an_empty_store_is_no_error_and_is_not_made_by_looking() {
+    let home = Home::new();
+    home.iodyno(&["list"])
+        .succeeds()
+        .tells("nothing is stored yet");
+    assert_eq!(
+        home.iodyno(&["list", "--json"]).succeeds().json(),
+        serde_json::json!([])
+    );
+    home.iodyno(&["show", "last"]).exits(2).tells("no store");
+    home.iodyno(&["list", "--store", "typo.db"])
+        .exits(2)
+        .tells("typo.db");
+    assert!(!home.store().exists());
+}
+
+#[test]
+fn runs_are_found_by_number_age_and_name() {
+    let home = home_with_runs(2);
+    let list = home.iodyno(&["list", "--json"]).succeeds().json();
+    assert_eq!(
+        (&list[0]["alias"], &list[1]["alias"]),
+        (&1.into(), &2.into()),
+        "newest last"
+    );
+    let id = list[0]["id"].as_str().unwrap().to_owned();
+    for name in ["1", "last~1", &id] {
+        home.iodyno(&["show", name])
+            .succeeds()
+            .prints("reader")
+            .prints("mixed.fio");
+    }
+    for name in ["3", "last~2", "nonsense"] {
+        home.iodyno(&["show", name])
+            .exits(2)
+            .tells(name)
+            .tells("iodyno list");
+    }
+    home.iodyno(&["show", "mixed"])
+        .exits(2)
+        .tells("any of 2 runs");
+}
+
+#[test]
+fn a_run_is_shown_in_every_form() {
+    let home = home_with_runs(1);
+    let text = home.iodyno(&["show", "last"]).succeeds();
+    for word in ["IOPS", "p99", "reader", "writer", "ended by size"] {
+        assert!(text.stdout.contains(word), "{word}:\n{}", text.stdout);
+    }
+    let fio = home
+        .iodyno(&["show", "last", "--format", "fio-json"])
+        .succeeds()
+        .json();
+    assert_eq!(fio["jobs"][0]["jobname"], "reader");
+    assert_eq!(fio["jobs"][1]["write"]["io_bytes"], 1 << 20);
+    let plus = home
+        .iodyno(&["show", "last", "--format", "fio-json+"])
+        .succeeds()
+        .json();
+    assert!(
+        plus["jobs"][0]["read"]["clat_ns"]["bins"].is_object(),
+        "{plus}"
+    );
+    let terse = home
+        .iodyno(&["show", "last", "--format", "terse"])
+        .succeeds();
+    let fields: Vec<&str> = terse.stdout.lines().next().unwrap().split(';').collect();
+    assert_eq!(fields[0], "3");
+    assert!(fields[7 - 1].parse::<u64>().unwrap() > 0 && fields[8 - 1].parse::<u64>().unwrap() > 0);
+    home.iodyno(&["show", "last", "--format", "fio-normal"])
+        .succeeds()
+        .prints("Run status group");
+    let json = home.iodyno(&["show", "last", "--json"]).succeeds().json();
+    assert!(
+        json.to_string().contains("\"kernel\""),
+        "the environment is part of it"
+    );
+}
+
+#[test]
+fn an_exported_run_is_the_same_in_another_store() {
+    let home = home_with_runs(1);
+    home.iodyno(&["export", "last", "-o", "one.iodyno"])
+        .succeeds()
+        .tells("1 trial");
+    home.iodyno(&["export", "last", "-o", "one.iodyno"])
+        .exits(2)
+        .tells("File exists");
+    let other = ["--store", "other.db"];
+    home.iodyno(&["import", "one.iodyno", other[0], other[1]])
+        .succeeds();
+    home.iodyno(&["import", "one.iodyno", other[0], other[1]])
+        .succeeds();
+    let here = home
+        .iodyno(&["show", "last", "--format", "fio-json"])
+        .succeeds()
+        .stdout;
+    let there = home
+        .iodyno(&["show", "last", "--format", "fio-json", other[0], other[1]])
+        .succeeds()
+        .stdout;
+    assert_eq!(here, there);
+    let list = home
+        .iodyno(&["list", "--json", other[0], other[1]])
+        .succeeds()
+        .json();
+    assert_eq!(
+        list.as_array().unwrap().len(),
+        1,
+        "imported twice, stored once"
+    );
+}
+
+#[test]
+fn a_damaged_export_stores_nothing() {
+    let home = home_with_runs(1);
+    let text = home.iodyno(&["export", "last"]).succeeds().stdout;
+    home.file("cut.iodyno", &text[..text.len() / 2]);
+    home.file("noise.iodyno", "noise\n");
+    for file in ["cut.iodyno", "noise.iodyno"] {
+        home.iodyno(&["import", file, "--store", "other.db"])
+            .exits(2)
+            .tells("nothing was imported");
+    }
+    assert_eq!(
+        home.iodyno(&["list", "--json", "--store", "other.db"])
+            .succeeds()
+            .json(),
+        serde_json::json!([])
+    );
+}
+
+#[test]
+fn a_dry_run_shows_the_plan_and_touches_nothing() {
+    let home = Home::new();
+    home.file("mixed.fio", JOB);
+    home.iodyno(&[
+        "run",
+        "mixed.fio",
+        "--dry-run",
+        "--on",
+        "x=/does/not/exist",
+        "--seed",
+        "7",
+    ])
+    .succeeds()
+    .prints("/does/not/exist")
+    .prints("reader")
+    .prints("seed 7");
+    let plan = home
+        .iodyno(&["run", "mixed.fio", "-n", "--json", "--seed", "7"])
+        .succeeds()
+        .json();
+    assert_eq!(plan["seed"], 7);
+    assert_eq!(plan["workloads"][0]["jobs"][0]["name"], "reader");
+    assert!(!home.store().exists() && !home.work().join("reader.0.0").exists());
+}
+
+#[test]
+fn options_set_on_the_command_line_win_over_the_file() {
+    let home = Home::new();
+    home.file("mixed.fio", JOB);
+    let plan = home
+        .iodyno(&[
+            "run",
+            "mixed.fio",
+            "-n",
+            "--json",
+            "--set",
+            "bs=16k",
+            "--set",
+            "ioengine=null",
+        ])
+        .succeeds()
+        .json();
+    for job in plan["workloads"][0]["jobs"].as_array().unwrap() {
+        assert_eq!(job["engine"]["kind"], "null");
+        assert_eq!(job["access"]["block_sizes"]["read"]["fixed"], 16384);
+    }
+    home.iodyno(&["run", "mixed.fio", "-n", "--set", "bz=16k", "--set", "rw"])
+        .exits(2)
+        .tells("bz")
+        .tells("did you mean");
+}

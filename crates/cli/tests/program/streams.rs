@@ -1,0 +1,189 @@
+//! What goes to which stream, colour, the live line, and readers that go away.
+
+use std::process::Stdio;
+
+use crate::harness::{Home, reader, terminal};
+
+const JOB: &str = "[t]\nioengine=null\nrw=randread\nbs=4k\nsize=64m\nruntime=3\ntime_based\n";
+const SHORT: &str = "[t]\nioengine=null\nrw=randread\nbs=4k\nsize=1m\n";
+
+#[test]
+fn the_result_is_data_and_everything_else_is_not() {
+    let home = Home::new();
+    home.file("job.fio", SHORT);
+    let done = home
+        .iodyno(&["run", "job.fio"])
+        .succeeds()
+        .prints("job.fio")
+        .prints("stored in");
+    assert!(
+        !done.stdout.contains('\x1b') && !done.stdout.contains('\r'),
+        "{:?}",
+        done.stdout
+    );
+    let done = home
+        .iodyno(&["run", "job.fio", "--json", "--quiet"])
+        .succeeds();
+    done.json();
+    assert_eq!(done.stderr, "", "quiet means quiet");
+}
+
+#[test]
+fn colour_is_drawn_where_it_is_asked_for_and_nowhere_else() {
+    let home = Home::new();
+    home.file("job.fio", SHORT);
+    home.iodyno(&["run", "job.fio", "-q"]).succeeds();
+    for (arguments, variables, coloured) in [
+        (&["show", "last"][..], &[][..], false),
+        (&["show", "last", "--color", "always"], &[], true),
+        (
+            &["--color=always", "show", "last"],
+            &[("NO_COLOR", "1")],
+            true,
+        ),
+        (&["show", "last"], &[("CLICOLOR_FORCE", "1")], true),
+        (
+            &["show", "last"],
+            &[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")],
+            false,
+        ),
+        (
+            &["show", "last", "--color", "never"],
+            &[("CLICOLOR_FORCE", "1")],
+            false,
+        ),
+    ] {
+        let output = home
+            .command(arguments)
+            .envs(variables.iter().copied())
+            .output()
+            .unwrap();
+        assert_eq!(
+            output.stdout.contains(&0x1b),
+            coloured,
+            "{arguments:?} {variables:?}"
+        );
+    }
+}
+
+#[test]
+fn a_terminal_gets_one_line_that_is_redrawn_and_then_gone() {
+    let home = Home::new();
+    home.file("job.fio", JOB);
+    for (columns, term) in [(100, "xterm"), (50, "xterm")] {
+        let (slave, master) = terminal(columns);
+        let mut command = home.command(&["run", "job.fio"]);
+        let mut child = command
+            .env("TERM", term)
+            .stderr(Stdio::from(slave))
+            .spawn()
+            .unwrap();
+        drop(command);
+        let seen = reader(master);
+        assert!(child.wait().unwrap().success());
+        let seen = seen.join().unwrap();
+        let draws: Vec<&str> = seen
+            .split('\r')
+            .filter(|text| text.contains("IOPS"))
+            .collect();
+        assert!(draws.len() >= 2, "{seen:?}");
+        for draw in &draws {
+            let visible = without_escapes(draw);
+            assert!(
+                visible.chars().count() <= usize::from(columns),
+                "{visible:?} is wider than {columns}"
+            );
+            assert!(!visible.contains('\n'), "{seen:?}");
+        }
+        assert!(!seen.contains("\x1b[?25l"), "the cursor is never hidden");
+        assert!(
+            seen.trim_end().ends_with("\r\x1b[K"),
+            "the line is gone at the end: {seen:?}"
+        );
+    }
+}
+
+#[test]
+fn no_terminal_and_a_dumb_one_get_plain_lines() {
+    let home = Home::new();
+    home.file("job.fio", JOB);
+    let done = home.iodyno(&["run", "job.fio"]).succeeds();
+    assert!(!done.stderr.contains(['\r', '\x1b']), "{:?}", done.stderr);
+    let (slave, master) = terminal(80);
+    let mut command = home.command(&["run", "job.fio"]);
+    let mut child = command
+        .env("TERM", "dumb")
+        .stderr(Stdio::from(slave))
+        .spawn()
+        .unwrap();
+    drop(command);
+    let seen = reader(master);
+    assert!(child.wait().unwrap().success());
+    let seen = seen.join().unwrap();
+    assert!(!seen.contains('\x1b'), "{seen:?}");
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let home = Home::new();
+    home.file("job.fio", SHORT);
+    home.iodyno(&["run", "job.fio", "-q"]).succeeds();
+    for arguments in [
+        &["list"][..],
+        &["show", "last"],
+        &["show", "last", "--json"],
+        &["export", "last"],
+        &["man"],
+    ] {
+        let mut child = home.command(arguments).spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert!(
+            output.status.success(),
+            "{arguments:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_full_output_is_an_error() {
+    let home = Home::new();
+    home.file("job.fio", SHORT);
+    home.iodyno(&["run", "job.fio", "-q"]).succeeds();
+    let full = std::fs::File::options()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let output = home
+        .command(&["show", "last"])
+        .stdout(full)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        told.contains("cannot write to standard output: No space left on device"),
+        "{told}"
+    );
+}
+
+fn without_escapes(text: &str) -> String {
+    let mut visible = String::new();
+    let mut rest = text.chars();
+    while let Some(character) = rest.next() {
+        match character {
+            '\x1b' => {
+                // CSI: up to a letter.
+                for next in rest.by_ref() {
+                    if next.is_ascii_alphabetic() {
+                        break;
+                    }
+                }
+            }
+            other => visible.push(other),
+        }
+    }
+    visible
+}

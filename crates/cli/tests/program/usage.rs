@@ -1,0 +1,114 @@
+//! Flags, help, manual pages, completions, and what is said to bad usage.
+
+use crate::harness::Home;
+
+const COMMANDS: [&str; 9] = [
+    "run",
+    "fio",
+    "list",
+    "show",
+    "export",
+    "import",
+    "check",
+    "man",
+    "completions",
+];
+
+#[test]
+fn help_is_data_and_a_missing_command_is_bad_usage() {
+    let home = Home::new();
+    let help = home.iodyno(&["--help"]).succeeds();
+    for command in COMMANDS {
+        assert!(
+            help.stdout.contains(&format!("  {command} ")),
+            "{command}\n{}",
+            help.stdout
+        );
+        home.iodyno(&[command, "--help"])
+            .succeeds()
+            .prints("Examples:");
+    }
+    assert!(
+        !help.stdout.contains("node"),
+        "the node's command is hidden"
+    );
+    home.iodyno::<&str>(&[]).exits(2).tells("Usage: iodyno");
+    home.iodyno(&["--version"])
+        .succeeds()
+        .prints(&format!("iodyno {}", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn bad_usage_is_told_on_standard_error_with_exit_code_2() {
+    let home = Home::new();
+    for (arguments, text) in [
+        (&["rum"][..], "unrecognized subcommand"),
+        (&["run"], "FILE"),
+        (&["run", "job.fio", "--colour"], "--color"),
+        (&["show"], "RUN"),
+        (&["list", "--json=x"], "--json"),
+        (&["completions", "tcsh2"], "bash"),
+        (&["run", "missing.fio"], "missing.fio"),
+        (&["check", "missing.fio"], "missing.fio"),
+        (&["import", "missing.iodyno"], "No such file or directory"),
+        (&["--color", "sometimes", "list"], "always"),
+    ] {
+        let done = home.iodyno(arguments).exits(2).tells(text);
+        assert_eq!(done.stdout, "", "{arguments:?}");
+    }
+    assert!(!home.store().exists(), "bad usage makes no store");
+}
+
+#[test]
+fn writes_a_manual_page_for_each_command() {
+    let home = Home::new();
+    home.iodyno(&["man"]).succeeds().prints(".TH iodyno 1");
+    let done = home
+        .iodyno(&["man", "pages/man1"])
+        .succeeds()
+        .tells("10 pages");
+    assert_eq!(done.stdout, "");
+    for command in COMMANDS {
+        let page = home.work().join(format!("pages/man1/iodyno-{command}.1"));
+        let text = std::fs::read_to_string(&page).unwrap();
+        assert!(text.contains("Examples"), "{command}: {text}");
+    }
+    assert!(!home.work().join("pages/man1/iodyno-node.1").exists());
+    home.file("taken", "");
+    home.iodyno(&["man", "taken"])
+        .exits(2)
+        .tells("cannot make `taken`");
+}
+
+#[test]
+fn completes_in_every_shell() {
+    let home = Home::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        home.iodyno(&["completions", shell])
+            .succeeds()
+            .prints("completions");
+    }
+}
+
+#[test]
+fn every_fault_of_a_command_is_told_at_once() {
+    let home = Home::new();
+    home.file("job.fio", "[a]\nrw=read\nsize=1m\n");
+    home.iodyno(&[
+        "run",
+        "job.fio",
+        "--on",
+        "x=/nowhere",
+        "--on",
+        "y=.",
+        "--on",
+        "y=..",
+        "--on",
+        "/",
+    ])
+    .exits(2)
+    .tells("--on x=/nowhere")
+    .tells("two configurations are named `y`")
+    .tells("`--on /` has no name");
+    assert!(!home.store().exists());
+}
