@@ -234,7 +234,7 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
     }
 
     /// Prepares ops while there are free slots, room and something due.
-    #[inline]
+    #[inline(always)]
     fn fill<S: OpStream>(&mut self, stream: &mut S, now: u64) -> Wait {
         if self.in_flight >= self.batches.refill_below && !self.filling {
             return Wait::Completion;
@@ -260,7 +260,7 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         Wait::Completion
     }
 
-    #[inline]
+    #[inline(always)]
     fn issue(&mut self, slot: Slot, issue: Issue) {
         self.free.pop();
         if issue.op.kind == OpKind::Write {
@@ -334,7 +334,7 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
     ) {
         let slot = completion.slot;
         let state = &self.slots[slot as usize];
-        let issue = state.issue;
+        let issue = &state.issue;
         let moves = matches!(issue.op.kind, OpKind::Read | OpKind::Write);
         let length = issue.op.length;
         if completion.result < 0 || (moves && state.moved + (completion.result as u32) < length) {
@@ -365,6 +365,7 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
             }
         }
         if self.verifier.is_some() {
+            let issue = *issue;
             self.verify(slot, &issue);
         }
         self.release(stream, slot, true, length.into(), now);
@@ -450,3 +451,7 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         self.release(stream, slot, false, 0, now);
     }
 }
+
+#[cfg(test)]
+#[path = "driver_tests.rs"]
+mod tests;

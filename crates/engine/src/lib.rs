@@ -14,6 +14,8 @@ mod shared;
 mod spec;
 pub mod stream;
 mod tally;
+#[cfg(test)]
+mod testing;
 mod verify;
 mod worker;
 

@@ -193,7 +193,7 @@ impl Aio {
     ) -> io::Result<()> {
         let limit = (limit as usize).min(self.events.len());
         let time = timeout.map(|timeout| libc::timespec {
-            tv_sec: timeout.as_secs() as libc::time_t,
+            tv_sec: timeout.as_secs() as _,
             tv_nsec: timeout.subsec_nanos().into(),
         });
         let time = time

@@ -15,8 +15,8 @@ pub fn monotonic_ns() -> u64 {
 /// Sleeps until that instant, or not at all if it has passed. A signal ends it early.
 pub fn sleep_until(instant_ns: u64) {
     let time = libc::timespec {
-        tv_sec: (instant_ns / 1_000_000_000) as libc::time_t,
-        tv_nsec: (instant_ns % 1_000_000_000) as libc::c_long,
+        tv_sec: (instant_ns / 1_000_000_000) as _,
+        tv_nsec: (instant_ns % 1_000_000_000) as _,
     };
     // SAFETY: the time outlives the call; no remainder is asked for.
     unsafe {

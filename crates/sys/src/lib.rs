@@ -6,6 +6,8 @@
 
 pub mod aio;
 pub mod clock;
+#[cfg(feature = "testing")]
+pub mod counting;
 pub mod file;
 pub mod host;
 pub mod mapped;

@@ -136,7 +136,7 @@ impl PosixAio {
     pub fn suspend(&self, timeout: Option<Duration>) {
         let mut list: [*const libc::aiocb; 64] = [std::ptr::null(); 64];
         let time = timeout.map(|timeout| libc::timespec {
-            tv_sec: timeout.as_secs() as libc::time_t,
+            tv_sec: timeout.as_secs() as _,
             tv_nsec: timeout.subsec_nanos().into(),
         });
         let time = time

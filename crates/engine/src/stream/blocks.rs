@@ -82,7 +82,7 @@ impl BlockDraw {
     }
 
     /// The next block.
-    #[inline]
+    #[inline(always)]
     pub(super) fn next(&mut self, random: &mut impl Rng) -> u64 {
         match self {
             BlockDraw::Map {

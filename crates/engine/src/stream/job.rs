@@ -22,7 +22,9 @@ pub struct JobStream {
     /// Bytes and ops issued and counted since the measured time began.
     issued_bytes: u64,
     issued_ops: u64,
+    /// Where there is no budget: more than can ever be issued.
     byte_budget: u64,
+    op_budget: u64,
     files: FileTurn,
     syncs: SyncTurn,
     think: Option<ThinkTurn>,
@@ -30,6 +32,10 @@ pub struct JobStream {
     trimmed: Vec<Op>,
     trims_in_flight: Vec<Option<Op>>,
     hazards: Option<Hazards>,
+    /// Smallest block, bytes.
+    least: u64,
+    /// Nothing but pacing, mixing and drawing: the checks for all the rest are passed over.
+    plain: bool,
     checks_reads: bool,
     /// What would be written is read and checked instead (`verify_only`).
     only_checks: bool,
@@ -67,14 +73,26 @@ impl JobStream {
             .collect();
         let depth = job.engine.depth;
         let writes_after_trims = access.trims && access.writes;
+        let plain = job.verify.is_none()
+            && !writes_after_trims
+            && job.pacing.think.is_none()
+            && job.sync.fsync_every == 0
+            && job.sync.fdatasync_every == 0;
         JobStream {
             random,
             regions,
+            plain,
+            least: access.min_block().max(1),
             mix: Mix::new(access, &job.pacing),
             start: 0,
             issued_bytes: 0,
             issued_ops: 0,
-            byte_budget,
+            byte_budget: if job.end.time_based {
+                u64::MAX / 2
+            } else {
+                byte_budget
+            },
+            op_budget: job.end.ops.unwrap_or(u64::MAX),
             files: FileTurn {
                 current: 0,
                 left: job.files.service_ops.max(1),
@@ -119,20 +137,15 @@ impl JobStream {
         (self.issued_bytes, self.issued_ops) = (0, 0);
     }
 
+    #[inline]
     fn used_up(&self) -> Option<EndedBy> {
-        let end = &self.job.end;
-        if end.ops.is_some_and(|ops| self.issued_ops >= ops) {
+        if self.issued_ops >= self.op_budget {
             return Some(EndedBy::Count);
         }
-        if end.time_based {
-            return None;
-        }
-        let least = self.job.access.min_block().max(1);
-        (self.issued_bytes + least > self.byte_budget).then_some(EndedBy::Size)
+        (self.issued_bytes + self.least > self.byte_budget).then_some(EndedBy::Size)
     }
 
     /// A pause, if it is time for one.
-    #[inline]
     fn pause(&mut self, now: u64) -> Option<Next> {
         let think = self.think.as_mut()?;
         if think.until.is_none() && think.ops >= think.rule.every_ops.max(1) {
@@ -184,10 +197,13 @@ impl JobStream {
     /// The file of the next op of `length` bytes: one that it fits into.
     #[inline]
     fn file(&mut self, length: u64) -> u32 {
-        let count = self.regions.len() as u32;
-        if count == 1 {
-            return 0;
+        match self.regions.len() {
+            1 => 0,
+            count => self.file_of_many(count as u32, length),
         }
+    }
+
+    fn file_of_many(&mut self, count: u32, length: u64) -> u32 {
         for _ in 0..count {
             let turn = &mut self.files;
             match self.job.files.service {
@@ -220,18 +236,21 @@ impl JobStream {
     }
 
     /// Draws the next op of a direction whose turn it is.
-    #[inline]
+    #[inline(always)]
     fn draw(&mut self, direction: Direction) -> Issue {
         let drawn = match self.job.access.block_sizes.get(direction) {
             Some(sizes) => sizes::draw(sizes, &mut self.random),
             None => 0,
         };
-        let left = if self.job.end.time_based {
-            u64::MAX
+        // The budget holds at least the smallest block: see `used_up`.
+        let left = self.byte_budget - self.issued_bytes;
+        let length = if drawn <= left {
+            drawn
         } else {
-            self.byte_budget.saturating_sub(self.issued_bytes)
+            left - left % self.least
         };
-        let length = drawn.min(left);
+        self.issued_bytes += length;
+        self.issued_ops += 1;
         let file = self.file(length);
         let offset = self.regions[file as usize].next(direction, length, &mut self.random);
         let (kind, checked) = match direction {
@@ -279,7 +298,54 @@ impl JobStream {
         })
     }
 
+    /// What comes before an op of the mix: one that was held, a sync, a debt, a pause.
+    fn first(&mut self, now: u64, slot: Slot) -> Option<Next> {
+        if let Some(held) = self
+            .hazards
+            .as_mut()
+            .and_then(|hazards| hazards.held.take())
+        {
+            return Some(self.issue(slot, held));
+        }
+        if let Some(sync) = self.sync() {
+            return Some(Next::Op(sync));
+        }
+        if let Some(owed) = self.owed() {
+            return Some(self.issue(slot, owed));
+        }
+        match self.used_up() {
+            None => self.pause(now),
+            Some(_) => None,
+        }
+    }
+
+    /// What an ended op entails.
+    fn follow(&mut self, slot: Slot, well: bool) {
+        if let Some(think) = &mut self.think
+            && think.rule.on_completion
+        {
+            think.ops += 1;
+        }
+        if let Some(hazards) = &mut self.hazards {
+            hazards.completed(slot, well);
+        }
+        if let Some(trim) = self
+            .trims_in_flight
+            .get_mut(slot as usize)
+            .and_then(Option::take)
+            && well
+        {
+            self.trimmed.push(trim);
+        }
+    }
+
     fn issue(&mut self, slot: Slot, issue: Issue) -> Next {
+        if let Some(think) = &mut self.think
+            && !think.rule.on_completion
+            && issue.counted
+        {
+            think.ops += 1;
+        }
         if let Some(hazards) = &mut self.hazards {
             if hazards.conflicts(&issue.op) {
                 hazards.held = Some(issue);
@@ -300,69 +366,36 @@ impl JobStream {
 }
 
 impl OpStream for JobStream {
-    #[inline]
+    #[inline(always)]
     fn next(&mut self, now: u64, slot: Slot) -> Next {
-        if let Some(held) = self
-            .hazards
-            .as_mut()
-            .and_then(|hazards| hazards.held.take())
+        if !self.plain
+            && let Some(first) = self.first(now, slot)
         {
-            return self.issue(slot, held);
+            return first;
         }
-        if self.syncs.pending.is_some()
-            && let Some(sync) = self.sync()
-        {
-            return Next::Op(sync);
-        }
-        let ended = self.used_up();
-        if (self.hazards.is_some() || !self.trimmed.is_empty())
-            && let Some(owed) = self.owed()
-        {
-            return self.issue(slot, owed);
-        }
-        if let Some(ended) = ended {
+        if let Some(ended) = self.used_up() {
             return match self.trims_in_flight.iter().any(Option::is_some) {
                 true => Next::WaitForCompletion,
                 false => Next::Done(ended),
             };
-        }
-        if let Some(pause) = self.pause(now) {
-            return pause;
         }
         let elapsed = now.saturating_sub(self.start);
         match self.mix.choose(elapsed, &mut self.random) {
             Choice::NotBefore(due) => Next::WaitUntil(self.start + due),
             Choice::Issue(direction) => {
                 let issue = self.draw(direction);
-                self.issued_bytes += u64::from(issue.op.length);
-                self.issued_ops += 1;
-                if let Some(think) = &mut self.think
-                    && !think.rule.on_completion
-                {
-                    think.ops += 1;
+                match self.plain {
+                    true => Next::Op(issue),
+                    false => self.issue(slot, issue),
                 }
-                self.issue(slot, issue)
             }
         }
     }
 
     #[inline]
     fn completed(&mut self, slot: Slot, well: bool, _bytes: u64, _now: u64) {
-        if let Some(think) = &mut self.think
-            && think.rule.on_completion
-        {
-            think.ops += 1;
-        }
-        if let Some(hazards) = &mut self.hazards {
-            hazards.completed(slot, well);
-        }
-        if let Some(trim) = self
-            .trims_in_flight
-            .get_mut(slot as usize)
-            .and_then(Option::take)
-            && well
-        {
-            self.trimmed.push(trim);
+        if !self.plain {
+            self.follow(slot, well);
         }
     }
 }

@@ -30,6 +30,8 @@ pub(super) struct Region {
     sequence: Option<MixSequence>,
     sequencer: Sequencer,
     zones: Option<Zones>,
+    /// Directions whose every op is drawn and fits: nothing else is to be looked at.
+    simple: [bool; 3],
     /// With one map for all directions (as fio has it) only this draw is used.
     shared_map: bool,
 }
@@ -88,21 +90,33 @@ impl Region {
         let draws = std::array::from_fn(|index| {
             BlockDraw::new(laws[index], map, reach / units[index], random)
         });
+        let percent_random = directions.map(|direction| match access.order {
+            Order::Sequential => 0,
+            Order::Random => access.percent_random.get(direction).copied().unwrap_or(100),
+        });
+        let plain = access.sequence.is_none() && zones.is_none();
+        let simple = directions.map(|direction| {
+            let largest = access
+                .block_sizes
+                .get(direction)
+                .map_or(0, |sizes| sizes.max());
+            let index = direction as usize;
+            plain && percent_random[index] == 100 && largest <= units[index].min(length)
+        });
+        let shared_map = map && alike && uniform && issued.len() > 1;
         Region {
             base,
             length,
+            simple,
             units,
             draws,
-            percent_random: directions.map(|direction| match access.order {
-                Order::Sequential => 0,
-                Order::Random => access.percent_random.get(direction).copied().unwrap_or(100),
-            }),
+            percent_random,
             cursors: [0; 3],
             held: [(0, 0); 3],
             sequence: access.sequence,
             sequencer: access.sequencer,
             zones,
-            shared_map: map && alike && uniform && issued.len() > 1,
+            shared_map,
         }
     }
 
@@ -119,7 +133,15 @@ impl Region {
     /// The offset in the file of the next op of that direction and length.
     #[inline]
     pub(super) fn next(&mut self, direction: Direction, length: u64, random: &mut impl Rng) -> u64 {
-        let index = direction as usize;
+        let index = direction as usize % 3;
+        if self.simple[index] {
+            let draw = if self.shared_map { 0 } else { index };
+            return self.base + self.draws[draw].next(random) * self.units[index];
+        }
+        self.next_of_many(index, length, random)
+    }
+
+    fn next_of_many(&mut self, index: usize, length: u64, random: &mut impl Rng) -> u64 {
         let percent = self.percent_random[index];
         let drawn = percent == 100 || (percent > 0 && random.random_range(0..100) < percent);
         let (start, reach) = self.zone(index);
