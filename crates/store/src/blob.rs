@@ -7,10 +7,17 @@
 //! | 1 | JSON |
 //! | 2 | JSON in a zlib stream |
 //!
-//! A frame of 184 000 ops in a second has about 6300 bins in its two histograms: 17.6 kB of JSON,
-//! 7.2 kB deflated; one of 13 000 ops 9.9 and 3.2 kB, one of 200 ops 0.9 and 0.6 kB. The counts
-//! themselves are noise and do not compress. zstd gained 2 % over it; packing gaps and counts apart 24 %,
-//! which is not worth a second description of the histogram.
+//! Bytes of a frame with two directions, latencies log-normal with σ = 0.3:
+//!
+//! | ops | JSON | deflated |
+//! |---|---|---|
+//! | 200 | 900 | 540 |
+//! | 13 000 | 9 700 | 3 400 |
+//! | 184 000 | 15 300 | 6 900 |
+//!
+//! What is left are the counts of some thousand bins: they are noise and do not compress. zstd gains
+//! 2 % over zlib; packing gaps and counts apart gains 24 %, which is not worth a second description of
+//! the histogram.
 
 use miniz_oxide::deflate::compress_to_vec_zlib;
 use miniz_oxide::inflate::decompress_to_vec_zlib_with_limit;
@@ -20,8 +27,8 @@ use serde::de::DeserializeOwned;
 const JSON: u8 = 1;
 const DEFLATED_JSON: u8 = 2;
 
-/// zlib's middle level: higher ones take twice the time for 1 %.
-const LEVEL: u8 = 6;
+/// Level 6 takes two to four times as long and gains 5 to 10 %.
+const LEVEL: u8 = 2;
 
 /// A trial of 1000 clones with full histograms is below 100 MB; beyond this a blob is damaged.
 const LARGEST: usize = 1 << 30;
@@ -115,13 +122,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_changed_byte_is_noticed(at in any::<prop::sample::Index>(), bit in 0u8..8) {
-            let whole = encode(&frame(20, 5)).unwrap();
-            let mut blob = whole.clone();
+        fn a_changed_bit_is_noticed_or_says_nothing(at in any::<prop::sample::Index>(), bit in 0u8..8) {
+            let frame = frame(20, 5);
+            let mut blob = encode(&frame).unwrap();
             let at = at.index(blob.len());
             blob[at] ^= 1 << bit;
-            // zlib's header has a bit that says nothing and a level that is only a note.
-            prop_assert!(decode::<Frame>(&blob).is_err() || at <= 2);
+            // Some bits of a zlib stream, such as its last byte's padding, say nothing.
+            if let Ok(read) = decode::<Frame>(&blob) {
+                prop_assert_eq!(read, frame);
+            }
         }
 
         #[test]

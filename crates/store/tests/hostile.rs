@@ -193,7 +193,7 @@ fn a_store_that_a_crash_left_on_a_read_only_file_system_is_read_whole() {
     assert_eq!(copy.run(run).unwrap().summary.state, RunState::Completed);
 }
 
-/// Set for the process that runs a test again as another user: the store's path.
+/// Set for the process that runs a test again, elsewhere or as another user: the path it is about.
 const STRANGER: &str = "IODYNO_STORE_STRANGER";
 
 /// Runs a test of this file again as nobody; false where that cannot be done.
@@ -414,4 +414,46 @@ fn damage_in_the_file_is_an_error_and_never_a_panic() {
         }
     }
     assert!(noticed > 10, "{noticed}");
+}
+
+#[test]
+fn a_link_leads_to_the_same_store_and_the_same_live_run() {
+    let (folder, path) = fresh();
+    let store = SqliteStore::open(&path).unwrap();
+    let run = store.begin_run(&plan("p", 1, 1), START_MS).unwrap().id;
+    let link = folder.path().join("link.db");
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    let linked = SqliteStore::open(&link).unwrap();
+    assert_eq!(linked.run(run).unwrap().summary.state, RunState::Running);
+    assert_eq!(linked.path(), fs::canonicalize(&path).unwrap());
+}
+
+#[test]
+fn a_name_that_means_memory_to_sqlite_is_a_file() {
+    if let Some(folder) = std::env::var_os(STRANGER) {
+        std::env::set_current_dir(folder).unwrap();
+        let run = finished_run(&SqliteStore::open(":memory:").unwrap(), "p", 1);
+        assert_eq!(
+            SqliteStore::open(":memory:").unwrap().find("last").unwrap(),
+            run
+        );
+        assert!(Path::new(":memory:").is_file());
+        return;
+    }
+    // The current folder belongs to all tests of a process: this one needs its own.
+    let folder = tempfile::tempdir().unwrap();
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "a_name_that_means_memory_to_sqlite_is_a_file"])
+        .env(STRANGER, folder.path())
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stdout)
+    );
+    assert!(matches!(
+        SqliteStore::open("").unwrap_err(),
+        StoreError::Io { .. }
+    ));
 }

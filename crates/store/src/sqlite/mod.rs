@@ -74,12 +74,9 @@ impl SqliteStore {
     /// # Errors
     /// A file of others, or of a newer iodyno, is told of and not touched.
     pub fn open(path: impl Into<PathBuf>) -> Result<SqliteStore, StoreError> {
-        let path = path.into();
+        let path = resolved(path.into())?;
         refuse_no_database(&path)?;
-        if let Some(folder) = path
-            .parent()
-            .filter(|folder| !folder.as_os_str().is_empty())
-        {
+        if let Some(folder) = path.parent() {
             DirBuilder::new()
                 .recursive(true)
                 .mode(0o700)
@@ -87,7 +84,7 @@ impl SqliteStore {
                 .map_err(|error| StoreError::io(folder, "making the store's folder", error))?;
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
-        let store = SqliteStore::connect(&path, &path, flags)?;
+        let mut store = SqliteStore::connect(&path, &path, flags)?;
         if store.read_only()? {
             return Err(StoreError::ReadOnly {
                 path,
@@ -101,6 +98,8 @@ impl SqliteStore {
             use_wal(connection)?;
             Ok(connection.pragma_update(None, "synchronous", "NORMAL")?)
         })?;
+        // Now it is there, and links on the way to it can be followed.
+        store.path = resolved(path)?;
         Ok(store)
     }
 
@@ -110,7 +109,7 @@ impl SqliteStore {
     /// # Errors
     /// [`StoreError::Missing`] if nothing is there; otherwise as [`SqliteStore::open`].
     pub fn open_for_reading(path: impl Into<PathBuf>) -> Result<SqliteStore, StoreError> {
-        let path = path.into();
+        let path = resolved(path.into())?;
         refuse_no_database(&path)?;
         match fs::metadata(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -154,7 +153,7 @@ impl SqliteStore {
         }
     }
 
-    /// Where it lies.
+    /// Where it lies: absolute, links followed.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -258,6 +257,17 @@ impl SqliteStore {
                 Transaction::new_unchecked(connection, TransactionBehavior::Deferred)?;
             work(&transaction)
         })
+    }
+}
+
+/// The one path of a store: locks lie beside it, and a link to it must lead to the same ones. Being
+/// absolute it also is none of SQLite's special names (`:memory:`).
+fn resolved(path: PathBuf) -> Result<PathBuf, StoreError> {
+    match fs::canonicalize(&path) {
+        Ok(resolved) => Ok(resolved),
+        Err(_) => {
+            std::path::absolute(&path).map_err(|error| StoreError::io(&path, "opening it", error))
+        }
     }
 }
 
