@@ -313,7 +313,7 @@ fn silent_traps_are_warned_of() {
         "bs=4k\nblocksize=8k",
         &[(
             "blocksize",
-            "warning `blocksize` is set twice in this section, first in line 3",
+            "warning `blocksize` is set twice in this section, before in line 3",
         )],
     );
     check("filename=a\nfilename=b\nsize=1m", &[]);

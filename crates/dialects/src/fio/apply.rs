@@ -1,5 +1,8 @@
 //! Puts the options of a section into a draft, and says what is wrong with each.
 
+use std::collections::HashMap;
+use std::path::Path;
+
 use iodyno_model::{Diagnostic, Place, Severity};
 
 use super::draft::{Draft, Written};
@@ -27,26 +30,23 @@ pub(super) fn apply(draft: &mut Draft, entries: &[Entry], host: &dyn Host, repor
 }
 
 fn warn_of_repeats(entries: &[Entry], report: &mut Report) {
-    let mut seen: Vec<(&str, &Place)> = Vec::new();
+    let mut seen: HashMap<(&str, &Path), u32> = HashMap::new();
     for entry in entries {
         let Some(option) = options::find(&entry.key) else {
             continue;
         };
         let place = &entry.key_place;
-        let earlier = seen
-            .iter()
-            .find(|(name, at)| *name == option.name && at.file == place.file);
-        if let Some((_, at)) = earlier.filter(|_| !ADDING.contains(&option.name)) {
+        let earlier = seen.insert((option.name, &place.file), place.line);
+        if let Some(line) = earlier.filter(|_| !ADDING.contains(&option.name)) {
             report.push(
                 Diagnostic::warning(format!(
-                    "`{}` is set twice in this section, first in line {}; this one counts",
-                    entry.key, at.line
+                    "`{}` is set twice in this section, before in line {line}; the last one counts",
+                    entry.key
                 ))
                 .at(place.clone())
                 .hint("leave one of them out"),
             );
         }
-        seen.push((option.name, place));
     }
 }
 

@@ -1,5 +1,6 @@
 //! From sections to a workload: globals, groups, and what jobs mean for each other.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use iodyno_model::{After, Diagnostic, Job, Severity, Source, Workload};
@@ -224,12 +225,13 @@ impl<'h> Assembly<'h> {
         let errors = errors(&self.report);
         let well_formed = errors == self.report.refusals;
         // What a global section says is said again for each job: once is enough.
-        let mut diagnostics: Vec<Diagnostic> = Vec::new();
-        for diagnostic in self.report.diagnostics {
-            if !diagnostics.contains(&diagnostic) {
-                diagnostics.push(diagnostic);
-            }
-        }
+        let mut seen = HashSet::new();
+        let mut diagnostics = self.report.diagnostics;
+        diagnostics.retain(|said| {
+            let place = said.place.as_ref();
+            let place = place.map(|at| (at.file.clone(), at.line, at.column));
+            seen.insert((place, said.message.clone()))
+        });
         sort_by_place(&mut diagnostics);
         let workload = (errors == 0).then(|| Workload {
             name: self.name.unwrap_or_else(|| self.jobs[0].name.clone()),
