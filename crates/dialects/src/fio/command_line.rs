@@ -7,13 +7,15 @@ use iodyno_model::{Diagnostic, Place, Severity, Source};
 use super::Parsed;
 use super::apply::say;
 use super::assemble::Assembly;
-use super::flags::{Argument, FLAGS, Flag, FlagStatus, OutputOptions, Settings};
+use super::flags::{Argument, FLAGS, Flag, FlagStatus, Settings};
 use super::help;
 use super::host::Host;
 use super::option::{OptionSpec, Unit};
 use super::options;
+use super::output::OutputOptions;
 use super::text::{Entry, Section};
-use super::value::{Fault, closest};
+use super::value::Fault;
+use super::words::closest;
 
 /// What the command line asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -21,12 +21,14 @@ mod host;
 mod number;
 mod option;
 mod options;
+mod output;
 mod pattern;
 mod resolved;
 mod substitute;
 mod text;
 mod traps;
 mod value;
+mod words;
 
 use std::path::PathBuf;
 
@@ -35,12 +37,12 @@ use iodyno_model::{Diagnostic, Place, Workload};
 pub use command_line::{Action, CommandLine, parse_command_line};
 pub use compatibility::compatibility_markdown;
 pub use engines::{Availability, ENGINES, EngineSpec};
-pub use flags::{Eta, OutputFormat, OutputOptions};
 pub use help::{engine_help, option_help};
 pub use host::{Host, SystemHost};
 pub use number::{NumberError, Size, TimeUnit, size, time};
 pub use option::{OptionSpec, Status, Unit};
 pub use options::{OPTIONS, TOPICS, find};
+pub use output::{Eta, OutputFormat, OutputOptions};
 pub use resolved::resolved_options;
 
 use assemble::Assembly;

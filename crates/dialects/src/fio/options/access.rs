@@ -5,7 +5,8 @@ use iodyno_model::{Distribution, Order, Sequencer};
 use super::general::out_of_range;
 use crate::fio::draft::{Draft, Suffix};
 use crate::fio::option::{OptionSpec, Unit};
-use crate::fio::value::{Fault, Value, split_outside};
+use crate::fio::value::{Fault, Value};
+use crate::fio::words::split_outside;
 
 const READ_WRITE: &[&str] = &[
     "read",

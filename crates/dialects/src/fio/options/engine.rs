@@ -5,7 +5,8 @@ use iodyno_model::EngineKind;
 use crate::fio::draft::Draft;
 use crate::fio::engines::{self, Availability};
 use crate::fio::option::{OptionSpec, Unit};
-use crate::fio::value::{Fault, Value, closest};
+use crate::fio::value::{Fault, Value};
+use crate::fio::words::closest;
 
 /// Depths beyond this are slips of the keyboard.
 const DEEPEST: u32 = 1 << 20;

@@ -11,7 +11,7 @@ mod pacing;
 mod reporting;
 
 use super::option::OptionSpec;
-use super::value::closest;
+use super::words::closest;
 
 pub(super) use reporting::name_logs;
 

@@ -6,7 +6,8 @@ use crate::fio::draft::Draft;
 use crate::fio::errno;
 use crate::fio::number::TimeUnit;
 use crate::fio::option::{OptionSpec, Unit};
-use crate::fio::value::{Fault, Value, closest};
+use crate::fio::value::{Fault, Value};
+use crate::fio::words::closest;
 
 pub(super) const OPTIONS: &[OptionSpec] = &[
     OptionSpec::honoured(
