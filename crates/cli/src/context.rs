@@ -44,7 +44,13 @@ impl Context {
 
     /// The store, made if it is not there.
     pub(crate) fn store(&self) -> Result<SqliteStore, Failure> {
-        Ok(SqliteStore::open(self.store_path()?)?)
+        SqliteStore::open(self.store_path()?).map_err(|error| {
+            let fault = store_fault(&error, Severity::Error);
+            let hint = fault.hint.clone();
+            Failure::one(fault.hint(
+                hint.unwrap_or_else(|| "name a store elsewhere with `--store PATH`".to_owned()),
+            ))
+        })
     }
 
     /// The store, for reading; `None` if nothing was ever stored there. A path that the user named

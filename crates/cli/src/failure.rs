@@ -54,10 +54,17 @@ impl Failure {
 
 /// The system's words for an error, without the number that Rust adds.
 pub(crate) fn reason(error: &io::Error) -> String {
-    let text = error.to_string();
-    match text.find(" (os error") {
-        Some(end) => text[..end].to_owned(),
-        None => text,
+    without_number(&error.to_string())
+}
+
+/// `text` without ` (os error 2)`, wherever that stands.
+fn without_number(text: &str) -> String {
+    let Some(start) = text.find(" (os error ") else {
+        return text.to_owned();
+    };
+    match text[start..].find(')') {
+        Some(end) => text[..start].to_owned() + &text[start + end + 1..],
+        None => text.to_owned(),
     }
 }
 
@@ -73,7 +80,7 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
         }
         source = cause.source();
     }
-    text
+    without_number(&text)
 }
 
 /// `text` with a plural `s` unless there is one: `1 error`, `2 errors`.
@@ -92,6 +99,7 @@ mod tests {
             "No such file or directory"
         );
         assert_eq!(reason(&io::Error::other("odd")), "odd");
+        assert_eq!(without_number("a: gone (os error 2), b"), "a: gone, b");
     }
 
     #[test]

@@ -40,7 +40,10 @@ impl Format {
 pub(crate) fn load(store: &dyn Store, key: TrialKey, series: Series) -> Result<Trial, StoreError> {
     let mut trial = store.trial(key)?;
     trial.frames.clear();
-    while series != Series::None {
+    if series == Series::None {
+        return Ok(trial);
+    }
+    loop {
         let next = trial.frames.last().map_or(0, |frame| frame.number + 1);
         let mut batch = store.frames(key, next, BATCH)?;
         let last = batch.len() < BATCH;
@@ -49,10 +52,9 @@ pub(crate) fn load(store: &dyn Store, key: TrialKey, series: Series) -> Result<T
         }
         trial.frames.append(&mut batch);
         if last {
-            break;
+            return Ok(trial);
         }
     }
-    Ok(trial)
 }
 
 fn drop_histograms(frame: &mut Frame) {
@@ -188,20 +190,6 @@ pub(crate) fn trials_json(plan: &Plan, head: &RunView, trials: &[Trial]) -> Stri
         .collect();
     let views: Vec<TrialView<'_>> = drawn.iter().map(Drawn::view).collect();
     json::run(head, &views)
-}
-
-/// What a table of several begins with; nothing where there is only one.
-pub(crate) fn heading(plan: &Plan, trial: &Trial) -> String {
-    match plan.cells() * plan.rounds {
-        1 => String::new(),
-        _ if plan.rounds == 1 => format!("{} on {}\n", trial.workload, trial.configuration),
-        _ => format!(
-            "{} on {}, round {}\n",
-            trial.workload,
-            trial.configuration,
-            trial.key.round + 1
-        ),
-    }
 }
 
 /// The trial has figures to draw.

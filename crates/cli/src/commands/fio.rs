@@ -5,6 +5,7 @@ use std::io::{Seek, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use clap::CommandFactory;
 use iodyno_dialects::fio::{
     Action, CommandLine, Eta, OutputFormat, OutputOptions, SystemHost, parse_command_line,
 };
@@ -14,7 +15,7 @@ use iodyno_report::fio::{VERSION, banner};
 use iodyno_runner::Event;
 use iodyno_store::SqliteStore;
 
-use crate::args::FioArgs;
+use crate::args::{Cli, FioArgs};
 use crate::commands::run::{command_line, fresh_seed, working_folder};
 use crate::configurations::configurations;
 use crate::context::Context;
@@ -52,6 +53,9 @@ fn carry(args: &FioArgs, context: &Context) -> Result<Exit, Failure> {
             write_out(format!("{VERSION}\niodyno {}\n", env!("CARGO_PKG_VERSION")))?;
             Ok(Exit::Fine)
         }
+        (Action::Print(text), _) if asks_for_help(&args.arguments) => {
+            write_out(text + "\n" + &our_help()).map(|()| Exit::Fine)
+        }
         (Action::Print(text), _) => write_out(text).map(|()| Exit::Fine),
         (Action::ParseOnly, _) => Ok(Exit::Fine),
         (Action::Run, Some(workload)) if !workload.jobs.is_empty() => {
@@ -62,6 +66,21 @@ fn carry(args: &FioArgs, context: &Context) -> Result<Exit, Failure> {
                 .hint("name a job file, or begin a job with `--name=NAME`; `iodyno fio --help` has the options"),
         )),
     }
+}
+
+fn asks_for_help(arguments: &[String]) -> bool {
+    arguments
+        .iter()
+        .any(|argument| ["--help", "-h"].contains(&argument.as_str()))
+}
+
+/// What our own definitions say after their flags.
+fn our_help() -> String {
+    let program = Cli::command();
+    let fio = program
+        .find_subcommand("fio")
+        .and_then(|fio| fio.get_after_help());
+    fio.map(|help| format!("{help}\n")).unwrap_or_default()
 }
 
 fn plan(args: &FioArgs, workload: Workload) -> Result<Plan, Failure> {
@@ -130,10 +149,13 @@ impl Audience for Printer<'_> {
                     cell: 0,
                     attempt: 0,
                 });
-                if self.output.formats.contains(&OutputFormat::Normal) {
-                    self.sink.write(&banner(&self.plan.workloads[0]))?;
-                }
                 Ok(())
+            }
+            // Not before: a job that cannot begin leaves the output empty.
+            Progress::Node(Event::Ready { .. })
+                if self.output.formats.contains(&OutputFormat::Normal) =>
+            {
+                self.sink.write(&banner(&self.plan.workloads[0]))
             }
             Progress::Node(Event::Frame(frame)) if frame.end_ns >= self.next_status_ns => {
                 let interval = self

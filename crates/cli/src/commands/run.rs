@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use iodyno_dialects::fio::{SystemHost, parse_files};
 use iodyno_lab::Progress;
-use iodyno_model::{Diagnostic, Plan, RunId, SCHEMA, Severity, Trial, Workload};
+use iodyno_model::{Diagnostic, Plan, RunId, RunState, SCHEMA, Severity, Trial, Workload};
 use iodyno_store::{SqliteStore, Store};
 
 use crate::args::RunArgs;
@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::plan_text::plan_text;
 use crate::progress::{Mode, Reporter};
 use crate::screen::write_out;
-use crate::trials::{Drawn, has_figures, heading, run_json, run_view, trials_json};
+use crate::trials::{Drawn, has_figures, run_json, run_view, trials_json};
 
 /// Carries the job files out, or shows what would be done.
 pub(crate) fn run(args: &RunArgs, context: &Context) -> Result<Exit, Failure> {
@@ -174,7 +174,10 @@ impl Audience for Tables<'_> {
             return Ok(());
         }
         let table = Drawn::new(ended.workload, ended.trial).text(self.context.style_out());
-        write_out(heading(self.plan, ended.trial) + &table)
+        write_out(match self.plan.cells() * self.plan.rounds {
+            1 => table,
+            _ => table + "\n",
+        })
     }
 }
 
@@ -196,6 +199,13 @@ fn document(
     }
 }
 
+fn came_out(state: RunState) -> &'static str {
+    match state {
+        RunState::Interrupted => "was interrupted",
+        _ => "failed",
+    }
+}
+
 /// Where the result is, what it is worth, and what can be done next.
 fn conclusion(plan: &Plan, store: &SqliteStore, carried: &Carried) -> String {
     let end = &carried.end;
@@ -204,10 +214,15 @@ fn conclusion(plan: &Plan, store: &SqliteStore, carried: &Carried) -> String {
         None => format!("run {alias} stored in {}.", store.path().display()),
         Some(_) => format!("run {alias} could not be stored as a whole."),
     };
-    let worth = match (end.made, end.planned) {
-        (1, 1) => "One trial: no verdict.".to_owned(),
-        (made, planned) if made < planned => format!("{made} of {planned} trials were made."),
-        (made, _) => format!("{made} trials, one each: no verdict."),
+    let worth = match (end.state, end.planned) {
+        (RunState::Completed, 1) => "One trial: no verdict.".to_owned(),
+        (RunState::Completed, trials) => format!("{trials} trials, one each: no verdict."),
+        (state, 1) => format!("It {}.", came_out(state)),
+        (state, trials) => format!(
+            "It {} with {} of {trials} trials made.",
+            came_out(state),
+            end.made
+        ),
     };
     let next = match end.unstored {
         None => format!("  Next: iodyno show {alias}"),

@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::screen::write_out;
-use crate::trials::{Drawn, FioForm, heading, load, run_json};
+use crate::trials::{Drawn, FioForm, load, run_json};
 
 /// Prints a run, a trial at a time.
 pub(crate) fn show(args: &ShowArgs, context: &Context) -> Result<Exit, Failure> {
@@ -29,7 +29,7 @@ fn text(store: &SqliteStore, run: &Run, context: &Context) -> Result<(), Failure
         let trial = load(store, stored.key, Format::Text.series())?;
         let (_, workload) = run.plan.cell(stored.key.cell);
         let table = Drawn::new(workload, &trial).text(context.style_out());
-        write_out(heading(&run.plan, &trial) + &table + "\n")?;
+        write_out(table + "\n")?;
     }
     let summary = &run.summary;
     write_out(format!(

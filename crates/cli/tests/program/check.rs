@@ -50,7 +50,7 @@ fn warnings_alone_are_no_error() {
     let home = Home::new();
     home.file(
         "odd.fio",
-        "[t]\nrw=read\nsize=4KiB\niodepth=32\nioengine=psync\n",
+        "[t]\nrw=read\nsize=64KiB\niodepth=32\nioengine=psync\n",
     );
     home.file("good.fio", "[t]\nrw=read\nsize=4k\n");
     home.iodyno(&["check", "odd.fio"])

@@ -110,11 +110,9 @@ fn two_configurations_and_two_workloads_are_four_trials() {
     let done = home
         .iodyno(&["run", "r.fio", "w.fio", "--on", "one=a", "--on", "b"])
         .succeeds();
-    assert!(
-        done.stdout.contains("one") && done.stdout.contains("w.fio"),
-        "{}",
-        done.stdout
-    );
+    for cell in ["r  on one", "w  on one", "r  on b", "w  on b"] {
+        assert!(done.stdout.contains(cell), "{cell}: {}", done.stdout);
+    }
     let list = home.iodyno(&["list", "--json"]).succeeds().json();
     assert_eq!(
         (&list[0]["trials_planned"], &list[0]["trials_completed"]),

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,13 +17,13 @@ use tempfile::TempDir;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A scratch home with a working folder, removed at the end.
-pub struct Home {
+pub(crate) struct Home {
     root: TempDir,
 }
 
 impl Home {
     /// On the disk that holds the build, so that O_DIRECT works.
-    pub fn new() -> Home {
+    pub(crate) fn new() -> Home {
         let root = tempfile::Builder::new()
             .prefix("home-")
             .tempdir_in(env!("CARGO_TARGET_TMPDIR"))
@@ -33,24 +33,24 @@ impl Home {
     }
 
     /// The folder that commands run in.
-    pub fn work(&self) -> PathBuf {
+    pub(crate) fn work(&self) -> PathBuf {
         self.root.path().join("work")
     }
 
     /// The store that commands use unless they name another one.
-    pub fn store(&self) -> PathBuf {
+    pub(crate) fn store(&self) -> PathBuf {
         self.root.path().join("data/iodyno/iodyno.db")
     }
 
     /// Writes a file into the working folder.
-    pub fn file(&self, name: &str, text: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str, text: &str) -> PathBuf {
         let path = self.work().join(name);
         std::fs::write(&path, text).unwrap();
         path
     }
 
     /// The program with these arguments, not yet started.
-    pub fn command<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
+    pub(crate) fn command<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_iodyno"));
         command
             .args(arguments)
@@ -67,38 +67,33 @@ impl Home {
     }
 
     /// Runs the program to its end.
-    pub fn iodyno<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Done {
+    pub(crate) fn iodyno<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Done {
         finish(self.command(arguments).spawn().unwrap())
     }
 
     /// Starts the program and leaves it running.
-    pub fn start<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Running {
+    pub(crate) fn start<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Running {
         Running {
             child: Some(self.command(arguments).spawn().unwrap()),
         }
-    }
-
-    /// Runs a job given as options of fio's, expecting success, and parses what `show` says of it.
-    pub fn measured(&self, run: &str) -> Value {
-        self.iodyno(&["show", run, "--json"]).succeeds().json()
     }
 }
 
 /// How a command ended.
 #[derive(Debug)]
-pub struct Done {
+pub(crate) struct Done {
     /// The exit code; −N after signal N.
-    pub code: i32,
+    pub(crate) code: i32,
     /// Standard output.
-    pub stdout: String,
+    pub(crate) stdout: String,
     /// Standard error.
-    pub stderr: String,
+    pub(crate) stderr: String,
 }
 
 impl Done {
     /// It must have ended with this code.
     #[track_caller]
-    pub fn exits(self, code: i32) -> Done {
+    pub(crate) fn exits(self, code: i32) -> Done {
         assert_eq!(
             self.code, code,
             "stdout:\n{}\nstderr:\n{}",
@@ -109,13 +104,13 @@ impl Done {
 
     /// It must have ended with 0.
     #[track_caller]
-    pub fn succeeds(self) -> Done {
+    pub(crate) fn succeeds(self) -> Done {
         self.exits(0)
     }
 
     /// Standard error must hold this text.
     #[track_caller]
-    pub fn tells(self, text: &str) -> Done {
+    pub(crate) fn tells(self, text: &str) -> Done {
         assert!(
             self.stderr.contains(text),
             "`{text}` is not in stderr:\n{}",
@@ -126,7 +121,7 @@ impl Done {
 
     /// Standard output must hold this text.
     #[track_caller]
-    pub fn prints(self, text: &str) -> Done {
+    pub(crate) fn prints(self, text: &str) -> Done {
         assert!(
             self.stdout.contains(text),
             "`{text}` is not in stdout:\n{}\nstderr:\n{}",
@@ -138,7 +133,7 @@ impl Done {
 
     /// Standard output must be one JSON document.
     #[track_caller]
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| {
             panic!(
                 "{error} in stdout:\n{}\nstderr:\n{}",
@@ -149,30 +144,30 @@ impl Done {
 }
 
 /// A command under way. Dropped, it is killed.
-pub struct Running {
+pub(crate) struct Running {
     child: Option<Child>,
 }
 
 impl Running {
     /// Its process id.
-    pub fn pid(&self) -> Pid {
+    pub(crate) fn pid(&self) -> Pid {
         Pid::from_child(self.child.as_ref().expect("still running"))
     }
 
     /// Its child process that makes the I/O; waits for it.
-    pub fn node(&self) -> Pid {
+    pub(crate) fn node(&self) -> Pid {
         wait_for("the node's process", || {
             children(self.pid()).into_iter().next()
         })
     }
 
     /// Sends a signal.
-    pub fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         kill_process(self.pid(), signal).unwrap();
     }
 
     /// Waits for its end.
-    pub fn done(mut self) -> Done {
+    pub(crate) fn done(mut self) -> Done {
         finish(self.child.take().expect("still running"))
     }
 }
@@ -227,7 +222,7 @@ fn drain(stream: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Strin
 
 /// Tries until there is something, for some seconds.
 #[track_caller]
-pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
         if let Some(found) = look() {
@@ -242,7 +237,7 @@ pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 }
 
 /// The child processes of a process.
-pub fn children(parent: Pid) -> Vec<Pid> {
+pub(crate) fn children(parent: Pid) -> Vec<Pid> {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", parent.as_raw_nonzero()))
         .into_iter()
         .flatten();
@@ -258,13 +253,13 @@ pub fn children(parent: Pid) -> Vec<Pid> {
 }
 
 /// The process exists (and is no zombie).
-pub fn alive(pid: Pid) -> bool {
+pub(crate) fn alive(pid: Pid) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
     test_kill_process(pid).is_ok() && stat.is_ok_and(|stat| !stat.contains(") Z "))
 }
 
 /// A terminal of this size: what is written to its first half can be read from the second.
-pub fn terminal(columns: u16) -> (File, File) {
+pub(crate) fn terminal(columns: u16) -> (File, File) {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&master).unwrap();
@@ -286,17 +281,17 @@ pub fn terminal(columns: u16) -> (File, File) {
 }
 
 /// Reads a terminal to its end on a thread of its own.
-pub fn reader(terminal: File) -> thread::JoinHandle<String> {
+pub(crate) fn reader(terminal: File) -> thread::JoinHandle<String> {
     drain(Some(terminal))
 }
 
 /// Says aloud that a test is skipped.
-pub fn skip(why: &str) {
+pub(crate) fn skip(why: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "SKIPPED: {why}");
 }
 
 /// The tests run as root.
-pub fn root() -> bool {
+pub(crate) fn root() -> bool {
     rustix::process::geteuid().is_root()
 }

@@ -39,7 +39,7 @@ fn one_signal_ends_early_and_keeps_what_was_measured() {
         );
         assert!(!alive(node), "{signal:?} left the node behind");
         done.prints("read")
-            .prints("interrupted")
+            .prints("ended early by the user")
             .prints("stored in");
         home.iodyno(&["list"]).succeeds().prints("interrupted");
     }

@@ -14,7 +14,7 @@ fn the_result_is_data_and_everything_else_is_not() {
     let done = home
         .iodyno(&["run", "job.fio"])
         .succeeds()
-        .prints("job.fio")
+        .prints("IOPS")
         .prints("stored in");
     assert!(
         !done.stdout.contains('\x1b') && !done.stdout.contains('\r'),

@@ -49,7 +49,6 @@ fn bad_usage_is_told_on_standard_error_with_exit_code_2() {
         (&["list", "--json=x"], "--json"),
         (&["completions", "tcsh2"], "bash"),
         (&["run", "missing.fio"], "missing.fio"),
-        (&["check", "missing.fio"], "missing.fio"),
         (&["import", "missing.iodyno"], "No such file or directory"),
         (&["--color", "sometimes", "list"], "always"),
     ] {
