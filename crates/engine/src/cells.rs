@@ -4,7 +4,8 @@
 //! writer. A watcher takes snapshots and subtracts: what a frame holds is the difference of two
 //! snapshots, so frames add up to the whole exactly, and the hot loop does no work for them.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use iodyno_model::{BinLayout, Direction, Histogram, HistogramBuilder};
 use iodyno_sys::memory::zeroed_counters;
@@ -84,9 +85,10 @@ impl LatencyCells {
     }
 
     /// Counts one value, ns. Only one thread may call this.
+    ///
+    /// The bin comes last and is released: whoever sees a value in its bin sees it everywhere else.
     #[inline]
     pub fn record(&self, value: u64) {
-        add(&self.bins[BinLayout::index(value)], 1);
         add(&self.sum, value);
         if value > self.max.load(Relaxed) {
             self.max.store(value, Relaxed);
@@ -97,6 +99,8 @@ impl LatencyCells {
         if value < self.min.load(Relaxed) {
             self.min.store(value, Relaxed);
         }
+        let bin = &self.bins[BinLayout::index(value)];
+        bin.store(bin.load(Relaxed).wrapping_add(1), Release);
     }
 
     /// Everything recorded so far.
@@ -131,31 +135,47 @@ impl Tally {
 
     /// What was recorded since the last call. The extremes are exact where the stretch set a new one for
     /// the whole, and those of the outermost bins otherwise.
+    ///
+    /// Stretches add up to the whole exactly, sums and extremes included. A value that is being recorded
+    /// meanwhile may show in the sum of this stretch and in the bins of the next.
     pub fn advance(&mut self, cells: &LatencyCells) -> Histogram {
-        // The sum is read first: a value recorded meanwhile then shows in the bins a frame before its sum.
-        let (sum, overflow) = (cells.sum.load(Relaxed), cells.overflow.load(Relaxed));
         let (min, max) = (cells.min.load(Relaxed), cells.max.load(Relaxed));
-        if self.taken.is_none() && max == 0 && min == u64::MAX {
+        if min > max {
             return Histogram::default();
         }
         let taken = self.taken.get_or_insert_with(|| vec![0; BinLayout::BINS]);
         let mut builder = HistogramBuilder::default();
-        for (index, (cell, seen)) in cells.bins.iter().zip(taken.iter_mut()).enumerate() {
-            let count = cell.load(Relaxed);
-            if count != *seen {
-                builder.bin(index, count - *seen);
-                *seen = count;
+        let mut seen: Option<(usize, usize)> = None;
+        // Nothing lies beyond the extremes; what is recorded there meanwhile is seen the next time.
+        for index in BinLayout::index(min)..=BinLayout::index(max) {
+            let (count, before) = (cells.bins[index].load(Acquire), &mut taken[index]);
+            if count != *before {
+                builder.bin(index, count - *before);
+                *before = count;
+                seen = Some((seen.map_or(index, |(first, _)| first), index));
             }
         }
-        let new_min = if min < self.min { min } else { 0 };
-        let new_max = if max > self.max { max } else { u64::MAX };
+        // Without a bin there is nothing that a sum could be of: it is left for a stretch that has one.
+        let Some((first, last)) = seen else {
+            return Histogram::default();
+        };
+        let (min, max) = (cells.min.load(Relaxed), cells.max.load(Relaxed));
+        let (sum, overflow) = (cells.sum.load(Relaxed), cells.overflow.load(Relaxed));
+        let (mut new_min, mut new_max) = (0, u64::MAX);
+        // An extreme belongs to the stretch that has its bin.
+        if min < self.min && BinLayout::index(min) == first {
+            (new_min, self.min) = (min, min);
+        }
+        if max > self.max && BinLayout::index(max) == last {
+            (new_max, self.max) = (max, max);
+        }
         builder.extremes(
             new_min,
             new_max,
             sum.wrapping_sub(self.sum).into(),
             overflow - self.overflow,
         );
-        (self.sum, self.overflow, self.min, self.max) = (sum, overflow, min, max);
+        (self.sum, self.overflow) = (sum, overflow);
         builder.build()
     }
 }
@@ -180,6 +200,44 @@ mod tests {
         assert_eq!(whole, cells.histogram());
         assert_eq!((whole.min_ns(), whole.max_ns()), (17, 999 * 999 * 5 + 17));
         assert!(tally.advance(&cells).is_empty());
+    }
+
+    #[test]
+    fn a_look_in_the_middle_of_recording_loses_nothing() {
+        let cells = LatencyCells::new();
+        let mut tally = Tally::new();
+        let mut whole = Histogram::default();
+        for value in [1000, 5_000_000, 7, 9_000_000] {
+            // All of recording but its last step, the bin.
+            add(&cells.sum, value);
+            cells.max.fetch_max(value, Relaxed);
+            cells.min.fetch_min(value, Relaxed);
+            whole.merge(&tally.advance(&cells));
+            add(&cells.bins[BinLayout::index(value)], 1);
+        }
+        whole.merge(&tally.advance(&cells));
+        assert_eq!(whole, cells.histogram());
+        assert_eq!((whole.count(), whole.sum_ns()), (4, 14_001_007));
+        assert_eq!((whole.min_ns(), whole.max_ns()), (7, 9_000_000));
+    }
+
+    #[test]
+    fn looks_beside_a_recording_thread_add_up() {
+        let cells = LatencyCells::new();
+        let mut tally = Tally::new();
+        let mut whole = Histogram::default();
+        std::thread::scope(|scope| {
+            let recorder = scope.spawn(|| {
+                for value in 0..300_000u64 {
+                    cells.record(value.wrapping_mul(0x9e37_79b9) % 1_000_003 + value / 7);
+                }
+            });
+            while !recorder.is_finished() {
+                whole.merge(&tally.advance(&cells));
+            }
+        });
+        whole.merge(&tally.advance(&cells));
+        assert_eq!(whole, cells.histogram());
     }
 
     #[test]
