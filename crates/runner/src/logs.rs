@@ -278,9 +278,11 @@ impl WindowLog {
         }
     }
 
-    /// Writes the last, short window. What went wrong.
+    /// Writes the last, short window; not a stump of one, whose rates would mean nothing, unless there
+    /// is nothing else. What went wrong.
     pub(crate) fn close(mut self, start: u64, end: u64) -> Option<String> {
-        if start != 0 && end > self.since.max(start) {
+        let rest = end.saturating_sub(self.since.max(start));
+        if start != 0 && rest > 0 && (rest > self.window_ns / 10 || self.since == 0) {
             self.write(start, end, end - start);
         }
         let latency = self.latency.map(|files| files.0);

@@ -245,28 +245,40 @@ impl Monitor {
     /// Cuts a frame. `now` and `cpu` are read right before.
     pub(crate) fn cut(&mut self, now: u64, cpu: u64) -> Frame {
         self.drain();
-        let from = self.frame_start;
-        let step = self.step(from);
+        let step = self.step(self.frame_start);
+        self.cut_as(step, now, cpu)
+    }
+
+    /// Cuts the frame in which the ramp ends: what may be measured already belongs to the next one.
+    pub(crate) fn cut_ramp(&mut self, now: u64, cpu: u64) -> Frame {
+        self.drain();
+        self.cut_as(Step::Ramp, now, cpu)
+    }
+
+    fn cut_as(&mut self, step: Step, now: u64, cpu: u64) -> Frame {
+        let now = now.max(self.frame_start);
         let mut running = vec![0; self.pending.len()];
         for watch in self.watches.iter().flatten() {
             running[watch.job] += u32::from(watch.shared.phase().is_some());
         }
-        let jobs = self.pending.iter_mut().map(std::mem::take).zip(running);
-        let jobs = jobs
-            .enumerate()
-            .map(|(job, (pending, running))| JobFrame {
-                job: job as u32,
-                running,
-                directions: directions(match step {
-                    Step::Ramp => pending.ramp,
-                    _ => pending.measure,
-                }),
+        let frames = self.pending.iter_mut().zip(running).enumerate();
+        let jobs = frames
+            .map(|(job, (pending, running))| {
+                let ramp = std::mem::take(&mut pending.ramp);
+                JobFrame {
+                    job: job as u32,
+                    running,
+                    directions: directions(match step {
+                        Step::Ramp => ramp,
+                        _ => std::mem::take(&mut pending.measure),
+                    }),
+                }
             })
             .filter(|job| job.running > 0 || !job.directions.is_empty())
             .collect();
         let frame = Frame {
             number: self.frames,
-            start_ns: from - self.origin,
+            start_ns: self.frame_start - self.origin,
             end_ns: now - self.origin,
             step,
             cpu_ns: cpu.saturating_sub(self.cpu),
@@ -282,8 +294,7 @@ impl Monitor {
     /// Nothing came since the last frame.
     pub(crate) fn idle(&mut self) -> bool {
         self.drain();
-        self.frames > 0
-            && !self.measured
+        !self.measured
             && self.pending.iter().all(|job| {
                 let mut gains = job.measure.iter().chain(&job.ramp);
                 gains.all(Gain::is_empty)
@@ -457,6 +468,17 @@ mod tests {
         assert!(monitor.idle());
         let after = monitor.cut(4000, 0);
         assert_eq!((after.step, after.jobs.len()), (Step::Drain, 0));
+    }
+
+    #[test]
+    fn the_end_of_the_ramp_leaves_what_is_measured_to_the_next_frame() {
+        let (mut monitor, shared) = monitor(&[0]);
+        shared[0].ramp.of(Direction::Read).service.record(5);
+        record(&shared[0], Direction::Read, 1..4);
+        let ramp = monitor.cut_ramp(2000, 0);
+        assert_eq!((ramp.step, ramp.ops(Direction::Read)), (Step::Ramp, 1));
+        let next = monitor.cut(3000, 0);
+        assert_eq!((next.step, next.ops(Direction::Read)), (Step::Measure, 3));
     }
 
     #[test]

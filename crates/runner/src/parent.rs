@@ -216,7 +216,8 @@ impl<'a> Session<'a> {
 
     /// Both say hello; a program that is no node of this version is killed.
     fn greet(&mut self, program: &Path) -> Result<(), RunnerError> {
-        let said = self.say(&ToNode::Hello { version: PROTOCOL });
+        // Where it is gone already, its end of output says so.
+        let _ = self.say(&ToNode::Hello { version: PROTOCOL });
         self.patience = Some(Instant::now() + HELLO);
         let why = match self.next() {
             Heard::Said(FromNode::Hello { version, .. }) if version == PROTOCOL => {
@@ -236,10 +237,7 @@ impl<'a> Session<'a> {
             Heard::Said(_) => "it begins without a hello".to_owned(),
             Heard::Nothing => "it says nothing".to_owned(),
             Heard::End(ReadError::End) if self.killed => "it says nothing".to_owned(),
-            Heard::End(ReadError::End) => match said {
-                Ok(()) => "it closed its output".to_owned(),
-                Err(error) => error.to_string(),
-            },
+            Heard::End(ReadError::End) => "it closed its output without a word".to_owned(),
             Heard::End(error) => error.to_string(),
         };
         let why = match self.reap() {

@@ -16,7 +16,7 @@ use crate::conductor::{Conductor, Order};
 use crate::control::{Control, Told};
 use crate::files;
 use crate::logs::OpsLog;
-use crate::monitor::{Left, Monitor};
+use crate::monitor::Monitor;
 use crate::outbox::Outbox;
 use crate::prepare::{Prepared, Unready, Waiting};
 use crate::protocol::{FromNode, ToNode};
@@ -283,7 +283,8 @@ impl<'a> Trial<'a> {
         if now >= self.due.measure {
             self.due.measure = u64::MAX;
             self.counters.before = Snapshot::take(&self.counters.roots, &self.counters.devices);
-            self.cut();
+            let frame = self.monitor.cut_ramp(clock::now(), clock::cpu());
+            self.outbox.say(FromNode::Frame { frame });
         }
         if now >= self.due.window {
             self.monitor.sample(now);
@@ -571,10 +572,5 @@ mod tests {
         for (now, expected) in [(100, 200), (199, 200), (200, 300), (999, 1000), (50, 200)] {
             assert_eq!(next(100, 100, now), expected, "{now}");
         }
-    }
-
-    #[test]
-    fn nothing_left_is_nothing_to_leave() {
-        assert!(Left::default().log_fault.is_none());
     }
 }

@@ -1,0 +1,261 @@
+//! Every way a trial can end is told apart, and none leaves anything behind.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use iodyno_model::{Amount, Direction, EndedBy, Engine, EngineKind, Outcome, SimFault};
+use iodyno_runner::{Cancel, Death, Event, NodeCommand, RunnerError, TrialEnd, carry_out};
+
+use crate::samples::plan;
+use crate::stage::{MIB, faulty, node, on_file, run, simulated, timed, watched};
+
+crate::tests![
+    a_finish_keeps_what_was_measured,
+    a_finish_closes_what_has_not_begun,
+    an_abort_gives_up_ops_that_do_not_come_back,
+    a_failing_workload_is_told_from_a_completed_one,
+    a_backend_that_cannot_be_made_is_a_fault_with_its_job,
+    a_killed_node_is_told_with_its_signal_and_its_frames_stay,
+    a_mapped_file_cut_short_is_a_recorded_outcome,
+    a_killed_parent_leaves_no_orphan_and_no_file,
+    what_is_no_node_is_told_apart,
+];
+
+fn a_finish_keeps_what_was_measured() {
+    let jobs = vec![simulated("s", 60_000)];
+    let told = watched(&plan("/", jobs), |event, cancel| {
+        if let Event::Frame(_) = event {
+            cancel.finish();
+        }
+    });
+    let (part, outcome) = told.done();
+    assert_eq!(
+        outcome,
+        &Outcome::Interrupted("ended early by the user".into())
+    );
+    assert_eq!(part.clones[0].ended, EndedBy::Interruption);
+    let read = part.clones[0].direction(Direction::Read).unwrap();
+    assert!(read.ops > 10_000 && read.runtime_ns > 900_000_000);
+    assert!(told.took < Duration::from_secs(4), "{:?}", told.took);
+}
+
+fn a_finish_closes_what_has_not_begun() {
+    let mut delayed = simulated("b", 60_000);
+    delayed.delay.min = iodyno_units::Nanos::from_secs(50);
+    delayed.delay.max = delayed.delay.min;
+    let mut later = simulated("c", 60_000);
+    later.after = iodyno_model::After::AllBefore;
+    let jobs = vec![simulated("a", 60_000), delayed, later];
+    let told = watched(&plan("/", jobs), |event, cancel| {
+        if let Event::Started { .. } = event {
+            cancel.finish();
+        }
+    });
+    let ended: Vec<EndedBy> = told
+        .done()
+        .0
+        .clones
+        .iter()
+        .map(|clone| clone.ended)
+        .collect();
+    let not_started = EndedBy::NotStarted;
+    assert_eq!(ended, [EndedBy::Interruption, not_started, not_started]);
+}
+
+fn an_abort_gives_up_ops_that_do_not_come_back() {
+    let stall = SimFault::Stall {
+        from_ns: 100_000_000,
+        for_ns: u64::MAX / 4,
+    };
+    let jobs = vec![faulty("stalled", 60_000, stall), simulated("sound", 60_000)];
+    let told = watched(&plan("/", jobs), |event, cancel| {
+        if let Event::Frame(_) = event {
+            cancel.abort();
+        }
+    });
+    let (part, outcome) = told.done();
+    assert!(!matches!(outcome, Outcome::Completed), "{outcome:?}");
+    assert!(told.took < Duration::from_secs(9), "{:?}", told.took);
+    assert!(part.clones[1].direction(Direction::Read).unwrap().ops > 0);
+    // What the stalled one had done until then is not lost.
+    assert!(part.clones[0].direction(Direction::Read).unwrap().ops > 0);
+}
+
+fn a_failing_workload_is_told_from_a_completed_one() {
+    let fault = SimFault::Errno {
+        every: 1000,
+        errno: 5,
+    };
+    let told = run(Path::new("/"), vec![faulty("f", 60_000, fault)]);
+    let (part, outcome) = told.done();
+    let Outcome::Failed(reason) = outcome else {
+        panic!("{outcome:?}");
+    };
+    assert!(reason.contains("job `f`: EIO of read"), "{reason}");
+    assert_eq!(part.clones[0].ended, EndedBy::Error);
+    assert_eq!(part.clones[0].direction(Direction::Read).unwrap().ops, 999);
+    let mut survivor = faulty("s", 300, fault);
+    survivor.errors.continue_read = true;
+    let told = run(Path::new("/"), vec![survivor]);
+    let clone = &told.completed().clones[0];
+    assert!(clone.errors[0].count > 0 && clone.ended == EndedBy::Runtime);
+    let framed: u64 = told
+        .frames
+        .iter()
+        .flat_map(|frame| frame.of(Direction::Read))
+        .map(|part| part.errors)
+        .sum();
+    assert_eq!(framed, clone.errors[0].count);
+}
+
+fn a_backend_that_cannot_be_made_is_a_fault_with_its_job() {
+    let mut job = simulated("huge", 100);
+    job.engine.depth = 1 << 20;
+    job.access.block_sizes =
+        iodyno_model::PerDirection::all(iodyno_model::BlockSizes::Fixed(1 << 30));
+    job.extent.size = Some(Amount::Bytes(1 << 40));
+    let told = run(Path::new("/"), vec![job, simulated("sound", 100)]);
+    let TrialEnd::Unprepared(faults) = &told.end else {
+        panic!("{:?}", told.end);
+    };
+    assert!(
+        faults[0].message.contains("job `huge`: cannot reserve"),
+        "{faults:?}"
+    );
+    assert!(faults[0].message.contains("cause: ") && faults[0].hint.is_some());
+}
+
+/// The node that the calling thread has started.
+fn child() -> String {
+    let children = fs::read_to_string("/proc/thread-self/children").unwrap();
+    children.split_whitespace().next().unwrap().to_owned()
+}
+
+fn kill(pid: &str) {
+    let killed = Command::new("kill").arg("-KILL").arg(pid).status();
+    assert!(killed.unwrap().success());
+}
+
+fn a_killed_node_is_told_with_its_signal_and_its_frames_stay() {
+    let told = watched(&plan("/", vec![simulated("s", 60_000)]), |event, _| {
+        if let Event::Frame(_) = event {
+            kill(&child());
+        }
+    });
+    let TrialEnd::Failed { outcome, death } = &told.end else {
+        panic!("{:?}", told.end);
+    };
+    assert_eq!(death, &Some(Death::Signal(9)));
+    assert!(matches!(outcome, Outcome::Interrupted(why) if why.contains("SIGKILL")));
+    assert!(told.frames[0].ops(Direction::Read) > 0);
+}
+
+fn a_mapped_file_cut_short_is_a_recorded_outcome() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut job = timed(on_file("m", "f", &[Direction::Read], 4 * MIB), 60_000);
+    job.engine = Engine::new(EngineKind::Mmap, 1);
+    let told = watched(&plan(folder.path(), vec![job]), |event, _| {
+        if let Event::Frame(_) = event {
+            let file = fs::OpenOptions::new()
+                .write(true)
+                .open(folder.path().join("f"));
+            file.unwrap().set_len(0).unwrap();
+        }
+    });
+    match &told.end {
+        TrialEnd::Failed { outcome, death } => {
+            assert_eq!(death, &Some(Death::Signal(7)));
+            assert!(matches!(outcome, Outcome::Failed(why) if why.contains("SIGBUS")));
+        }
+        // A backend that catches the fault reports it as a failed op.
+        TrialEnd::Done(_, outcome) => assert!(matches!(outcome, Outcome::Failed(_))),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Runs a long trial in the folder, until it is killed.
+pub(crate) fn be_a_parent(folder: &str) -> ExitCode {
+    let mut job = timed(on_file("w", "f", &[Direction::Write], 4 * MIB), 60_000);
+    job.files.unlink = true;
+    let started = PathBuf::from(folder).join("node");
+    let end = carry_out(
+        &plan(folder, vec![job]),
+        &node(),
+        &Cancel::new(),
+        &mut |event| {
+            if let Event::Started { .. } = event {
+                fs::write(&started, child()).unwrap();
+            }
+        },
+    );
+    ExitCode::from(u8::from(end.is_err()))
+}
+
+fn a_killed_parent_leaves_no_orphan_and_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut parent = Command::new(std::env::current_exe().unwrap())
+        .arg("parent")
+        .arg(folder.path())
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap();
+    let started = folder.path().join("node");
+    let within = Instant::now() + Duration::from_secs(20);
+    let pid = loop {
+        match fs::read_to_string(&started) {
+            Ok(pid) if !pid.is_empty() => break pid,
+            _ => assert!(Instant::now() < within, "it never started"),
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    assert!(folder.path().join("f").exists());
+    let alive = || {
+        let state = fs::read_to_string(format!("/proc/{pid}/stat"));
+        // An orphan that has ended may wait for whoever adopted it.
+        state.is_ok_and(|state| !state.contains(") Z "))
+    };
+    assert!(alive());
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    let within = Instant::now() + Duration::from_secs(10);
+    while alive() {
+        assert!(Instant::now() < within, "the node outlives its parent");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(!folder.path().join("f").exists());
+}
+
+fn what_is_no_node_is_told_apart() {
+    let carry = |program: &str, arguments: &[&str]| {
+        let node = NodeCommand {
+            program: program.into(),
+            arguments: arguments.iter().map(Into::into).collect(),
+        };
+        let jobs = vec![simulated("s", 10)];
+        carry_out(&plan("/", jobs), &node, &Cancel::new(), &mut |_| {}).unwrap_err()
+    };
+    let missing = carry("/nowhere/iodyno", &[]);
+    assert!(matches!(missing, RunnerError::Start { .. }), "{missing}");
+    for (program, arguments, words) in [
+        ("true", &[][..], "closed its output"),
+        ("false", &[], "code 1"),
+        ("cat", &[], "cannot be read"),
+        ("echo", &["hello, I am no node"], "bytes"),
+    ] {
+        let error = carry(program, arguments);
+        assert!(matches!(error, RunnerError::NotANode { .. }), "{error}");
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    let hello = r#"{"say":"hello","version":99,"iodyno":"9.9","pid":1}"#;
+    let other = format!(
+        "printf '\\{:03o}\\0\\0\\0{hello}'; cat >/dev/null",
+        hello.len()
+    );
+    let error = carry("sh", &["-c", &other]);
+    assert!(
+        matches!(error, RunnerError::Version { theirs: 99, .. }),
+        "{error}"
+    );
+}

@@ -1,0 +1,260 @@
+//! What is measured reaches the parent whole.
+
+use std::path::Path;
+
+use iodyno_model::{
+    After, Amount, Direction, DirectionRate, EndedBy, Engine, EngineKind, Frame, Histogram, Step,
+};
+use iodyno_units::Nanos;
+
+use crate::samples::job;
+use crate::stage::{MIB, on_file, run, simulated, timed};
+
+crate::tests![
+    frames_add_up_to_the_part,
+    a_trial_shorter_than_a_frame_has_one,
+    a_trial_of_a_whole_number_of_frames_has_no_stump,
+    a_ramp_is_a_frame_of_its_own_and_counts_for_nothing,
+    a_rate_gives_response_latencies,
+    stonewalled_jobs_follow_one_another,
+    a_job_that_ends_all_ends_all,
+    the_null_engine_needs_no_file,
+    logs_are_written_beside,
+    the_end_fsync_is_a_step_of_its_own,
+];
+
+fn sum(frames: &[Frame], direction: Direction) -> (u64, u64, Histogram) {
+    let mut service = Histogram::default();
+    let measured = frames.iter().filter(|frame| frame.step == Step::Measure);
+    let (mut ops, mut bytes) = (0, 0);
+    for frame in measured {
+        ops += frame.ops(direction);
+        bytes += frame.bytes(direction);
+        frame
+            .of(direction)
+            .for_each(|part| service.merge(&part.service));
+    }
+    (ops, bytes, service)
+}
+
+fn frames_add_up_to_the_part() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut mixed = timed(
+        on_file("m", "f", &[Direction::Read, Direction::Write], 8 * MIB),
+        1300,
+    );
+    mixed.clones = 3;
+    mixed.sync.fsync_every = 100;
+    let told = run(folder.path(), vec![mixed, simulated("s", 700)]);
+    let part = told.completed();
+    assert_eq!(part.clones.len(), 4);
+    for direction in Direction::ALL {
+        let (ops, bytes, service) = sum(&told.frames, direction);
+        let mut whole = (0, 0, Histogram::default());
+        for result in part
+            .clones
+            .iter()
+            .filter_map(|clone| clone.direction(direction))
+        {
+            whole.0 += result.ops;
+            whole.1 += result.bytes;
+            whole.2.merge(&result.service);
+        }
+        assert_eq!(
+            (ops, bytes, &service),
+            (whole.0, whole.1, &whole.2),
+            "{direction:?}"
+        );
+        assert_eq!(ops > 0, direction != Direction::Trim, "{direction:?}");
+    }
+    for clone in &part.clones {
+        for result in &clone.directions {
+            assert!(result.iops.samples > 0 && result.runtime_ns > 600_000_000);
+            if result.direction != Direction::Sync {
+                let rate = result.ops as f64 * 1e9 / result.runtime_ns as f64;
+                let ratio = result.iops.mean / rate;
+                assert!((0.5..2.0).contains(&ratio), "{rate}: {:?}", result.iops);
+            }
+        }
+    }
+    assert!(told.started.is_some_and(|ms| ms > 1_600_000_000_000));
+    let (environment, _) = told.ready.as_ref().unwrap();
+    assert_eq!(**environment, part.environment);
+    assert!(!environment.kernel.is_empty() && environment.targets.len() == 1);
+    let harness = part.host.harness_user_ns + part.host.harness_system_ns;
+    assert!(harness > 0 && part.host.harness_memory > MIB);
+    let span = part.host.span_ns;
+    assert!((1_290_000_000..1_700_000_000).contains(&span), "{span}");
+}
+
+fn a_trial_shorter_than_a_frame_has_one() {
+    let told = run(Path::new("/"), vec![simulated("s", 200)]);
+    assert_eq!(told.frames.len(), 1, "{:?}", told.frames);
+    let frame = &told.frames[0];
+    assert_eq!(
+        (frame.number, frame.start_ns, frame.step),
+        (0, 0, Step::Measure)
+    );
+    assert!(frame.end_ns >= 200_000_000 && frame.cpu_ns > 0);
+    let clone = &told.completed().clones[0];
+    assert_eq!(clone.ended, EndedBy::Runtime);
+    assert_eq!(clone.directions[0].iops.samples, 1);
+}
+
+fn a_trial_of_a_whole_number_of_frames_has_no_stump() {
+    let told = run(Path::new("/"), vec![simulated("s", 2000)]);
+    let spans: Vec<u64> = told
+        .frames
+        .iter()
+        .map(|f| f.span_ns() / 1_000_000)
+        .collect();
+    assert_eq!(spans.len(), 2, "{spans:?}");
+    assert!(spans.iter().all(|ms| (900..1200).contains(ms)), "{spans:?}");
+    assert_eq!(told.frames[0].end_ns, told.frames[1].start_ns);
+}
+
+fn a_ramp_is_a_frame_of_its_own_and_counts_for_nothing() {
+    let mut job = simulated("s", 500);
+    job.end.ramp = Nanos::from_millis(300);
+    let told = run(Path::new("/"), vec![job]);
+    let steps: Vec<Step> = told.frames.iter().map(|frame| frame.step).collect();
+    assert_eq!(steps, [Step::Ramp, Step::Measure]);
+    let ramp = &told.frames[0];
+    assert!(ramp.ops(Direction::Read) > 1000);
+    assert!(
+        (300..330).contains(&(ramp.end_ns / 1_000_000)),
+        "{}",
+        ramp.end_ns
+    );
+    let part = told.completed();
+    let read = part.clones[0].direction(Direction::Read).unwrap();
+    assert_eq!(read.ops, told.frames[1].ops(Direction::Read));
+    assert!((490..530).contains(&(read.runtime_ns / 1_000_000)));
+    // The host is watched in the measured time alone.
+    assert!(part.host.span_ns < 700_000_000, "{}", part.host.span_ns);
+}
+
+fn a_rate_gives_response_latencies() {
+    let mut job = simulated("s", 600);
+    job.pacing.rates.read = DirectionRate {
+        iops: 500.0,
+        ..DirectionRate::default()
+    };
+    let told = run(Path::new("/"), vec![job]);
+    let read = told.completed().clones[0]
+        .direction(Direction::Read)
+        .unwrap();
+    assert!((290..=302).contains(&read.ops), "{}", read.ops);
+    assert_eq!(read.response.as_ref().unwrap().count(), read.ops);
+    let framed: u64 = told
+        .frames
+        .iter()
+        .flat_map(|frame| frame.of(Direction::Read))
+        .map(|part| part.response.as_ref().unwrap().count())
+        .sum();
+    assert_eq!(framed, read.ops);
+}
+
+fn stonewalled_jobs_follow_one_another() {
+    let mut second = simulated("b", 150);
+    second.after = After::AllBefore;
+    second.clones = 2;
+    let mut third = simulated("c", 100);
+    third.after = After::Job("b".to_owned());
+    let told = run(Path::new("/"), vec![simulated("a", 150), second, third]);
+    let part = told.completed();
+    let end = |clone: usize| part.clones[clone].start_ns + part.clones[clone].runtime_ns;
+    assert!(part.clones[1].start_ns >= end(0) && part.clones[3].start_ns >= end(1).max(end(2)));
+    let apart = part.clones[1].start_ns.abs_diff(part.clones[2].start_ns);
+    assert!(apart < 20_000_000, "{apart}");
+    assert!(
+        part.clones
+            .iter()
+            .all(|clone| clone.ended == EndedBy::Runtime)
+    );
+}
+
+fn a_job_that_ends_all_ends_all() {
+    let mut first = simulated("a", 200);
+    first.exit_all = true;
+    let told = run(Path::new("/"), vec![first, simulated("b", 60_000)]);
+    let part = told.completed();
+    assert_eq!(part.clones[1].ended, EndedBy::ExitAll);
+    assert!(part.clones[1].runtime_ns < 2_000_000_000);
+}
+
+fn the_null_engine_needs_no_file() {
+    let mut null = job("n");
+    null.engine = Engine::new(EngineKind::Null, 8);
+    null.extent.size = Some(Amount::Bytes(16 * MIB));
+    null.clones = 4;
+    let told = run(Path::new("/"), vec![null]);
+    let part = told.completed();
+    for clone in &part.clones {
+        assert_eq!(clone.ended, EndedBy::Size);
+        assert_eq!(clone.direction(Direction::Read).unwrap().ops, 4096);
+        assert_eq!(clone.region_bytes, 16 * MIB);
+    }
+    assert!(part.files.is_empty() && part.environment.targets.is_empty());
+    assert_eq!(sum(&told.frames, Direction::Read).0, 4 * 4096);
+}
+
+fn logs_are_written_beside() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut averaged = simulated("a", 700);
+    averaged.logs.bandwidth = Some("a".into());
+    averaged.logs.iops = Some("a".into());
+    averaged.logs.latency = Some("a".into());
+    averaged.logs.window_ms = 100;
+    let mut each = simulated("e", 300);
+    each.logs.latency = Some("e".into());
+    let told = run(folder.path(), vec![averaged, each]);
+    let part = told.completed();
+    let lines = |name: &str| -> Vec<Vec<u64>> {
+        let text = std::fs::read_to_string(folder.path().join(name)).unwrap();
+        let line = |line: &str| {
+            line.split(", ")
+                .map(|field| field.parse().unwrap())
+                .collect()
+        };
+        text.lines().map(line).collect()
+    };
+    let iops = lines("a_iops.1.log");
+    assert!((6..=8).contains(&iops.len()), "{iops:?}");
+    assert_eq!(iops[0][0], 100);
+    // Four in flight, 100 µs each.
+    assert!(
+        iops.iter().all(|line| line[1] > 10_000 && line[1] < 41_000),
+        "{iops:?}"
+    );
+    let bandwidth = lines("a_bw.1.log");
+    for (rate, ops) in bandwidth.iter().zip(&iops) {
+        // Bytes are counted a little before ops: some that end meanwhile are off by one window.
+        assert!(
+            rate[1].abs_diff(ops[1] * 4) <= ops[1] / 10,
+            "{rate:?} {ops:?}"
+        );
+    }
+    let latency = lines("a_clat.1.log");
+    assert!(latency.iter().all(|line| line[1] >= 100_000), "{latency:?}");
+    let read = part.clones[1].direction(Direction::Read).unwrap();
+    let ops = lines("e_clat.2.log");
+    assert_eq!(ops.len() as u64, read.ops);
+    assert_eq!(
+        ops.iter().map(|line| line[1]).max(),
+        Some(read.service.max_ns())
+    );
+}
+
+fn the_end_fsync_is_a_step_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut job = on_file("w", "f", &[Direction::Write], 32 * MIB);
+    job.sync.end_fsync = true;
+    let told = run(folder.path(), vec![job]);
+    let part = told.completed();
+    let of = |step: Step| part.steps.iter().find(|time| time.step == step);
+    let (measure, fsync) = (of(Step::Measure).unwrap(), of(Step::EndFsync).unwrap());
+    assert!(fsync.start_ns >= measure.start_ns + measure.span_ns as i64);
+    assert_eq!(fsync.job, Some(0));
+    assert!(part.clones[0].runtime_ns <= measure.span_ns + 50_000_000);
+}

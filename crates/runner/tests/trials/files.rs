@@ -1,0 +1,249 @@
+//! Files are named, laid out, left alone and removed as they should be.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::Command;
+
+use iodyno_model::{Amount, Direction, EndedBy, Fallocate, Outcome, Step};
+use iodyno_runner::{Event, TrialEnd};
+
+use crate::samples::{job, plan};
+use crate::stage::{MIB, on_file, run, watched};
+
+crate::tests![
+    a_missing_file_is_laid_out_once_with_data_that_does_not_compress,
+    what_lies_in_a_short_file_stays_and_a_long_one_is_not_cut,
+    a_writer_gets_space_and_no_data,
+    clones_have_files_of_their_own_in_folders_dealt_out,
+    unlink_removes_after_the_trial,
+    create_only_lays_out_and_ends,
+    every_fault_is_told_and_nothing_is_made,
+    a_layout_that_cannot_fit_is_refused_before_it_begins,
+    a_layout_that_is_interrupted_leaves_nothing,
+    the_disk_of_a_loop_device_is_refused,
+    a_target_folder_holds_the_files_of_the_jobs,
+];
+
+const READ: &[Direction] = &[Direction::Read];
+const WRITE: &[Direction] = &[Direction::Write];
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+fn a_missing_file_is_laid_out_once_with_data_that_does_not_compress() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut shared = on_file("r", "f", READ, 8 * MIB);
+    shared.clones = 3;
+    let told = run(folder.path(), vec![shared.clone()]);
+    let part = told.completed();
+    assert_eq!(part.files.len(), 1);
+    let file = &part.files[0];
+    assert!(file.laid_out && file.length == 8 * MIB && !file.device);
+    assert!(matches!(file.unwritten, Some(0) | None), "{file:?}");
+    let layout = part
+        .steps
+        .iter()
+        .find(|time| time.step == Step::LayOut)
+        .unwrap();
+    assert!(layout.start_ns < 0 && layout.job.is_none());
+    assert_eq!(
+        told.progress.last(),
+        Some(&(Step::LayOut, 8 * MIB, 8 * MIB))
+    );
+    let data = fs::read(folder.path().join("f")).unwrap();
+    let mut words: Vec<&[u8]> = data.chunks(8).collect();
+    words.sort_unstable();
+    words.dedup();
+    assert!(words.len() > data.len() / 8 - 10, "words repeat");
+    let again = run(folder.path(), vec![shared]);
+    assert!(!again.completed().files[0].laid_out && again.progress.is_empty());
+    assert_eq!(fs::read(folder.path().join("f")).unwrap(), data);
+}
+
+fn what_lies_in_a_short_file_stays_and_a_long_one_is_not_cut() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::write(at("short"), b"what lies here stays").unwrap();
+    fs::write(at("long"), vec![7; 3 * MIB as usize]).unwrap();
+    let jobs = vec![
+        on_file("a", "short", READ, 2 * MIB),
+        on_file("b", "long", READ, 2 * MIB),
+        on_file("c", "long", WRITE, MIB),
+    ];
+    let told = run(folder.path(), jobs);
+    let part = told.completed();
+    assert!(part.files[0].laid_out && !part.files[1].laid_out);
+    let short = fs::read(at("short")).unwrap();
+    assert!(short.starts_with(b"what lies here stays") && short.len() as u64 == 2 * MIB);
+    assert_eq!(fs::metadata(at("long")).unwrap().len(), 3 * MIB);
+}
+
+fn a_writer_gets_space_and_no_data() {
+    let folder = tempfile::tempdir().unwrap();
+    for (fallocate, length) in [
+        (Fallocate::None, 0),
+        (Fallocate::KeepSize, 0),
+        (Fallocate::Native, 4 * MIB),
+        (Fallocate::Posix, 4 * MIB),
+        (Fallocate::Truncate, 4 * MIB),
+    ] {
+        let mut job = on_file("w", &format!("{fallocate:?}"), WRITE, 4 * MIB);
+        job.files.fallocate = fallocate;
+        let told = run(folder.path(), vec![job]);
+        let part = told.completed();
+        assert_eq!(part.files[0].length, length, "{fallocate:?}");
+        assert_eq!(
+            part.clones[0].direction(Direction::Write).unwrap().bytes,
+            4 * MIB
+        );
+        let after = fs::metadata(folder.path().join(format!("{fallocate:?}"))).unwrap();
+        assert_eq!(after.len(), 4 * MIB);
+    }
+}
+
+fn clones_have_files_of_their_own_in_folders_dealt_out() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("a")).unwrap();
+    fs::create_dir(folder.path().join("b")).unwrap();
+    let mut job = job("j");
+    job.clones = 3;
+    job.files.directories = vec!["a".into(), "b".into()];
+    job.files.count = 2;
+    job.extent.size = Some(Amount::Bytes(MIB));
+    let told = run(folder.path(), vec![job]);
+    assert_eq!(told.completed().files.len(), 6);
+    let a = ["j.0.0", "j.0.1", "j.2.0", "j.2.1"];
+    assert_eq!(names(&folder.path().join("a")), a);
+    assert_eq!(names(&folder.path().join("b")), ["j.1.0", "j.1.1"]);
+    let length = |name: &str| fs::metadata(folder.path().join(name)).unwrap().len();
+    assert_eq!(length("a/j.0.0"), MIB / 2);
+}
+
+fn unlink_removes_after_the_trial() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut job = on_file("w", "f", WRITE, MIB);
+    job.files.unlink = true;
+    let told = run(folder.path(), vec![job]);
+    let part = told.completed();
+    assert!(part.steps.iter().any(|time| time.step == Step::TearDown));
+    assert!(names(folder.path()).is_empty());
+}
+
+fn create_only_lays_out_and_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut job = on_file("c", "f", READ, MIB);
+    job.files.create_only = true;
+    let told = run(folder.path(), vec![job]);
+    let part = told.completed();
+    assert!(part.files[0].laid_out);
+    assert_eq!(part.clones[0].ended, EndedBy::Size);
+    assert!(part.clones[0].directions.is_empty());
+    assert_eq!(fs::metadata(folder.path().join("f")).unwrap().len(), MIB);
+}
+
+fn every_fault_is_told_and_nothing_is_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut log = on_file("l", "new", WRITE, MIB);
+    log.logs.latency = Some("nowhere/x".into());
+    let jobs = vec![
+        on_file("a", "missing/f", WRITE, MIB),
+        on_file("b", "new", WRITE, 100),
+        on_file("c", "also-new", WRITE, MIB),
+    ];
+    let told = run(folder.path(), jobs);
+    let TrialEnd::Unprepared(faults) = &told.end else {
+        panic!("{:?}", told.end);
+    };
+    assert_eq!(faults.len(), 2, "{faults:?}");
+    assert!(faults[0].message.contains("missing") && faults[1].message.contains("100 B"));
+    let told = run(folder.path(), vec![log]);
+    let TrialEnd::Unprepared(faults) = &told.end else {
+        panic!("{:?}", told.end);
+    };
+    assert!(
+        faults[0].message.contains("nowhere/x_lat.1.log"),
+        "{faults:?}"
+    );
+    assert!(names(folder.path()).is_empty());
+}
+
+fn a_layout_that_cannot_fit_is_refused_before_it_begins() {
+    let folder = tempfile::tempdir().unwrap();
+    let told = run(folder.path(), vec![on_file("r", "f", READ, 1 << 50)]);
+    let TrialEnd::Unprepared(faults) = &told.end else {
+        panic!("{:?}", told.end);
+    };
+    assert!(faults[0].message.contains("more are needed"), "{faults:?}");
+    assert!(names(folder.path()).is_empty());
+}
+
+fn a_layout_that_is_interrupted_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::write(at("old"), b"old").unwrap();
+    let jobs = vec![
+        on_file("a", "old", READ, 1 << 30),
+        on_file("b", "new", READ, 1 << 30),
+    ];
+    let told = watched(&plan(folder.path(), jobs), |event, cancel| {
+        if matches!(event, Event::Progress { .. }) {
+            cancel.finish();
+        }
+    });
+    let TrialEnd::Failed { outcome, death } = &told.end else {
+        panic!("{:?}", told.end);
+    };
+    assert!(matches!(outcome, Outcome::Interrupted(_)) && death.is_none());
+    assert_eq!(names(folder.path()), ["old"]);
+    assert_eq!(fs::read(at("old")).unwrap(), b"old");
+}
+
+fn the_disk_of_a_loop_device_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = folder.path().join("disk");
+    fs::write(&disk, vec![0; MIB as usize]).unwrap();
+    let attached = Command::new("losetup")
+        .arg("-f")
+        .arg("--show")
+        .arg(&disk)
+        .output();
+    let device = match attached {
+        Ok(output) if output.status.success() => String::from_utf8(output.stdout).unwrap(),
+        _ => {
+            eprintln!("SKIPPED: no loop device can be attached (root and losetup are needed)");
+            return;
+        }
+    };
+    let told = run(folder.path(), vec![on_file("w", "disk", WRITE, MIB)]);
+    let detached = Command::new("losetup")
+        .arg("-d")
+        .arg(device.trim())
+        .status();
+    assert!(detached.unwrap().success());
+    let TrialEnd::Refused(faults) = &told.end else {
+        panic!("{:?}", told.end);
+    };
+    assert!(
+        faults[0].message.contains("is the disk of loop"),
+        "{faults:?}"
+    );
+    assert!(faults[0].hint.is_some());
+    assert!(fs::read(&disk).unwrap().iter().all(|byte| *byte == 0));
+}
+
+fn a_target_folder_holds_the_files_of_the_jobs() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut trial = plan("/", vec![on_file("w", "/somewhere/f", WRITE, MIB)]);
+    trial.configuration.target = iodyno_model::Target::Path(folder.path().to_owned());
+    let told = watched(&trial, |_, _| {});
+    assert_eq!(told.completed().files.len(), 1);
+    assert_eq!(names(folder.path()), ["f"]);
+    assert_eq!(fs::metadata(folder.path().join("f")).unwrap().size(), MIB);
+}

@@ -1,0 +1,123 @@
+//! What every test needs: jobs on simulated devices, and a trial carried out with all it told.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use iodyno_model::{
+    Amount, BoundPlan, Direction, Engine, EngineKind, Environment, Frame, Job, Outcome, Part,
+    SimFault, SimLaw, SimOptions, Step,
+};
+use iodyno_runner::{Cancel, Event, NodeCommand, TrialEnd, carry_out};
+use iodyno_units::Nanos;
+
+use crate::samples;
+
+pub(crate) type Test = (&'static str, fn());
+
+/// Names each function as a test.
+#[macro_export]
+macro_rules! tests {
+    ($($name:ident),* $(,)?) => {
+        pub(crate) const TESTS: &[$crate::stage::Test] = &[$((stringify!($name), $name)),*];
+    };
+}
+
+pub(crate) const MIB: u64 = 1 << 20;
+
+/// Everything a trial told.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) end: TrialEnd,
+    pub(crate) frames: Vec<Frame>,
+    pub(crate) progress: Vec<(Step, u64, u64)>,
+    pub(crate) ready: Option<(Box<Environment>, Vec<String>)>,
+    pub(crate) started: Option<u64>,
+    pub(crate) took: Duration,
+}
+
+impl Told {
+    /// The part of a trial that has one.
+    pub(crate) fn done(&self) -> (&Part, &Outcome) {
+        match &self.end {
+            TrialEnd::Done(part, outcome) => (part, outcome),
+            other => panic!("there is no part: {other:?}"),
+        }
+    }
+
+    /// … that completed.
+    pub(crate) fn completed(&self) -> &Part {
+        let (part, outcome) = self.done();
+        assert_eq!(outcome, &Outcome::Completed);
+        part
+    }
+}
+
+pub(crate) fn node() -> NodeCommand {
+    NodeCommand::local().unwrap()
+}
+
+/// Carries out a trial; `watch` sees each event and may cancel.
+pub(crate) fn watched(plan: &BoundPlan, mut watch: impl FnMut(&Event, &Cancel)) -> Told {
+    let cancel = Cancel::new();
+    let begin = Instant::now();
+    let mut told = Told {
+        end: TrialEnd::Refused(Vec::new()),
+        frames: Vec::new(),
+        progress: Vec::new(),
+        ready: None,
+        started: None,
+        took: Duration::ZERO,
+    };
+    let end = carry_out(plan, &node(), &cancel, &mut |event| {
+        watch(&event, &cancel);
+        match event {
+            Event::Progress { step, done, total } => told.progress.push((step, done, total)),
+            Event::Ready { environment, notes } => told.ready = Some((environment, notes)),
+            Event::Started { unix_ms } => told.started = Some(unix_ms),
+            Event::Frame(frame) => told.frames.push(frame),
+        }
+    });
+    told.end = end.unwrap();
+    told.took = begin.elapsed();
+    told
+}
+
+/// Carries out these jobs, relative paths from `folder`.
+pub(crate) fn run(folder: &Path, jobs: Vec<Job>) -> Told {
+    watched(&samples::plan(folder, jobs), |_, _| {})
+}
+
+/// A job of random reads on a simulated device, each of which takes 100 µs, for `ms`.
+pub(crate) fn simulated(name: &str, ms: u64) -> Job {
+    let mut job = timed(samples::job(name), ms);
+    job.engine = Engine::new(EngineKind::Sim, 4);
+    job.engine.sim = Some(SimOptions {
+        law: SimLaw::Constant(100_000),
+        servers: 0,
+        faults: Vec::new(),
+    });
+    job.extent.size = Some(Amount::Bytes(64 * MIB));
+    job
+}
+
+/// … with a fault.
+pub(crate) fn faulty(name: &str, ms: u64, fault: SimFault) -> Job {
+    let mut job = simulated(name, ms);
+    job.engine.sim.as_mut().unwrap().faults.push(fault);
+    job
+}
+
+pub(crate) fn timed(mut job: Job, ms: u64) -> Job {
+    job.end.runtime = Some(Nanos::from_millis(ms));
+    job.end.time_based = true;
+    job
+}
+
+/// A psync job on a file.
+pub(crate) fn on_file(name: &str, file: &str, directions: &[Direction], size: u64) -> Job {
+    let mut job = samples::job(name);
+    job.access = samples::access(directions);
+    job.files.names = vec![file.into()];
+    job.extent.size = Some(Amount::Bytes(size));
+    job
+}
