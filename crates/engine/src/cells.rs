@@ -147,8 +147,10 @@ impl Tally {
         let mut builder = HistogramBuilder::default();
         let mut seen: Option<(usize, usize)> = None;
         // Nothing lies beyond the extremes; what is recorded there meanwhile is seen the next time.
-        for index in BinLayout::index(min)..=BinLayout::index(max) {
-            let (count, before) = (cells.bins[index].load(Acquire), &mut taken[index]);
+        let (low, high) = (BinLayout::index(min), BinLayout::index(max));
+        let bins = cells.bins[low..=high].iter().zip(&mut taken[low..=high]);
+        for (index, (cell, before)) in (low..).zip(bins) {
+            let count = cell.load(Acquire);
             if count != *before {
                 builder.bin(index, count - *before);
                 *before = count;
