@@ -4,6 +4,7 @@ use iodyno_io::{Op, OpKind, Slot};
 use iodyno_model::{Direction, EndedBy, FileService, Job, ThinkTime};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use super::hazards::Hazards;
@@ -237,7 +238,7 @@ impl JobStream {
 
     /// Draws the next op of a direction whose turn it is.
     #[inline(always)]
-    fn draw(&mut self, direction: Direction) -> Issue {
+    fn draw(&mut self, direction: Direction, place: &mut Issue) {
         let drawn = match self.job.access.block_sizes.get(direction) {
             Some(sizes) => sizes::draw(sizes, &mut self.random),
             None => 0,
@@ -260,7 +261,7 @@ impl JobStream {
             _ => (OpKind::Trim, false),
         };
         let due = self.mix.take(direction, length, &mut self.random);
-        Issue {
+        *place = Issue {
             op: Op {
                 kind,
                 file,
@@ -269,10 +270,10 @@ impl JobStream {
                 skip: 0,
             },
             direction: if checked { Direction::Read } else { direction },
-            intended: due.map(|due| self.start + due),
+            intended: due.and_then(|due| NonZeroU64::new(self.start + due)),
             checked,
             counted: true,
-        }
+        };
     }
 
     /// The write that follows a trim, or a checked read of the backlog.
@@ -299,19 +300,22 @@ impl JobStream {
     }
 
     /// What comes before an op of the mix: one that was held, a sync, a debt, a pause.
-    fn first(&mut self, now: u64, slot: Slot) -> Option<Next> {
+    fn first(&mut self, now: u64, slot: Slot, place: &mut Issue) -> Option<Next> {
         if let Some(held) = self
             .hazards
             .as_mut()
             .and_then(|hazards| hazards.held.take())
         {
-            return Some(self.issue(slot, held));
+            *place = held;
+            return Some(self.issue(slot, place));
         }
         if let Some(sync) = self.sync() {
-            return Some(Next::Op(sync));
+            *place = sync;
+            return Some(Next::Op);
         }
         if let Some(owed) = self.owed() {
-            return Some(self.issue(slot, owed));
+            *place = owed;
+            return Some(self.issue(slot, place));
         }
         match self.used_up() {
             None => self.pause(now),
@@ -339,7 +343,7 @@ impl JobStream {
         }
     }
 
-    fn issue(&mut self, slot: Slot, issue: Issue) -> Next {
+    fn issue(&mut self, slot: Slot, issue: &Issue) -> Next {
         if let Some(think) = &mut self.think
             && !think.rule.on_completion
             && issue.counted
@@ -348,7 +352,7 @@ impl JobStream {
         }
         if let Some(hazards) = &mut self.hazards {
             if hazards.conflicts(&issue.op) {
-                hazards.held = Some(issue);
+                hazards.held = Some(*issue);
                 return Next::WaitForCompletion;
             }
             hazards.issued(slot, &issue.op);
@@ -361,15 +365,15 @@ impl JobStream {
         if issue.op.kind == OpKind::Write {
             self.wrote(issue.op.file);
         }
-        Next::Op(issue)
+        Next::Op
     }
 }
 
 impl OpStream for JobStream {
     #[inline(always)]
-    fn next(&mut self, now: u64, slot: Slot) -> Next {
+    fn next(&mut self, now: u64, slot: Slot, place: &mut Issue) -> Next {
         if !self.plain
-            && let Some(first) = self.first(now, slot)
+            && let Some(first) = self.first(now, slot, place)
         {
             return first;
         }
@@ -383,10 +387,10 @@ impl OpStream for JobStream {
         match self.mix.choose(elapsed, &mut self.random) {
             Choice::NotBefore(due) => Next::WaitUntil(self.start + due),
             Choice::Issue(direction) => {
-                let issue = self.draw(direction);
+                self.draw(direction, place);
                 match self.plain {
-                    true => Next::Op(issue),
-                    false => self.issue(slot, issue),
+                    true => Next::Op,
+                    false => self.issue(slot, place),
                 }
             }
         }

@@ -10,8 +10,14 @@ use super::{Issue, Next, OpStream};
 pub struct ListStream<I>(pub I);
 
 impl<I: Iterator<Item = Issue>> OpStream for ListStream<I> {
-    fn next(&mut self, _now: u64, _slot: Slot) -> Next {
-        self.0.next().map_or(Next::Done(EndedBy::Size), Next::Op)
+    fn next(&mut self, _now: u64, _slot: Slot, place: &mut Issue) -> Next {
+        match self.0.next() {
+            None => Next::Done(EndedBy::Size),
+            Some(issue) => {
+                *place = issue;
+                Next::Op
+            }
+        }
     }
 
     fn completed(&mut self, _slot: Slot, _well: bool, _bytes: u64, _now: u64) {}

@@ -10,6 +10,8 @@ mod permutation;
 mod region;
 mod sizes;
 
+use std::num::NonZeroU64;
+
 use iodyno_io::{Op, Slot};
 use iodyno_model::{Direction, EndedBy};
 
@@ -24,7 +26,7 @@ pub struct Issue {
     /// Under which it is counted.
     pub direction: Direction,
     /// When it was due, if a schedule says so; the engine clock's ns.
-    pub intended: Option<u64>,
+    pub intended: Option<NonZeroU64>,
     /// What it reads is checked, and the op itself is not counted unless `counted`.
     pub checked: bool,
     /// Its latency and bytes are recorded.
@@ -34,8 +36,8 @@ pub struct Issue {
 /// What comes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// This.
-    Op(Issue),
+    /// What was written to the place given.
+    Op,
     /// Nothing before this instant.
     WaitUntil(u64),
     /// Nothing before this instant, which is to be awaited computing.
@@ -49,9 +51,9 @@ pub enum Next {
 /// A source of ops. Time is passed in; a driver runs it on a thread and a real clock, or from an
 /// event queue in virtual time.
 pub trait OpStream {
-    /// What comes next at `now`, to be issued under `slot`. Asking again after anything but `Op`
-    /// changes nothing.
-    fn next(&mut self, now: u64, slot: Slot) -> Next;
+    /// What comes next at `now`; an op, to be issued under `slot`, is written to `place` (a copy less in
+    /// the hot loop). Asking again after anything but `Op` changes nothing.
+    fn next(&mut self, now: u64, slot: Slot, place: &mut Issue) -> Next;
 
     /// The op under `slot` has ended, well or not, having moved `bytes`.
     fn completed(&mut self, slot: Slot, well: bool, bytes: u64, now: u64);
