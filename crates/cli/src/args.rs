@@ -179,7 +179,7 @@ pub(crate) struct FioArgs {
 #[command(after_help = "\
 Examples:
   iodyno list
-  iodyno list --json | jq '.[].name'")]
+  iodyno list --json | jq '.runs[].name'")]
 pub(crate) struct ListArgs {
     /// Print JSON.
     #[arg(long)]

@@ -40,23 +40,25 @@ pub(crate) fn configurations(
             continue;
         }
         let path = folder.join(path);
-        match (name, look.then(|| path.metadata()).transpose()) {
-            (None, _) => faults.push(
-                Diagnostic::error(format!("`--on {shown}` has no name"))
-                    .hint(format!("write `--on NAME={shown}`")),
-            ),
-            (_, Err(error)) => faults.push(
+        if let Some(Err(error)) = look.then(|| path.metadata()) {
+            faults.push(
                 Diagnostic::error(format!(
                     "`--on {shown}`: {}",
                     crate::failure::reason(&error)
                 ))
                 .hint("name a folder, file or device that exists; a folder is not made"),
+            );
+        }
+        match name {
+            None => faults.push(
+                Diagnostic::error(format!("`--on {shown}` has no name"))
+                    .hint(format!("write `--on NAME={shown}`")),
             ),
-            (Some(name), Ok(_)) if found.iter().any(|other| other.name == name) => faults.push(
+            Some(name) if found.iter().any(|other| other.name == name) => faults.push(
                 Diagnostic::error(format!("two configurations are named `{name}`"))
                     .hint("give each its own name: `--on NAME=PATH`"),
             ),
-            (Some(name), Ok(_)) => found.push(Configuration {
+            Some(name) => found.push(Configuration {
                 name,
                 target: Target::Path(path),
             }),
@@ -158,5 +160,8 @@ mod tests {
             "{faults:?}"
         );
         assert!(configurations(&missing, Path::new("/"), false).is_ok());
+        let twice = [OsString::from("x=/does/not/exist"), OsString::from("x=/")];
+        let faults = configurations(&twice, Path::new("/"), true).unwrap_err();
+        assert_eq!(faults.len(), 2, "{faults:?}");
     }
 }

@@ -19,6 +19,9 @@ const FIRST: Nanos = Nanos::from_secs(10);
 /// The distance of plain lines grows with the time that has passed, up to this.
 const FARTHEST: Nanos = Nanos::from_secs(600);
 
+/// A live line that wraps would be drawn again and again.
+const NARROWEST: usize = 40;
+
 /// How progress is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
@@ -121,7 +124,9 @@ impl<'a> Reporter<'a> {
                 self.draw(elapsed, line, line);
             }
             Event::Frame(frame) => {
-                let elapsed = Nanos(frame.end_ns);
+                // Frames end some µs before the full second.
+                let elapsed =
+                    Nanos::from_secs((frame.end_ns + Nanos::SECOND.0 / 2) / Nanos::SECOND.0);
                 let planned = self.planned;
                 self.draw(
                     elapsed,
@@ -151,7 +156,7 @@ impl<'a> Reporter<'a> {
             };
             self.screen.note(&plain());
         }
-        if self.mode == Mode::Live {
+        if self.mode == Mode::Live && self.context.terminal.width_err() >= NARROWEST {
             self.screen.live(&live());
         }
     }

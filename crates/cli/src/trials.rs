@@ -143,7 +143,7 @@ fn fio_facts(workload: &Workload, trial: &Trial, context: &Context) -> fio::Cont
         utc_offset_s: context.utc_offset_s(now_unix_ms),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         pid: std::process::id(),
-        elapsed_s: span_ns.div_ceil(1_000_000_000),
+        elapsed_s: (span_ns + 500_000_000) / 1_000_000_000,
         eta_s: 0,
         global_options: std::collections::BTreeMap::new(),
         job_options: workload.jobs.iter().map(resolved_options).collect(),

@@ -313,9 +313,10 @@ fn tell(health: Health, observer: &mut dyn FnMut(Progress<'_>)) {
     }
 }
 
+/// Every message on one line.
 fn reasons(faults: &[Diagnostic]) -> String {
-    let messages: Vec<&str> = faults.iter().map(|fault| fault.message.as_str()).collect();
-    messages.join("; ")
+    let lines = faults.iter().flat_map(|fault| fault.message.lines());
+    lines.map(str::trim).collect::<Vec<_>>().join("; ")
 }
 
 /// A frame's counts. Histograms of a ten-hour trial of many jobs would fill the memory of the host

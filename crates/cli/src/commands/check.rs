@@ -19,7 +19,7 @@ pub(crate) fn check(args: &CheckArgs, context: &Context) -> Result<Exit, Failure
         found.extend(parsed.diagnostics);
     }
     let text = match args.json {
-        true => context.json(&found),
+        true => iodyno_report::diagnostic::json(&found),
         false => iodyno_report::diagnostic::text(&found, context.style_out()),
     };
     write_out(text)?;

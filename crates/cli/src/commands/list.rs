@@ -4,6 +4,7 @@ use iodyno_model::{Direction, RunSummary};
 use iodyno_report::text::{RunRow, list as table};
 use iodyno_store::Store;
 use iodyno_units::{Bytes, Nanos, Rate};
+use serde::Serialize;
 
 use crate::args::ListArgs;
 use crate::context::Context;
@@ -18,7 +19,7 @@ const BATCH: usize = 500;
 pub(crate) fn list(args: &ListArgs, context: &Context) -> Result<Exit, Failure> {
     let Some(store) = context.existing_store()? else {
         if args.json {
-            write_out("[]\n")?;
+            write_out(document(&[], context))?;
         } else {
             context.note("nothing is stored yet; `iodyno run FILE` stores what it measures");
         }
@@ -35,7 +36,7 @@ pub(crate) fn list(args: &ListArgs, context: &Context) -> Result<Exit, Failure> 
     }
     runs.reverse();
     if args.json {
-        write_out(context.json(&runs))?;
+        write_out(document(&runs, context))?;
     } else if runs.is_empty() {
         context.note("nothing is stored yet; `iodyno run FILE` stores what it measures");
     } else {
@@ -44,6 +45,19 @@ pub(crate) fn list(args: &ListArgs, context: &Context) -> Result<Exit, Failure> 
         write_out(table(&rows, context.style_out()))?;
     }
     Ok(Exit::Fine)
+}
+
+/// `schema` = `iodyno.runs/1` and `runs`, newest last.
+fn document(runs: &[RunSummary], context: &Context) -> String {
+    #[derive(Serialize)]
+    struct Document<'a> {
+        schema: &'static str,
+        runs: &'a [RunSummary],
+    }
+    context.json(&Document {
+        schema: "iodyno.runs/1",
+        runs,
+    })
 }
 
 fn row(run: &RunSummary, context: &Context, now_ms: u64) -> RunRow {

@@ -199,9 +199,10 @@ fn document(
     }
 }
 
-fn came_out(state: RunState) -> &'static str {
-    match state {
-        RunState::Interrupted => "was interrupted",
+fn came_out(exit: Exit) -> &'static str {
+    match exit {
+        Exit::Interrupted => "was interrupted",
+        Exit::Refused => "was refused",
         _ => "failed",
     }
 }
@@ -217,10 +218,10 @@ fn conclusion(plan: &Plan, store: &SqliteStore, carried: &Carried) -> String {
     let worth = match (end.state, end.planned) {
         (RunState::Completed, 1) => "One trial: no verdict.".to_owned(),
         (RunState::Completed, trials) => format!("{trials} trials, one each: no verdict."),
-        (state, 1) => format!("It {}.", came_out(state)),
-        (state, trials) => format!(
+        (_, 1) => format!("It {}.", came_out(carried.exit)),
+        (_, trials) => format!(
             "It {} with {} of {trials} trials made.",
-            came_out(state),
+            came_out(carried.exit),
             end.made
         ),
     };

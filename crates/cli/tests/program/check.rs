@@ -33,12 +33,12 @@ fn faults_are_data_for_programs() {
         .iodyno(&["check", "--json", "faulty.fio"])
         .exits(2)
         .json();
-    let lines: Vec<u64> = found
+    let lines: Vec<u64> = found["diagnostics"]
         .as_array()
         .unwrap()
         .iter()
         .filter(|fault| fault["severity"] == "error")
-        .map(|fault| fault["place"]["line"].as_u64().unwrap())
+        .map(|fault| fault["line"].as_u64().unwrap())
         .collect();
     for line in [2, 3, 8, 9, 11] {
         assert!(lines.contains(&line), "line {line} is not among {lines:?}");

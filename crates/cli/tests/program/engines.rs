@@ -115,7 +115,10 @@ fn two_configurations_and_two_workloads_are_four_trials() {
     }
     let list = home.iodyno(&["list", "--json"]).succeeds().json();
     assert_eq!(
-        (&list[0]["trials_planned"], &list[0]["trials_completed"]),
+        (
+            &list["runs"][0]["trials_planned"],
+            &list["runs"][0]["trials_completed"]
+        ),
         (&4.into(), &4.into())
     );
     for folder in ["a", "b"] {

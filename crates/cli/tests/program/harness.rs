@@ -42,6 +42,14 @@ impl Home {
         self.root.path().join("data/iodyno/iodyno.db")
     }
 
+    /// Lets other users in.
+    pub(crate) fn open_to_all(&self) {
+        use std::os::unix::fs::PermissionsExt;
+        for folder in [self.root.path(), &self.work()] {
+            std::fs::set_permissions(folder, PermissionsExt::from_mode(0o777)).unwrap();
+        }
+    }
+
     /// Writes a file into the working folder.
     pub(crate) fn file(&self, name: &str, text: &str) -> PathBuf {
         let path = self.work().join(name);

@@ -17,7 +17,7 @@ fn under_way(home: &Home) -> Running {
     wait_for("two frames in the store", || {
         let list = home.iodyno(&["list", "--json"]);
         let runs: serde_json::Value = serde_json::from_str(&list.stdout).ok()?;
-        let ops = &runs[0]["totals"][0]["ops"];
+        let ops = &runs["runs"][0]["totals"][0]["ops"];
         (ops.as_u64()? > 0).then_some(())
     });
     running

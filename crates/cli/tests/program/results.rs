@@ -22,7 +22,7 @@ fn an_empty_store_is_no_error_and_is_not_made_by_looking() {
         .tells("nothing is stored yet");
     assert_eq!(
         home.iodyno(&["list", "--json"]).succeeds().json(),
-        serde_json::json!([])
+        serde_json::json!({"schema": "iodyno.runs/1", "runs": []})
     );
     home.iodyno(&["show", "last"]).exits(2).tells("no store");
     home.iodyno(&["list", "--store", "typo.db"])
@@ -36,11 +36,11 @@ fn runs_are_found_by_number_age_and_name() {
     let home = home_with_runs(2);
     let list = home.iodyno(&["list", "--json"]).succeeds().json();
     assert_eq!(
-        (&list[0]["alias"], &list[1]["alias"]),
+        (&list["runs"][0]["alias"], &list["runs"][1]["alias"]),
         (&1.into(), &2.into()),
         "newest last"
     );
-    let id = list[0]["id"].as_str().unwrap().to_owned();
+    let id = list["runs"][0]["id"].as_str().unwrap().to_owned();
     for name in ["1", "last~1", &id] {
         home.iodyno(&["show", name])
             .succeeds()
@@ -123,7 +123,7 @@ fn an_exported_run_is_the_same_in_another_store() {
         .succeeds()
         .json();
     assert_eq!(
-        list.as_array().unwrap().len(),
+        list["runs"].as_array().unwrap().len(),
         1,
         "imported twice, stored once"
     );
@@ -144,7 +144,7 @@ fn a_damaged_export_stores_nothing() {
         home.iodyno(&["list", "--json", "--store", "other.db"])
             .succeeds()
             .json(),
-        serde_json::json!([])
+        serde_json::json!({"schema": "iodyno.runs/1", "runs": []})
     );
 }
 

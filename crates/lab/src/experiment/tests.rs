@@ -33,7 +33,12 @@ impl Node for FakeNode<'_> {
     ) -> Result<TrialEnd, RunnerError> {
         self.bound.borrow_mut().push(plan.clone());
         let act = self.acts.borrow_mut().remove(0);
-        let fault = || vec![Diagnostic::error("one"), Diagnostic::error("two")];
+        let fault = || {
+            vec![
+                Diagnostic::error("one"),
+                Diagnostic::error("two\n  cause: three"),
+            ]
+        };
         match act {
             Act::Refuse => return Ok(TrialEnd::Refused(fault())),
             Act::Unprepared => return Ok(TrialEnd::Unprepared(fault())),
@@ -192,7 +197,7 @@ fn a_refused_trial_says_every_reason() {
     let (_, _, store, _) = run(&[Act::Refuse]);
     assert_eq!(
         store.trials.borrow()[0].outcome,
-        Outcome::Refused("one; two".to_owned())
+        Outcome::Refused("one; two; cause: three".to_owned())
     );
 }
 
