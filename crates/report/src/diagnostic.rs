@@ -26,13 +26,18 @@ fn one(diagnostic: &Diagnostic, style: Style) -> String {
         Severity::Note => ("note", Paint::Cyan),
     };
     let wrap = |text: &str, indent: usize| style.wrap(&harmless(text), indent);
-    let message = wrap(&format!("{word}: {}", diagnostic.message), 2);
+    // Lines after the first are causes and evidence: they follow the place.
+    let mut lines = diagnostic.message.lines();
+    let message = wrap(&format!("{word}: {}", lines.next().unwrap_or_default()), 2);
     let mut text = match message.split_once(':') {
         Some((word, rest)) => format!("{}:{rest}\n", style.paint(paint, word)),
         None => message + "\n",
     };
     if let Some(place) = &diagnostic.place {
         text += &at(place, paint, style);
+    }
+    for line in lines {
+        text += &(wrap(&format!("  {}", line.trim()), 4) + "\n");
     }
     if let Some(hint) = &diagnostic.hint {
         text += &(wrap(&format!("hint: {hint}"), 6) + "\n");
