@@ -33,7 +33,7 @@ fn one_signal_ends_early_and_keeps_what_was_measured() {
         running.signal(signal);
         let done = running.done().exits(130);
         assert!(
-            told.elapsed() < Duration::from_secs(3),
+            told.elapsed() < Duration::from_secs(5),
             "{signal:?} took {:?}",
             told.elapsed()
         );
