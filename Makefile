@@ -1,0 +1,45 @@
+# What can be done here: `make` lists it.
+
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+IODYNO := $(TARGET)/release/iodyno
+STATIC := $(shell uname -m)-unknown-linux-musl
+DENY := 0.20.2
+
+.PHONY: help build demo test check deny static bench
+
+help:
+	@echo "make build    the program, in $(IODYNO)"
+	@echo "make demo     builds it and measures a file in a scratch folder"
+	@echo "make test     all tests; installs the tools they need, where it may"
+	@echo "make check    form, lints, dependencies and tests"
+	@echo "make static   one file for any Linux guest, in $(TARGET)/$(STATIC)/release"
+	@echo "make bench    what an op costs, beside fio's; FIO=PATH chooses the fio"
+
+build:
+	cargo build --release --locked
+
+demo: build
+	@experiments/demo $(IODYNO)
+
+test:
+	@.ci/test --locked
+
+check:
+	@.ci/run
+
+# Licences, sources and doubled versions of what iodyno is built from.
+deny:
+	@cargo deny --version >/dev/null 2>&1 || cargo install --locked cargo-deny@$(DENY)
+	cargo deny --locked check bans licenses sources
+
+# The C library is linked in, and with it SQLite's C: musl's own C compiler is needed.
+static:
+	@command -v musl-gcc >/dev/null || { \
+	  echo "musl-gcc is missing: install it with \`apt-get install musl-tools\`" >&2; exit 1; }
+	@rustc --print target-libdir --target $(STATIC) | xargs test -d || rustup target add $(STATIC) || { \
+	  echo "Rust's standard library for $(STATIC) is missing: \`rustup target add $(STATIC)\`" >&2; exit 1; }
+	cargo build --release --locked --target $(STATIC)
+	@echo "static: $(TARGET)/$(STATIC)/release/iodyno"
+
+bench: build
+	@benches/against-fio.py $(IODYNO)
