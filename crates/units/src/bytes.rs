@@ -32,7 +32,9 @@ impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match BINARY.iter().find(|(_, factor)| self.0 >= *factor) {
             None => format!("{} B", self.0),
-            Some((unit, factor)) if self.0.is_multiple_of(*factor) => format!("{} {unit}", self.0 / factor),
+            Some((unit, factor)) if self.0.is_multiple_of(*factor) => {
+                format!("{} {unit}", self.0 / factor)
+            }
             Some((unit, factor)) => {
                 format!("{} {unit}", significant(self.0 as f64 / *factor as f64))
             }
