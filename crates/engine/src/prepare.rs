@@ -1,8 +1,8 @@
 //! From a clone's spec to a backend at work: the kind is matched once, here.
 
 use iodyno_io::{
-    AioBackend, File, MappedBackend, MonotonicClock, NullBackend, PosixAioBackend, Psync, Pvsync2,
-    SeekSync, SimBackend, SimDevice, SyncBackend, UringBackend, UringWishes,
+    AioBackend, Calling, File, Mapped, MonotonicClock, NullBackend, PosixAioBackend, Psync,
+    Pvsync2, SeekSync, SimBackend, SimDevice, SyncBackend, SyncCalls, UringBackend, UringWishes,
 };
 use iodyno_model::{Engine, EngineKind, Memory, Placement, SimFault, SimLaw, SimOptions};
 use iodyno_sys::file::{RWF_HIPRI, RWF_NOWAIT};
@@ -62,16 +62,11 @@ pub(crate) fn run(mut spec: CloneSpec, shared: &CloneShared) -> Result<CloneOutc
     let rw_flags =
         if engine.hipri { RWF_HIPRI } else { 0 } | if engine.nowait { RWF_NOWAIT } else { 0 };
     Ok(match engine.kind {
-        EngineKind::Psync => work(SyncBackend::new(Psync, files, arena), clock, bound, parts),
-        EngineKind::Sync => work(
-            SyncBackend::new(SeekSync, files, arena),
-            clock,
-            bound,
-            parts,
-        ),
+        EngineKind::Psync => work(calling(Psync, files, arena), clock, bound, parts),
+        EngineKind::Sync => work(calling(SeekSync, files, arena), clock, bound, parts),
         EngineKind::Pvsync2 => {
             let calls = Pvsync2 { flags: rw_flags };
-            work(SyncBackend::new(calls, files, arena), clock, bound, parts)
+            work(calling(calls, files, arena), clock, bound, parts)
         }
         EngineKind::Libaio => {
             let backend = AioBackend::new(files, arena, engine.hipri, engine.nowait)?;
@@ -89,12 +84,8 @@ pub(crate) fn run(mut spec: CloneSpec, shared: &CloneShared) -> Result<CloneOutc
                 .into_iter()
                 .zip(regions)
                 .map(|(file, (base, length))| (file, base, length));
-            work(
-                MappedBackend::new(files.collect(), arena, writable)?,
-                clock,
-                bound,
-                parts,
-            )
+            let mapped = Mapped::new(files.collect(), writable)?;
+            work(SyncBackend::new(mapped, arena), clock, bound, parts)
         }
         EngineKind::Null => work(NullBackend::new(arena, clock), clock, bound, parts),
         EngineKind::Sim => {
@@ -102,6 +93,10 @@ pub(crate) fn run(mut spec: CloneSpec, shared: &CloneShared) -> Result<CloneOutc
             work(SimBackend::new(arena, clock, device), clock, bound, parts)
         }
     })
+}
+
+fn calling<S: SyncCalls>(calls: S, files: Vec<File>, arena: Arena) -> SyncBackend<Calling<S>> {
+    SyncBackend::new(Calling { calls, files }, arena)
 }
 
 fn wishes(engine: &Engine) -> UringWishes {

@@ -69,44 +69,28 @@ impl SyncCalls for Pvsync2 {
     }
 }
 
-/// See the module. The op is done within the turn that issues it.
-#[derive(Debug)]
-pub struct SyncBackend<S> {
-    calls: S,
-    files: Vec<File>,
-    arena: Arena,
-    clock: MonotonicClock,
-    prepared: Option<(Slot, Op)>,
+/// Does one op and returns its result: bytes, or −errno.
+pub trait Doer {
+    /// Does it, with the part of the slot's buffer that is the op's.
+    fn carry_out(&mut self, op: &Op, buffer: &mut [u8]) -> i32;
 }
 
-/// The commonest of them.
-pub type PsyncBackend = SyncBackend<Psync>;
+/// System calls on open files.
+#[derive(Debug)]
+pub struct Calling<S> {
+    /// The calls.
+    pub calls: S,
+    /// The files.
+    pub files: Vec<File>,
+}
 
-impl<S: SyncCalls> SyncBackend<S> {
-    /// With these calls.
-    pub fn new(calls: S, files: Vec<File>, arena: Arena) -> SyncBackend<S> {
-        SyncBackend {
-            calls,
-            files,
-            arena,
-            clock: MonotonicClock,
-            prepared: None,
-        }
-    }
-
+impl<S: SyncCalls> Doer for Calling<S> {
     #[inline]
-    fn carry_out(&mut self, slot: Slot, op: &Op) -> i32 {
+    fn carry_out(&mut self, op: &Op, buffer: &mut [u8]) -> i32 {
         let File { descriptor, device } = &self.files[op.file as usize];
-        let range = op.skip as usize..op.skip as usize + op.length as usize;
         match op.kind {
-            OpKind::Read => {
-                self.calls
-                    .read(descriptor, &mut self.arena.slot_mut(slot)[range], op.offset)
-            }
-            OpKind::Write => {
-                self.calls
-                    .write(descriptor, &self.arena.slot_mut(slot)[range], op.offset)
-            }
+            OpKind::Read => self.calls.read(descriptor, buffer, op.offset),
+            OpKind::Write => self.calls.write(descriptor, buffer, op.offset),
             OpKind::Trim => file::trim(descriptor, *device, op.offset, op.length.into()),
             OpKind::Fsync => file::sync(descriptor, false),
             OpKind::Fdatasync => file::sync(descriptor, true),
@@ -114,7 +98,28 @@ impl<S: SyncCalls> SyncBackend<S> {
     }
 }
 
-impl<S: SyncCalls> Backend for SyncBackend<S> {
+/// See the module. The op is done within the turn that issues it.
+#[derive(Debug)]
+pub struct SyncBackend<D> {
+    doer: D,
+    arena: Arena,
+    clock: MonotonicClock,
+    prepared: Option<(Slot, Op)>,
+}
+
+impl<D: Doer> SyncBackend<D> {
+    /// With this way of doing.
+    pub fn new(doer: D, arena: Arena) -> SyncBackend<D> {
+        SyncBackend {
+            doer,
+            arena,
+            clock: MonotonicClock,
+            prepared: None,
+        }
+    }
+}
+
+impl<D: Doer> Backend for SyncBackend<D> {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             stamps_each: true,
@@ -152,7 +157,12 @@ impl<S: SyncCalls> Backend for SyncBackend<S> {
         let Some((slot, op)) = self.prepared.take() else {
             return Ok(());
         };
-        let result = self.carry_out(slot, &op);
+        let moves = matches!(op.kind, OpKind::Read | OpKind::Write);
+        let length = if moves { op.length as usize } else { 0 };
+        let range = op.skip as usize..op.skip as usize + length;
+        let result = self
+            .doer
+            .carry_out(&op, &mut self.arena.slot_mut(slot)[range]);
         let completed = self.clock.now();
         completions.returned = completed;
         completions.submitted = 1;
