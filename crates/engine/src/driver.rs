@@ -97,6 +97,8 @@ pub(crate) struct Driver<'a, B, C> {
     stamps_each: bool,
     submits_apart: bool,
     last_returned: u64,
+    /// Ops in flight when the kernel was left.
+    left_behind: u32,
     fastest_submission_ns: u64,
     pub(crate) windows: LatencyCells,
     pub(crate) depth: DepthUse,
@@ -145,6 +147,7 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
             stamps_each: capabilities.stamps_each,
             submits_apart: capabilities.submits_apart,
             last_returned: 0,
+            left_behind: 0,
             fastest_submission_ns: u64::MAX,
             windows: LatencyCells::new(),
             depth: DepthUse::default(),
@@ -306,6 +309,7 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
             self.note_window();
         }
         self.last_returned = self.completions.returned;
+        self.left_behind = self.in_flight - count as u32;
         let mut now = self.completions.returned;
         for index in 0..count {
             let completion = self.completions.list[index];
@@ -332,8 +336,12 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
                 self.fastest_submission_ns * u64::from(ops)
             }
         };
-        self.windows
-            .record(turn.entered.saturating_sub(self.last_returned) + submission);
+        // Where nothing was left in flight, nothing could end unseen.
+        let away = match self.left_behind {
+            0 => 0,
+            _ => turn.entered.saturating_sub(self.last_returned),
+        };
+        self.windows.record(away + submission);
     }
 
     #[inline]
