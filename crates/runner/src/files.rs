@@ -129,10 +129,29 @@ impl Files {
         self.undo(|file| !file.laid_out);
     }
 
-    /// Removes what was to be removed after the trial.
-    pub(crate) fn unlink(&self) {
-        let mut list = self.list.iter().filter(|file| file.wanted.unlink);
-        list.by_ref().for_each(TrialFile::remove);
+    /// Something is left to do after the jobs.
+    pub(crate) fn to_close(&self) -> bool {
+        let mut list = self.list.iter();
+        list.any(|file| file.wanted.unlink || file.wanted.fsync_on_close)
+    }
+
+    /// Does it: makes durable (unless in `haste`) what is to be before it is closed, and removes what is
+    /// to be removed after the trial. What went wrong.
+    pub(crate) fn close(&self, haste: bool) -> Vec<String> {
+        let mut faults = Vec::new();
+        for file in &self.list {
+            if file.wanted.fsync_on_close
+                && !haste
+                && let Err(error) = rustix::fs::fsync(&file.admitted.descriptor)
+            {
+                let path = file.wanted.path.display();
+                faults.push(format!("`{path}` could not be made durable: {error}"));
+            }
+            if file.wanted.unlink {
+                file.remove();
+            }
+        }
+        faults
     }
 
     /// The files of a clone, each with a descriptor of its own.

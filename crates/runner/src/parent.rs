@@ -189,6 +189,9 @@ impl<'a> Session<'a> {
         let mut child = Command::new(&node.program)
             .arg0("iodyno")
             .args(&node.arguments)
+            // glibc would learn to keep large blocks in its heap, whose zeroes it writes: the recorders'
+            // mostly empty arrays would then be resident, some 2 MiB a clone.
+            .env("MALLOC_MMAP_THRESHOLD_", "131072")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             // Ctrl-C at the terminal is for the parent, which passes on what is meant by it.

@@ -69,8 +69,7 @@ pub(crate) fn prepare(
     let jobs = &plan.workload.jobs;
     let resolved = resolve(plan, &HostProbe).map_err(Unready::Unprepared)?;
     let (wanted, _) = wanted::of(&resolved, jobs, &plan.configuration.target);
-    let descriptors = wanted.len() + resolved.clones.iter().map(|c| c.files.len()).sum::<usize>();
-    files::raise_descriptors(descriptors as u64)
+    files::raise_descriptors(descriptors(&resolved, wanted.len()))
         .map_err(|fault| Unready::Unprepared(vec![fault]))?;
     // A layout changes what it tells: then it is read after.
     let beside = wanted.iter().all(Wanted::ready);
@@ -96,6 +95,12 @@ pub(crate) fn prepare(
         notes,
         layout,
     })
+}
+
+/// Files of the trial, of each clone, and a ring and five logs a clone.
+fn descriptors(resolved: &Resolved, shared: usize) -> u64 {
+    let own = resolved.clones.iter().map(|clone| clone.files.len() + 6);
+    (shared + own.sum::<usize>()) as u64
 }
 
 type Made = (Vec<Waiting>, Option<(u64, u64)>);

@@ -6,31 +6,25 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
 use iodyno_engine::{CloneShared, CloneSpec, Stop};
-use iodyno_model::{BoundPlan, Diagnostic, EndedBy, HostUse, Job, Outcome, Part, Step};
-use iodyno_target::Roots;
-use iodyno_target::counters::{self, Snapshot};
+use iodyno_model::{BoundPlan, Diagnostic, EndedBy, Job, Outcome, Part, Step};
 
 use crate::assemble::{self, Ended};
 use crate::clock;
 use crate::conductor::{Conductor, Order};
 use crate::control::{Control, Told};
+use crate::due::Due;
 use crate::files;
+use crate::host::HostWatch;
 use crate::logs::OpsLog;
 use crate::monitor::Monitor;
 use crate::outbox::Outbox;
 use crate::prepare::{Prepared, Unready, Waiting};
 use crate::protocol::{FromNode, ToNode};
-use crate::rates;
 use crate::worker::{self, Signal};
 
 /// A worker that was aborted returns within this, or is given up. (The engine itself gives up ops that
 /// do not come back after 3 s.)
 const PATIENCE_NS: u64 = 3_500_000_000;
-/// How often logs of single ops are emptied.
-const OPS_LOG_NS: u64 = 5_000_000;
-/// How often it is looked whether the measured time is over, where something follows it.
-const LOOK_NS: u64 = 50_000_000;
-
 /// A clone on the stage.
 #[derive(Debug)]
 struct Player {
@@ -38,29 +32,6 @@ struct Player {
     shared: Option<Arc<CloneShared>>,
     ops_log: Option<OpsLog>,
     ended: Option<Ended>,
-}
-
-/// Host counters around the measured time.
-#[derive(Debug)]
-struct Counters {
-    roots: Roots,
-    devices: Vec<String>,
-    before: Snapshot,
-    after: Option<Snapshot>,
-}
-
-/// When what is next due, the clock's ns.
-#[derive(Debug, Default)]
-struct Due {
-    origin: u64,
-    frame: u64,
-    window: u64,
-    ops_log: u64,
-    look: u64,
-    /// The first end of a ramp: nothing is measured before it. `u64::MAX` once passed.
-    measure: u64,
-    /// The last end of a runtime that is known; 0: none.
-    end: u64,
 }
 
 /// A trial that is ready.
@@ -74,7 +45,7 @@ pub(crate) struct Trial<'a> {
     players: Vec<Player>,
     conductor: Conductor,
     monitor: Monitor,
-    counters: Counters,
+    host: HostWatch,
     due: Due,
     /// The step that was last told.
     told_step: Option<Step>,
@@ -106,23 +77,16 @@ impl<'a> Trial<'a> {
             .iter()
             .map(|player| (player.waiting.job, player.waiting.seed))
             .collect();
-        let roots = Roots::host();
-        let devices = counters::devices(&prepared.environment.targets);
         let mut trial = Trial {
             plan,
             control,
             outbox,
             signals,
             sender,
-            prepared,
             conductor: Conductor::new(jobs, &clones),
             monitor: Monitor::new(players.len(), jobs.len()),
-            counters: Counters {
-                before: Snapshot::take(&roots, &devices),
-                after: None,
-                roots,
-                devices,
-            },
+            host: HostWatch::new(&prepared.environment.targets),
+            prepared,
             players,
             due: Due::default(),
             told_step: None,
@@ -227,35 +191,16 @@ impl<'a> Trial<'a> {
     }
 
     fn begin(&mut self, origin: u64) {
-        self.due = Due {
-            origin,
-            frame: origin + self.frame_ns(),
-            window: origin + rates::WINDOW_NS,
-            ops_log: self.when(self.players.iter().any(|p| p.ops_log.is_some()), origin),
-            look: self.when(self.followed(), origin),
-            measure: u64::MAX,
-            end: 0,
-        };
-        self.counters.before = Snapshot::take(&self.counters.roots, &self.counters.devices);
+        let single_ops = self.players.iter().any(|player| player.ops_log.is_some());
+        self.due = Due::new(origin, self.plan.frame_ns, single_ops, self.followed());
+        self.host.begin();
         self.monitor.start(origin, clock::cpu());
-    }
-
-    fn when(&self, ever: bool, origin: u64) -> u64 {
-        if ever { origin } else { u64::MAX }
     }
 
     /// Any job has steps after its measured time.
     fn followed(&self) -> bool {
         let mut jobs = self.plan.workload.jobs.iter();
         jobs.any(|job| job.sync.end_fsync || job.verify.is_some())
-    }
-
-    fn frame_ns(&self) -> u64 {
-        match self.plan.frame_ns {
-            0 => 1_000_000_000,
-            // A frame a millisecond is a mistake, and would measure itself.
-            length => length.max(10_000_000),
-        }
     }
 
     /// Passes the parent's word on, each once.
@@ -280,38 +225,23 @@ impl<'a> Trial<'a> {
     fn catch_up(&mut self, now: u64) {
         let orders = self.conductor.tick(now);
         self.obey(orders, now);
-        if now >= self.due.measure {
-            self.due.measure = u64::MAX;
-            self.counters.before = Snapshot::take(&self.counters.roots, &self.counters.devices);
+        if self.due.ramp_ends(now) {
+            self.host.begin();
             let frame = self.monitor.cut_ramp(clock::now(), clock::cpu());
             self.outbox.say(FromNode::Frame { frame });
         }
-        if now >= self.due.window {
+        if self.due.window(now) {
             self.monitor.sample(now);
-            self.due.window = next(self.due.origin, rates::WINDOW_NS, now);
         }
         self.monitor.write_windows(now);
-        if now >= self.frame_due() {
-            self.due.frame = next(self.due.origin, self.frame_ns(), now);
+        if self.due.frame(now) {
             self.cut();
         }
-        if now >= self.due.ops_log {
-            self.due.ops_log = now + OPS_LOG_NS;
+        if self.due.ops_log(now) {
             self.empty_ops_logs();
         }
-        if now >= self.due.look {
-            self.due.look = now + LOOK_NS;
+        if self.due.look(now) {
             self.look();
-        }
-    }
-
-    /// The frame's end; a little later where the trial is about to end, so that it has no stump of a
-    /// frame behind it.
-    fn frame_due(&self) -> u64 {
-        let slack = self.frame_ns() / 20;
-        match self.due.frame.abs_diff(self.due.end) <= slack {
-            true => self.due.end.max(self.due.frame) + slack,
-            false => self.due.frame,
         }
     }
 
@@ -322,19 +252,12 @@ impl<'a> Trial<'a> {
     }
 
     fn wait(&mut self, stopped: Option<(Told, u64)>) {
-        let due = &self.due;
-        let mut wake = [
-            due.window,
-            due.ops_log,
-            due.look,
-            due.measure,
-            self.frame_due(),
-        ]
-        .into_iter()
-        .chain(self.conductor.next())
-        .chain(self.monitor.next_window())
-        .min()
-        .unwrap_or(u64::MAX);
+        let mut wake = [self.due.next()]
+            .into_iter()
+            .chain(self.conductor.next())
+            .chain(self.monitor.next_window())
+            .min()
+            .unwrap_or(u64::MAX);
         if let Some((Told::Abort | Told::Gone, since)) = stopped {
             wake = wake.min(since + PATIENCE_NS);
         }
@@ -390,7 +313,7 @@ impl<'a> Trial<'a> {
                 .notes
                 .extend(log.close(shared.measure_start()));
         }
-        let (waiting, origin) = (&player.waiting, self.due.origin);
+        let (waiting, origin) = (&player.waiting, self.due.origin());
         let ended = assemble::ended(waiting, job, &shared, &left, result, origin, now);
         player.ended = Some(ended);
     }
@@ -410,13 +333,9 @@ impl<'a> Trial<'a> {
                 Some(Step::Ramp | Step::Measure | Step::Drain)
             )
         });
+        self.host.look(measuring);
         if measuring {
-            self.counters.after = None;
             return;
-        }
-        if self.counters.after.is_none() {
-            let after = Snapshot::take(&self.counters.roots, &self.counters.devices);
-            self.counters.after = Some(after);
         }
         let shared = self.players.iter().filter_map(|p| p.shared.as_deref());
         let step = shared.filter_map(CloneShared::phase).max();
@@ -480,15 +399,11 @@ impl<'a> Trial<'a> {
     fn release(&mut self, clone: usize, at: u64) {
         let end = &self.job(clone).end;
         let measured = at.saturating_add(end.ramp.0);
-        if let Some(runtime) = end.runtime {
-            self.due.end = self.due.end.max(measured.saturating_add(runtime.0));
-        }
-        if !self.monitor.ever_measured() && (at < measured) {
-            self.due.measure = self.due.measure.min(measured);
-        } else if at == measured {
-            // Something is measured from here on: there is no common end of a ramp.
-            self.due.measure = u64::MAX;
-        }
+        let until = end
+            .runtime
+            .map(|runtime| measured.saturating_add(runtime.0));
+        let first = !self.monitor.ever_measured();
+        self.due.released((at, measured), until, first);
         self.monitor.begin_log(clone, measured);
         self.shared(clone, |shared| shared.gate.release(at));
     }
@@ -512,27 +427,22 @@ impl<'a> Trial<'a> {
             self.cut();
         }
         self.look();
-        let host = self.host();
+        let host = self.host.used();
         let ended: Vec<Ended> = self
             .players
             .iter_mut()
             .filter_map(|p| p.ended.take())
             .collect();
-        let origin = self.due.origin;
+        let origin = self.due.origin();
         let mut steps = Vec::new();
         if let Some((from, to)) = self.prepared.layout {
             steps.push(assemble::step(Step::LayOut, from, to, origin));
         }
         steps.extend(assemble::steps(&ended, origin));
-        if self
-            .prepared
-            .files
-            .list
-            .iter()
-            .any(|file| file.wanted.unlink)
-        {
+        if self.prepared.files.to_close() {
             let from = clock::now();
-            self.prepared.files.unlink();
+            let haste = self.control.told() >= Told::Abort;
+            self.prepared.notes.extend(self.prepared.files.close(haste));
             steps.push(assemble::step(Step::TearDown, from, clock::now(), origin));
         }
         let outcome = assemble::outcome(&ended, &self.plan.workload.jobs, self.control.told());
@@ -548,29 +458,5 @@ impl<'a> Trial<'a> {
             notes: self.prepared.notes,
         };
         (part, outcome)
-    }
-
-    fn host(&mut self) -> HostUse {
-        let (roots, devices) = (&self.counters.roots, &self.counters.devices);
-        let after = self.counters.after.take();
-        let after = after.unwrap_or_else(|| Snapshot::take(roots, devices));
-        after.since(&self.counters.before)
-    }
-}
-
-/// The next instant after `now` on a grid.
-fn next(origin: u64, step: u64, now: u64) -> u64 {
-    origin + (now.saturating_sub(origin) / step + 1) * step
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_grid_is_kept_even_when_a_tick_was_missed() {
-        for (now, expected) in [(100, 200), (199, 200), (200, 300), (999, 1000), (50, 200)] {
-            assert_eq!(next(100, 100, now), expected, "{now}");
-        }
     }
 }

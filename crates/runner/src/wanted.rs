@@ -29,6 +29,7 @@ pub(crate) struct Wanted {
     pub(crate) reserve_to: u64,
     pub(crate) fallocate: Fallocate,
     pub(crate) fsync: bool,
+    pub(crate) fsync_on_close: bool,
     pub(crate) invalidate: bool,
     pub(crate) unlink: bool,
 }
@@ -98,6 +99,7 @@ pub(crate) fn of(
                     reserve_to: 0,
                     fallocate: Fallocate::None,
                     fsync: false,
+                    fsync_on_close: false,
                     invalidate: false,
                     unlink: false,
                 });
@@ -111,6 +113,7 @@ pub(crate) fn of(
             wanted.intent.write |= job.access.writes;
             wanted.intent.trim |= job.access.trims;
             wanted.invalidate |= job.files.invalidate;
+            wanted.fsync_on_close |= job.files.fsync_on_close && wanted.intent.changes();
             if file.kind == FileKind::Regular {
                 wanted.unlink |= job.files.unlink;
                 wanted.fsync |= job.files.fsync_on_layout;

@@ -1,0 +1,221 @@
+use super::*;
+use crate::samples::job;
+use iodyno_model::Span;
+use iodyno_units::Nanos;
+
+fn conductor(jobs: &[Job]) -> Conductor {
+    let clones: Vec<(u32, u64)> = jobs
+        .iter()
+        .enumerate()
+        .flat_map(|(index, job)| (0..job.clones).map(move |clone| (index as u32, u64::from(clone))))
+        .collect();
+    Conductor::new(jobs, &clones)
+}
+
+fn after(name: &str, after: After) -> Job {
+    Job { after, ..job(name) }
+}
+
+fn spawned(orders: &[Order]) -> Vec<usize> {
+    let spawned = |order: &Order| match order {
+        Order::Spawn(clone) => Some(*clone),
+        _ => None,
+    };
+    orders.iter().filter_map(spawned).collect()
+}
+
+fn released(orders: &[Order]) -> Vec<(usize, u64)> {
+    let released = |order: &Order| match order {
+        Order::Release { clone, at } => Some((*clone, *at)),
+        _ => None,
+    };
+    orders.iter().filter_map(released).collect()
+}
+
+/// Prepares the first wave and starts at 1000.
+fn begin(conductor: &mut Conductor) -> (Vec<usize>, Vec<(usize, u64)>) {
+    let first = spawned(&conductor.prepare());
+    for clone in &first {
+        assert!(!conductor.prepared());
+        assert_eq!(conductor.arrived(*clone, 10), []);
+    }
+    assert!(conductor.prepared());
+    let orders = conductor.start(1000);
+    (first, released(&orders))
+}
+
+#[test]
+fn jobs_without_a_word_start_together() {
+    let two = Job {
+        clones: 2,
+        ..job("a")
+    };
+    let mut conductor = conductor(&[two, job("b")]);
+    let (first, released) = begin(&mut conductor);
+    assert_eq!(first, [0, 1, 2]);
+    assert_eq!(released, [(0, 1000), (1, 1000), (2, 1000)]);
+    for clone in 0..3 {
+        assert!(!conductor.over());
+        assert_eq!(conductor.ended(clone, false, 5000), []);
+    }
+    assert!(conductor.over());
+}
+
+#[test]
+fn a_stonewall_waits_for_all_before_and_opens_a_wave() {
+    let jobs = [
+        job("a"),
+        job("b"),
+        after("c", After::AllBefore),
+        job("d"),
+        after("e", After::AllBefore),
+    ];
+    let mut conductor = conductor(&jobs);
+    let (first, _) = begin(&mut conductor);
+    assert_eq!(first, [0, 1]);
+    assert_eq!(conductor.ended(0, false, 2000), []);
+    assert_eq!(spawned(&conductor.ended(1, false, 3000)), [2, 3]);
+    // Those of a wave start together, once the last of them is ready.
+    assert_eq!(conductor.arrived(2, 3100), []);
+    assert_eq!(
+        released(&conductor.arrived(3, 3200)),
+        [(2, 3200), (3, 3200)]
+    );
+    conductor.ended(2, false, 4000);
+    assert_eq!(spawned(&conductor.ended(3, false, 4000)), [4]);
+    assert_eq!(released(&conductor.arrived(4, 4100)), [(4, 4100)]);
+    conductor.ended(4, false, 5000);
+    assert!(conductor.over());
+}
+
+#[test]
+fn a_first_job_with_a_stonewall_waits_for_nobody() {
+    let mut conductor = conductor(&[after("a", After::AllBefore), job("b")]);
+    assert_eq!(begin(&mut conductor).0, [0, 1]);
+}
+
+#[test]
+fn wait_for_waits_for_all_clones_of_that_name() {
+    let two = Job {
+        clones: 2,
+        ..job("a")
+    };
+    let jobs = [two, job("b"), after("c", After::Job("a".into()))];
+    let mut conductor = conductor(&jobs);
+    assert_eq!(begin(&mut conductor).0, [0, 1, 2]);
+    assert_eq!(conductor.ended(0, false, 2000), []);
+    assert_eq!(spawned(&conductor.ended(1, false, 2500)), [3]);
+    assert_eq!(released(&conductor.arrived(3, 2600)), [(3, 2600)]);
+}
+
+#[test]
+fn a_delay_is_drawn_within_its_span_and_released_in_time() {
+    let second = Nanos::SECOND.0;
+    let delayed = Job {
+        delay: Span {
+            min: Nanos(second),
+            max: Nanos(3 * second),
+        },
+        clones: 50,
+        ..job("a")
+    };
+    let mut conductor = conductor(&[delayed, job("b")]);
+    let (_, released_now) = begin(&mut conductor);
+    assert_eq!(released_now, [(50, 1000)]);
+    let mut instants = Vec::new();
+    while let Some(next) = conductor.next() {
+        let orders = conductor.tick(next);
+        assert!(!orders.is_empty());
+        instants.extend(released(&orders).iter().map(|(_, at)| *at));
+    }
+    assert_eq!(instants.len(), 50);
+    assert!(
+        instants
+            .iter()
+            .all(|at| (second..=3 * second + 1000).contains(at))
+    );
+    assert!(instants.iter().max().unwrap() - instants.iter().min().unwrap() > second);
+}
+
+#[test]
+fn exitall_ends_its_group_and_leaves_the_next() {
+    let first = Job {
+        exit_all: true,
+        ..job("a")
+    };
+    let mut later = after("c", After::AllBefore);
+    later.reporting.group = 1;
+    let mut conductor = conductor(&[first, job("b"), later]);
+    begin(&mut conductor);
+    let orders = conductor.ended(0, false, 2000);
+    let stop = Stop::ExitAll;
+    assert_eq!(orders, [Order::Tell { clone: 1, stop }]);
+    assert_eq!(spawned(&conductor.ended(1, false, 2100)), [2]);
+}
+
+#[test]
+fn a_failure_ends_all_where_its_policy_says_so() {
+    let mut first = job("a");
+    first.errors.exit_all = true;
+    let jobs = [first, job("b"), after("c", After::AllBefore)];
+    for failed in [true, false] {
+        let mut conductor = conductor(&jobs);
+        begin(&mut conductor);
+        let told = !conductor.ended(0, failed, 2000).is_empty();
+        assert_eq!(told, failed);
+        conductor.ended(1, false, 2100);
+        assert_eq!(conductor.over(), failed);
+        let skipped = conductor
+            .players
+            .iter()
+            .filter(|p| p.state == State::Skipped);
+        assert_eq!(skipped.count(), usize::from(failed));
+    }
+}
+
+#[test]
+fn a_stop_reaches_clones_in_every_state() {
+    let delayed = Job {
+        delay: Span {
+            min: Nanos::SECOND,
+            max: Nanos::SECOND,
+        },
+        ..job("b")
+    };
+    let jobs = [job("a"), delayed, after("c", After::AllBefore)];
+    let mut conductor = conductor(&jobs);
+    begin(&mut conductor);
+    let stop = Stop::Finish;
+    assert_eq!(
+        conductor.stop_all(stop),
+        [
+            Order::Tell { clone: 0, stop },
+            Order::Tell { clone: 1, stop },
+            Order::Close(1)
+        ]
+    );
+    assert_eq!(conductor.next(), None);
+    assert_eq!(conductor.unfinished(), [0, 1]);
+    // The second word reaches them again.
+    assert_eq!(conductor.stop_all(Stop::Abort).len(), 2);
+    conductor.ended(0, false, 2000);
+    conductor.ended(1, false, 2000);
+    assert!(conductor.over());
+    assert_eq!(conductor.players[2].state, State::Skipped);
+}
+
+#[test]
+fn a_clone_that_cannot_start_does_not_hold_up_its_wave() {
+    let jobs = [
+        job("a"),
+        after("b", After::AllBefore),
+        job("c"),
+        after("d", After::AllBefore),
+    ];
+    let mut conductor = conductor(&jobs);
+    begin(&mut conductor);
+    assert_eq!(spawned(&conductor.ended(0, false, 2000)), [1, 2]);
+    assert_eq!(conductor.arrived(2, 2100), []);
+    assert_eq!(released(&conductor.ended(1, true, 2200)), [(2, 2200)]);
+    assert_eq!(spawned(&conductor.ended(2, false, 3000)), [3]);
+}

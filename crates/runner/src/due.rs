@@ -1,0 +1,197 @@
+//! What the conducting thread has to do next, and when. All instants are the clock's, ns.
+
+use crate::rates;
+
+/// How often logs of single ops are emptied.
+const OPS_LOG_NS: u64 = 5_000_000;
+/// How often it is looked whether the measured time is over, where something follows it.
+const LOOK_NS: u64 = 50_000_000;
+/// A frame a millisecond would be a mistake, and would measure itself.
+const SHORTEST_FRAME_NS: u64 = 10_000_000;
+const DEFAULT_FRAME_NS: u64 = 1_000_000_000;
+const NEVER: u64 = u64::MAX;
+
+/// The agenda.
+#[derive(Debug, Default)]
+pub(crate) struct Due {
+    origin: u64,
+    frame_ns: u64,
+    frame: u64,
+    window: u64,
+    ops_log: u64,
+    look: u64,
+    /// The first end of a ramp, as long as nothing is measured before it.
+    measure: u64,
+    /// The last end of a runtime that is known; 0: none.
+    end: u64,
+}
+
+impl Due {
+    /// From the trial's start. `followed`: something follows the measured time.
+    pub(crate) fn new(origin: u64, frame_ns: u64, single_ops: bool, followed: bool) -> Due {
+        let frame_ns = match frame_ns {
+            0 => DEFAULT_FRAME_NS,
+            length => length.max(SHORTEST_FRAME_NS),
+        };
+        let ever = |ever: bool| if ever { origin } else { NEVER };
+        Due {
+            origin,
+            frame_ns,
+            frame: origin + frame_ns,
+            window: origin + rates::WINDOW_NS,
+            ops_log: ever(single_ops),
+            look: ever(followed),
+            measure: NEVER,
+            end: 0,
+        }
+    }
+
+    /// The trial's start.
+    pub(crate) fn origin(&self) -> u64 {
+        self.origin
+    }
+
+    /// A clone starts at the first instant and is measured from the second, to `until` if that is
+    /// known. `first`: nothing was measured before.
+    pub(crate) fn released(&mut self, (at, measured): (u64, u64), until: Option<u64>, first: bool) {
+        self.end = self.end.max(until.unwrap_or(0));
+        if at == measured {
+            // From here on something is measured: the ramps have no common end.
+            self.measure = NEVER;
+        } else if first {
+            self.measure = self.measure.min(measured);
+        }
+    }
+
+    /// The ramp of the whole trial ends: once.
+    pub(crate) fn ramp_ends(&mut self, now: u64) -> bool {
+        let ends = now >= self.measure;
+        if ends {
+            self.measure = NEVER;
+        }
+        ends
+    }
+
+    /// A frame is over.
+    pub(crate) fn frame(&mut self, now: u64) -> bool {
+        let over = now >= self.frame_end();
+        if over {
+            self.frame = next(self.origin, self.frame_ns, now);
+        }
+        over
+    }
+
+    /// A little later where the trial is about to end, so that it leaves no stump of a frame behind.
+    fn frame_end(&self) -> u64 {
+        let slack = self.frame_ns / 20;
+        match self.frame.abs_diff(self.end) <= slack {
+            true => self.end.max(self.frame) + slack,
+            false => self.frame,
+        }
+    }
+
+    /// A window of the rates is over.
+    pub(crate) fn window(&mut self, now: u64) -> bool {
+        let over = now >= self.window;
+        if over {
+            self.window = next(self.origin, rates::WINDOW_NS, now);
+        }
+        over
+    }
+
+    /// The logs of single ops want to be emptied.
+    pub(crate) fn ops_log(&mut self, now: u64) -> bool {
+        let due = now >= self.ops_log;
+        if due {
+            self.ops_log = now + OPS_LOG_NS;
+        }
+        due
+    }
+
+    /// The measured time may be over.
+    pub(crate) fn look(&mut self, now: u64) -> bool {
+        let due = now >= self.look;
+        if due {
+            self.look = now + LOOK_NS;
+        }
+        due
+    }
+
+    /// When anything of all that is next due.
+    pub(crate) fn next(&self) -> u64 {
+        self.window
+            .min(self.ops_log)
+            .min(self.look)
+            .min(self.measure)
+            .min(self.frame_end())
+    }
+}
+
+/// The next instant after `now` on a grid.
+fn next(origin: u64, step: u64, now: u64) -> u64 {
+    origin + (now.saturating_sub(origin) / step + 1) * step
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn due() -> Due {
+        Due::new(5 * SECOND, SECOND, false, false)
+    }
+
+    #[test]
+    fn a_grid_is_kept_even_when_a_tick_was_missed() {
+        for (now, expected) in [(100, 200), (199, 200), (200, 300), (999, 1000), (50, 200)] {
+            assert_eq!(next(100, 100, now), expected, "{now}");
+        }
+        let mut due = due();
+        assert!(!due.frame(6 * SECOND - 1));
+        assert!(due.frame(8 * SECOND + 7) && !due.frame(8 * SECOND + 8));
+        assert_eq!(due.frame, 9 * SECOND);
+    }
+
+    #[test]
+    fn the_last_frame_waits_for_the_end() {
+        for (end, frame_end) in [
+            (10 * SECOND, 6 * SECOND),
+            (6 * SECOND, 6 * SECOND + SECOND / 20),
+            (6 * SECOND + 1000, 6 * SECOND + 1000 + SECOND / 20),
+            (6 * SECOND - 1000, 6 * SECOND + SECOND / 20),
+            (5 * SECOND + SECOND / 2, 6 * SECOND),
+        ] {
+            let mut due = due();
+            due.released((5 * SECOND, 5 * SECOND), Some(end), true);
+            assert_eq!(due.frame_end(), frame_end, "{end}");
+        }
+    }
+
+    #[test]
+    fn the_ramp_of_the_whole_ends_once_and_only_if_all_ramp() {
+        let start = 5 * SECOND;
+        let mut all = due();
+        all.released((start, start + 9), None, true);
+        all.released((start, start + 7), None, true);
+        assert!(!all.ramp_ends(start + 6) && all.ramp_ends(start + 7));
+        assert!(!all.ramp_ends(start + 9));
+        let mut some = due();
+        some.released((start, start + 9), None, true);
+        some.released((start, start), None, true);
+        assert!(!some.ramp_ends(start + 9));
+        let mut later = due();
+        later.released((start, start + 9), None, false);
+        assert!(!later.ramp_ends(start + 9));
+    }
+
+    #[test]
+    fn only_what_is_asked_for_wakes() {
+        let quiet = due();
+        assert_eq!(quiet.next(), 5 * SECOND + rates::WINDOW_NS);
+        let mut busy = Due::new(0, 0, true, true);
+        assert!(busy.ops_log(0) && busy.look(0));
+        assert_eq!(busy.next(), OPS_LOG_NS);
+        assert_eq!(Due::new(0, 1, false, false).frame, SHORTEST_FRAME_NS);
+    }
+}

@@ -1,0 +1,126 @@
+use super::*;
+
+fn monitor(clones: &[usize]) -> (Monitor, Vec<Arc<CloneShared>>) {
+    let jobs = clones.iter().max().map_or(0, |job| job + 1);
+    let mut monitor = Monitor::new(clones.len(), jobs);
+    monitor.start(1000, 0);
+    let shared: Vec<_> = clones
+        .iter()
+        .map(|_| Arc::new(CloneShared::new(true, true)))
+        .collect();
+    for (clone, job) in clones.iter().enumerate() {
+        monitor.watch(clone, *job, Arc::clone(&shared[clone]), None);
+    }
+    (monitor, shared)
+}
+
+fn record(shared: &CloneShared, direction: Direction, values: std::ops::Range<u64>) {
+    let cells = shared.measure.of(direction);
+    for value in values {
+        cells.service.record(value * value);
+        cells.response.as_ref().unwrap().record(value * value + 5);
+        let bytes = cells.bytes.load(Ordering::Relaxed);
+        cells.bytes.store(bytes + 4096, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn frames_add_up_to_the_whole_exactly() {
+    let (mut monitor, shared) = monitor(&[0, 0, 1]);
+    let mut frames = Vec::new();
+    for second in 1..=5u64 {
+        for (clone, shared) in shared.iter().enumerate() {
+            let from = second * 1000 + clone as u64;
+            record(shared, Direction::Read, from..from + 300 * second);
+            record(shared, Direction::Write, 0..second);
+            // A look between two frames must take nothing away from them.
+            monitor.sample(1);
+            record(shared, Direction::Sync, 7..7 + second % 2);
+        }
+        frames.push(monitor.cut(1000 + second * 1_000_000_000, second * 10));
+    }
+    record(&shared[2], Direction::Read, 0..50);
+    for clone in 0..3 {
+        monitor.leave(clone, 0);
+    }
+    frames.push(monitor.cut(9_000_000_000, 99));
+    for direction in Direction::ALL {
+        let mut whole = Histogram::default();
+        let mut bytes = 0;
+        for shared in &shared {
+            whole.merge(&shared.measure.of(direction).service.histogram());
+            bytes += shared.measure.of(direction).bytes.load(Ordering::Relaxed);
+        }
+        let mut sum = Histogram::default();
+        for part in frames.iter().flat_map(|frame| frame.of(direction)) {
+            sum.merge(&part.service);
+            assert_eq!(part.response.as_ref().unwrap().count(), part.ops);
+        }
+        assert_eq!(sum, whole, "{direction:?}");
+        let of = |count: fn(&Frame, Direction) -> u64| -> u64 {
+            frames.iter().map(|frame| count(frame, direction)).sum()
+        };
+        assert_eq!(of(Frame::bytes), bytes);
+        assert_eq!(of(Frame::ops), whole.count());
+    }
+    for (number, pair) in frames.windows(2).enumerate() {
+        assert_eq!(pair[0].end_ns, pair[1].start_ns);
+        assert_eq!(pair[0].number, number as u32);
+    }
+    assert_eq!(frames[0].start_ns, 0);
+    assert_eq!(frames.iter().map(|frame| frame.cpu_ns).sum::<u64>(), 99);
+    assert!(frames.iter().all(|frame| frame.step == Step::Measure));
+    // Jobs are kept apart, and only what did something is listed.
+    assert_eq!(frames[5].jobs.len(), 1);
+    assert_eq!(
+        (frames[5].jobs[0].job, frames[5].ops(Direction::Read)),
+        (1, 50)
+    );
+}
+
+#[test]
+fn what_ramps_shows_in_ramp_frames_alone() {
+    let (mut monitor, shared) = monitor(&[0]);
+    shared[0].ramp.of(Direction::Read).service.record(5);
+    let ramp = monitor.cut(2000, 0);
+    assert_eq!((ramp.step, ramp.ops(Direction::Read)), (Step::Ramp, 1));
+    shared[0].ramp.of(Direction::Read).service.record(5);
+    record(&shared[0], Direction::Read, 1..4);
+    let measured = monitor.cut(3000, 0);
+    assert_eq!(
+        (measured.step, measured.ops(Direction::Read)),
+        (Step::Measure, 3)
+    );
+    assert!(monitor.idle());
+    let after = monitor.cut(4000, 0);
+    assert_eq!((after.step, after.jobs.len()), (Step::Drain, 0));
+}
+
+#[test]
+fn the_end_of_the_ramp_leaves_what_is_measured_to_the_next_frame() {
+    let (mut monitor, shared) = monitor(&[0]);
+    shared[0].ramp.of(Direction::Read).service.record(5);
+    record(&shared[0], Direction::Read, 1..4);
+    let ramp = monitor.cut_ramp(2000, 0);
+    assert_eq!((ramp.step, ramp.ops(Direction::Read)), (Step::Ramp, 1));
+    let next = monitor.cut(3000, 0);
+    assert_eq!((next.step, next.ops(Direction::Read)), (Step::Measure, 3));
+}
+
+#[test]
+fn a_watch_of_many_clones_is_cheap() {
+    let (mut monitor, shared) = monitor(&[0; 64]);
+    for shared in &shared {
+        record(shared, Direction::Read, 300..1000);
+        record(shared, Direction::Write, 300..1000);
+    }
+    monitor.cut(2000, 0);
+    for shared in &shared {
+        record(shared, Direction::Read, 300..400);
+    }
+    let begin = std::time::Instant::now();
+    let frame = monitor.cut(3000, 0);
+    let took = begin.elapsed();
+    assert_eq!(frame.ops(Direction::Read), 6400);
+    assert!(took.as_millis() < 100, "{took:?}");
+}

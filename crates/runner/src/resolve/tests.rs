@@ -1,0 +1,267 @@
+use super::*;
+use crate::samples::{job, plan};
+use iodyno_model::{Engine, EngineKind, Extent, Files, JobEnd, Target};
+use std::collections::HashMap;
+
+const MIB: u64 = 1 << 20;
+
+/// A node with a few files in /t, 1000 MiB free, and nothing else.
+struct Fake(HashMap<&'static str, Found>);
+
+impl Fake {
+    fn new() -> Fake {
+        Fake(HashMap::from([
+            ("/t", Found::Folder),
+            ("/t/old", Found::File(8 * MIB)),
+            ("/t/empty", Found::File(0)),
+            ("/dev/d", Found::Device(100 * MIB)),
+            ("/dev/null", Found::Null),
+            ("/t/pipe", Found::Other("is a pipe".to_owned())),
+        ]))
+    }
+}
+
+impl Probe for Fake {
+    fn look(&self, path: &Path) -> Found {
+        match self.0.get(path.to_str().unwrap()) {
+            Some(found) => found.clone(),
+            None if path.parent() == Some(Path::new("/t")) => Found::Missing,
+            None => Found::NoFolder(path.parent().unwrap().to_owned()),
+        }
+    }
+
+    fn free(&self, _: &Path) -> Option<u64> {
+        Some(1000 * MIB)
+    }
+}
+
+fn named(name: &str) -> Job {
+    Job {
+        files: Files {
+            names: name.split(':').map(PathBuf::from).collect(),
+            ..Files::default()
+        },
+        ..job("j")
+    }
+}
+
+fn sized(name: &str, size: Option<Amount>) -> Job {
+    Job {
+        extent: Extent {
+            size,
+            ..Extent::default()
+        },
+        ..named(name)
+    }
+}
+
+fn bind(job: Job) -> Result<Resolved, Vec<Diagnostic>> {
+    resolve(&plan("/t", vec![job]), &Fake::new())
+}
+
+/// (base, length) of each file of each clone, and the first clone's budget.
+fn check(job: Job, regions: &[&[(u64, u64)]], budget: u64) {
+    let resolved = bind(job.clone()).unwrap_or_else(|faults| panic!("{job:?}: {faults:?}"));
+    let found: Vec<Vec<(u64, u64)>> = resolved
+        .clones
+        .iter()
+        .map(|clone| clone.files.iter().map(|f| (f.base, f.length)).collect())
+        .collect();
+    assert_eq!(found, regions, "{job:?}");
+    assert_eq!(resolved.clones[0].byte_budget, budget, "{job:?}");
+}
+
+const fn bytes(value: u64) -> Option<Amount> {
+    Some(Amount::Bytes(value))
+}
+
+const fn percent(value: f64) -> Option<Amount> {
+    Some(Amount::Percent(value))
+}
+
+#[test]
+fn sizes_are_bound_by_the_rules_of_fio() {
+    check(sized("new", bytes(4 * MIB)), &[&[(0, 4 * MIB)]], 4 * MIB);
+    check(sized("old", None), &[&[(0, 8 * MIB)]], 8 * MIB);
+    check(sized("old", bytes(MIB)), &[&[(0, MIB)]], MIB);
+    check(sized("old", bytes(16 * MIB)), &[&[(0, 16 * MIB)]], 16 * MIB);
+    check(sized("old", percent(25.0)), &[&[(0, 2 * MIB)]], 2 * MIB);
+    check(sized("new", percent(10.0)), &[&[(0, 100 * MIB)]], 100 * MIB);
+    check(sized("/dev/d", None), &[&[(0, 100 * MIB)]], 100 * MIB);
+    check(
+        sized("/dev/d", percent(50.0)),
+        &[&[(0, 50 * MIB)]],
+        50 * MIB,
+    );
+    check(sized("/dev/null", bytes(MIB)), &[&[(0, MIB)]], MIB);
+    // A device cannot grow.
+    check(
+        sized("/dev/d", bytes(200 * MIB)),
+        &[&[(0, 100 * MIB)]],
+        100 * MIB,
+    );
+    // Named files share the size; a remainder goes to the first, block by block.
+    check(
+        sized("a:b", bytes(3 * 4096)),
+        &[&[(0, 2 * 4096), (0, 4096)]],
+        3 * 4096,
+    );
+    check(
+        sized("a:b:c", bytes(3 * MIB)),
+        &[&[(0, MIB), (0, MIB), (0, MIB)]],
+        3 * MIB,
+    );
+}
+
+#[test]
+fn clones_go_on_where_the_increment_says() {
+    let mut job = sized("shared", bytes(MIB));
+    job.clones = 3;
+    check(job.clone(), &[&[(0, MIB)], &[(0, MIB)], &[(0, MIB)]], MIB);
+    job.extent.offset = Amount::Bytes(4096);
+    job.extent.offset_increment = Amount::Bytes(MIB);
+    check(
+        job.clone(),
+        &[
+            &[(4096, MIB)],
+            &[(4096 + MIB, MIB)],
+            &[(4096 + 2 * MIB, MIB)],
+        ],
+        MIB,
+    );
+    let mut job = sized("/dev/d", None);
+    job.clones = 2;
+    job.extent.offset_increment = Amount::Percent(50.0);
+    check(
+        job,
+        &[&[(0, 100 * MIB)], &[(50 * MIB, 50 * MIB)]],
+        100 * MIB,
+    );
+    // Percentages are aligned upwards.
+    let mut job = sized("/dev/d", None);
+    job.extent.offset = Amount::Percent(33.33);
+    job.extent.offset_align = MIB;
+    check(job, &[&[(34 * MIB, 66 * MIB)]], 66 * MIB);
+}
+
+#[test]
+fn the_budget_is_io_size_and_loops() {
+    let end = |io_size, loops| JobEnd {
+        io_size,
+        loops,
+        ..JobEnd::default()
+    };
+    for (end, budget) in [
+        (end(None, 1), 8 * MIB),
+        (end(None, 3), 24 * MIB),
+        (end(bytes(MIB), 1), MIB),
+        (end(bytes(64 * MIB), 2), 128 * MIB),
+        (end(percent(50.0), 1), 4 * MIB),
+        (end(None, u64::MAX), u64::MAX),
+    ] {
+        let job = Job {
+            end,
+            ..sized("old", None)
+        };
+        check(job, &[&[(0, 8 * MIB)]], budget);
+    }
+}
+
+#[test]
+fn filesize_overrides_the_share_and_keeps_what_fits() {
+    let with = |low, high| Job {
+        files: Files {
+            size: Some((Amount::Bytes(low), Amount::Bytes(high))),
+            ..named("old:new").files
+        },
+        ..sized("x", bytes(MIB))
+    };
+    check(with(MIB, MIB), &[&[(0, MIB), (0, MIB)]], MIB);
+    let kept = bind(with(MIB, 9 * MIB)).unwrap();
+    assert_eq!(kept.clones[0].files[0].length, 8 * MIB);
+    let resolved = bind(with(2 * MIB, 4 * MIB)).unwrap();
+    for file in &resolved.clones[0].files {
+        assert!((2 * MIB..=4 * MIB).contains(&file.length));
+        assert_eq!(file.length % 4096, 0);
+    }
+}
+
+#[test]
+fn every_fault_is_told_with_its_job() {
+    for (job, words) in [
+        (sized("new", None), "nothing to take its size from"),
+        (sized("empty", None), "nothing to take its size from"),
+        (
+            sized("no/where", bytes(MIB)),
+            "the folder `/t/no` is not there",
+        ),
+        (sized("pipe", bytes(MIB)), "`/t/pipe` is a pipe"),
+        (sized("/t", bytes(MIB)), "is a folder"),
+        (sized("new", bytes(100)), "less than a block of 4 KiB"),
+        (sized("a:b:c", bytes(8192)), "less than a block of 4 KiB"),
+        (
+            sized("a:a", bytes(MIB)),
+            "several of its files would be `/t/a`",
+        ),
+        (sized("new", bytes(u64::MAX)), "longer than any file"),
+    ] {
+        let faults = bind(job).unwrap_err();
+        assert_eq!(faults.len(), 1, "{faults:?}");
+        let message = &faults[0].message;
+        assert!(
+            message.contains(words) && message.contains("job `j`"),
+            "{message}"
+        );
+        assert!(faults[0].hint.is_some());
+    }
+    let mut beyond = sized("old", None);
+    beyond.extent.offset = Amount::Bytes(9 * MIB);
+    assert!(
+        bind(beyond).unwrap_err()[0]
+            .message
+            .contains("begins at 9 MiB")
+    );
+    let mut forbidden = sized("new", bytes(MIB));
+    forbidden.files.allow_create = false;
+    assert!(
+        bind(forbidden).unwrap_err()[0]
+            .message
+            .contains("is not there")
+    );
+    let mut waits = sized("old", None);
+    waits.after = After::Job("j".into());
+    let words = &bind(waits).unwrap_err()[0].message;
+    assert!(words.contains("waits for a job `j`"), "{words}");
+    let both = plan("/t", vec![sized("pipe:no/where", None), sized("new", None)]);
+    assert_eq!(resolve(&both, &Fake::new()).unwrap_err().len(), 3);
+}
+
+#[test]
+fn a_fault_of_all_clones_is_told_once() {
+    let mut job = sized("pipe", bytes(MIB));
+    job.clones = 64;
+    assert_eq!(bind(job).unwrap_err().len(), 1);
+}
+
+#[test]
+fn engines_without_files_need_only_a_size() {
+    let mut job = sized("new", bytes(MIB));
+    job.engine = Engine::new(EngineKind::Null, 4);
+    job.files.names.clear();
+    check(job.clone(), &[&[(0, MIB)]], MIB);
+    job.extent.size = None;
+    assert!(bind(job).unwrap_err()[0].message.contains("size"));
+}
+
+#[test]
+fn a_target_stands_for_the_files_of_a_job() {
+    let mut plan = plan("/t", vec![sized("a:b", bytes(MIB))]);
+    plan.configuration.target = Target::Path("/dev/d".into());
+    let resolved = resolve(&plan, &Fake::new()).unwrap();
+    let files = &resolved.clones[0].files;
+    assert_eq!(
+        (files.len(), files[0].length, files[0].kind),
+        (1, MIB, FileKind::Device)
+    );
+    assert!(resolved.notes[0].contains("stands for its 2 files"));
+}
