@@ -7,7 +7,7 @@ use iodyno_model::{
 };
 use iodyno_units::Nanos;
 
-use crate::samples::job;
+use crate::samples::{self, job};
 use crate::stage::{MIB, on_file, run, simulated, timed};
 
 crate::tests![
@@ -21,6 +21,7 @@ crate::tests![
     the_null_engine_needs_no_file,
     logs_are_written_beside,
     the_end_fsync_is_a_step_of_its_own,
+    a_clone_takes_little_memory,
 ];
 
 fn sum(frames: &[Frame], direction: Direction) -> (u64, u64, Histogram) {
@@ -257,4 +258,19 @@ fn the_end_fsync_is_a_step_of_its_own() {
     assert!(fsync.start_ns >= measure.start_ns + measure.span_ns as i64);
     assert_eq!(fsync.job, Some(0));
     assert!(part.clones[0].runtime_ns <= measure.span_ns + 50_000_000);
+}
+
+fn a_clone_takes_little_memory() {
+    let memory = |clones: u32| {
+        let mut job = simulated("s", 1200);
+        job.access = samples::access(&[Direction::Read, Direction::Write]);
+        job.pacing.rates.read.iops = 200.0;
+        job.pacing.rates.write.iops = 200.0;
+        job.clones = clones;
+        let told = run(Path::new("/"), vec![job]);
+        told.completed().host.harness_memory
+    };
+    let (one, many) = (memory(1), memory(65));
+    let each = many.saturating_sub(one) / 64;
+    assert!(each < 2 * MIB, "{each} bytes a clone");
 }

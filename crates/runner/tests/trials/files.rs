@@ -23,6 +23,8 @@ crate::tests![
     a_layout_that_is_interrupted_leaves_nothing,
     the_disk_of_a_loop_device_is_refused,
     a_target_folder_holds_the_files_of_the_jobs,
+    a_disk_that_fills_up_meanwhile_leaves_nothing,
+    a_blank_device_is_written_by_all_clones,
 ];
 
 const READ: &[Direction] = &[Direction::Read];
@@ -205,28 +207,45 @@ fn a_layout_that_is_interrupted_leaves_nothing() {
     assert_eq!(fs::read(at("old")).unwrap(), b"old");
 }
 
+/// A loop device of this test, detached at its end; `None` where none can be had.
+struct Loop(String);
+
+impl Loop {
+    fn attach(disk: &Path) -> Option<Loop> {
+        let attached = Command::new("losetup")
+            .arg("-f")
+            .arg("--show")
+            .arg(disk)
+            .output();
+        match attached {
+            Ok(output) if output.status.success() => {
+                let device = String::from_utf8(output.stdout).unwrap();
+                Some(Loop(device.trim().to_owned()))
+            }
+            _ => {
+                eprintln!("SKIPPED: no loop device can be attached (root and losetup are needed)");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let detached = Command::new("losetup").arg("-d").arg(&self.0).status();
+        assert!(detached.is_ok_and(|status| status.success()) || std::thread::panicking());
+    }
+}
+
 fn the_disk_of_a_loop_device_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let disk = folder.path().join("disk");
     fs::write(&disk, vec![0; MIB as usize]).unwrap();
-    let attached = Command::new("losetup")
-        .arg("-f")
-        .arg("--show")
-        .arg(&disk)
-        .output();
-    let device = match attached {
-        Ok(output) if output.status.success() => String::from_utf8(output.stdout).unwrap(),
-        _ => {
-            eprintln!("SKIPPED: no loop device can be attached (root and losetup are needed)");
-            return;
-        }
+    let Some(attached) = Loop::attach(&disk) else {
+        return;
     };
     let told = run(folder.path(), vec![on_file("w", "disk", WRITE, MIB)]);
-    let detached = Command::new("losetup")
-        .arg("-d")
-        .arg(device.trim())
-        .status();
-    assert!(detached.unwrap().success());
+    drop(attached);
     let TrialEnd::Refused(faults) = &told.end else {
         panic!("{:?}", told.end);
     };
@@ -236,6 +255,70 @@ fn the_disk_of_a_loop_device_is_refused() {
     );
     assert!(faults[0].hint.is_some());
     assert!(fs::read(&disk).unwrap().iter().all(|byte| *byte == 0));
+}
+
+fn a_blank_device_is_written_by_all_clones() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = folder.path().join("disk");
+    fs::write(&disk, vec![0; 16 * MIB as usize]).unwrap();
+    let Some(attached) = Loop::attach(&disk) else {
+        return;
+    };
+    let mut job = on_file("w", &attached.0, WRITE, MIB);
+    job.clones = 3;
+    job.extent.size = None;
+    job.extent.offset_increment = Amount::Percent(25.0);
+    job.engine.direct = true;
+    let told = run(folder.path(), vec![job]);
+    let part = told.completed();
+    let regions: Vec<u64> = part.clones.iter().map(|c| c.region_bytes / MIB).collect();
+    assert_eq!(regions, [16, 12, 8]);
+    assert_eq!(part.files.len(), 1);
+    assert!(part.files[0].device && part.files[0].length == 16 * MIB);
+    let written: u64 = part.host.devices[0].bytes[1];
+    assert!(written >= 36 * MIB, "{:?}", part.host.devices);
+}
+
+/// A file system of this test, in memory.
+struct Mounted(std::path::PathBuf);
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let unmounted = Command::new("umount").arg(&self.0).status();
+        assert!(unmounted.is_ok_and(|status| status.success()) || std::thread::panicking());
+    }
+}
+
+fn a_disk_that_fills_up_meanwhile_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mount = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=768m", "iodyno-test"])
+        .arg(folder.path())
+        .status();
+    if !mount.is_ok_and(|status| status.success()) {
+        eprintln!("SKIPPED: a tmpfs cannot be mounted (root is needed)");
+        return;
+    }
+    let mounted = Mounted(folder.path().to_owned());
+    let jobs = ["a", "b"].map(|name| {
+        let mut job = on_file(name, name, READ, 350 * MIB);
+        job.files.fallocate = Fallocate::None;
+        job
+    });
+    let told = watched(&plan(folder.path(), jobs.to_vec()), |event, _| {
+        if matches!(event, Event::Progress { done, total, .. } if done < total) {
+            // Somebody else takes all that is left.
+            let _ = fs::write(folder.path().join("other"), vec![1; 768 * MIB as usize]);
+        }
+    });
+    let TrialEnd::Unprepared(faults) = &told.end else {
+        panic!("{:?}", told.end);
+    };
+    assert!(faults[0].message.contains("cannot lay out"), "{faults:?}");
+    assert!(faults[0].message.contains("No space left"), "{faults:?}");
+    assert!(faults[0].hint.as_ref().unwrap().contains("free space"));
+    assert_eq!(names(folder.path()), ["other"]);
+    drop(mounted);
 }
 
 fn a_target_folder_holds_the_files_of_the_jobs() {
