@@ -14,6 +14,9 @@ pub(crate) const WINDOWS_PER_RESOLVED_PERCENTILE: u64 = 10;
 /// Fewer values than this beyond a percentile, and chance made it.
 pub(crate) const VALUES_BEYOND_PERCENTILE: f64 = 10.0;
 
+/// In less time than this, starting and ending use more CPU than the ops do: no figure is given.
+const LEAST_CPU_SPAN_NS: u64 = 10_000_000;
+
 /// The percentiles of every table.
 const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
 
@@ -281,11 +284,15 @@ fn cpu(trial: &Trial, clones: &[&CloneResult]) -> CpuSummary {
             )
         })
         .collect();
+    let span_ns = covered(&mut spans);
+    if span_ns < LEAST_CPU_SPAN_NS {
+        return CpuSummary::default();
+    }
     CpuSummary {
         worker_user_ns,
         worker_system_ns,
         other_ns: all.saturating_sub(worker_user_ns + worker_system_ns),
-        span_ns: covered(&mut spans),
+        span_ns,
         ops: clones
             .iter()
             .flat_map(|clone| &clone.directions)

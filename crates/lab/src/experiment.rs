@@ -157,6 +157,7 @@ pub fn carry_out(
 fn worse(run: RunState, trial: TrialState) -> RunState {
     match trial {
         TrialState::Completed => run,
+        TrialState::Refused if run == RunState::Completed => RunState::Refused,
         _ => RunState::Failed,
     }
 }

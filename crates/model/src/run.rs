@@ -14,8 +14,10 @@ pub enum RunState {
     Completed,
     /// Ended early, by the user or because its process died; it can be resumed.
     Interrupted,
-    /// Ended by a trial that failed or was refused.
+    /// Ended by a trial that failed.
     Failed,
+    /// Ended by a target that was refused; nothing was touched.
+    Refused,
 }
 
 impl RunState {
@@ -26,6 +28,7 @@ impl RunState {
             RunState::Completed => "completed",
             RunState::Interrupted => "interrupted",
             RunState::Failed => "failed",
+            RunState::Refused => "refused",
         }
     }
 }

@@ -163,7 +163,7 @@ fn only_refusal_cancellation_and_a_missing_node_end_a_run() {
         (Act::Complete, 2, RunState::Completed, "Completed 0 faults"),
         (Act::Die, 2, RunState::Failed, "Failed 0 faults"),
         (Act::Unprepared, 2, RunState::Failed, "Failed 2 faults"),
-        (Act::Refuse, 1, RunState::Failed, "Refused 2 faults"),
+        (Act::Refuse, 1, RunState::Refused, "Refused 2 faults"),
         (Act::NoNode, 1, RunState::Failed, "Failed 1 faults"),
         (
             Act::Cancelled,
