@@ -71,6 +71,7 @@ impl TrialFile {
             path: self.wanted.path.display().to_string(),
             length: self.admitted.length_now().unwrap_or(self.admitted.length),
             unwritten: unwritten.ok().flatten().map(|found| found.bytes()),
+            read: self.wanted.intent.read,
             laid_out: self.laid_out,
             device: matches!(self.admitted.kind, Kind::BlockDevice(_)),
         }

@@ -45,6 +45,35 @@ impl HostWatch {
     pub(crate) fn used(&mut self) -> HostUse {
         let after = self.after.take();
         let after = after.unwrap_or_else(|| Snapshot::take(&self.roots, &self.devices));
-        after.since(&self.before)
+        let mut used = after.since(&self.before);
+        if let Some(peak) = peak_memory(&std::fs::read_to_string(OWN_STATUS).unwrap_or_default()) {
+            used.harness_memory = peak;
+        }
+        used
+    }
+}
+
+const OWN_STATUS: &str = "/proc/self/status";
+
+/// The largest resident memory of this very program, bytes. What getrusage(2) says may be that of the
+/// process which started this one: the kernel keeps it across exec(2).
+fn peak_memory(status: &str) -> Option<u64> {
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_the_peak_of_this_very_program() {
+        let status = "Name:\tx\nVmPeak:\t  999 kB\nVmHWM:\t    9624 kB\nVmRSS:\t 9 kB\n";
+        assert_eq!(peak_memory(status), Some(9624 * 1024));
+        assert_eq!(peak_memory("VmHWM:\t many kB\n"), None);
+        assert_eq!(peak_memory(""), None);
     }
 }
