@@ -189,6 +189,7 @@ pub fn part(clones: Vec<CloneResult>) -> Part {
             path: clone.files.first().cloned().unwrap_or_default(),
             length: clone.region_bytes,
             unwritten: Some(0),
+            read: read > 0,
             laid_out: true,
             device: false,
         })

@@ -332,6 +332,9 @@ pub struct FileState {
     /// Of it, holes and extents reserved but never written, bytes; `None` where the file system does
     /// not tell.
     pub unwritten: Option<u64>,
+    /// Some job reads it.
+    #[serde(default)]
+    pub read: bool,
     /// Laid out by this trial.
     pub laid_out: bool,
     /// A block device.

@@ -100,13 +100,12 @@ fn reduces(mount: &MountInfo) -> bool {
 }
 
 fn unwritten(evidence: &Evidence) -> Option<Finding> {
-    let (mut reads, mut writes) = (false, false);
-    for (_, job) in evidence.clones_on_files() {
-        reads |= job.access.reads;
-        writes |= job.access.writes;
-    }
-    let files = evidence.trial.parts.iter().flat_map(|part| &part.files);
-    let (length, holes) = files
+    let files = || evidence.trial.parts.iter().flat_map(|part| &part.files);
+    let reads = files().any(|file| file.read);
+    let writes = evidence.clones_on_files().any(|(_, job)| job.access.writes);
+    // A file that is only written may well begin empty.
+    let (length, holes) = files()
+        .filter(|file| file.read || !reads)
         .filter_map(|file| Some((file.length, file.unwritten?)))
         .fold((0u64, 0u64), |sum, file| (sum.0 + file.0, sum.1 + file.1));
     let percent = holes as f64 * 100.0 / length.max(1) as f64;

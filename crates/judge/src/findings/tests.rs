@@ -378,9 +378,23 @@ fn reads_of_holes_are_no_reads() {
                 workload.jobs[0].access.writes,
             ) = (false, true);
             holes(trial, 100);
+            part(trial)
+                .files
+                .iter_mut()
+                .for_each(|file| file.read = false);
         },
         &[(Unwritten, Note)],
         &["allocate"],
+    );
+    check(
+        "an empty file that is only written, beside those that are read",
+        |_, trial| {
+            let mut written = part(trial).files[0].clone();
+            (written.read, written.unwritten) = (false, Some(written.length));
+            part(trial).files.push(written);
+        },
+        &[],
+        &[],
     );
 }
 
