@@ -32,13 +32,14 @@ deny:
 	@cargo deny --version >/dev/null 2>&1 || cargo install --locked cargo-deny@$(DENY)
 	cargo deny --locked check bans licenses sources
 
-# The C library is linked in, and with it SQLite's C: musl's own C compiler is needed.
+# The C library is linked in, and with it SQLite's C: musl's own C compiler is needed. Without the
+# tables of lines it is a small file to copy.
 static:
 	@command -v musl-gcc >/dev/null || { \
 	  echo "musl-gcc is missing: install it with \`apt-get install musl-tools\`" >&2; exit 1; }
 	@rustc --print target-libdir --target $(STATIC) | xargs test -d || rustup target add $(STATIC) || { \
 	  echo "Rust's standard library for $(STATIC) is missing: \`rustup target add $(STATIC)\`" >&2; exit 1; }
-	cargo build --release --locked --target $(STATIC)
+	CARGO_PROFILE_RELEASE_STRIP=debuginfo cargo build --release --locked --target $(STATIC)
 	@echo "static: $(TARGET)/$(STATIC)/release/iodyno"
 
 bench: build
