@@ -172,8 +172,8 @@ def note(text):
         print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
 
 
-def row(what, mine, other="", ratio="", target="", met=None):
-    verdict = {None: "", True: "met", False: "MISSED"}[met]
+def row(what, mine, other="", ratio="", target="", met=None, agreed=True):
+    verdict = {None: "", True: "met", False: "MISSED"}[met] + ("" if agreed else ", rounds differ")
     print(f"  {what:<42} {mine:>9} {other:>9}  {ratio:<22} {target:<11} {verdict}".rstrip(), flush=True)
 
 
@@ -196,9 +196,10 @@ def compare(what, found, other, figure, at_most=None, at_least=None):
     theirs = [getattr(measured, figure) for measured in found[other]]
     ratio = statistics.median(mine) / statistics.median(theirs)
     rounds = [one / two for one, two in zip(mine, theirs)]
-    met = None
+    met, agreed = None, True
     if at_most or at_least:
-        met = ratio <= at_most if at_most else ratio >= at_least
+        met, *each = [one <= at_most if at_most else one >= at_least for one in (ratio, *rounds)]
+        agreed = all(one == met for one in each)
     row(
         what,
         human(statistics.median(mine)),
@@ -206,6 +207,7 @@ def compare(what, found, other, figure, at_most=None, at_least=None):
         f"{ratio:.3f} [{min(rounds):.3f}, {max(rounds):.3f}]",
         bound(at_most, at_least),
         met,
+        agreed,
     )
 
 
