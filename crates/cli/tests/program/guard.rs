@@ -81,7 +81,7 @@ fn a_device_with_a_file_system_gives_way_only_to_its_own_name() {
         before,
         "a refused device is not touched"
     );
-    home.iodyno(&["list"]).succeeds().prints("failed");
+    home.iodyno(&["list"]).succeeds().prints("refused");
     home.iodyno(&["run", "job.fio", "--on", &on, "--destroy", path])
         .succeeds();
     assert_ne!(std::fs::read(&device.0).unwrap(), before);
