@@ -93,9 +93,34 @@ fn wrong_values_are_errors_at_their_words() {
             "error `1.5` is out of range",
         ),
         (
-            "rw=randread\nrandom_distribution=zoned:50/50:50/50",
-            "zoned:50/50:50/50",
-            "error the distribution `zoned`",
+            "rw=randread\nrandom_distribution=sequence:5",
+            "sequence:5",
+            "error the distribution `sequence`",
+        ),
+        (
+            "rw=randread\nrandom_distribution=zoned:50/50:40/50",
+            "50/50:40/50",
+            "error the shares of the ops add up to 90 %",
+        ),
+        (
+            "rw=randrw\nrandom_distribution=zoned:50/50:50/50,60/60:40/60",
+            "60/60:40/60",
+            "error the zones take 120 % of the region",
+        ),
+        (
+            "rw=randrw\nrandom_distribution=zoned_abs:50/1g:50",
+            "50",
+            "error the zone `50` has no length",
+        ),
+        (
+            "rw=randrw\nrandom_distribution=zoned:50/x:50/50",
+            "x",
+            "error `x`",
+        ),
+        (
+            "rw=randread\nrandom_distribution=zipf:1",
+            "1",
+            "error `1` is out of range",
         ),
         (
             "ioengine=iouring",
@@ -132,7 +157,16 @@ fn wrong_values_are_errors_at_their_words() {
         ("iodpeth=4", "iodpeth", "error there is no option `iodpeth`"),
         ("RW=read", "RW", "error there is no option `RW`"),
         ("zonemode=zbd", "zbd", "error zoned block devices"),
-        ("atomic=1", "1", "error `atomic` is not supported"),
+        (
+            "rw=write\nioengine=psync\natomic=1",
+            "atomic",
+            "error this engine has no atomic writes",
+        ),
+        (
+            "rw=read\nfill_device=1",
+            "fill_device",
+            "error only a job that writes",
+        ),
         ("filename=-", "-", "error standard input"),
         ("size=4z", "4z", "error zones as a unit"),
         ("nice=20", "20", "error `20` is not a niceness"),
@@ -398,8 +432,8 @@ fn a_fault_of_the_globals_is_said_once() {
 fn what_is_only_refused_is_well_formed() {
     for (text, well_formed) in [
         ("[a]\nioengine=rbd\npool=x\n", true),
-        ("[a]\nsize=1m\natomic=1\n", true),
-        ("[a]\nsize=1m\natomic=1\nbs=4x\n", false),
+        ("[a]\nsize=1m\nunlink_each_loop=1\n", true),
+        ("[a]\nsize=1m\nunlink_each_loop=1\nbs=4x\n", false),
         ("[a]\nsize=1m\n", true),
         ("", false),
     ] {

@@ -4,7 +4,7 @@ mod common;
 
 use std::path::PathBuf;
 
-use common::{job, jobs};
+use common::{job, jobs, parse};
 use iodyno_dialects::fio::{self, resolved_options};
 use iodyno_model::{
     After, Amount, Arrival, BlockSizes, Checksum, Content, Direction, Distribution, EngineKind,
@@ -27,7 +27,7 @@ fn an_empty_job_has_fios_defaults() {
     assert_eq!(job.access.block_sizes.read, BlockSizes::Fixed(4096));
     assert!(job.access.repeatable);
     assert_eq!(job.files.format, "$jobname.$jobnum.$filenum");
-    assert_eq!((job.files.count, job.files.open_at_once), (1, 0));
+    assert_eq!(job.files.count, 1);
     assert!(job.files.invalidate && job.files.fsync_on_layout && job.files.allow_create);
     assert_eq!(job.extent.size, Some(Amount::Bytes(16 << 20)));
     assert_eq!((job.end.loops, job.end.runtime), (1, None));
@@ -184,6 +184,35 @@ fn random_offsets_follow_map_distribution_and_seed() {
         false,
         Distribution::Normal(5.0),
     );
+    let percent = |zones: &[(f64, f64)]| {
+        let zones = zones.iter();
+        Distribution::Zoned(
+            zones
+                .map(|(share, of)| (*share, Amount::Percent(*of)))
+                .collect(),
+        )
+    };
+    // A zone without a length takes what is left.
+    check(
+        "random_distribution=zoned:50/5:30/15:20/",
+        false,
+        percent(&[(50.0, 5.0), (30.0, 15.0), (20.0, 80.0)]),
+    );
+    check(
+        "random_distribution=zoned_abs:60/4k:40/1m",
+        false,
+        Distribution::Zoned(vec![
+            (60.0, Amount::Bytes(4096)),
+            (40.0, Amount::Bytes(1 << 20)),
+        ]),
+    );
+    let access = job("rw=randrw\nrandom_distribution=zoned:100/50,50/10:50/90").access;
+    assert_eq!(access.distribution.read, percent(&[(100.0, 50.0)]));
+    assert_eq!(
+        access.distribution.write,
+        percent(&[(50.0, 10.0), (50.0, 90.0)])
+    );
+    assert_eq!(access.distribution.trim, access.distribution.write);
     check("blockalign=4k", true, Distribution::Uniform);
     check("ba=512", false, Distribution::Uniform);
 
@@ -306,10 +335,7 @@ fn files_are_named_placed_and_made() {
     .files;
     assert_eq!(files.directories, [PathBuf::from("/a"), "/b".into()]);
     assert_eq!(files.names, [PathBuf::from("x"), "y:z".into()]);
-    assert_eq!(
-        (files.count, files.open_at_once, files.service_ops),
-        (4, 2, 16)
-    );
+    assert_eq!((files.count, files.service_ops), (4, 16));
     assert_eq!(
         files.size,
         Some((Amount::Bytes(1 << 20), Amount::Bytes(2 << 20)))
@@ -377,7 +403,7 @@ fn pacing_and_durability() {
     assert_eq!(job.pacing.check_every, Nanos::from_millis(500));
     let think = job.pacing.think.unwrap();
     assert_eq!((think.pause, think.spin), (Nanos(10_000), Nanos(10_000)));
-    assert_eq!((think.every_ops, think.on_completion), (8, false));
+    assert_eq!(think.every_ops, 8);
     assert_eq!((job.sync.fsync_every, job.sync.fdatasync_every), (4, 8));
     assert!(job.sync.end_fsync);
     let iops = common::job("rw=rw\nrate_iops=1000,\nrate_iops_min=5")
@@ -630,4 +656,40 @@ fn the_compatibility_page_is_up_to_date() {
         "docs/fio-compatibility.md is out of date; regenerate it with\n\
          cargo run -p iodyno-dialects --example compatibility > docs/fio-compatibility.md"
     );
+}
+
+#[test]
+fn a_flow_has_a_weight_an_id_and_a_pause() {
+    let flow = job("flow=8\nflow_id=3\nflow_sleep=1000")
+        .pacing
+        .flow
+        .unwrap();
+    assert_eq!(
+        (flow.weight, flow.id, flow.pause),
+        (8, 3, Nanos::from_millis(1))
+    );
+    assert_eq!(job("flow_id=3\nflow_sleep=1000").pacing.flow, None);
+}
+
+#[test]
+fn a_job_that_fills_its_storage_reserves_nothing_and_needs_no_size() {
+    let filling = parse("[a]\nrw=write\nfill_device=1\n");
+    let job = &filling.workload.unwrap().jobs[0];
+    assert!(job.end.until_full);
+    assert_eq!(job.extent.size, None);
+    assert_eq!(job.files.fallocate, Fallocate::None);
+    let asked = parse("[a]\nrw=write\nfill_fs=1\nfallocate=keep\n");
+    let job = &asked.workload.unwrap().jobs[0];
+    assert_eq!(job.files.fallocate, Fallocate::KeepSize);
+}
+
+#[test]
+fn atomic_writes_are_asked_of_engines_that_have_them() {
+    for engine in ["pvsync2", "libaio", "io_uring"] {
+        let write = job(&format!(
+            "rw=randwrite\ndirect=1\natomic=1\nioengine={engine}"
+        ));
+        assert!(write.engine.atomic, "{engine}");
+    }
+    assert!(!job("rw=read\natomic=1\nioengine=psync").engine.atomic);
 }

@@ -31,6 +31,8 @@ pub struct DirectionCells {
     pub response: Option<LatencyCells>,
     /// Submission calls.
     pub submission: Option<LatencyCells>,
+    /// End of the submission call → completed.
+    pub completion: Option<LatencyCells>,
 }
 
 impl Cells {
@@ -44,6 +46,7 @@ impl Cells {
                 service: LatencyCells::new(),
                 response: paced.then(LatencyCells::new),
                 submission: submits.then(LatencyCells::new),
+                completion: submits.then(LatencyCells::new),
             }),
         }
     }
@@ -101,6 +104,16 @@ impl LatencyCells {
         }
         let bin = &self.bins[BinLayout::index(value)];
         bin.store(bin.load(Relaxed).wrapping_add(1), Release);
+    }
+
+    /// Values recorded so far.
+    pub fn count(&self) -> u64 {
+        let (min, max) = (self.min.load(Relaxed), self.max.load(Relaxed));
+        if min > max {
+            return 0;
+        }
+        let bins = &self.bins[BinLayout::index(min)..=BinLayout::index(max)];
+        bins.iter().map(|bin| bin.load(Relaxed)).sum()
     }
 
     /// Everything recorded so far.

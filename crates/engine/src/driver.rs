@@ -9,8 +9,10 @@ use std::sync::Arc;
 
 use crate::cells::{Cells, LatencyCells, add};
 use crate::content::Filler;
+use crate::floor::RateFloor;
 use crate::log::{OpLog, OpRecord};
 use crate::shared::{CloneShared, Stop};
+use crate::spec::WorkerError;
 use crate::stream::{Issue, Next, OpStream};
 use crate::tally::{self, ErrorTally};
 use crate::verify::Verifier;
@@ -19,9 +21,12 @@ use crate::verify::Verifier;
 const HEARING_NS: u64 = 100_000_000;
 /// Completions recorded between two readings of the clock.
 const RECORDED_A_READING: usize = 16;
-const ENODATA: i32 = 61;
+const EINVAL: i32 = 22;
 const ENOSPC: i32 = 28;
+const ENODATA: i32 = 61;
 const EILSEQ: i32 = 84;
+const EOPNOTSUPP: i32 = 95;
+const EDQUOT: i32 = 122;
 const ECANCELED: i32 = 125;
 
 /// An op in flight.
@@ -106,6 +111,15 @@ pub(crate) struct Driver<'a, B, C> {
     pub(crate) last_completion: [Option<u64>; 4],
     /// An op failed against the policy, or a fatal check did.
     pub(crate) failed: bool,
+    /// Why, where the op's error alone does not say it.
+    pub(crate) fault: Option<WorkerError>,
+    /// The storage is full, and the job was to fill it.
+    full: bool,
+    /// The job's own end steps run: only the user ends them.
+    finishing: bool,
+    floor: Option<RateFloor>,
+    /// When the least rates are judged next.
+    floor_due: u64,
 }
 
 /// What a driver is made of, beside its backend and clock.
@@ -156,6 +170,11 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
             },
             last_completion: [None; 4],
             failed: false,
+            fault: None,
+            full: false,
+            finishing: false,
+            floor: None,
+            floor_due: u64::MAX,
         };
         if driver.job.access.writes {
             for slot in 0..depth {
@@ -163,6 +182,26 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
             }
         }
         driver
+    }
+
+    /// From now on the job's least rates are judged.
+    pub(crate) fn watch_rates(&mut self, start: u64) {
+        self.floor = RateFloor::new(&self.job, start);
+        self.floor_due = self.floor.as_ref().map_or(u64::MAX, RateFloor::due);
+    }
+
+    /// The measured time is over: what comes now are the job's end steps.
+    pub(crate) fn finish(&mut self) {
+        (self.finishing, self.full) = (true, false);
+        (self.floor, self.floor_due) = (None, u64::MAX);
+    }
+
+    #[cold]
+    fn judge_rates(&mut self, cells: &Cells, now: u64) {
+        let Some(floor) = &mut self.floor else { return };
+        self.fault = self.fault.take().or(floor.look(cells, now));
+        self.floor_due = floor.due();
+        self.failed |= self.fault.is_some();
     }
 
     /// Runs the stream until it ends, `until` (an instant) comes, an op fails against the policy, or
@@ -176,6 +215,9 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         let mut now = self.clock.now();
         self.last_returned = now;
         loop {
+            if now >= self.floor_due {
+                self.judge_rates(cells, now);
+            }
             if let Some(ended) = self.ended(now, until) {
                 return Ok(ended);
             }
@@ -230,9 +272,13 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         if self.failed {
             return Some(EndedBy::Error);
         }
+        if self.full {
+            return Some(EndedBy::Size);
+        }
         match self.shared.told() {
             Stop::No if now < until => None,
             Stop::No => Some(EndedBy::Runtime),
+            Stop::ExitAll if self.finishing => None,
             Stop::ExitAll => Some(EndedBy::ExitAll),
             Stop::Finish | Stop::Abort => Some(EndedBy::Interruption),
         }
@@ -372,6 +418,9 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
             if let (Some(response), Some(intended)) = (&cells.response, issue.intended) {
                 response.record(completion.completed.saturating_sub(intended.get()));
             }
+            if let Some(completion) = &cells.completion {
+                completion.record(service.saturating_sub(state.submission_ns));
+            }
             self.last_completion[issue.direction as usize] = Some(completion.completed);
             if let Some(log) = &self.log {
                 log.push(OpRecord {
@@ -411,6 +460,9 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         for slot in self.issued.drain(..) {
             let state = &mut self.slots[slot as usize];
             state.submission_ns = ns;
+            if !state.issue.counted {
+                continue;
+            }
             if let Some(submission) = &cells.of(state.issue.direction).submission {
                 submission.record(ns);
             }
@@ -462,14 +514,43 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         };
         let (counts, goes_on) = tally::judge(&self.job.errors, issue.direction, errno);
         let cancelled = errno == ECANCELED && self.shared.told() == Stop::Abort;
-        if counts && !cancelled {
+        let filled = self.job.end.until_full
+            && issue.direction != Direction::Read
+            && matches!(errno, ENOSPC | EDQUOT);
+        if filled {
+            self.full = true;
+        } else if counts && !cancelled {
             add(&cells.of(issue.direction).errors, 1);
             let file = &self.names[issue.op.file as usize];
             self.errors.count(issue.direction, errno, &issue.op, file);
             self.failed |= !goes_on;
+            let atomic = self.job.engine.atomic && issue.op.kind == OpKind::Write;
+            if atomic && !goes_on && self.fault.is_none() {
+                self.fault = not_atomic(&issue.op, file, errno);
+            }
         }
         self.release(stream, slot, false, 0, now);
     }
+}
+
+/// Why an atomic write was refused.
+fn not_atomic(op: &iodyno_io::Op, file: &str, errno: i32) -> Option<WorkerError> {
+    let (cause, hint) = match errno {
+        EOPNOTSUPP => (
+            "EOPNOTSUPP: its file system or device has no atomic writes",
+            "use a device that has (see /sys/block/…/queue/atomic_write_max_bytes), or `atomic=0`",
+        ),
+        EINVAL => (
+            "EINVAL: it is no power of two, not aligned to itself, or not within what the device takes",
+            "see /sys/block/…/queue/atomic_write_unit_{min,max}_bytes, and use `direct=1`",
+        ),
+        _ => return None,
+    };
+    Some(WorkerError {
+        what: format!("write {} bytes atomically to `{file}`", op.length),
+        cause: cause.to_owned(),
+        hint: Some(hint.to_owned()),
+    })
 }
 
 #[cfg(test)]

@@ -8,7 +8,10 @@
 pub mod cells;
 mod content;
 mod driver;
+mod floor;
+mod flow;
 mod log;
+mod numa;
 mod prepare;
 mod shared;
 mod spec;
@@ -19,6 +22,7 @@ mod testing;
 mod verify;
 mod worker;
 
+pub use flow::SharedFlow;
 pub use log::{OpLog, OpRecord};
 pub use shared::{CloneShared, Gate, Stop};
 pub use spec::{CloneOutcome, CloneSpec, JobFile, StepSpan, WorkerError};

@@ -1,17 +1,24 @@
 //! From a clone's spec to a backend at work: the kind is matched once, here.
 
+use std::path::Path;
+
 use iodyno_io::{
     AioBackend, Calling, File, Mapped, MonotonicClock, NullBackend, PosixAioBackend, Psync,
     Pvsync2, SeekSync, SimBackend, SimDevice, SyncBackend, SyncCalls, UringBackend, UringWishes,
 };
-use iodyno_model::{Engine, EngineKind, Memory, Placement, SimFault, SimLaw, SimOptions};
-use iodyno_sys::file::{RWF_HIPRI, RWF_NOWAIT};
+use iodyno_model::{
+    Amount, Distribution, Engine, EngineKind, Memory, Order, Placement, SimFault, SimLaw,
+    SimOptions,
+};
+use iodyno_sys::file::{RWF_ATOMIC, RWF_HIPRI, RWF_NOWAIT, RwFlags};
 use iodyno_sys::memory::{Arena, Pages};
 use iodyno_sys::thread;
+use iodyno_units::Bytes;
 use rand_distr::{Exp, LogNormal};
 
 use crate::content::Filler;
 use crate::driver::Parts;
+use crate::numa;
 use crate::shared::CloneShared;
 use crate::spec::{CloneOutcome, CloneSpec, WorkerError};
 use crate::stream::JobStream;
@@ -27,6 +34,7 @@ const REPEATABLE: u64 = 0x69_6f_64_79_6e_6f;
 /// Makes the backend and does the work; see [`crate::run`].
 pub(crate) fn run(mut spec: CloneSpec, shared: &CloneShared) -> Result<CloneOutcome, WorkerError> {
     let job = spec.job.clone();
+    check_zones(&spec)?;
     let mut notes = place(&job.placement, spec.clone);
     thread::exact_timers();
     let arena = arena(&spec, &mut notes)?;
@@ -59,8 +67,7 @@ pub(crate) fn run(mut spec: CloneSpec, shared: &CloneShared) -> Result<CloneOutc
         notes,
     };
     let clock = MonotonicClock;
-    let rw_flags =
-        if engine.hipri { RWF_HIPRI } else { 0 } | if engine.nowait { RWF_NOWAIT } else { 0 };
+    let rw_flags = rw_flags(engine);
     Ok(match engine.kind {
         EngineKind::Psync => work(calling(Psync, files, arena), clock, bound, parts),
         EngineKind::Sync => work(calling(SeekSync, files, arena), clock, bound, parts),
@@ -69,7 +76,7 @@ pub(crate) fn run(mut spec: CloneSpec, shared: &CloneShared) -> Result<CloneOutc
             work(calling(calls, files, arena), clock, bound, parts)
         }
         EngineKind::Libaio => {
-            let backend = AioBackend::new(files, arena, engine.hipri, engine.nowait)?;
+            let backend = AioBackend::new(files, arena, rw_flags)?;
             work(backend, clock, bound, parts)
         }
         EngineKind::IoUring => work(
@@ -106,7 +113,16 @@ fn wishes(engine: &Engine) -> UringWishes {
         fixed_buffers: engine.fixed_buffers.unwrap_or(true),
         fixed_files: engine.registered_files.unwrap_or(true),
         force_async: engine.force_async,
-        nowait: engine.nowait,
+        rw_flags: rw_flags(engine),
+    }
+}
+
+fn rw_flags(engine: &Engine) -> RwFlags {
+    let flag = |wanted, flag| if wanted { flag } else { 0 };
+    let both = flag(engine.hipri, RWF_HIPRI) | flag(engine.nowait, RWF_NOWAIT);
+    RwFlags {
+        read: both,
+        write: both | flag(engine.atomic, RWF_ATOMIC),
     }
 }
 
@@ -154,19 +170,24 @@ fn arena(spec: &CloneSpec, notes: &mut Vec<String>) -> Result<Arena, WorkerError
 /// Puts the thread where the job wants it; what could not be done is a note.
 fn place(placement: &Placement, clone: u32) -> Vec<String> {
     let mut notes = Vec::new();
+    let mut cpus = placement.cpus.clone();
+    if !placement.numa_cpu_nodes.is_empty() {
+        match numa::cpus_of(Path::new(numa::NODES), &placement.numa_cpu_nodes) {
+            Ok(found) => cpus = found,
+            Err(error) => notes.push(format!("not pinned to its NUMA nodes: {error}")),
+        }
+    }
     let mut note = |what: &str, result: std::io::Result<()>| {
         if let Err(error) = result {
             notes.push(format!("{what}: {error}"));
         }
     };
-    let own = placement
-        .cpus
-        .get(clone as usize % placement.cpus.len().max(1));
+    let own = cpus.get(clone as usize % cpus.len().max(1));
     match own {
         Some(cpu) if placement.split => {
             note(&format!("not pinned to CPU {cpu}"), thread::pin_to(&[*cpu]));
         }
-        Some(_) => note("not pinned to its CPUs", thread::pin_to(&placement.cpus)),
+        Some(_) => note("not pinned to its CPUs", thread::pin_to(&cpus)),
         None => {}
     }
     if placement.nice != 0 {
@@ -207,13 +228,42 @@ fn verifier(spec: &CloneSpec) -> Result<Option<Verifier>, WorkerError> {
         .iter()
         .map(|file| (file.name.as_str(), file.base, file.length))
         .collect();
-    Ok(Some(Verifier::new(
-        rule,
-        seed,
-        smallest,
-        &files,
-        job.engine.depth.max(1),
-    )))
+    let dumps = rule.dump;
+    let mut verifier = Verifier::new(rule, seed, smallest, &files, job.engine.depth.max(1));
+    if dumps {
+        verifier.dump_to(&spec.dumps);
+    }
+    Ok(Some(verifier))
+}
+
+/// Zones given in bytes must lie within each file: what is beyond could only be left out in silence.
+fn check_zones(spec: &CloneSpec) -> Result<(), WorkerError> {
+    let access = &spec.job.access;
+    for direction in access
+        .directions()
+        .filter(|_| access.order == Order::Random)
+    {
+        let Some(Distribution::Zoned(zones)) = access.distribution.get(direction) else {
+            continue;
+        };
+        let bytes = zones.iter().map(|(_, length)| match length {
+            Amount::Bytes(bytes) => *bytes,
+            Amount::Percent(_) => 0,
+        });
+        let whole = bytes.fold(0u64, u64::saturating_add);
+        if let Some(file) = spec.files.iter().find(|file| file.length < whole) {
+            return Err(WorkerError {
+                what: format!("divide `{}` into zones", file.name),
+                cause: format!(
+                    "they take {}, and its region has {}",
+                    Bytes(whole),
+                    Bytes(file.length)
+                ),
+                hint: Some("lower the zones of `zoned_abs`, or raise `size`".to_owned()),
+            });
+        }
+    }
+    Ok(())
 }
 
 fn sim_device(options: Option<&SimOptions>, seed: u64) -> Result<SimDevice, WorkerError> {

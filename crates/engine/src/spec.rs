@@ -1,10 +1,12 @@
 //! What a worker is given, and what it gives back.
 
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use iodyno_model::{CpuUse, DepthUse, EndedBy, EngineUsed, ErrorCount, Job, Step, VerifyResult};
 
+use crate::flow::SharedFlow;
 use crate::log::OpLog;
 
 /// A file or device of one clone, open and admitted.
@@ -39,6 +41,10 @@ pub struct CloneSpec {
     pub byte_budget: u64,
     /// Where each op's latency is logged, if it is.
     pub log: Option<Arc<OpLog>>,
+    /// What it shares with the other clones of its job's flow, if it has one.
+    pub flow: Option<Arc<SharedFlow>>,
+    /// The folder that bad blocks are written to (`verify.dump`).
+    pub dumps: PathBuf,
 }
 
 /// A worker that could not begin, or whose backend broke.
@@ -68,7 +74,7 @@ pub struct StepSpan {
 pub struct CloneOutcome {
     /// What ended it.
     pub ended: EndedBy,
-    /// A backend that broke on the way.
+    /// A backend that broke on the way, or a reason to stop that is no op's error (a least rate).
     pub broken: Option<WorkerError>,
     /// Start and end of the measured time; equal if there was none.
     pub measured: (u64, u64),

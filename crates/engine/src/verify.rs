@@ -15,6 +15,8 @@
 //! All little-endian. A wrong checksum is a torn or corrupt unit; a right one with another offset or
 //! file a misplaced unit; with another seed or sequence number a stale one.
 
+use std::path::{Path, PathBuf};
+
 use iodyno_io::{Op, Slot};
 use iodyno_model::{Checksum, Verify, VerifyResult};
 use xxhash_rust::xxh64::{Xxh64, xxh64};
@@ -23,6 +25,8 @@ use crate::content::repeat;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"iodynoB1");
 pub(crate) const HEADER: usize = 48;
+/// Bad units written to files by one clone: enough to look at, too few to fill a disk.
+const MOST_DUMPS: u32 = 64;
 
 /// Seals what is written and checks what is read.
 #[derive(Debug)]
@@ -36,6 +40,11 @@ pub(crate) struct Verifier {
     sealed: Box<[u32]>,
     pattern: Vec<u8>,
     pub(crate) result: VerifyResult,
+    /// Where bad units are written, where they are to be.
+    dumps: Option<PathBuf>,
+    dumped: u32,
+    /// The first one that could not be written, with the reason.
+    pub(crate) dump_fault: Option<String>,
 }
 
 #[derive(Debug)]
@@ -92,6 +101,35 @@ impl Verifier {
             sealed: vec![0; slots as usize].into_boxed_slice(),
             pattern,
             result: VerifyResult::default(),
+            dumps: None,
+            dumped: 0,
+            dump_fault: None,
+        }
+    }
+
+    /// Writes bad units to files of this folder from now on.
+    pub(crate) fn dump_to(&mut self, folder: &Path) {
+        self.dumps = Some(folder.to_owned());
+    }
+
+    /// Writes what was read, as `FILE.OFFSET.received`, and what was expected where that is known.
+    fn dump(&mut self, op: &Op, offset: u64, unit: &[u8]) {
+        let Some(folder) = &self.dumps else { return };
+        if self.dumped == MOST_DUMPS {
+            return;
+        }
+        self.dumped += 1;
+        let name = Path::new(&self.files[op.file as usize].name).file_name();
+        let name = name.unwrap_or_default().to_string_lossy();
+        let expected = self.pattern.get(..unit.len());
+        for (content, kind) in [(Some(unit), "received"), (expected, "expected")] {
+            let path = folder.join(format!("{name}.{offset}.{kind}"));
+            if let Some(content) = content
+                && let Err(error) = std::fs::write(&path, content)
+            {
+                let fault = format!("bad block not written to `{}`: {error}", path.display());
+                self.dump_fault.get_or_insert(fault);
+            }
         }
     }
 
@@ -135,6 +173,7 @@ impl Verifier {
         let bad_before = self.result.bad();
         let mut offset = op.offset;
         for unit in buffer[..op.length as usize].chunks(self.unit) {
+            let bad = self.result.bad();
             self.result.checked += 1;
             if !self.pattern.is_empty() {
                 if unit != &self.pattern[..unit.len()] {
@@ -143,6 +182,9 @@ impl Verifier {
                 }
             } else if unit.len() >= HEADER {
                 self.check_unit(op, offset, unit);
+            }
+            if self.result.bad() > bad {
+                self.dump(op, offset, unit);
             }
             offset += unit.len() as u64;
         }

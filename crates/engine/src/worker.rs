@@ -84,6 +84,9 @@ impl<B: Backend, C: Clock> Work<'_, B, C> {
         }
         let mut now = self.driver.clock.now();
         self.stream.begin(now);
+        if let Some(flow) = &spec.flow {
+            self.stream.join(flow);
+        }
         let mut ended = None;
         if job.end.ramp.0 > 0 {
             let ramp = now + job.end.ramp.0;
@@ -101,14 +104,17 @@ impl<B: Backend, C: Clock> Work<'_, B, C> {
             .runtime
             .map_or(u64::MAX, |runtime| now.saturating_add(runtime.0));
         self.stream.measure();
-        if ended.is_none() {
+        self.driver.watch_rates(now);
+        if ended.is_none() && self.broken.is_none() {
             ended = self.step(Step::Measure, |work| {
                 work.driver
                     .drive(&mut work.stream, &work.shared.measure, until)
             });
         }
         let stopped = self.driver.clock.now();
+        self.stream.leave();
         self.drain();
+        self.driver.finish();
         let end = self
             .driver
             .last_completion
@@ -200,6 +206,9 @@ impl<B: Backend, C: Clock> Work<'_, B, C> {
             .verifier
             .as_ref()
             .is_some_and(|verifier| verifier.result.bad() > 0);
+        if let Some(fault) = self.driver.fault.take() {
+            self.broken.get_or_insert(fault);
+        }
         let fails = self.driver.failed || (bad && !job.errors.continue_verify);
         match self.broken.is_some() || fails {
             true => EndedBy::Error,
@@ -222,8 +231,11 @@ impl<B: Backend, C: Clock> Work<'_, B, C> {
         ended: EndedBy,
         measured: (u64, u64),
         cpu: CpuUse,
-        engine: EngineUsed,
+        mut engine: EngineUsed,
     ) -> CloneOutcome {
+        let verifier = self.driver.verifier.as_ref();
+        let dump_fault = verifier.and_then(|verifier| verifier.dump_fault.clone());
+        engine.fallbacks.extend(dump_fault);
         let windows = self.driver.windows.histogram();
         CloneOutcome {
             ended,

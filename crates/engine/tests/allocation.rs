@@ -49,6 +49,8 @@ fn a_million_ops_allocate_nothing() {
             }],
             seed: 5,
             log: None,
+            flow: None,
+            dumps: std::env::temp_dir(),
         };
         std::thread::scope(|scope| {
             let worker = scope.spawn(|| run(spec, &shared).unwrap());

@@ -67,6 +67,8 @@ fn spec(job: Job, file: Option<File>) -> CloneSpec {
         }],
         seed: 7,
         log: None,
+        flow: None,
+        dumps: std::env::temp_dir(),
     }
 }
 

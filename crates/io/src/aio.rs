@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use iodyno_sys::aio::{Aio, AioOp};
-use iodyno_sys::file::{self, RWF_HIPRI, RWF_NOWAIT};
+use iodyno_sys::file::{self, RwFlags};
 use iodyno_sys::memory::Arena;
 
 use crate::{
@@ -31,16 +31,14 @@ impl AioBackend {
     pub fn new(
         files: Vec<File>,
         arena: Arena,
-        hipri: bool,
-        nowait: bool,
+        rw_flags: RwFlags,
     ) -> Result<AioBackend, BackendError> {
         let slots = arena.slots();
         let (devices, descriptors) = files
             .into_iter()
             .map(|file| (file.device, file.descriptor))
             .unzip();
-        let flags = if hipri { RWF_HIPRI } else { 0 } | if nowait { RWF_NOWAIT } else { 0 };
-        let aio = Aio::new(descriptors, arena, flags).map_err(|source| BackendError {
+        let aio = Aio::new(descriptors, arena, rw_flags).map_err(|source| BackendError {
             what: format!("create an AIO context for {slots} ops"),
             source,
             hint: Some("raise `fs.aio-max-nr`, or lower `iodepth` or `numjobs`"),

@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-use iodyno_sys::file;
+use iodyno_sys::file::{self, RwFlags};
 use iodyno_sys::memory::Arena;
 
 use crate::{
@@ -30,7 +30,7 @@ pub struct SeekSync;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Pvsync2 {
     /// RWF_*.
-    pub flags: u32,
+    pub flags: RwFlags,
 }
 
 impl SyncCalls for Psync {
@@ -60,12 +60,12 @@ impl SyncCalls for SeekSync {
 impl SyncCalls for Pvsync2 {
     #[inline]
     fn read(&self, file: &OwnedFd, into: &mut [u8], offset: u64) -> i32 {
-        file::preadv2(file, into, offset, self.flags)
+        file::preadv2(file, into, offset, self.flags.read)
     }
 
     #[inline]
     fn write(&self, file: &OwnedFd, from: &[u8], offset: u64) -> i32 {
-        file::pwritev2(file, from, offset, self.flags)
+        file::pwritev2(file, from, offset, self.flags.write)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use iodyno_sys::file::{RWF_HIPRI, RWF_NOWAIT, trim};
+use iodyno_sys::file::{RwFlags, trim};
 use iodyno_sys::memory::Arena;
 use iodyno_sys::uring::{RingWishes, Uring, UringOp, UringOptions};
 
@@ -24,8 +24,8 @@ pub struct UringWishes {
     pub fixed_files: bool,
     /// IOSQE_ASYNC.
     pub force_async: bool,
-    /// RWF_NOWAIT.
-    pub nowait: bool,
+    /// RWF_*.
+    pub rw_flags: RwFlags,
 }
 
 /// See the module.
@@ -68,8 +68,7 @@ impl UringBackend {
             fixed_buffers: wishes.fixed_buffers,
             fixed_files: wishes.fixed_files,
             force_async: wishes.force_async,
-            rw_flags: if wishes.nowait { RWF_NOWAIT } else { 0 }
-                | if wishes.iopoll { RWF_HIPRI } else { 0 },
+            rw_flags: wishes.rw_flags,
         };
         let uring = Uring::new(options, descriptors, arena).map_err(|source| BackendError {
             what: format!("create a {slots}-entry io_uring"),

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::Amount;
+
 /// A kind of op that moves data, or that makes it durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -81,7 +83,7 @@ pub enum Order {
 }
 
 /// How the block of a random op is drawn.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Distribution {
     /// Every block alike.
@@ -92,6 +94,9 @@ pub enum Distribution {
     Pareto(f64),
     /// Normal around the middle of the region, with this deviation in percent of it.
     Normal(f64),
+    /// Zones from the start of the region on, each with its share of the ops in percent and its length;
+    /// uniform within a zone. Shares add up to 100; what lies beyond the last zone is never met.
+    Zoned(Vec<(f64, Amount)>),
 }
 
 /// The sizes of the ops of one direction, in bytes.

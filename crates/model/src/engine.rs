@@ -159,6 +159,9 @@ pub struct Engine {
     pub force_async: bool,
     /// RWF_NOWAIT on reads and writes.
     pub nowait: bool,
+    /// RWF_ATOMIC on writes: each is stored whole or not at all.
+    #[serde(default)]
+    pub atomic: bool,
     /// The simulated device of the `sim` engine.
     pub sim: Option<SimOptions>,
 }
@@ -183,6 +186,7 @@ impl Engine {
             registered_files: None,
             force_async: false,
             nowait: false,
+            atomic: false,
             sim: None,
         }
     }

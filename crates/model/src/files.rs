@@ -55,8 +55,6 @@ pub struct Files {
     pub format: String,
     /// Files a clone has, where they are not named.
     pub count: u32,
-    /// Files open at once; 0: all.
-    pub open_at_once: u32,
     /// The files' length, where it is not `size / count`; drawn uniformly between both.
     pub size: Option<(Amount, Amount)>,
     /// Which file is next.
@@ -92,7 +90,6 @@ impl Default for Files {
             names: Vec::new(),
             format: "$jobname.$jobnum.$filenum".to_owned(),
             count: 1,
-            open_at_once: 0,
             size: None,
             service: FileService::RoundRobin,
             service_ops: 1,

@@ -78,6 +78,9 @@ pub struct JobEnd {
     pub loops: u64,
     /// Statistics begin after this; added to `runtime`.
     pub ramp: Nanos,
+    /// A full file system or device ends it well.
+    #[serde(default)]
+    pub until_full: bool,
 }
 
 impl Default for JobEnd {
@@ -89,6 +92,7 @@ impl Default for JobEnd {
             ops: None,
             loops: 1,
             ramp: Nanos(0),
+            until_full: false,
         }
     }
 }

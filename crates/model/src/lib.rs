@@ -42,7 +42,7 @@ pub use frame::{DirectionFrame, Frame, JobFrame};
 pub use histogram::{BinLayout, Histogram, HistogramBuilder};
 pub use job::{After, Extent, Job, JobEnd, Logs, Placement, Reporting, Span, SyncPolicy};
 pub use key::{RunId, TrialKey};
-pub use pacing::{Arrival, DirectionRate, Pacing, ThinkTime};
+pub use pacing::{Arrival, DirectionRate, Flow, Pacing, ThinkTime};
 pub use part::{
     CloneResult, CpuUse, DepthUse, DeviceUse, DirectionResult, EndedBy, EngineUsed, ErrorCount,
     FileState, HostUse, Part, SampleStats, Step, StepTime, VerifyResult,

@@ -36,10 +36,19 @@ pub struct ThinkTime {
     pub pause: Nanos,
     /// Of it, spent computing in place of sleeping.
     pub spin: Nanos,
-    /// After so many ops; at least 1.
+    /// After so many ops, once they have ended; at least 1.
     pub every_ops: u32,
-    /// Counted in completed ops in place of issued ones.
-    pub on_completion: bool,
+}
+
+/// The share of a job's clones, each, in the ops of all clones of the flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Flow {
+    /// Which flow.
+    pub id: u32,
+    /// Its share: this ÷ the sum over all clones that run; at least 1.
+    pub weight: u32,
+    /// How long a clone that is ahead waits before it looks again; 0: it computes.
+    pub pause: Nanos,
 }
 
 /// Pacing of a job; without any rate it is a closed loop.
@@ -53,8 +62,9 @@ pub struct Pacing {
     pub think: Option<ThinkTime>,
     /// `rate_min` is judged over this long.
     pub check_every: Nanos,
-    /// A late op moves the schedule (fio's `rate_ignore_thinktime` and friends are not here).
-    pub catch_up: bool,
+    /// Held to a ratio of ops with the other jobs of its flow.
+    #[serde(default)]
+    pub flow: Option<Flow>,
 }
 
 impl Pacing {

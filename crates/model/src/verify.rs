@@ -36,7 +36,7 @@ pub struct Verify {
     pub backlog_batch: u64,
     /// The first bad block ends the job.
     pub fatal: bool,
-    /// Bad blocks are written to files beside the job's.
+    /// Bad blocks are written to files.
     pub dump: bool,
 }
 

@@ -1,11 +1,12 @@
 //! From a plan to clones that are ready to start: names and sizes bound, files admitted, laid out and
 //! open, logs made, the environment read.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use iodyno_engine::CloneSpec;
+use iodyno_engine::{CloneSpec, SharedFlow};
 use iodyno_model::{BoundPlan, Diagnostic, Environment, FileState, Job, Step, Target};
 use iodyno_target::{Roots, environment};
 
@@ -147,6 +148,8 @@ fn open_all(
     let by_path = files.by_path();
     let mut faults: Vec<Diagnostic> = Vec::new();
     let mut clones = Vec::with_capacity(resolved.clones.len());
+    // The jobs of a flow share its count of ops.
+    let mut flows: HashMap<u32, Arc<SharedFlow>> = HashMap::new();
     for (index, clone) in resolved.clones.iter().enumerate() {
         let job = &jobs[clone.job as usize];
         let opened = match files.open(job, clone, &by_path) {
@@ -178,6 +181,8 @@ fn open_all(
             seed: clone.seed,
             byte_budget: clone.byte_budget,
             log: logs.ops.as_ref().map(|ops| Arc::clone(&ops.queue)),
+            flow: job.pacing.flow.map(|flow| Arc::clone(flows.entry(flow.id).or_default())),
+            dumps: folder.to_owned(),
         };
         clones.push(Waiting {
             job: clone.job,

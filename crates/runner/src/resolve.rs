@@ -290,7 +290,8 @@ impl Binding<'_> {
         let count = files.len() as u64;
         let size = self.job.extent.size;
         let none_there = files.iter().all(|file| file.existing.unwrap_or(0) == 0);
-        if none_there && size.is_none() && self.job.files.size.is_none() {
+        let until_full = self.job.end.until_full;
+        if none_there && size.is_none() && self.job.files.size.is_none() && !until_full {
             return Err(Fault::new(
                 "there is nothing to take its size from",
                 "add `size=`: its files are not there yet, or are empty",
@@ -313,6 +314,13 @@ impl Binding<'_> {
                         length => of(amount, length).min(length.saturating_sub(file.base)),
                     };
                     Some(share - share % block)
+                }
+                // More than fits: that the storage is full ends the job.
+                None if until_full && file.kind == FileKind::Regular => {
+                    let free = self.free(&file.path)?;
+                    let end = existing.saturating_add(free).saturating_add(free / 8);
+                    let length = end.saturating_sub(file.base);
+                    Some(length.div_ceil(block).saturating_mul(block))
                 }
                 None => None,
             };

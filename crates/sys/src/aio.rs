@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
+use crate::file::RwFlags;
 use crate::memory::Arena;
 
 /// `struct iocb` of `linux/aio_abi.h`, little-endian layout.
@@ -56,7 +57,7 @@ pub struct Aio {
     events: Box<[Event]>,
     arena: Arena,
     files: Vec<OwnedFd>,
-    rw_flags: u32,
+    rw_flags: RwFlags,
 }
 
 // SAFETY: the raw pointers only point into `blocks`, which moves with the value as a box.
@@ -67,7 +68,7 @@ impl Aio {
     ///
     /// # Errors
     /// EAGAIN where `fs.aio-max-nr` is exceeded.
-    pub fn new(files: Vec<OwnedFd>, arena: Arena, rw_flags: u32) -> io::Result<Aio> {
+    pub fn new(files: Vec<OwnedFd>, arena: Arena, rw_flags: RwFlags) -> io::Result<Aio> {
         let slots = arena.slots() as usize;
         let mut context: libc::c_ulong = 0;
         // SAFETY: the kernel writes the context's number, which outlives the call.
@@ -131,7 +132,10 @@ impl Aio {
             block.buffer = address as u64;
             block.bytes = length.into();
             block.offset = offset as i64;
-            block.rw_flags = self.rw_flags;
+            block.rw_flags = match what {
+                AioOp::Read => self.rw_flags.read,
+                _ => self.rw_flags.write,
+            };
         }
         self.queue.push(block);
     }

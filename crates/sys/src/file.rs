@@ -7,6 +7,17 @@ use std::os::fd::{AsRawFd, OwnedFd};
 pub const RWF_HIPRI: u32 = 1;
 /// RWF_NOWAIT.
 pub const RWF_NOWAIT: u32 = 8;
+/// RWF_ATOMIC: a write is stored whole or not at all. Only for writes.
+pub const RWF_ATOMIC: u32 = 0x40;
+
+/// RWF_* flags of one kind of op each.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RwFlags {
+    /// Of reads.
+    pub read: u32,
+    /// Of writes.
+    pub write: u32,
+}
 
 fn moved(result: isize) -> i32 {
     if result < 0 {

@@ -44,7 +44,7 @@ pub(super) struct Draft {
     pub(super) bs_split: PerDirection<Option<Vec<(u64, f64)>>>,
     pub(super) bs_unaligned: bool,
     pub(super) no_random_map: bool,
-    pub(super) distribution: Distribution,
+    pub(super) distribution: PerDirection<Distribution>,
     pub(super) zero_buffers: bool,
     pub(super) buffer_pattern: Option<Pattern>,
     pub(super) compress_percent: u32,
@@ -54,6 +54,8 @@ pub(super) struct Draft {
     pub(super) verify: Verify,
     pub(super) verify_pattern: Option<Pattern>,
     pub(super) think: iodyno_model::ThinkTime,
+    /// With a weight of 0 there is none.
+    pub(super) flow: iodyno_model::Flow,
     pub(super) zone_mode: Option<bool>,
     pub(super) io_class: Option<u8>,
     pub(super) io_level: Option<u8>,
@@ -81,7 +83,7 @@ impl Draft {
             bs_split: PerDirection::default(),
             bs_unaligned: false,
             no_random_map: false,
-            distribution: Distribution::Uniform,
+            distribution: PerDirection::all(Distribution::Uniform),
             zero_buffers: false,
             buffer_pattern: None,
             compress_percent: 0,
@@ -91,8 +93,12 @@ impl Draft {
             verify_pattern: None,
             think: iodyno_model::ThinkTime {
                 every_ops: 1,
-                on_completion: true,
                 ..Default::default()
+            },
+            flow: iodyno_model::Flow {
+                id: 0,
+                weight: 0,
+                pause: iodyno_units::Nanos(0),
             },
             zone_mode: None,
             io_class: None,

@@ -1,8 +1,8 @@
 //! From a draft to a job: what the options mean together.
 
 use iodyno_model::{
-    BlockSizes, Checksum, Content, Distribution, EngineKind, Job, MixSequence, Order, PerDirection,
-    Place, Verify,
+    BlockSizes, Checksum, Content, Distribution, EngineKind, Fallocate, Job, MixSequence, Order,
+    PerDirection, Place, Verify,
 };
 
 use super::apply::say;
@@ -29,6 +29,7 @@ pub(super) fn finish(draft: &mut Draft, section: &str, place: Place, report: &mu
     finish_access(draft);
     finish_extent(draft, report);
     finish_end(draft, report);
+    finish_filling(draft, report);
     finish_pacing(draft, report);
     draft.job.buffers.content = content(draft);
     finish_verify(draft, report);
@@ -54,6 +55,23 @@ fn finish_engine(draft: &mut Draft, report: &mut Report) {
         engine.batch_complete_max = engine.batch_complete_max.max(engine.batch_complete_min);
     }
     engine.sim = (engine.kind == EngineKind::Sim).then(|| draft.sim.clone());
+    let writes = draft.job.access.writes;
+    let engine = &mut draft.job.engine;
+    engine.atomic &= writes;
+    let atomic = matches!(
+        engine.kind,
+        EngineKind::IoUring | EngineKind::Libaio | EngineKind::Pvsync2
+    );
+    if engine.atomic && !atomic && !draft.failed.contains("ioengine") {
+        contradiction(
+            report,
+            draft,
+            "atomic",
+            "this engine has no atomic writes",
+            "use `ioengine=pvsync2`, `libaio` or `io_uring`",
+        );
+    }
+    let engine = &draft.job.engine;
     let polls = matches!(engine.kind, EngineKind::IoUring | EngineKind::Pvsync2);
     if engine.hipri && polls && !engine.direct {
         contradiction(
@@ -85,6 +103,7 @@ fn finish_access(draft: &mut Draft) {
         write: sizes(draft.bs.write, draft.bs_range.write, &draft.bs_split.write),
         trim: sizes(draft.bs.trim, draft.bs_range.trim, &draft.bs_split.trim),
     };
+    let uniform = uniform(draft);
     let access = &mut draft.job.access;
     access.block_sizes = block_sizes;
     let random = access.order == Order::Random;
@@ -92,20 +111,24 @@ fn finish_access(draft: &mut Draft) {
         access.block_align = PerDirection::all(0);
         access.percent_random = PerDirection::all(0);
     }
-    access.distribution = PerDirection::all(draft.distribution);
+    access.distribution = draft.distribution.clone();
     // An alignment of its own breaks the map's grid of blocks.
     let own_grid = access.directions().any(|direction| {
         let align = access.block_align.get(direction).copied().unwrap_or(0);
         let block = access.block_sizes.get(direction).map_or(0, BlockSizes::min);
         align != 0 && align != block
     });
-    access.random_map =
-        random && !draft.no_random_map && !own_grid && draft.distribution == Distribution::Uniform;
+    access.random_map = random && !draft.no_random_map && !own_grid && uniform;
     access.sequence = match draft.suffix {
         Some(Suffix::Every(ops)) if ops > 1 => Some(MixSequence::Every(ops)),
         Some(Suffix::Skip(bytes)) if bytes != 0 => Some(MixSequence::Skip(bytes)),
         _ => None,
     };
+}
+
+/// Every direction draws uniformly.
+pub(super) fn uniform(draft: &Draft) -> bool {
+    draft.distribution == PerDirection::all(Distribution::Uniform)
 }
 
 fn finish_extent(draft: &mut Draft, report: &mut Report) {
@@ -155,10 +178,26 @@ fn finish_end(draft: &mut Draft, report: &mut Report) {
     }
 }
 
+/// A job that goes on until the storage is full writes, and nothing is reserved for it beforehand.
+fn finish_filling(draft: &mut Draft, report: &mut Report) {
+    if !draft.job.end.until_full {
+        return;
+    }
+    if !draft.job.access.writes && !draft.failed.contains("rw") {
+        let fault = Fault::refusal("only a job that writes can fill a device")
+            .hint("fill it with a job of its own that writes the same `filename`");
+        say(report, &fault, draft.place("fill_device").cloned());
+    }
+    if !draft.has("fallocate") {
+        draft.job.files.fallocate = Fallocate::None;
+    }
+}
+
 fn finish_pacing(draft: &mut Draft, report: &mut Report) {
     let mut think = draft.think;
     think.spin = think.spin.min(think.pause);
     draft.job.pacing.think = (think.pause.0 > 0).then_some(think);
+    draft.job.pacing.flow = (draft.flow.weight > 0).then_some(draft.flow);
     let rates = draft.job.pacing.rates;
     let all = [rates.read, rates.write, rates.trim];
     if all.iter().any(|rate| rate.bytes_per_s > 0) && all.iter().any(|rate| rate.iops > 0.0) {

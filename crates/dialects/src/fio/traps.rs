@@ -1,8 +1,6 @@
 //! What is allowed and does not do what its author thinks.
 
-use iodyno_model::{
-    Amount, Checksum, Content, Diagnostic, Distribution, EngineKind, Job, Order, Severity,
-};
+use iodyno_model::{Amount, Checksum, Content, Diagnostic, EngineKind, Job, Order, Severity};
 use iodyno_units::Bytes;
 
 use super::draft::Draft;
@@ -64,6 +62,9 @@ impl Trap<'_> {
         let known = self.draft.has("size") || self.draft.has("filesize");
         let named = !self.job.files.names.is_empty() || self.draft.has("filename");
         let may_exist = named || !self.job.files.allow_create;
+        if self.job.end.until_full {
+            return;
+        }
         if !known && !may_exist {
             self.say(
                 Severity::Error,
@@ -198,7 +199,7 @@ impl Trap<'_> {
             );
         }
         let random = access.order == Order::Random;
-        let uniform = self.draft.distribution == Distribution::Uniform;
+        let uniform = super::finish::uniform(self.draft);
         if !uniform && random && !self.draft.no_random_map {
             self.note(
                 "random_distribution",

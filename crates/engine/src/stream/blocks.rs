@@ -1,6 +1,6 @@
 //! Which block of a region is next.
 
-use iodyno_model::Distribution;
+use iodyno_model::{Amount, Distribution};
 use rand::{Rng, RngExt};
 use rand_distr::{Distribution as _, Normal, Zipf};
 
@@ -41,20 +41,59 @@ pub(super) enum BlockDraw {
         /// Of block numbers.
         law: Normal<f64>,
     },
+    /// A zone by its share, then uniform within it.
+    Zoned(Vec<Zone>),
+}
+
+/// A run of blocks that is drawn from as often as its share says.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Zone {
+    /// Share of this zone and all before it, of 1.
+    up_to: f64,
+    first: u64,
+    /// At least 1.
+    count: u64,
+}
+
+/// The zones of a region of `blocks` blocks of `unit` bytes, those without a whole block left out.
+fn zones(shares: &[(f64, Amount)], blocks: u64, unit: u64) -> Vec<Zone> {
+    let end_of = |before: f64, length: Amount| match length {
+        Amount::Percent(percent) => before + blocks as f64 * percent / 100.0,
+        Amount::Bytes(bytes) => before + bytes as f64 / unit as f64,
+    };
+    let mut zones = Vec::with_capacity(shares.len());
+    let (mut from, mut up_to) = (0.0, 0.0);
+    for (share, length) in shares {
+        let to = end_of(from, *length);
+        // A share of a block more or less must not lose a whole one to rounding.
+        let (first, end) = ((from + 1e-6) as u64, ((to + 1e-6) as u64).min(blocks));
+        from = to;
+        if end > first && *share > 0.0 {
+            up_to += share / 100.0;
+            zones.push(Zone {
+                up_to,
+                first,
+                count: end - first,
+            });
+        }
+    }
+    // What fell to zones without a block is divided among the others by their shares.
+    zones.iter_mut().for_each(|zone| zone.up_to /= up_to);
+    zones
 }
 
 impl BlockDraw {
-    /// A draw from `count` blocks (at least 1). Parameters out of a law's domain fall back to uniform;
-    /// the dialects refuse them with their line before that.
+    /// A draw from `count` blocks (at least 1) of `unit` bytes. Parameters out of a law's domain fall back
+    /// to uniform; the dialects refuse them with their line before that.
     pub(super) fn new(
-        law: Distribution,
+        law: &Distribution,
         map: bool,
-        count: u64,
+        (count, unit): (u64, u64),
         random: &mut impl Rng,
     ) -> BlockDraw {
         let count = count.max(1);
         let uniform = BlockDraw::Uniform { count };
-        match law {
+        match *law {
             Distribution::Uniform if map => BlockDraw::Map {
                 order: Permutation::new(count, random),
                 place: 0,
@@ -78,6 +117,10 @@ impl BlockDraw {
                     Err(_) => uniform,
                 }
             }
+            Distribution::Zoned(ref shares) => match zones(shares, count, unit) {
+                zones if zones.is_empty() => uniform,
+                zones => BlockDraw::Zoned(zones),
+            },
         }
     }
 
@@ -114,6 +157,12 @@ impl BlockDraw {
                     return value as u64;
                 }
             },
+            BlockDraw::Zoned(zones) => {
+                let place: f64 = random.random();
+                let zone = zones.partition_point(|zone| zone.up_to <= place);
+                let zone = zones[zone.min(zones.len() - 1)];
+                zone.first + random.random_range(0..zone.count)
+            }
         }
     }
 }
@@ -126,7 +175,7 @@ mod tests {
 
     fn shares(law: Distribution, map: bool, count: u64, draws: u64) -> Vec<u64> {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(11);
-        let mut draw = BlockDraw::new(law, map, count, &mut random);
+        let mut draw = BlockDraw::new(&law, map, (count, 4096), &mut random);
         let mut hits = vec![0; count as usize];
         (0..draws).for_each(|_| hits[draw.next(&mut random) as usize] += 1);
         hits
@@ -172,12 +221,61 @@ mod tests {
     }
 
     #[test]
+    fn zones_get_their_shares_and_are_uniform_within() {
+        use Amount::{Bytes, Percent};
+        // Of 1000 blocks: shares of the draws, then (first block, end, share).
+        for (zones, expected) in [
+            (
+                vec![
+                    (50.0, Percent(5.0)),
+                    (30.0, Percent(15.0)),
+                    (20.0, Percent(80.0)),
+                ],
+                vec![(0, 50, 0.5), (50, 200, 0.3), (200, 1000, 0.2)],
+            ),
+            (
+                vec![(60.0, Bytes(100 * 4096)), (40.0, Bytes(300 * 4096))],
+                vec![(0, 100, 0.6), (100, 400, 0.4), (400, 1000, 0.0)],
+            ),
+            (
+                vec![(0.0, Percent(50.0)), (100.0, Percent(10.0))],
+                vec![(0, 500, 0.0), (500, 600, 1.0), (600, 1000, 0.0)],
+            ),
+            // The region ends within the last zone.
+            (
+                vec![(10.0, Bytes(900 * 4096)), (90.0, Bytes(900 * 4096))],
+                vec![(0, 900, 0.1), (900, 1000, 0.9)],
+            ),
+        ] {
+            let hits = shares(Distribution::Zoned(zones.clone()), false, 1000, 200_000);
+            for (first, end, share) in expected {
+                let found = hits[first..end].iter().sum::<u64>() as f64 / 200_000.0;
+                assert!((found - share).abs() < 0.005, "{zones:?} {first}: {found}");
+                let mean = found * 200_000.0 / (end - first) as f64;
+                let far = |hits: &&u64| (**hits as f64 - mean).abs() > 6.0 * mean.sqrt() + 1.0;
+                assert_eq!(hits[first..end].iter().find(far), None, "{zones:?} {mean}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_share_of_a_zone_without_a_block_goes_to_the_others() {
+        let zones = vec![(50.0, Amount::Percent(5.0)), (50.0, Amount::Percent(95.0))];
+        let hits = shares(Distribution::Zoned(zones), false, 10, 1000);
+        assert_eq!(hits.iter().sum::<u64>(), 1000);
+    }
+
+    #[test]
     fn a_single_block_is_always_itself() {
         for law in [
             Distribution::Uniform,
             Distribution::Zipf(1.1),
             Distribution::Pareto(0.2),
             Distribution::Normal(20.0),
+            Distribution::Zoned(vec![
+                (50.0, Amount::Percent(50.0)),
+                (50.0, Amount::Percent(50.0)),
+            ]),
         ] {
             assert_eq!(shares(law, true, 1, 10), [10]);
         }

@@ -1,7 +1,7 @@
 //! The op stream of one clone of a job.
 
 use iodyno_io::{Op, OpKind, Slot};
-use iodyno_model::{Direction, EndedBy, FileService, Job, ThinkTime};
+use iodyno_model::{Direction, EndedBy, FileService, Flow, Job, MixSequence, ThinkTime};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::num::NonZeroU64;
@@ -11,6 +11,12 @@ use super::hazards::Hazards;
 use super::mix::{Choice, Mix};
 use super::region::Region;
 use super::{Issue, Next, OpStream, sizes};
+use crate::flow::SharedFlow;
+
+/// How long a clone that is ahead of its flow computes before it looks again, ns.
+const FLOW_SPIN_NS: u64 = 2_000;
+/// More than can ever be issued.
+const ENDLESS: u64 = u64::MAX / 2;
 
 /// See the module. Everything random in it follows from one seed.
 #[derive(Debug)]
@@ -23,12 +29,17 @@ pub struct JobStream {
     /// Bytes and ops issued and counted since the measured time began.
     issued_bytes: u64,
     issued_ops: u64,
-    /// Where there is no budget: more than can ever be issued.
+    /// Bytes and ops after which it ends, [`ENDLESS`] while ramping.
     byte_budget: u64,
     op_budget: u64,
+    /// The budgets of the measured time.
+    budgets: (u64, u64),
+    /// No op is longer: the shortest region, in whole blocks.
+    longest: u64,
     files: FileTurn,
     syncs: SyncTurn,
     think: Option<ThinkTurn>,
+    flow: Option<FlowTurn>,
     /// Blocks whose trim has ended and whose write is to follow (`trimwrite`).
     trimmed: Vec<Op>,
     trims_in_flight: Vec<Option<Op>>,
@@ -59,8 +70,46 @@ struct SyncTurn {
 #[derive(Debug)]
 struct ThinkTurn {
     rule: ThinkTime,
+    /// Issued since the last pause.
     ops: u32,
+    in_flight: u32,
     until: Option<(u64, u64)>,
+}
+
+/// A clone's part in its flow; it leaves when it is dropped.
+#[derive(Debug)]
+struct FlowTurn {
+    shared: Arc<SharedFlow>,
+    rule: Flow,
+    ops: u64,
+}
+
+impl FlowTurn {
+    fn weight(&self) -> u64 {
+        self.rule.weight.max(1).into()
+    }
+
+    /// When to ask again, where the clone is ahead of its share.
+    fn stall(&self, now: u64) -> Option<Next> {
+        if self.shared.allows(self.weight(), self.ops) {
+            return None;
+        }
+        Some(match self.rule.pause.0 {
+            0 => Next::SpinUntil(now + FLOW_SPIN_NS),
+            pause => Next::WaitUntil(now + pause),
+        })
+    }
+
+    fn issued(&mut self) {
+        self.shared.issued();
+        self.ops += 1;
+    }
+}
+
+impl Drop for FlowTurn {
+    fn drop(&mut self) {
+        self.shared.leave(self.weight(), self.ops);
+    }
 }
 
 impl JobStream {
@@ -68,6 +117,10 @@ impl JobStream {
     pub fn new(job: Arc<Job>, regions: &[(u64, u64)], byte_budget: u64, seed: u64) -> JobStream {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let access = &job.access;
+        let least = access.min_block().max(1);
+        let shortest = regions.iter().map(|(_, length)| *length).min();
+        let shortest = shortest.unwrap_or(u64::MAX).max(least);
+        let budgets = budgets(&job, regions, byte_budget);
         let regions = regions
             .iter()
             .map(|(base, length)| Region::new(access, &job.extent, *base, *length, &mut random))
@@ -77,23 +130,22 @@ impl JobStream {
         let plain = job.verify.is_none()
             && !writes_after_trims
             && job.pacing.think.is_none()
+            && job.pacing.flow.is_none()
             && job.sync.fsync_every == 0
             && job.sync.fdatasync_every == 0;
         JobStream {
             random,
             regions,
             plain,
-            least: access.min_block().max(1),
+            least,
+            longest: shortest - shortest % least,
             mix: Mix::new(access, &job.pacing),
             start: 0,
             issued_bytes: 0,
             issued_ops: 0,
-            byte_budget: if job.end.time_based {
-                u64::MAX / 2
-            } else {
-                byte_budget
-            },
-            op_budget: job.end.ops.unwrap_or(u64::MAX),
+            byte_budget: budgets.0,
+            op_budget: budgets.1,
+            budgets,
             files: FileTurn {
                 current: 0,
                 left: job.files.service_ops.max(1),
@@ -103,8 +155,10 @@ impl JobStream {
             think: job.pacing.think.map(|rule| ThinkTurn {
                 rule,
                 ops: 0,
+                in_flight: 0,
                 until: None,
             }),
+            flow: None,
             trimmed: Vec::with_capacity(if writes_after_trims {
                 depth as usize
             } else {
@@ -128,14 +182,34 @@ impl JobStream {
         }
     }
 
-    /// The schedule counts from this instant.
+    /// The schedule counts from this instant; without an end until [`JobStream::measure`].
     pub fn begin(&mut self, start: u64) {
         self.start = start;
+        (self.byte_budget, self.op_budget) = (ENDLESS, ENDLESS);
     }
 
     /// The measured time begins: budgets count from here.
     pub fn measure(&mut self) {
         (self.issued_bytes, self.issued_ops) = (0, 0);
+        (self.byte_budget, self.op_budget) = self.budgets;
+    }
+
+    /// Takes part in the job's flow, if it has one, from now on.
+    pub fn join(&mut self, flow: &Arc<SharedFlow>) {
+        if let Some(rule) = self.job.pacing.flow {
+            let turn = FlowTurn {
+                shared: Arc::clone(flow),
+                rule,
+                ops: 0,
+            };
+            flow.join(turn.weight());
+            self.flow = Some(turn);
+        }
+    }
+
+    /// No longer takes part in it.
+    pub fn leave(&mut self) {
+        self.flow = None;
     }
 
     #[inline]
@@ -146,10 +220,13 @@ impl JobStream {
         (self.issued_bytes + self.least > self.byte_budget).then_some(EndedBy::Size)
     }
 
-    /// A pause, if it is time for one.
+    /// A pause, if it is time for one: it begins when nothing is in flight.
     fn pause(&mut self, now: u64) -> Option<Next> {
         let think = self.think.as_mut()?;
         if think.until.is_none() && think.ops >= think.rule.every_ops.max(1) {
+            if think.in_flight > 0 {
+                return Some(Next::WaitForCompletion);
+            }
             think.ops = 0;
             let end = now + think.rule.pause.0;
             think.until = Some((now + think.rule.spin.0.min(think.rule.pause.0), end));
@@ -244,7 +321,7 @@ impl JobStream {
             None => 0,
         };
         // The budget holds at least the smallest block: see `used_up`.
-        let left = self.byte_budget - self.issued_bytes;
+        let left = (self.byte_budget - self.issued_bytes).min(self.longest);
         let length = if drawn <= left {
             drawn
         } else {
@@ -311,6 +388,9 @@ impl JobStream {
         }
         if let Some(sync) = self.sync() {
             *place = sync;
+            if let Some(think) = &mut self.think {
+                think.in_flight += 1;
+            }
             return Some(Next::Op);
         }
         if let Some(owed) = self.owed() {
@@ -318,17 +398,17 @@ impl JobStream {
             return Some(self.issue(slot, place));
         }
         match self.used_up() {
-            None => self.pause(now),
+            None => self
+                .pause(now)
+                .or_else(|| self.flow.as_ref().and_then(|flow| flow.stall(now))),
             Some(_) => None,
         }
     }
 
     /// What an ended op entails.
     fn follow(&mut self, slot: Slot, well: bool) {
-        if let Some(think) = &mut self.think
-            && think.rule.on_completion
-        {
-            think.ops += 1;
+        if let Some(think) = &mut self.think {
+            think.in_flight -= 1;
         }
         if let Some(hazards) = &mut self.hazards {
             hazards.completed(slot, well);
@@ -344,18 +424,16 @@ impl JobStream {
     }
 
     fn issue(&mut self, slot: Slot, issue: &Issue) -> Next {
-        if let Some(think) = &mut self.think
-            && !think.rule.on_completion
-            && issue.counted
-        {
-            think.ops += 1;
-        }
         if let Some(hazards) = &mut self.hazards {
             if hazards.conflicts(&issue.op) {
                 hazards.held = Some(*issue);
                 return Next::WaitForCompletion;
             }
             hazards.issued(slot, &issue.op);
+        }
+        if let Some(think) = &mut self.think {
+            think.in_flight += 1;
+            think.ops += u32::from(issue.counted);
         }
         if issue.op.kind == OpKind::Trim
             && let Some(place) = self.trims_in_flight.get_mut(slot as usize)
@@ -367,6 +445,29 @@ impl JobStream {
         }
         Next::Op
     }
+}
+
+/// Bytes and ops after which a job ends.
+fn budgets(job: &Job, regions: &[(u64, u64)], bytes: u64) -> (u64, u64) {
+    let ops = job.end.ops.unwrap_or(ENDLESS).min(ENDLESS);
+    if job.end.time_based {
+        return (ENDLESS, ops);
+    }
+    let whole: u64 = regions.iter().map(|(_, length)| *length).sum();
+    // A pass that skips bytes ends where the region does, having moved less than its length.
+    let (Some(MixSequence::Skip(skip @ 1..)), true, None) =
+        (job.access.sequence, whole > 0, job.end.io_size)
+    else {
+        return (bytes, ops);
+    };
+    let block = job.access.min_block().max(1);
+    let stride = block + skip as u64;
+    let pass = |length: u64| (length.saturating_sub(block) / stride + 1) * block;
+    let moved: u64 = regions.iter().map(|(_, length)| pass(*length)).sum();
+    (
+        (u128::from(moved) * u128::from(bytes) / u128::from(whole)) as u64,
+        ops,
+    )
 }
 
 impl OpStream for JobStream {
@@ -388,10 +489,13 @@ impl OpStream for JobStream {
             Choice::NotBefore(due) => Next::WaitUntil(self.start + due),
             Choice::Issue(direction) => {
                 self.draw(direction, place);
-                match self.plain {
-                    true => Next::Op,
-                    false => self.issue(slot, place),
+                if self.plain {
+                    return Next::Op;
                 }
+                if let Some(flow) = &mut self.flow {
+                    flow.issued();
+                }
+                self.issue(slot, place)
             }
         }
     }

@@ -80,15 +80,19 @@ impl Region {
             access
                 .distribution
                 .get(direction)
-                .copied()
-                .unwrap_or(Distribution::Uniform)
+                .unwrap_or(&Distribution::Uniform)
         });
         let alike = issued.windows(2).all(|pair| unit(pair[0]) == unit(pair[1]));
         let uniform = issued
             .iter()
-            .all(|d| laws[*d as usize] == Distribution::Uniform);
+            .all(|d| *laws[*d as usize] == Distribution::Uniform);
         let draws = std::array::from_fn(|index| {
-            BlockDraw::new(laws[index], map, reach / units[index], random)
+            BlockDraw::new(
+                laws[index],
+                map,
+                (reach / units[index], units[index]),
+                random,
+            )
         });
         let percent_random = directions.map(|direction| match access.order {
             Order::Sequential => 0,
@@ -144,10 +148,13 @@ impl Region {
     fn next_of_many(&mut self, index: usize, length: u64, random: &mut impl Rng) -> u64 {
         let percent = self.percent_random[index];
         let drawn = percent == 100 || (percent > 0 && random.random_range(0..100) < percent);
-        let (start, reach) = self.zone(index);
+        let (start, reach) = self.zone();
         let within = if drawn {
-            self.drawn(index, length, random)
-                .min(reach.saturating_sub(length))
+            let last = reach.saturating_sub(length);
+            match self.drawn(index, length, random) {
+                beyond if beyond > last => last - last % self.units[index],
+                within => within,
+            }
         } else {
             self.following(index, length, reach)
         };
@@ -160,14 +167,14 @@ impl Region {
 
     /// Start and length of the current zone; moves on to the next where this one is used up.
     #[inline]
-    fn zone(&mut self, index: usize) -> (u64, u64) {
+    fn zone(&mut self) -> (u64, u64) {
         let Some(zones) = &mut self.zones else {
             return (0, self.length);
         };
         if zones.done >= zones.size {
             zones.start += zones.range + zones.skip;
             zones.done = 0;
-            self.cursors[index] = 0;
+            self.cursors = [0; 3];
             if zones.start + zones.range > self.length {
                 zones.start = 0;
             }

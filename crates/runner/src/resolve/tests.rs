@@ -114,6 +114,22 @@ fn sizes_are_bound_by_the_rules_of_fio() {
 }
 
 #[test]
+fn a_job_that_fills_its_storage_gets_more_than_fits() {
+    for (name, length) in [
+        ("new", 1125 * MIB),
+        ("old", 1133 * MIB),
+        ("/dev/d", 100 * MIB),
+    ] {
+        let mut job = sized(name, None);
+        job.end.until_full = true;
+        check(job, &[&[(0, length)]], length);
+    }
+    let mut job = sized("new", bytes(MIB));
+    job.end.until_full = true;
+    check(job, &[&[(0, MIB)]], MIB);
+}
+
+#[test]
 fn clones_go_on_where_the_increment_says() {
     let mut job = sized("shared", bytes(MIB));
     job.clones = 3;

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 pub use rings::RingWishes;
 
+use crate::file::RwFlags;
 use crate::memory::Arena;
 use abi::{Sqe, op, setup};
 use rings::Rings;
@@ -40,7 +41,7 @@ pub struct UringOptions {
     /// IOSQE_ASYNC.
     pub force_async: bool,
     /// RWF_* flags of reads and writes.
-    pub rw_flags: u32,
+    pub rw_flags: RwFlags,
 }
 
 const CANCEL_USER_DATA: u64 = u64::MAX;
@@ -57,7 +58,7 @@ pub struct Uring {
     sqe_flags: u8,
     read_op: u8,
     write_op: u8,
-    rw_flags: u32,
+    rw_flags: RwFlags,
     features: Vec<String>,
     fallbacks: Vec<String>,
 }
@@ -226,14 +227,14 @@ impl Uring {
                 opcode: read_op,
                 addr: address as u64,
                 len: length,
-                op_flags: rw_flags,
+                op_flags: rw_flags.read,
                 ..sqe
             },
             UringOp::Write => Sqe {
                 opcode: write_op,
                 addr: address as u64,
                 len: length,
-                op_flags: rw_flags,
+                op_flags: rw_flags.write,
                 ..sqe
             },
             // fallocate keeps its length in `addr` and its mode in `len`.

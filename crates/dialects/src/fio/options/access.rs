@@ -1,6 +1,6 @@
 //! Options that say what is done and at which offsets.
 
-use iodyno_model::{Distribution, Order, Sequencer};
+use iodyno_model::{Amount, Distribution, Order, PerDirection, Sequencer};
 
 use super::general::out_of_range;
 use crate::fio::draft::{Draft, Suffix};
@@ -166,8 +166,16 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     ),
     OptionSpec::honoured(
         "random_distribution",
-        Unit::Words(&["random", "zipf:θ", "pareto:h", "normal:dev"]),
-        "How random offsets are drawn. All but `random` imply `norandommap`.",
+        Unit::Words(&[
+            "random",
+            "zipf:θ",
+            "pareto:h",
+            "normal:dev",
+            "zoned:50/5:50/95",
+            "zoned_abs:60/10g:40/90g",
+        ]),
+        "How random offsets are drawn. Zones have a share of the ops and a length each; a comma list is \
+         for read, write, trim. All but `random` imply `norandommap`.",
         distribution,
     )
     .default("random"),
@@ -346,28 +354,66 @@ fn distribution(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
         Zipf,
         Pareto,
         Normal,
-        Unknown,
+        Zoned,
+        ZonedAbsolute,
+        Sequence,
     }
     let (law, after) = value.word(&[
         ("random", Law::Uniform),
         ("zipf", Law::Zipf),
         ("pareto", Law::Pareto),
         ("normal", Law::Normal),
-        ("zoned", Law::Unknown),
-        ("zoned_abs", Law::Unknown),
-        ("sequence", Law::Unknown),
+        ("zoned", Law::Zoned),
+        ("zoned_abs", Law::ZonedAbsolute),
+        ("sequence", Law::Sequence),
     ])?;
-    let (parameter, center) = match after.map(|text| text.split_once(':').unwrap_or((text, ""))) {
-        None => (None, ""),
-        Some((parameter, center)) => (Some(parameter), center),
+    draft.distribution = match law {
+        Law::Zoned => zoned(value, after, false)?,
+        Law::ZonedAbsolute => zoned(value, after, true)?,
+        Law::Sequence => {
+            return Err(
+                Fault::refusal("the distribution `sequence` is not supported")
+                    .hint("use `random`: the random map meets each block once as well"),
+            );
+        }
+        Law::Uniform => PerDirection::all(Distribution::Uniform),
+        Law::Zipf => PerDirection::all(Distribution::Zipf(parameter(
+            value,
+            after,
+            1.1,
+            "above 0, and not 1",
+            |theta| theta > 0.0 && theta != 1.0,
+        )?)),
+        Law::Pareto => PerDirection::all(Distribution::Pareto(parameter(
+            value,
+            after,
+            0.2,
+            "between 0 and 1",
+            |power| power > 0.0 && power < 1.0,
+        )?)),
+        Law::Normal => PerDirection::all(Distribution::Normal(parameter(
+            value,
+            after,
+            0.0,
+            "from 0 to below 100 (percent)",
+            |deviation| (0.0..100.0).contains(&deviation),
+        )?)),
     };
-    if matches!(law, Law::Unknown) {
-        return Err(Fault::refusal(format!(
-            "the distribution `{}` is not supported",
-            value.text.split(':').next().unwrap_or_default()
-        ))
-        .hint("use zipf, pareto or normal, or several jobs with `offset` and `size`"));
-    }
+    Ok(())
+}
+
+/// The number after a law's name, without a centre of its own.
+fn parameter(
+    value: &Value,
+    after: Option<&str>,
+    default: f64,
+    rule: &str,
+    fits: fn(f64) -> bool,
+) -> Result<f64, Fault> {
+    let Some(after) = after else {
+        return Ok(default);
+    };
+    let (text, center) = after.split_once(':').unwrap_or((after, ""));
     if !center.is_empty() {
         return Err(value.at(
             center,
@@ -375,25 +421,92 @@ fn distribution(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
                 .hint("leave the second number out"),
         ));
     }
-    let parameter = parameter
-        .map(|text| value.float_of(text).map(|number| (number, text)))
-        .transpose()?;
-    let number = |default: f64| parameter.map_or(default, |(number, _)| number);
-    let text = parameter.map_or("", |(_, text)| text);
-    draft.distribution = match law {
-        Law::Zipf if number(1.1) <= 0.0 || number(1.1) == 1.0 => {
-            return Err(value.at(text, out_of_range(text, "above 0, and not 1")));
+    match value.float_of(text)? {
+        number if fits(number) => Ok(number),
+        _ => Err(value.at(text, out_of_range(text, rule))),
+    }
+}
+
+/// `50/5:30/15:20/`: share of the ops and length of each zone, for read, write, trim as in all lists.
+fn zoned(
+    value: &Value,
+    after: Option<&str>,
+    absolute: bool,
+) -> Result<PerDirection<Distribution>, Fault> {
+    let list = after.unwrap_or_default();
+    let read = |text: &str| zones(value, text, absolute).map(Distribution::Zoned);
+    Ok(match split_outside(list, &[','])[..] {
+        [all] => PerDirection::all(read(all)?),
+        [reads, others] => PerDirection {
+            read: read(reads)?,
+            write: read(others)?,
+            trim: read(others)?,
+        },
+        [reads, writes, trims] => PerDirection {
+            read: read(reads)?,
+            write: read(writes)?,
+            trim: read(trims)?,
+        },
+        _ => {
+            return Err(value.at(
+                list,
+                Fault::error("a list has at most three values: read, write, trim"),
+            ));
         }
-        Law::Pareto if !(number(0.2) > 0.0 && number(0.2) < 1.0) => {
-            return Err(value.at(text, out_of_range(text, "between 0 and 1")));
-        }
-        Law::Normal if !(number(0.0) >= 0.0 && number(0.0) < 100.0) => {
-            return Err(value.at(text, out_of_range(text, "from 0 to below 100 (percent)")));
-        }
-        Law::Zipf => Distribution::Zipf(number(1.1)),
-        Law::Pareto => Distribution::Pareto(number(0.2)),
-        Law::Normal => Distribution::Normal(number(0.0)),
-        Law::Uniform | Law::Unknown => Distribution::Uniform,
+    })
+}
+
+fn zones(value: &Value, list: &str, absolute: bool) -> Result<Vec<(f64, Amount)>, Fault> {
+    let example = match absolute {
+        true => "write share/length, such as `zoned_abs:60/10g:40/100g`",
+        false => "write share/length in percent, such as `zoned:60/10:40/90`",
     };
-    Ok(())
+    let mut zones = Vec::new();
+    let mut open = 0;
+    for zone in split_outside(list, &[':']) {
+        if zone.trim().is_empty() {
+            continue;
+        }
+        let (share, length) = zone.split_once('/').unwrap_or((zone, ""));
+        let percent = |text: &str| {
+            let text = text.trim();
+            value.count_of(text.strip_suffix('%').unwrap_or(text), 0, 100)
+        };
+        let share = percent(share)? as f64;
+        let length = match (length.trim(), absolute) {
+            ("", true) => {
+                let fault = Fault::error(format!("the zone `{zone}` has no length"));
+                return Err(value.at(zone, fault.hint(example)));
+            }
+            ("", false) => {
+                open += 1;
+                None
+            }
+            (length, true) => Some(Amount::Bytes(value.count_of(length, 1, 1 << 60)?)),
+            (length, false) => Some(Amount::Percent(percent(length)? as f64)),
+        };
+        zones.push((share, length));
+    }
+    let shares: f64 = zones.iter().map(|zone| zone.0).sum();
+    if shares != 100.0 {
+        let fault = Fault::error(format!(
+            "the shares of the ops add up to {shares} %, not 100 %"
+        ));
+        return Err(value.at(list, fault.hint(example)));
+    }
+    let lengths = zones.iter().map(|zone| match zone.1 {
+        Some(Amount::Percent(percent)) => percent,
+        _ => 0.0,
+    });
+    let rest = 100.0 - lengths.sum::<f64>();
+    if rest < 0.0 {
+        let fault = Fault::error(format!("the zones take {} % of the region", 100.0 - rest));
+        return Err(value.at(list, fault.hint(example)));
+    }
+    // Zones without a length divide what is left.
+    let left = Amount::Percent(rest / f64::from(open.max(1)));
+    Ok(zones
+        .into_iter()
+        .map(|(share, length)| (share, length.unwrap_or(left)))
+        .collect())
 }

@@ -223,7 +223,8 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     OptionSpec::honoured(
         "verify_dump",
         Unit::Boolean,
-        "Writes bad blocks to files.",
+        "Writes bad blocks to `FILE.OFFSET.received` in the current folder (64 a clone at most), and a \
+         known pattern beside them to `FILE.OFFSET.expected`.",
         |draft, value| {
             draft.verify.dump = value.boolean()?;
             Ok(())

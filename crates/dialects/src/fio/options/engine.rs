@@ -112,14 +112,16 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         },
     )
     .default("1"),
-    OptionSpec::refused(
+    OptionSpec::honoured(
         "atomic",
         Unit::Boolean,
-        "Writes are all or nothing.",
-        "atomic writes are not here",
-        "`direct=1` with `sync=dsync`",
+        "Each write is stored whole or not at all (RWF_ATOMIC; pvsync2, libaio, io_uring).",
+        |draft, value| {
+            draft.job.engine.atomic = value.boolean()?;
+            Ok(())
+        },
     )
-    .neutral(&["0"]),
+    .default("0"),
     OptionSpec::honoured(
         "sync",
         Unit::Words(&["none", "sync", "dsync", "0", "1"]),

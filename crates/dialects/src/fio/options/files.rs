@@ -61,14 +61,11 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     )
     .alias(&["nr_files"])
     .default("1"),
-    OptionSpec::honoured(
+    OptionSpec::ignored(
         "openfiles",
         Unit::Count,
-        "Files open at once; all without it.",
-        |draft, value| {
-            draft.job.files.open_at_once = value.count(0, 1 << 24)?;
-            Ok(())
-        },
+        "Files open at once.",
+        "all files stay open; a trial with more of them than the host allows (`ulimit -Hn`) is refused",
     ),
     OptionSpec::honoured(
         "file_service_type",
@@ -254,15 +251,17 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         "`offset`",
     )
     .neutral(&["0"]),
-    OptionSpec::refused(
+    OptionSpec::honoured(
         "fill_device",
         Unit::Boolean,
-        "Writes until the device is full.",
-        "a job's end must be known before it begins",
-        "`size=100%` on a device, or a `size` on a file system",
+        "Writes until the file system or device is full (or `size` is done), which is no error.",
+        |draft, value| {
+            draft.job.end.until_full = value.boolean()?;
+            Ok(())
+        },
     )
     .alias(&["fill_fs"])
-    .neutral(&["0"]),
+    .default("0"),
     OptionSpec::ignored(
         "filetype",
         Unit::Words(&["none", "file", "block", "char"]),

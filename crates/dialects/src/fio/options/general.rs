@@ -159,32 +159,42 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         "a job file must not run commands",
         "run the command after iodyno",
     ),
-    OptionSpec::refused(
+    OptionSpec::honoured(
         "flow",
         Unit::Count,
-        "Keeps the ops of jobs in a ratio.",
-        "jobs are not held to a ratio of each other",
-        "one job with rwmixread, or a `rate_iops` for each",
+        "Weight of each clone in its flow: clones keep their ops in the ratio of their weights.",
+        |draft, value| {
+            draft.flow.weight = value.count(0, 1 << 20)?;
+            Ok(())
+        },
     )
-    .neutral(&["0"]),
-    OptionSpec::ignored(
+    .default("0"),
+    OptionSpec::honoured(
         "flow_id",
         Unit::Count,
         "Which jobs `flow` holds together.",
-        "it only says more about `flow`, which is refused",
-    ),
+        |draft, value| {
+            draft.flow.id = value.count(0, u32::MAX)?;
+            Ok(())
+        },
+    )
+    .default("0"),
     OptionSpec::ignored(
         "flow_watermark",
         Unit::Count,
         "How far `flow` may run apart.",
-        "it only says more about `flow`, which is refused",
+        "it runs apart by no more than one op of each",
     ),
-    OptionSpec::ignored(
+    OptionSpec::honoured(
         "flow_sleep",
         Unit::Microseconds,
-        "How long `flow` sleeps.",
-        "it only says more about `flow`, which is refused",
-    ),
+        "How long a clone that is ahead of its flow sleeps before it looks again; 0: it computes.",
+        |draft, value| {
+            draft.flow.pause = value.time(TimeUnit::Microseconds)?;
+            Ok(())
+        },
+    )
+    .default("0"),
     OptionSpec::refused(
         "cgroup",
         Unit::Text,

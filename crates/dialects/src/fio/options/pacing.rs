@@ -19,7 +19,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     OptionSpec::honoured(
         "rate_min",
         Unit::Bytes,
-        "Fails below so many bytes a second.",
+        "Fails below so many bytes a second over a `rate_cycle`; the first 2 s are not judged.",
         |draft, value| rates(draft, value, |rate, number| rate.least_bytes_per_s = number),
     )
     .alias(&["ratemin"]),
@@ -32,7 +32,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     OptionSpec::honoured(
         "rate_iops_min",
         Unit::Count,
-        "Fails below so many ops a second.",
+        "Fails below so many ops a second over a `rate_cycle`; the first 2 s are not judged.",
         |draft, value| rates(draft, value, |rate, number| rate.least_iops = number as f64),
     ),
     OptionSpec::honoured(
@@ -72,7 +72,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     OptionSpec::honoured(
         "thinktime",
         Unit::Microseconds,
-        "Does nothing for so long, every `thinktime_blocks` ops.",
+        "Does nothing for so long, every `thinktime_blocks` ops, once they have ended.",
         |draft, value| {
             draft.think.pause = value.time(TimeUnit::Microseconds)?;
             Ok(())
@@ -102,11 +102,8 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     OptionSpec::honoured(
         "thinktime_blocks_type",
         Unit::Words(&["complete", "issue"]),
-        "Whether completed or issued ops are counted.",
-        |draft, value| {
-            draft.think.on_completion = value.choice(&[("complete", true), ("issue", false)])?;
-            Ok(())
-        },
+        "Whether completed or issued ops are counted: the same, as a pause begins when all have ended.",
+        |_, value| value.choice(&[("complete", ()), ("issue", ())]),
     )
     .default("complete"),
     OptionSpec::refused(

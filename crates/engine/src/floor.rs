@@ -1,0 +1,153 @@
+//! The least rates of a job (`rate_min`, `rate_iops_min`): judged cycle by cycle.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use iodyno_model::{Direction, Job};
+use iodyno_units::Bytes;
+
+use crate::cells::Cells;
+use crate::spec::WorkerError;
+
+/// So long after its start a job is not judged, ns: fio's settling time.
+const SETTLE_NS: u64 = 2_000_000_000;
+
+/// What is watched, and what the cells held at the last look. Looks, not ops, pay for it.
+#[derive(Debug)]
+pub(crate) struct RateFloor {
+    watched: Vec<Watched>,
+    every_ns: u64,
+    since: Option<u64>,
+    due: u64,
+}
+
+#[derive(Debug)]
+struct Watched {
+    direction: Direction,
+    least_bytes: u64,
+    least_iops: f64,
+    bytes: u64,
+    ops: u64,
+}
+
+impl RateFloor {
+    /// `None` where the job has no least rate.
+    pub(crate) fn new(job: &Job, start: u64) -> Option<RateFloor> {
+        let watched: Vec<Watched> = job
+            .access
+            .directions()
+            .filter_map(|direction| {
+                let rate = job.pacing.rates.get(direction)?;
+                let asked = rate.least_bytes_per_s > 0 || rate.least_iops > 0.0;
+                asked.then_some(Watched {
+                    direction,
+                    least_bytes: rate.least_bytes_per_s,
+                    least_iops: rate.least_iops,
+                    bytes: 0,
+                    ops: 0,
+                })
+            })
+            .collect();
+        (!watched.is_empty()).then(|| RateFloor {
+            watched,
+            every_ns: job.pacing.check_every.0.max(1),
+            since: None,
+            due: start.saturating_add(SETTLE_NS),
+        })
+    }
+
+    /// When to look next.
+    pub(crate) fn due(&self) -> u64 {
+        self.due
+    }
+
+    /// Judges the cycle that ends now; what was too little in it. The first look only begins one.
+    pub(crate) fn look(&mut self, cells: &Cells, now: u64) -> Option<WorkerError> {
+        let span = self.since.replace(now).map(|since| now - since);
+        self.due = now + self.every_ns;
+        let mut found = None;
+        for watched in &mut self.watched {
+            let cells = cells.of(watched.direction);
+            let (bytes, ops) = (cells.bytes.load(Relaxed), cells.service.count());
+            let moved = (bytes - watched.bytes, ops - watched.ops);
+            (watched.bytes, watched.ops) = (bytes, ops);
+            if let Some(span) = span {
+                found = found.or(watched.judge(moved, span as f64 / 1e9));
+            }
+        }
+        found
+    }
+}
+
+impl Watched {
+    fn judge(&self, (bytes, ops): (u64, u64), seconds: f64) -> Option<WorkerError> {
+        let name = self.direction.name();
+        let fault = |option: &str, had: String, least: String| WorkerError {
+            what: format!("keep to `{option}`"),
+            cause: format!("{name}s came to {had} over {seconds:.2} s, and {least} is the least"),
+            hint: Some(format!("lower `{option}`, or make `rate_cycle` longer")),
+        };
+        let (bytes_per_s, iops) = (bytes as f64 / seconds, ops as f64 / seconds);
+        if bytes_per_s < self.least_bytes as f64 {
+            let had = format!("{}/s", Bytes(bytes_per_s as u64));
+            let least = format!("{}/s", Bytes(self.least_bytes));
+            return Some(fault("rate_min", had, least));
+        }
+        (iops < self.least_iops).then(|| {
+            let least = format!("{}/s", self.least_iops);
+            fault("rate_iops_min", format!("{iops:.1}/s"), least)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cells::add;
+    use iodyno_units::Nanos;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn done(cells: &Cells, ops: u64) {
+        let cells = cells.of(Direction::Read);
+        add(&cells.bytes, ops * 4096);
+        (0..ops).for_each(|_| cells.service.record(1000));
+    }
+
+    fn floor(least_bytes_per_s: u64, least_iops: f64) -> Option<RateFloor> {
+        let mut job = crate::testing::random_reads(1);
+        job.pacing.rates.read.least_bytes_per_s = least_bytes_per_s;
+        job.pacing.rates.read.least_iops = least_iops;
+        job.pacing.check_every = Nanos(SECOND);
+        RateFloor::new(&job, 10 * SECOND)
+    }
+
+    #[test]
+    fn a_cycle_below_the_least_rate_is_told_with_both_figures() {
+        for (bytes, iops, word) in [
+            (100 * 4096, 0.0, "`rate_min`"),
+            (0, 100.0, "`rate_iops_min`"),
+        ] {
+            let cells = Cells::new(false, false);
+            let mut floor = floor(bytes, iops).unwrap();
+            assert_eq!(floor.due(), 12 * SECOND);
+            // Nothing was done in the settling time, and nothing is said of it.
+            assert_eq!(floor.look(&cells, 12 * SECOND), None);
+            done(&cells, 100);
+            assert_eq!(floor.look(&cells, 13 * SECOND), None, "just enough");
+            done(&cells, 150);
+            assert_eq!(floor.look(&cells, 14 * SECOND + SECOND / 2), None);
+            done(&cells, 99);
+            let told = floor.look(&cells, 15 * SECOND + SECOND / 2).unwrap();
+            assert!(told.what.contains(word), "{told:?}");
+            assert!(told.cause.contains("over 1.00 s"), "{told:?}");
+        }
+    }
+
+    #[test]
+    fn only_directions_that_the_job_has_are_judged() {
+        assert!(floor(0, 0.0).is_none());
+        let mut job = crate::testing::random_reads(1);
+        job.pacing.rates.write.least_iops = 10.0;
+        assert!(RateFloor::new(&job, 0).is_none());
+    }
+}
