@@ -1,0 +1,105 @@
+//! Why a statistic could not be computed.
+
+use thiserror::Error;
+
+/// Why a statistic could not be computed. Nothing in this crate panics on its input.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum StatsError {
+    /// Fewer values than the statistic is defined for; an empty input is `got: 0`.
+    #[error("need at least {needed} values, got {got}")]
+    TooFew {
+        /// The least number of values.
+        needed: usize,
+        /// How many there were.
+        got: usize,
+    },
+    /// A value is NaN or infinite.
+    #[error("value {index} is not a finite number")]
+    NotFinite {
+        /// Its place in the input, from 0.
+        index: usize,
+    },
+    /// A ratio or a logarithm needs values above zero.
+    #[error("value {index} is {value}, but ratios need values above zero")]
+    NotPositive {
+        /// Its place in the input, from 0.
+        index: usize,
+        /// The value.
+        value: f64,
+    },
+    /// Paired inputs have different lengths.
+    #[error("paired inputs differ in length: {left} and {right}")]
+    LengthMismatch {
+        /// Values on the left.
+        left: usize,
+        /// Values on the right.
+        right: usize,
+    },
+    /// A setting lies outside its range.
+    #[error("{name} is {value}, expected {expected}")]
+    OutOfRange {
+        /// Which setting.
+        name: &'static str,
+        /// What was given.
+        value: f64,
+        /// What would have been accepted.
+        expected: &'static str,
+    },
+    /// The values are so large that their differences overflow.
+    #[error("the values are too large: their differences overflow")]
+    Overflow,
+    /// The caller's statistic returned NaN or infinity for a resample.
+    #[error("the statistic is not finite for a resample of the data")]
+    StatisticNotFinite,
+}
+
+/// Refuses an input shorter than `needed`, or with a NaN or an infinity in it.
+pub(crate) fn check_finite(values: &[f64], needed: usize) -> Result<(), StatsError> {
+    if values.len() < needed {
+        return Err(StatsError::TooFew {
+            needed,
+            got: values.len(),
+        });
+    }
+    match values.iter().position(|value| !value.is_finite()) {
+        Some(index) => Err(StatsError::NotFinite { index }),
+        None => Ok(()),
+    }
+}
+
+/// Refuses what [`check_finite`] refuses, and values of zero or below.
+pub(crate) fn check_positive(values: &[f64], needed: usize) -> Result<(), StatsError> {
+    check_finite(values, needed)?;
+    match values.iter().position(|value| *value <= 0.0) {
+        Some(index) => Err(StatsError::NotPositive {
+            index,
+            value: values[index],
+        }),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a probability that is not strictly between 0 and 1.
+pub(crate) fn check_open_unit(name: &'static str, value: f64) -> Result<(), StatsError> {
+    if value > 0.0 && value < 1.0 {
+        return Ok(());
+    }
+    Err(StatsError::OutOfRange {
+        name,
+        value,
+        expected: "a number above 0 and below 1",
+    })
+}
+
+/// Refuses a p-value that is NaN or outside [0, 1].
+pub(crate) fn check_p_values(p_values: &[f64]) -> Result<(), StatsError> {
+    check_finite(p_values, 1)?;
+    match p_values.iter().find(|p| !(0.0..=1.0).contains(*p)) {
+        Some(&value) => Err(StatsError::OutOfRange {
+            name: "p-value",
+            value,
+            expected: "a number from 0 to 1",
+        }),
+        None => Ok(()),
+    }
+}

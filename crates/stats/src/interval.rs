@@ -1,0 +1,70 @@
+//! What intervals and estimates have in common.
+
+/// How a p-value or an interval was computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// From the exact null distribution, conditional on the ties seen.
+    Exact,
+    /// From the normal distribution, corrected for ties and continuity.
+    NormalApproximation,
+    /// From resamples drawn with a seed.
+    Resampled,
+}
+
+/// A confidence interval, ends included, in the unit of what was estimated.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Interval {
+    /// The lower end.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+    /// The coverage reached. Exact intervals move in steps, so it is at least the level asked for.
+    pub confidence: f64,
+    /// How the ends were chosen.
+    pub method: Method,
+}
+
+impl Interval {
+    /// `high − low`.
+    pub fn width(&self) -> f64 {
+        self.high - self.low
+    }
+
+    /// Whether `value` lies within, ends included.
+    pub fn contains(&self, value: f64) -> bool {
+        self.low <= value && value <= self.high
+    }
+
+    /// Whether the whole interval lies within `[low, high]`.
+    pub fn within(&self, low: f64, high: f64) -> bool {
+        low <= self.low && self.high <= high
+    }
+
+    /// The interval of a rising function of the estimate, such as `exp`.
+    pub(crate) fn map(self, rising: impl Fn(f64) -> f64) -> Self {
+        Interval {
+            low: rising(self.low),
+            high: rising(self.high),
+            ..self
+        }
+    }
+}
+
+/// A point estimate with its interval; `None` where there are too few values for the level.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Estimate {
+    /// The point estimate.
+    pub value: f64,
+    /// Its confidence interval, where one exists.
+    pub interval: Option<Interval>,
+}
+
+impl Estimate {
+    /// The estimate of a rising function of what was estimated, such as `exp`.
+    pub(crate) fn map(self, rising: impl Fn(f64) -> f64) -> Self {
+        Estimate {
+            value: rising(self.value),
+            interval: self.interval.map(|interval| interval.map(&rising)),
+        }
+    }
+}

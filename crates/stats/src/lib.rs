@@ -1,0 +1,73 @@
+//! Statistics of storage measurements, as pure functions on numbers.
+//!
+//! Nothing here formats, stores or decides; callers turn the numbers into verdicts. What stays true:
+//!
+//! - No input panics. Empty, too short, non-finite and out-of-range inputs are [`StatsError`]s.
+//! - Exact where exactness is affordable; where an approximation is used the result says so
+//!   ([`Method`]).
+//! - An interval that cannot exist at the asked level (too few values) is `None`, never a guess.
+//! - Of two samples the first is the baseline and the second the candidate: a positive shift, a ratio
+//!   above one and a positive Cliff's δ all say that the candidate's values are larger.
+//! - Whatever draws random numbers takes its seed.
+
+mod autocorrelation;
+mod bootstrap;
+mod change_points;
+mod compare;
+mod distributions;
+mod effect;
+mod energy;
+mod equivalence;
+mod error;
+mod family;
+mod interval;
+mod mann_whitney;
+mod median_interval;
+mod mser;
+mod multiplicity;
+mod outliers;
+mod pairwise;
+mod permutation;
+mod power;
+mod ranks;
+mod sample;
+mod shift;
+mod signed_rank;
+mod steady_state;
+mod u_distribution;
+mod welch;
+
+pub use autocorrelation::{Autocorrelation, autocorrelation_time};
+pub use bootstrap::{Bootstrap, BootstrapKind, bootstrap, bootstrap_two};
+pub use change_points::{ChangePoint, ChangePointOptions, Segment, Segmentation, change_points};
+pub use compare::{
+    PairedComparison, UnpairedComparison, compare_paired, compare_unpaired, log_ratios,
+};
+pub use distributions::{normal_cdf, normal_quantile, student_t_quantile, student_t_two_sided_p};
+pub use effect::cliffs_delta;
+pub use equivalence::{
+    Equivalence, Margin, equivalence_of_differences, equivalence_paired, equivalence_unpaired,
+};
+pub use error::StatsError;
+pub use family::{FamilyRatio, family_paired, family_unpaired, geometric_mean};
+pub use interval::{Estimate, Interval, Method};
+pub use mann_whitney::{
+    EXACT_LIMIT_TIED, EXACT_LIMIT_UNTIED, MannWhitney, mann_whitney, smallest_p_mann_whitney,
+};
+pub use median_interval::{MedianInterval, least_values_for_median_interval};
+pub use mser::{Mser, mser};
+pub use multiplicity::{benjamini_hochberg, holm, holm_levels};
+pub use outliers::{TrimmedMean, trimmed_mean};
+pub use permutation::{PermutationOptions, e_divisive_permutation};
+pub use power::{
+    Decides, Projection, least_rounds, least_samples, rounds_for_width, rounds_to_decide,
+    samples_for_width, samples_to_decide,
+};
+pub use sample::{QuantileKind, Sample};
+pub use shift::hodges_lehmann_shift;
+pub use signed_rank::{
+    SIGNED_RANK_EXACT_LIMIT, SignedRank, hodges_lehmann, signed_rank, smallest_p_signed_rank,
+};
+pub use steady_state::{
+    SteadyCriteria, SteadyWindow, assess_window, block_means, first_steady_window,
+};

@@ -1,0 +1,65 @@
+//! p-values of several comparisons at once.
+
+use crate::StatsError;
+use crate::error::{check_open_unit, check_p_values};
+
+/// Holm's step-down adjustment: in the input's order, the p to hold against α so that the chance of
+/// any false alarm stays at most α, however the comparisons depend on each other. Source: Holm,
+/// Scandinavian Journal of Statistics 6(2), 1979.
+pub fn holm(p_values: &[f64]) -> Result<Vec<f64>, StatsError> {
+    check_p_values(p_values)?;
+    let count = p_values.len();
+    let mut adjusted = vec![0.0; count];
+    let mut largest = 0.0f64;
+    for (rank, index) in rising(p_values).into_iter().enumerate() {
+        largest = largest
+            .max((count - rank) as f64 * p_values[index])
+            .min(1.0);
+        adjusted[index] = largest;
+    }
+    Ok(adjusted)
+}
+
+/// The confidence level to use for each comparison's interval so that it agrees with Holm's decision:
+/// 1 − α/(m−r) for the r-th smallest p (from 0) as long as Holm rejects, and for all others the level of
+/// the first that is not rejected. An interval then excludes "no difference" just where Holm's adjusted
+/// p is at most α.
+///
+/// The intervals match the decisions; their joint coverage is that of the decisions, not of Bonferroni's
+/// wider ones.
+pub fn holm_levels(p_values: &[f64], alpha: f64) -> Result<Vec<f64>, StatsError> {
+    check_p_values(p_values)?;
+    check_open_unit("alpha", alpha)?;
+    let count = p_values.len();
+    let mut levels = vec![0.0; count];
+    let mut rejected = 0;
+    for (rank, index) in rising(p_values).into_iter().enumerate() {
+        let share = alpha / (count - rejected) as f64;
+        levels[index] = 1.0 - share;
+        if rank == rejected && p_values[index] <= share {
+            rejected += 1;
+        }
+    }
+    Ok(levels)
+}
+
+/// Benjamini and Hochberg's step-up adjustment: in the input's order, the p to hold against the share
+/// of false alarms accepted among all alarms. For exploration. Source: JRSS B 57(1), 1995.
+pub fn benjamini_hochberg(p_values: &[f64]) -> Result<Vec<f64>, StatsError> {
+    check_p_values(p_values)?;
+    let count = p_values.len();
+    let mut adjusted = vec![0.0; count];
+    let mut smallest = 1.0f64;
+    for (rank, index) in rising(p_values).into_iter().enumerate().rev() {
+        smallest = smallest.min(p_values[index] * count as f64 / (rank + 1) as f64);
+        adjusted[index] = smallest;
+    }
+    Ok(adjusted)
+}
+
+/// The indices of `p_values` from the smallest to the largest.
+fn rising(p_values: &[f64]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..p_values.len()).collect();
+    order.sort_by(|&a, &b| p_values[a].total_cmp(&p_values[b]));
+    order
+}

@@ -1,0 +1,182 @@
+//! Order statistics of all pairwise sums or differences without forming them.
+//!
+//! n values have n² pairs; a million values a trillion. The k-th of them is found by bisection over
+//! the floating-point numbers themselves: how many pairs lie at or below a threshold is counted in one
+//! merge-like pass over the sorted values, and 64 passes pin the k-th value exactly.
+
+use crate::sample::midpoint;
+
+/// Pairwise averages (xᵢ + xⱼ)/2, i ≤ j, of sorted values: Walsh averages.
+pub(crate) struct WalshAverages {
+    halves: Vec<f64>,
+}
+
+impl WalshAverages {
+    pub(crate) fn new(sorted: &[f64]) -> Self {
+        // Halved before the sum so that it cannot overflow; halving is exact.
+        WalshAverages {
+            halves: sorted.iter().map(|value| value * 0.5).collect(),
+        }
+    }
+
+    fn at_or_below(&self, threshold: f64) -> u64 {
+        let halves = &self.halves;
+        let mut ordered_pairs = 0u64;
+        let mut diagonal = 0u64;
+        let mut end = halves.len();
+        for &half in halves {
+            while end > 0 && half + halves[end - 1] > threshold {
+                end -= 1;
+            }
+            ordered_pairs += end as u64;
+            diagonal += u64::from(half + half <= threshold);
+        }
+        (ordered_pairs + diagonal) / 2
+    }
+}
+
+/// Pairwise differences yⱼ − xᵢ of two sorted samples.
+pub(crate) struct Differences<'a> {
+    x: &'a [f64],
+    y: &'a [f64],
+}
+
+impl<'a> Differences<'a> {
+    pub(crate) fn new(x: &'a [f64], y: &'a [f64]) -> Self {
+        Differences { x, y }
+    }
+
+    fn at_or_below(&self, threshold: f64) -> u64 {
+        let mut pairs = 0u64;
+        let mut end = 0;
+        // As x rises y − x falls, so ever more of y stays at or below the threshold.
+        for &x in self.x {
+            while end < self.y.len() && self.y[end] - x <= threshold {
+                end += 1;
+            }
+            pairs += end as u64;
+        }
+        pairs
+    }
+}
+
+/// A multiset of pairwise values that can be counted and selected from.
+pub(crate) trait Pairwise {
+    /// How many pairs there are; at least one.
+    fn count(&self) -> u64;
+    /// How many lie at or below `threshold`.
+    fn at_or_below(&self, threshold: f64) -> u64;
+    /// The smallest and the largest.
+    fn bounds(&self) -> (f64, f64);
+
+    /// The k-th smallest, from 1 to `count`.
+    fn kth(&self, k: u64) -> f64 {
+        let (smallest, largest) = self.bounds();
+        let (mut low, mut high) = (ordinal(smallest), ordinal(largest));
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.at_or_below(from_ordinal(middle)) >= k {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        from_ordinal(low) + 0.0 // −0 becomes 0
+    }
+
+    /// The median of all pairs.
+    fn median(&self) -> f64 {
+        let count = self.count();
+        let lower = self.kth(count.div_ceil(2));
+        if count % 2 == 1 {
+            return lower;
+        }
+        midpoint(lower, self.kth(count / 2 + 1))
+    }
+}
+
+impl Pairwise for WalshAverages {
+    fn count(&self) -> u64 {
+        let n = self.halves.len() as u64;
+        n * (n + 1) / 2
+    }
+
+    fn at_or_below(&self, threshold: f64) -> u64 {
+        self.at_or_below(threshold)
+    }
+
+    fn bounds(&self) -> (f64, f64) {
+        let last = self.halves[self.halves.len() - 1];
+        (self.halves[0] + self.halves[0], last + last)
+    }
+}
+
+impl Pairwise for Differences<'_> {
+    fn count(&self) -> u64 {
+        self.x.len() as u64 * self.y.len() as u64
+    }
+
+    fn at_or_below(&self, threshold: f64) -> u64 {
+        self.at_or_below(threshold)
+    }
+
+    fn bounds(&self) -> (f64, f64) {
+        (
+            self.y[0] - self.x[self.x.len() - 1],
+            self.y[self.y.len() - 1] - self.x[0],
+        )
+    }
+}
+
+/// Numbers the floating-point values in their order, −0 just below 0.
+fn ordinal(value: f64) -> u64 {
+    let bits = value.to_bits();
+    if bits >> 63 == 1 {
+        !bits
+    } else {
+        bits | 1 << 63
+    }
+}
+
+fn from_ordinal(ordinal: u64) -> f64 {
+    f64::from_bits(if ordinal >> 63 == 1 {
+        ordinal & !(1 << 63)
+    } else {
+        !ordinal
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn sorted(mut values: Vec<f64>) -> Vec<f64> {
+        values.sort_by(f64::total_cmp);
+        values
+    }
+
+    proptest! {
+        #[test]
+        fn selects_what_sorting_all_pairs_would(
+            x in prop::collection::vec(-1e6..1e6f64, 1..25),
+            y in prop::collection::vec(-5..5i32, 1..25),
+        ) {
+            let x = sorted(x);
+            let y = sorted(y.into_iter().map(f64::from).collect());
+            let averages = sorted((0..x.len()).flat_map(|i| (i..x.len()).map(move |j| (i, j)))
+                .map(|(i, j)| x[i] * 0.5 + x[j] * 0.5).collect());
+            let walsh = WalshAverages::new(&x);
+            prop_assert_eq!(walsh.count(), averages.len() as u64);
+            for (k, value) in averages.iter().enumerate() {
+                prop_assert_eq!(walsh.kth(k as u64 + 1), *value);
+            }
+            let differences = sorted(x.iter().flat_map(|x| y.iter().map(move |y| y - x)).collect());
+            let pairs = Differences::new(&x, &y);
+            prop_assert_eq!(pairs.count(), differences.len() as u64);
+            for (k, value) in differences.iter().enumerate() {
+                prop_assert_eq!(pairs.kth(k as u64 + 1), *value);
+            }
+        }
+    }
+}

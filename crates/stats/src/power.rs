@@ -1,0 +1,236 @@
+//! How many rounds it takes.
+
+use crate::error::{check_finite, check_open_unit};
+use crate::sample::squared_deviations;
+use crate::{
+    StatsError, hodges_lehmann, hodges_lehmann_shift, smallest_p_mann_whitney,
+    smallest_p_signed_rank, student_t_quantile,
+};
+
+/// No projection goes further than this many rounds.
+const FARTHEST: usize = 100_000;
+
+/// The variance of the Hodges–Lehmann estimate over that of the mean, for normal data: π/3. For
+/// heavier tails it is smaller, so projections err on the side of more rounds.
+const VARIANCE_OVER_MEAN: f64 = std::f64::consts::PI / 3.0;
+
+/// What more rounds are expected to show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decides {
+    /// A difference: the interval comes to exclude 0 (a ratio of 1).
+    Difference,
+    /// Equivalence: the interval comes to lie within the margin.
+    Equivalence,
+}
+
+/// How many rounds will do, if the spread and the estimate stay as seen.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Projection {
+    /// Rounds in all, those seen included; `None` where 100 000 would not do.
+    pub rounds: Option<usize>,
+    /// Rounds beyond those seen.
+    pub more: Option<usize>,
+    /// The half-width of the interval to be reached, in the unit of the differences.
+    pub half_width: f64,
+}
+
+/// The least number of rounds with which the signed-rank test can reach α at all under Holm's
+/// correction over `primaries` comparisons: the least n with 2/2ⁿ < α/m.
+pub fn least_rounds(primaries: usize, alpha: f64) -> Result<usize, StatsError> {
+    check_open_unit("alpha", alpha)?;
+    let share = alpha / primaries.max(1) as f64;
+    Ok((1..)
+        .find(|&n| smallest_p_signed_rank(n) < share)
+        .unwrap_or(FARTHEST))
+}
+
+/// The least number of trials a side with which the U test can reach α at all under Holm's correction
+/// over `primaries` comparisons: the least n with 2/C(2n, n) < α/m.
+pub fn least_samples(primaries: usize, alpha: f64) -> Result<usize, StatsError> {
+    check_open_unit("alpha", alpha)?;
+    let share = alpha / primaries.max(1) as f64;
+    Ok((1..)
+        .find(|&n| smallest_p_mann_whitney(n, n) < share)
+        .unwrap_or(FARTHEST))
+}
+
+/// How many rounds until the interval of the Hodges–Lehmann estimate at `level` is `width` wide (low to
+/// high), given the differences (log-ratios) seen so far. Needs two.
+///
+/// Expected half-width: t·s·√(π/3)/√n, with Student's t for n−1 degrees of freedom, never fewer rounds
+/// than the level needs for an interval to exist.
+pub fn rounds_for_width(
+    differences: &[f64],
+    level: f64,
+    width: f64,
+) -> Result<Projection, StatsError> {
+    let spread = Spread::of_paired(differences)?;
+    check_width(width)?;
+    project(&spread, level, width / 2.0, None)
+}
+
+/// How many trials a side until the interval of the shift at `level` is `width` wide. Needs two a side.
+pub fn samples_for_width(
+    baseline: &[f64],
+    candidate: &[f64],
+    level: f64,
+    width: f64,
+) -> Result<Projection, StatsError> {
+    let spread = Spread::of_unpaired(baseline, candidate)?;
+    check_width(width)?;
+    project(&spread, level, width / 2.0, None)
+}
+
+/// How many rounds until a verdict, given the differences (log-ratios) seen so far: until the interval
+/// at `level` either excludes 0 or lies within ±`margin`, with the probability `power`, should the
+/// estimate seen be the truth. Of the two the nearer goal is projected.
+///
+/// Needs (t for the level + t for the power)·s·√(π/3)/√n ≤ |estimate| or ≤ margin − |estimate|. For the
+/// second the truth's own place within the margin makes the two tails matter; the nearer bound is taken.
+/// With a power of 0.5 this is the point at which the interval just decides.
+pub fn rounds_to_decide(
+    differences: &[f64],
+    margin: f64,
+    level: f64,
+    power: f64,
+) -> Result<(Projection, Decides), StatsError> {
+    let spread = Spread::of_paired(differences)?;
+    let estimate = hodges_lehmann(differences, level)?.value;
+    to_decide(&spread, estimate, margin, level, power)
+}
+
+/// The same for trials without common rounds: trials a side, from the values' logarithms.
+pub fn samples_to_decide(
+    baseline: &[f64],
+    candidate: &[f64],
+    margin: f64,
+    level: f64,
+    power: f64,
+) -> Result<(Projection, Decides), StatsError> {
+    let spread = Spread::of_unpaired(baseline, candidate)?;
+    let estimate = hodges_lehmann_shift(baseline, candidate, level)?.value;
+    to_decide(&spread, estimate, margin, level, power)
+}
+
+/// What a projection needs to know of the data.
+struct Spread {
+    /// Rounds, or trials on the smaller side.
+    seen: usize,
+    /// The standard error of the estimate × √n.
+    error: f64,
+    /// The degrees of freedom per round, and those to take off.
+    freedom: (f64, f64),
+    /// The smallest p that n rounds can give.
+    smallest_p: fn(usize) -> f64,
+}
+
+impl Spread {
+    fn of_paired(differences: &[f64]) -> Result<Self, StatsError> {
+        check_finite(differences, 2)?;
+        let count = differences.len();
+        let variance = squared_deviations(differences) / (count - 1) as f64;
+        Spread {
+            seen: count,
+            error: (VARIANCE_OVER_MEAN * variance).sqrt(),
+            freedom: (1.0, 1.0),
+            smallest_p: smallest_p_signed_rank,
+        }
+        .checked()
+    }
+
+    fn of_unpaired(baseline: &[f64], candidate: &[f64]) -> Result<Self, StatsError> {
+        check_finite(baseline, 2)?;
+        check_finite(candidate, 2)?;
+        let variance = |side: &[f64]| squared_deviations(side) / (side.len() - 1) as f64;
+        Spread {
+            seen: baseline.len().min(candidate.len()),
+            error: (VARIANCE_OVER_MEAN * (variance(baseline) + variance(candidate))).sqrt(),
+            freedom: (2.0, 2.0),
+            smallest_p: |n| smallest_p_mann_whitney(n, n),
+        }
+        .checked()
+    }
+
+    fn checked(self) -> Result<Self, StatsError> {
+        if self.error.is_finite() {
+            Ok(self)
+        } else {
+            Err(StatsError::Overflow)
+        }
+    }
+
+    /// The half-width that `count` rounds are expected to give, widened for the power if one is asked.
+    fn half_width(&self, count: usize, level: f64, power: Option<f64>) -> Result<f64, StatsError> {
+        let freedom = self.freedom.0 * count as f64 - self.freedom.1;
+        let mut factor = student_t_quantile((1.0 + level) / 2.0, freedom)?;
+        if let Some(power) = power {
+            factor += student_t_quantile(power, freedom)?;
+        }
+        Ok(factor * self.error / (count as f64).sqrt())
+    }
+}
+
+fn check_width(width: f64) -> Result<(), StatsError> {
+    if width > 0.0 && width.is_finite() {
+        return Ok(());
+    }
+    Err(StatsError::OutOfRange {
+        name: "width",
+        value: width,
+        expected: "a number above 0",
+    })
+}
+
+fn to_decide(
+    spread: &Spread,
+    estimate: f64,
+    margin: f64,
+    level: f64,
+    power: f64,
+) -> Result<(Projection, Decides), StatsError> {
+    check_width(margin)?;
+    check_open_unit("power", power)?;
+    let distance = estimate.abs();
+    let (half_width, decides) = if distance >= margin - distance {
+        (distance, Decides::Difference)
+    } else {
+        (margin - distance, Decides::Equivalence)
+    };
+    Ok((project(spread, level, half_width, Some(power))?, decides))
+}
+
+/// The least number of rounds, at least those seen, whose expected half-width is small enough.
+fn project(
+    spread: &Spread,
+    level: f64,
+    half_width: f64,
+    power: Option<f64>,
+) -> Result<Projection, StatsError> {
+    check_open_unit("level", level)?;
+    let enough = |count: usize| -> Result<bool, StatsError> {
+        let possible = (spread.smallest_p)(count) <= 1.0 - level;
+        Ok(possible && spread.half_width(count, level, power)? <= half_width)
+    };
+    // The half-width falls with the count, so bisection finds the first that is enough.
+    let (mut low, mut high) = (spread.seen.max(2), FARTHEST);
+    if low > FARTHEST || !enough(high)? {
+        return Ok(Projection {
+            rounds: None,
+            more: None,
+            half_width,
+        });
+    }
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if enough(middle)? {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    Ok(Projection {
+        rounds: Some(low),
+        more: Some(low - spread.seen),
+        half_width,
+    })
+}

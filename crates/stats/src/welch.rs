@@ -1,0 +1,85 @@
+//! Welch's t-test from summaries, for the significance of change points.
+
+use crate::distributions::student_t_two_sided_p;
+
+/// Running sums of a series, from which mean and variance of any stretch follow at once.
+pub(crate) struct Moments {
+    sums: Vec<f64>,
+    squares: Vec<f64>,
+    offset: f64,
+}
+
+/// Mean and variance of one stretch.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Summary {
+    pub(crate) count: f64,
+    pub(crate) mean: f64,
+    /// Unbiased; 0 for a single value.
+    pub(crate) variance: f64,
+}
+
+impl Moments {
+    /// Of a non-empty series.
+    pub(crate) fn new(series: &[f64]) -> Self {
+        // Centred first, or the squares of large values would swallow the variance.
+        let offset = crate::sample::mean(series);
+        let running = |power: i32| {
+            let mut total = 0.0;
+            let mut sums = Vec::with_capacity(series.len() + 1);
+            sums.push(0.0);
+            sums.extend(series.iter().map(|value| {
+                total += (value - offset).powi(power);
+                total
+            }));
+            sums
+        };
+        Moments {
+            sums: running(1),
+            squares: running(2),
+            offset,
+        }
+    }
+
+    /// Of `series[start..end]`, not empty.
+    pub(crate) fn of(&self, start: usize, end: usize) -> Summary {
+        let count = (end - start) as f64;
+        let mean = (self.sums[end] - self.sums[start]) / count;
+        let total = self.squares[end] - self.squares[start];
+        let squares = total - count * mean * mean;
+        // What is left of a constant stretch is rounding, not variance.
+        let noise = 1e-13 * self.squares[self.squares.len() - 1];
+        Summary {
+            count,
+            mean: mean + self.offset,
+            variance: if squares <= noise {
+                0.0
+            } else {
+                squares / (count - 1.0).max(1.0)
+            },
+        }
+    }
+}
+
+/// The two-sided p that two stretches have one mean, by Welch's t-test, each value counted as
+/// 1/`time` of an independent one. A stretch of one value has no variance of its own and takes the
+/// other's. Two constant stretches differ surely or not at all.
+pub(crate) fn welch_p(left: Summary, right: Summary, time: f64) -> f64 {
+    let variance = |own: Summary, other: Summary| {
+        if own.count > 1.0 {
+            own.variance
+        } else {
+            other.variance
+        }
+    };
+    let effective = |summary: Summary| (summary.count / time).max(1.0);
+    let left_error = variance(left, right) / effective(left);
+    let right_error = variance(right, left) / effective(right);
+    let error = left_error + right_error;
+    if error == 0.0 {
+        return if left.mean == right.mean { 1.0 } else { 0.0 };
+    }
+    let share = |part: f64, summary: Summary| part * part / (effective(summary) - 1.0).max(0.5);
+    let freedom = error * error / (share(left_error, left) + share(right_error, right));
+    let t = (left.mean - right.mean) / error.sqrt();
+    student_t_two_sided_p(t, freedom).unwrap_or(1.0)
+}
