@@ -135,6 +135,7 @@ fn pattern(access: &Access) -> String {
         Some(Distribution::Zipf(theta)) => text += &format!(" zipf:{theta}"),
         Some(Distribution::Pareto(power)) => text += &format!(" pareto:{power}"),
         Some(Distribution::Normal(deviation)) => text += &format!(" normal:{deviation}"),
+        Some(Distribution::Zoned(zones)) => text += &format!(" {} zones", zones.len()),
         Some(Distribution::Uniform) | None => {}
     }
     text
