@@ -101,6 +101,9 @@ pub struct DirectionResult {
     pub runtime_ns: u64,
     /// Submission calls, ns; only where submission is a call of its own.
     pub submission: Option<Histogram>,
+    /// End of the submission call → completed, ns; only where submission is a call of its own.
+    #[serde(default)]
+    pub completion: Option<Histogram>,
     /// Submitted → completed, ns.
     pub service: Histogram,
     /// Intended → completed, ns; where a rate was asked for.
@@ -121,11 +124,17 @@ impl DirectionResult {
             short: 0,
             runtime_ns: 0,
             submission: None,
+            completion: None,
             service: Histogram::default(),
             response: None,
             bandwidth: SampleStats::default(),
             iops: SampleStats::default(),
         }
+    }
+
+    /// What fio calls completion latency: without the submission call, where that is one of its own.
+    pub fn after_submission(&self) -> &Histogram {
+        self.completion.as_ref().unwrap_or(&self.service)
     }
 
     /// Adds a clone that ran beside: counts and distributions add up, the runtime is the longest
@@ -141,6 +150,7 @@ impl DirectionResult {
         self.short += other.short;
         self.runtime_ns = self.runtime_ns.max(other.runtime_ns);
         merge(&mut self.submission, &other.submission);
+        merge(&mut self.completion, &other.completion);
         self.service.merge(&other.service);
         merge(&mut self.response, &other.response);
         self.bandwidth.add(&other.bandwidth);

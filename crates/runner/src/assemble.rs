@@ -130,6 +130,7 @@ fn directions(shared: &CloneShared, left: &Left, runtime_ns: u64) -> Vec<Directi
             short: cells.short.load(Relaxed),
             runtime_ns,
             submission: full(&cells.submission),
+            completion: full(&cells.completion),
             service,
             response: full(&cells.response),
             bandwidth,

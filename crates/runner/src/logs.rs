@@ -90,8 +90,7 @@ fn faults(files: impl IntoIterator<Item = LogFile>) -> Option<String> {
     (!faults.is_empty()).then(|| faults.join("; "))
 }
 
-/// The three latency logs: total, completion, submission. An op here begins right before its
-/// submission call, so that the first two are the same.
+/// The three latency logs: total, completion, submission. Over windows the first two are the same.
 #[derive(Debug)]
 struct LatencyFiles([LogFile; 3]);
 
@@ -320,7 +319,7 @@ impl OpsLog {
                 false => file.line(format_args!("{time}, {value}, {direction}, {bytes}, 0\n")),
             };
             write(total, op.service);
-            write(completion, op.service);
+            write(completion, op.service.saturating_sub(op.submission));
             if op.submission > 0 {
                 write(submission, op.submission);
             }

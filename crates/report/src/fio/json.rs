@@ -317,7 +317,7 @@ fn direction_object(
         // Nothing is ever given up on half-way without being counted as an error.
         drop_ios: 0,
         slat_ns: latency_object(result.submission.as_ref().unwrap_or(&empty), None, plus),
-        clat_ns: latency_object(&result.service, Some(reporting), plus),
+        clat_ns: latency_object(result.after_submission(), Some(reporting), plus),
         lat_ns: latency_object(&result.service, None, plus),
         response_lat_ns: response.map(|response| latency_object(response, Some(reporting), plus)),
         bw_min: (bandwidth.min / 1024.0) as u64,

@@ -1,8 +1,8 @@
 //! fio's output formats, so that what reads fio's output reads ours.
 //!
-//! Keys, order, units and meanings are those of fio 3.42. Two things differ by intent: latencies
-//! begin right before the submission call, so `clat` includes what fio books as `slat`; and
-//! percentiles are read from our finer histogram. Anything of ours has a key of its own beside.
+//! Keys, order, units and meanings are those of fio 3.42; percentiles are read from our finer
+//! histogram. Where submission is no call of its own, `slat` is empty and `clat` is `lat`. Anything
+//! of ours has a key of its own beside.
 
 mod entry;
 mod json;

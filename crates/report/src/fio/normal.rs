@@ -116,12 +116,12 @@ fn direction_status(entry: &Entry, entries: &[Entry], result: &DirectionResult) 
     if let Some(submission) = result.submission.as_ref().filter(|s| !s.is_empty()) {
         text += &latency_line("slat", submission);
     }
-    text += &latency_line("clat", &result.service);
+    text += &latency_line("clat", result.after_submission());
     text += &latency_line(" lat", &result.service);
     if let Some(response) = result.response.as_ref().filter(|r| !r.is_empty()) {
         text += &latency_line("rlat", response);
     }
-    text += &percentiles("clat", &result.service, &entry.job.reporting);
+    text += &percentiles("clat", result.after_submission(), &entry.job.reporting);
     if let Some(response) = result.response.as_ref().filter(|r| !r.is_empty()) {
         text += &percentiles("rlat", response, &entry.job.reporting);
     }

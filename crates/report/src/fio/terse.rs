@@ -85,8 +85,8 @@ fn direction_fields(
     ]);
     let empty = Histogram::default();
     latency_fields(fields, result.submission.as_ref().unwrap_or(&empty));
-    latency_fields(fields, &result.service);
-    let percentiles = latency::percentiles(&result.service, &entry.job.reporting);
+    latency_fields(fields, result.after_submission());
+    let percentiles = latency::percentiles(result.after_submission(), &entry.job.reporting);
     for index in 0..latency::MOST_PERCENTILES {
         fields.push(match percentiles.get(index) {
             Some((percent, ns)) => format!("{percent:.6}%={}", ns / 1000),

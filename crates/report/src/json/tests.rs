@@ -123,6 +123,7 @@ fn direction() -> impl Strategy<Value = DirectionResult> {
             bytes: counts.1,
             runtime_ns: counts.2,
             submission: histograms.1.clone(),
+            completion: None,
             service: histograms.0,
             response: histograms.1,
             bandwidth: stats,
