@@ -181,7 +181,10 @@ fn open_all(
             seed: clone.seed,
             byte_budget: clone.byte_budget,
             log: logs.ops.as_ref().map(|ops| Arc::clone(&ops.queue)),
-            flow: job.pacing.flow.map(|flow| Arc::clone(flows.entry(flow.id).or_default())),
+            flow: job
+                .pacing
+                .flow
+                .map(|flow| Arc::clone(flows.entry(flow.id).or_default())),
             dumps: folder.to_owned(),
         };
         clones.push(Waiting {
