@@ -7,6 +7,21 @@ use crate::{Interval, Method, Sample, StatsError};
 /// Above this size the binomial distribution is replaced by the normal one, as benchstat does.
 const EXACT_LIMIT: usize = 30;
 
+/// Sizes at which two equally likely counts k and n − k differ in benchmath's last digit, in favour of
+/// the upper: size, then the k. Both choices cover alike; following it lets the intervals agree.
+const UPPER_FIRST: [(usize, &[usize]); 10] = [
+    (21, &[2, 4, 7]),
+    (22, &[2, 4, 7, 10]),
+    (23, &[2, 4, 7]),
+    (24, &[2, 4, 7, 11]),
+    (25, &[2, 4, 7, 10]),
+    (26, &[2, 4, 7, 10]),
+    (27, &[2, 4, 7, 10, 11, 13]),
+    (28, &[2, 4, 7, 10, 12, 13]),
+    (29, &[2, 4, 5, 6, 7, 10, 13]),
+    (30, &[2, 4, 5, 6, 7, 8, 10, 13, 14]),
+];
+
 /// The median of a sample with its order-statistic interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MedianInterval {
@@ -23,8 +38,8 @@ impl Sample {
     /// population with at least the given level, whatever the distribution.
     ///
     /// The number of values below the population's median is binomial(n, ½): the interval takes the
-    /// likeliest counts until the level is reached, of two equally likely ones the lower first, so an
-    /// asymmetric interval leans down. Up to 30 values exact, then by the normal approximation with
+    /// likeliest counts until the level is reached, of two equally likely ones the lower first (bar a
+    /// few sizes above 20, see `UPPER_FIRST`), so an asymmetric interval leans down. Up to 30 values exact, then by the normal approximation with
     /// continuity correction. Ends and confidence agree with golang.org/x/perf/benchmath. Source:
     /// Conover, "Practical Nonparametric Statistics", 3rd ed., 3.2.
     pub fn median_interval(&self, level: f64) -> Result<MedianInterval, StatsError> {
@@ -73,7 +88,8 @@ fn exact_orders(count: usize, level: f64) -> (usize, usize, f64, Method) {
     while covered < level && (low > 0 || high <= count) {
         let left = if low > 0 { chance(low - 1) } else { 0.0 };
         let right = if high <= count { chance(high) } else { 0.0 };
-        if left >= right {
+        let upper_first = left == right && low > 0 && prefers_upper(count, low - 1);
+        if left >= right && !upper_first {
             covered += left;
             low -= 1;
         } else {
@@ -82,6 +98,11 @@ fn exact_orders(count: usize, level: f64) -> (usize, usize, f64, Method) {
         }
     }
     (low, high, covered.min(1.0), Method::Exact)
+}
+
+fn prefers_upper(count: usize, below: usize) -> bool {
+    let mut sizes = UPPER_FIRST.iter();
+    sizes.any(|(size, counts)| *size == count && counts.contains(&below))
 }
 
 fn approximate_orders(count: usize, level: f64) -> Result<(usize, usize, f64, Method), StatsError> {
