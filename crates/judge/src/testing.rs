@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use iodyno_model::{
-    Access, After, BlockSizes, CloneResult, CpuUse, DepthUse, DeviceLayer, DeviceUse, Direction,
-    DirectionFrame, DirectionResult, Distribution, EndedBy, Engine, EngineKind, EngineUsed,
-    Environment, ErrorPolicy, Extent, FileState, Files, Frame, Histogram, HistogramBuilder,
-    HostUse, Job, JobEnd, JobFrame, Logs, MemoryInfo, MountInfo, Order, Outcome, Pacing, Part,
-    PerDirection, Placement, Reporting, RunId, SCHEMA, SampleStats, Sequencer, Span, StackLayer,
-    Step, StepTime, SyncPolicy, TargetInfo, Trial, TrialKey, Workload,
+    Access, CloneResult, CpuUse, DepthUse, DeviceLayer, DeviceUse, Direction, DirectionFrame,
+    DirectionResult, EndedBy, Engine, EngineKind, EngineUsed, Environment, Extent, FileState,
+    Frame, Histogram, HistogramBuilder, HostUse, Job, JobEnd, JobFrame, MemoryInfo, MountInfo,
+    Order, Outcome, Part, RunId, SCHEMA, SampleStats, StackLayer, Step, StepTime, TargetInfo,
+    Trial, TrialKey, Workload,
 };
 use iodyno_units::Nanos;
 
@@ -21,30 +20,13 @@ pub fn job(name: &str) -> Job {
     engine.direct = true;
     Job {
         name: name.to_owned(),
-        description: String::new(),
-        place: None,
-        clones: 1,
-        after: After::Start,
-        delay: Span::default(),
-        exit_all: false,
         engine,
         access: Access {
-            reads: true,
             writes: true,
-            trims: false,
             order: Order::Random,
             read_percent: 75,
-            block_sizes: PerDirection::all(BlockSizes::Fixed(4096)),
-            block_align: PerDirection::all(0),
-            distribution: PerDirection::all(Distribution::Uniform),
-            percent_random: PerDirection::all(100),
-            random_map: true,
-            sequence: None,
-            sequencer: Sequencer::Sequential,
-            repeatable: true,
-            seed: None,
+            ..Access::default()
         },
-        files: Files::default(),
         extent: Extent {
             size: Some(iodyno_model::Amount::Bytes(4 * GIB)),
             ..Extent::default()
@@ -54,15 +36,8 @@ pub fn job(name: &str) -> Job {
             time_based: true,
             ..JobEnd::default()
         },
-        pacing: Pacing::default(),
-        sync: SyncPolicy::default(),
-        buffers: iodyno_model::Buffers::default(),
-        verify: None,
-        errors: ErrorPolicy::default(),
-        logs: Logs::default(),
-        placement: Placement::default(),
-        reporting: Reporting::default(),
         options: BTreeMap::from([("rw".to_owned(), "randrw".to_owned())]),
+        ..Job::default()
     }
 }
 

@@ -193,6 +193,28 @@ pub struct Access {
     pub seed: Option<u64>,
 }
 
+impl Default for Access {
+    /// Sequential reads of 4 KiB blocks.
+    fn default() -> Access {
+        Access {
+            reads: true,
+            writes: false,
+            trims: false,
+            order: Order::Sequential,
+            read_percent: 50,
+            block_sizes: PerDirection::all(BlockSizes::Fixed(4096)),
+            block_align: PerDirection::all(0),
+            distribution: PerDirection::all(Distribution::Uniform),
+            percent_random: PerDirection::all(100),
+            random_map: true,
+            sequence: None,
+            sequencer: Sequencer::Sequential,
+            repeatable: true,
+            seed: None,
+        }
+    }
+}
+
 impl Access {
     /// The directions this access issues, in table order.
     pub fn directions(&self) -> impl Iterator<Item = Direction> {

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use iodyno_units::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::{Access, Amount, Buffers, Engine, ErrorPolicy, Files, Pacing, Place, Verify};
+use crate::{
+    Access, Amount, Buffers, Engine, EngineKind, ErrorPolicy, Files, Pacing, Place, Verify,
+};
 
 /// When a job may begin.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -216,4 +218,33 @@ pub struct Job {
     pub reporting: Reporting,
     /// The options as they were written (name → value), globals included: for fio's JSON.
     pub options: BTreeMap<String, String>,
+}
+
+impl Default for Job {
+    /// One clone of sequential 4 KiB reads by psync, nameless, on files by fio's default names.
+    fn default() -> Job {
+        Job {
+            name: String::new(),
+            description: String::new(),
+            place: None,
+            clones: 1,
+            after: Default::default(),
+            delay: Default::default(),
+            exit_all: false,
+            engine: Engine::new(EngineKind::Psync, 1),
+            access: Default::default(),
+            files: Default::default(),
+            extent: Default::default(),
+            end: Default::default(),
+            pacing: Default::default(),
+            sync: Default::default(),
+            buffers: Default::default(),
+            verify: None,
+            errors: Default::default(),
+            logs: Default::default(),
+            placement: Default::default(),
+            reporting: Default::default(),
+            options: Default::default(),
+        }
+    }
 }

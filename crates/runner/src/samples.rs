@@ -3,35 +3,16 @@
 use std::path::PathBuf;
 
 use iodyno_model::{
-    Access, After, BlockSizes, BoundPlan, Buffers, Configuration, Direction, Distribution, Engine,
-    EngineKind, ErrorPolicy, Extent, Files, Job, JobEnd, Logs, Order, Pacing, PerDirection,
-    Placement, Reporting, RunId, SCHEMA, Sequencer, Span, SyncPolicy, Target, TrialKey, Workload,
+    Access, BoundPlan, Configuration, Direction, Job, Order, RunId, SCHEMA, Target, TrialKey,
+    Workload,
 };
 
 /// A job of 4 KiB random reads with everything else at its default.
 pub(crate) fn job(name: &str) -> Job {
     Job {
         name: name.to_owned(),
-        description: String::new(),
-        place: None,
-        clones: 1,
-        after: After::Start,
-        delay: Span::default(),
-        exit_all: false,
-        engine: Engine::new(EngineKind::Psync, 1),
         access: access(&[Direction::Read]),
-        files: Files::default(),
-        extent: Extent::default(),
-        end: JobEnd::default(),
-        pacing: Pacing::default(),
-        sync: SyncPolicy::default(),
-        buffers: Buffers::default(),
-        verify: None,
-        errors: ErrorPolicy::default(),
-        logs: Logs::default(),
-        placement: Placement::default(),
-        reporting: Reporting::default(),
-        options: Default::default(),
+        ..Job::default()
     }
 }
 
@@ -42,16 +23,7 @@ pub(crate) fn access(directions: &[Direction]) -> Access {
         writes: directions.contains(&Direction::Write),
         trims: directions.contains(&Direction::Trim),
         order: Order::Random,
-        read_percent: 50,
-        block_sizes: PerDirection::all(BlockSizes::Fixed(4096)),
-        block_align: PerDirection::all(0),
-        distribution: PerDirection::all(Distribution::Uniform),
-        percent_random: PerDirection::all(100),
-        random_map: true,
-        sequence: None,
-        sequencer: Sequencer::Sequential,
-        repeatable: true,
-        seed: None,
+        ..Access::default()
     }
 }
 

@@ -2,11 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use iodyno_model::{
-    Access, BlockSizes, Buffers, Distribution, Engine, EngineKind, ErrorPolicy, Extent, Files, Job,
-    JobEnd, Logs, Order, Pacing, Pattern, PerDirection, Place, Placement, Reporting, Sequencer,
-    SimOptions, Span, SyncPolicy, Verify,
-};
+use iodyno_model::{Distribution, Job, Pacing, Pattern, PerDirection, Place, SimOptions, Verify};
 
 /// An option as it was written, last.
 #[derive(Debug, Clone)]
@@ -122,44 +118,10 @@ impl Draft {
 /// A job with nothing said about it.
 fn default_job() -> Job {
     Job {
-        name: String::new(),
-        description: String::new(),
-        place: None,
-        clones: 1,
-        after: iodyno_model::After::Start,
-        delay: Span::default(),
-        exit_all: false,
-        engine: Engine::new(EngineKind::Psync, 1),
-        access: Access {
-            reads: true,
-            writes: false,
-            trims: false,
-            order: Order::Sequential,
-            read_percent: 50,
-            block_sizes: PerDirection::all(BlockSizes::Fixed(4096)),
-            block_align: PerDirection::all(0),
-            distribution: PerDirection::all(Distribution::Uniform),
-            percent_random: PerDirection::all(100),
-            random_map: true,
-            sequence: None,
-            sequencer: Sequencer::Sequential,
-            repeatable: true,
-            seed: None,
-        },
-        files: Files::default(),
-        extent: Extent::default(),
-        end: JobEnd::default(),
         pacing: Pacing {
             check_every: iodyno_units::Nanos::SECOND,
             ..Pacing::default()
         },
-        sync: SyncPolicy::default(),
-        buffers: Buffers::default(),
-        verify: None,
-        errors: ErrorPolicy::default(),
-        logs: Logs::default(),
-        placement: Placement::default(),
-        reporting: Reporting::default(),
-        options: BTreeMap::new(),
+        ..Job::default()
     }
 }

@@ -18,41 +18,17 @@ pub const START_MS: u64 = 1_760_000_000_000;
 pub fn job(name: &str) -> Job {
     Job {
         name: name.to_owned(),
-        description: String::new(),
-        place: None,
         clones: 2,
-        after: After::Start,
-        delay: Span::default(),
-        exit_all: false,
         engine: Engine::new(EngineKind::Libaio, 16),
         access: Access {
-            reads: true,
             writes: true,
-            trims: false,
             order: Order::Random,
             read_percent: 75,
-            block_sizes: PerDirection::all(BlockSizes::Fixed(4096)),
-            block_align: PerDirection::all(0),
             distribution: PerDirection::all(Distribution::Zipf(1.1)),
-            percent_random: PerDirection::all(100),
-            random_map: true,
-            sequence: None,
-            sequencer: Sequencer::Sequential,
-            repeatable: true,
-            seed: None,
+            ..Access::default()
         },
-        files: Files::default(),
-        extent: Extent::default(),
-        end: JobEnd::default(),
-        pacing: Pacing::default(),
-        sync: SyncPolicy::default(),
-        buffers: Buffers::default(),
-        verify: None,
-        errors: ErrorPolicy::default(),
-        logs: Logs::default(),
-        placement: Placement::default(),
-        reporting: Reporting::default(),
         options: [("rw".to_owned(), "randrw".to_owned())].into(),
+        ..Job::default()
     }
 }
 
