@@ -259,7 +259,9 @@ pub(crate) struct ImportArgs {
 
 /// Check job files: every fault and every silent trap, with line and column.
 ///
-/// Exits with 2 if any file has an error, with 0 if there are only warnings and notes.
+/// Exits with 0 if all files can be run, whatever they are warned of; with 1 if they are sound, but
+/// one asks for something that is not done here (an engine, an option), named with its line and
+/// the reason; with 2 if one is faulty.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -120,21 +120,54 @@ struct Entry<'a> {
     hint: Option<&'a str>,
 }
 
-/// The same as one JSON document: `schema` (`iodyno.diagnostics/1`), `errors`, `warnings`, and
-/// `diagnostics` with `severity`, `message`, `file`, `line`, `column` (from 1), `length`, `text`,
-/// `hint`; what does not apply is null. Ends with a newline.
-pub fn json(diagnostics: &[Diagnostic]) -> String {
+fn document(diagnostics: &[Diagnostic]) -> Document<'_> {
     let of = |severity| {
         let matching = diagnostics.iter().filter(|d| d.severity == severity);
         matching.count()
     };
-    let document = Document {
+    Document {
         schema: "iodyno.diagnostics/1",
         errors: of(Severity::Error),
         warnings: of(Severity::Warning),
         diagnostics: diagnostics.iter().map(entry).collect(),
-    };
-    crate::json::print(&document)
+    }
+}
+
+/// A file that was checked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Checked {
+    /// Its path.
+    pub file: String,
+    /// `runnable`, `refused` or `faulty`.
+    pub verdict: &'static str,
+}
+
+#[derive(Serialize)]
+struct CheckDocument<'a> {
+    #[serde(flatten)]
+    found: Document<'a>,
+    verdict: &'static str,
+    files: Vec<Checked>,
+}
+
+/// What a check found as one JSON document: `schema` (`iodyno.diagnostics/1`), `errors`, `warnings`,
+/// and `diagnostics` with `severity`, `message`, `file`, `line`, `column` (from 1), `length`, `text`,
+/// `hint`; what does not apply is null. Then `verdict`, the worst of all files, and `files`, each with
+/// `file` and `verdict`. Ends with a newline.
+pub fn json(diagnostics: &[Diagnostic], verdict: &'static str, files: Vec<Checked>) -> String {
+    crate::json::print(&CheckDocument {
+        found: document(diagnostics),
+        verdict,
+        files,
+    })
+}
+
+/// Lines of plain text, wrapped and without control characters.
+pub fn lines(text: &str, style: Style) -> String {
+    let wrapped = text
+        .lines()
+        .map(|line| style.wrap(&harmless(line), 2) + "\n");
+    style.plain(&wrapped.collect::<String>())
 }
 
 fn entry(diagnostic: &Diagnostic) -> Entry<'_> {
@@ -193,12 +226,13 @@ mod tests {
     #[test]
     fn says_nothing_of_nothing() {
         assert_eq!(text(&[], Style::default()), "");
-        assert!(json(&[]).contains("\"errors\": 0"));
+        assert!(json(&[], "runnable", Vec::new()).contains("\"errors\": 0"));
     }
 
     #[test]
     fn json_has_every_fault_with_its_place() {
-        let value: serde_json::Value = serde_json::from_str(&json(&faults())).unwrap();
+        let value: serde_json::Value =
+            serde_json::from_str(&json(&faults(), "faulty", Vec::new())).unwrap();
         assert_eq!(value["errors"], 2);
         assert_eq!(value["diagnostics"][0]["line"], 12);
         assert_eq!(value["diagnostics"][0]["severity"], "error");

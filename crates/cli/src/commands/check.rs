@@ -1,7 +1,10 @@
-//! `iodyno check`: every fault and trap of job files.
+//! `iodyno check`: every fault and trap of job files, and whether they can be run.
 
-use iodyno_dialects::fio::{SystemHost, parse_files};
+use std::path::Path;
+
+use iodyno_dialects::fio::{Parsed, SystemHost, Verdict, parse_files};
 use iodyno_model::{Diagnostic, Severity};
+use iodyno_report::diagnostic::{self, Checked};
 
 use crate::args::CheckArgs;
 use crate::context::Context;
@@ -12,21 +15,31 @@ use crate::screen::write_out;
 /// Reads each file on its own; what is found is the data that this command prints.
 pub(crate) fn check(args: &CheckArgs, context: &Context) -> Result<Exit, Failure> {
     let mut found: Vec<Diagnostic> = Vec::new();
-    let mut jobs = 0;
+    let mut files: Vec<Checked> = Vec::new();
+    let (mut worst, mut jobs) = (Verdict::Runnable, 0);
+    let mut refusals = String::new();
     for file in &args.files {
         let parsed = parse_files(std::slice::from_ref(file), &[], &SystemHost);
+        let verdict = parsed.verdict();
+        worst = worst.max(verdict);
+        if verdict == Verdict::Refused {
+            refusals += &refusal(file, &parsed);
+        }
+        files.push(Checked {
+            file: file.display().to_string(),
+            verdict: verdict.name(),
+        });
         jobs += parsed.workload.map_or(0, |workload| workload.jobs.len());
         found.extend(parsed.diagnostics);
     }
     let text = match args.json {
-        true => iodyno_report::diagnostic::json(&found),
-        false => iodyno_report::diagnostic::text(&found, context.style_out()),
+        true => diagnostic::json(&found, worst.name(), files),
+        false => {
+            let style = context.style_out();
+            diagnostic::text(&found, style) + &diagnostic::lines(&refusals, style)
+        }
     };
     write_out(text)?;
-    let errors = found
-        .iter()
-        .filter(|fault| fault.severity == Severity::Error)
-        .count();
     if found.is_empty() && !args.json {
         context.note(&format!(
             "{} in {}: nothing to object to",
@@ -34,9 +47,26 @@ pub(crate) fn check(args: &CheckArgs, context: &Context) -> Result<Exit, Failure
             counted(args.files.len(), "file")
         ));
     }
-    Ok(if errors > 0 {
-        Exit::BadInput
-    } else {
-        Exit::Fine
+    Ok(match worst {
+        Verdict::Runnable => Exit::Fine,
+        Verdict::Refused => Exit::CheckFailed,
+        Verdict::Faulty => Exit::BadInput,
     })
+}
+
+/// Why a sound file cannot be run, in a line.
+fn refusal(file: &Path, parsed: &Parsed) -> String {
+    let errors = parsed.diagnostics.iter();
+    let errors = errors.filter(|said| said.severity == Severity::Error);
+    let reasons: Vec<String> = errors
+        .map(|said| match &said.place {
+            Some(place) => format!("{} (line {})", said.message, place.line),
+            None => said.message.clone(),
+        })
+        .collect();
+    format!(
+        "{}: sound, but cannot be run here: {}\n",
+        file.display(),
+        reasons.join("; ")
+    )
 }

@@ -60,3 +60,33 @@ fn warnings_alone_are_no_error() {
     home.iodyno(&["check", "good.fio", "odd.fio", "missing.fio"])
         .exits(2);
 }
+
+#[test]
+fn what_is_sound_and_not_done_here_is_told_from_what_is_faulty() {
+    let home = Home::new();
+    home.file("good.fio", "[t]\nrw=read\nsize=4k\n");
+    home.file("server.fio", "[t]\nioengine=nbd\nrw=read\nsize=4k\n");
+    home.file("slip.fio", "[t]\nrw=raed\nsize=4k\n");
+    let refused = home.iodyno(&["check", "good.fio", "server.fio"]).exits(1);
+    assert!(
+        refused
+            .stdout
+            .contains("server.fio: sound, but cannot be run here: the engine `nbd` is not here"),
+        "{}",
+        refused.stdout
+    );
+    assert!(refused.stdout.contains("(line 2)"), "{}", refused.stdout);
+    for (files, code, verdict) in [
+        (vec!["good.fio"], 0, "runnable"),
+        (vec!["good.fio", "server.fio"], 1, "refused"),
+        (vec!["server.fio", "slip.fio", "good.fio"], 2, "faulty"),
+    ] {
+        let mut arguments = vec!["check", "--json"];
+        arguments.extend(&files);
+        let found = home.iodyno(&arguments).exits(code).json();
+        assert_eq!(found["verdict"], verdict, "{files:?}");
+        let told = found["files"].as_array().unwrap();
+        assert_eq!(told.len(), files.len());
+        assert!(told.iter().any(|file| file["verdict"] == verdict));
+    }
+}

@@ -48,6 +48,28 @@ pub use resolved::resolved_options;
 use assemble::Assembly;
 use text::Entry;
 
+/// What can be done with a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// It can be run.
+    Runnable,
+    /// It is sound, and asks for something that is not done here.
+    Refused,
+    /// It is faulty.
+    Faulty,
+}
+
+impl Verdict {
+    /// The word used in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Runnable => "runnable",
+            Verdict::Refused => "refused",
+            Verdict::Faulty => "faulty",
+        }
+    }
+}
+
 /// What came of a text.
 #[derive(Debug, Clone)]
 pub struct Parsed {
@@ -58,6 +80,17 @@ pub struct Parsed {
     /// Every error is about something that the language knows and that is not done here (an
     /// engine, an option): the text itself is sound. True as well where there are no errors.
     pub well_formed: bool,
+}
+
+impl Parsed {
+    /// What can be done with it.
+    pub fn verdict(&self) -> Verdict {
+        match (&self.workload, self.well_formed) {
+            (Some(_), _) => Verdict::Runnable,
+            (None, true) => Verdict::Refused,
+            (None, false) => Verdict::Faulty,
+        }
+    }
 }
 
 /// Reads job files; `-` is standard input. Each file after the first begins when all before it has
