@@ -10,12 +10,15 @@ use crate::StatsError;
 use crate::autocorrelation::autocorrelation_time;
 use crate::energy::best_split;
 use crate::error::{check_finite, check_open_unit};
+use crate::sample::{mean, squared_deviations};
 use crate::welch::{Moments, Summary, welch_p};
 
 /// What counts as a change.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ChangePointOptions {
-    /// The largest p of a change that is kept.
+    /// The largest p of a change that is kept, in a series as long as one window. In a longer one it is
+    /// divided by the number of windows, so that the chance of a false change does not grow with the
+    /// length. (The t-test is taken where it looks best, so that chance is some dozens of times `max_p`.)
     pub max_p: f64,
     /// The fewest values in a segment; at least two.
     pub min_segment: usize,
@@ -96,6 +99,7 @@ pub fn change_points(
         series,
         moments,
         options,
+        max_p: options.max_p / (series.len() as f64 / options.window as f64).max(1.0),
         time: 1.0,
     };
     let mut borders = search.propose();
@@ -143,6 +147,8 @@ struct Search<'a> {
     series: &'a [f64],
     moments: Moments,
     options: &'a ChangePointOptions,
+    /// The options' own, divided by the number of windows.
+    max_p: f64,
     time: f64,
 }
 
@@ -167,7 +173,7 @@ impl Search<'_> {
 
     /// Splits [start, end) as long as the parts differ at ten times the p allowed.
     fn divide(&self, start: usize, end: usize, borders: &mut Vec<usize>) {
-        let generous = (self.options.max_p * 10.0).min(0.5);
+        let generous = (self.max_p * 10.0).min(0.5);
         let mut open = vec![(start, end)];
         while let Some((start, end)) = open.pop() {
             let Some(split) = best_split(&self.series[start..end], self.options.min_segment) else {
@@ -247,7 +253,7 @@ impl Search<'_> {
     fn weakest(&self, strengths: &[Strength]) -> Option<usize> {
         let indexed = || strengths.iter().enumerate();
         let (by_p, weakest) = indexed().max_by(|a, b| a.1.p.total_cmp(&b.1.p))?;
-        if weakest.p > self.options.max_p {
+        if weakest.p > self.max_p {
             return Some(by_p);
         }
         let (by_change, smallest) = indexed().min_by(|a, b| a.1.change.total_cmp(&b.1.change))?;
@@ -289,12 +295,13 @@ impl Search<'_> {
         starts
             .zip(ends)
             .map(|(start, end)| {
-                let summary = self.moments.of(start, end);
+                let stretch = &self.series[start..end];
+                let freedom = (stretch.len() - 1).max(1) as f64;
                 Segment {
                     start,
                     end,
-                    mean: summary.mean,
-                    deviation: summary.variance.sqrt(),
+                    mean: mean(stretch),
+                    deviation: (squared_deviations(stretch) / freedom).sqrt(),
                 }
             })
             .collect()

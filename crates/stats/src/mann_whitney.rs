@@ -33,8 +33,9 @@ pub struct MannWhitney {
 ///
 /// Exact, conditional on the ties, up to [`EXACT_LIMIT_UNTIED`] values a side, with ties to
 /// [`EXACT_LIMIT_TIED`]; beyond, the normal approximation with tie and continuity correction. The
-/// two-sided p is twice the smaller tail, at most 1. (benchstat takes the lower tail of the smaller U
-/// for both sides, which is the same unless ties and unequal sizes make the distribution lopsided.)
+/// two-sided p is twice the smaller tail, at most 1. (benchstat doubles the lower tail of the smaller
+/// U whichever side it lies on. That is the same unless sizes differ and ties make the distribution
+/// lopsided; then its p depends on which sample comes first, and is not followed.)
 /// All values equal: p = 1. Source: Mann & Whitney 1947; Klotz 1966; Hollander, Wolfe & Chicken, 4.1.
 pub fn mann_whitney(baseline: &[f64], candidate: &[f64]) -> Result<MannWhitney, StatsError> {
     let baseline = Sample::new(baseline)?;

@@ -5,6 +5,9 @@ use crate::{StatsError, block_means};
 /// The values in a block of MSER-5.
 const BLOCK: usize = 5;
 
+/// Fewer blocks than this at the end are not judged: they lie close together by chance.
+const SHORTEST: f64 = 5.0;
+
 /// The warm-up that MSER-5 finds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Mser {
@@ -19,8 +22,8 @@ pub struct Mser {
 
 /// MSER-5: on the means of blocks of five, the d that minimises Σ(y−ȳ)²/(k−d)² over what is kept.
 ///
-/// The minimum is sought with at least two blocks kept, since towards the end the statistic is small by
-/// chance; a minimum past the middle is reported as not settled. Needs ten values. Source: White,
+/// A minimum past the middle is reported as not settled, the last four blocks aside, where the
+/// statistic is small by chance (Hoad, Robinson & Davies, JORS 61(9), 2010). Needs ten values. Source: White,
 /// Simulation 69(6), 1997; White, Cobb & Spratt, WSC 2000.
 pub fn mser(series: &[f64]) -> Result<Mser, StatsError> {
     if series.len() < 2 * BLOCK {
@@ -41,7 +44,7 @@ pub fn mser(series: &[f64]) -> Result<Mser, StatsError> {
         mean += distance / kept;
         squares += distance * (block - mean);
         let statistic = squares / (kept * kept);
-        if kept >= 2.0 && statistic <= best_anywhere.0 {
+        if kept >= SHORTEST && statistic <= best_anywhere.0 {
             best_anywhere = (statistic, start);
         }
         if start <= half && kept >= 2.0 && statistic <= best_in_half.0 {
@@ -54,7 +57,7 @@ pub fn mser(series: &[f64]) -> Result<Mser, StatsError> {
     Ok(Mser {
         warm_up: best_in_half.1 * BLOCK,
         statistic: best_in_half.0,
-        settled: best_anywhere.1 <= half,
+        settled: best_in_half.0 <= best_anywhere.0,
     })
 }
 

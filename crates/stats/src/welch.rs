@@ -7,6 +7,7 @@ pub(crate) struct Moments {
     sums: Vec<f64>,
     squares: Vec<f64>,
     offset: f64,
+    largest: f64,
 }
 
 /// Mean and variance of one stretch.
@@ -16,6 +17,8 @@ pub(crate) struct Summary {
     pub(crate) mean: f64,
     /// Unbiased; 0 for a single value.
     pub(crate) variance: f64,
+    /// How far rounding may have moved the mean.
+    pub(crate) mean_error: f64,
 }
 
 impl Moments {
@@ -37,6 +40,9 @@ impl Moments {
             sums: running(1),
             squares: running(2),
             offset,
+            largest: series
+                .iter()
+                .fold(0.0, |largest, value| value.abs().max(largest)),
         }
     }
 
@@ -51,6 +57,7 @@ impl Moments {
         Summary {
             count,
             mean: mean + self.offset,
+            mean_error: 1e-12 * self.largest,
             variance: if squares <= noise {
                 0.0
             } else {
@@ -64,6 +71,10 @@ impl Moments {
 /// 1/`time` of an independent one. A stretch of one value has no variance of its own and takes the
 /// other's. Two constant stretches differ surely or not at all.
 pub(crate) fn welch_p(left: Summary, right: Summary, time: f64) -> f64 {
+    let distance = left.mean - right.mean;
+    if distance.abs() <= left.mean_error {
+        return 1.0;
+    }
     let variance = |own: Summary, other: Summary| {
         if own.count > 1.0 {
             own.variance
@@ -76,10 +87,9 @@ pub(crate) fn welch_p(left: Summary, right: Summary, time: f64) -> f64 {
     let right_error = variance(right, left) / effective(right);
     let error = left_error + right_error;
     if error == 0.0 {
-        return if left.mean == right.mean { 1.0 } else { 0.0 };
+        return 0.0;
     }
     let share = |part: f64, summary: Summary| part * part / (effective(summary) - 1.0).max(0.5);
     let freedom = error * error / (share(left_error, left) + share(right_error, right));
-    let t = (left.mean - right.mean) / error.sqrt();
-    student_t_two_sided_p(t, freedom).unwrap_or(1.0)
+    student_t_two_sided_p(distance / error.sqrt(), freedom).unwrap_or(1.0)
 }
