@@ -693,3 +693,20 @@ fn atomic_writes_are_asked_of_engines_that_have_them() {
     }
     assert!(!job("rw=read\natomic=1\nioengine=psync").engine.atomic);
 }
+
+#[test]
+fn sequence_and_seed_of_verified_blocks_are_checked_unless_told_not_to() {
+    for (options, sequence, seed) in [
+        ("", true, true),
+        ("verify_write_sequence=0", false, true),
+        ("verify_header_seed=0", true, false),
+    ] {
+        let verify = job(&format!("rw=randwrite\nverify=crc32c\n{options}")).verify;
+        let verify = verify.unwrap();
+        assert_eq!(
+            (verify.check_sequence, verify.check_seed),
+            (sequence, seed),
+            "{options}"
+        );
+    }
+}

@@ -74,7 +74,7 @@ impl Batches {
             } else {
                 engine.depth_low + 1
             },
-            submit: all_if_zero(engine.batch_submit),
+            submit: engine.batch_submit,
             complete_min: engine.batch_complete_min.max(1),
             complete_max: all_if_zero(engine.batch_complete_max),
         }
@@ -290,12 +290,19 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         if self.in_flight >= self.batches.refill_below && !self.filling {
             return Wait::Completion;
         }
+        // One at a time keeps a device busy while the next is prepared; where nothing is in flight, or
+        // all came back at once, one entry for all costs the least.
+        let batch = match self.batches.submit {
+            0 if self.in_flight > 0 => 1,
+            0 => u32::MAX,
+            asked => asked,
+        };
         self.filling = true;
         let mut prepared = 0;
         while let Some(slot) = self.free.last().copied()
             && self.backend.room() > 0
         {
-            if prepared == self.batches.submit {
+            if prepared == batch {
                 return Wait::Nothing;
             }
             let place = &mut self.slots[slot as usize].issue;

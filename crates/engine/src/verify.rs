@@ -215,7 +215,9 @@ impl Verifier {
                 offset,
                 &format!("the block of offset {}", header.offset),
             );
-        } else if header.seed != self.seed || (expected != 0 && header.sequence != expected) {
+        } else if (self.rule.check_seed && header.seed != self.seed)
+            || (self.rule.check_sequence && expected != 0 && header.sequence != expected)
+        {
             self.result.stale += 1;
             let found = format!("write {} in place of {expected}", header.sequence);
             self.tell(op, offset, &found);
@@ -347,6 +349,29 @@ mod tests {
                     .unwrap()
                     .contains("a at offset 0")
             );
+        }
+    }
+
+    #[test]
+    fn another_clone_s_write_is_stale_unless_the_sequence_is_not_checked() {
+        for check_sequence in [true, false] {
+            let clone = || {
+                let rule = Verify {
+                    check_sequence,
+                    ..Verify::default()
+                };
+                Verifier::new(rule, 9, 4096, &[("a", 0, 1 << 20)], 4)
+            };
+            let (mut first, mut second) = (clone(), clone());
+            sealed(&mut second, &write(0, 65536));
+            let own = sealed(&mut first, &write(0, 0));
+            let other = sealed(&mut second, &write(0, 0));
+            assert!(first.check(&write(0, 0), &own));
+            assert_eq!(first.check(&write(0, 0), &other), !check_sequence);
+            assert_eq!(first.result.stale, if check_sequence { 2 } else { 0 });
+            // What belongs elsewhere is told in any case.
+            let elsewhere = sealed(&mut second, &write(0, 65536));
+            assert!(!first.check(&write(0, 0), &elsewhere));
         }
     }
 

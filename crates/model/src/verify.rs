@@ -38,6 +38,16 @@ pub struct Verify {
     pub fatal: bool,
     /// Bad blocks are written to files.
     pub dump: bool,
+    /// A block of an earlier write than the last one known is stale.
+    #[serde(default = "yes")]
+    pub check_sequence: bool,
+    /// A block with another job's seed is stale.
+    #[serde(default = "yes")]
+    pub check_seed: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 impl Default for Verify {
@@ -51,6 +61,8 @@ impl Default for Verify {
             backlog_batch: 0,
             fatal: false,
             dump: false,
+            check_sequence: true,
+            check_seed: true,
         }
     }
 }

@@ -345,11 +345,12 @@ impl Trap<'_> {
             );
         }
         let shared = self.job.clones > 1 && !self.job.files.names.is_empty();
-        if access.writes && shared && !self.draft.has("offset_increment") {
+        let tolerant = !verify.check_sequence && (access.repeatable || !verify.check_seed);
+        if access.writes && shared && !tolerant && !self.draft.has("offset_increment") {
             self.warn(
                 "verify",
                 "clones write the same blocks of `filename` and will find each other's",
-                "add `offset_increment=…`, or leave `filename` out",
+                "add `offset_increment=…` or `verify_write_sequence=0`, or leave `filename` out",
             );
         }
         let never = access.writes

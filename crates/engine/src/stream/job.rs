@@ -1,7 +1,7 @@
 //! The op stream of one clone of a job.
 
 use iodyno_io::{Op, OpKind, Slot};
-use iodyno_model::{Direction, EndedBy, FileService, Flow, Job, MixSequence, ThinkTime};
+use iodyno_model::{Direction, EndedBy, FileService, Flow, Job, ThinkTime};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::num::NonZeroU64;
@@ -120,7 +120,11 @@ impl JobStream {
         let least = access.min_block().max(1);
         let shortest = regions.iter().map(|(_, length)| *length).min();
         let shortest = shortest.unwrap_or(u64::MAX).max(least);
-        let budgets = budgets(&job, regions, byte_budget);
+        let bytes = match job.end.time_based {
+            true => ENDLESS,
+            false => byte_budget,
+        };
+        let budgets = (bytes, job.end.ops.unwrap_or(ENDLESS));
         let regions = regions
             .iter()
             .map(|(base, length)| Region::new(access, &job.extent, *base, *length, &mut random))
@@ -447,29 +451,6 @@ impl JobStream {
     }
 }
 
-/// Bytes and ops after which a job ends.
-fn budgets(job: &Job, regions: &[(u64, u64)], bytes: u64) -> (u64, u64) {
-    let ops = job.end.ops.unwrap_or(ENDLESS).min(ENDLESS);
-    if job.end.time_based {
-        return (ENDLESS, ops);
-    }
-    let whole: u64 = regions.iter().map(|(_, length)| *length).sum();
-    // A pass that skips bytes ends where the region does, having moved less than its length.
-    let (Some(MixSequence::Skip(skip @ 1..)), true, None) =
-        (job.access.sequence, whole > 0, job.end.io_size)
-    else {
-        return (bytes, ops);
-    };
-    let block = job.access.min_block().max(1);
-    let stride = block + skip as u64;
-    let pass = |length: u64| (length.saturating_sub(block) / stride + 1) * block;
-    let moved: u64 = regions.iter().map(|(_, length)| pass(*length)).sum();
-    (
-        (u128::from(moved) * u128::from(bytes) / u128::from(whole)) as u64,
-        ops,
-    )
-}
-
 impl OpStream for JobStream {
     #[inline(always)]
     fn next(&mut self, now: u64, slot: Slot, place: &mut Issue) -> Next {
@@ -507,3 +488,7 @@ impl OpStream for JobStream {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "job_tests.rs"]
+mod tests;

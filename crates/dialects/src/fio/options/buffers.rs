@@ -297,22 +297,26 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         "Keeps what an interrupted run had written.",
         "each block says itself which write it is",
     ),
-    OptionSpec::differs(
+    OptionSpec::honoured(
         "verify_write_sequence",
         Unit::Boolean,
-        "Checks the sequence number.",
-        "sequence numbers are always checked: clones that write the same blocks will find faults",
+        "Checks the sequence number; 0 where clones write the same blocks.",
+        |draft, value| {
+            draft.verify.check_sequence = value.boolean()?;
+            Ok(())
+        },
     )
-    .default("1")
-    .neutral(&["1"]),
-    OptionSpec::differs(
+    .default("1"),
+    OptionSpec::honoured(
         "verify_header_seed",
         Unit::Boolean,
-        "Checks the seed.",
-        "the seed is always checked: blocks of another run will be found at fault",
+        "Checks the seed; 0 where another run may have written the blocks.",
+        |draft, value| {
+            draft.verify.check_seed = value.boolean()?;
+            Ok(())
+        },
     )
-    .default("1")
-    .neutral(&["1"]),
+    .default("1"),
     OptionSpec::refused(
         "trim_percentage",
         Unit::Percent,

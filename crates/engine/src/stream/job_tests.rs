@@ -1,0 +1,289 @@
+//! What a job issues and where, op by op, without a backend or a clock.
+
+use iodyno_model::{BlockSizes, Extent, MixSequence, Order, PerDirection, Verify};
+use iodyno_units::Nanos;
+
+use super::*;
+use crate::testing::random_reads;
+
+const KIB: u64 = 1024;
+
+/// A job of one thread whose ops end at once, at depth 1, and what it issued: (file, offset, length,
+/// direction).
+fn issued(job: Job, regions: &[(u64, u64)], budget: u64) -> Vec<(u32, u64, u64, Direction)> {
+    let mut stream = JobStream::new(Arc::new(job), regions, budget, 5);
+    let mut ops = Vec::new();
+    let mut place = super::super::end_fsync(0);
+    for now in 0..100_000 {
+        match stream.next(now, 0, &mut place) {
+            Next::Op => {
+                ops.push((
+                    place.op.file,
+                    place.op.offset,
+                    u64::from(place.op.length),
+                    place.direction,
+                ));
+                stream.completed(0, true, place.op.length.into(), now);
+            }
+            Next::Done(_) => return ops,
+            Next::WaitForCompletion => panic!("nothing is in flight: {ops:?}"),
+            Next::WaitUntil(_) | Next::SpinUntil(_) => {}
+        }
+    }
+    ops
+}
+
+fn sequential(reads: bool, writes: bool) -> Job {
+    let mut job = random_reads(1);
+    job.access.order = Order::Sequential;
+    (job.access.reads, job.access.writes) = (reads, writes);
+    job
+}
+
+fn offsets(ops: &[(u32, u64, u64, Direction)]) -> Vec<u64> {
+    ops.iter().map(|op| op.1 / (4 * KIB)).collect()
+}
+
+#[test]
+fn a_sequential_job_goes_around_until_its_bytes_are_done() {
+    let check = |region: u64, budget: u64, expected: &[u64]| {
+        let ops = issued(sequential(true, false), &[(0, region)], budget);
+        assert_eq!(offsets(&ops), expected, "{region} {budget}");
+    };
+    check(16 * KIB, 16 * KIB, &[0, 1, 2, 3]);
+    check(16 * KIB, 24 * KIB, &[0, 1, 2, 3, 0, 1]);
+    // What is no whole block at the end is left out.
+    check(10_000, 10_000, &[0, 1]);
+    check(10_000, 20_000, &[0, 1, 0, 1]);
+    check(16 * KIB, 4 * KIB - 1, &[]);
+}
+
+#[test]
+fn the_budget_ends_a_job_within_a_larger_block() {
+    let mut job = sequential(false, true);
+    job.access.block_sizes.write = BlockSizes::Split(vec![(4096, 50.0), (65536, 50.0)]);
+    for budget in [4096, 12_288, 100 * KIB] {
+        let ops = issued(job.clone(), &[(0, 1 << 20)], budget);
+        assert_eq!(ops.iter().map(|op| op.2).sum::<u64>(), budget);
+    }
+}
+
+#[test]
+fn no_op_is_longer_than_its_region() {
+    for order in [Order::Random, Order::Sequential] {
+        let mut job = random_reads(1);
+        job.access.order = order;
+        job.access.block_sizes.read = BlockSizes::Split(vec![(4096, 20.0), (65536, 80.0)]);
+        for regions in [vec![(0, 12 * KIB)], vec![(0, 256 * KIB), (4096, 8 * KIB)]] {
+            let ops = issued(job.clone(), &regions, 512 * KIB);
+            assert_eq!(ops.iter().map(|op| op.2).sum::<u64>(), 512 * KIB);
+            for (file, offset, length, _) in ops {
+                let (base, whole) = regions[file as usize];
+                assert!(
+                    offset >= base && offset + length <= base + whole,
+                    "{order:?} {regions:?}: {file} {offset} {length}"
+                );
+                assert_eq!(offset % 4096, 0);
+            }
+        }
+    }
+}
+
+#[test]
+fn blocks_at_the_end_stay_aligned() {
+    let mut job = random_reads(1);
+    job.access.block_sizes.read = BlockSizes::Split(vec![(512, 50.0), (65536, 50.0)]);
+    job.access.block_align = PerDirection::all(4096);
+    // The region ends 512 bytes after a multiple of the alignment.
+    let ops = issued(job, &[(0, 256 * KIB + 512)], 16 << 20);
+    assert!(
+        ops.iter()
+            .all(|op| op.1 % 4096 == 0 && op.1 + op.2 <= 256 * KIB + 512)
+    );
+}
+
+#[test]
+fn holes_and_steps_backwards_are_those_of_fio() {
+    let check = |skip: i64, expected: &[u64]| {
+        let mut job = sequential(true, false);
+        job.access.sequence = Some(MixSequence::Skip(skip));
+        assert_eq!(
+            offsets(&issued(job, &[(0, 64 * KIB)], 32 * KIB)),
+            expected,
+            "{skip}"
+        );
+    };
+    check(8192, &[0, 3, 6, 9, 12, 15, 0, 3]);
+    check(-8192, &[0, 15, 14, 13, 12, 11, 10, 9]);
+    check(-4096, &[0; 8]);
+}
+
+#[test]
+fn a_zone_begins_at_its_start_for_reads_and_writes_alike() {
+    let mut job = sequential(true, true);
+    job.extent = Extent {
+        zone_size: 8 * KIB,
+        zone_range: 16 * KIB,
+        zone_skip: 16 * KIB,
+        ..Extent::default()
+    };
+    let ops = issued(job, &[(0, 128 * KIB)], 512 * KIB);
+    let mut last = None;
+    for (index, pair) in ops.chunks(2).enumerate() {
+        let zone = index as u64 % 4 * 32 * KIB;
+        for (_, offset, length, direction) in pair {
+            assert!((zone..zone + 16 * KIB).contains(offset), "{index} {offset}");
+            // The first of its direction in a zone is at its start.
+            if last != Some((index, *direction)) {
+                assert_eq!(*offset, zone, "{direction:?}");
+            }
+            assert_eq!(*length, 4 * KIB);
+            last = Some((index, *direction));
+        }
+    }
+}
+
+#[test]
+fn files_are_served_in_turn_one_after_the_other_or_by_chance() {
+    let regions = [(0, 16 * KIB), (0, 16 * KIB), (0, 16 * KIB)];
+    let files = |service, ops| {
+        let mut job = sequential(true, false);
+        (job.files.service, job.files.service_ops) = (service, ops);
+        let ops = issued(job, &regions, 96 * KIB);
+        ops.iter().map(|op| op.0).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        files(FileService::RoundRobin, 1)[..7],
+        [0, 1, 2, 0, 1, 2, 0]
+    );
+    assert_eq!(
+        files(FileService::RoundRobin, 3)[..7],
+        [0, 0, 0, 1, 1, 1, 2]
+    );
+    let one_by_one = files(FileService::Sequential, 1);
+    assert_eq!(one_by_one[..12], [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2]);
+    assert_eq!(one_by_one[12..16], [0; 4]);
+    let mut drawn = files(FileService::Random, 4);
+    assert!(
+        drawn
+            .chunks(4)
+            .all(|run| run.iter().all(|file| *file == run[0]))
+    );
+    drawn.sort_unstable();
+    drawn.dedup();
+    assert_eq!(drawn, [0, 1, 2]);
+}
+
+#[test]
+fn a_number_of_ops_ends_each_clone_after_that_many() {
+    let mut job = random_reads(1);
+    job.end.ops = Some(7);
+    assert_eq!(issued(job.clone(), &[(0, 1 << 20)], 1 << 20).len(), 7);
+    job.end.time_based = true;
+    assert_eq!(issued(job, &[(0, 1 << 20)], 4096).len(), 7);
+}
+
+#[test]
+fn what_a_ramp_does_is_not_taken_off_the_budget() {
+    let job = Arc::new(random_reads(1));
+    let mut stream = JobStream::new(job, &[(0, 1 << 20)], 16 * KIB, 5);
+    let mut place = super::super::end_fsync(0);
+    stream.begin(0);
+    for now in 0..1000 {
+        assert_eq!(
+            stream.next(now, 0, &mut place),
+            Next::Op,
+            "a ramp has no end of its own"
+        );
+    }
+    stream.measure();
+    for now in 0..4 {
+        assert_eq!(stream.next(now, 0, &mut place), Next::Op);
+    }
+    assert_eq!(stream.next(5, 0, &mut place), Next::Done(EndedBy::Size));
+}
+
+#[test]
+fn a_pause_comes_after_so_many_ops_once_they_have_ended() {
+    let mut job = random_reads(8);
+    job.pacing.think = Some(ThinkTime {
+        pause: Nanos(1000),
+        spin: Nanos(300),
+        every_ops: 3,
+    });
+    let mut stream = JobStream::new(Arc::new(job), &[(0, 1 << 20)], 1 << 20, 5);
+    let mut place = super::super::end_fsync(0);
+    let mut next = |stream: &mut JobStream, now, slot| stream.next(now, slot, &mut place);
+    for round in 0..3 {
+        let now = round * 10_000;
+        for slot in 0..3 {
+            assert_eq!(next(&mut stream, now, slot), Next::Op);
+        }
+        assert_eq!(next(&mut stream, now, 3), Next::WaitForCompletion);
+        (0..3).for_each(|slot| stream.completed(slot, true, 4096, now + 500));
+        assert_eq!(next(&mut stream, now + 500, 0), Next::SpinUntil(now + 800));
+        assert_eq!(next(&mut stream, now + 800, 0), Next::WaitUntil(now + 1500));
+        assert_eq!(next(&mut stream, now + 900, 0), Next::WaitUntil(now + 1500));
+    }
+}
+
+#[test]
+fn syncs_and_checks_do_not_count_as_ops_between_pauses() {
+    let mut job = sequential(false, true);
+    job.sync.fsync_every = 1;
+    job.verify = Some(Verify {
+        backlog: 2,
+        ..Verify::default()
+    });
+    job.pacing.think = Some(ThinkTime {
+        pause: Nanos(10),
+        spin: Nanos(0),
+        every_ops: 4,
+    });
+    let ops = issued(job, &[(0, 64 * KIB)], 64 * KIB);
+    let count = |direction| ops.iter().filter(|op| op.3 == direction).count();
+    assert_eq!(count(Direction::Write), 16);
+    assert_eq!(count(Direction::Sync), 16);
+    assert!(count(Direction::Read) >= 14);
+}
+
+#[test]
+fn a_clone_ahead_of_its_flow_waits_and_leaves_it_at_its_end() {
+    let flow = Arc::new(SharedFlow::new());
+    let stream = |weight, pause| {
+        let mut job = random_reads(1);
+        job.pacing.flow = Some(Flow {
+            id: 1,
+            weight,
+            pause: Nanos(pause),
+        });
+        let mut stream = JobStream::new(Arc::new(job), &[(0, 1 << 20)], 1 << 20, 5);
+        stream.join(&flow);
+        stream
+    };
+    let (mut slow, mut fast) = (stream(1, 700), stream(3, 0));
+    let mut place = super::super::end_fsync(0);
+    let mut ops = [0u32; 2];
+    for now in 0..120 {
+        for (index, stream) in [&mut slow, &mut fast].into_iter().enumerate() {
+            match stream.next(now, 0, &mut place) {
+                Next::Op => {
+                    ops[index] += 1;
+                    stream.completed(0, true, 4096, now);
+                }
+                Next::WaitUntil(until) => assert_eq!((index, until), (0, now + 700)),
+                Next::SpinUntil(until) => assert_eq!((index, until), (1, now + FLOW_SPIN_NS)),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    assert!(ops[1].abs_diff(3 * ops[0]) <= 4, "{ops:?}");
+    slow.leave();
+    for now in 200..240 {
+        assert_eq!(
+            fast.next(now, 0, &mut place),
+            Next::Op,
+            "alone it waits for nobody"
+        );
+    }
+}

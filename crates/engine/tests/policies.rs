@@ -1,0 +1,355 @@
+//! What ends a job, what comes after its end, and what is told of it.
+#![allow(clippy::print_stderr)]
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use iodyno_engine::{CloneOutcome, CloneShared, CloneSpec, JobFile, SharedFlow, Stop, run};
+use iodyno_model::{
+    Amount, Checksum, Direction, Distribution, EndedBy, Engine, EngineKind, Flow, Job, Order,
+    Pattern, PerDirection, SimFault, SimLaw, SimOptions, Step, Verify,
+};
+use iodyno_units::Nanos;
+
+#[path = "../src/testing.rs"]
+mod testing;
+
+const SIZE: u64 = 1 << 20;
+const BLOCK: u64 = 4096;
+
+fn job(kind: EngineKind, (reads, writes): (bool, bool)) -> Job {
+    let mut job = testing::random_reads(8);
+    job.engine = Engine::new(kind, 8);
+    (job.access.reads, job.access.writes) = (reads, writes);
+    job
+}
+
+fn sim(job: &mut Job, law: SimLaw, faults: Vec<SimFault>) {
+    job.engine.sim = Some(SimOptions {
+        law,
+        servers: 0,
+        faults,
+    });
+}
+
+fn spec(job: Job, path: Option<&Path>, folder: &Path) -> CloneSpec {
+    let file = path.map(|path| {
+        let mut options = File::options();
+        options.read(true).write(true).open(path).unwrap()
+    });
+    CloneSpec {
+        byte_budget: SIZE,
+        job: Arc::new(job),
+        job_index: 0,
+        clone: 0,
+        files: vec![JobFile {
+            descriptor: file.map(Into::into),
+            name: path.map_or("data".to_owned(), |path| path.display().to_string()),
+            base: 0,
+            length: SIZE,
+            device: false,
+        }],
+        seed: 7,
+        log: None,
+        flow: None,
+        dumps: folder.to_owned(),
+    }
+}
+
+fn shared() -> Arc<CloneShared> {
+    let shared = Arc::new(CloneShared::new(false, false));
+    shared.gate.release(0);
+    shared
+}
+
+fn start(job: Job, path: Option<&Path>, folder: &Path) -> (CloneOutcome, Arc<CloneShared>) {
+    let shared = shared();
+    (run(spec(job, path, folder), &shared).unwrap(), shared)
+}
+
+fn ops(shared: &CloneShared, direction: Direction) -> u64 {
+    shared.measure.of(direction).service.count()
+}
+
+#[test]
+fn a_full_device_ends_a_job_that_fills_it_well() {
+    let folder = tempfile::tempdir().unwrap();
+    for (until_full, errno, ended) in [
+        (true, 28, EndedBy::Size),
+        (true, 122, EndedBy::Size),
+        (true, 5, EndedBy::Error),
+        (false, 28, EndedBy::Error),
+    ] {
+        let mut filling = job(EngineKind::Sim, (false, true));
+        filling.end.until_full = until_full;
+        filling.end.time_based = true;
+        let fault = SimFault::Errno { every: 100, errno };
+        sim(&mut filling, SimLaw::Constant(10_000), vec![fault]);
+        let (outcome, shared) = start(filling, None, folder.path());
+        assert_eq!(outcome.ended, ended, "{until_full} {errno}");
+        assert_eq!(outcome.errors.is_empty(), ended == EndedBy::Size);
+        assert!((90..120).contains(&ops(&shared, Direction::Write)));
+    }
+}
+
+#[test]
+fn a_filled_device_is_verified_and_synced_after_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data");
+    File::create(&path).unwrap();
+    let mut filling = job(EngineKind::Psync, (false, true));
+    filling.access.order = Order::Sequential;
+    filling.end.until_full = true;
+    filling.sync.end_fsync = true;
+    filling.verify = Some(Verify::default());
+    let (outcome, _) = start(filling, Some(&path), folder.path());
+    let steps: Vec<Step> = outcome.steps.iter().map(|span| span.step).collect();
+    assert!(
+        steps.ends_with(&[Step::EndFsync, Step::VerifyPass]),
+        "{steps:?}"
+    );
+    assert_eq!(outcome.verify.unwrap().checked, SIZE / BLOCK);
+}
+
+#[test]
+fn a_job_below_its_least_rate_fails_and_says_by_how_much() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |least: f64| {
+        let mut slow = job(EngineKind::Sim, (true, false));
+        slow.engine.depth = 1;
+        slow.end.time_based = true;
+        slow.end.runtime = Some(Nanos::from_millis(2600));
+        slow.pacing.rates.read.least_iops = least;
+        slow.pacing.check_every = Nanos::from_millis(200);
+        sim(&mut slow, SimLaw::Constant(1_000_000), Vec::new());
+        start(slow, None, folder.path()).0
+    };
+    let (well, badly) = thread::scope(|scope| {
+        let badly = scope.spawn(|| run(100_000.0));
+        (run(10.0), badly.join().unwrap())
+    });
+    assert_eq!((well.ended, well.broken), (EndedBy::Runtime, None));
+    assert_eq!(badly.ended, EndedBy::Error);
+    let told = badly.broken.unwrap();
+    assert_eq!(told.what, "keep to `rate_iops_min`");
+    assert!(told.cause.contains("100000/s is the least"), "{told:?}");
+}
+
+#[test]
+fn a_job_that_another_one_ends_still_syncs_and_verifies() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data");
+    File::create(&path).unwrap().set_len(SIZE).unwrap();
+    let mut endless = job(EngineKind::IoUring, (false, true));
+    endless.end.time_based = true;
+    endless.sync.end_fsync = true;
+    endless.verify = Some(Verify::default());
+    let shared = shared();
+    let spec = spec(endless, Some(&path), folder.path());
+    let outcome = thread::scope(|scope| {
+        let worker = scope.spawn(|| run(spec, &shared).unwrap());
+        while ops(&shared, Direction::Write) < 100 {
+            thread::sleep(Duration::from_millis(1));
+        }
+        shared.tell(Stop::ExitAll);
+        worker.join().unwrap()
+    });
+    assert_eq!(outcome.ended, EndedBy::ExitAll);
+    let steps: Vec<Step> = outcome.steps.iter().map(|span| span.step).collect();
+    assert!(
+        steps.ends_with(&[Step::EndFsync, Step::VerifyPass]),
+        "{steps:?}"
+    );
+    let found = outcome.verify.unwrap();
+    assert!(found.checked >= 100 && found.bad() == 0, "{found:?}");
+}
+
+#[test]
+fn bad_blocks_are_dumped_beside_what_was_expected() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data");
+    let pattern = Pattern(vec![0xde, 0xad]);
+    for (checksum, expected) in [
+        (Checksum::Crc32c, None),
+        (
+            Checksum::Pattern(pattern),
+            Some([0xde, 0xad].repeat(BLOCK as usize / 2)),
+        ),
+    ] {
+        for entry in std::fs::read_dir(folder.path()).unwrap() {
+            std::fs::remove_file(entry.unwrap().path()).unwrap();
+        }
+        let verify = |dump| {
+            Some(Verify {
+                checksum: checksum.clone(),
+                dump,
+                ..Verify::default()
+            })
+        };
+        File::create(&path).unwrap().set_len(SIZE).unwrap();
+        let mut writer = job(EngineKind::Psync, (false, true));
+        writer.verify = verify(true);
+        start(writer, Some(&path), folder.path());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        let file = File::options().write(true).open(&path).unwrap();
+        (0..100).for_each(|block| file.write_all_at(b"bad", block * BLOCK + 99).unwrap());
+        for dump in [false, true] {
+            let mut reader = job(EngineKind::Psync, (true, false));
+            reader.access.order = Order::Sequential;
+            reader.verify = verify(dump);
+            let (outcome, _) = start(reader, Some(&path), folder.path());
+            assert_eq!(outcome.verify.unwrap().bad(), 100);
+            let dumped = folder.path().join("data.8192.received");
+            assert_eq!(dumped.exists(), dump);
+        }
+        let received = std::fs::read(folder.path().join("data.8192.received")).unwrap();
+        assert_eq!(received.len() as u64, BLOCK);
+        assert_eq!(&received[99..102], b"bad");
+        assert_eq!(
+            std::fs::read(folder.path().join("data.8192.expected")).ok(),
+            expected
+        );
+        let files = std::fs::read_dir(folder.path()).unwrap().count() - 1;
+        assert_eq!(
+            files,
+            if expected.is_some() { 128 } else { 64 },
+            "no more than that"
+        );
+    }
+}
+
+#[test]
+fn a_dump_that_cannot_be_written_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data");
+    std::fs::write(&path, vec![1; SIZE as usize]).unwrap();
+    let mut reader = job(EngineKind::Psync, (true, false));
+    reader.verify = Some(Verify {
+        dump: true,
+        ..Verify::default()
+    });
+    let (outcome, _) = start(reader, Some(&path), &folder.path().join("missing"));
+    assert!(
+        outcome
+            .engine
+            .fallbacks
+            .iter()
+            .any(|note| note.contains("not written to")),
+        "{:?}",
+        outcome.engine.fallbacks
+    );
+}
+
+#[test]
+fn another_seed_is_stale_unless_it_is_not_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data");
+    File::create(&path).unwrap().set_len(SIZE).unwrap();
+    let mut writer = job(EngineKind::Psync, (false, true));
+    writer.verify = Some(Verify::default());
+    writer.access.seed = Some(1);
+    start(writer, Some(&path), folder.path());
+    for (check_seed, stale) in [(true, SIZE / BLOCK), (false, 0)] {
+        let mut reader = job(EngineKind::Psync, (true, false));
+        reader.access.seed = Some(2);
+        reader.verify = Some(Verify {
+            check_seed,
+            ..Verify::default()
+        });
+        let (outcome, _) = start(reader, Some(&path), folder.path());
+        assert_eq!(outcome.verify.unwrap().stale, stale);
+    }
+}
+
+#[test]
+fn an_atomic_write_that_cannot_be_is_told_as_such() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data");
+    for kind in [EngineKind::Pvsync2, EngineKind::Libaio, EngineKind::IoUring] {
+        File::create(&path).unwrap().set_len(SIZE).unwrap();
+        let mut atomic = job(kind, (true, true));
+        atomic.engine.atomic = true;
+        let (outcome, shared) = start(atomic, Some(&path), folder.path());
+        if outcome.ended == EndedBy::Size {
+            eprintln!("SKIPPED: this file system has atomic writes");
+            return;
+        }
+        // Buffered writes are never atomic; reads carry no such flag.
+        assert_eq!(outcome.ended, EndedBy::Error, "{kind:?}");
+        let told = outcome.broken.unwrap();
+        assert!(
+            told.what.contains("write 4096 bytes atomically"),
+            "{told:?}"
+        );
+        assert!(
+            outcome
+                .errors
+                .iter()
+                .all(|error| error.direction == Direction::Write)
+        );
+        assert_eq!(ops(&shared, Direction::Write), 0);
+    }
+}
+
+#[test]
+fn the_clones_of_a_flow_keep_their_ratio() {
+    let folder = tempfile::tempdir().unwrap();
+    let flow = Arc::new(SharedFlow::new());
+    let clones: Vec<_> = [1u32, 4]
+        .into_iter()
+        .map(|weight| {
+            let mut member = job(EngineKind::Sim, (true, false));
+            member.end.time_based = true;
+            member.end.runtime = Some(Nanos::from_millis(400));
+            member.pacing.flow = Some(Flow {
+                id: 0,
+                weight,
+                pause: Nanos::from_micros(50),
+            });
+            sim(&mut member, SimLaw::Constant(20_000), Vec::new());
+            let mut spec = spec(member, None, folder.path());
+            spec.flow = Some(Arc::clone(&flow));
+            (spec, shared())
+        })
+        .collect();
+    let counts: Vec<u64> = thread::scope(|scope| {
+        let workers: Vec<_> = clones
+            .into_iter()
+            .map(|(spec, shared)| {
+                scope.spawn(move || {
+                    run(spec, &shared).unwrap();
+                    ops(&shared, Direction::Read)
+                })
+            })
+            .collect();
+        workers
+            .into_iter()
+            .map(|worker| worker.join().unwrap())
+            .collect()
+    });
+    // The one that ends last goes on alone for a moment.
+    let ratio = counts[1] as f64 / counts[0] as f64;
+    assert!(counts[0] > 100 && (3.5..4.5).contains(&ratio), "{counts:?}");
+}
+
+#[test]
+fn zones_in_bytes_beyond_the_file_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for (second, fits) in [(SIZE / 2, true), (SIZE / 2 + 1, false)] {
+        let mut zoned = job(EngineKind::Null, (true, false));
+        zoned.access.random_map = false;
+        zoned.access.distribution = PerDirection::all(Distribution::Zoned(vec![
+            (90.0, Amount::Bytes(SIZE / 2)),
+            (10.0, Amount::Bytes(second)),
+        ]));
+        let result = run(spec(zoned, None, folder.path()), &shared());
+        match result {
+            Ok(outcome) => assert!(fits && outcome.ended == EndedBy::Size),
+            Err(error) => assert!(!fits && error.cause.contains("1 MiB"), "{error:?}"),
+        }
+    }
+}
