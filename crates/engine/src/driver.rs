@@ -290,10 +290,11 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         if self.in_flight >= self.batches.refill_below && !self.filling {
             return Wait::Completion;
         }
-        // One at a time keeps a device busy while the next is prepared; where nothing is in flight, or
-        // all came back at once, one entry for all costs the least.
+        // One at a time keeps a device busy while the next is prepared: a batch would come back as
+        // one, and leave it idle until the next. Where one entry submits and waits and nothing was left
+        // in flight (all came from a cache), one entry for all costs the least.
         let batch = match self.batches.submit {
-            0 if self.in_flight > 0 => 1,
+            0 if self.in_flight > 0 || self.submits_apart => 1,
             0 => u32::MAX,
             asked => asked,
         };

@@ -147,7 +147,8 @@ impl Backend for AioBackend {
         let running = self.aio.in_flight() - self.aio.queued();
         let now = completions.entered + completions.submission_ns;
         let timeout = deadline.map(|deadline| Duration::from_nanos(deadline.saturating_sub(now)));
-        if running > 0 {
+        // Where more is to be submitted first, looking for completions would cost a call an op.
+        if running > 0 && (min > 0 || completions.submitted == 0) {
             let (clock, stamps) = (self.clock, &self.stamps);
             // One stamp for all that the call returns: they were seen at once.
             let mut seen = None;

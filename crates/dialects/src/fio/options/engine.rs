@@ -35,8 +35,8 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     OptionSpec::honoured(
         "iodepth_batch",
         Unit::Count,
-        "Submits at most so many at once; without it one while others are in flight, and all while \
-         none is.",
+        "Submits at most so many at once; without it one, or, with io_uring, all while none is in \
+         flight.",
         |draft, value| {
             draft.job.engine.batch_submit = value.count(0, DEEPEST)?;
             Ok(())
