@@ -34,6 +34,8 @@ pub(crate) struct TrialFile {
     pub(crate) laid_out: bool,
     /// Begun and not finished.
     pub(crate) unfinished: bool,
+    /// How long it was when its layout began, bytes: what lies before that is not ours.
+    pub(crate) length_before: Option<u64>,
 }
 
 impl TrialFile {
@@ -41,11 +43,13 @@ impl TrialFile {
     pub(crate) fn undo(&self) {
         if self.admitted.created {
             self.remove();
-        } else if let (true, Some(length)) =
-            (self.unfinished || self.laid_out, self.wanted.existing)
+        } else if let (true, Some(before)) =
+            (self.unfinished || self.laid_out, self.length_before)
+            // Another name of the same file may have been cut back further already.
+            && self.admitted.length_now().is_ok_and(|now| now > before)
         {
             // Nothing more can be done where this fails: the file is longer than it was.
-            let _ = rustix::fs::ftruncate(&self.admitted.descriptor, length);
+            let _ = rustix::fs::ftruncate(&self.admitted.descriptor, before);
         }
     }
 
@@ -229,12 +233,13 @@ impl Files {
 }
 
 impl TrialFile {
-    fn new(wanted: Wanted, admitted: Admitted) -> TrialFile {
+    pub(crate) fn new(wanted: Wanted, admitted: Admitted) -> TrialFile {
         TrialFile {
             wanted,
             admitted,
             laid_out: false,
             unfinished: false,
+            length_before: None,
         }
     }
 }

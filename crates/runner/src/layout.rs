@@ -79,13 +79,17 @@ struct Writer<'a> {
 impl Writer<'_> {
     fn file(&mut self, file: &mut TrialFile) -> Result<(), LayoutError> {
         // Asked anew: two names may lead to one file, and another process may have made it longer.
-        let length = file.admitted.length_now().unwrap_or(0);
+        let length = file.admitted.length_now().map_err(|error| {
+            let message = format!("cannot measure `{}`: {error}", file.wanted.path.display());
+            LayoutError::Failed(Diagnostic::error(message).hint(hint(&error)))
+        })?;
         let wanted = &file.wanted;
         let (fill, reserve) = (wanted.fill_to > length, wanted.reserve_to > length);
         if !fill && !reserve {
             return Ok(());
         }
         file.unfinished = true;
+        file.length_before = Some(length);
         let mut at = length;
         let made = self.make(file.admitted.as_fd(), file, &mut at, length);
         made.map_err(|stopped| {
@@ -213,5 +217,84 @@ fn hint(error: &io::Error) -> &'static str {
         Some(Errno::FBIG) => "raise `ulimit -f`, or lower `size=` or raise `nrfiles=`",
         Some(Errno::IO) => "the storage fails: see `dmesg`",
         _ => "see `dmesg`",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::fs;
+    use std::path::Path;
+
+    use iodyno_target::{Guard, Intent, OpenFlags, Request, Roots};
+
+    use super::*;
+    use crate::resolve::FileKind;
+    use crate::wanted::Wanted;
+
+    const MIB: u64 = 1 << 20;
+
+    /// An admitted file that is to be filled to so many bytes, and was so long when it was looked at.
+    fn file(path: &Path, looked_at: u64, fill_to: u64) -> TrialFile {
+        let request = Request {
+            path,
+            intent: Intent::WRITE,
+            flags: OpenFlags::default(),
+            named: true,
+            destroy: &[],
+        };
+        let wanted = Wanted {
+            path: path.to_owned(),
+            kind: FileKind::Regular,
+            existing: Some(looked_at),
+            job: 0,
+            intent: Intent::WRITE,
+            named: true,
+            fill_to,
+            reserve_to: 0,
+            fallocate: Fallocate::None,
+            fsync: false,
+            fsync_on_close: false,
+            invalidate: false,
+            unlink: false,
+        };
+        let admitted = Guard::new(Roots::host()).admit(&request).unwrap();
+        TrialFile::new(wanted, admitted)
+    }
+
+    /// Stopped before so many chunks.
+    fn stopped(files: &mut Files, chunks: u32) {
+        let asked = Cell::new(0);
+        let stop = || asked.replace(asked.get() + 1) == chunks;
+        let end = lay_out(files, 1, &stop, &mut |_, _| {});
+        assert_eq!(end, Err(LayoutError::Stopped));
+    }
+
+    #[test]
+    fn what_others_wrote_before_the_layout_began_survives_its_undoing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f");
+        fs::write(&path, b"seen").unwrap();
+        let mut files = Files {
+            list: vec![file(&path, 4, 3 * MIB)],
+        };
+        fs::write(&path, b"seen and appended").unwrap();
+        stopped(&mut files, 2);
+        assert_eq!(fs::read(&path).unwrap(), b"seen and appended");
+    }
+
+    #[test]
+    fn a_file_of_two_names_is_cut_back_to_what_it_was_before_both() {
+        let folder = tempfile::tempdir().unwrap();
+        let (one, other) = (folder.path().join("one"), folder.path().join("other"));
+        fs::write(&one, b"old").unwrap();
+        fs::hard_link(&one, &other).unwrap();
+        let mut files = Files {
+            list: vec![file(&one, 3, 2 * MIB), file(&other, 3, 4 * MIB)],
+        };
+        stopped(&mut files, 3);
+        assert_eq!(fs::metadata(&one).unwrap().len(), 2 * MIB);
+        files.undo(|_| true);
+        assert_eq!(fs::read(&one).unwrap(), b"old");
     }
 }
