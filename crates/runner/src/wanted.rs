@@ -4,7 +4,7 @@
 //! it and laid out once.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use iodyno_model::{EngineKind, Fallocate, Job, Target};
 use iodyno_target::Intent;
@@ -108,7 +108,9 @@ pub(crate) fn of(
             let wanted = &mut all[index];
             wanted.named |= !job.files.names.is_empty()
                 || matches!(target, Target::Path(path) if *path == file.path)
-                || file.kind == FileKind::Device;
+                // A job without `filename=` may be named after its device. What else a made-up name
+                // leads to, by a link that somebody put there, is for the guard to refuse.
+                || file.path == Path::new(&job.name);
             wanted.intent.read |= job.access.reads || job.verify.is_some();
             wanted.intent.write |= job.access.writes;
             wanted.intent.trim |= job.access.trims;
@@ -252,5 +254,42 @@ mod tests {
         });
         let named = wanted(None, &[(named, 1)]);
         assert!(named.named && named.unlink && named.invalidate);
+    }
+
+    #[test]
+    fn a_device_is_named_by_its_job_alone_and_not_by_a_link_at_a_made_up_name() {
+        for (name, path, named) in [
+            ("/dev/sdz", "/dev/sdz", true),
+            ("j", "/t/j.0.0", false),
+            ("/dev/sdz", "/t/_dev_sdz.0.0", false),
+        ] {
+            let clones = vec![ResolvedClone {
+                job: 0,
+                clone: 0,
+                files: vec![ResolvedFile {
+                    path: path.into(),
+                    existing: Some(8 * MIB),
+                    kind: FileKind::Device,
+                    base: 0,
+                    length: MIB,
+                }],
+                region_bytes: MIB,
+                byte_budget: MIB,
+                seed: 0,
+            }];
+            let resolved = Resolved {
+                clones,
+                notes: Vec::new(),
+            };
+            let writer = Job {
+                access: access(&[Write]),
+                ..job(name)
+            };
+            let target = Target::AsWritten {
+                folder: "/t".into(),
+            };
+            let (all, _) = of(&resolved, &[writer], &target);
+            assert_eq!(all[0].named, named, "{name} at {path}");
+        }
     }
 }
