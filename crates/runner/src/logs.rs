@@ -300,9 +300,13 @@ pub(crate) struct OpsLog {
 }
 
 impl OpsLog {
-    /// Writes what the worker has logged. `start`: of its measured time; 0 before it has begun.
-    pub(crate) fn drain(&mut self, start: u64) {
-        while let Some(op) = self.queue.pop() {
+    /// Writes what the worker has logged: no more than its queue holds, so that one that logs as fast
+    /// as this writes cannot keep the caller. `start` tells when its measured time began, 0 before; it
+    /// is asked for each op, since that time may begin meanwhile.
+    pub(crate) fn drain(&mut self, start: impl Fn() -> u64) {
+        for _ in 0..QUEUE {
+            let Some(op) = self.queue.pop() else { return };
+            let start = start();
             let Some(since) = op.at.checked_sub(start).filter(|_| start != 0) else {
                 continue;
             };
@@ -328,7 +332,7 @@ impl OpsLog {
 
     /// Writes the rest. What went wrong, or bears on the figures.
     pub(crate) fn close(mut self, start: u64) -> Option<String> {
-        self.drain(start);
+        self.drain(|| start);
         let waits = self.queue.waits();
         let slowed = (waits > 0).then(|| {
             format!("logging each op held its worker up {waits} times: the figures are too low")

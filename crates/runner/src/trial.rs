@@ -349,7 +349,7 @@ impl<'a> Trial<'a> {
     fn empty_ops_logs(&mut self) {
         for player in &mut self.players {
             if let (Some(log), Some(shared)) = (&mut player.ops_log, &player.shared) {
-                log.drain(shared.measure_start());
+                log.drain(|| shared.measure_start());
             }
         }
     }

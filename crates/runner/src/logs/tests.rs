@@ -88,11 +88,45 @@ fn each_op_is_written_once_and_only_in_the_measured_time() {
                 offset: n * 8192,
             });
         }
-        log.drain(start);
+        log.drain(|| start);
         assert_eq!(log.close(start), None);
         let text = fs::read_to_string(folder.path().join("x_clat.1.log")).unwrap();
         assert_eq!(text, expected);
     }
+}
+
+#[test]
+fn an_op_logged_while_the_log_is_written_counts_from_the_start_that_it_has_by_then() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = create(&logs(folder.path(), 0), Path::new("/"), 1).unwrap();
+    let mut log = made.ops.unwrap();
+    let queue = Arc::clone(&log.queue);
+    let push = |at| {
+        queue.push(OpRecord {
+            at,
+            submission: 0,
+            service: 300,
+            direction: Direction::Read,
+            bytes: 4096,
+            offset: 0,
+        });
+    };
+    push(5 * MS);
+    // The measured time begins, and the worker logs on and on, once the first op was taken.
+    let asked = std::cell::Cell::new(0u64);
+    log.drain(|| {
+        asked.set(asked.get() + 1);
+        push((10 + asked.get()) * MS);
+        if asked.get() > 1 { 11 * MS } else { 0 }
+    });
+    assert_eq!(asked.get(), QUEUE as u64);
+    assert_eq!(log.close(11 * MS), None);
+    let text = fs::read_to_string(folder.path().join("x_lat.1.log")).unwrap();
+    let times: Vec<u64> = text
+        .lines()
+        .filter_map(|line| line.split(',').next()?.parse().ok())
+        .collect();
+    assert_eq!(times, (0..QUEUE as u64).collect::<Vec<_>>());
 }
 
 #[test]
