@@ -96,6 +96,8 @@ struct Watch {
 impl Watch {
     /// Takes what came since the last look.
     fn drain(&mut self, pending: &mut JobPending) {
+        // Asked before the look: what ramps until then is seen by it, and nothing ramps afterwards.
+        let measured = self.shared.measure_start() != 0;
         for (index, direction) in Direction::ALL.into_iter().enumerate() {
             let cells = self.shared.measure.of(direction);
             let gain = self.measure[index].advance(cells, self.log.is_some());
@@ -111,8 +113,7 @@ impl Watch {
                 pending.ramp[index].add(&gain);
             }
         }
-        // Once measuring has begun nothing ramps; the look above took the last of it.
-        self.ramping = self.shared.measure_start() == 0;
+        self.ramping = !measured;
     }
 
     /// It was measured at any time since `from`.

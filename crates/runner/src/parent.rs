@@ -224,7 +224,10 @@ impl<'a> Session<'a> {
         self.patience = Some(Instant::now() + HELLO);
         let why = match self.next() {
             Heard::Said(FromNode::Hello { version, .. }) if version == PROTOCOL => {
-                self.patience = None;
+                // Patience with one that was told to abort meanwhile goes on.
+                if self.told < Wish::Abort {
+                    self.patience = None;
+                }
                 return Ok(());
             }
             Heard::Said(FromNode::Hello {
