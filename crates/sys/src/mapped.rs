@@ -13,6 +13,7 @@ pub struct MappedFile {
     start: NonNull<u8>,
     length: usize,
     base: u64,
+    writable: bool,
 }
 
 // SAFETY: the mapping is owned by this value.
@@ -24,7 +25,7 @@ impl MappedFile {
     /// # Errors
     /// The kernel's: ENODEV for files that cannot be mapped, ENOMEM, EACCES.
     pub fn new(file: &OwnedFd, base: u64, length: u64, writable: bool) -> io::Result<MappedFile> {
-        let aligned = base & !4095;
+        let aligned = base - base % page_size();
         let length = usize::try_from(length + (base - aligned))
             .map_err(|_| io::Error::from_raw_os_error(libc::EOVERFLOW))?;
         let protection = libc::PROT_READ | if writable { libc::PROT_WRITE } else { 0 };
@@ -44,6 +45,7 @@ impl MappedFile {
                 start,
                 length,
                 base: aligned,
+                writable,
             }),
             _ => Err(io::Error::last_os_error()),
         }
@@ -71,12 +73,12 @@ impl MappedFile {
         true
     }
 
-    /// Copies into the file; `false` if the range is not mapped. The mapping must be writable.
+    /// Copies into the file; `false` if the range is not mapped, or not to be written.
     pub fn write(&self, offset: u64, from: &[u8]) -> bool {
-        let Some(start) = self.range(offset, from.len()) else {
+        let Some(start) = self.range(offset, from.len()).filter(|_| self.writable) else {
             return false;
         };
-        // SAFETY: as in `read`, the other way.
+        // SAFETY: as in `read`, the other way; the mapping is writable.
         unsafe {
             std::ptr::copy_nonoverlapping(
                 from.as_ptr(),
@@ -106,5 +108,60 @@ impl Drop for MappedFile {
     fn drop(&mut self) {
         // SAFETY: our own mapping, no borrow of it is left.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
+    }
+}
+
+/// Bytes of a page: 4 KiB on most machines, 16 or 64 KiB on some ARM and POWER ones.
+fn page_size() -> u64 {
+    // SAFETY: a plain number.
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u64::try_from(size).unwrap_or(4096).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::FromRawFd;
+
+    use super::*;
+
+    /// 16 KiB of zeroes in memory, mapped in part.
+    fn zeroes(base: u64, length: u64, writable: bool) -> MappedFile {
+        // SAFETY: a name that ends; the descriptor it gives is nobody else's.
+        let file = unsafe {
+            let descriptor = libc::memfd_create(c"zeroes".as_ptr(), libc::MFD_CLOEXEC);
+            assert!(descriptor >= 0);
+            std::fs::File::from_raw_fd(descriptor)
+        };
+        file.set_len(16 << 10).unwrap();
+        MappedFile::new(&file.into(), base, length, writable).unwrap()
+    }
+
+    #[test]
+    fn only_what_is_mapped_is_read_and_only_what_is_writable_written() {
+        // (offset, length, within the mapping of 10000 bytes from 5000).
+        let mut buffer = [0; 12_000];
+        for (offset, length, there) in [
+            (5000, 10_000, true),
+            (14_999, 1, true),
+            (15_000, 1, false),
+            (14_999, 2, false),
+            (u64::MAX, 2, false),
+        ] {
+            let buffer = &mut buffer[..length];
+            for writable in [true, false] {
+                let mapped = zeroes(5000, 10_000, writable);
+                buffer.fill(7);
+                let written = mapped.write(offset, buffer);
+                assert_eq!(written, there && writable, "{offset} {length}");
+                buffer.fill(1);
+                assert_eq!(mapped.read(offset, buffer), there, "{offset} {length}");
+                let expected = match (there, writable) {
+                    (false, _) => 1,
+                    (true, true) => 7,
+                    (true, false) => 0,
+                };
+                assert!(buffer.iter().all(|byte| *byte == expected));
+            }
+        }
     }
 }

@@ -172,8 +172,10 @@ impl PosixAio {
 impl Drop for PosixAio {
     fn drop(&mut self) {
         if !self.busy.is_empty() {
-            // The library's threads still use the blocks: they are leaked with the arena.
+            // The library's threads still use the blocks, and the descriptors by number, which another
+            // file would get if these were closed: both are leaked with the arena.
             std::mem::forget(std::mem::take(&mut self.blocks));
+            std::mem::forget(std::mem::take(&mut self.files));
         }
     }
 }
