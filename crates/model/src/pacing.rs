@@ -47,7 +47,7 @@ pub struct Flow {
     pub id: u32,
     /// Its share: this ÷ the sum over all clones that run; at least 1.
     pub weight: u32,
-    /// How long a clone that is ahead waits before it looks again; 0: it computes.
+    /// How long a clone that is ahead waits before it looks again; 0: as short as is sensible.
     pub pause: Nanos,
 }
 

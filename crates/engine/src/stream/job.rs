@@ -13,8 +13,9 @@ use super::region::Region;
 use super::{Issue, Next, OpStream, sizes};
 use crate::flow::SharedFlow;
 
-/// How long a clone that is ahead of its flow computes before it looks again, ns.
-const FLOW_SPIN_NS: u64 = 2_000;
+/// How long a clone that is ahead of its flow waits before it looks again where the job does not say,
+/// ns. Computing meanwhile would take the CPU from those it waits for.
+const FLOW_PAUSE_NS: u64 = 10_000;
 /// More than can ever be issued.
 const ENDLESS: u64 = u64::MAX / 2;
 
@@ -94,10 +95,11 @@ impl FlowTurn {
         if self.shared.allows(self.weight(), self.ops) {
             return None;
         }
-        Some(match self.rule.pause.0 {
-            0 => Next::SpinUntil(now + FLOW_SPIN_NS),
-            pause => Next::WaitUntil(now + pause),
-        })
+        let pause = match self.rule.pause.0 {
+            0 => FLOW_PAUSE_NS,
+            pause => pause,
+        };
+        Some(Next::WaitUntil(now + pause))
     }
 
     fn issued(&mut self) {

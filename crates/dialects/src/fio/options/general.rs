@@ -188,7 +188,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     OptionSpec::honoured(
         "flow_sleep",
         Unit::Microseconds,
-        "How long a clone that is ahead of its flow sleeps before it looks again; 0: it computes.",
+        "How long a clone that is ahead of its flow sleeps before it looks again; 0: 10 µs.",
         |draft, value| {
             draft.flow.pause = value.time(TimeUnit::Microseconds)?;
             Ok(())
