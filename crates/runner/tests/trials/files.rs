@@ -25,6 +25,7 @@ crate::tests![
     a_target_folder_holds_the_files_of_the_jobs,
     a_disk_that_fills_up_meanwhile_leaves_nothing,
     a_blank_device_is_written_by_all_clones,
+    a_device_behind_a_link_at_a_made_up_name_is_refused,
 ];
 
 const READ: &[Direction] = &[Direction::Read];
@@ -277,6 +278,25 @@ fn a_blank_device_is_written_by_all_clones() {
     assert!(part.files[0].device && part.files[0].length == 16 * MIB);
     let written: u64 = part.host.devices[0].bytes[1];
     assert!(written >= 36 * MIB, "{:?}", part.host.devices);
+}
+
+fn a_device_behind_a_link_at_a_made_up_name_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = folder.path().join("disk");
+    fs::write(&disk, vec![0; MIB as usize]).unwrap();
+    let Some(attached) = Loop::attach(&disk) else {
+        return;
+    };
+    std::os::unix::fs::symlink(&attached.0, folder.path().join("w.0.0")).unwrap();
+    let mut job = on_file("w", "", WRITE, MIB);
+    job.files.names.clear();
+    let told = run(folder.path(), vec![job]);
+    drop(attached);
+    let TrialEnd::Refused(faults) = &told.end else {
+        panic!("{:?}", told.end);
+    };
+    assert!(faults[0].message.contains("nobody named"), "{faults:?}");
+    assert!(fs::read(&disk).unwrap().iter().all(|byte| *byte == 0));
 }
 
 /// A file system of this test, in memory.
