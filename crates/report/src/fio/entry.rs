@@ -1,7 +1,7 @@
 //! Clones put together as fio does: each on its own, or a group as one.
 
 use iodyno_model::{
-    CloneResult, CpuUse, DepthUse, Direction, DirectionResult, Job, Trial, Workload,
+    CloneResult, CpuUse, DepthUse, Direction, DirectionResult, Job, Step, Trial, Workload,
 };
 
 /// One member of fio's `jobs` list.
@@ -46,10 +46,16 @@ impl<'a> Entry<'a> {
         }
     }
 
-    fn add(&mut self, clone: &CloneResult) {
+    /// `flush_ns` is how long the job's closing fsync took: fio's runtime has it, and so have the
+    /// rates, which makes its bandwidth that of data on stable storage.
+    fn add(&mut self, clone: &CloneResult, flush_ns: u64) {
         for result in &clone.directions {
             let sum = &mut self.directions[slot(result.direction)];
+            let longest_ns = sum.runtime_ns;
             sum.add(result);
+            if result.direction != Direction::Sync {
+                sum.runtime_ns = longest_ns.max(result.runtime_ns + flush_ns);
+            }
             for stats in [&mut sum.bandwidth, &mut sum.iops] {
                 let fields = [
                     &mut stats.min,
@@ -89,7 +95,7 @@ impl<'a> Entry<'a> {
             0 => clone.start_ns,
             _ => self.start_ns.min(clone.start_ns),
         };
-        self.runtime_ms += clone.runtime_ns / 1_000_000;
+        self.runtime_ms += (clone.runtime_ns + flush_ns) / 1_000_000;
         self.members += 1;
     }
 
@@ -183,16 +189,27 @@ pub(super) fn entries<'a>(workload: &'a Workload, trial: &Trial) -> Vec<Entry<'a
         if !joins {
             entries.push(Entry::new(index, job));
         }
+        let flush_ns = flush_ns(trial, index);
         for (number, clone) in own.into_iter().enumerate() {
             if number > 0 && !job.reporting.together {
                 entries.push(Entry::new(index, job));
             }
             if let Some(last) = entries.last_mut() {
-                last.add(clone);
+                last.add(clone, flush_ns);
             }
         }
     }
     entries
+}
+
+/// The closing fsync of a job's clones, ns: the longest of them.
+fn flush_ns(trial: &Trial, job: usize) -> u64 {
+    let steps = trial.parts.iter().flat_map(|part| &part.steps);
+    steps
+        .filter(|time| time.step == Step::EndFsync && time.job.is_none_or(|of| of as usize == job))
+        .map(|time| time.span_ns)
+        .max()
+        .unwrap_or(0)
 }
 
 /// A group's bytes and times in one direction.

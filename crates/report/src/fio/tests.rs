@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use iodyno_judge::testing;
-use iodyno_model::{Direction, ErrorCount, Trial, Workload};
+use iodyno_model::{Direction, ErrorCount, Step, StepTime, Trial, Workload};
 use serde_json::Value;
 
 use super::{Context, banner, json, normal, terse};
@@ -70,6 +70,27 @@ fn group_reporting_adds_up_and_divides_by_the_longest_runtime() {
     assert_eq!(document["jobs"][0]["job options"]["bs"], "4k");
     // No resolved options were given for `b`: those it was written with.
     assert_eq!(document["jobs"][1]["job options"]["rw"], "randrw");
+}
+
+#[test]
+fn the_closing_fsync_counts_as_runtime_as_with_fio() {
+    let (workload, mut trial) = two_groups(true);
+    trial.parts[0].steps.push(StepTime {
+        step: Step::EndFsync,
+        job: Some(0),
+        start_ns: 20_000_000_000,
+        span_ns: 5_000_000_000,
+    });
+    let text = json(&workload, &trial, &context(), false);
+    let document: Value = serde_json::from_str(&text).unwrap();
+    let (synced, other) = (&document["jobs"][0], &document["jobs"][1]);
+    assert_eq!(synced["write"]["runtime"], 25_000);
+    assert_eq!(synced["write"]["iops"], 1600.0);
+    assert_eq!(synced["read"]["runtime"], 25_000);
+    assert_eq!(synced["job_runtime"], 50_000);
+    assert_eq!(other["read"]["runtime"], 20_000);
+    // The samples are of the time in which ops ran.
+    assert_eq!(synced["write"]["iops_mean"], 2000.0);
 }
 
 #[test]
