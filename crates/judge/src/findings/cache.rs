@@ -80,11 +80,22 @@ fn served(evidence: &Evidence, direction: Direction) -> Option<Finding> {
 
 fn cache_remedy(evidence: &Evidence, direction: Direction) -> &'static str {
     let direct = evidence.clones_on_files().all(|(_, job)| job.engine.direct);
+    let mut writers = evidence
+        .clones_on_files()
+        .filter(|(_, job)| job.access.writes);
+    let synced = writers.all(|(_, job)| job.sync.end_fsync);
     match (direction, direct) {
         (Direction::Read, false) => "set direct=1, or a size well above the host's memory",
+        (Direction::Read, true) if on_devices(evidence) => {
+            "direct=1 passes this host's cache: a layer below the device keeps one, or its blocks \
+             were never written (a sparse image, a thin volume); fill the device first"
+        }
         (Direction::Read, true) => {
             "direct=1 does not pass this file system's cache (ZFS: set primarycache=metadata), \
              or take a size well above the host's memory"
+        }
+        (_, false) if synced => {
+            "add the time of end_fsync, which stands among the steps, or set direct=1"
         }
         (_, false) => "set end_fsync=1 and look at the time it takes, or direct=1",
         (_, true) => {
@@ -92,6 +103,12 @@ fn cache_remedy(evidence: &Evidence, direction: Direction) -> &'static str {
              (compression, deduplication): set end_fsync=1 and incompressible buffers"
         }
     }
+}
+
+/// Every target is a block device: no file system of this host lies between.
+fn on_devices(evidence: &Evidence) -> bool {
+    let mut files = evidence.trial.parts.iter().flat_map(|part| &part.files);
+    files.clone().next().is_some() && files.all(|file| file.device)
 }
 
 fn device_names(evidence: &Evidence) -> String {

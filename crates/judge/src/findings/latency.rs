@@ -57,7 +57,8 @@ fn limited(group: &GroupSummary, name: Option<&str>) -> Option<Finding> {
             FindingKind::ResolutionLimited,
             Weight::Note,
             format!(
-                "{}{} lie below {}: completions may have waited that long to be seen, so they are upper limits",
+                "{}{} lie below {}, {WINDOWS_PER_RESOLVED_PERCENTILE} × as long as a completion may wait \
+                 to be seen: they are upper limits",
                 of(name),
                 list(&which),
                 Nanos(group.resolution_ns)

@@ -83,7 +83,24 @@ fn missed(evidence: &Evidence, index: usize, job: &Job, direction: Direction) ->
     })
 }
 
+/// Clones that begin further apart than this, ns, make the rates of a trial range by themselves: the
+/// series is one of seconds.
+const TOGETHER_NS: u64 = 1_000_000_000;
+
+/// Jobs begin one after the other, as `stonewall`, `wait_for` or `startdelay` ask.
+fn in_stages(evidence: &Evidence) -> bool {
+    let starts = || {
+        let ran = evidence.clones().filter(|clone| clone.runtime_ns > 0);
+        ran.map(|clone| clone.start_ns)
+    };
+    let (first, last) = (starts().min(), starts().max());
+    last.unwrap_or(0) > first.unwrap_or(0).saturating_add(TOGETHER_NS)
+}
+
 fn unsteady(evidence: &Evidence) -> Option<Finding> {
+    if in_stages(evidence) {
+        return None;
+    }
     let range = evidence.summary.range_percent?;
     (range > RANGE_PERCENT).then(|| {
         remedied(

@@ -195,18 +195,34 @@ fn a_cache_is_accused_by_the_bytes_of_the_device() {
 }
 
 #[test]
+fn a_device_read_past_the_cache_is_not_told_of_a_file_system() {
+    let remedy = |device: bool| {
+        let findings = found(move |_, trial| {
+            let part = part(trial);
+            part.files.iter_mut().for_each(|file| file.device = device);
+            part.host.devices[0].bytes[0] /= 2;
+        });
+        findings[0].remedy.clone().unwrap()
+    };
+    assert!(remedy(true).contains("never written"));
+    assert!(remedy(false).contains("this file system's cache"));
+}
+
+#[test]
 fn writes_that_never_reached_the_device_are_named() {
-    let written = |share: f64, direct: bool| {
+    let synced = |share: f64, direct: bool, synced: bool| {
         found(move |workload, trial| {
             *workload = testing::workload("w", vec![testing::job("a")]);
             workload.jobs[0].access.reads = false;
             workload.jobs[0].engine.direct = direct;
+            workload.jobs[0].sync.end_fsync = synced;
             let writes = testing::direction(Write, 200_000, 300_000);
             *part(trial) = testing::part(vec![testing::clone(0, 0, vec![writes])]);
             let bytes = &mut part(trial).host.devices[0].bytes[1];
             *bytes = (*bytes as f64 * share) as u64;
         })
     };
+    let written = |share: f64, direct: bool| synced(share, direct, false);
     let buffered = written(0.3, false);
     assert_eq!(
         (buffered[0].kind, buffered[0].weight),
@@ -214,6 +230,12 @@ fn writes_that_never_reached_the_device_are_named() {
     );
     assert!(buffered[0].text.contains("written to vda"), "{buffered:?}");
     assert!(buffered[0].remedy.as_ref().unwrap().contains("end_fsync=1"));
+    let flushed = synced(0.3, false, true);
+    let remedy = flushed[0].remedy.as_ref().unwrap();
+    assert!(
+        remedy.contains("among the steps") && !remedy.contains("end_fsync=1"),
+        "what is set already is not asked for: {remedy}"
+    );
     let direct = written(0.3, true);
     assert!(direct[0].remedy.as_ref().unwrap().contains("compression"));
     assert_eq!(written(2.0, true), [], "a mirror writes twice");
@@ -491,7 +513,7 @@ fn percentiles_that_cannot_be_told_are_marked() {
         "a coarse stamp window",
         |_, t| part(t).clones[1].stamp_window_ns.1 = 40_000,
         &[(ResolutionLimited, Note)],
-        &["read p1 to p70", "400 µs"],
+        &["read p1 to p70", "400 µs, 10 × as long"],
     );
     check(
         "few ops",
@@ -585,6 +607,16 @@ fn a_swinging_series_has_no_one_figure() {
     let swinging = series([100, 300, 100, 300]);
     assert_eq!((swinging[0].kind, swinging[0].weight), (Unsteady, Note));
     assert!(swinging[0].text.contains("100 %"), "{swinging:?}");
+    let staged = found(|_, trial| {
+        trial.frames = (0..4)
+            .map(|second| {
+                testing::frame(second, &[(0, Read, [100, 300][second as usize / 2], 1000)])
+            })
+            .collect();
+        // Stages may well differ: that is what they are for.
+        part(trial).clones[1].start_ns = 2_000_000_000;
+    });
+    assert!(staged.is_empty(), "{staged:?}");
     let short_end = found(|_, trial| {
         trial.frames = (0..4)
             .map(|second| testing::frame(second, &[(0, Read, 100, 1000)]))
