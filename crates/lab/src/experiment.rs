@@ -97,6 +97,8 @@ pub struct RunEnd {
     pub state: RunState,
     /// Trials that were made, of those planned.
     pub made: u32,
+    /// Trials that completed, of those made.
+    pub completed: u32,
     /// Cells × rounds.
     pub planned: u32,
     /// The store does not hold everything that was measured; the last reason.
@@ -122,6 +124,7 @@ pub fn carry_out(
         handle,
         state: RunState::Completed,
         made: 0,
+        completed: 0,
         planned,
         unstored: None,
     };
@@ -138,6 +141,7 @@ pub fn carry_out(
         });
         let (made, unstored) = TrialRun::new(lab, plan, key).carry_out(number, observer);
         end.made = number;
+        end.completed += u32::from(made.state == TrialState::Completed);
         end.unstored = unstored.or(end.unstored);
         end.state = worse(end.state, made.state);
         if made.last {

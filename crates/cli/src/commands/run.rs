@@ -220,9 +220,9 @@ fn conclusion(plan: &Plan, store: &SqliteStore, carried: &Carried) -> String {
         (RunState::Completed, trials) => format!("{trials} trials, one each: no verdict."),
         (_, 1) => format!("It {}.", came_out(carried.exit)),
         (_, trials) => format!(
-            "It {} with {} of {trials} trials made.",
+            "It {}: {} of {trials} trials completed.",
             came_out(carried.exit),
-            end.made
+            end.completed
         ),
     };
     let next = match end.unstored {

@@ -172,8 +172,10 @@ fn only_refusal_cancellation_and_a_missing_node_end_a_run() {
             "Interrupted 0 faults",
         ),
     ] {
+        let completed = made - u32::from(!matches!(first, Act::Complete));
         let (end, told, _, _) = run(&[first, Act::Complete]);
         assert_eq!((end.made, end.state), (made, state), "{told:?}");
+        assert_eq!(end.completed, completed);
         assert!(told[2].contains(word), "{told:?}");
     }
 }
