@@ -30,7 +30,7 @@ pub(crate) fn configurations(
     let mut faults = Vec::new();
     let mut found: Vec<Configuration> = Vec::new();
     for text in on {
-        let (name, path) = split(text);
+        let (name, path) = split(text, folder);
         let shown = text.display();
         if path.as_os_str().is_empty() {
             faults.push(
@@ -39,7 +39,7 @@ pub(crate) fn configurations(
             );
             continue;
         }
-        let path = folder.join(path);
+        let (given, path) = (path.clone(), folder.join(path));
         if let Some(Err(error)) = look.then(|| path.metadata()) {
             faults.push(
                 Diagnostic::error(format!(
@@ -52,7 +52,7 @@ pub(crate) fn configurations(
         match name {
             None => faults.push(
                 Diagnostic::error(format!("`--on {shown}` has no name"))
-                    .hint(format!("write `--on NAME={shown}`")),
+                    .hint(format!("write `--on NAME={}`", given.display())),
             ),
             Some(name) if found.iter().any(|other| other.name == name) => faults.push(
                 Diagnostic::error(format!("two configurations are named `{name}`"))
@@ -70,9 +70,9 @@ pub(crate) fn configurations(
     }
 }
 
-/// `NAME=PATH`, or `PATH` with its last part as the name. A text that begins like a path is one,
-/// whatever it holds: `/mnt/a=b`.
-fn split(text: &OsStr) -> (Option<String>, PathBuf) {
+/// `NAME=PATH`, or `PATH` with its last part, seen from `folder`, as the name. A text that begins
+/// like a path is one, whatever it holds: `/mnt/a=b`.
+fn split(text: &OsStr, folder: &Path) -> (Option<String>, PathBuf) {
     let bytes = text.as_bytes();
     let equals = bytes.iter().position(|byte| *byte == b'=');
     match equals {
@@ -84,7 +84,9 @@ fn split(text: &OsStr) -> (Option<String>, PathBuf) {
         _ => {
             let path = PathBuf::from(text);
             (
-                path.file_name()
+                folder
+                    .join(&path)
+                    .file_name()
                     .map(|name| name.to_string_lossy().into_owned()),
                 path,
             )
@@ -124,6 +126,8 @@ mod tests {
             ("x=a=b", "x", "/here/a=b"),
             ("data", "data", "/here/data"),
             ("disk=/dev/sdx", "disk", "/dev/sdx"),
+            (".", "here", "/here/."),
+            ("x=.", "x", "/here/."),
         ] {
             assert_eq!(
                 check(&[text]),
@@ -149,6 +153,19 @@ mod tests {
                 "`--on =/z` has no name",
             ]
         );
+    }
+
+    #[test]
+    fn the_hint_gives_a_nameless_path_its_name() {
+        for (text, hint) in [
+            ("/", "write `--on NAME=/`"),
+            ("=/z", "write `--on NAME=/z`"),
+            ("..", "write `--on NAME=..`"),
+        ] {
+            let on = [OsString::from(text)];
+            let faults = configurations(&on, Path::new("/here"), false).unwrap_err();
+            assert_eq!(faults[0].hint.as_deref(), Some(hint), "{text}");
+        }
     }
 
     #[test]
