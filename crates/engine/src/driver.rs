@@ -431,14 +431,15 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
             }
             self.last_completion[issue.direction as usize] = Some(completion.completed);
             if let Some(log) = &self.log {
-                log.push(OpRecord {
+                let record = OpRecord {
                     at: completion.completed,
                     submission: state.submission_ns,
                     service,
                     direction: issue.direction,
                     bytes: length,
                     offset: issue.op.offset,
-                });
+                };
+                log.push(record, || self.shared.told() == Stop::Abort);
             }
         }
         if self.verifier.is_some() {
@@ -462,6 +463,14 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         stream.completed(slot, well, bytes, now);
     }
 
+    /// What was counted until now was the ramp's.
+    pub(crate) fn forget_ramp(&mut self) {
+        self.depth = DepthUse::default();
+        self.errors.counts.clear();
+        self.windows = LatencyCells::new();
+        self.last_completion = [None; 4];
+    }
+
     /// How long this turn's submission call took, for each op it took.
     fn note_submissions(&mut self, cells: &Cells) {
         let ns = self.completions.submission_ns;
@@ -483,6 +492,8 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         };
         if issue.op.kind == OpKind::Write {
             verifier.written(slot, &issue.op);
+        } else if issue.op.kind == OpKind::Trim {
+            verifier.trimmed(&issue.op);
         } else if issue.checked && !verifier.check(&issue.op, self.backend.buffer(slot)) {
             let file = &self.names[issue.op.file as usize];
             self.errors.count(Direction::Read, EILSEQ, &issue.op, file);

@@ -42,11 +42,15 @@ impl OpLog {
         }
     }
 
-    /// Producer: appends.
-    pub fn push(&self, record: OpRecord) {
+    /// Producer: appends; waits while the queue is full, unless it is to give up: then the op is not
+    /// logged.
+    pub fn push(&self, record: OpRecord, give_up: impl Fn() -> bool) {
         let head = self.head.load(Ordering::Relaxed);
         while head - self.tail.load(Ordering::Acquire) >= self.records.len() {
             self.waits.fetch_add(1, Ordering::Relaxed);
+            if give_up() {
+                return;
+            }
             std::thread::yield_now();
         }
         let place = &self.records[head % self.records.len()];
@@ -105,7 +109,7 @@ mod tests {
             offset: n << 12,
         };
         std::thread::scope(|scope| {
-            scope.spawn(|| (0..10_000).for_each(|n| log.push(record(n))));
+            scope.spawn(|| (0..10_000).for_each(|n| log.push(record(n), || false)));
             let mut next = 0;
             while next < 10_000 {
                 if let Some(found) = log.pop() {

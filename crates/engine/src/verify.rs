@@ -161,11 +161,20 @@ impl Verifier {
 
     /// A write has ended well: from now on its units are expected.
     pub(crate) fn written(&mut self, slot: Slot, op: &Op) {
+        self.expect(op, self.sealed[slot as usize]);
+    }
+
+    fn expect(&mut self, op: &Op, sequence: u32) {
         let file = &mut self.files[op.file as usize];
         let first = ((op.offset - file.base) / self.unit as u64) as usize;
         let count = (op.length as usize).div_ceil(self.unit);
         let end = (first + count).min(file.written.len());
-        file.written[first.min(end)..end].fill(self.sealed[slot as usize]);
+        file.written[first.min(end)..end].fill(sequence);
+    }
+
+    /// A trim has ended well: nothing is expected of its units until they are written again.
+    pub(crate) fn trimmed(&mut self, op: &Op) {
+        self.expect(op, 0);
     }
 
     /// Checks what was read; `false` if any unit is bad.

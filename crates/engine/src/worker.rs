@@ -95,7 +95,7 @@ impl<B: Backend, C: Clock> Work<'_, B, C> {
             });
             ended = word.filter(|word| *word != EndedBy::Runtime);
             now = self.driver.clock.now();
-            self.driver.depth = Default::default();
+            self.driver.forget_ramp();
         }
         let before = thread_usage();
         self.shared.set_measure_start(now);
@@ -169,14 +169,7 @@ impl<B: Backend, C: Clock> Work<'_, B, C> {
             work.driver
                 .drain(&mut work.stream, &work.shared.measure, PATIENCE_NS)
         });
-        if back == Some(false) {
-            self.broken = Some(WorkerError {
-                what: "get all ops back".to_owned(),
-                cause: "some did not end within 3 s of being cancelled: the storage is stuck"
-                    .to_owned(),
-                hint: None,
-            });
-        }
+        self.note_stuck(back);
     }
 
     /// End fsync and verify pass, unless the user ended the trial.
@@ -218,12 +211,24 @@ impl<B: Backend, C: Clock> Work<'_, B, C> {
 
     fn list(&mut self, step: Step, issues: impl Iterator<Item = crate::stream::Issue>) {
         let mut stream = ListStream(issues);
-        self.step(step, |work| {
+        let back = self.step(step, |work| {
             work.driver
                 .drive(&mut stream, &work.shared.measure, u64::MAX)?;
             work.driver
                 .drain(&mut stream, &work.shared.measure, PATIENCE_NS)
         });
+        self.note_stuck(back);
+    }
+
+    fn note_stuck(&mut self, back: Option<bool>) {
+        if back == Some(false) {
+            self.broken = Some(WorkerError {
+                what: "get all ops back".to_owned(),
+                cause: "some did not end within 3 s of being cancelled: the storage is stuck"
+                    .to_owned(),
+                hint: None,
+            });
+        }
     }
 
     fn outcome(

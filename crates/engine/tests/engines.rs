@@ -412,3 +412,23 @@ fn trimmed_blocks_are_written_afterwards() {
         );
     }
 }
+
+#[test]
+fn a_block_that_was_trimmed_and_not_yet_written_again_is_not_expected() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data");
+    File::create(&path).unwrap().set_len(SIZE).unwrap();
+    let mut both = job(EngineKind::IoUring, (false, true), Order::Random);
+    both.access.trims = true;
+    both.verify = Some(Verify::default());
+    both.end.time_based = true;
+    both.end.runtime = Some(Nanos::from_millis(150));
+    let (outcome, _) = start(both, Some(open(&path, false)));
+    if outcome.errors.iter().any(|error| error.errno == 95) {
+        eprintln!("SKIPPED: this file system cannot punch holes");
+        return;
+    }
+    let found = outcome.verify.clone().unwrap();
+    assert!(found.checked > 0 && found.bad() == 0, "{outcome:?}");
+    assert_eq!(outcome.ended, EndedBy::Runtime);
+}

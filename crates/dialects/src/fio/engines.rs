@@ -57,7 +57,8 @@ const NETWORK: &str = "it speaks to a server by itself";
 const PASSTHROUGH: &str = "it sends commands past the block layer";
 const ON_BLOCK_DEVICE: &str = "use io_uring on the block device, such as /dev/nvme0n1";
 const FILE_OPERATION: &str = "it is an operation on names, not on blocks";
-const FILE_WORKLOAD: &str = "use the file-operation benchmarks (`iodyno fs list`)";
+const FILE_WORKLOAD: &str =
+    "use job files of reads and writes: file operations are not measured yet";
 const ACCELERATOR: &str = "it moves data to an accelerator's memory";
 
 /// Every engine, those that are here first.

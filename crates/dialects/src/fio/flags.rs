@@ -425,8 +425,8 @@ pub(super) const FLAGS: &[Flag] = &[
         "cpuclock-test",
         Without,
         "Tests the clock.",
-        "the host is judged elsewhere",
-        "`iodyno doctor`",
+        "each result tells the clock source and what its reading costs",
+        "`iodyno show RUN --json`",
     ),
     refused(
         "crctest",

@@ -79,14 +79,15 @@ fn each_op_is_written_once_and_only_in_the_measured_time() {
         let mut log = made.ops.unwrap();
         let start = 1000 * MS;
         for (n, at) in [(9, start - 1), (0, start), (1, start + 2 * MS)] {
-            log.queue.push(OpRecord {
+            let record = OpRecord {
                 at,
                 submission: 0,
                 service: 300 + n,
                 direction: Direction::ALL[n as usize % 2],
                 bytes: 4096,
                 offset: n * 8192,
-            });
+            };
+            log.queue.push(record, || false);
         }
         log.drain(|| start);
         assert_eq!(log.close(start), None);
@@ -102,14 +103,15 @@ fn an_op_logged_while_the_log_is_written_counts_from_the_start_that_it_has_by_th
     let mut log = made.ops.unwrap();
     let queue = Arc::clone(&log.queue);
     let push = |at| {
-        queue.push(OpRecord {
+        let record = OpRecord {
             at,
             submission: 0,
             service: 300,
             direction: Direction::Read,
             bytes: 4096,
             offset: 0,
-        });
+        };
+        queue.push(record, || false);
     };
     push(5 * MS);
     // The measured time begins, and the worker logs on and on, once the first op was taken.
