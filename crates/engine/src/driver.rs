@@ -3,8 +3,10 @@
 //! It allocates nothing, takes no lock and dispatches nothing dynamically; slots, buffers and
 //! histograms are reserved before it. Every wait is bounded, so that a stop is heard.
 
+mod aside;
+
 use iodyno_io::{Backend, BackendError, Clock, Completion, Completions, OpKind, Slot};
-use iodyno_model::{DepthUse, Direction, EndedBy, Job};
+use iodyno_model::{DepthUse, EndedBy, Job};
 use std::sync::Arc;
 
 use crate::cells::{Cells, LatencyCells, add};
@@ -21,13 +23,6 @@ use crate::verify::Verifier;
 const HEARING_NS: u64 = 100_000_000;
 /// Completions recorded between two readings of the clock.
 const RECORDED_A_READING: usize = 16;
-const EINVAL: i32 = 22;
-const ENOSPC: i32 = 28;
-const ENODATA: i32 = 61;
-const EILSEQ: i32 = 84;
-const EOPNOTSUPP: i32 = 95;
-const EDQUOT: i32 = 122;
-const ECANCELED: i32 = 125;
 
 /// An op in flight.
 #[derive(Debug, Clone, Copy)]
@@ -375,29 +370,6 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         Ok(now)
     }
 
-    /// How long a completion may have waited unseen: the time since the kernel was left, and that of
-    /// submitting. Where one entry submits and waits, submitting is taken to last as long an op as in
-    /// the fastest entry so far: while it waits, the kernel wakes for the first completion.
-    #[inline]
-    fn note_window(&mut self) {
-        let turn = &self.completions;
-        let submission = match (self.submits_apart, turn.submitted) {
-            (true, _) => turn.submission_ns,
-            (false, 0) => 0,
-            (false, ops) => {
-                let an_op = (turn.returned - turn.entered) / u64::from(ops);
-                self.fastest_submission_ns = self.fastest_submission_ns.min(an_op);
-                self.fastest_submission_ns * u64::from(ops)
-            }
-        };
-        // Where nothing was left in flight, nothing could end unseen.
-        let away = match self.left_behind {
-            0 => 0,
-            _ => turn.entered.saturating_sub(self.last_returned),
-        };
-        self.windows.record(away + submission);
-    }
-
     #[inline]
     fn record<S: OpStream>(
         &mut self,
@@ -462,114 +434,6 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         self.free.push(slot);
         stream.completed(slot, well, bytes, now);
     }
-
-    /// What was counted until now was the ramp's.
-    pub(crate) fn forget_ramp(&mut self) {
-        self.depth = DepthUse::default();
-        self.errors.counts.clear();
-        self.windows = LatencyCells::new();
-        self.last_completion = [None; 4];
-    }
-
-    /// How long this turn's submission call took, for each op it took.
-    fn note_submissions(&mut self, cells: &Cells) {
-        let ns = self.completions.submission_ns;
-        for slot in self.issued.drain(..) {
-            let state = &mut self.slots[slot as usize];
-            state.submission_ns = ns;
-            if !state.issue.counted {
-                continue;
-            }
-            if let Some(submission) = &cells.of(state.issue.direction).submission {
-                submission.record(ns);
-            }
-        }
-    }
-
-    fn verify(&mut self, slot: Slot, issue: &Issue) {
-        let Some(verifier) = &mut self.verifier else {
-            return;
-        };
-        if issue.op.kind == OpKind::Write {
-            verifier.written(slot, &issue.op);
-        } else if issue.op.kind == OpKind::Trim {
-            verifier.trimmed(&issue.op);
-        } else if issue.checked && !verifier.check(&issue.op, self.backend.buffer(slot)) {
-            let file = &self.names[issue.op.file as usize];
-            self.errors.count(Direction::Read, EILSEQ, &issue.op, file);
-            self.failed |= self.job.verify.as_ref().is_some_and(|verify| verify.fatal);
-        }
-    }
-
-    /// A failed op, or one that moved less than asked and is continued.
-    #[cold]
-    fn fell_short<S: OpStream>(
-        &mut self,
-        stream: &mut S,
-        cells: &Cells,
-        completion: &Completion,
-        now: u64,
-    ) {
-        let slot = completion.slot;
-        let state = &mut self.slots[slot as usize];
-        let issue = state.issue;
-        if completion.result > 0 {
-            if state.first_submitted == 0 {
-                state.first_submitted = completion.submitted;
-                add(&cells.of(issue.direction).short, 1);
-            }
-            state.moved += completion.result as u32;
-            let mut rest = issue.op;
-            rest.offset += u64::from(state.moved);
-            rest.length -= state.moved;
-            rest.skip += state.moved;
-            return self.backend.prep(slot, &rest);
-        }
-        let errno = match completion.result {
-            // The end of the file, or no progress in writing.
-            0 if issue.op.kind == OpKind::Read => ENODATA,
-            0 => ENOSPC,
-            result => -result,
-        };
-        let (counts, goes_on) = tally::judge(&self.job.errors, issue.direction, errno);
-        let cancelled = errno == ECANCELED && self.shared.told() == Stop::Abort;
-        let filled = self.job.end.until_full
-            && issue.direction != Direction::Read
-            && matches!(errno, ENOSPC | EDQUOT);
-        if filled {
-            self.full = true;
-        } else if counts && !cancelled {
-            add(&cells.of(issue.direction).errors, 1);
-            let file = &self.names[issue.op.file as usize];
-            self.errors.count(issue.direction, errno, &issue.op, file);
-            self.failed |= !goes_on;
-            let atomic = self.job.engine.atomic && issue.op.kind == OpKind::Write;
-            if atomic && !goes_on && self.fault.is_none() {
-                self.fault = not_atomic(&issue.op, file, errno);
-            }
-        }
-        self.release(stream, slot, false, 0, now);
-    }
-}
-
-/// Why an atomic write was refused.
-fn not_atomic(op: &iodyno_io::Op, file: &str, errno: i32) -> Option<WorkerError> {
-    let (cause, hint) = match errno {
-        EOPNOTSUPP => (
-            "EOPNOTSUPP: its file system or device has no atomic writes",
-            "use a device that has (see /sys/block/…/queue/atomic_write_max_bytes), or `atomic=0`",
-        ),
-        EINVAL => (
-            "EINVAL: it is no power of two, not aligned to itself, or not within what the device takes",
-            "see /sys/block/…/queue/atomic_write_unit_{min,max}_bytes, and use `direct=1`",
-        ),
-        _ => return None,
-    };
-    Some(WorkerError {
-        what: format!("write {} bytes atomically to `{file}`", op.length),
-        cause: cause.to_owned(),
-        hint: Some(hint.to_owned()),
-    })
 }
 
 #[cfg(test)]
