@@ -405,6 +405,8 @@ impl<'a> Trial<'a> {
         let first = !self.monitor.ever_measured();
         self.due.released((at, measured), until, first);
         self.monitor.begin_log(clone, measured);
+        // A later group goes on with what the host is watched for.
+        self.host.look(true);
         self.shared(clone, |shared| shared.gate.release(at));
     }
 

@@ -168,6 +168,12 @@ fn stonewalled_jobs_follow_one_another() {
     assert!(part.clones[1].start_ns >= end(0) && part.clones[3].start_ns >= end(1).max(end(2)));
     let apart = part.clones[1].start_ns.abs_diff(part.clones[2].start_ns);
     assert!(apart < 20_000_000, "{apart}");
+    let whole = end(3) - part.clones[0].start_ns;
+    assert!(
+        part.host.span_ns >= whole,
+        "the host was watched for {} of {whole} ns",
+        part.host.span_ns
+    );
     assert!(
         part.clones
             .iter()
