@@ -1,7 +1,9 @@
 //! Carries out a plan here, for `run` and for `fio`: store, signals, node, exit code.
 
+use std::path::Path;
+
 use iodyno_lab::{Ended, Lab, Progress, RunEnd};
-use iodyno_model::{Diagnostic, Plan, RunState};
+use iodyno_model::{Diagnostic, Plan, RunState, Target};
 use iodyno_runner::{Cancel, NodeCommand};
 use iodyno_store::SqliteStore;
 use iodyno_target::Roots;
@@ -26,6 +28,29 @@ pub(crate) struct Carried {
     pub(crate) exit: Exit,
 }
 
+/// `--destroy` of what the run does not touch: most likely a slip of the pen.
+fn unmet_destroys(plan: &Plan) -> Vec<Diagnostic> {
+    let jobs = || plan.workloads.iter().flat_map(|workload| &workload.jobs);
+    let touched = |device: &Path| {
+        plan.configurations
+            .iter()
+            .any(|configuration| match &configuration.target {
+                Target::Path(path) => path == device,
+                Target::AsWritten { folder } => jobs()
+                    .flat_map(|job| &job.files.names)
+                    .any(|name| folder.join(name) == *device),
+            })
+    };
+    let unmet = plan.destroy.iter().filter(|device| !touched(device));
+    unmet
+        .map(|device| {
+            let device = device.display();
+            Diagnostic::warning(format!("`--destroy {device}` names no target of this run"))
+                .hint("name the device as the job or `--on` does")
+        })
+        .collect()
+}
+
 /// Carries out every trial of a plan, showing progress and telling `audience`.
 ///
 /// An audience that cannot go on (its output is full) does not end the run: what is measured is
@@ -37,6 +62,7 @@ pub(crate) fn carry_out(
     mut reporter: Reporter<'_>,
     audience: &mut dyn Audience,
 ) -> Result<Carried, Failure> {
+    context.tell(&unmet_destroys(plan));
     let cancel = Cancel::new();
     let _watch = watch_signals(&cancel, context)?;
     let node = NodeCommand::local().map_err(|error| {
@@ -117,4 +143,53 @@ fn watch_signals(cancel: &Cancel, context: &Context) -> Result<signals::Watch, F
 #[allow(clippy::exit)]
 fn leave() -> ! {
     std::process::exit(i32::from(Exit::Interrupted.code()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iodyno_model::{Configuration, Job, SCHEMA, Workload};
+    use std::path::PathBuf;
+
+    #[test]
+    fn warns_of_a_destroy_that_the_run_does_not_touch() {
+        for (target, name, destroy, warned) in [
+            ("/dev/loop9", "", "/dev/loop9", false),
+            ("/dev/loop9", "", "/dev/loop8", true),
+            ("", "/dev/loop9", "/dev/loop9", false),
+            ("", "loop9", "/dev/loop9", false),
+            ("", "loop9", "/dev/loop8", true),
+        ] {
+            let mut job = Job::default();
+            job.files.names = vec![PathBuf::from(name)];
+            let target = match target {
+                "" => Target::AsWritten {
+                    folder: PathBuf::from("/dev"),
+                },
+                path => Target::Path(PathBuf::from(path)),
+            };
+            let plan = Plan {
+                schema: SCHEMA,
+                name: String::new(),
+                command: Vec::new(),
+                configurations: vec![Configuration {
+                    name: String::new(),
+                    target,
+                }],
+                workloads: vec![Workload {
+                    name: String::new(),
+                    sources: Vec::new(),
+                    jobs: vec![job],
+                }],
+                rounds: 1,
+                seed: 1,
+                destroy: vec![PathBuf::from(destroy)],
+            };
+            assert_eq!(
+                unmet_destroys(&plan).len(),
+                usize::from(warned),
+                "{destroy}"
+            );
+        }
+    }
 }
