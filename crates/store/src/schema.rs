@@ -25,10 +25,15 @@ pub(crate) enum Found {
 
 /// Looks what a database is, without changing it.
 pub(crate) fn inspect(connection: &Connection) -> rusqlite::Result<Found> {
+    // All at one instant: another process may be making the store meanwhile.
+    let _instant = match connection.is_autocommit() {
+        true => Some(connection.unchecked_transaction()?),
+        false => None,
+    };
     let number = |pragma: &str| connection.query_row(pragma, [], |row| row.get::<_, i64>(0));
+    let objects = number("SELECT count(*) FROM sqlite_schema")?;
     let application = number("PRAGMA application_id")?;
     let version = number("PRAGMA user_version")?;
-    let objects = number("SELECT count(*) FROM sqlite_schema")?;
     Ok(match (application, version) {
         (application, _) if application == i64::from(APPLICATION_ID) => {
             Found::Store(u32::try_from(version).unwrap_or(u32::MAX))
