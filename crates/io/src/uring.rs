@@ -40,7 +40,6 @@ pub struct UringBackend {
     prepared: Vec<Slot>,
     /// Discards: done by hand, ended at the next turn.
     discards: Vec<(Slot, Op)>,
-    notes: Vec<String>,
 }
 
 impl UringBackend {
@@ -82,7 +81,6 @@ impl UringBackend {
             stamps: vec![0; slots as usize].into_boxed_slice(),
             prepared: Vec::with_capacity(slots as usize),
             discards: Vec::with_capacity(slots as usize),
-            notes: Vec::new(),
         })
     }
 
@@ -125,11 +123,9 @@ fn hint(error: &std::io::Error) -> &'static str {
 
 impl Backend for UringBackend {
     fn capabilities(&self) -> Capabilities {
-        let mut fallbacks = self.uring.fallbacks().to_vec();
-        fallbacks.extend(self.notes.iter().cloned());
         Capabilities {
             features: self.uring.features().to_vec(),
-            fallbacks,
+            fallbacks: self.uring.fallbacks().to_vec(),
             submits_apart: false,
             stamps_each: false,
         }

@@ -142,7 +142,7 @@ pub struct Engine {
     pub batch_complete_max: u32,
     /// O_DIRECT.
     pub direct: bool,
-    /// O_ATOMIC-like and other open flags are not here: `sync=` is.
+    /// O_SYNC.
     pub o_sync: bool,
     /// O_DSYNC.
     pub o_dsync: bool,

@@ -71,7 +71,7 @@ pub struct Files {
     pub create_only: bool,
     /// Missing files may be made.
     pub allow_create: bool,
-    /// Reads of a file that is not there, or too short, lay it out first.
+    /// fsync of what was laid out, before the jobs begin.
     pub fsync_on_layout: bool,
     /// Cached pages are dropped once, when the job begins.
     pub invalidate: bool,

@@ -41,7 +41,7 @@ pub struct Extent {
     pub offset: Amount,
     /// Added to `offset` once for each clone before this one.
     pub offset_increment: Amount,
-    /// Offsets are rounded down to a multiple of this; 0: of the smallest block size.
+    /// An offset in percent is rounded up to a multiple of this; 0: of the smallest block size.
     pub offset_align: u64,
     /// Strided zones: bytes of a zone that are used; 0 for none.
     pub zone_size: u64,
@@ -188,7 +188,7 @@ pub struct Job {
     pub after: After,
     /// … and how long after that.
     pub delay: Span,
-    /// When it ends, all others end too.
+    /// When it ends, all others of its group end too.
     pub exit_all: bool,
     /// Backend.
     pub engine: Engine,

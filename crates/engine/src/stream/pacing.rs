@@ -8,7 +8,7 @@ use rand_distr::{Distribution, Exp1};
 /// is issued late keeps its instant, so that the rate is kept and its lateness shows.
 #[derive(Debug)]
 pub(super) struct Schedule {
-    /// ns an op, and ns a byte: one of both is 0.
+    /// ns an op, and ns a byte; 0 where none is asked for.
     per_op: f64,
     per_byte: f64,
     poisson: bool,
@@ -17,8 +17,7 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// `None` where no rate is asked for. If both ops and bytes are, the slower rules by whichever
-    /// of them is later; here: the sum of neither, but the larger distance.
+    /// `None` where no rate is asked for. Where both ops and bytes are, the larger distance rules.
     pub(super) fn new(rate: DirectionRate, arrival: Arrival) -> Option<Schedule> {
         let per_op = if rate.iops > 0.0 {
             1e9 / rate.iops
