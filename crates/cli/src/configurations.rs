@@ -22,10 +22,7 @@ pub(crate) fn configurations(
         let target = Target::AsWritten {
             folder: folder.to_path_buf(),
         };
-        return Ok(vec![Configuration {
-            name: AS_WRITTEN.to_owned(),
-            target,
-        }]);
+        return Ok(vec![Configuration::new(AS_WRITTEN, target)]);
     }
     let mut faults = Vec::new();
     let mut found: Vec<Configuration> = Vec::new();
@@ -58,10 +55,7 @@ pub(crate) fn configurations(
                 Diagnostic::error(format!("two configurations are named `{name}`"))
                     .hint("give each its own name: `--on NAME=PATH`"),
             ),
-            Some(name) => found.push(Configuration {
-                name,
-                target: Target::Path(path),
-            }),
+            Some(name) => found.push(Configuration::new(name, Target::Path(path))),
         }
     }
     match faults.is_empty() {

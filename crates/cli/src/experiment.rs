@@ -148,7 +148,7 @@ fn leave() -> ! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iodyno_model::{Configuration, Job, SCHEMA, Workload};
+    use iodyno_model::{Configuration, Job, Workload};
     use std::path::PathBuf;
 
     #[test]
@@ -169,21 +169,12 @@ mod tests {
                 path => Target::Path(PathBuf::from(path)),
             };
             let plan = Plan {
-                schema: SCHEMA,
-                name: String::new(),
-                command: Vec::new(),
-                configurations: vec![Configuration {
-                    name: String::new(),
-                    target,
-                }],
-                workloads: vec![Workload {
-                    name: String::new(),
-                    sources: Vec::new(),
-                    jobs: vec![job],
-                }],
-                rounds: 1,
-                seed: 1,
                 destroy: vec![PathBuf::from(destroy)],
+                ..Plan::new(
+                    "",
+                    vec![Configuration::new("", target)],
+                    vec![Workload::new("", Vec::new(), vec![job])],
+                )
             };
             assert_eq!(
                 unmet_destroys(&plan).len(),

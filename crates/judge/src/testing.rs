@@ -51,11 +51,7 @@ pub fn reader(name: &str) -> Job {
 
 /// A workload of these jobs.
 pub fn workload(name: &str, jobs: Vec<Job>) -> Workload {
-    Workload {
-        name: name.to_owned(),
-        sources: Vec::new(),
-        jobs,
-    }
+    Workload::new(name, Vec::new(), jobs)
 }
 
 /// `count` latencies with a tail as storage has it: the quantile q lies at median × (0.434 +

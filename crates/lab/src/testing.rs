@@ -4,29 +4,29 @@ use std::cell::{Cell, RefCell};
 
 use iodyno_judge::testing as made_up;
 use iodyno_model::{
-    Configuration, Direction, Environment, Frame, Plan, RunId, RunState, RunSummary, SCHEMA,
-    Target, Trial, TrialKey,
+    Configuration, Direction, Environment, Frame, Plan, RunId, RunState, RunSummary, Target, Trial,
+    TrialKey,
 };
 use iodyno_store::{Run, RunHandle, Store, StoreError};
 
 /// So many configurations, workloads and rounds.
 pub(crate) fn plan(configurations: usize, workloads: usize, rounds: u32) -> Plan {
+    let configuration = |index| {
+        Configuration::new(
+            format!("c{index}"),
+            Target::Path(format!("/c{index}").into()),
+        )
+    };
+    let workload = |index| made_up::workload(&format!("w{index}"), vec![made_up::reader("r")]);
     Plan {
-        schema: SCHEMA,
-        name: "p".to_owned(),
-        command: Vec::new(),
-        configurations: (0..configurations)
-            .map(|index| Configuration {
-                name: format!("c{index}"),
-                target: Target::Path(format!("/c{index}").into()),
-            })
-            .collect(),
-        workloads: (0..workloads)
-            .map(|index| made_up::workload(&format!("w{index}"), vec![made_up::reader("r")]))
-            .collect(),
         rounds,
         seed: 7,
         destroy: vec!["/dev/x".into()],
+        ..Plan::new(
+            "p",
+            (0..configurations).map(configuration).collect(),
+            (0..workloads).map(workload).collect(),
+        )
     }
 }
 

@@ -5,7 +5,9 @@
 //! a field is only ever added, with a default, so that older results stay readable.
 
 mod access;
+mod behaviour;
 mod buffers;
+mod comparison;
 mod diagnostic;
 mod engine;
 mod environment;
@@ -15,8 +17,11 @@ mod files;
 mod finding;
 mod frame;
 mod histogram;
+mod import;
 mod job;
 mod key;
+mod metric;
+mod observation;
 mod pacing;
 mod part;
 mod plan;
@@ -28,7 +33,12 @@ mod verify;
 pub use access::{
     Access, BlockSizes, Direction, Distribution, MixSequence, Order, PerDirection, Sequencer,
 };
+pub use behaviour::{Behaviour, Course, Regime};
 pub use buffers::{Buffers, Content, Memory, Pattern};
+pub use comparison::{
+    Cell, ClaimCheck, ComparedRow, Comparison, Difference, Estimated, Member, Pairing, Question,
+    Side, Verdict,
+};
 pub use diagnostic::{Diagnostic, Place, Severity};
 pub use engine::{Engine, EngineKind, SimFault, SimLaw, SimOptions};
 pub use environment::{
@@ -40,14 +50,17 @@ pub use files::{Amount, Fallocate, FileService, Files};
 pub use finding::{Finding, FindingKind, Weight};
 pub use frame::{DirectionFrame, Frame, JobFrame};
 pub use histogram::{BinLayout, Histogram, HistogramBuilder};
+pub use import::{Claim, Duplicate, Imported, ImportedPoint, ImportedTable, ImportedTrial, Unread};
 pub use job::{After, Extent, Job, JobEnd, Logs, Placement, Reporting, Span, SyncPolicy};
 pub use key::{RunId, TrialKey};
+pub use metric::{Better, Figure, Metric, Unit, Withheld};
+pub use observation::{Fact, FactClass, Flag, Kind, Observation, SourceLine};
 pub use pacing::{Arrival, DirectionRate, Flow, Pacing, ThinkTime};
 pub use part::{
     CloneResult, CpuUse, DepthUse, DeviceUse, DirectionResult, EndedBy, EngineUsed, ErrorCount,
     FileState, HostUse, Part, SampleStats, Step, StepTime, VerifyResult,
 };
-pub use plan::{BoundPlan, Configuration, Plan, Source, Target, Workload};
+pub use plan::{BoundPlan, Configuration, Plan, Settling, Source, Stopping, Target, Workload};
 pub use run::{DirectionTotal, RunState, RunSummary, TrialSummary};
 pub use summary::{
     CpuSummary, DeviceShare, DeviceSummary, GroupSummary, Point, Quantile, Row, Summary,

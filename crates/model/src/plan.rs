@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Job, TrialKey};
+use crate::{Imported, Job, Question, TrialKey};
 
 /// Where the I/O goes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,6 +26,20 @@ pub struct Configuration {
     pub name: String,
     /// Its target.
     pub target: Target,
+    /// The baseline made once more, for the noise floor: everything but its name is the baseline's.
+    #[serde(default)]
+    pub again: bool,
+}
+
+impl Configuration {
+    /// A configuration of its own, not the baseline's second.
+    pub fn new(name: impl Into<String>, target: Target) -> Configuration {
+        Configuration {
+            name: name.into(),
+            target,
+            again: false,
+        }
+    }
 }
 
 /// The text a workload came from.
@@ -46,6 +60,47 @@ pub struct Workload {
     pub sources: Vec<Source>,
     /// The jobs, in file order.
     pub jobs: Vec<Job>,
+    /// As [`Configuration::again`], where workloads are what is compared.
+    #[serde(default)]
+    pub again: bool,
+}
+
+impl Workload {
+    /// A workload of its own, not the baseline's second.
+    pub fn new(name: impl Into<String>, sources: Vec<Source>, jobs: Vec<Job>) -> Workload {
+        Workload {
+            name: name.into(),
+            sources,
+            jobs,
+            again: false,
+        }
+    }
+}
+
+/// When a run has rounds enough.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Stopping {
+    /// No stop by width before so many rounds.
+    #[serde(default)]
+    pub least_rounds: u32,
+    /// Stop at the end of a round when the interval of every primary ratio is at most so wide, as a
+    /// share of the ratio (high − low): 0.03.
+    #[serde(default)]
+    pub width: Option<f64>,
+    /// No round begins that would, as long as the longest so far, end after so much time, ns.
+    #[serde(default)]
+    pub max_time_ns: Option<u64>,
+}
+
+/// What is done to the host between trials, so that each begins alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Settling {
+    /// Sync, and drop the page cache, dentries and inodes, where that is allowed.
+    #[serde(default)]
+    pub drop_caches: bool,
+    /// Wait, at most so long, until the targets' devices are idle, ns; 0: not at all.
+    #[serde(default)]
+    pub idle_ns: u64,
 }
 
 /// An experiment: configurations × workloads × rounds.
@@ -57,19 +112,53 @@ pub struct Plan {
     pub name: String,
     /// The command as given, for `show`.
     pub command: Vec<String>,
-    /// At least one.
+    /// At least one, unless imported.
     pub configurations: Vec<Configuration>,
-    /// At least one.
+    /// At least one, unless imported.
     pub workloads: Vec<Workload>,
-    /// Times every cell is measured.
+    /// Times every cell is measured; with a rule to stop, at most.
     pub rounds: u32,
     /// Everything random follows from it.
     pub seed: u64,
     /// Devices whose signatures give way, by the very path the user named.
     pub destroy: Vec<PathBuf>,
+    /// What the trials are to answer.
+    #[serde(default)]
+    pub question: Question,
+    /// When rounds are enough.
+    #[serde(default)]
+    pub stopping: Stopping,
+    /// What is done between trials.
+    #[serde(default)]
+    pub settling: Settling,
+    /// What was read from others' output. Such a plan has no cells and is not carried out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imported: Option<Imported>,
 }
 
 impl Plan {
+    /// Every cell once, with nothing asked and nothing random fixed.
+    pub fn new(
+        name: impl Into<String>,
+        configurations: Vec<Configuration>,
+        workloads: Vec<Workload>,
+    ) -> Plan {
+        Plan {
+            schema: crate::SCHEMA,
+            name: name.into(),
+            command: Vec::new(),
+            configurations,
+            workloads,
+            rounds: 1,
+            seed: 0,
+            destroy: Vec::new(),
+            question: Question::default(),
+            stopping: Stopping::default(),
+            settling: Settling::default(),
+            imported: None,
+        }
+    }
+
     /// Configurations × workloads.
     pub fn cells(&self) -> u32 {
         (self.configurations.len() * self.workloads.len()) as u32

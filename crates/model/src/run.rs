@@ -114,6 +114,9 @@ pub struct RunSummary {
     pub trials_planned: u64,
     /// Of them, those completed.
     pub trials_completed: u64,
+    /// Trials that were imported instead of made; 0 for a run of iodyno's own.
+    #[serde(default)]
+    pub imported: u64,
     /// Host of the latest trial; `None` before any environment is known.
     pub host: Option<String>,
     /// What the trial did, where only one was planned (its latest attempt); empty otherwise.

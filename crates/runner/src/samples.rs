@@ -37,17 +37,13 @@ pub(crate) fn plan(folder: impl Into<PathBuf>, jobs: Vec<Job>) -> BoundPlan {
             cell: 0,
             attempt: 0,
         },
-        configuration: Configuration {
-            name: "here".to_owned(),
-            target: Target::AsWritten {
+        configuration: Configuration::new(
+            "here",
+            Target::AsWritten {
                 folder: folder.into(),
             },
-        },
-        workload: Workload {
-            name: "test".to_owned(),
-            sources: Vec::new(),
-            jobs,
-        },
+        ),
+        workload: Workload::new("test", Vec::new(), jobs),
         seed: 7,
         destroy: Vec::new(),
         frame_ns: 1_000_000_000,

@@ -10,7 +10,7 @@ use iodyno_dialects::fio::{
     Action, CommandLine, Eta, OutputFormat, OutputOptions, SystemHost, parse_command_line,
 };
 use iodyno_lab::Progress;
-use iodyno_model::{Diagnostic, Plan, SCHEMA, Severity, TrialKey, Workload};
+use iodyno_model::{Diagnostic, Plan, Severity, TrialKey, Workload};
 use iodyno_report::fio::{VERSION, banner};
 use iodyno_runner::Event;
 use iodyno_store::SqliteStore;
@@ -85,15 +85,12 @@ fn our_help() -> String {
 
 fn plan(args: &FioArgs, workload: Workload) -> Result<Plan, Failure> {
     let folder = working_folder()?;
+    let configurations = configurations(&[], &folder, false).map_err(Failure::input)?;
     Ok(Plan {
-        schema: SCHEMA,
-        name: workload.name.clone(),
         command: command_line(),
-        configurations: configurations(&[], &folder, false).map_err(Failure::input)?,
-        workloads: vec![workload],
-        rounds: 1,
         seed: fresh_seed(),
         destroy: args.destroy.iter().map(|path| folder.join(path)).collect(),
+        ..Plan::new(workload.name.clone(), configurations, vec![workload])
     })
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use iodyno_dialects::fio::{SystemHost, parse_files};
 use iodyno_lab::Progress;
-use iodyno_model::{Diagnostic, Plan, RunId, RunState, SCHEMA, Severity, Trial, Workload};
+use iodyno_model::{Diagnostic, Plan, RunId, RunState, Severity, Trial, Workload};
 use iodyno_store::{SqliteStore, Store};
 
 use crate::args::RunArgs;
@@ -77,15 +77,12 @@ fn plan(args: &RunArgs, context: &Context) -> Result<Plan, Failure> {
         faults.retain(|fault| fault.severity != Severity::Note);
         context.tell(&faults);
     }
+    let name = args.name.clone().unwrap_or_else(|| name_of(&workloads));
     Ok(Plan {
-        schema: SCHEMA,
-        name: args.name.clone().unwrap_or_else(|| name_of(&workloads)),
         command: command_line(),
-        configurations,
-        workloads,
-        rounds: 1,
         seed: args.seed.unwrap_or_else(fresh_seed),
         destroy: args.destroy.iter().map(|path| folder.join(path)).collect(),
+        ..Plan::new(name, configurations, workloads)
     })
 }
 

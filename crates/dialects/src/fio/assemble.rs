@@ -233,10 +233,9 @@ impl<'h> Assembly<'h> {
             seen.insert((place, said.message.clone()))
         });
         sort_by_place(&mut diagnostics);
-        let workload = (errors == 0).then(|| Workload {
-            name: self.name.unwrap_or_else(|| self.jobs[0].name.clone()),
-            sources: self.sources,
-            jobs: self.jobs,
+        let workload = (errors == 0).then(|| {
+            let name = self.name.unwrap_or_else(|| self.jobs[0].name.clone());
+            Workload::new(name, self.sources, self.jobs)
         });
         Parsed {
             workload,

@@ -43,11 +43,7 @@ fn measured(number: u32, jobs: Vec<JobFrame>) -> Frame {
 
 /// A workload without jobs: names and engines are then unknown, figures are not.
 fn workload() -> Workload {
-    Workload {
-        name: "w".to_owned(),
-        sources: Vec::new(),
-        jobs: Vec::new(),
-    }
+    Workload::new("w", Vec::new(), Vec::new())
 }
 
 fn part(frames: &[Frame]) -> Part {

@@ -183,6 +183,7 @@ fn run_summary(liveness: &Liveness, row: &Row<'_>) -> Result<RunSummary, Fault> 
         rounds,
         trials_planned: u64::from(cells) * u64::from(rounds),
         trials_completed: row.get("completed")?,
+        imported: 0,
         host: row.get("host")?,
         totals: match row.get::<_, Option<String>>("totals")? {
             Some(totals) => parse(row, "totals", &totals)?,

@@ -33,27 +33,22 @@ pub fn job(name: &str) -> Job {
 }
 
 pub fn plan(name: &str, configurations: usize, rounds: u32) -> Plan {
+    let source = Source {
+        name: format!("{name}.fio"),
+        text: "[a]\nrw=randrw\n[b]\nstonewall\n".to_owned(),
+    };
     Plan {
-        schema: SCHEMA,
-        name: name.to_owned(),
         command: vec!["run".to_owned(), format!("{name}.fio")],
         configurations: (0..configurations)
-            .map(|number| Configuration {
-                name: format!("c{number}"),
-                target: Target::Path(PathBuf::from(format!("/mnt/c{number}"))),
+            .map(|number| {
+                let path = PathBuf::from(format!("/mnt/c{number}"));
+                Configuration::new(format!("c{number}"), Target::Path(path))
             })
             .collect(),
-        workloads: vec![Workload {
-            name: name.to_owned(),
-            sources: vec![Source {
-                name: format!("{name}.fio"),
-                text: "[a]\nrw=randrw\n[b]\nstonewall\n".to_owned(),
-            }],
-            jobs: vec![job("a"), job("b")],
-        }],
+        workloads: vec![Workload::new(name, vec![source], vec![job("a"), job("b")])],
         rounds,
         seed: 7,
-        destroy: Vec::new(),
+        ..Plan::new(name, Vec::new(), Vec::new())
     }
 }
 
