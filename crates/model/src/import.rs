@@ -49,6 +49,9 @@ pub struct ImportedTrial {
     /// What is to be said of it, in words.
     #[serde(default)]
     pub remarks: Vec<String>,
+    /// Why its figures do not count: its source says that it failed. `None` if they do.
+    #[serde(default)]
+    pub unusable: Option<String>,
 }
 
 /// A table of numbers over time or by CPU that stood beside the results: `zpool iostat`,

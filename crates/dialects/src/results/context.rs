@@ -1,0 +1,204 @@
+//! Headings: what a piece of a write-up is about.
+
+use std::borrow::Cow;
+
+/// A line of prose that names what follows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Heading {
+    /// Its line, from 1.
+    pub(crate) line: u32,
+    /// The smaller, the wider: `#` and `=` by their number, underlined ones 1 (`=`) or 2 (`-`),
+    /// a line in bold 10, an item of a numbered list 11.
+    pub(crate) level: u32,
+    /// Its words, without the marks.
+    pub(crate) text: String,
+    /// The next wider one that is in force with it.
+    parent: Option<usize>,
+}
+
+/// What stands over a line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Context<'t> {
+    /// In force at the line, the widest first.
+    pub(crate) headings: Vec<&'t Heading>,
+}
+
+impl<'t> Context<'t> {
+    /// The narrowest heading that satisfies a test.
+    pub(crate) fn nearest(&self, test: impl Fn(&Heading) -> bool) -> Option<&'t Heading> {
+        self.headings.iter().rev().copied().find(|h| test(h))
+    }
+}
+
+/// All headings of a text.
+#[derive(Debug, Default)]
+pub(super) struct Headings {
+    all: Vec<Heading>,
+}
+
+const BOLD: u32 = 10;
+const ITEM: u32 = 11;
+
+impl Headings {
+    pub(super) fn of(lines: &[Cow<'_, str>]) -> Headings {
+        let mut all: Vec<Heading> = Vec::new();
+        let mut open: Vec<usize> = Vec::new();
+        let mut fence: Option<&str> = None;
+        let line_at = |index: usize| lines.get(index).map_or("", |line| line.as_ref());
+        for index in 0..lines.len() {
+            let text = line_at(index);
+            if let Some(mark) = fence {
+                if text.trim_start().starts_with(mark) {
+                    fence = None;
+                }
+                continue;
+            }
+            fence = opens_fence(text, index.checked_sub(1).map_or("", line_at));
+            if fence.is_some() {
+                continue;
+            }
+            let Some((level, words)) = heading(text, line_at(index + 1)) else {
+                continue;
+            };
+            while open.last().is_some_and(|&last| all[last].level >= level) {
+                open.pop();
+            }
+            let parent = open.last().copied();
+            open.push(all.len());
+            all.push(Heading {
+                line: index as u32 + 1,
+                level,
+                text: words.replace("**", ""),
+                parent,
+            });
+        }
+        Headings { all }
+    }
+
+    pub(super) fn context(&self, line: u32) -> Context<'_> {
+        let above = self.all.partition_point(|heading| heading.line <= line);
+        let mut headings = Vec::new();
+        let mut next = above.checked_sub(1);
+        while let Some(heading) = next.map(|index| &self.all[index]) {
+            headings.push(heading);
+            next = heading.parent;
+        }
+        headings.reverse();
+        Context { headings }
+    }
+}
+
+/// The mark that will end a block of verbatim text, if this line opens one.
+fn opens_fence<'t>(line: &str, above: &str) -> Option<&'t str> {
+    let text = line.trim_start();
+    if text.starts_with("```") {
+        return Some("```");
+    }
+    if text.starts_with("~~~") {
+        return Some("~~~");
+    }
+    match line {
+        "...." => Some("...."),
+        // Under a line of text it is that line's underline.
+        "----" if above.trim().is_empty() || above.starts_with('[') => Some("----"),
+        _ => None,
+    }
+}
+
+/// The level and the words of a heading, where a line is one.
+fn heading<'t>(line: &'t str, below: &str) -> Option<(u32, &'t str)> {
+    for mark in ['#', '='] {
+        let words = line.trim_start_matches(mark);
+        let level = line.len() - words.len();
+        if (1..=6).contains(&level) && words.starts_with([' ', '\t']) && !words.trim().is_empty() {
+            let words = words.trim().trim_end_matches(mark).trim_end();
+            return Some((level as u32, words));
+        }
+    }
+    if let Some(level) = underline(below, line) {
+        return Some((level, line.trim()));
+    }
+    if let Some(words) = bold(line.trim()) {
+        return Some((BOLD, words));
+    }
+    item(line).map(|words| (ITEM, words))
+}
+
+/// The level that an underline gives to the line above it.
+fn underline(line: &str, above: &str) -> Option<u32> {
+    let mark = line.chars().next().filter(|mark| "=-".contains(*mark))?;
+    let length = line.len();
+    let fits = length >= 3
+        && length.abs_diff(above.trim().chars().count()) <= 3
+        && line.chars().all(|c| c == mark)
+        && above.starts_with(char::is_alphanumeric)
+        && above.contains(char::is_alphabetic);
+    fits.then_some(if mark == '=' { 1 } else { 2 })
+}
+
+/// The words of a line that begins in bold: `**Benchmark 1:** creating files`.
+fn bold(line: &str) -> Option<&str> {
+    let rest = line.strip_prefix("**")?;
+    let end = rest.find("**")?;
+    (end > 0).then(|| line.trim_matches('*'))
+}
+
+/// The words of a numbered item that is not indented: `1. ext4 results`.
+fn item(line: &str) -> Option<&str> {
+    let digits = line.bytes().take_while(u8::is_ascii_digit).count();
+    let rest = line.get(digits..)?;
+    let words = rest
+        .strip_prefix(". ")
+        .or_else(|| rest.strip_prefix(") "))?;
+    ((1..=3).contains(&digits) && !words.trim().is_empty()).then(|| words.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn over(text: &str, line: u32) -> Vec<String> {
+        let lines: Vec<Cow<'_, str>> = text.lines().map(Cow::Borrowed).collect();
+        let headings = Headings::of(&lines);
+        let context = headings.context(line);
+        context.headings.iter().map(|h| h.text.clone()).collect()
+    }
+
+    #[test]
+    fn finds_the_headings_over_a_line() {
+        for (text, line, expected) in [
+            ("x", 1, vec![]),
+            ("# A\n## B\nx", 3, vec!["A", "B"]),
+            ("# A\n## B\n# C\nx", 4, vec!["C"]),
+            ("# A\n## B\n# C\nx", 2, vec!["A", "B"]),
+            ("= A\n\n==== Zvol ====\nx", 4, vec!["A", "Zvol"]),
+            ("Setup\n-----\nx", 3, vec!["Setup"]),
+            (
+                "Purpose\n=======\nSetup\n-----\nx",
+                5,
+                vec!["Purpose", "Setup"],
+            ),
+            (
+                "**One:** first.\n- r\n1. ext4 runs\nx",
+                4,
+                vec!["One: first.", "ext4 runs"],
+            ),
+            (
+                "1. ext4\n```\n# root prompt\nx\n```\n2. zfs\nx",
+                4,
+                vec!["ext4"],
+            ),
+            (
+                "1. ext4\n```\n# root prompt\nx\n```\n2. zfs\nx",
+                7,
+                vec!["zfs"],
+            ),
+            ("= A\n\n----\n# root\n----\nx", 6, vec!["A"]),
+            ("|===\n|a\n|===\nx", 4, vec![]),
+            ("    1. nested\nx", 2, vec![]),
+            ("12.5 is no item\n1.5. x\nx", 3, vec![]),
+        ] {
+            assert_eq!(over(text, line), expected, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! The figures of a file-operation benchmark, and what they cannot say.
+
+use iodyno_model::{
+    Better, Fact, FactClass, Figure, ImportedTrial, Kind, Metric, Unit, Withheld,
+};
+
+use super::names;
+use super::table::{Named, Row};
+
+/// Latencies are printed to a tenth of a millisecond: half of it, ms.
+const ROUNDING_MS: f64 = 0.05;
+/// The ops must fill this share of the time, or the rate is one of something else.
+const FILLED: f64 = 0.95;
+/// Figures computed from a latency must be surer than this, as a share.
+const SURE: f64 = 0.05;
+/// A tenth of a millisecond in words.
+const TOO_SHORT: &str = "printed as 0.0 ms, which is anything below 0.05 ms";
+
+/// How a benchmark ended.
+#[derive(Debug, Clone)]
+pub(super) struct Ended {
+    /// Ops in all.
+    pub(super) ops: f64,
+    /// Ops a second, over the whole.
+    pub(super) rate: f64,
+    row: Option<Row>,
+}
+
+impl Ended {
+    /// From the closing row, or the `fsbench/` line where there is none.
+    pub(super) fn of(row: Option<&Row>, named: Option<&Named>) -> Option<Ended> {
+        let printed = match (row, named) {
+            (Some(row), _) => row.get("ops(total)").zip(row.get("ops/sec(cum)")),
+            (None, Some(named)) => Some((named.ops, named.rate)),
+            (None, None) => None,
+        };
+        printed.map(|(ops, rate)| Ended {
+            ops,
+            rate,
+            row: row.cloned(),
+        })
+    }
+
+    /// How long it took. The rate is printed finer than the time.
+    pub(super) fn seconds(&self) -> f64 {
+        let printed = self.row.as_ref().map(|row| row.elapsed);
+        match printed {
+            Some(elapsed) if !self.agrees(elapsed) => elapsed,
+            _ if self.rate > 0.0 => self.ops / self.rate,
+            _ => printed.unwrap_or(0.0),
+        }
+    }
+
+    /// Whether ops and rate give the printed time, as far as both are rounded.
+    fn agrees(&self, elapsed: f64) -> bool {
+        if self.rate <= 0.0 {
+            return false;
+        }
+        let by_rate = self.ops / self.rate;
+        (by_rate - elapsed).abs() <= 0.051 + by_rate * 0.05 / self.rate
+    }
+
+    /// The most of the time that the ops themselves can have filled, as a share; `None` without a mean.
+    fn filled(&self) -> Option<f64> {
+        let mean = self.row.as_ref()?.get("avg(ms)")?;
+        Some(self.rate * (mean + ROUNDING_MS) / 1e3)
+    }
+}
+
+/// A fact of what was done.
+pub(super) fn workload_fact(name: &str, value: &str) -> Fact {
+    Fact {
+        class: FactClass::Workload,
+        name: name.to_owned(),
+        value: value.to_owned(),
+    }
+}
+
+/// Fills in a result that is nothing but its closing line.
+pub(in crate::results) fn of_line(trial: &mut ImportedTrial, name: &str, ops: f64, rate: f64) {
+    let ended = Ended {
+        ops,
+        rate,
+        row: None,
+    };
+    of_table(trial, name, &ended);
+}
+
+/// Fills in name, kind, figures, facts and remarks.
+pub(super) fn of_table(trial: &mut ImportedTrial, name: &str, ended: &Ended) {
+    trial.workload = name.to_owned();
+    trial.kind = names::kind(name);
+    if names::may_be_cut(name) {
+        trial.remarks.push(format!(
+            "`{name}` has ten letters, where the table cuts names: it may lack its end"
+        ));
+    }
+    latencies(trial, ended);
+    let whole_loop = match ended.filled() {
+        Some(filled) => (filled < FILLED).then_some(filled * 100.0),
+        None => None,
+    };
+    let by_name = ["write_sync", "statfs", "delete_small_dir", "delete_large_dir"];
+    let by_name = by_name.iter().any(|prefix| name.starts_with(prefix));
+    if whole_loop.is_some() || by_name {
+        of_whole_loop(trial, ended, whole_loop);
+    } else {
+        of_ops_alone(trial, ended);
+    }
+    trial.figures.push(count(ended.ops));
+    facts(trial, ended);
+}
+
+/// The rate is the ops' own.
+fn of_ops_alone(trial: &mut ImportedTrial, ended: &Ended) {
+    trial.figures.push(Figure {
+        metric: Metric::iops(Metric::IOPS),
+        value: ended.rate,
+        derived: None,
+    });
+    trial.primary = Some(Metric::IOPS.to_owned());
+    if trial.kind == Kind::Finite {
+        completion(trial, ended);
+        trial.primary = Some(Metric::COMPLETION.to_owned());
+    }
+}
+
+/// The rate is that of a loop that does more than the op. It is kept under a name of its own.
+fn of_whole_loop(trial: &mut ImportedTrial, ended: &Ended, filled: Option<f64>) {
+    let share = filled.map_or(String::new(), |percent| {
+        format!(", of which the ops themselves fill at most {percent:.0} %")
+    });
+    trial.figures.push(Figure {
+        metric: Metric::iops("loop.iops"),
+        value: ended.rate,
+        derived: None,
+    });
+    trial.withheld.push(Withheld {
+        metric: Metric::IOPS.to_owned(),
+        why: format!("ops/sec(cum) is of the whole loop, untimed work included{share}"),
+    });
+    trial.remarks.push(format!(
+        "ops/sec(cum) {} is of the whole loop, untimed work included{share}: it is to be compared by the time of an op",
+        ended.rate
+    ));
+    trial.primary = Some("op.mean".to_owned());
+}
+
+fn completion(trial: &mut ImportedTrial, ended: &Ended) {
+    let printed = ended.row.as_ref().map(|row| row.elapsed);
+    let derived = match printed {
+        Some(elapsed) if !ended.agrees(elapsed) => {
+            trial.remarks.push(format!(
+                "{} ops at {} a second do not take the {elapsed} s that are printed; completion is what is printed",
+                ended.ops, ended.rate
+            ));
+            None
+        }
+        Some(_) => Some("ops(total) ÷ ops/sec(cum), which is finer than the elapsed time".to_owned()),
+        None => Some("ops ÷ ops/sec".to_owned()),
+    };
+    if ended.seconds() > 0.0 {
+        trial.figures.push(Figure {
+            metric: Metric::time(Metric::COMPLETION),
+            value: ended.seconds() * 1e9,
+            derived,
+        });
+    }
+}
+
+fn latencies(trial: &mut ImportedTrial, ended: &Ended) {
+    let Some(row) = &ended.row else { return };
+    let columns = [
+        ("avg(ms)", "op.mean"),
+        ("p50(ms)", "op.p50"),
+        ("p95(ms)", "op.p95"),
+        ("p99(ms)", "op.p99"),
+        ("pMax(ms)", "op.max"),
+    ];
+    let mut coarse = Vec::new();
+    for (column, name) in columns {
+        let Some(ms) = row.get(column) else { continue };
+        if ms <= 0.0 {
+            trial.withheld.push(withheld(name, TOO_SHORT.to_owned()));
+            continue;
+        }
+        if ROUNDING_MS / ms > SURE {
+            coarse.push(format!("{name} ±{:.0} %", ROUNDING_MS / ms * 100.0));
+        }
+        trial.figures.push(Figure {
+            metric: Metric::time(name),
+            value: ms * 1e6,
+            derived: None,
+        });
+    }
+    if !coarse.is_empty() {
+        trial.remarks.push(format!(
+            "latencies are printed to 0.1 ms: {}",
+            coarse.join(", ")
+        ));
+    }
+    if let Some(mean) = row.get("avg(ms)") {
+        rate_by_mean(trial, mean);
+    }
+}
+
+/// Ops a second, had there been nothing but ops.
+fn rate_by_mean(trial: &mut ImportedTrial, mean_ms: f64) {
+    let name = "ops_from_mean";
+    if mean_ms <= 0.0 {
+        trial.withheld.push(withheld(name, format!("avg(ms) is {TOO_SHORT}")));
+    } else if ROUNDING_MS / mean_ms > SURE {
+        let percent = ROUNDING_MS / mean_ms * 100.0;
+        let why = format!("avg(ms) is {mean_ms}, which rounding makes uncertain by {percent:.0} %");
+        trial.withheld.push(withheld(name, why));
+    } else {
+        trial.figures.push(Figure {
+            metric: Metric::iops(name),
+            value: 1e3 / mean_ms,
+            derived: Some("1000 ÷ avg(ms)".to_owned()),
+        });
+    }
+}
+
+fn withheld(metric: &str, why: String) -> Withheld {
+    Withheld {
+        metric: metric.to_owned(),
+        why,
+    }
+}
+
+fn count(ops: f64) -> Figure {
+    Figure {
+        metric: Metric {
+            name: "ops".to_owned(),
+            unit: Unit::Other("ops".to_owned()),
+            better: Better::Higher,
+        },
+        value: ops,
+        derived: None,
+    }
+}
+
+fn facts(trial: &mut ImportedTrial, ended: &Ended) {
+    trial.facts.push(Fact {
+        class: FactClass::Program,
+        name: "program".to_owned(),
+        value: "fsbench".to_owned(),
+    });
+    let ending = |name: &str, value: String| Fact {
+        class: FactClass::Ending,
+        name: name.to_owned(),
+        value,
+    };
+    match (trial.kind, &ended.row) {
+        (Kind::Timed, Some(row)) => {
+            trial.facts.push(ending("ended by", "runtime".to_owned()));
+            trial
+                .facts
+                .push(ending("duration", format!("{:.0} s", row.elapsed)));
+        }
+        (Kind::Finite, _) => {
+            trial.facts.push(ending("ended by", "work done".to_owned()));
+            trial.facts.push(ending("ops to do", format!("{}", ended.ops)));
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,235 @@
+//! File-operation benchmarks: live tables with a row a second, their closing row, and `fsbench/NAME` lines.
+//!
+//! One result is one closing row, with the rows of seconds above it and the `fsbench/` line below it. Either
+//! may lack. The table cuts names to ten letters; they are completed from what stands around it.
+
+mod figures;
+mod names;
+mod series;
+mod table;
+
+use std::ops::Range;
+
+use self::figures::Ended;
+use self::names::Names;
+use self::table::{Line, Named, Row};
+use super::context::Context;
+use super::found::Found;
+use super::lines::Lines;
+
+pub(super) use self::figures::of_line;
+
+/// What it is read as.
+const FORM: &str = "fsbench table";
+
+/// A benchmark whose lines are being gathered.
+#[derive(Debug, Default)]
+struct Gathering {
+    /// Its first line; 0: none yet.
+    start: u32,
+    /// One past its last line.
+    end: u32,
+    running: Option<String>,
+    description: Option<String>,
+    head: Vec<String>,
+    /// The head is that of the closing row.
+    closing: bool,
+    series: Vec<(u32, Row)>,
+    closed: Option<Row>,
+    named: Option<Named>,
+}
+
+impl Gathering {
+    fn takes(&mut self, line: u32) {
+        if self.start == 0 {
+            self.start = line;
+        }
+        self.end = line + 1;
+    }
+
+    fn lines(&self) -> Range<u32> {
+        self.start..self.end
+    }
+
+    /// The name that the table's rows go by.
+    fn optype(&self) -> Option<&str> {
+        let row = self.closed.as_ref();
+        row.or_else(|| self.series.first().map(|(_, row)| row))
+            .map(|row| row.optype.as_str())
+    }
+
+    /// Whether a closing line belongs to what was gathered.
+    fn is_closed_by(&self, named: &Named) -> bool {
+        let fits = |optype| names::fits(&named.name, optype);
+        let same_figures = |row: &Row| {
+            row.get("ops(total)") == Some(named.ops) && row.get("ops/sec(cum)") == Some(named.rate)
+        };
+        self.named.is_none()
+            && self.optype().is_some_and(fits)
+            && self.closed.as_ref().is_none_or(same_figures)
+    }
+}
+
+/// All results of this form.
+pub(super) fn read(lines: &Lines<'_>) -> Vec<Found> {
+    let mut reader = Reader {
+        lines,
+        names: Names::default(),
+        now: Gathering::default(),
+        found: Vec::new(),
+    };
+    for (number, text) in lines.iter() {
+        reader.line(number, text);
+    }
+    reader.end();
+    reader.found
+}
+
+struct Reader<'l, 'a> {
+    lines: &'l Lines<'a>,
+    names: Names,
+    now: Gathering,
+    found: Vec<Found>,
+}
+
+impl Reader<'_, '_> {
+    fn line(&mut self, number: u32, text: &str) {
+        match table::line(text) {
+            Line::Running(name) => {
+                self.end();
+                self.names.note(&name);
+                self.now.running = Some(name);
+                self.now.takes(number);
+            }
+            Line::Description(words) if self.now.running.is_some() => {
+                self.now.description = Some(words);
+                self.now.takes(number);
+            }
+            Line::SeriesHead(columns) => self.head(number, columns, false),
+            Line::ClosingHead(columns) => self.head(number, columns, true),
+            Line::Named(named) => self.named(number, named),
+            Line::Description(_) | Line::Other => self.other(number, text),
+        }
+    }
+
+    fn head(&mut self, number: u32, columns: Vec<String>, closing: bool) {
+        if self.now.closed.is_some() {
+            self.end();
+        }
+        self.now.head = columns;
+        self.now.closing = closing;
+        self.now.takes(number);
+    }
+
+    fn other(&mut self, number: u32, text: &str) {
+        if text.trim().is_empty() {
+            return;
+        }
+        let row = match self.now.closed {
+            None => table::row(text, &self.now.head),
+            Some(_) => None,
+        };
+        match row {
+            Some(row) if self.now.closing => {
+                self.now.closed = Some(row);
+                self.now.takes(number);
+            }
+            Some(row) => self.second(number, row),
+            // Anything else ends a table; a benchmark that is only announced goes on.
+            None => {
+                if !self.now.head.is_empty() {
+                    self.end();
+                }
+                self.names.note_prose(text);
+            }
+        }
+    }
+
+    /// A row of the series. One that does not follow the last begins another trial.
+    fn second(&mut self, number: u32, row: Row) {
+        if let Some((_, last)) = self.now.series.last()
+            && (last.optype != row.optype || last.elapsed >= row.elapsed)
+        {
+            let head = self.now.head.clone();
+            self.end();
+            self.now.head = head;
+        }
+        self.now.series.push((number, row));
+        self.now.takes(number);
+    }
+
+    fn named(&mut self, number: u32, named: Named) {
+        self.names.note(&named.name);
+        if self.now.is_closed_by(&named) {
+            self.now.named = Some(named);
+            self.now.takes(number);
+            self.end();
+            return;
+        }
+        self.end();
+        // With `Benchmark` in front, the keys above it count as well: the reader of that form has it.
+        if !named.prefixed {
+            let mut trial = self.lines.trial("fsbench line", number);
+            trial.configuration = configuration(&self.lines.context(number));
+            of_line(&mut trial, &named.name, named.ops, named.rate);
+            self.found.push(Found::trial(number..number + 1, trial));
+        }
+    }
+
+    /// Makes what was gathered into a result.
+    fn end(&mut self) {
+        let now = std::mem::take(&mut self.now);
+        let Some(optype) = now.optype() else {
+            if !now.head.is_empty() {
+                let why = "the head of a table of file operations without a row below it";
+                self.found.push(Found::unread(now.lines(), why));
+            }
+            return;
+        };
+        let stated = now.named.as_ref().map(|named| &named.name);
+        let running = now.running.as_ref().filter(|name| names::fits(name, optype));
+        let name = stated.or(running).cloned();
+        let name = name.unwrap_or_else(|| self.names.whole(optype));
+        let Some(ended) = Ended::of(now.closed.as_ref(), now.named.as_ref()) else {
+            let why = format!(
+                "{} rows of `{name}` without the row that closes them: the benchmark did not end, or was cut off here",
+                now.series.len()
+            );
+            self.found.push(Found::unread(now.lines(), why));
+            return;
+        };
+        let mut trial = self.lines.trial(FORM, now.start);
+        trial.configuration = configuration(&self.lines.context(now.start));
+        figures::of_table(&mut trial, &name, &ended);
+        if let Some(words) = now.description.as_deref().filter(|words| !words.is_empty()) {
+            trial.facts.push(figures::workload_fact("description", words));
+        }
+        series::fill(&mut trial, &now.series, &ended);
+        self.found.push(Found::trial(now.lines(), trial));
+    }
+}
+
+/// The configuration that a heading names: `1. ext4 results from each run`.
+pub(super) fn configuration(context: &Context<'_>) -> String {
+    context
+        .headings
+        .iter()
+        .rev()
+        .find_map(|heading| results_of(&heading.text))
+        .unwrap_or_default()
+        .to_owned()
+}
+
+fn results_of(heading: &str) -> Option<&str> {
+    const NO_NAMES: [&str; 10] = [
+        "the", "these", "those", "all", "our", "benchmark", "test", "raw", "following", "no",
+    ];
+    let mut words = heading.split_whitespace();
+    let name = words.next()?.trim_matches(['*', '`', '"', ':']);
+    let results = words.next()?;
+    let follows = words.next().unwrap_or("");
+    let is_word = results.trim_end_matches([':', '.']).eq_ignore_ascii_case("results");
+    let goes_on = ["", "from", "of", "for", "with", "on"].contains(&follows);
+    let is_name = !name.is_empty() && !NO_NAMES.contains(&name.to_ascii_lowercase().as_str());
+    (is_word && goes_on && is_name).then_some(name)
+}

@@ -1,0 +1,89 @@
+//! Whole names for what a table cuts to ten letters, and what kind of work a name stands for.
+
+use iodyno_model::Kind;
+
+/// Where the tables cut a name.
+const CUT: usize = 10;
+
+/// The names that were seen so far, each with its line.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    seen: Vec<String>,
+}
+
+impl Names {
+    /// Notes a name.
+    pub(super) fn note(&mut self, name: &str) {
+        self.seen.push(name.to_owned());
+    }
+
+    /// Notes names in brackets in prose: `Creating empty files(create_empty).`
+    pub(super) fn note_prose(&mut self, text: &str) {
+        let is_name = |word: &&str| {
+            word.contains('_')
+                && word.starts_with(|c: char| c.is_ascii_alphabetic())
+                && word.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_')
+        };
+        let in_brackets = text
+            .split('(')
+            .skip(1)
+            .filter_map(|rest| rest.split_once(')'))
+            .map(|(word, _)| word);
+        self.seen
+            .extend(in_brackets.filter(is_name).map(str::to_owned));
+    }
+
+    /// The whole name of what a table calls `optype`: the nearest above that begins so. A name that is
+    /// not found stands as it is.
+    pub(super) fn whole(&self, optype: &str) -> String {
+        self.seen
+            .iter()
+            .rev()
+            .find(|name| fits(name, optype))
+            .map_or_else(|| optype.to_owned(), Clone::clone)
+    }
+}
+
+/// Whether a name, cut, is this.
+pub(super) fn fits(name: &str, optype: &str) -> bool {
+    name == optype || (optype.chars().count() == CUT && name.starts_with(optype))
+}
+
+/// A name that may lack its end.
+pub(super) fn may_be_cut(name: &str) -> bool {
+    name.chars().count() == CUT
+}
+
+/// Whether a workload of this name ends when its work is done or when its time is up.
+pub(super) fn kind(name: &str) -> Kind {
+    let per_op_setup = ["delete_small_dir", "delete_large_dir"];
+    let timed = ["create_", "write_sync", "statfs"];
+    if per_op_setup.iter().any(|prefix| name.starts_with(prefix)) {
+        Kind::Unknown
+    } else if name.starts_with("delete_") {
+        Kind::Finite
+    } else if timed.iter().any(|prefix| name.starts_with(prefix)) {
+        Kind::Timed
+    } else {
+        Kind::Unknown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn completes_a_name_by_the_nearest_one_above() {
+        let mut names = Names::default();
+        names.note_prose("**Benchmark 1:** Creating empty files(create_empty).");
+        names.note_prose("2. zfs results from one run (the other runs were similar) of (it).");
+        names.note("delete_10k_2MB");
+        assert_eq!(names.whole("create_emp"), "create_empty");
+        assert_eq!(names.whole("delete_10k"), "delete_10k_2MB");
+        names.note("delete_10k_2k_200MB");
+        assert_eq!(names.whole("delete_10k"), "delete_10k_2k_200MB");
+        assert_eq!(names.whole("delete_100"), "delete_100");
+        assert_eq!(names.whole("create"), "create", "a short name is whole");
+    }
+}

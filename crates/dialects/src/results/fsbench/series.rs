@@ -1,0 +1,92 @@
+//! The rate of each second, rebuilt from the cumulative rates.
+//!
+//! The first row's own rate divides by the time since the program began, set-up included, and is wrong by
+//! up to a thousand times. The cumulative rate counts from the first timed op: ops up to second k are
+//! cum·k, and their differences are the seconds.
+
+use iodyno_model::{ImportedPoint, ImportedTrial};
+
+use super::figures::Ended;
+use super::table::Row;
+
+/// Where a printed rate of a second and the rebuilt one part by more, it is said.
+const DISAGREE: f64 = 0.05;
+/// An end shorter than this, in seconds, goes with the second before it: the rows say when they were
+/// printed to whole seconds only.
+const SHORTEST_TAIL: f64 = 0.1;
+
+/// Fills in the series and what is to be said of it.
+pub(super) fn fill(trial: &mut ImportedTrial, rows: &[(u32, Row)], ended: &Ended) {
+    let Some(marks) = marks(rows, ended) else {
+        if !rows.is_empty() {
+            let remark = "the rows of its seconds have no ops/sec(cum): no series".to_owned();
+            trial.remarks.push(remark);
+        }
+        return;
+    };
+    trial.series = marks
+        .windows(2)
+        .map(|pair| ImportedPoint {
+            start_ns: nanos(pair[0].0),
+            end_ns: nanos(pair[1].0),
+            rate: (pair[1].1 - pair[0].1).max(0.0) / (pair[1].0 - pair[0].0),
+        })
+        .collect();
+    remarks(trial, rows);
+}
+
+/// (seconds, ops until then), from (0, 0) to the end. `None` without rows.
+fn marks(rows: &[(u32, Row)], ended: &Ended) -> Option<Vec<(f64, f64)>> {
+    if rows.is_empty() {
+        return None;
+    }
+    let mut marks = vec![(0.0, 0.0)];
+    for (_, row) in rows {
+        marks.push((row.elapsed, row.get("ops/sec(cum)")? * row.elapsed));
+    }
+    let end = ended.seconds();
+    let last = marks.last().map_or(0.0, |&(at, _)| at);
+    if end - last < SHORTEST_TAIL && (end - last).abs() < 0.5 && marks.len() > 2 {
+        marks.pop();
+    }
+    if end > marks.last().map_or(0.0, |&(at, _)| at) {
+        marks.push((end, ended.ops));
+    }
+    marks.windows(2).all(|pair| pair[0].0 < pair[1].0).then_some(marks)
+}
+
+fn remarks(trial: &mut ImportedTrial, rows: &[(u32, Row)]) {
+    let mut before = (0.0, 0.0);
+    let mut differing = Vec::new();
+    for (index, (line, row)) in rows.iter().enumerate() {
+        let ops = row.get("ops/sec(cum)").unwrap_or(0.0) * row.elapsed;
+        let rebuilt = (ops - before.1) / (row.elapsed - before.0);
+        before = (row.elapsed, ops);
+        let Some(printed) = row.get("ops/sec(inst)") else {
+            continue;
+        };
+        // Both are printed to a tenth, and the cumulative one is multiplied by the seconds.
+        let rounding = 0.05 + 0.1 * row.elapsed;
+        if (rebuilt - printed).abs() <= DISAGREE * printed.max(rebuilt) + rounding {
+            continue;
+        }
+        if index == 0 {
+            trial.remarks.push(format!(
+                "line {line}: ops/sec(inst) of the first second, {printed}, counts from before the set-up; \
+                 by ops/sec(cum) it is {rebuilt:.1}. The series is rebuilt from ops/sec(cum)"
+            ));
+        } else {
+            differing.push(format!("{printed} against {rebuilt:.1} (line {line})"));
+        }
+    }
+    if !differing.is_empty() {
+        trial.remarks.push(format!(
+            "ops/sec(inst) differs from what ops/sec(cum) gives: {}. The series follows ops/sec(cum)",
+            differing.join(", ")
+        ));
+    }
+}
+
+fn nanos(seconds: f64) -> u64 {
+    (seconds * 1e9).round() as u64
+}

@@ -1,0 +1,197 @@
+//! The lines of a table of file operations: heads, rows, closing lines.
+
+/// What a line is.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Line {
+    /// The head of the rows of single seconds.
+    SeriesHead(Vec<String>),
+    /// The head of the one row at the end.
+    ClosingHead(Vec<String>),
+    /// `Running benchmark: NAME`.
+    Running(String),
+    /// `Description: …`.
+    Description(String),
+    /// `fsbench/NAME N X ops/sec`.
+    Named(Named),
+    /// Nothing of these.
+    Other,
+}
+
+/// The line that a benchmark ends with.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Named {
+    /// Its whole name, without `fsbench/`.
+    pub(super) name: String,
+    /// Ops.
+    pub(super) ops: f64,
+    /// Ops a second.
+    pub(super) rate: f64,
+    /// It stands as a benchmark of Go's, with `Benchmark` in front.
+    pub(super) prefixed: bool,
+}
+
+/// A row of a table: the name cut short, and a value a column.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Row {
+    pub(super) optype: String,
+    /// Seconds.
+    pub(super) elapsed: f64,
+    /// By the column's name.
+    values: Vec<(String, f64)>,
+}
+
+impl Row {
+    /// The value of a column: `ops/sec(cum)`.
+    pub(super) fn get(&self, column: &str) -> Option<f64> {
+        self.values
+            .iter()
+            .find(|(name, _)| name == column)
+            .map(|&(_, value)| value)
+    }
+}
+
+/// What a line is, by itself.
+pub(super) fn line(text: &str) -> Line {
+    let text = text.trim();
+    if let Some(columns) = head(text) {
+        return if columns.iter().any(|column| column == "ops(total)") {
+            Line::ClosingHead(columns)
+        } else {
+            Line::SeriesHead(columns)
+        };
+    }
+    if let Some(name) = text.strip_prefix("Running benchmark:") {
+        return Line::Running(name.trim().to_owned());
+    }
+    if let Some(words) = text.strip_prefix("Description:") {
+        return Line::Description(words.trim().to_owned());
+    }
+    named(text).map_or(Line::Other, Line::Named)
+}
+
+/// The columns of a head: words that underscores part and pad.
+fn head(text: &str) -> Option<Vec<String>> {
+    if !text.starts_with("__") || !text.contains("optype") {
+        return None;
+    }
+    let columns: Vec<String> = text
+        .split('_')
+        .filter(|word| !word.is_empty())
+        .map(str::to_owned)
+        .collect();
+    (columns.len() > 2 && columns[0] == "optype" && columns[1] == "elapsed").then_some(columns)
+}
+
+/// A row under a head; `None` if it does not fit it.
+pub(super) fn row(text: &str, columns: &[String]) -> Option<Row> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    if words.len() != columns.len() || words.len() < 3 {
+        return None;
+    }
+    let values = columns[2..]
+        .iter()
+        .zip(&words[2..])
+        .map(|(column, word)| Some((column.clone(), number(word)?)))
+        .collect::<Option<_>>()?;
+    Some(Row {
+        optype: words[0].to_owned(),
+        elapsed: seconds(words[1])?,
+        values,
+    })
+}
+
+fn named(text: &str) -> Option<Named> {
+    let (prefixed, rest) = match text.strip_prefix("Benchmark") {
+        Some(rest) => (true, rest),
+        None => (false, text),
+    };
+    let words: Vec<&str> = rest
+        .strip_prefix("fsbench/")?
+        .split_whitespace()
+        .collect();
+    let [name, ops, rate, "ops/sec"] = words[..] else {
+        return None;
+    };
+    // A name with parameters is a benchmark line in full, which another reader knows.
+    if name.contains(['/', '=']) {
+        return None;
+    }
+    Some(Named {
+        name: name.to_owned(),
+        ops: number(ops)?,
+        rate: number(rate)?,
+        prefixed,
+    })
+}
+
+/// A plain number, not below zero.
+fn number(word: &str) -> Option<f64> {
+    let plain = word.bytes().all(|c| c.is_ascii_digit() || c == b'.');
+    plain.then(|| word.parse().ok()).flatten()
+}
+
+/// A span as Go prints it, in seconds: `1s`, `600.0s`, `1m5s`, `1h0m0s`.
+fn seconds(word: &str) -> Option<f64> {
+    let mut rest = word;
+    let mut total = 0.0;
+    for (unit, worth) in [("h", 3600.0), ("m", 60.0), ("s", 1.0)] {
+        if let Some((value, after)) = rest.split_once(unit) {
+            total += number(value).filter(|_| !value.is_empty())? * worth;
+            rest = after;
+        }
+    }
+    (rest.is_empty() && !word.is_empty()).then_some(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_spans_as_go_prints_them() {
+        for (word, value) in [
+            ("1s", Some(1.0)),
+            ("600.0s", Some(600.0)),
+            ("1m5s", Some(65.0)),
+            ("1h0m0s", Some(3600.0)),
+            ("", None),
+            ("5", None),
+            ("s", None),
+            ("-1s", None),
+            ("1s2", None),
+            ("1e3s", None),
+        ] {
+            assert_eq!(seconds(word), value, "{word}");
+        }
+    }
+
+    #[test]
+    fn tells_heads_and_closing_lines_from_other_lines() {
+        let series = "____optype__elapsed__ops/sec(inst)___ops/sec(cum)__p50(ms)_pMax(ms)";
+        let closing = "____optype__elapsed_____ops(total)___ops/sec(cum)__avg(ms)";
+        assert!(matches!(line(series), Line::SeriesHead(columns) if columns.len() == 6));
+        assert!(matches!(line(closing), Line::ClosingHead(columns) if columns.len() == 5));
+        for (text, name, prefixed) in [
+            ("fsbench/a_b  10 5.5 ops/sec", "a_b", false),
+            ("  Benchmarkfsbench/a_b 10 5.5 ops/sec", "a_b", true),
+        ] {
+            let expected = Named {
+                name: name.to_owned(),
+                ops: 10.0,
+                rate: 5.5,
+                prefixed,
+            };
+            assert_eq!(line(text), Line::Named(expected), "{text}");
+        }
+        for text in [
+            "",
+            "fsbench/a_b",
+            "fsbench/a_b 10 5.5 ns/op",
+            "fsbench/a_b 672 ± 5% 1117 ± 7%",
+            "Benchmarkfsbench/a_b/config=x 10 5.5 ops/sec",
+            "__optype",
+        ] {
+            assert_eq!(line(text), Line::Other, "{text}");
+        }
+    }
+}

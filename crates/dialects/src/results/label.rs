@@ -1,0 +1,424 @@
+//! What the name of a source says of its results: `--label '{config}/{job}.{loop}.json'`.
+//!
+//! A pattern is held against the end of a path, component by component, so that it does not matter where
+//! the files lie. `{name}` stands for some of a component's text, at least one character and no `/`;
+//! `{}` and `*` stand for the same and keep nothing. Of several readings the one counts that gives the
+//! first fields the shortest texts. `{loop}` stands for digits alone, so that in `a.b.1.json` the job is `a.b`.
+
+use std::collections::BTreeMap;
+
+use thiserror::Error;
+
+/// What is wrong with a pattern, or a path that does not match it.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum LabelError {
+    /// A brace without its partner.
+    #[error("label `{pattern}`, character {at}: `{brace}` has no partner")]
+    Unpaired {
+        /// The pattern.
+        pattern: String,
+        /// Which character, from 1.
+        at: usize,
+        /// The brace.
+        brace: char,
+    },
+    /// A field whose name is not letters, digits, `_` and `-`.
+    #[error(
+        "label `{pattern}`: `{{{name}}}` is no name of a field; use letters, digits, `_` and `-`"
+    )]
+    Name {
+        /// The pattern.
+        pattern: String,
+        /// What stands between the braces.
+        name: String,
+    },
+    /// A field that stands there twice; `{job}` and `{workload}` are one.
+    #[error("label `{pattern}`: `{{{name}}}` stands there more than once")]
+    Twice {
+        /// The pattern.
+        pattern: String,
+        /// The field.
+        name: String,
+    },
+    /// Two fields without text between them: nobody could tell where one ends.
+    #[error("label `{pattern}`: there is no text between `{{{first}}}` and `{{{second}}}`")]
+    Touching {
+        /// The pattern.
+        pattern: String,
+        /// The first field.
+        first: String,
+        /// The one right after it.
+        second: String,
+    },
+    /// A pattern without a field.
+    #[error(
+        "label `{pattern}` names no field; `{{config}}`, `{{job}}` and `{{loop}}` are the usual ones"
+    )]
+    NoField {
+        /// The pattern.
+        pattern: String,
+    },
+    /// A path that the pattern does not match.
+    #[error("{path}: does not match the label `{pattern}`")]
+    NoMatch {
+        /// The pattern.
+        pattern: String,
+        /// The path.
+        path: String,
+    },
+}
+
+/// The fields of one source.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Label {
+    /// By name: `config`, `job`, `loop`, and whatever else the pattern names.
+    pub fields: BTreeMap<String, String>,
+}
+
+impl Label {
+    /// `{config}`, `{configuration}`.
+    pub fn configuration(&self) -> Option<&str> {
+        self.field("config")
+    }
+
+    /// `{job}`, `{workload}`.
+    pub fn workload(&self) -> Option<&str> {
+        self.field("job")
+    }
+
+    /// The fields that are neither configuration, workload nor a number that only tells runs apart.
+    pub fn dimensions(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.fields
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .filter(|(name, _)| !["config", "job", LOOP].contains(name))
+    }
+
+    fn field(&self, name: &str) -> Option<&str> {
+        self.fields.get(name).map(String::as_str)
+    }
+}
+
+/// A pattern for paths.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LabelPattern {
+    pattern: String,
+    components: Vec<Vec<Piece>>,
+}
+
+/// Of a component of a pattern.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Piece {
+    /// Exactly this.
+    Text(String),
+    /// Anything, kept under a name; without one it is skipped.
+    Field(Option<String>),
+}
+
+impl LabelPattern {
+    /// Reads a pattern.
+    ///
+    /// # Errors
+    /// All its faults at once.
+    pub fn parse(pattern: &str) -> Result<LabelPattern, Vec<LabelError>> {
+        let mut errors = Vec::new();
+        let components: Vec<Vec<Piece>> = pattern
+            .trim_start_matches("./")
+            .trim_start_matches('/')
+            .split('/')
+            .map(|component| pieces(component, pattern, &mut errors))
+            .collect();
+        errors.extend(faults(&components, pattern));
+        if errors.is_empty() {
+            Ok(LabelPattern {
+                pattern: pattern.to_owned(),
+                components,
+            })
+        } else {
+            Err(errors)
+        }
+    }
+
+    /// The fields of a path; `None` where it does not match.
+    pub fn label(&self, path: &str) -> Option<Label> {
+        let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+        let skipped = parts.len().checked_sub(self.components.len())?;
+        let mut label = Label::default();
+        for (pieces, part) in self.components.iter().zip(&parts[skipped..]) {
+            for (name, value) in captures(pieces, part)? {
+                label.fields.insert(name.to_owned(), value.to_owned());
+            }
+        }
+        Some(label)
+    }
+
+    /// The labels of some paths, in their order.
+    ///
+    /// # Errors
+    /// Every path that does not match.
+    pub fn labels<'p>(
+        &self,
+        paths: impl IntoIterator<Item = &'p str>,
+    ) -> Result<Vec<Label>, Vec<LabelError>> {
+        let mut labels = Vec::new();
+        let mut errors = Vec::new();
+        for path in paths {
+            match self.label(path) {
+                Some(label) => labels.push(label),
+                None => errors.push(LabelError::NoMatch {
+                    pattern: self.pattern.clone(),
+                    path: path.to_owned(),
+                }),
+            }
+        }
+        if errors.is_empty() {
+            Ok(labels)
+        } else {
+            Err(errors)
+        }
+    }
+}
+
+impl std::fmt::Display for LabelPattern {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.pattern)
+    }
+}
+
+/// The field that is only a number to tell runs apart.
+const LOOP: &str = "loop";
+
+/// One name for what has several.
+fn canonical(name: &str) -> &str {
+    match name {
+        "configuration" => "config",
+        "workload" => "job",
+        "round" => LOOP,
+        name => name,
+    }
+}
+
+/// Takes a component apart; faults are noted and left out.
+fn pieces(component: &str, pattern: &str, errors: &mut Vec<LabelError>) -> Vec<Piece> {
+    // Where the component begins within the pattern, for the places of faults.
+    let start = component.as_ptr() as usize - pattern.as_ptr() as usize;
+    let character = |at: usize| pattern[..start + at].chars().count() + 1;
+    let mut pieces = Vec::new();
+    let mut at = 0;
+    while at < component.len() {
+        let rest = &component[at..];
+        let taken = rest.find(['{', '}', '*']).unwrap_or(rest.len());
+        if taken > 0 {
+            pieces.push(Piece::Text(rest[..taken].to_owned()));
+            at += taken;
+            continue;
+        }
+        if rest.starts_with('*') {
+            pieces.push(Piece::Field(None));
+            at += 1;
+            continue;
+        }
+        let inside = rest.strip_prefix('{').and_then(|inside| {
+            let end = inside.find(['{', '}'])?;
+            inside[end..].starts_with('}').then(|| &inside[..end])
+        });
+        let Some(name) = inside else {
+            errors.push(LabelError::Unpaired {
+                pattern: pattern.to_owned(),
+                at: character(at),
+                brace: if rest.starts_with('{') { '{' } else { '}' },
+            });
+            at += 1;
+            continue;
+        };
+        at += name.len() + 2;
+        let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
+        if !name.chars().all(is_word) {
+            errors.push(LabelError::Name {
+                pattern: pattern.to_owned(),
+                name: name.to_owned(),
+            });
+        }
+        let name = (!name.is_empty()).then(|| canonical(name).to_owned());
+        pieces.push(Piece::Field(name));
+    }
+    pieces
+}
+
+/// What is wrong with a pattern as a whole.
+fn faults(components: &[Vec<Piece>], pattern: &str) -> Vec<LabelError> {
+    let mut errors = Vec::new();
+    let names: Vec<&str> = components
+        .iter()
+        .flatten()
+        .filter_map(|piece| match piece {
+            Piece::Field(Some(name)) => Some(name.as_str()),
+            _ => None,
+        })
+        .collect();
+    for (index, name) in names.iter().enumerate() {
+        let before = names[..index].iter().filter(|other| *other == name).count();
+        if before == 1 {
+            errors.push(LabelError::Twice {
+                pattern: pattern.to_owned(),
+                name: (*name).to_owned(),
+            });
+        }
+    }
+    if names.is_empty() {
+        errors.push(LabelError::NoField {
+            pattern: pattern.to_owned(),
+        });
+    }
+    for pair in components.iter().flat_map(|pieces| pieces.windows(2)) {
+        if let [Piece::Field(first), Piece::Field(second)] = pair {
+            errors.push(LabelError::Touching {
+                pattern: pattern.to_owned(),
+                first: first.clone().unwrap_or_default(),
+                second: second.clone().unwrap_or_default(),
+            });
+        }
+    }
+    errors
+}
+
+/// The named texts of a component, the last first; `None` where it does not match.
+fn captures<'n, 't>(pieces: &'n [Piece], text: &'t str) -> Option<Vec<(&'n str, &'t str)>> {
+    let (piece, after) = match pieces {
+        [] => return text.is_empty().then(Vec::new),
+        [Piece::Text(literal), after @ ..] => {
+            return captures(after, text.strip_prefix(literal.as_str())?);
+        }
+        [Piece::Field(name), after @ ..] => (name.as_deref(), after),
+    };
+    for (at, c) in text.char_indices() {
+        if piece == Some(LOOP) && !c.is_ascii_digit() {
+            return None;
+        }
+        let end = at + c.len_utf8();
+        if let Some(mut found) = captures(after, &text[end..]) {
+            found.extend(piece.map(|name| (name, &text[..end])));
+            return Some(found);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(pattern: &str, path: &str) -> Option<String> {
+        let label = LabelPattern::parse(pattern).unwrap().label(path)?;
+        let fields: Vec<String> = label
+            .fields
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        Some(fields.join(" "))
+    }
+
+    #[test]
+    fn takes_fields_from_the_end_of_a_path() {
+        let usual = "{config}/{job}.{loop}.json";
+        for (pattern, path, expected) in [
+            (
+                usual,
+                "ext4/randread.1.json",
+                Some("config=ext4 job=randread loop=1"),
+            ),
+            (
+                usual,
+                "/a/b/zfs-8k/seq.12.json",
+                Some("config=zfs-8k job=seq loop=12"),
+            ),
+            (
+                usual,
+                "./zfs//seq.1.json",
+                Some("config=zfs job=seq loop=1"),
+            ),
+            (usual, "seq.1.json", None),
+            (usual, "ext4/seq.json", None),
+            (usual, "ext4/seq.1.txt", None),
+            (usual, "ext4/.1.json", None),
+            (usual, "ext4/a.b.1.json", Some("config=ext4 job=a.b loop=1")),
+            (
+                "{job}-{loop}.json",
+                "rand-rw-3.json",
+                Some("job=rand-rw loop=3"),
+            ),
+            (
+                "{job}-{bs}.json",
+                "rand-rw-3.json",
+                Some("bs=rw-3 job=rand"),
+            ),
+            ("{config}/{}/{job}", "a/skipped/c", Some("config=a job=c")),
+            ("{config}_*.json", "a_b_c.json", Some("config=a")),
+            ("*_{job}", "x_y", Some("job=y")),
+            (
+                "{configuration}/{workload}/{round}",
+                "a/b/1",
+                Some("config=a job=b loop=1"),
+            ),
+            (
+                "{config}/{node}.log",
+                "r/ext4/n1.log",
+                Some("config=ext4 node=n1"),
+            ),
+            ("r-{größe}.txt", "r-groß.txt", Some("größe=groß")),
+            ("/{config}/x", "/deep/down/ext4/x", Some("config=ext4")),
+            ("a{x}a", "aaa", Some("x=a")),
+            ("a{x}a", "aa", None),
+        ] {
+            assert_eq!(
+                fields(pattern, path).as_deref(),
+                expected,
+                "{pattern} {path}"
+            );
+        }
+    }
+
+    #[test]
+    fn says_all_that_is_wrong_with_a_pattern() {
+        for (pattern, expected) in [
+            ("plain.json", vec!["names no field"]),
+            ("{a}{b}.json", vec!["no text between `{a}` and `{b}`"]),
+            (
+                "{job}/{workload}",
+                vec!["`{job}` stands there more than once"],
+            ),
+            (
+                "{config/x",
+                vec!["character 1: `{` has no partner", "names no field"],
+            ),
+            ("{a}/é}", vec!["character 6: `}` has no partner"]),
+            (
+                "{a b}/{x}/{x}",
+                vec!["`{a b}` is no name", "`{x}` stands there more than once"],
+            ),
+        ] {
+            let errors = LabelPattern::parse(pattern).unwrap_err();
+            let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            assert_eq!(texts.len(), expected.len(), "{pattern}: {texts:?}");
+            for (text, part) in texts.iter().zip(expected) {
+                assert!(text.contains(part), "{pattern}: {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn names_every_path_that_does_not_match() {
+        let pattern = LabelPattern::parse("{config}/{job}.json").unwrap();
+        let errors = pattern
+            .labels(["a/b.json", "c.json", "d/e.txt"])
+            .unwrap_err();
+        let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            texts,
+            [
+                "c.json: does not match the label `{config}/{job}.json`",
+                "d/e.txt: does not match the label `{config}/{job}.json`",
+            ]
+        );
+    }
+}

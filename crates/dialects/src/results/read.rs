@@ -1,0 +1,243 @@
+//! Texts → `Imported`: who understood which lines, what stands there twice, what nobody understood.
+
+use std::collections::HashMap;
+
+use iodyno_model::{Duplicate, Imported, ImportedTrial, SourceLine, Unread};
+
+use super::found::{Found, FoundWhat};
+use super::label::Label;
+use super::lines::Lines;
+use super::unread::why_unread;
+use super::{Options, Text, readers};
+
+/// Reads everything there is in some texts. Never fails: what cannot be read is in `unread`.
+///
+/// Results of a source get the configuration and workload that its label says, otherwise those that the
+/// text itself says, otherwise the name of the source without its folder and ending.
+pub fn read(texts: &[Text<'_>], options: &Options) -> Imported {
+    let mut imported = Imported::default();
+    let mut seen = Seen::default();
+    for text in texts {
+        let mut piece = read_one(text, options);
+        let copy_of = seen.same_text(text);
+        for trial in std::mem::take(&mut piece.trials) {
+            match seen.first(&trial, copy_of.is_some()) {
+                Some(first) => imported.duplicates.push(Duplicate {
+                    first,
+                    again: trial.at,
+                }),
+                None => imported.trials.push(trial),
+            }
+        }
+        if let Some(first) = copy_of {
+            imported
+                .remarks
+                .push(format!("{} and {first} are the same text", text.source));
+        }
+        imported.tables.append(&mut piece.tables);
+        imported.claims.append(&mut piece.claims);
+        imported.unread.append(&mut piece.unread);
+        imported.remarks.append(&mut piece.remarks);
+    }
+    imported
+}
+
+/// What one source holds, in the order of its lines.
+fn read_one(text: &Text<'_>, options: &Options) -> Imported {
+    let lines = Lines::new(text.source, text.text);
+    let mut imported = Imported::default();
+    let label = match &options.label {
+        Some(pattern) => pattern.label(text.source).unwrap_or_else(|| {
+            imported.remarks.push(format!(
+                "{} does not match the label `{pattern}`; it is taken without one",
+                text.source
+            ));
+            Label::default()
+        }),
+        None => Label::default(),
+    };
+    let (found, claimed) = scan(&lines, options);
+    for Found { lines: at, what } in found {
+        match what {
+            FoundWhat::Trial(trial) => imported.trials.push(*trial),
+            FoundWhat::Table(table) => imported.tables.push(*table),
+            FoundWhat::Claim(claim) => imported.claims.push(*claim),
+            FoundWhat::Unread(why) => imported.unread.push(unread(&lines, at.start, why)),
+            FoundWhat::Known => {}
+        }
+    }
+    imported.unread.extend(stretches(&lines, &claimed));
+    imported.trials.sort_by_key(|trial| trial.at.line);
+    imported.tables.sort_by_key(|table| table.at.line);
+    imported.claims.sort_by_key(|claim| claim.at.line);
+    imported.unread.sort_by_key(|unread| unread.at.line);
+    name(&mut imported.trials, &label, text.source);
+    if imported.trials.is_empty() && imported.tables.is_empty() && imported.claims.is_empty() {
+        imported
+            .remarks
+            .push(format!("{}: no result was found in it", text.source));
+    }
+    imported
+}
+
+/// Lets every reader look, and gives lines that several understood to the first of them.
+fn scan(lines: &Lines<'_>, options: &Options) -> (Vec<Found>, Vec<bool>) {
+    let mut all = Vec::new();
+    let mut claimed = vec![false; lines.count() as usize + 2];
+    for (form, reader) in readers(options) {
+        if options.form.is_some_and(|wanted| wanted != form) {
+            continue;
+        }
+        // How many claimed lines there are up to each, and where this reader's finds begin and end: both so
+        // that a thousand finds on a thousand lines cost no million steps.
+        let mut before = vec![0_u32; claimed.len() + 1];
+        for (index, &is) in claimed.iter().enumerate() {
+            before[index + 1] = before[index] + u32::from(is);
+        }
+        let mut edges = vec![0_i64; claimed.len() + 1];
+        for found in reader(lines) {
+            let start = (found.lines.start as usize).min(claimed.len());
+            let end = (found.lines.end as usize).clamp(start, claimed.len());
+            if before[end] > before[start] {
+                continue;
+            }
+            edges[start] += 1;
+            edges[end] -= 1;
+            all.push(found);
+        }
+        let mut depth = 0;
+        for (is, edge) in claimed.iter_mut().zip(edges) {
+            depth += edge;
+            *is |= depth > 0;
+        }
+    }
+    (all, claimed)
+}
+
+/// Stretches that no reader understood and that look like results.
+fn stretches(lines: &Lines<'_>, claimed: &[bool]) -> Vec<Unread> {
+    let mut found = Vec::new();
+    let mut within = false;
+    for (number, text) in lines.iter() {
+        if claimed[number as usize] || text.trim().is_empty() {
+            within = false;
+            continue;
+        }
+        if within {
+            continue;
+        }
+        if let Some(why) = why_unread(text) {
+            found.push(unread(lines, number, why.to_owned()));
+            within = true;
+        }
+    }
+    found
+}
+
+/// The longest piece of an unread line that is kept.
+const SHOWN: usize = 160;
+
+fn unread(lines: &Lines<'_>, line: u32, why: String) -> Unread {
+    Unread {
+        at: lines.at(line),
+        text: lines.get(line).trim().chars().take(SHOWN).collect(),
+        why,
+    }
+}
+
+/// Fills in what the label or the source's name says.
+///
+/// Where a source holds several configurations or workloads of its own, the label's name stands before
+/// them: otherwise different things would become one.
+fn name(trials: &mut [ImportedTrial], label: &Label, source: &str) {
+    let stem = stem(source);
+    let own_configurations = several(trials, |trial| &trial.configuration);
+    let own_workloads = several(trials, |trial| &trial.workload);
+    for trial in trials {
+        for (name, value) in label.dimensions() {
+            trial.dimensions.insert(name.to_owned(), value.to_owned());
+        }
+        trial.configuration = named(
+            label.configuration(),
+            &trial.configuration,
+            own_configurations,
+            stem,
+        );
+        trial.workload = named(label.workload(), &trial.workload, own_workloads, stem);
+    }
+}
+
+fn several(trials: &[ImportedTrial], of: impl Fn(&ImportedTrial) -> &String) -> bool {
+    trials.windows(2).any(|pair| of(&pair[0]) != of(&pair[1]))
+}
+
+fn named(label: Option<&str>, own: &str, several: bool, stem: &str) -> String {
+    match (label, own) {
+        (Some(label), own) if several && !own.is_empty() => format!("{label}/{own}"),
+        (Some(label), _) => label.to_owned(),
+        (None, "") => stem.to_owned(),
+        (None, own) => own.to_owned(),
+    }
+}
+
+/// A source's name without its folder and ending.
+fn stem(source: &str) -> &str {
+    let name = source.trim_end_matches('/');
+    let name = name.rsplit('/').next().unwrap_or(name);
+    match name.rfind('.') {
+        Some(at) if at > 0 => &name[..at],
+        _ => name,
+    }
+}
+
+/// What was read so far, to know it again.
+#[derive(Default)]
+struct Seen<'t> {
+    texts: HashMap<&'t str, &'t str>,
+    trials: HashMap<String, SourceLine>,
+}
+
+/// Fewer equal figures than this happen by chance.
+const TELLING: usize = 3;
+
+impl<'t> Seen<'t> {
+    /// The source that held this very text before.
+    fn same_text(&mut self, text: &Text<'t>) -> Option<&'t str> {
+        if text.text.trim().is_empty() {
+            return None;
+        }
+        match self.texts.get(text.text) {
+            Some(first) => Some(first),
+            None => {
+                self.texts.insert(text.text, text.source);
+                None
+            }
+        }
+    }
+
+    /// Where the same result stood before. In a copy of a whole text any figure tells.
+    fn first(&mut self, trial: &ImportedTrial, copy: bool) -> Option<SourceLine> {
+        let telling = copy || trial.figures.len() >= TELLING || !trial.series.is_empty();
+        let key = key(trial);
+        match self.trials.get(&key) {
+            Some(first) => telling.then(|| first.clone()),
+            None => {
+                self.trials.insert(key, trial.at.clone());
+                None
+            }
+        }
+    }
+}
+
+/// All that makes a result what it is, without its place.
+fn key(trial: &ImportedTrial) -> String {
+    let figures: Vec<(&str, u64)> = trial
+        .figures
+        .iter()
+        .map(|figure| (figure.metric.name.as_str(), figure.value.to_bits()))
+        .collect();
+    format!(
+        "{:?} {:?} {:?} {:?} {:?}",
+        trial.configuration, trial.workload, trial.dimensions, figures, trial.series
+    )
+}
