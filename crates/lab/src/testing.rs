@@ -92,6 +92,10 @@ impl Store for FakeStore {
         Ok(RunHandle { id: run, alias: 1 })
     }
 
+    fn set_rounds(&self, _: RunId, rounds: u32) -> Result<(), StoreError> {
+        self.note(format!("rounds are {rounds}"))
+    }
+
     fn begin_trial(
         &self,
         _: TrialKey,

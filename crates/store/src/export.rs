@@ -5,7 +5,8 @@
 //! 1. `header`: `format` (`iodyno-run`), `version` of this format, `run` (its identity), `iodyno`
 //!    (the version of the program that wrote the file). A reader looks at nothing else of a file whose
 //!    version it does not know.
-//! 2. `run`: `state`, `started_unix_ms`, `ended_unix_ms` and the whole `plan`.
+//! 2. `run`: `state`, `started_unix_ms`, `ended_unix_ms`, the whole `plan`, and `rounds` where they are
+//!    not the plan's. The results of an imported run are in its plan, and it has no trials.
 //! 3. For each trial, by round, cell and attempt: a line `trial` with everything measured but the
 //!    frames, then a line `frame` for each of its frames, by number.
 //! 4. `footer`: how many `trials` and `frames` there were, and `xxh3`, the XXH3-128 hash in hexadecimal of
@@ -67,6 +68,9 @@ pub(crate) struct RunLine {
     pub(crate) state: RunState,
     pub(crate) started_unix_ms: u64,
     pub(crate) ended_unix_ms: Option<u64>,
+    /// Where they are not the plan's: a rule to stop ended the run earlier.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) rounds: Option<u32>,
     pub(crate) plan: Plan,
 }
 
@@ -120,6 +124,7 @@ pub fn export(
         ended_unix_ms: summary
             .duration_ms
             .map(|span| summary.started_unix_ms + span),
+        rounds: (summary.rounds != stored.plan.rounds).then_some(summary.rounds),
         plan: stored.plan,
     }))?;
     let (running, ended): (Vec<_>, Vec<_>) = stored

@@ -122,9 +122,10 @@ fn check_header(reader: &LineReader<'_>, header: &Header) -> Result<(), StoreErr
     Ok(())
 }
 
-/// The number of cells of the plan.
+/// The number of cells of the plan; none in one that was imported itself.
 fn check_plan(reader: &LineReader<'_>, run: &RunLine) -> Result<u32, StoreError> {
     match run.plan.cells() {
+        0 if run.plan.imported.is_some() => Ok(0),
         0 => Err(reader.bad("the plan has no configuration or no workload")),
         cells => Ok(cells),
     }

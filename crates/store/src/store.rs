@@ -32,7 +32,8 @@ pub struct Run {
 /// A run, and each trial, belongs to the process that began it, for as long as that process lives.
 /// Times are ms since 1970.
 pub trait Store {
-    /// Stores the plan of a new run before anything of it is done. Durable when it returns.
+    /// Stores the plan of a new run before anything of it is done. Durable when it returns. A run
+    /// whose trials were imported has no cells, and is ended right afterwards.
     fn begin_run(&self, plan: &Plan, started_unix_ms: u64) -> Result<RunHandle, StoreError>;
 
     /// Takes a run over that ended early, to make the trials that it lacks.
@@ -40,6 +41,14 @@ pub trait Store {
     /// # Errors
     /// [`StoreError::RunIsLive`] while the process that carries it out lives.
     fn resume_run(&self, run: RunId) -> Result<RunHandle, StoreError>;
+
+    /// Sets how many rounds a run of this process's has: so many as were made, where a rule to stop
+    /// ended it, or more, where it goes on beyond what was planned. The plan keeps the largest number
+    /// that it ever had. Durable when it returns.
+    ///
+    /// # Errors
+    /// [`StoreError::Conflict`] for a run of another process's.
+    fn set_rounds(&self, run: RunId, rounds: u32) -> Result<(), StoreError>;
 
     /// Notes that a trial begins, by the names of its configuration and workload.
     fn begin_trial(

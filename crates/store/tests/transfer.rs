@@ -175,7 +175,7 @@ fn a_file_that_is_something_else_or_newer_or_half_is_told_by_its_line() {
         .concat()
         .replacen(&run.to_string(), &RunId::fresh().to_string(), 1);
     let no_cells = lines[..2].concat().replace(
-        "\"configurations\":[{\"name\":\"c0\",\"target\":{\"path\":\"/mnt/c0\"}}]",
+        "\"configurations\":[{\"name\":\"c0\",\"target\":{\"path\":\"/mnt/c0\"},\"again\":false}]",
         "\"configurations\":[]",
     );
     let newer = file.replacen("\"version\":1", "\"version\":2", 1);

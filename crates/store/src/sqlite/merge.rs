@@ -11,7 +11,7 @@ use rusqlite::{
 };
 
 use super::read::{Liveness, damaged, document, plan};
-use super::write::{checked, conflict, json, word};
+use super::write::{checked, conflict, imported, json, word};
 use super::{Fault, SqliteStore, Survives};
 use crate::blob::encode;
 use crate::error::in_words;
@@ -135,12 +135,16 @@ fn merge(
             |row| row.get(0),
         )
         .optional()?;
+    let mut longest = run.plan.clone();
     let alias = match known {
         None => insert_run(transaction, id, run)?,
         Some(alias) => {
             Liveness::of(store)?.refuse_live(transaction, id)?;
             let stored: Plan = plan(store, transaction, id)?;
-            if stored != run.plan {
+            // Either store may have gone on for more rounds since.
+            longest.rounds = stored.rounds.max(run.plan.rounds);
+            let rounds = longest.rounds;
+            if (Plan { rounds, ..stored }) != longest {
                 let text = format!("run {alias} has the same identity and another plan");
                 return Err(conflict(text));
             }
@@ -182,9 +186,15 @@ fn merge(
     if known.is_some() && report.trials_added > 0 {
         // The run went on elsewhere: its later end counts.
         transaction.execute(
-            "UPDATE runs SET state = ?2, ended_unix_ms = ?3
+            "UPDATE runs SET state = ?2, ended_unix_ms = ?3, rounds = ?4, plan = ?5
              WHERE alias = ?1 AND coalesce(ended_unix_ms, 0) <= coalesce(?3, 0)",
-            params![alias, word(&run.state)?, run.ended_unix_ms],
+            params![
+                alias,
+                word(&run.state)?,
+                run.ended_unix_ms,
+                run.rounds.unwrap_or(run.plan.rounds),
+                checked("the plan", &longest)?
+            ],
         )?;
     }
     Ok(report)
@@ -192,8 +202,9 @@ fn merge(
 
 fn insert_run(transaction: &Transaction<'_>, id: RunId, run: &RunLine) -> Result<i64, Fault> {
     transaction.execute(
-        "INSERT INTO runs (id, name, started_unix_ms, ended_unix_ms, state, cells, rounds, plan)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        "INSERT INTO runs
+             (id, name, started_unix_ms, ended_unix_ms, state, cells, rounds, imported, plan)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
         params![
             id.0.as_bytes(),
             run.plan.name,
@@ -201,7 +212,8 @@ fn insert_run(transaction: &Transaction<'_>, id: RunId, run: &RunLine) -> Result
             run.ended_unix_ms,
             word(&run.state)?,
             run.plan.cells(),
-            run.plan.rounds,
+            run.rounds.unwrap_or(run.plan.rounds),
+            imported(&run.plan),
             checked("the plan", &run.plan)?
         ],
     )?;

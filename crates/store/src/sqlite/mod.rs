@@ -354,6 +354,10 @@ impl Store for SqliteStore {
         write::resume_run(self, run)
     }
 
+    fn set_rounds(&self, run: RunId, rounds: u32) -> Result<(), StoreError> {
+        write::set_rounds(self, run, rounds)
+    }
+
     fn begin_trial(
         &self,
         key: TrialKey,

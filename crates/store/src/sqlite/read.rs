@@ -17,7 +17,7 @@ use crate::owner::{Owners, lock_file};
 use crate::{Rebuilder, Run, StoreError};
 
 const RUN_COLUMNS: &str = "
-    alias, id, name, started_unix_ms, ended_unix_ms, state, owner, cells, rounds,
+    alias, id, name, started_unix_ms, ended_unix_ms, state, owner, cells, rounds, imported,
     (SELECT count(DISTINCT round * cells + cell) FROM trials
         WHERE run = alias AND trials.state = 'completed') AS completed,
     (SELECT host FROM trials
@@ -183,7 +183,7 @@ fn run_summary(liveness: &Liveness, row: &Row<'_>) -> Result<RunSummary, Fault> 
         rounds,
         trials_planned: u64::from(cells) * u64::from(rounds),
         trials_completed: row.get("completed")?,
-        imported: 0,
+        imported: row.get("imported")?,
         host: row.get("host")?,
         totals: match row.get::<_, Option<String>>("totals")? {
             Some(totals) => parse(row, "totals", &totals)?,

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, named_params, params}
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::read::{Liveness, damaged};
+use super::read::{Liveness, damaged, plan};
 use super::{Fault, SqliteStore, Survives};
 use crate::blob::{decode, encode};
 use crate::error::in_words;
@@ -24,8 +24,8 @@ pub(super) fn begin_run(
     let blob = checked("the plan", plan)?;
     store.writing("storing the plan", Survives::PowerCut, |transaction| {
         transaction.execute(
-            "INSERT INTO runs (id, name, started_unix_ms, owner, cells, rounds, plan)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            "INSERT INTO runs (id, name, started_unix_ms, owner, cells, rounds, imported, plan)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
             params![
                 id.0.as_bytes(),
                 plan.name,
@@ -33,6 +33,7 @@ pub(super) fn begin_run(
                 owner,
                 plan.cells(),
                 plan.rounds,
+                imported(plan),
                 blob
             ],
         )?;
@@ -53,6 +54,23 @@ pub(super) fn resume_run(store: &SqliteStore, run: RunId) -> Result<RunHandle, S
         )?;
         Ok(RunHandle { id: run, alias })
     })
+}
+
+pub(super) fn set_rounds(store: &SqliteStore, run: RunId, rounds: u32) -> Result<(), StoreError> {
+    let owner = owner(store)?;
+    store.writing(
+        "setting a run's rounds",
+        Survives::PowerCut,
+        |transaction| {
+            let mut plan = plan(store, transaction, run)?;
+            plan.rounds = plan.rounds.max(rounds);
+            let changed = transaction.execute(
+                "UPDATE runs SET rounds = ?2, plan = ?3 WHERE id = ?1 AND owner = ?4",
+                params![run.0.as_bytes(), rounds, checked("the plan", &plan)?, owner],
+            )?;
+            not_of_others(run, changed)
+        },
+    )
 }
 
 pub(super) fn begin_trial(
@@ -238,11 +256,22 @@ pub(super) fn finish_run(
             "UPDATE runs SET state = ?2, ended_unix_ms = ?3 WHERE id = ?1 AND owner = ?4",
             params![run.0.as_bytes(), word(&state)?, ended_unix_ms, owner],
         )?;
-        match changed {
-            0 => Err(conflict(format!("run {run} is not this process's"))),
-            _ => Ok(()),
-        }
+        not_of_others(run, changed)
     })
+}
+
+/// Nothing is changed of a run that another process owns.
+fn not_of_others(run: RunId, changed: usize) -> Result<(), Fault> {
+    match changed {
+        0 => Err(conflict(format!("run {run} is not this process's"))),
+        _ => Ok(()),
+    }
+}
+
+/// Trials that were read from others' output.
+pub(super) fn imported(plan: &Plan) -> u64 {
+    let imported = plan.imported.as_ref();
+    imported.map_or(0, |imported| imported.trials.len() as u64)
 }
 
 /// A trial that this process writes to.
