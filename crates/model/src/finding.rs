@@ -20,6 +20,8 @@ pub enum Weight {
 pub enum FindingKind {
     /// A worker used a whole core: the client, not the storage, set the figure.
     ClientSaturated,
+    /// The device was busy all the time, or at the limit it is known to have: it set the figure.
+    DeviceCapped,
     /// The device moved far fewer bytes than the job.
     CacheServed,
     /// The working set fits into memory.
@@ -48,8 +50,10 @@ pub enum FindingKind {
     StoreOnTarget,
     /// The trial was cut off.
     Interrupted,
-    /// The one-second series swings widely.
+    /// The one-second series is not one behaviour.
     Unsteady,
+    /// A limit on the device, not its nature, set the figure.
+    DeviceCapped,
 }
 
 /// One finding.
