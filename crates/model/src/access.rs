@@ -216,6 +216,23 @@ impl Default for Access {
 }
 
 impl Access {
+    /// fio's `rw=` word.
+    pub fn pattern(&self) -> &'static str {
+        let random = self.order == Order::Random;
+        match (self.reads, self.writes, self.trims, random) {
+            (true, true, _, false) => "rw",
+            (true, true, _, true) => "randrw",
+            (_, true, true, false) => "trimwrite",
+            (_, true, true, true) => "randtrimwrite",
+            (_, true, false, false) => "write",
+            (_, true, false, true) => "randwrite",
+            (_, false, true, false) => "trim",
+            (_, false, true, true) => "randtrim",
+            (_, false, false, false) => "read",
+            (_, false, false, true) => "randread",
+        }
+    }
+
     /// The directions this access issues, in table order.
     pub fn directions(&self) -> impl Iterator<Item = Direction> {
         [

@@ -49,7 +49,8 @@ pub enum Course {
 pub struct Behaviour {
     /// What it is as a whole.
     pub course: Course,
-    /// One after the other without gaps; one where nothing changes, none without a series.
+    /// One after the other without gaps; one where nothing changes, none without a series. The warm-up
+    /// before a steady stretch is none of them.
     pub regimes: Vec<Regime>,
     /// Integrated autocorrelation time, in seconds of the series; `None` where it is too short.
     pub autocorrelation_time: Option<f64>,

@@ -9,7 +9,6 @@ use super::json::{SECTOR, utilisation};
 use super::numbers::{Base, DIGITS, both, prefixed};
 use super::{Context, VERSION, latency};
 use crate::clock;
-use crate::text::pattern_name;
 
 /// What fio says before a run: a line a job, the version, the number of workers.
 pub fn banner(workload: &Workload) -> String {
@@ -20,7 +19,7 @@ pub fn banner(workload: &Workload) -> String {
             "{}: (g={}): rw={}, bs=(R) {}, (W) {}, (T) {}, ioengine={}, iodepth={}\n",
             job.name,
             job.reporting.group,
-            pattern_name(&job.access),
+            job.access.pattern(),
             size_range(&sizes.read),
             size_range(&sizes.write),
             size_range(&sizes.trim),

@@ -1,8 +1,8 @@
 //! What was done, in a line: jobs, backend, depth, pattern, block sizes, region, target.
 
 use iodyno_model::{
-    Access, Amount, Arrival, BlockSizes, Direction, Distribution, GroupSummary, Job, Order,
-    StackLayer, Summary, TargetInfo, Trial, Workload,
+    Access, Amount, Arrival, BlockSizes, Direction, Distribution, GroupSummary, Job, StackLayer,
+    Summary, TargetInfo, Trial, Workload,
 };
 use iodyno_units::{Bytes, Rate};
 
@@ -125,7 +125,7 @@ fn kind(job: &Job, group: &GroupSummary) -> String {
 
 /// fio's name of the pattern, with its mix and distribution.
 fn pattern(access: &Access) -> String {
-    let mut text = pattern_name(access).to_owned();
+    let mut text = access.pattern().to_owned();
     if access.reads && access.writes {
         let read = access.read_percent.min(100);
         text += &format!(" {read}/{}", 100 - read);
@@ -139,23 +139,6 @@ fn pattern(access: &Access) -> String {
         Some(Distribution::Uniform) | None => {}
     }
     text
-}
-
-/// fio's `rw=` word.
-pub(crate) fn pattern_name(access: &Access) -> &'static str {
-    let random = access.order == Order::Random;
-    match (access.reads, access.writes, access.trims, random) {
-        (true, true, _, false) => "rw",
-        (true, true, _, true) => "randrw",
-        (_, true, true, false) => "trimwrite",
-        (_, true, true, true) => "randtrimwrite",
-        (_, true, false, false) => "write",
-        (_, true, false, true) => "randwrite",
-        (_, false, true, false) => "trim",
-        (_, false, true, true) => "randtrim",
-        (_, false, false, false) => "read",
-        (_, false, false, true) => "randread",
-    }
 }
 
 fn sizes(access: &Access) -> String {

@@ -13,7 +13,6 @@ use iodyno_model::{
 };
 use iodyno_units::{Nanos, Rate, significant};
 
-pub(crate) use describe::pattern_name;
 pub use list::{RunRow, list};
 
 use crate::style::{Paint, Style, harmless, left, trimmed};
