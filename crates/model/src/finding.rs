@@ -20,7 +20,7 @@ pub enum Weight {
 pub enum FindingKind {
     /// A worker used a whole core: the client, not the storage, set the figure.
     ClientSaturated,
-    /// The device was busy all the time, or at the limit it is known to have: it set the figure.
+    /// A limit set on the device was reached: it, and not what lies above, set the figure.
     DeviceCapped,
     /// The device moved far fewer bytes than the job.
     CacheServed,
@@ -52,8 +52,6 @@ pub enum FindingKind {
     Interrupted,
     /// The one-second series is not one behaviour.
     Unsteady,
-    /// A limit on the device, not its nature, set the figure.
-    DeviceCapped,
 }
 
 /// One finding.
