@@ -3,11 +3,13 @@
 //! Decides and never draws: everything here is a pure function of what was planned and measured.
 //! Findings speak of one trial alone; comparisons and their verdicts come on top.
 
+mod behaviour;
 mod devices;
 mod findings;
 mod summary;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
+pub use behaviour::behaviour;
 pub use findings::findings;
 pub use summary::summary;

@@ -1,0 +1,154 @@
+//! Changes of level that are beyond doubt even in a handful of seconds.
+//!
+//! E-divisive needs some five values on both sides; short work is over by then. But a second is made of thousands of ops:
+//! where every second before an instant is at least three times every second after it (or the other way
+//! round) and each is made of at least a thousand ops, neither counting noise (3 % at a thousand ops) nor the usual noise of
+//! storage (some 10 %) explains it.
+
+use iodyno_model::Point;
+
+use super::levels::Stretch;
+use super::ops;
+
+/// The slowest second of the fast side ÷ the fastest second of the slow side, at least.
+const FACTOR: f64 = 3.0;
+
+/// Ops in each second, at least: fewer, and a single stalled op makes a second of its own.
+const LEAST_OPS: f64 = 1000.0;
+
+/// Either part's share in the time or in the ops, at least: a slow first second of a long trial explains
+/// nothing of its time to complete.
+const LEAST_SHARE: f64 = 0.05;
+
+/// Cuts a series where it jumps; a second that straddles a jump belongs to neither side and is left out.
+pub(super) fn stretches(points: &[&Point]) -> Vec<Stretch> {
+    let whole = Stretch {
+        start: 0,
+        end: points.len(),
+    };
+    let least = Share::of(points, whole).times(LEAST_SHARE);
+    let mut found = Vec::new();
+    let mut open = vec![whole];
+    // The right part is taken up last, so that the left one is cut first: the result is in order.
+    while let Some(stretch) = open.pop() {
+        match best(points, stretch, least) {
+            Some((left, right)) => open.extend([right, left]),
+            None => found.push(stretch),
+        }
+    }
+    found
+}
+
+/// What a stretch has of the time and of the ops.
+#[derive(Clone, Copy)]
+struct Share {
+    time: f64,
+    ops: f64,
+}
+
+impl Share {
+    fn of(points: &[&Point], stretch: Stretch) -> Share {
+        let own = &points[stretch.start..stretch.end];
+        Share {
+            time: own.iter().map(|point| point.span_ns as f64).sum(),
+            ops: own.iter().map(|point| ops(point)).sum(),
+        }
+    }
+
+    fn times(self, factor: f64) -> Share {
+        Share {
+            time: self.time * factor,
+            ops: self.ops * factor,
+        }
+    }
+
+    fn reaches(self, least: Share) -> bool {
+        self.time >= least.time || self.ops >= least.ops
+    }
+}
+
+/// The extremes of some seconds.
+#[derive(Clone, Copy)]
+struct Extremes {
+    slowest: f64,
+    fastest: f64,
+    fewest_ops: f64,
+}
+
+impl Extremes {
+    const NONE: Extremes = Extremes {
+        slowest: f64::INFINITY,
+        fastest: 0.0,
+        fewest_ops: f64::INFINITY,
+    };
+
+    fn with(self, point: &Point) -> Extremes {
+        Extremes {
+            slowest: self.slowest.min(point.iops),
+            fastest: self.fastest.max(point.iops),
+            fewest_ops: self.fewest_ops.min(ops(point)),
+        }
+    }
+}
+
+/// How far the sides lie apart; 0 where that is not beyond doubt.
+fn apart(left: Extremes, right: Extremes) -> f64 {
+    let factor = (right.slowest / left.fastest).max(left.slowest / right.fastest);
+    let counted = left.fewest_ops.min(right.fewest_ops) >= LEAST_OPS;
+    match counted && factor >= FACTOR {
+        true => factor,
+        false => 0.0,
+    }
+}
+
+fn best(points: &[&Point], stretch: Stretch, least: Share) -> Option<(Stretch, Stretch)> {
+    let own = &points[stretch.start..stretch.end];
+    let before: Vec<Extremes> = own
+        .iter()
+        .scan(Extremes::NONE, |seen, point| {
+            *seen = seen.with(point);
+            Some(*seen)
+        })
+        .collect();
+    let mut after: Vec<Extremes> = own
+        .iter()
+        .rev()
+        .scan(Extremes::NONE, |seen, point| {
+            *seen = seen.with(point);
+            Some(*seen)
+        })
+        .collect();
+    after.reverse();
+    let mut best: Option<(f64, usize, usize)> = None;
+    for end in 1..own.len() {
+        // The border lies before the second `end`, or within it.
+        for start in [end, end + 1] {
+            let (Some(right), left) = (after.get(start), before[end - 1]) else {
+                continue;
+            };
+            if start > end && !between(own[end].iops, left, *right) {
+                continue;
+            }
+            let factor = apart(left, *right);
+            if factor > best.map_or(0.0, |best| best.0) {
+                best = Some((factor, end, start));
+            }
+        }
+    }
+    let (_, end, start) = best?;
+    let left = Stretch {
+        start: stretch.start,
+        end: stretch.start + end,
+    };
+    let right = Stretch {
+        start: stretch.start + start,
+        end: stretch.end,
+    };
+    let large = |side| Share::of(points, side).reaches(least);
+    (large(left) && large(right)).then_some((left, right))
+}
+
+/// A second's rate lies between both sides: a part of it belongs to each.
+fn between(rate: f64, left: Extremes, right: Extremes) -> bool {
+    (left.fastest < rate && rate < right.slowest) || (right.fastest < rate && rate < left.slowest)
+}

@@ -1,0 +1,5 @@
+use super::*;
+#[test]
+fn empty() {
+    assert_eq!(behaviour(&[], Kind::Timed), Behaviour::default());
+}
