@@ -113,6 +113,7 @@ pub fn clone(job: u32, clone: u32, directions: Vec<DirectionResult>) -> CloneRes
         clone,
         start_ns: 0,
         runtime_ns: 20_000_000_000,
+        done_ns: None,
         ended: EndedBy::Runtime,
         directions,
         cpu: CpuUse {

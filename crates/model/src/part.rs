@@ -251,6 +251,10 @@ pub struct CloneResult {
     pub start_ns: u64,
     /// Measured time, ns.
     pub runtime_ns: u64,
+    /// When its work was on the storage as far as its job asks: the end of its drain and of its end
+    /// fsync on the trial's clock, ns; `None` where it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub done_ns: Option<u64>,
     /// What ended it.
     pub ended: EndedBy,
     /// Only directions with ops or errors.

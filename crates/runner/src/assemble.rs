@@ -31,6 +31,7 @@ pub(crate) fn idle(waiting: &Waiting, job: &Job, ended: EndedBy) -> Ended {
             clone: waiting.clone,
             start_ns: 0,
             runtime_ns: 0,
+            done_ns: None,
             ended,
             directions: Vec::new(),
             cpu: CpuUse::default(),
@@ -95,10 +96,21 @@ pub(crate) fn ended(
         result.verify = outcome.verify;
         result.engine = outcome.engine;
         result.stamp_window_ns = outcome.stamp_window;
+        result.done_ns = done(&outcome.steps, origin);
         ended.steps = outcome.steps;
     }
     (ended.broken, ended.stuck) = (broken, stuck);
     ended
+}
+
+/// When the last op and the last flush had ended, on the trial's clock. Reading back what was written is not
+/// part of the work.
+fn done(steps: &[StepSpan], origin: u64) -> Option<u64> {
+    steps
+        .iter()
+        .filter(|span| matches!(span.step, Step::Measure | Step::Drain | Step::EndFsync))
+        .map(|span| span.end.saturating_sub(origin))
+        .max()
 }
 
 fn measured_so_far(shared: &CloneShared, now: u64) -> (u64, u64) {
@@ -292,6 +304,19 @@ mod tests {
         assert_eq!((found[0].start_ns, found[0].span_ns), (0, 990));
         assert_eq!((found[1].start_ns, found[1].span_ns), (1000, 1));
         assert_eq!(step(Step::LayOut, 400, 900, 1000).start_ns, -600);
+    }
+
+    #[test]
+    fn the_work_is_done_when_it_is_flushed_and_not_when_it_is_verified() {
+        let steps = [
+            span(Step::Measure, 1000, 2000),
+            span(Step::Drain, 2000, 2010),
+            span(Step::EndFsync, 2010, 2900),
+            span(Step::VerifyPass, 2900, 5000),
+        ];
+        assert_eq!(done(&steps, 1000), Some(1900));
+        assert_eq!(done(&steps[..2], 1000), Some(1010));
+        assert_eq!(done(&[], 1000), None);
     }
 
     #[test]

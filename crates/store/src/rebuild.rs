@@ -228,6 +228,7 @@ impl JobSum {
             clone: 0,
             start_ns: self.start_ns.unwrap_or(0),
             runtime_ns,
+            done_ns: None,
             ended: match self.start_ns.is_some() || self.running > 0 {
                 true => EndedBy::Interruption,
                 false => EndedBy::NotStarted,

@@ -139,6 +139,7 @@ fn clone_result() -> impl Strategy<Value = CloneResult> {
     (0..4u32, directions, times).prop_map(|(job, directions, times)| CloneResult {
         start_ns: times.0,
         runtime_ns: times.1,
+        done_ns: None,
         stamp_window_ns: (0, times.2),
         ..testing::clone(job, 0, directions)
     })
