@@ -6,13 +6,18 @@
 //! What must stay true: reading never fails and never loses a result in silence. What looks like one and
 //! was not understood is listed with its line.
 
+mod benchstat;
 mod clean;
 mod context;
 mod found;
+mod fsbench;
+mod interrupts;
 mod label;
 mod lines;
 mod read;
+mod sysbench;
 mod unread;
+mod zpool;
 
 use std::str::FromStr;
 
@@ -45,11 +50,28 @@ pub struct Options {
 pub enum Form {
     /// fio's JSON, json+, terse and normal output.
     Fio,
+    /// Tables of file operations and `fsbench/…` lines.
+    Fsbench,
+    /// sysbench 1.0's fileio output.
+    Sysbench,
+    /// Go's benchmark format, and the tables that benchstat prints.
+    Benchstat,
+    /// `zpool iostat`.
+    Zpool,
+    /// `/proc/interrupts`.
+    Interrupts,
 }
 
 impl Form {
     /// Each with the name it goes by on the command line.
-    pub const ALL: [(&'static str, Form); 1] = [("fio", Form::Fio)];
+    pub const ALL: [(&'static str, Form); 6] = [
+        ("fio", Form::Fio),
+        ("fsbench", Form::Fsbench),
+        ("sysbench", Form::Sysbench),
+        ("benchstat", Form::Benchstat),
+        ("zpool", Form::Zpool),
+        ("interrupts", Form::Interrupts),
+    ];
 }
 
 impl FromStr for Form {
@@ -72,5 +94,11 @@ type Reader = Box<dyn Fn(&Lines<'_>) -> Vec<Found>>;
 
 /// All readers, the surest first: it is they who get a line that several understand.
 fn readers(_options: &Options) -> Vec<(Form, Reader)> {
-    vec![]
+    vec![
+        (Form::Fsbench, Box::new(fsbench::read)),
+        (Form::Sysbench, Box::new(sysbench::read)),
+        (Form::Benchstat, Box::new(benchstat::read)),
+        (Form::Zpool, Box::new(zpool::read)),
+        (Form::Interrupts, Box::new(interrupts::read)),
+    ]
 }

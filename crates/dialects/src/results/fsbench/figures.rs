@@ -1,8 +1,6 @@
 //! The figures of a file-operation benchmark, and what they cannot say.
 
-use iodyno_model::{
-    Better, Fact, FactClass, Figure, ImportedTrial, Kind, Metric, Unit, Withheld,
-};
+use iodyno_model::{Better, Fact, FactClass, Figure, ImportedTrial, Kind, Metric, Unit, Withheld};
 
 use super::names;
 use super::table::{Named, Row};
@@ -100,7 +98,12 @@ pub(super) fn of_table(trial: &mut ImportedTrial, name: &str, ended: &Ended) {
         Some(filled) => (filled < FILLED).then_some(filled * 100.0),
         None => None,
     };
-    let by_name = ["write_sync", "statfs", "delete_small_dir", "delete_large_dir"];
+    let by_name = [
+        "write_sync",
+        "statfs",
+        "delete_small_dir",
+        "delete_large_dir",
+    ];
     let by_name = by_name.iter().any(|prefix| name.starts_with(prefix));
     if whole_loop.is_some() || by_name {
         of_whole_loop(trial, ended, whole_loop);
@@ -156,7 +159,9 @@ fn completion(trial: &mut ImportedTrial, ended: &Ended) {
             ));
             None
         }
-        Some(_) => Some("ops(total) ÷ ops/sec(cum), which is finer than the elapsed time".to_owned()),
+        Some(_) => {
+            Some("ops(total) ÷ ops/sec(cum), which is finer than the elapsed time".to_owned())
+        }
         None => Some("ops ÷ ops/sec".to_owned()),
     };
     if ended.seconds() > 0.0 {
@@ -208,7 +213,9 @@ fn latencies(trial: &mut ImportedTrial, ended: &Ended) {
 fn rate_by_mean(trial: &mut ImportedTrial, mean_ms: f64) {
     let name = "ops_from_mean";
     if mean_ms <= 0.0 {
-        trial.withheld.push(withheld(name, format!("avg(ms) is {TOO_SHORT}")));
+        trial
+            .withheld
+            .push(withheld(name, format!("avg(ms) is {TOO_SHORT}")));
     } else if ROUNDING_MS / mean_ms > SURE {
         let percent = ROUNDING_MS / mean_ms * 100.0;
         let why = format!("avg(ms) is {mean_ms}, which rounding makes uncertain by {percent:.0} %");
@@ -261,7 +268,9 @@ fn facts(trial: &mut ImportedTrial, ended: &Ended) {
         }
         (Kind::Finite, _) => {
             trial.facts.push(ending("ended by", "work done".to_owned()));
-            trial.facts.push(ending("ops to do", format!("{}", ended.ops)));
+            trial
+                .facts
+                .push(ending("ops to do", format!("{}", ended.ops)));
         }
         _ => {}
     }

@@ -137,7 +137,7 @@ impl Reader<'_, '_> {
             Some(row) => self.second(number, row),
             // Anything else ends a table; a benchmark that is only announced goes on.
             None => {
-                if !self.now.head.is_empty() {
+                if !self.now.head.is_empty() || text.trim_start().starts_with("```") {
                     self.end();
                 }
                 self.names.note_prose(text);
@@ -187,7 +187,10 @@ impl Reader<'_, '_> {
             return;
         };
         let stated = now.named.as_ref().map(|named| &named.name);
-        let running = now.running.as_ref().filter(|name| names::fits(name, optype));
+        let running = now
+            .running
+            .as_ref()
+            .filter(|name| names::fits(name, optype));
         let name = stated.or(running).cloned();
         let name = name.unwrap_or_else(|| self.names.whole(optype));
         let Some(ended) = Ended::of(now.closed.as_ref(), now.named.as_ref()) else {
@@ -202,7 +205,9 @@ impl Reader<'_, '_> {
         trial.configuration = configuration(&self.lines.context(now.start));
         figures::of_table(&mut trial, &name, &ended);
         if let Some(words) = now.description.as_deref().filter(|words| !words.is_empty()) {
-            trial.facts.push(figures::workload_fact("description", words));
+            trial
+                .facts
+                .push(figures::workload_fact("description", words));
         }
         series::fill(&mut trial, &now.series, &ended);
         self.found.push(Found::trial(now.lines(), trial));
@@ -222,13 +227,24 @@ pub(super) fn configuration(context: &Context<'_>) -> String {
 
 fn results_of(heading: &str) -> Option<&str> {
     const NO_NAMES: [&str; 10] = [
-        "the", "these", "those", "all", "our", "benchmark", "test", "raw", "following", "no",
+        "the",
+        "these",
+        "those",
+        "all",
+        "our",
+        "benchmark",
+        "test",
+        "raw",
+        "following",
+        "no",
     ];
     let mut words = heading.split_whitespace();
     let name = words.next()?.trim_matches(['*', '`', '"', ':']);
     let results = words.next()?;
     let follows = words.next().unwrap_or("");
-    let is_word = results.trim_end_matches([':', '.']).eq_ignore_ascii_case("results");
+    let is_word = results
+        .trim_end_matches([':', '.'])
+        .eq_ignore_ascii_case("results");
     let goes_on = ["", "from", "of", "for", "with", "on"].contains(&follows);
     let is_name = !name.is_empty() && !NO_NAMES.contains(&name.to_ascii_lowercase().as_str());
     (is_word && goes_on && is_name).then_some(name)

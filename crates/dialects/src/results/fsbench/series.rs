@@ -52,7 +52,10 @@ fn marks(rows: &[(u32, Row)], ended: &Ended) -> Option<Vec<(f64, f64)>> {
     if end > marks.last().map_or(0.0, |&(at, _)| at) {
         marks.push((end, ended.ops));
     }
-    marks.windows(2).all(|pair| pair[0].0 < pair[1].0).then_some(marks)
+    marks
+        .windows(2)
+        .all(|pair| pair[0].0 < pair[1].0)
+        .then_some(marks)
 }
 
 fn remarks(trial: &mut ImportedTrial, rows: &[(u32, Row)]) {

@@ -105,10 +105,7 @@ fn named(text: &str) -> Option<Named> {
         Some(rest) => (true, rest),
         None => (false, text),
     };
-    let words: Vec<&str> = rest
-        .strip_prefix("fsbench/")?
-        .split_whitespace()
-        .collect();
+    let words: Vec<&str> = rest.strip_prefix("fsbench/")?.split_whitespace().collect();
     let [name, ops, rate, "ops/sec"] = words[..] else {
         return None;
     };

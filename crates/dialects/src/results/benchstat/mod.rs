@@ -1,0 +1,18 @@
+//! benchstat: what it reads (Go's benchmark format), and the tables that it and its predecessor print.
+
+mod claims;
+mod input;
+mod units;
+
+use super::found::Found;
+use super::lines::Lines;
+
+/// All results and all rows of printed comparisons.
+pub(super) fn read(lines: &Lines<'_>) -> Vec<Found> {
+    let mut found = input::read(lines);
+    found.extend(claims::read(lines));
+    found
+}
+
+#[cfg(test)]
+mod tests;

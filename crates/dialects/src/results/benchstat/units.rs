@@ -1,0 +1,107 @@
+//! Units of benchmark lines → metrics.
+
+use iodyno_model::{Better, Metric, Unit};
+
+/// The metric that a unit stands for, and by what its values are multiplied.
+///
+/// `ns/op` is the mean time of an op, `B/s`, `MB/s` (10⁶ as everywhere in this format) and `ops/sec` are
+/// rates; a word before them names what of: `read-ops/sec`, `p99-ns`, `read-p99-ns`. Any other unit stands
+/// for itself, and less of it is better unless a `Unit` line says otherwise; benchstat itself takes no side.
+pub(super) fn metric(unit: &str) -> (Metric, f64) {
+    for (ending, scale) in [
+        ("ns/op", 1.0),
+        ("us/op", 1e3),
+        ("ms/op", 1e6),
+        ("sec/op", 1e9),
+    ] {
+        if let Some(of) = prefix(unit, ending) {
+            return (Metric::time(named(of, "op.mean", "mean")), scale);
+        }
+    }
+    for (ending, scale) in [
+        ("MiB/s", 1_048_576.0),
+        ("MB/s", 1e6),
+        ("kB/s", 1e3),
+        ("GB/s", 1e9),
+        ("B/s", 1.0),
+    ] {
+        if let Some(of) = prefix(unit, ending) {
+            let name = named(of, Metric::BANDWIDTH, Metric::BANDWIDTH);
+            return (Metric::bandwidth(name), scale);
+        }
+    }
+    for ending in ["ops/sec", "ops/s", "iops", "IOPS"] {
+        if let Some(of) = prefix(unit, ending) {
+            return (Metric::iops(named(of, Metric::IOPS, Metric::IOPS)), 1.0);
+        }
+    }
+    for (ending, scale) in [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("sec", 1e9)] {
+        match prefix(unit, ending) {
+            Some("") => return (Metric::time("time"), scale),
+            Some(of) => return (Metric::time(of.replace('-', ".")), scale),
+            None => {}
+        }
+    }
+    let metric = Metric {
+        name: unit.to_owned(),
+        unit: Unit::Other(unit.to_owned()),
+        better: Better::Lower,
+    };
+    (metric, 1.0)
+}
+
+/// What stands before an ending: nothing, or words and a hyphen.
+fn prefix<'u>(unit: &'u str, ending: &str) -> Option<&'u str> {
+    let before = unit.strip_suffix(ending)?;
+    match before.strip_suffix('-') {
+        Some(of) => Some(of),
+        None => before.is_empty().then_some(""),
+    }
+}
+
+fn named(of: &str, alone: &str, last: &str) -> String {
+    if of.is_empty() {
+        alone.to_owned()
+    } else {
+        format!("{}.{last}", of.replace('-', "."))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn knows_units_of_time_and_rates_with_and_without_a_word_before() {
+        for (unit, name, scale, expected) in [
+            ("ns/op", "op.mean", 1.0, Unit::Nanos),
+            ("sec/op", "op.mean", 1e9, Unit::Nanos),
+            ("MB/s", "bandwidth", 1e6, Unit::BytesPerSecond),
+            ("B/s", "bandwidth", 1.0, Unit::BytesPerSecond),
+            ("read-B/s", "read.bandwidth", 1.0, Unit::BytesPerSecond),
+            ("ops/sec", "iops", 1.0, Unit::OpsPerSecond),
+            ("read-ops/sec", "read.iops", 1.0, Unit::OpsPerSecond),
+            ("p99-ns", "p99", 1.0, Unit::Nanos),
+            ("read-p99.9-ns", "read.p99.9", 1.0, Unit::Nanos),
+            ("completion-sec", "completion", 1e9, Unit::Nanos),
+            ("ns", "time", 1.0, Unit::Nanos),
+            ("B/op", "B/op", 1.0, Unit::Other("B/op".to_owned())),
+            (
+                "allocs/op",
+                "allocs/op",
+                1.0,
+                Unit::Other("allocs/op".to_owned()),
+            ),
+            (
+                "patterns",
+                "patterns",
+                1.0,
+                Unit::Other("patterns".to_owned()),
+            ),
+        ] {
+            let (metric, by) = metric(unit);
+            assert_eq!((metric.name.as_str(), by), (name, scale), "{unit}");
+            assert_eq!(metric.unit, expected, "{unit}");
+        }
+    }
+}

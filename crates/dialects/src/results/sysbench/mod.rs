@@ -1,0 +1,78 @@
+//! sysbench 1.0's fileio output: whole, or from `File operations:` on, as people paste it.
+
+mod figures;
+mod preamble;
+mod result;
+
+use super::found::Found;
+use super::fsbench::configuration;
+use super::lines::Lines;
+
+use self::preamble::Preamble;
+use self::result::Result;
+
+/// What it is read as.
+const FORM: &str = "sysbench fileio";
+/// How far above its figures a result may begin, where nothing tells; without lines of progress.
+const FARTHEST: u32 = 60;
+
+/// All results of this form.
+pub(super) fn read(lines: &Lines<'_>) -> Vec<Found> {
+    let mut found = Vec::new();
+    let mut free_from = 1;
+    for (number, text) in lines.iter() {
+        if text.trim() != "File operations:" || number < free_from {
+            continue;
+        }
+        let start = begin(lines, free_from, number);
+        let (result, end) = Result::read(lines, number);
+        free_from = end;
+        if result.values() == 0 {
+            let why = "`File operations:` without a figure of sysbench's below it";
+            found.push(Found::unread(number..end, why));
+            continue;
+        }
+        let preamble = Preamble::read(lines.range(start..number));
+        let mut trial = lines.trial(FORM, start);
+        trial.configuration = configuration(&lines.context(start));
+        figures::fill(&mut trial, &preamble, &result);
+        found.push(Found::trial(start..end, trial));
+    }
+    found
+}
+
+/// The first line of what belongs to the figures at a line.
+fn begin(lines: &Lines<'_>, free_from: u32, figures: u32) -> u32 {
+    let mut start = figures;
+    let mut steps = 0;
+    for number in (free_from..figures).rev() {
+        let text = lines.get(number).trim();
+        if preamble::begins(text) {
+            return command_above(lines, free_from, number);
+        }
+        if preamble::belongs(text) {
+            start = number;
+        } else if !preamble::may_stand_between(text) {
+            break;
+        }
+        if !preamble::is_progress(text) {
+            steps += 1;
+        }
+        if steps > FARTHEST {
+            break;
+        }
+    }
+    start
+}
+
+/// The command line right above the output, if there is one.
+fn command_above(lines: &Lines<'_>, free_from: u32, number: u32) -> u32 {
+    let above = (free_from..number).rev().take(3);
+    let mut said = above.filter(|&line| !preamble::may_stand_between(lines.get(line).trim()));
+    said.next()
+        .filter(|&line| preamble::is_run_command(lines.get(line)))
+        .unwrap_or(number)
+}
+
+#[cfg(test)]
+mod tests;
