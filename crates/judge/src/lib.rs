@@ -6,10 +6,13 @@
 mod behaviour;
 mod devices;
 mod findings;
+mod kind;
+mod observe;
 mod summary;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
 pub use behaviour::behaviour;
 pub use findings::findings;
+pub use observe::{observe, observe_imported};
 pub use summary::summary;

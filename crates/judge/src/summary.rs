@@ -1,12 +1,13 @@
 //! A trial's figures put together by job or group.
 
 use iodyno_model::{
-    CloneResult, CpuSummary, DeviceShare, DeviceSummary, Direction, DirectionResult, EndedBy,
-    ErrorCount, GroupSummary, Histogram, Job, Point, Quantile, Row, Step, Summary, Trial,
+    Behaviour, CloneResult, CpuSummary, DeviceShare, DeviceSummary, Direction, DirectionResult,
+    EndedBy, ErrorCount, GroupSummary, Histogram, Job, Point, Quantile, Row, Step, Summary, Trial,
     VerifyResult, Workload,
 };
 
 use crate::devices;
+use crate::kind::{in_stages, kind};
 
 /// A percentile below this many stamp windows (p99) is the harness's as much as the storage's.
 pub(crate) const WINDOWS_PER_RESOLVED_PERCENTILE: u64 = 10;
@@ -40,15 +41,44 @@ pub fn summary(workload: &Workload, trial: &Trial) -> Summary {
         false => Vec::new(),
     };
     let series = series(trial);
+    // Several behaviours that were asked for say nothing of the storage.
+    let behaviour = match in_stages(trial) {
+        true => Behaviour::default(),
+        false => crate::behaviour(&series, kind(workload, trial)),
+    };
     Summary {
         total,
         cpu: cpu(trial, &clones),
         devices: device_summaries(trial),
         shares: shares(workload, trial),
-        range_percent: range_percent(&series),
+        behaviour,
         series,
         groups,
     }
+}
+
+/// All clones together, with every percentile that any job asks for.
+pub(crate) fn all_rows(workload: &Workload, trial: &Trial) -> Vec<Row> {
+    let clones: Vec<&CloneResult> = trial.parts.iter().flat_map(|part| &part.clones).collect();
+    let jobs = workload.jobs.iter();
+    let asked: Vec<f64> = jobs
+        .flat_map(|job| job.reporting.percentiles.iter().copied())
+        .collect();
+    rows(&clones, &asked, resolution(&clones))
+}
+
+/// The time in which any clone was measured, ns.
+pub(crate) fn measured_ns(trial: &Trial) -> u64 {
+    let clones = trial.parts.iter().flat_map(|part| &part.clones);
+    let mut spans: Vec<(u64, u64)> = clones
+        .map(|clone| {
+            (
+                clone.start_ns,
+                clone.start_ns.saturating_add(clone.runtime_ns),
+            )
+        })
+        .collect();
+    covered(&mut spans)
 }
 
 /// Job indices by line of the result: jobs reported together share one.
@@ -275,16 +305,7 @@ fn cpu(trial: &Trial, clones: &[&CloneResult]) -> CpuSummary {
         0 => measured.map(|frame| frame.cpu_ns).sum(),
         process => process,
     };
-    let mut spans: Vec<(u64, u64)> = clones
-        .iter()
-        .map(|clone| {
-            (
-                clone.start_ns,
-                clone.start_ns.saturating_add(clone.runtime_ns),
-            )
-        })
-        .collect();
-    let span_ns = covered(&mut spans);
+    let span_ns = measured_ns(trial);
     if span_ns < LEAST_CPU_SPAN_NS {
         return CpuSummary::default();
     }
@@ -356,23 +377,6 @@ fn series(trial: &Trial) -> Vec<Point> {
             }
         })
         .collect()
-}
-
-/// Frames shorter than half of the longest one (the last, mostly) say too little to count.
-fn range_percent(series: &[Point]) -> Option<f64> {
-    let longest = series.iter().map(|point| point.span_ns).max()?;
-    let whole: Vec<f64> = series
-        .iter()
-        .filter(|point| point.span_ns * 2 >= longest)
-        .map(|point| point.iops)
-        .collect();
-    let mean = whole.iter().sum::<f64>() / whole.len() as f64;
-    if whole.len() < 3 || mean <= 0.0 {
-        return None;
-    }
-    let largest = whole.iter().copied().fold(f64::MIN, f64::max);
-    let smallest = whole.iter().copied().fold(f64::MAX, f64::min);
-    Some((largest - smallest) / mean * 100.0)
 }
 
 #[cfg(test)]

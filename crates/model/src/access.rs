@@ -1,5 +1,7 @@
 //! What is done, and where: directions, order, block sizes, distributions.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::Amount;
@@ -135,6 +137,33 @@ impl BlockSizes {
             BlockSizes::Range { max, .. } => *max,
             BlockSizes::Split(parts) => parts.iter().map(|part| part.0).max().unwrap_or(0),
         }
+    }
+}
+
+/// As job files write sizes: `4k`, `4k-64k`, `4k/60:64k/40`.
+impl fmt::Display for BlockSizes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BlockSizes::Fixed(size) => f.write_str(&short(*size)),
+            BlockSizes::Range { min, max, .. } => write!(f, "{}-{}", short(*min), short(*max)),
+            BlockSizes::Split(parts) => {
+                for (place, (size, share)) in parts.iter().enumerate() {
+                    let between = if place == 0 { "" } else { ":" };
+                    write!(f, "{between}{}/{share}", short(*size))?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// `512`, `4k`, `1m`.
+fn short(bytes: u64) -> String {
+    match bytes {
+        0 => "0".to_owned(),
+        bytes if bytes % (1 << 20) == 0 => format!("{}m", bytes >> 20),
+        bytes if bytes % (1 << 10) == 0 => format!("{}k", bytes >> 10),
+        bytes => bytes.to_string(),
     }
 }
 

@@ -2,7 +2,9 @@
 //!
 //! Built by `judge`, drawn by `report`; nothing here is stored, it follows from the trial.
 
-use crate::{Direction, DirectionResult, EndedBy, EngineUsed, ErrorCount, Histogram, VerifyResult};
+use crate::{
+    Behaviour, Direction, DirectionResult, EndedBy, EngineUsed, ErrorCount, Histogram, VerifyResult,
+};
 
 /// A percentile of a latency, with what is to be said against it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -191,7 +193,6 @@ pub struct Summary {
     pub shares: Vec<DeviceShare>,
     /// The measured time, frame by frame.
     pub series: Vec<Point>,
-    /// (largest − smallest) ÷ mean of the series' whole frames in percent; `None` for fewer than
-    /// three of them, or without ops.
-    pub range_percent: Option<f64>,
+    /// What the series is; unknown without one, and where jobs began one after the other on purpose.
+    pub behaviour: Behaviour,
 }

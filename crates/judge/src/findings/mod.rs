@@ -4,6 +4,7 @@
 //! finding carries it in words: a reader may disagree with a threshold, but must be able to see it.
 
 mod cache;
+mod cap;
 mod client;
 mod content;
 mod ending;
@@ -97,6 +98,7 @@ pub fn findings(workload: &Workload, trial: &Trial) -> Vec<Finding> {
     let families = [
         ending::findings,
         cache::findings,
+        cap::findings,
         content::findings,
         client::findings,
         host::findings,

@@ -1,6 +1,6 @@
 //! Whether the asked pace was kept, and whether the pace was steady.
 
-use iodyno_model::{Arrival, CloneResult, Direction, Finding, FindingKind, Job, Weight};
+use iodyno_model::{Arrival, CloneResult, Course, Direction, Finding, FindingKind, Job, Weight};
 use iodyno_units::{Bytes, Rate};
 
 use super::{Evidence, finding, remedied};
@@ -10,9 +10,6 @@ const RATE_PERCENT: f64 = 1.0;
 
 /// A Poisson process of n arrivals varies by √n itself; this many of them are allowed.
 const POISSON_SIGMAS: f64 = 3.0;
-
-/// A series whose range exceeds this share of its mean, in percent, has no one figure.
-const RANGE_PERCENT: f64 = 50.0;
 
 pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
     let mut found: Vec<Finding> = Vec::new();
@@ -83,34 +80,49 @@ fn missed(evidence: &Evidence, index: usize, job: &Job, direction: Direction) ->
     })
 }
 
-/// Clones that begin further apart than this, ns, make the rates of a trial range by themselves: the
-/// series is one of seconds.
-const TOGETHER_NS: u64 = 1_000_000_000;
-
-/// Jobs begin one after the other, as `stonewall`, `wait_for` or `startdelay` ask.
-fn in_stages(evidence: &Evidence) -> bool {
-    let starts = || {
-        let ran = evidence.clones().filter(|clone| clone.runtime_ns > 0);
-        ran.map(|clone| clone.start_ns)
-    };
-    let (first, last) = (starts().min(), starts().max());
-    last.unwrap_or(0) > first.unwrap_or(0).saturating_add(TOGETHER_NS)
-}
-
+/// The behaviour says it all; this puts it among what is to be said.
 fn unsteady(evidence: &Evidence) -> Option<Finding> {
-    if in_stages(evidence) {
-        return None;
-    }
-    let range = evidence.summary.range_percent?;
-    (range > RANGE_PERCENT).then(|| {
-        remedied(
-            finding(
-                FindingKind::Unsteady,
-                Weight::Note,
-                format!("the one-second rates range over {range:.0} % of their mean: one figure does not describe them"),
-                format!("(largest − smallest) ÷ mean of the one-second rates > {RANGE_PERCENT} %"),
+    let behaviour = &evidence.summary.behaviour;
+    let (text, remedy) = match behaviour.course {
+        Course::Regimes => {
+            let rates = || behaviour.regimes.iter().map(|regime| regime.rate);
+            let slowest = rates().fold(f64::INFINITY, f64::min);
+            let fastest = rates().fold(0.0, f64::max);
+            (
+                format!(
+                    "{} regimes, between {} and {} ops/s",
+                    behaviour.regimes.len(),
+                    Rate(slowest),
+                    Rate(fastest)
+                ),
+                "look at each regime, and at the time to complete",
+            )
+        }
+        Course::Drifting {
+            rise_percent,
+            range_percent,
+        } => (
+            format!(
+                "the one-second rates {} {:.0} % of their mean and range over {range_percent:.0} %",
+                if rise_percent < 0.0 {
+                    "fall by"
+                } else {
+                    "rise by"
+                },
+                rise_percent.abs()
             ),
             "look at the series; run longer, or set ramp_time to leave the beginning out",
-        )
-    })
+        ),
+        Course::Steady { .. } | Course::TooShort { .. } | Course::Unknown => return None,
+    };
+    Some(remedied(
+        finding(
+            FindingKind::Unsteady,
+            Weight::Note,
+            format!("{text}: one figure does not describe them"),
+            "change points; the means of five rounds range over > 20 %, the rates rise by > 10 % or \
+             deviate by > 25 %, and more than noise explains",
+        ),
+        remedy,
+    ))
 }

@@ -149,6 +149,6 @@ fn nothing_measured_is_no_error() {
     trial.parts.clear();
     trial.frames.clear();
     let summary = summary(&workload, &trial);
-    assert!(summary.groups.is_empty() && summary.range_percent.is_none());
+    assert!(summary.groups.is_empty() && summary.behaviour == Default::default());
     assert_eq!(summary.cpu.iops_per_core(), None);
 }

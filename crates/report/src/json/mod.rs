@@ -8,8 +8,9 @@ mod node;
 mod tests;
 
 use iodyno_model::{
-    Direction, DirectionResult, EndedBy, EngineUsed, ErrorCount, Finding, Frame, Histogram,
-    Outcome, Quantile, Row, Step, StepTime, Summary, Trial, VerifyResult, Workload, errno_name,
+    Behaviour, Direction, DirectionResult, EndedBy, EngineUsed, ErrorCount, Finding, Frame,
+    Histogram, Outcome, Quantile, Row, Step, StepTime, Summary, Trial, VerifyResult, Workload,
+    errno_name,
 };
 use serde::Serialize;
 
@@ -105,8 +106,8 @@ struct TrialDocument<'a> {
     devices: Vec<DeviceObject<'a>>,
     /// Bytes of the lowest devices against those of the jobs.
     device_shares: Vec<ShareObject>,
-    /// (largest − smallest) ÷ mean of the one-second rates.
-    series_range_percent: Option<f64>,
+    /// What the series is.
+    behaviour: &'a Behaviour,
     series: Vec<FrameObject>,
     steps: Vec<StepObject>,
     findings: &'a [Finding],
@@ -273,7 +274,7 @@ fn document<'a>(view: &TrialView<'a>) -> TrialDocument<'a> {
         cpu: cpu(summary),
         devices: devices(summary),
         device_shares: shares(summary),
-        series_range_percent: summary.range_percent,
+        behaviour: &summary.behaviour,
         series: trial.frames.iter().map(frame).collect(),
         steps: steps(trial),
         findings,

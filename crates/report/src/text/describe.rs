@@ -1,8 +1,8 @@
 //! What was done, in a line: jobs, backend, depth, pattern, block sizes, region, target.
 
 use iodyno_model::{
-    Access, Amount, Arrival, BlockSizes, Direction, Distribution, GroupSummary, Job, StackLayer,
-    Summary, TargetInfo, Trial, Workload,
+    Access, Amount, Arrival, Direction, Distribution, GroupSummary, Job, StackLayer, Summary,
+    TargetInfo, Trial, Workload,
 };
 use iodyno_units::{Bytes, Rate};
 
@@ -144,7 +144,7 @@ fn pattern(access: &Access) -> String {
 fn sizes(access: &Access) -> String {
     let mut texts: Vec<(Direction, String)> = access
         .directions()
-        .filter_map(|direction| Some((direction, size(access.block_sizes.get(direction)?))))
+        .filter_map(|direction| Some((direction, access.block_sizes.get(direction)?.to_string())))
         .collect();
     let first = texts.first().map(|(_, text)| text.clone());
     if let Some(first) = first
@@ -156,29 +156,6 @@ fn sizes(access: &Access) -> String {
         .drain(..)
         .map(|(direction, text)| format!("{} {text}", direction.name()));
     join(texts, ", ")
-}
-
-fn size(sizes: &BlockSizes) -> String {
-    match sizes {
-        BlockSizes::Fixed(size) => short(*size),
-        BlockSizes::Range { min, max, .. } => format!("{}-{}", short(*min), short(*max)),
-        BlockSizes::Split(parts) => {
-            let parts = parts
-                .iter()
-                .map(|(size, share)| format!("{}/{share}", short(*size)));
-            join(parts, ":")
-        }
-    }
-}
-
-/// As job files write sizes: `512`, `4k`, `1m`.
-fn short(bytes: u64) -> String {
-    match bytes {
-        0 => "0".to_owned(),
-        bytes if bytes % (1 << 20) == 0 => format!("{}m", bytes >> 20),
-        bytes if bytes % (1 << 10) == 0 => format!("{}k", bytes >> 10),
-        bytes => bytes.to_string(),
-    }
 }
 
 fn amount(amount: Amount) -> String {

@@ -1,6 +1,7 @@
 //! A trial, and lists of runs, for the terminal: dense and calm.
 
 mod bars;
+mod course;
 mod describe;
 mod list;
 mod spark;
@@ -62,10 +63,11 @@ fn series(summary: &Summary, style: Style) -> String {
         0 | 1 => String::new(),
         _ => spark::line(&rates, (style.columns() - LABEL).min(40), style),
     };
-    let range = summary
-        .range_percent
-        .map(|range| format!("range {range:.0} % in {} s", summary.series.len()));
-    let parts = [Some(line), range, ended(summary)];
+    let parts = [
+        Some(line),
+        Some(course::words(&summary.behaviour)),
+        ended(summary),
+    ];
     join(parts.into_iter().flatten(), "   ")
 }
 

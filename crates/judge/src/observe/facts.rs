@@ -1,0 +1,293 @@
+//! What two trials may differ in that could explain why their figures do.
+//!
+//! Names are stable, values are words, and what the host does not tell is left out. Identity is no fact: mount
+//! points, names of partitions, loops and mappings, and UUIDs differ between any two configurations
+//! of one host and explain nothing. The kernel name of a disk is kept, for another disk does explain something. Options of
+//! a mount that belong to one kind of file system stand in a fact of their own (`ext4 options`), so that those which every file
+//! system knows can be compared between kinds.
+
+use iodyno_model::{
+    DeviceLayer, EndedBy, Environment, Fact, FactClass, Job, Kind, MountInfo, StackLayer,
+    TargetInfo, Trial, Workload,
+};
+use iodyno_units::{Bytes, Nanos};
+
+use super::words::{self, Values};
+use crate::devices;
+
+/// Options that the kernel's mount layer knows by itself, whatever the file system.
+const COMMON_OPTIONS: [&str; 16] = [
+    "async",
+    "dirsync",
+    "lazytime",
+    "mand",
+    "noatime",
+    "nodev",
+    "nodiratime",
+    "noexec",
+    "nosuid",
+    "nosymfollow",
+    "relatime",
+    "ro",
+    "rw",
+    "strictatime",
+    "sync",
+    "discard",
+];
+
+/// Options that say who is mounted and nothing of how.
+const IDENTITY_OPTIONS: [&str; 6] = ["fsid", "fsname", "subvol", "subvolid", "uuid", "fd"];
+
+/// Settings of a lowest device's queue that change how it serves, by sysfs name and by ours.
+const QUEUE: [(&str, &str); 6] = [
+    ("write_cache", "write cache"),
+    ("rotational", "rotational"),
+    ("nr_requests", "nr_requests"),
+    ("read_ahead_kb", "read_ahead_kb"),
+    ("max_sectors_kb", "max_sectors_kb"),
+    ("wbt_lat_usec", "wbt_lat_usec"),
+];
+
+pub(super) fn facts(workload: &Workload, trial: &Trial, kind: Kind) -> Vec<Fact> {
+    let mut found = Vec::new();
+    target(trial, &mut found);
+    host(trial, &mut found);
+    work(workload, trial, &mut found);
+    ending(workload, trial, kind, &mut found);
+    found
+}
+
+/// Adds a fact, unless nothing is known of it.
+fn add(found: &mut Vec<Fact>, class: FactClass, name: &str, values: Values) {
+    if let Some(value) = values.joined() {
+        found.push(Fact {
+            class,
+            name: name.to_owned(),
+            value,
+        });
+    }
+}
+
+fn environments(trial: &Trial) -> impl Iterator<Item = &Environment> + Clone {
+    trial.parts.iter().map(|part| &part.environment)
+}
+
+fn target(trial: &Trial, found: &mut Vec<Fact>) {
+    let targets = || environments(trial).flat_map(|environment| &environment.targets);
+    let mut add = |name: &str, values| add(found, FactClass::Target, name, values);
+    add("file system", Values::of(targets().map(file_system)));
+    add("stack", Values::of(targets().map(stack)));
+    // The layer that the jobs meet: what a loop's own file lies on is below the devices.
+    let mounts = || targets().filter_map(top_mount);
+    add(
+        "mount options",
+        Values::of(mounts().map(|mount| options(mount, true))),
+    );
+    let mut kinds: Vec<&str> = mounts().map(|mount| mount.file_system.as_str()).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    for kind in kinds {
+        let own = mounts().filter(|mount| mount.file_system == kind);
+        let values = Values::of(own.map(|mount| options(mount, false)));
+        add(&format!("{kind} options"), values);
+    }
+    let lowest = || trial.parts.iter().flat_map(lowest_layers);
+    add("device", Values::of(lowest().map(device)));
+    add(
+        "scheduler",
+        Values::of(
+            lowest()
+                .filter_map(layer_device)
+                .map(|d| d.scheduler.clone()),
+        ),
+    );
+    for (key, name) in QUEUE {
+        let values = lowest().filter_map(layer_device);
+        let values = values.filter_map(|device| device.queue.get(key).cloned());
+        add(name, Values::of(values));
+    }
+}
+
+fn layer_device(layer: &StackLayer) -> Option<&DeviceLayer> {
+    layer.device()
+}
+
+/// What the jobs meet first.
+fn file_system(target: &TargetInfo) -> String {
+    match target.stack.first() {
+        Some(StackLayer::Mount(mount)) => mount.file_system.clone(),
+        Some(StackLayer::Other(what)) => what.clone(),
+        Some(_) => "none (block device)".to_owned(),
+        None => String::new(),
+    }
+}
+
+fn top_mount(target: &TargetInfo) -> Option<&MountInfo> {
+    match target.stack.first() {
+        Some(StackLayer::Mount(mount)) => Some(mount),
+        _ => None,
+    }
+}
+
+/// `ext4 on loop (direct) on ext4 on disk`: kinds, no names.
+fn stack(target: &TargetInfo) -> String {
+    let layers = target.stack.iter().map(|layer| match layer {
+        StackLayer::Mount(mount) => mount.file_system.clone(),
+        StackLayer::Partition(_) => "partition".to_owned(),
+        StackLayer::Loop { direct: true, .. } => "loop (direct)".to_owned(),
+        StackLayer::Loop { direct: false, .. } => "loop (cached)".to_owned(),
+        StackLayer::Mapped { driver, name, .. } => match (driver.as_str(), name.as_str()) {
+            // An md's name is its level; a mapping's is anybody's choice.
+            ("md", level) if !level.is_empty() => format!("md {level}"),
+            (driver, _) => driver.to_owned(),
+        },
+        StackLayer::Disk(_) => "disk".to_owned(),
+        StackLayer::Other(what) => what.clone(),
+    });
+    layers.collect::<Vec<_>>().join(" on ")
+}
+
+fn options(mount: &MountInfo, common: bool) -> String {
+    let key = |option: &str| option.split('=').next().unwrap_or_default().to_owned();
+    let chosen = mount.options.split(',').filter(|option| {
+        let key = key(option);
+        !option.is_empty()
+            && !IDENTITY_OPTIONS.contains(&key.as_str())
+            && COMMON_OPTIONS.contains(option) == common
+    });
+    chosen.collect::<Vec<_>>().join(",")
+}
+
+/// The layers of those devices that no further one is known below of.
+fn lowest_layers(part: &iodyno_model::Part) -> impl Iterator<Item = &StackLayer> {
+    let names = devices::lowest(part);
+    part.environment
+        .targets
+        .iter()
+        .flat_map(|target| &target.stack)
+        .filter(move |layer| {
+            let device = layer.device();
+            device.is_some_and(|device| names.contains(&device.name.as_str()))
+        })
+}
+
+/// `vda, 256 GiB`, `nvme0n1, Samsung SSD 980, 1 TiB`, `loop, 4 GiB`.
+fn device(layer: &StackLayer) -> String {
+    let Some(device) = layer.device() else {
+        return String::new();
+    };
+    let name = match layer {
+        StackLayer::Disk(device) => device.name.as_str(),
+        StackLayer::Partition(_) => "partition",
+        StackLayer::Loop { .. } => "loop",
+        StackLayer::Mapped { driver, .. } => driver.as_str(),
+        StackLayer::Mount(_) | StackLayer::Other(_) => "",
+    };
+    let size = match device.size {
+        0 => String::new(),
+        size => Bytes(size).to_string(),
+    };
+    let words = [name, device.model.trim(), size.as_str()];
+    let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
+    words.join(", ")
+}
+
+fn host(trial: &Trial, found: &mut Vec<Fact>) {
+    let each = |value: fn(&Environment) -> String| Values::of(environments(trial).map(value));
+    let number = |count: u64| match count {
+        0 => String::new(),
+        count => count.to_string(),
+    };
+    let facts = [
+        ("host", each(|e| e.host.clone())),
+        ("kernel", each(|e| e.kernel.clone())),
+        ("cpu", each(|e| e.cpu.model.clone())),
+        (
+            "cpus",
+            Values::of(environments(trial).map(|e| number(e.cpu.logical.into()))),
+        ),
+        (
+            "memory",
+            Values::of(environments(trial).map(|e| match e.memory.total {
+                0 => String::new(),
+                bytes => Bytes(bytes).to_string(),
+            })),
+        ),
+        ("governor", each(governor)),
+        ("virtualisation", each(|e| e.virtualisation.clone())),
+    ];
+    for (name, values) in facts {
+        add(found, FactClass::Host, name, values);
+    }
+    add(
+        found,
+        FactClass::Program,
+        "iodyno",
+        each(|e| e.iodyno.clone()),
+    );
+}
+
+fn governor(environment: &Environment) -> String {
+    let governor = &environment.cpu.governor;
+    let boost = match governor.boost {
+        Some(true) => "boost",
+        Some(false) => "no boost",
+        None => "",
+    };
+    let words = [governor.name.as_str(), boost];
+    let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
+    words.join(", ")
+}
+
+fn work(workload: &Workload, trial: &Trial, found: &mut Vec<Fact>) {
+    let mut add = |name: &str, values| add(found, FactClass::Workload, name, values);
+    for (name, values) in words::traits(workload) {
+        add(name, values);
+    }
+    let clones = || trial.parts.iter().flat_map(|part| &part.clones);
+    let size: u64 = clones().map(|clone| clone.region_bytes).sum();
+    add(
+        "size",
+        Values::of((size > 0).then(|| Bytes(size).to_string()).into_iter()),
+    );
+    let each = |value: fn(&Job) -> String| Values::of(workload.jobs.iter().map(value));
+    add("sync", each(words::sync));
+    add("rate", each(words::rate));
+    // The next best engine or feature that was taken in place of the one asked for.
+    let fallbacks = clones().flat_map(|clone| &clone.engine.fallbacks).cloned();
+    add("fallbacks", Values::of(fallbacks));
+}
+
+fn ending(workload: &Workload, trial: &Trial, kind: Kind, found: &mut Vec<Fact>) {
+    let mut add = |name: &str, values| add(found, FactClass::Ending, name, values);
+    let clones = trial.parts.iter().flat_map(|part| &part.clones);
+    let mut ended: Vec<&str> = clones.map(|clone| ended_by(clone.ended)).collect();
+    // In whatever order the clones ended.
+    ended.sort_unstable();
+    add("ended by", Values::of(ended.into_iter().map(str::to_owned)));
+    let finite = kind == Kind::Finite;
+    add(
+        "duration",
+        Values::of(workload.jobs.iter().map(|job| match job.end.runtime {
+            Some(runtime) if !finite => runtime.to_string(),
+            _ => words::amount(job),
+        })),
+    );
+    let ramp = |job: &Job| match job.end.ramp {
+        Nanos(0) => "none".to_owned(),
+        ramp => ramp.to_string(),
+    };
+    add("ramp", Values::of(workload.jobs.iter().map(ramp)));
+}
+
+fn ended_by(ended: EndedBy) -> &'static str {
+    match ended {
+        EndedBy::Runtime => "runtime",
+        EndedBy::Size => "size",
+        EndedBy::Count => "number of ops",
+        EndedBy::Interruption => "interruption",
+        EndedBy::Error => "an error",
+        EndedBy::ExitAll => "another job's end",
+        EndedBy::NotStarted => "never being started",
+    }
+}

@@ -1,0 +1,194 @@
+//! A trial's figures: one number a metric, and those that the data do not bear out kept back.
+
+use iodyno_model::{
+    Figure, Job, Kind, Metric, Quantile, Row, Step, Summary, Trial, Withheld, Workload,
+};
+use iodyno_units::Nanos;
+
+use super::is_finite;
+use super::words::MOVING;
+use crate::summary::{
+    VALUES_BEYOND_PERCENTILE, WINDOWS_PER_RESOLVED_PERCENTILE, all_rows, measured_ns,
+};
+
+/// From this mean block size on, bytes, it is bytes that are waited for and not ops.
+const LARGE_BLOCK: f64 = 65536.0;
+
+/// What was measured, and what it is best judged by.
+pub(super) struct Measured {
+    pub(super) figures: Vec<Figure>,
+    pub(super) withheld: Vec<Withheld>,
+    pub(super) primary: Option<Metric>,
+}
+
+pub(super) fn figures(
+    workload: &Workload,
+    trial: &Trial,
+    summary: &Summary,
+    kind: Kind,
+) -> Measured {
+    let rows = all_rows(workload, trial);
+    let mut measured = Measured {
+        figures: Vec::new(),
+        withheld: Vec::new(),
+        primary: None,
+    };
+    measured.rates(&rows, measured_ns(trial));
+    for row in &rows {
+        measured.row(row);
+    }
+    if is_finite(kind)
+        && let Some(ns) = completion_ns(trial)
+    {
+        measured.add(Metric::time(Metric::COMPLETION), ns as f64);
+    }
+    if let Some(ns) = summary.cpu.worker_ns_per_op() {
+        measured.add(Metric::time("cpu_per_op"), ns);
+    }
+    measured.primary = measured.best(workload, &rows, kind);
+    measured
+}
+
+impl Measured {
+    fn add(&mut self, metric: Metric, value: f64) {
+        self.figures.push(Figure {
+            metric,
+            value,
+            derived: None,
+        });
+    }
+
+    /// All directions that move data, over the time in which any clone was measured.
+    fn rates(&mut self, rows: &[Row], span_ns: u64) {
+        let moving = || rows.iter().filter(|row| moves(row));
+        if span_ns == 0 || moving().next().is_none() {
+            return;
+        }
+        let seconds = span_ns as f64 / 1e9;
+        let ops: u64 = moving().map(|row| row.result.ops).sum();
+        let bytes: u64 = moving().map(|row| row.result.bytes).sum();
+        self.add(Metric::iops(Metric::IOPS), ops as f64 / seconds);
+        self.add(Metric::bandwidth(Metric::BANDWIDTH), bytes as f64 / seconds);
+    }
+
+    fn row(&mut self, row: &Row) {
+        let name = row.result.direction.name();
+        if row.result.runtime_ns > 0 {
+            self.add(Metric::iops(format!("{name}.iops")), row.iops());
+            if moves(row) {
+                let metric = Metric::bandwidth(format!("{name}.bandwidth"));
+                self.add(metric, row.bytes_per_s());
+            }
+        }
+        let (histogram, quantiles) = row.latency();
+        if histogram.is_empty() {
+            return;
+        }
+        self.add(Metric::time(format!("{name}.mean")), histogram.mean_ns());
+        for quantile in quantiles {
+            let metric = Metric::time(format!("{name}.p{}", quantile.percent));
+            match against(quantile, histogram.count()) {
+                None => self.add(metric, quantile.ns as f64),
+                Some(why) => self.withheld.push(Withheld {
+                    metric: metric.name,
+                    why,
+                }),
+            }
+        }
+        let largest = histogram.max_ns() as f64;
+        self.add(Metric::time(format!("{name}.max")), largest);
+    }
+
+    fn has(&self, metric: &str) -> bool {
+        self.figures
+            .iter()
+            .any(|figure| figure.metric.name == metric)
+    }
+
+    /// Finite work by its completion; what was asked at a rate, by how late it came; otherwise by ops, or by bytes
+    /// where the blocks are large.
+    fn best(&self, workload: &Workload, rows: &[Row], kind: Kind) -> Option<Metric> {
+        if is_finite(kind) {
+            return Some(Metric::time(Metric::COMPLETION));
+        }
+        let paced = |job: &Job| job.pacing.scheduled();
+        let busiest = rows
+            .iter()
+            .filter(|row| moves(row))
+            // The first of equals, as tables have them.
+            .min_by_key(|row| std::cmp::Reverse(row.result.ops));
+        if let Some(row) = busiest
+            && !workload.jobs.is_empty()
+            && workload.jobs.iter().all(paced)
+        {
+            let name = row.result.direction.name();
+            let tail = format!("{name}.p99");
+            return Some(Metric::time(match self.has(&tail) {
+                true => tail,
+                false => format!("{name}.mean"),
+            }));
+        }
+        let moving = || rows.iter().filter(|row| moves(row));
+        let ops: u64 = moving().map(|row| row.result.ops).sum();
+        let bytes: u64 = moving().map(|row| row.result.bytes).sum();
+        match ops > 0 && bytes as f64 / ops as f64 >= LARGE_BLOCK {
+            true => Some(Metric::bandwidth(Metric::BANDWIDTH)),
+            false => Some(Metric::iops(Metric::IOPS)),
+        }
+    }
+}
+
+fn moves(row: &Row) -> bool {
+    MOVING.contains(&row.result.direction)
+}
+
+/// Why a percentile says more than the data do.
+fn against(quantile: &Quantile, count: u64) -> Option<String> {
+    let few = quantile.few.then(|| {
+        let beyond = (100.0 - quantile.percent) / 100.0 * count as f64;
+        format!(
+            "{beyond:.1} of {count} ops lie beyond it, fewer than {VALUES_BEYOND_PERCENTILE:.0}: chance made it"
+        )
+    });
+    let limited = quantile.resolution_limited.then(|| {
+        format!(
+            "{} is below {WINDOWS_PER_RESOLVED_PERCENTILE} × as long as a completion may wait to be seen: \
+             an upper limit",
+            Nanos(quantile.ns)
+        )
+    });
+    match (few, limited) {
+        (Some(few), Some(limited)) => Some(format!("{few}; {limited}")),
+        (few, limited) => few.or(limited),
+    }
+}
+
+/// From the first clone's start (its ramp, where there is one) until all work was on the storage as far as the jobs ask: drain and
+/// end fsync included, verification not. Trials of before the clones told that instant have it from their
+/// steps, at most by as much too early as clones of one job ended apart.
+fn completion_ns(trial: &Trial) -> Option<u64> {
+    let parts = trial.parts.iter();
+    let spans = parts.filter_map(|part| {
+        let ran = || part.clones.iter().filter(|clone| clone.runtime_ns > 0);
+        let ramps = part.steps.iter().filter(|step| step.step == Step::Ramp);
+        let start = ran()
+            .map(|clone| clone.start_ns)
+            .chain(ramps.map(|step| u64::try_from(step.start_ns).unwrap_or(0)))
+            .min()?;
+        let measured = ran().map(|clone| clone.start_ns.saturating_add(clone.runtime_ns));
+        let last_steps = part
+            .steps
+            .iter()
+            .filter(|step| matches!(step.step, Step::Drain | Step::EndFsync))
+            .map(|step| {
+                u64::try_from(step.start_ns)
+                    .unwrap_or(0)
+                    .saturating_add(step.span_ns)
+            });
+        let done = ran().filter_map(|clone| clone.done_ns);
+        let end = measured.chain(last_steps).chain(done).max()?;
+        Some((start, end))
+    });
+    let (start, end) = spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
+    (end > start).then_some(end - start)
+}

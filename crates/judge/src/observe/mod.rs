@@ -1,0 +1,140 @@
+//! A trial reduced to what a comparison needs: figures, behaviour, facts, and what is said against it.
+
+mod facts;
+mod figures;
+#[cfg(test)]
+mod tests;
+mod words;
+
+use std::collections::BTreeMap;
+
+use iodyno_model::{
+    Configuration, Finding, FindingKind, Flag, ImportedTrial, Kind, Observation, Outcome, Point,
+    Trial, TrialKey, Weight, Workload,
+};
+
+use crate::kind::kind;
+
+/// An own trial as a comparison sees it.
+///
+/// Dimensions are `run`, `configuration` and `workload`, and where all jobs agree in them `rw`, `bs`, `engine`,
+/// `depth`, `direct`; `jobs` is the number of all clones. Works on frames without histograms: percentiles are those of
+/// the parts' merged ones. What is said against it is taken from the trial's stored findings.
+pub fn observe(
+    run: &str,
+    configuration: &Configuration,
+    workload: &Workload,
+    key: TrialKey,
+    trial: &Trial,
+) -> Observation {
+    let summary = crate::summary(workload, trial);
+    let kind = kind(workload, trial);
+    let measured = figures::figures(workload, trial, &summary, kind);
+    let mut dimensions = dimensions(run, &configuration.name, &workload.name);
+    dimensions.extend(
+        words::traits(workload)
+            .into_iter()
+            .filter_map(|(name, value)| Some((name.to_owned(), value.agreed()?))),
+    );
+    Observation {
+        dimensions,
+        round: Some(key.round),
+        again: configuration.again || workload.again,
+        unusable: unusable(trial),
+        kind,
+        primary: measured.primary,
+        figures: measured.figures,
+        withheld: measured.withheld,
+        behaviour: summary.behaviour,
+        facts: facts::facts(workload, trial, kind),
+        flags: trial.findings.iter().filter_map(flag).collect(),
+        source: None,
+    }
+}
+
+/// A trial that others measured. Its series is judged as an own one's; it belongs to no round.
+pub fn observe_imported(run: &str, trial: &ImportedTrial) -> Observation {
+    let series: Vec<Point> = trial
+        .series
+        .iter()
+        .map(|point| Point {
+            start_ns: point.start_ns,
+            span_ns: point.end_ns.saturating_sub(point.start_ns),
+            iops: point.rate,
+            bytes_per_s: 0.0,
+        })
+        .collect();
+    let mut all = trial.dimensions.clone();
+    all.extend(dimensions(run, &trial.configuration, &trial.workload));
+    let primary = trial.primary.as_ref().and_then(|name| {
+        let of_that_name = trial
+            .figures
+            .iter()
+            .find(|figure| figure.metric.name == *name);
+        of_that_name.map(|figure| figure.metric.clone())
+    });
+    Observation {
+        dimensions: all,
+        round: None,
+        again: false,
+        unusable: None,
+        kind: trial.kind,
+        primary,
+        figures: trial.figures.clone(),
+        withheld: trial.withheld.clone(),
+        behaviour: crate::behaviour(&series, trial.kind),
+        facts: trial.facts.clone(),
+        flags: Vec::new(),
+        source: Some(trial.at.clone()),
+    }
+}
+
+fn dimensions(run: &str, configuration: &str, workload: &str) -> BTreeMap<String, String> {
+    [
+        (Observation::RUN, run),
+        (Observation::CONFIGURATION, configuration),
+        (Observation::WORKLOAD, workload),
+    ]
+    .into_iter()
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    .collect()
+}
+
+/// A cache's figure is one, if not the device's: it is flagged, and a comparison tells what to make of it.
+fn unusable(trial: &Trial) -> Option<String> {
+    let outcome = match &trial.outcome {
+        Outcome::Completed => None,
+        Outcome::Interrupted(reason) => Some(format!("interrupted: {reason}")),
+        Outcome::Failed(reason) => Some(format!("failed: {reason}")),
+        Outcome::Refused(reason) => Some(format!("refused: {reason}")),
+    };
+    outcome.or_else(|| {
+        let mut invalid = trial.findings.iter().filter(|finding| {
+            finding.weight == Weight::Invalid && finding.kind != FindingKind::CacheServed
+        });
+        invalid.next().map(|finding| finding.text.clone())
+    })
+}
+
+/// What a comparison learns otherwise is no flag: steadiness from the behaviour, short tails and limited resolution from
+/// what is withheld, an interruption from `unusable`.
+fn flag(finding: &Finding) -> Option<Flag> {
+    let told = match finding.kind {
+        FindingKind::Unsteady
+        | FindingKind::TooShort
+        | FindingKind::ResolutionLimited
+        | FindingKind::Interrupted => true,
+        FindingKind::StoreOnTarget => finding.weight < Weight::Warning,
+        _ => false,
+    };
+    (!told).then(|| Flag {
+        kind: finding.kind,
+        weight: finding.weight,
+        text: finding.text.clone(),
+    })
+}
+
+/// Finite work is the only one with a completion.
+fn is_finite(kind: Kind) -> bool {
+    kind == Kind::Finite
+}
