@@ -242,3 +242,43 @@ pub struct Comparison {
     /// Remarks on the whole.
     pub notes: Vec<String>,
 }
+
+impl Comparison {
+    /// Whether no difference is expected in a row: it makes the noise floor.
+    pub fn is_floor(&self, row: &ComparedRow) -> bool {
+        let dimensions = self.question.rows.iter().zip(&row.name);
+        let mut pairs = dimensions.map(|(dimension, value)| (dimension.as_str(), value.as_str()));
+        pairs.any(|pair| {
+            let mut floors = self.question.floor.iter();
+            floors.any(|(dimension, value)| (dimension.as_str(), value.as_str()) == pair)
+        })
+    }
+
+    /// The cells that the question is about: neither exploratory nor of the noise floor.
+    pub fn primary_cells(&self) -> impl Iterator<Item = &Cell> {
+        let rows = self.rows.iter();
+        rows.filter(|row| !row.exploratory && !self.is_floor(row))
+            .flat_map(|row| &row.cells)
+    }
+
+    /// A candidate is surely worse in what the question is about.
+    pub fn regressed(&self) -> bool {
+        self.primary_cells()
+            .any(|cell| cell.verdict == Verdict::Slower)
+    }
+
+    /// A regression is not ruled out: what the question is about was not compared at all, or some of
+    /// it not well enough to tell.
+    pub fn inconclusive(&self) -> bool {
+        let open = |cell: &Cell| {
+            matches!(
+                cell.verdict,
+                Verdict::Inconclusive { .. }
+                    | Verdict::CannotDecide { .. }
+                    | Verdict::NotComparable { .. }
+                    | Verdict::NoData { .. }
+            )
+        };
+        self.primary_cells().next().is_none() || self.primary_cells().any(open)
+    }
+}
