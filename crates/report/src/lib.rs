@@ -1,10 +1,11 @@
-//! Trials to text, JSON and fio's formats.
+//! Trials and comparisons to text, JSON and others' formats.
 //!
 //! Draws and never decides: what a figure is worth comes with it, from `judge`. Everything here is a
 //! pure function from data to a string; whoever calls prints it. Whatever a trial holds (no ops, no
 //! time, numbers beyond reason), the text keeps its shape and JSON stays valid.
 
 mod clock;
+pub mod compare;
 pub mod diagnostic;
 pub mod fio;
 pub mod json;

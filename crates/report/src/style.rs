@@ -69,6 +69,7 @@ impl Style {
                 .replace(['−', '–'], "-")
                 .replace('·', "|")
                 .replace('…', "...")
+                .replace('±', "+-")
                 .replace('→', "->"),
         }
     }

@@ -1,0 +1,269 @@
+//! Text that Go's benchstat reads: one line a trial.
+//!
+//! benchstat prints medians, intervals and p of its own; on the same trials they are those of an unpaired
+//! comparison. What it must not be given: a key with capitals or blanks (it would be no key), a name with
+//! blanks (two fields) or ending in `-4096` (that reads as GOMAXPROCS), a key that varies within a row (it
+//! warns that results vary). So parameters stand as `/key=value` in the name, the compared dimension is a
+//! key line, others are key lines where all trials share their value and left out elsewhere.
+
+use std::collections::BTreeMap;
+
+use iodyno_model::{Better, Figure, Metric, Observation, Question, Unit};
+
+use crate::style::harmless;
+
+/// The trials that count, in benchstat's format; the baseline's first. Where the question names no
+/// metrics, each trial tells the one it is best judged by.
+///
+/// Compared by `benchstat -col config FILE` for configurations; the key is the name of the question's
+/// column dimension otherwise (`benchstat -col run FILE`), as the first line says. Ends with a newline.
+pub fn benchstat(observations: &[Observation], question: &Question) -> String {
+    let asked: Vec<&Observation> = observations
+        .iter()
+        .filter(|observation| !observation.again && admits(question, observation))
+        .collect();
+    let counting = |observation: &&&Observation| observation.unusable.is_none();
+    let trials: Vec<&Observation> = asked.iter().filter(counting).copied().collect();
+    let column = key(&question.columns);
+    let mut text = format!("# benchstat -col {column} FILE\n");
+    for (dimension, value) in shared(&trials, question) {
+        text += &format!("{}: {value}\n", key(&dimension));
+    }
+    text += &units(&trials, question);
+    let mut names = Names::default();
+    let rows = in_order(trials.iter().map(|trial| raw_name(trial, question)));
+    for value in columns(&asked, question) {
+        text += &format!("{column}: {}\n", line_value(&value));
+        for observation in &asked {
+            if let (true, Some(why)) = (
+                observation.dimension(&question.columns) == value,
+                &observation.unusable,
+            ) {
+                text += &format!("# left out: {}\n", harmless(why));
+            }
+        }
+        for row in &rows {
+            for trial in &trials {
+                let here = trial.dimension(&question.columns) == value;
+                if here && raw_name(trial, question) == *row {
+                    text += &line(&names.of(row), &figures(trial, question));
+                }
+            }
+        }
+    }
+    text
+}
+
+/// Several values of one dimension are alternatives, several dimensions must all fit.
+fn admits(question: &Question, observation: &Observation) -> bool {
+    question.only.iter().all(|(dimension, _)| {
+        let mut values = question.only.iter().filter(|(name, _)| name == dimension);
+        values.any(|(_, value)| observation.dimension(dimension) == value)
+    })
+}
+
+/// Values of the compared dimension: the baseline, then the others as they come.
+fn columns(observations: &[&Observation], question: &Question) -> Vec<String> {
+    let values = observations
+        .iter()
+        .map(|it| it.dimension(&question.columns).to_owned());
+    let mut values = in_order(values);
+    let baseline = question.baseline.as_ref();
+    let index = baseline.and_then(|name| values.iter().position(|value| value == name));
+    if let Some(index) = index {
+        values[..=index].rotate_right(1);
+    }
+    values
+}
+
+fn in_order<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
+    let mut once = Vec::new();
+    for value in values {
+        if !once.contains(&value) {
+            once.push(value);
+        }
+    }
+    once
+}
+
+/// Dimensions in which all trials are alike and which are neither compared nor in the names.
+fn shared(trials: &[&Observation], question: &Question) -> Vec<(String, String)> {
+    let Some(first) = trials.first() else {
+        return Vec::new();
+    };
+    let named = |dimension: &str| {
+        dimension == question.columns
+            || dimension == Observation::WORKLOAD
+            || question.rows.iter().any(|row| row == dimension)
+    };
+    let all_alike = |dimension: &str, value: &str| {
+        let mut others = trials.iter();
+        others.all(|trial| trial.dimension(dimension) == value)
+    };
+    first
+        .dimensions
+        .iter()
+        .filter(|(name, value)| !named(name) && !value.is_empty() && all_alike(name, value))
+        .map(|(name, value)| (name.clone(), line_value(value)))
+        .collect()
+}
+
+/// A row's name in parts: a bare one, then dimensions with their values.
+type RawName = (String, Vec<(String, String)>);
+
+fn raw_name(trial: &Observation, question: &Question) -> RawName {
+    let mut dimensions: Vec<&str> = question.rows.iter().map(String::as_str).collect();
+    dimensions.retain(|dimension| *dimension != question.columns);
+    // Several workloads may make one row of a comparison; to benchstat they are rows of their own.
+    if question.columns != Observation::WORKLOAD {
+        dimensions.retain(|dimension| *dimension != Observation::WORKLOAD);
+        dimensions.insert(0, Observation::WORKLOAD);
+    }
+    let mut values = dimensions
+        .into_iter()
+        .map(|dimension| (dimension, trial.dimension(dimension).to_owned()));
+    let (_, bare) = values.next().unwrap_or_default();
+    let named = values.filter(|(_, value)| !value.is_empty());
+    (
+        bare,
+        named
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect(),
+    )
+}
+
+/// Names as benchstat takes them; different ones stay different.
+#[derive(Default)]
+struct Names {
+    known: Vec<(RawName, String)>,
+}
+
+impl Names {
+    fn of(&mut self, raw: &RawName) -> String {
+        if let Some((_, name)) = self.known.iter().find(|(known, _)| known == raw) {
+            return name.clone();
+        }
+        let plain = name(raw);
+        let taken = |name: &String| self.known.iter().any(|(_, known)| known == name);
+        let mut name = plain.clone();
+        let mut number = 2;
+        while taken(&name) {
+            name = format!("{plain}_{number}");
+            number += 1;
+        }
+        self.known.push((raw.clone(), name.clone()));
+        name
+    }
+}
+
+fn name((bare, named): &RawName) -> String {
+    let mut name = word(bare);
+    for (dimension, value) in named {
+        let part = |text: &str| word(text).replace('/', "_");
+        name += &format!("/{}={}", part(dimension).replace('=', "_"), part(value));
+    }
+    let digits = name.chars().rev().take_while(char::is_ascii_digit).count();
+    let head = name.len() - digits;
+    if digits > 0 && name[..head].ends_with('-') {
+        name.replace_range(head - 1..head, "_");
+    }
+    name
+}
+
+/// A text as one field of a line.
+fn word(text: &str) -> String {
+    let blank = |character: char| character.is_whitespace() || character.is_control();
+    let word: String = text
+        .chars()
+        .map(|character| if blank(character) { '_' } else { character })
+        .collect();
+    match word.is_empty() {
+        true => "_".to_owned(),
+        false => word,
+    }
+}
+
+/// A dimension's name as a key that needs no quotes in benchstat's `-col`.
+fn key(dimension: &str) -> String {
+    if dimension == Observation::CONFIGURATION {
+        return "config".to_owned();
+    }
+    let key: String = dimension
+        .chars()
+        .map(|character| match character.to_ascii_lowercase() {
+            character if character.is_ascii_lowercase() || character.is_ascii_digit() => character,
+            _ => '-',
+        })
+        .collect();
+    match key.starts_with(|character: char| character.is_ascii_lowercase()) {
+        true => key,
+        false => format!("x{key}"),
+    }
+}
+
+/// A value to the end of a line; without one the line would take the key away.
+fn line_value(value: &str) -> String {
+    match harmless(value).trim() {
+        "" => "(none)".to_owned(),
+        value => value.to_owned(),
+    }
+}
+
+fn figures<'a>(trial: &'a Observation, question: &Question) -> Vec<&'a Figure> {
+    let figures: Vec<&Figure> = match (question.metrics.as_slice(), &trial.primary) {
+        ([], Some(primary)) => trial.figure(&primary.name).into_iter().collect(),
+        ([], None) => trial.figures.first().into_iter().collect(),
+        (names, _) => names.iter().filter_map(|name| trial.figure(name)).collect(),
+    };
+    let finite = figures
+        .into_iter()
+        .filter(|figure| figure.value.is_finite());
+    finite.collect()
+}
+
+fn line(name: &str, figures: &[&Figure]) -> String {
+    if figures.is_empty() {
+        return String::new();
+    }
+    let figures = figures
+        .iter()
+        .map(|figure| format!(" {} {}", figure.value, unit(&figure.metric)));
+    format!("Benchmark{name} 1{}\n", figures.collect::<String>())
+}
+
+/// `Unit read-p99-ns better=lower`, a line for each unit.
+fn units(trials: &[&Observation], question: &Question) -> String {
+    let mut known: BTreeMap<String, Better> = BTreeMap::new();
+    for figure in trials.iter().flat_map(|trial| figures(trial, question)) {
+        known
+            .entry(unit(&figure.metric))
+            .or_insert(figure.metric.better);
+    }
+    let lines = known.iter().map(|(unit, better)| {
+        let better = super::csv::better(*better);
+        format!("Unit {unit} better={better}\n")
+    });
+    lines.collect()
+}
+
+/// `iops`: `ops/sec`; `read.bandwidth`: `read-B/s`; `write.p99`: `write-p99-ns`.
+fn unit(metric: &Metric) -> String {
+    let name = word(&metric.name).replace('.', "-");
+    let (usual, counted) = match &metric.unit {
+        Unit::OpsPerSecond => (Some(Metric::IOPS), "ops/sec".to_owned()),
+        Unit::BytesPerSecond => (Some(Metric::BANDWIDTH), "B/s".to_owned()),
+        Unit::Nanos => (None, "ns".to_owned()),
+        Unit::Other(unit) if unit.is_empty() => return name,
+        Unit::Other(unit) => (Some(unit.as_str()), word(unit)),
+    };
+    // The usual name of what is so counted says nothing more.
+    let usual = usual.map(|usual| word(usual).replace('.', "-"));
+    let prefix = match usual.as_deref().and_then(|usual| name.strip_suffix(usual)) {
+        Some(prefix) => prefix.trim_end_matches('-'),
+        None => &name,
+    };
+    match prefix {
+        "" => counted,
+        prefix => format!("{prefix}-{counted}"),
+    }
+}

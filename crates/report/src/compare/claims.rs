@@ -1,0 +1,98 @@
+//! What an imported table claims, beside what its own trials give.
+
+use iodyno_model::ClaimCheck;
+
+use super::figures::p_is;
+use crate::style::harmless;
+
+/// The claims of imported tables.
+pub(super) struct Claims {
+    /// `claims of ext4-zfs-fsbench.txt, line 412: 3 of 5 follow from their trials`.
+    pub(super) title: String,
+    pub(super) rows: Vec<ClaimRow>,
+}
+
+/// A claim and how it stands.
+pub(super) struct ClaimRow {
+    /// The workload and the unit.
+    pub(super) name: String,
+    /// As printed: each side, then the difference.
+    pub(super) printed: Vec<String>,
+    /// The same from the trials, where it is not what was printed.
+    pub(super) recomputed: Option<Vec<String>>,
+    pub(super) follows: bool,
+    /// Why it does not follow.
+    pub(super) against: Vec<String>,
+}
+
+impl ClaimRow {
+    pub(super) fn standing(&self) -> &'static str {
+        if self.follows {
+            "follows"
+        } else {
+            "DOES NOT FOLLOW"
+        }
+    }
+}
+
+pub(super) fn claims(checks: &[ClaimCheck]) -> Option<Claims> {
+    let first = checks.first()?;
+    let follow = checks.iter().filter(|check| check.against.is_empty());
+    let mut sources: Vec<&str> = Vec::new();
+    for check in checks {
+        let source = check.claim.at.source.as_str();
+        if !sources.contains(&source) {
+            sources.push(source);
+        }
+    }
+    let place = match sources.as_slice() {
+        [source] => format!("{source}, line {}", first.claim.at.line),
+        several => several.join(", "),
+    };
+    Some(Claims {
+        title: harmless(&format!(
+            "claims of {place}: {} of {} follow from their trials",
+            follow.count(),
+            checks.len()
+        )),
+        rows: checks.iter().map(row).collect(),
+    })
+}
+
+fn row(check: &ClaimCheck) -> ClaimRow {
+    let claim = &check.claim;
+    let printed = claim.sides.iter().cloned();
+    let name = [claim.workload.as_str(), claim.unit.as_str()].join(" ");
+    let difference = difference(&claim.delta, claim.p, &claim.n);
+    let from_trials: Vec<String> = check
+        .recomputed
+        .iter()
+        .map(|side| side.clone().unwrap_or("not in the trials".to_owned()))
+        .chain(check.p.map(p_is))
+        .collect();
+    let sides = check.recomputed.iter().map(Option::as_deref);
+    let as_printed = sides.eq(claim.sides.iter().map(|side| Some(side.as_str())))
+        && check.p.map(p_is) == claim.p.map(p_is);
+    ClaimRow {
+        name: harmless(name.trim()),
+        printed: printed
+            .chain([difference])
+            .map(|it| harmless(&it))
+            .collect(),
+        recomputed: (!as_printed).then(|| from_trials.iter().map(|it| harmless(it)).collect()),
+        follows: check.against.is_empty(),
+        against: check.against.iter().map(|why| harmless(why)).collect(),
+    }
+}
+
+/// `"~" p=0.100 n=3+3`: what was printed stands in quotes, it is no verdict of ours.
+fn difference(delta: &str, p: Option<f64>, n: &[u32]) -> String {
+    let n: Vec<String> = n.iter().map(u32::to_string).collect();
+    let parts = [
+        (!delta.is_empty()).then(|| format!("\"{delta}\"")),
+        p.map(p_is),
+        (!n.is_empty()).then(|| format!("n={}", n.join("+"))),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    parts.join(" ")
+}

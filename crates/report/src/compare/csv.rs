@@ -1,0 +1,180 @@
+//! Comma-separated values: a line a cell, every number in full.
+
+use iodyno_model::{Better, Cell, ComparedRow, Comparison, Estimated, Pairing, Side, Unit};
+
+use super::footnotes::each_once;
+use super::words::{tag, verdict_words};
+
+/// The columns after those of the rows' dimensions.
+const COLUMNS: [&str; 30] = [
+    "metric",
+    "unit",
+    "better",
+    "exploratory",
+    "baseline",
+    "candidate",
+    "pairing",
+    "n",
+    "baseline_median",
+    "baseline_low",
+    "baseline_high",
+    "candidate_median",
+    "candidate_low",
+    "candidate_high",
+    "median_level",
+    "ratio",
+    "ratio_low",
+    "ratio_high",
+    "ratio_level",
+    "p",
+    "adjusted_p",
+    "cliffs_delta",
+    "margin",
+    "noise_floor",
+    "verdict",
+    "verdict_by_numbers",
+    "words",
+    "remarks",
+    "baseline_values",
+    "candidate_values",
+];
+
+/// A line for each candidate in each row, below a line of names, quoted as RFC 4180 has it. Lines end
+/// with a newline alone.
+///
+/// The rows' dimensions come first, one column each. Values are in the row's unit (`ns` for times), a
+/// side's values are joined by `;`, shares and levels are fractions of one, and what does not exist is
+/// empty. `ratio` is a speed: above one the candidate is better, whichever way the metric counts.
+pub fn csv(comparison: &Comparison) -> String {
+    let dimensions = &comparison.question.rows;
+    let names = dimensions.iter().map(String::as_str).chain(COLUMNS);
+    let mut text = record(&names.map(str::to_owned).collect::<Vec<String>>());
+    for row in &comparison.rows {
+        for cell in &row.cells {
+            let mut fields: Vec<String> = row.name.clone();
+            fields.resize(dimensions.len(), String::new());
+            fields.extend(line(comparison, row, cell));
+            text += &record(&fields);
+        }
+    }
+    text
+}
+
+fn line(comparison: &Comparison, row: &ComparedRow, cell: &Cell) -> [String; 30] {
+    let [baseline_median, baseline_low, baseline_high] = estimated(row.baseline.median.as_ref());
+    let [candidate_median, candidate_low, candidate_high] = estimated(cell.side.median.as_ref());
+    let [ratio, ratio_low, ratio_high] = estimated(cell.ratio.as_ref());
+    let median_level = row.baseline.median.or(cell.side.median);
+    [
+        row.metric.name.clone(),
+        unit(&row.metric.unit).to_owned(),
+        better(row.metric.better).to_owned(),
+        row.exploratory.to_string(),
+        comparison.columns.first().cloned().unwrap_or_default(),
+        cell.side.column.clone(),
+        pairing(cell.pairing).to_owned(),
+        cell.n.to_string(),
+        baseline_median,
+        baseline_low,
+        baseline_high,
+        candidate_median,
+        candidate_low,
+        candidate_high,
+        number(median_level.map(|median| median.level)),
+        ratio,
+        ratio_low,
+        ratio_high,
+        number(cell.ratio.as_ref().map(|ratio| ratio.level)),
+        number(cell.p),
+        number(cell.adjusted_p),
+        number(cell.cliffs_delta),
+        number(Some(cell.margin)),
+        number(row.floor),
+        tag(&cell.verdict).to_owned(),
+        tag(&cell.by_numbers).to_owned(),
+        verdict_words(cell),
+        remarks(row, cell),
+        values(&row.baseline),
+        values(&cell.side),
+    ]
+}
+
+/// Flags, trials left out, and notes.
+fn remarks(row: &ComparedRow, cell: &Cell) -> String {
+    let side = |side: &Side| -> Vec<String> {
+        let texts = side.flags.iter().chain(&side.left_out);
+        texts
+            .map(|text| format!("{}: {text}", side.column))
+            .collect()
+    };
+    let notes = cell.notes.iter().cloned();
+    let all: Vec<String> = side(&row.baseline)
+        .into_iter()
+        .chain(side(&cell.side))
+        .chain(notes)
+        .collect();
+    each_once(&all)
+}
+
+fn estimated(estimated: Option<&Estimated>) -> [String; 3] {
+    let interval = estimated.and_then(|it| it.interval);
+    [
+        number(estimated.map(|it| it.value)),
+        number(interval.map(|it| it.0)),
+        number(interval.map(|it| it.1)),
+    ]
+}
+
+fn values(side: &Side) -> String {
+    let values: Vec<String> = side
+        .values
+        .iter()
+        .map(|value| number(Some(*value)))
+        .collect();
+    values.join(";")
+}
+
+/// As many digits as tell it apart; empty for what is no number.
+fn number(value: Option<f64>) -> String {
+    match value {
+        Some(value) if value.is_finite() => value.to_string(),
+        _ => String::new(),
+    }
+}
+
+/// The unit of values, as programs know it.
+pub(super) fn unit(unit: &Unit) -> &str {
+    match unit {
+        Unit::OpsPerSecond => "ops/s",
+        Unit::BytesPerSecond => "B/s",
+        Unit::Nanos => "ns",
+        Unit::Other(unit) => unit,
+    }
+}
+
+pub(super) fn better(better: Better) -> &'static str {
+    match better {
+        Better::Higher => "higher",
+        Better::Lower => "lower",
+    }
+}
+
+pub(super) fn pairing(pairing: Pairing) -> &'static str {
+    match pairing {
+        Pairing::Paired => "paired",
+        Pairing::Unpaired => "unpaired",
+    }
+}
+
+fn record(fields: &[String]) -> String {
+    let fields: Vec<String> = fields.iter().map(|field| quoted(field)).collect();
+    fields.join(",") + "\n"
+}
+
+fn quoted(field: &str) -> String {
+    let special = field.contains([',', '"', '\n', '\r']) || field.trim() != field;
+    match special {
+        true => format!("\"{}\"", field.replace('"', "\"\"")),
+        false => field.to_owned(),
+    }
+}

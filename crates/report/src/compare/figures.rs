@@ -1,0 +1,274 @@
+//! Numbers of a comparison as people read them.
+//!
+//! A number that is none (NaN, infinite) is drawn as `?`, never as a figure.
+
+use iodyno_model::{Estimated, Unit};
+use iodyno_units::{Bytes, Nanos, Rate, significant};
+
+/// What is drawn in place of a number that is none.
+const NONE: &str = "?";
+
+/// A value with its unit: `138.4k/s`, `540.6 MiB/s`, `1.19 ms`, `12.3 fsyncs/s`.
+pub(super) fn value(value: f64, unit: &Unit) -> String {
+    if !value.is_finite() {
+        return NONE.to_owned();
+    }
+    let sign = if value < 0.0 { "−" } else { "" };
+    let size = value.abs();
+    let text = match unit {
+        Unit::OpsPerSecond => format!("{}/s", Rate(size)),
+        Unit::BytesPerSecond => format!("{}/s", bytes(size)),
+        Unit::Nanos => Nanos(size.round() as u64).to_string(),
+        Unit::Other(unit) if unit.is_empty() => significant(size).to_string(),
+        Unit::Other(unit) => format!("{} {unit}", significant(size)),
+    };
+    format!("{sign}{text}")
+}
+
+/// As the trial's table has it: MiB with a decimal where that is three digits or four.
+fn bytes(bytes: f64) -> String {
+    let mib = bytes / f64::from(1 << 20);
+    match mib {
+        mib if (99.95..9999.95).contains(&mib) => format!("{mib:.1} MiB"),
+        _ => Bytes(bytes.round() as u64).to_string(),
+    }
+}
+
+/// How far the interval reaches from the estimate, as a share of it: the larger of both distances, as
+/// benchstat has it. `None` without an interval, or where a share says nothing.
+pub(super) fn reach(estimated: &Estimated) -> Option<f64> {
+    let (low, high) = estimated.interval?;
+    let value = estimated.value;
+    let reach = (high / value - 1.0).max(1.0 - low / value);
+    (value > 0.0 && low >= 0.0 && reach.is_finite()).then_some(reach)
+}
+
+/// `671/s ±3%`; without the second part where there is no interval.
+pub(super) fn median(median: &Estimated, unit: &Unit) -> String {
+    let value = value(median.value, unit);
+    match reach(median) {
+        Some(reach) => format!("{value} ±{:.0}%", reach * 100.0),
+        None => value,
+    }
+}
+
+/// Decimals that a ratio needs: two, more below a tenth, where three digits count, and near one, where
+/// the interval is so narrow that two would not tell its ends apart.
+fn decimals(estimated: &Estimated) -> usize {
+    let narrow = estimated
+        .interval
+        .is_some_and(|(low, high)| (high - low).abs() < 0.011);
+    match estimated.value {
+        value if !value.is_finite() || value <= 0.0 => 2,
+        value if value < 0.0995 => (2 - value.log10().floor() as i32).clamp(2, 9) as usize,
+        value if value < 9.995 => 2 + usize::from(narrow),
+        value if value < 99.95 => 1,
+        _ => 0,
+    }
+}
+
+fn number(value: f64, decimals: usize) -> String {
+    match value.is_finite() {
+        true => format!("{value:.decimals$}"),
+        false => NONE.to_owned(),
+    }
+}
+
+/// `1.66× [1.58, 1.75]`, or `1.66×` without an interval.
+pub(super) fn ratio(ratio: &Estimated) -> String {
+    let decimals = decimals(ratio);
+    let value = number(ratio.value, decimals);
+    match ratio.interval {
+        Some((low, high)) => {
+            let [low, high] = [low, high].map(|end| number(end, decimals));
+            format!("{value}× [{low}, {high}]")
+        }
+        None => format!("{value}×"),
+    }
+}
+
+/// The interval as distances from one: `[−4 %, +9 %]`.
+pub(super) fn change(ratio: &Estimated) -> Option<String> {
+    let (low, high) = ratio.interval?;
+    // With ends this near each other whole percents would not tell them apart.
+    let decimals = if (high - low).abs() < 0.03 { 1 } else { 0 };
+    let [low, high] = [low, high].map(|end| signed_percent(end - 1.0, decimals));
+    Some(format!("[{low}, {high}]"))
+}
+
+fn signed_percent(share: f64, decimals: usize) -> String {
+    if !share.is_finite() {
+        return format!("{NONE} %");
+    }
+    let text = format!("{:.decimals$}", share.abs() * 100.0);
+    let zero = text.chars().all(|digit| matches!(digit, '0' | '.'));
+    let sign = match share {
+        _ if zero => "",
+        share if share < 0.0 => "−",
+        _ => "+",
+    };
+    format!("{sign}{text} %")
+}
+
+/// A share in percent with at most a decimal: `3 %`, `2.1 %`; more where it is below 0.1 %.
+pub(super) fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    match percent {
+        percent if !percent.is_finite() => format!("{NONE} %"),
+        percent if percent != 0.0 && percent.abs() < 0.0995 => {
+            format!("{} %", significant(percent))
+        }
+        percent => format!("{} %", short(percent)),
+    }
+}
+
+fn short(percent: f64) -> String {
+    let text = format!("{percent:.1}");
+    text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
+}
+
+/// An interval's level: `95 %`, `99.3 %`.
+pub(super) fn level(level: f64) -> String {
+    format!("{} %", short(level * 100.0))
+}
+
+/// p for a column: `0.014`, `<0.001`.
+pub(super) fn p(p: f64) -> String {
+    match p {
+        p if !p.is_finite() => NONE.to_owned(),
+        p if p < 0.0005 => "<0.001".to_owned(),
+        p => format!("{p:.3}"),
+    }
+}
+
+/// p in a sentence: `p=0.014`, `p<0.001`.
+pub(super) fn p_is(value: f64) -> String {
+    let text = p(value);
+    match text.starts_with('<') {
+        true => format!("p{text}"),
+        false => format!("p={text}"),
+    }
+}
+
+/// A p that could be reached, with two digits: `0.10`, `0.029`, `0.0079`.
+pub(super) fn possible_p(p: f64) -> String {
+    match p {
+        p if !p.is_finite() => NONE.to_owned(),
+        p if p <= 0.0 => "0".to_owned(),
+        p => {
+            let decimals = (1 - p.log10().floor() as i32).clamp(2, 9) as usize;
+            format!("{p:.decimals$}")
+        }
+    }
+}
+
+/// A level that p has to fall below: `0.05`, `0.0071`.
+pub(super) fn limit(p: f64) -> String {
+    let text = possible_p(p);
+    match text.strip_suffix('0') {
+        Some(shorter) if text.contains('.') && !shorter.ends_with('.') => shorter.to_owned(),
+        _ => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn estimated(value: f64, interval: Option<(f64, f64)>) -> Estimated {
+        Estimated {
+            value,
+            interval,
+            level: 0.95,
+        }
+    }
+
+    #[test]
+    fn values_carry_their_units() {
+        for (number, unit, text) in [
+            (671.2, Unit::OpsPerSecond, "671/s"),
+            (138_412.0, Unit::OpsPerSecond, "138.4k/s"),
+            (540.6 * 1048576.0, Unit::BytesPerSecond, "540.6 MiB/s"),
+            (1536.0, Unit::BytesPerSecond, "1.50 KiB/s"),
+            (20.0 * 1073741824.0, Unit::BytesPerSecond, "20 GiB/s"),
+            (1.19e6, Unit::Nanos, "1.19 ms"),
+            (58.1e9, Unit::Nanos, "58.1 s"),
+            (12.34, Unit::Other("fsyncs/s".to_owned()), "12.3 fsyncs/s"),
+            (12.34, Unit::Other(String::new()), "12.3"),
+            (-5.0, Unit::OpsPerSecond, "−5.00/s"),
+            (f64::NAN, Unit::Nanos, "?"),
+            (f64::INFINITY, Unit::OpsPerSecond, "?"),
+        ] {
+            assert_eq!(value(number, &unit), text);
+        }
+    }
+
+    #[test]
+    fn the_larger_distance_is_the_reach() {
+        for (value, interval, text) in [
+            (100.0, Some((97.0, 101.0)), "100/s ±3%"),
+            (100.0, Some((99.0, 104.0)), "100/s ±4%"),
+            (100.0, Some((100.0, 100.0)), "100/s ±0%"),
+            (100.0, None, "100/s"),
+            (0.0, Some((0.0, 0.0)), "0/s"),
+            (100.0, Some((f64::NEG_INFINITY, f64::INFINITY)), "100/s"),
+        ] {
+            assert_eq!(
+                median(&estimated(value, interval), &Unit::OpsPerSecond),
+                text
+            );
+        }
+    }
+
+    #[test]
+    fn ratios_have_the_digits_that_count() {
+        for (value, interval, text) in [
+            (1.664, Some((1.578, 1.752)), "1.66× [1.58, 1.75]"),
+            (0.169, Some((0.161, 0.178)), "0.17× [0.16, 0.18]"),
+            (1.004, Some((0.999, 1.009)), "1.004× [0.999, 1.009]"),
+            (0.0412, Some((0.039, 0.05)), "0.0412× [0.0390, 0.0500]"),
+            (12.34, Some((9.0, 20.0)), "12.3× [9.0, 20.0]"),
+            (1234.5, None, "1234×"),
+            (f64::NAN, Some((0.5, f64::INFINITY)), "?× [0.50, ?]"),
+        ] {
+            assert_eq!(ratio(&estimated(value, interval)), text);
+        }
+    }
+
+    #[test]
+    fn shares_and_p_are_short() {
+        let is = estimated(1.02, Some((0.96, 1.09)));
+        assert_eq!(change(&is).as_deref(), Some("[−4 %, +9 %]"));
+        let is = estimated(1.0, Some((0.9996, 1.012)));
+        assert_eq!(change(&is).as_deref(), Some("[0.0 %, +1.2 %]"));
+        for (share, text) in [
+            (0.03, "3 %"),
+            (0.021, "2.1 %"),
+            (0.0005, "0.0500 %"),
+            (0.0, "0 %"),
+        ] {
+            assert_eq!(percent(share), text);
+        }
+        assert_eq!(
+            (level(0.95), level(0.99286)),
+            ("95 %".into(), "99.3 %".into())
+        );
+        assert_eq!(
+            [p_is(0.0143), p_is(0.0001), p_is(1.0)],
+            ["p=0.014", "p<0.001", "p=1.000"]
+        );
+        for (p, text) in [
+            (0.1, "0.10"),
+            (0.02857, "0.029"),
+            (0.0079, "0.0079"),
+            (0.25, "0.25"),
+            (1.0, "1.00"),
+        ] {
+            assert_eq!(possible_p(p), text);
+        }
+        assert_eq!(
+            [limit(0.05), limit(0.05 / 7.0), limit(0.1)],
+            ["0.05", "0.0071", "0.1"]
+        );
+    }
+}

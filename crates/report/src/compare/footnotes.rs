@@ -1,0 +1,203 @@
+//! What a table has no room for: why a cell's verdict is what it is, and what is to be known of its sides.
+
+use iodyno_model::{Cell, ComparedRow, Comparison, Metric, Pairing, Regime, Side, Verdict};
+use iodyno_units::{Nanos, Rate};
+
+use super::figures::{limit, percent, possible_p, ratio};
+use super::sheet::in_words;
+use super::words::{amount, still_needed, words};
+use crate::style::harmless;
+
+/// Regimes that are told one by one.
+const REGIMES_TOLD: usize = 4;
+
+/// Footnotes in the order in which they are met; the same text has one number, however often it is met.
+#[derive(Default)]
+pub(super) struct Footnotes {
+    texts: Vec<String>,
+}
+
+impl Footnotes {
+    /// The number of a text, from 1.
+    fn number(&mut self, text: String) -> usize {
+        match self.texts.iter().position(|known| *known == text) {
+            Some(index) => index + 1,
+            None => {
+                self.texts.push(text);
+                self.texts.len()
+            }
+        }
+    }
+
+    /// The numbers of what is to be said of a cell, ascending, each once.
+    pub(super) fn of_cell(
+        &mut self,
+        comparison: &Comparison,
+        row: &ComparedRow,
+        cell: &Cell,
+    ) -> Vec<usize> {
+        let mut texts: Vec<String> = Vec::new();
+        texts.extend(of_verdict(cell));
+        texts.extend(of_conditions(comparison, row, cell));
+        texts.extend(of_members(cell));
+        texts.extend(of_differences(comparison, cell));
+        texts.extend(of_side(&row.baseline));
+        texts.extend(of_side(&cell.side));
+        texts.extend(cell.notes.iter().cloned());
+        let texts = texts.iter().map(|text| harmless(text));
+        let mut numbers: Vec<usize> = texts.map(|text| self.number(text)).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers
+    }
+
+    pub(super) fn texts(self) -> Vec<String> {
+        self.texts
+    }
+}
+
+fn of_verdict(cell: &Cell) -> Option<String> {
+    match &cell.verdict {
+        Verdict::NotComparable { reasons } => {
+            let reasons = match reasons.is_empty() {
+                true => "the sides differ in more than the axis".to_owned(),
+                false => reasons.join("; "),
+            };
+            let numbers = match &cell.by_numbers {
+                Verdict::NotComparable { .. } | Verdict::NoData { .. } => String::new(),
+                verdict => format!("; by the numbers alone {}", by_numbers(cell, verdict)),
+            };
+            Some(reasons + &numbers)
+        }
+        Verdict::Inconclusive { more } => {
+            let needed = still_needed(cell.pairing, *more);
+            let guess = if more.is_some() {
+                " as things look"
+            } else {
+                ""
+            };
+            Some(format!("undecided: {needed}{guess}"))
+        }
+        Verdict::CannotDecide {
+            n,
+            smallest_p,
+            needed_p,
+            least,
+        } => Some(format!(
+            "n={n}, smallest possible p is {}, and it has to be below {}: at least {}",
+            possible_p(*smallest_p),
+            limit(*needed_p),
+            amount(cell.pairing, *least)
+        )),
+        Verdict::NoData { why } if !why.is_empty() => Some(why.clone()),
+        _ => None,
+    }
+}
+
+/// With the ratio, which the table leaves out where it is not the result.
+fn by_numbers(cell: &Cell, verdict: &Verdict) -> String {
+    let told = words(cell, verdict);
+    match (&cell.ratio, verdict) {
+        (Some(it), Verdict::CannotDecide { .. } | Verdict::Equivalent) => {
+            format!("{} and {told}", ratio(it))
+        }
+        _ => told,
+    }
+}
+
+/// What is other than the header says, and what the metric means where its name does not say so.
+fn of_conditions(comparison: &Comparison, row: &ComparedRow, cell: &Cell) -> Vec<String> {
+    let mut texts = Vec::new();
+    if row.metric.name == Metric::COMPLETION {
+        texts.push("compared by completion, drain included".to_owned());
+    }
+    let paired = cell.pairing == Pairing::Paired;
+    let told = matches!(
+        cell.verdict,
+        Verdict::CannotDecide { .. } | Verdict::NoData { .. }
+    );
+    if !told && (cell.n != comparison.rounds || paired != comparison.paired) {
+        texts.push(amount(cell.pairing, cell.n));
+    }
+    if cell.margin.is_finite() && cell.margin > comparison.question.margin {
+        texts.push(format!("margin {}, the noise floor", percent(cell.margin)));
+    }
+    texts
+}
+
+fn of_members(cell: &Cell) -> Option<String> {
+    let members: Vec<String> = cell
+        .members
+        .iter()
+        .map(|member| {
+            let ratio = iodyno_model::Estimated {
+                value: member.ratio,
+                interval: None,
+                level: 0.0,
+            };
+            format!("{} {}", member.workload, self::ratio(&ratio))
+        })
+        .collect();
+    (!members.is_empty()).then(|| format!("geometric mean of {}", members.join(", ")))
+}
+
+/// Differences of this cell that are not told of the whole.
+fn of_differences(comparison: &Comparison, cell: &Cell) -> Option<String> {
+    let texts: Vec<String> = cell
+        .differs
+        .iter()
+        .filter(|difference| !difference.axis && !comparison.differs.contains(difference))
+        .map(|difference| in_words(&difference.name, &difference.values))
+        .collect();
+    (!texts.is_empty()).then(|| format!("differs: {}", texts.join(", ")))
+}
+
+fn of_side(side: &Side) -> Vec<String> {
+    let mut texts = Vec::new();
+    if side.regimes.len() > 1 {
+        texts.push(format!("{} has {}", side.column, regimes(&side.regimes)));
+    }
+    let flags = side.flags.iter();
+    texts.extend(flags.map(|flag| format!("{}: {flag}", side.column)));
+    match side.left_out.as_slice() {
+        [] => {}
+        [one] => texts.push(format!("{}: 1 trial left out: {one}", side.column)),
+        several => texts.push(format!(
+            "{}: {} trials left out: {}",
+            side.column,
+            several.len(),
+            each_once(several)
+        )),
+    }
+    texts
+}
+
+pub(super) fn each_once(texts: &[String]) -> String {
+    let mut once: Vec<&str> = Vec::new();
+    for text in texts {
+        if !once.contains(&text.as_str()) {
+            once.push(text);
+        }
+    }
+    once.join("; ")
+}
+
+/// `2 regimes: 4.00k/s for 10.0 s, then 66.7k/s for 3.00 s`.
+fn regimes(regimes: &[Regime]) -> String {
+    let told: Vec<String> = regimes
+        .iter()
+        .take(REGIMES_TOLD)
+        .map(|regime| {
+            let span = Nanos(regime.end_ns).since(Nanos(regime.start_ns));
+            match regime.rate.is_finite() {
+                true => format!("{}/s for {span}", Rate(regime.rate)),
+                false => format!("an unknown rate for {span}"),
+            }
+        })
+        .collect();
+    let more = match regimes.len().saturating_sub(REGIMES_TOLD) {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    format!("{} regimes: {}{more}", regimes.len(), told.join(", then "))
+}

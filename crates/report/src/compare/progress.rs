@@ -1,0 +1,52 @@
+//! The verdict so far, for a line that is drawn anew.
+
+use iodyno_model::{Cell, Comparison};
+
+use super::figures::ratio;
+use super::words::{short, summary_counts};
+use crate::style::{cut, harmless, width};
+
+/// Columns that the line takes at most.
+const ROOM: usize = 100;
+
+/// `so far: io_uring 1.31× [1.22, 1.40] FASTER; …`: with one primary row each candidate's verdict, with
+/// several how many of each. One line without its end, at most 100 columns, without colour; empty as long
+/// as nothing was compared. Not only ASCII.
+pub fn progress_line(comparison: &Comparison) -> String {
+    let rows: Vec<_> = comparison
+        .rows
+        .iter()
+        .filter(|row| !row.exploratory && !comparison.is_floor(row))
+        .collect();
+    let parts: Vec<String> = match rows.as_slice() {
+        [] => Vec::new(),
+        [row] => row.cells.iter().map(one).collect(),
+        _ => comparison
+            .columns
+            .iter()
+            .skip(1)
+            .map(|candidate| {
+                let counts = summary_counts(comparison, candidate);
+                format!("{} {counts}", harmless(candidate))
+            })
+            .collect(),
+    };
+    if parts.is_empty() {
+        return String::new();
+    }
+    let line = format!("so far: {}", parts.join("; "));
+    match width(&line) <= ROOM {
+        true => line,
+        false => cut(&line, ROOM - 1) + "…",
+    }
+}
+
+fn one(cell: &Cell) -> String {
+    let ratio = cell.ratio.as_ref().map(|it| ratio(it) + " ");
+    format!(
+        "{} {}{}",
+        harmless(&cell.side.column),
+        ratio.unwrap_or_default(),
+        short(&cell.verdict)
+    )
+}

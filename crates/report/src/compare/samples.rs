@@ -1,0 +1,381 @@
+//! Comparisons built by hand for the tests.
+
+use iodyno_model::{
+    Better, Cell, Claim, ClaimCheck, ComparedRow, Comparison, Difference, Estimated, Member,
+    Metric, Pairing, Question, Regime, Side, SourceLine, Unit, Verdict,
+};
+
+pub(super) fn estimated(value: f64, low: f64, high: f64) -> Option<Estimated> {
+    Some(Estimated {
+        value,
+        interval: Some((low, high)),
+        level: 0.95,
+    })
+}
+
+pub(super) fn bare(value: f64) -> Option<Estimated> {
+    Some(Estimated {
+        value,
+        interval: None,
+        level: 0.95,
+    })
+}
+
+pub(super) fn side(column: &str, median: Option<Estimated>) -> Side {
+    let values = median.map_or(Vec::new(), |it| match it.interval {
+        Some((low, high)) => vec![low, it.value, high],
+        None => vec![it.value],
+    });
+    Side {
+        column: column.to_owned(),
+        values,
+        median,
+        left_out: Vec::new(),
+        regimes: Vec::new(),
+        flags: Vec::new(),
+    }
+}
+
+pub(super) fn cell(side: Side, ratio: Option<Estimated>, verdict: Verdict) -> Cell {
+    let p = if verdict == Verdict::Equivalent {
+        0.43
+    } else {
+        0.002
+    };
+    Cell {
+        side,
+        ratio,
+        p: Some(p),
+        adjusted_p: Some((p * 7.0).min(1.0)),
+        cliffs_delta: Some(1.0),
+        pairing: Pairing::Paired,
+        n: 10,
+        margin: 0.03,
+        by_numbers: verdict.clone(),
+        verdict,
+        differs: Vec::new(),
+        members: Vec::new(),
+        notes: Vec::new(),
+    }
+}
+
+pub(super) fn row(name: &str, metric: Metric, baseline: Side, cells: Vec<Cell>) -> ComparedRow {
+    ComparedRow {
+        name: vec![name.to_owned()],
+        metric,
+        exploratory: false,
+        baseline,
+        cells,
+        floor: None,
+    }
+}
+
+pub(super) fn comparison(name: &str, columns: &[&str], rows: Vec<ComparedRow>) -> Comparison {
+    let primaries = rows.iter().filter(|row| !row.exploratory);
+    Comparison {
+        name: name.to_owned(),
+        question: Question {
+            baseline: columns.first().map(|name| (*name).to_owned()),
+            ..Question::default()
+        },
+        columns: columns.iter().map(|name| (*name).to_owned()).collect(),
+        rounds: 10,
+        paired: true,
+        primaries: primaries.map(|row| row.cells.len() as u32).sum(),
+        floor: None,
+        rows,
+        same: Vec::new(),
+        differs: Vec::new(),
+        claims: Vec::new(),
+        notes: Vec::new(),
+    }
+}
+
+pub(super) fn not_comparable(reason: &str) -> Verdict {
+    Verdict::NotComparable {
+        reasons: vec![reason.to_owned()],
+    }
+}
+
+fn regimes() -> Vec<Regime> {
+    [
+        (0, 8_000_000_000, 4000.0),
+        (8_000_000_000, 9_800_000_000, 66_700.0),
+    ]
+    .map(|(start_ns, end_ns, rate)| Regime {
+        start_ns,
+        end_ns,
+        rate,
+        deviation: rate / 50.0,
+    })
+    .to_vec()
+}
+
+pub(super) fn file_system_axis() -> Difference {
+    Difference {
+        name: "file system".to_owned(),
+        values: ("ext4".to_owned(), "zfs".to_owned()),
+        axis: true,
+    }
+}
+
+/// Every kind of verdict, one candidate.
+pub(super) fn two_file_systems() -> Comparison {
+    let rate = || Metric::iops(Metric::IOPS);
+    let mib = f64::from(1 << 20);
+    let mut rows = vec![
+        row(
+            "create_empty",
+            rate(),
+            side("ext4", estimated(671.0, 655.0, 691.0)),
+            vec![cell(
+                side("zfs", estimated(1117.0, 1080.0, 1162.0)),
+                estimated(1.664, 1.578, 1.752),
+                Verdict::Faster,
+            )],
+        ),
+        row(
+            "delete_100k_2MB",
+            Metric::time(Metric::COMPLETION),
+            side("ext4", estimated(9.8e9, 9.3e9, 10.4e9)),
+            vec![cell(
+                side("zfs", estimated(58.1e9, 57.0e9, 59.0e9)),
+                estimated(0.169, 0.161, 0.178),
+                Verdict::Slower,
+            )],
+        ),
+        row(
+            "seqread",
+            Metric::bandwidth(Metric::BANDWIDTH),
+            side("ext4", estimated(540.6 * mib, 535.0 * mib, 546.0 * mib)),
+            vec![cell(
+                side("zfs", estimated(541.2 * mib, 534.0 * mib, 545.0 * mib)),
+                estimated(1.001, 0.992, 1.009),
+                Verdict::Equivalent,
+            )],
+        ),
+        row(
+            "randread",
+            rate(),
+            side("ext4", estimated(138_400.0, 131_000.0, 141_000.0)),
+            vec![cell(
+                side("zfs", estimated(140_900.0, 130_000.0, 149_000.0)),
+                estimated(1.02, 0.958, 1.092),
+                Verdict::Inconclusive { more: Some(14) },
+            )],
+        ),
+        row(
+            "statfs",
+            rate(),
+            side("ext4", bare(484.2)),
+            vec![cell(
+                side("zfs", bare(996.8)),
+                bare(2.059),
+                Verdict::CannotDecide {
+                    n: 3,
+                    smallest_p: 0.25,
+                    needed_p: 0.05 / 7.0,
+                    least: 9,
+                },
+            )],
+        ),
+        row(
+            "write_sync_10MB",
+            rate(),
+            side("ext4", estimated(30.8, 30.1, 31.7)),
+            vec![cell(
+                side("zfs", estimated(27.1, 26.9, 27.3)),
+                estimated(0.88, 0.86, 0.9),
+                not_comparable("both capped near 250 MB/s by the device"),
+            )],
+        ),
+        row(
+            "trim",
+            rate(),
+            side("ext4", estimated(5120.0, 5100.0, 5130.0)),
+            vec![cell(
+                side("zfs", None),
+                None,
+                Verdict::NoData {
+                    why: "zfs: no trial that counts".to_owned(),
+                },
+            )],
+        ),
+    ];
+    rows[1].baseline.regimes = regimes();
+    rows[4].cells[0].n = 3;
+    rows[5].cells[0].by_numbers = Verdict::Slower;
+    rows[6].cells[0].side.left_out =
+        vec!["round 1: trim is not supported (EOPNOTSUPP)".to_owned(); 10];
+    let mut comparison = comparison("zfs-vs-ext4", &["ext4", "zfs"], rows);
+    comparison.floor = Some(0.021);
+    comparison.same = ["kernel", "device", "scheduler"]
+        .map(str::to_owned)
+        .to_vec();
+    comparison.differs = vec![file_system_axis()];
+    comparison
+}
+
+/// Two candidates, exploratory rows, a family, a noise floor that widens the margin.
+pub(super) fn three_engines() -> Comparison {
+    let engine = |name: &str, value: f64, ratio: f64, verdict: Verdict| {
+        cell(
+            side(name, estimated(value, value * 0.98, value * 1.03)),
+            estimated(ratio, ratio * 0.95, ratio * 1.06),
+            verdict,
+        )
+    };
+    let psync = |value: f64| side("psync", estimated(value, value * 0.99, value * 1.01));
+    let mut rows = vec![
+        row(
+            "randread 4k",
+            Metric::iops(Metric::IOPS),
+            psync(92_000.0),
+            vec![
+                engine("io_uring", 120_520.0, 1.31, Verdict::Faster),
+                engine("libaio", 93_800.0, 1.02, Verdict::DifferentButSmall),
+            ],
+        ),
+        row(
+            "all writes",
+            Metric::iops(Metric::IOPS),
+            side("psync", None),
+            vec![
+                engine("io_uring", 1.0, 1.12, Verdict::Faster),
+                engine("libaio", 1.0, 0.99, Verdict::Inconclusive { more: None }),
+            ],
+        ),
+        row(
+            "randread 4k",
+            Metric::time("read.p99"),
+            psync(1.19e6),
+            vec![
+                engine("io_uring", 0.93e6, 1.28, Verdict::Faster),
+                engine(
+                    "libaio",
+                    1.21e6,
+                    0.98,
+                    Verdict::Inconclusive { more: Some(1) },
+                ),
+            ],
+        ),
+        row(
+            "idle",
+            Metric::iops(Metric::IOPS),
+            psync(1000.0),
+            vec![
+                engine("io_uring", 1010.0, 1.01, Verdict::Equivalent),
+                engine("libaio", 990.0, 0.99, Verdict::Equivalent),
+            ],
+        ),
+    ];
+    for cell in &mut rows[1].cells {
+        cell.side = side(&cell.side.column.clone(), None);
+        cell.margin = 0.052;
+        cell.members = [("randwrite", 1.2), ("seqwrite", 1.045)]
+            .map(|(workload, ratio)| Member {
+                workload: workload.to_owned(),
+                ratio,
+            })
+            .to_vec();
+    }
+    rows[0].cells[1].side.flags = vec!["served by the page cache".to_owned()];
+    rows[2].exploratory = true;
+    let mut comparison = comparison("engines", &["psync", "io_uring", "libaio"], rows);
+    comparison.question.floor = vec![("workload".to_owned(), "idle".to_owned())];
+    comparison.floor = Some(0.052);
+    comparison.notes = vec!["round 4 was interrupted and made once more".to_owned()];
+    comparison
+}
+
+/// The last table of a published comparison of ext4 and zfs: what it says and what its own trials give.
+pub(super) fn published() -> Comparison {
+    let rate = |column: &str, values: [f64; 3]| {
+        let mut sorted = values;
+        sorted.sort_by(f64::total_cmp);
+        Side {
+            values: values.to_vec(),
+            ..side(column, bare(sorted[1]))
+        }
+    };
+    let three = || Verdict::CannotDecide {
+        n: 3,
+        smallest_p: 0.1,
+        needed_p: 0.05,
+        least: 4,
+    };
+    let unit = || Metric {
+        name: "rate".to_owned(),
+        unit: Unit::OpsPerSecond,
+        better: Better::Higher,
+    };
+    let row = |name: &str, ext4: [f64; 3], zfs: [f64; 3], ratio: f64| {
+        let mut it = cell(rate("zfs", zfs), bare(ratio), three());
+        (it.pairing, it.n, it.p, it.adjusted_p) = (Pairing::Unpaired, 3, Some(0.1), Some(0.5));
+        row(name, unit(), rate("ext4", ext4), vec![it])
+    };
+    let mut comparison = comparison(
+        "ext4-zfs-fsbench.txt",
+        &["ext4", "zfs"],
+        vec![
+            row(
+                "create_empty",
+                [672.1, 640.2, 702.9],
+                [1117.0, 1045.3, 1189.4],
+                1.662,
+            ),
+            row(
+                "write_sync_10MB",
+                [30.8, 31.2, 32.9],
+                [26.8, 27.4, 27.1],
+                0.868,
+            ),
+        ],
+    );
+    (comparison.rounds, comparison.paired) = (3, false);
+    let check =
+        |workload: &str, line: u32, sides: [&str; 2], recomputed: [&str; 2], against: &[&str]| {
+            ClaimCheck {
+                claim: Claim {
+                    at: SourceLine {
+                        source: "ext4-zfs-fsbench.txt".to_owned(),
+                        line,
+                    },
+                    workload: workload.to_owned(),
+                    unit: "ops/sec".to_owned(),
+                    sides: sides.map(str::to_owned).to_vec(),
+                    delta: "~".to_owned(),
+                    p: Some(0.1),
+                    n: vec![3, 3],
+                },
+                recomputed: recomputed.map(|side| Some(side.to_owned())).to_vec(),
+                p: Some(0.1),
+                against: against.iter().map(|why| (*why).to_owned()).collect(),
+            }
+        };
+    comparison.claims = vec![
+        check(
+            "fsbench/create_empty",
+            412,
+            ["672 ± 5%", "1117 ± 7%"],
+            ["672 ± 5%", "1117 ± 7%"],
+            &[],
+        ),
+        check(
+            "fsbench/delete_100k_2MB",
+            414,
+            ["30.5k ± 1%", "1.8k ± 1%"],
+            ["30.5k ± 1%", "1.76k"],
+            &["zfs: one run of three is printed, 1.8k ± 1% needs three"],
+        ),
+        check(
+            "fsbench/write_sync_10MB",
+            416,
+            ["30.4 ± 3%", "27.1 ± 1%"],
+            ["31.6 ± 4%", "27.1 ± 1%"],
+            &["ext4: the averages of its trials give 31.6, not 30.4"],
+        ),
+    ];
+    comparison.notes = vec!["the fifth benchmark stands there twice and counts once".to_owned()];
+    comparison
+}

@@ -1,0 +1,291 @@
+//! What a comparison tells a person: its words and figures, before they get a form.
+
+use iodyno_model::{Cell, ComparedRow, Comparison, Difference, Verdict};
+
+use super::claims::{Claims, claims};
+use super::figures::{level, median, p, percent, ratio};
+use super::footnotes::Footnotes;
+use super::words::{Counts, amount, short, summary_counts};
+use crate::style::harmless;
+
+/// Everything that is told, in the order of telling. All texts are harmless to a terminal.
+pub(super) struct Sheet {
+    /// What the comparison is called.
+    pub(super) name: String,
+    /// `10 rounds`, `margin 3 % (A/A 2.1 %)`, `Holm over 7`.
+    pub(super) conditions: Vec<String>,
+    /// The baseline's name.
+    pub(super) baseline: String,
+    pub(super) candidates: Vec<Candidate>,
+    /// The dimensions that the rows are told apart by.
+    pub(super) dimensions: Vec<String>,
+    /// Primary rows, rows without an expected difference, exploratory rows; empty ones are left out.
+    pub(super) sections: Vec<Section>,
+    /// Numbered from 1.
+    pub(super) footnotes: Vec<String>,
+    /// Names of facts that all share.
+    pub(super) same: Vec<String>,
+    /// Facts that differ, those under study marked.
+    pub(super) differs: Vec<String>,
+    pub(super) claims: Option<Claims>,
+    pub(super) notes: Vec<String>,
+}
+
+pub(super) struct Candidate {
+    pub(super) name: String,
+    pub(super) counts: Counts,
+    /// Of its ratios' intervals: `95 %`, or `95–99.3 %` where Holm makes them differ.
+    pub(super) level: String,
+}
+
+pub(super) struct Section {
+    /// `None` for the primary rows.
+    pub(super) title: Option<&'static str>,
+    pub(super) rows: Vec<SheetRow>,
+}
+
+pub(super) struct SheetRow {
+    /// A value for each of [`Sheet::dimensions`].
+    pub(super) name: Vec<String>,
+    /// The metric's name.
+    pub(super) metric: String,
+    /// Its name alone would not tell it apart, or what it is compared by is not its own primary.
+    pub(super) metric_matters: bool,
+    /// Median and reach; empty without values.
+    pub(super) baseline: String,
+    /// One for each candidate; `None` where it was not compared.
+    pub(super) cells: Vec<Option<SheetCell>>,
+}
+
+pub(super) struct SheetCell {
+    pub(super) median: String,
+    /// Empty where it would mislead.
+    pub(super) ratio: String,
+    pub(super) p: String,
+    pub(super) verdict: &'static str,
+    pub(super) tone: Tone,
+    /// Numbers of footnotes, ascending.
+    pub(super) marks: Vec<usize>,
+}
+
+impl SheetCell {
+    /// The verdict with the numbers of its footnotes: `SLOWER (1,2)`.
+    pub(super) fn verdict(&self) -> String {
+        match self.marks.as_slice() {
+            [] => self.verdict.to_owned(),
+            marks => {
+                let marks: Vec<String> = marks.iter().map(usize::to_string).collect();
+                format!("{} ({})", self.verdict, marks.join(","))
+            }
+        }
+    }
+}
+
+/// How a verdict is meant, for its colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tone {
+    Good,
+    Bad,
+    Settled,
+    Open,
+}
+
+const FLOOR: &str = "no difference expected: these rows make the noise floor";
+const EXPLORATORY: &str = "exploratory (Benjamini–Hochberg): confirm with a run of their own";
+
+pub(super) fn sheet(comparison: &Comparison) -> Sheet {
+    let mut footnotes = Footnotes::default();
+    let candidates = comparison.columns.get(1..).unwrap_or_default();
+    let kind = |row: &ComparedRow| match () {
+        () if comparison.is_floor(row) => Some(FLOOR),
+        () if row.exploratory => Some(EXPLORATORY),
+        () => None,
+    };
+    let sections = [None, Some(FLOOR), Some(EXPLORATORY)]
+        .map(|title| {
+            let rows = comparison.rows.iter().filter(|row| kind(row) == title);
+            let mut rows: Vec<SheetRow> = rows
+                .map(|row| sheet_row(comparison, row, candidates, &mut footnotes))
+                .collect();
+            mark_namesakes(&mut rows, title == Some(EXPLORATORY));
+            Section { title, rows }
+        })
+        .into_iter()
+        .filter(|section| !section.rows.is_empty())
+        .collect();
+    Sheet {
+        name: harmless(&comparison.name),
+        conditions: conditions(comparison),
+        baseline: harmless(comparison.columns.first().map_or("", String::as_str)),
+        candidates: candidates
+            .iter()
+            .map(|candidate| Candidate {
+                name: harmless(candidate),
+                counts: summary_counts(comparison, candidate),
+                level: levels(comparison, candidate),
+            })
+            .collect(),
+        dimensions: comparison
+            .question
+            .rows
+            .iter()
+            .map(|name| harmless(name))
+            .collect(),
+        sections,
+        footnotes: footnotes.texts(),
+        same: comparison.same.iter().map(|name| harmless(name)).collect(),
+        differs: differing(&comparison.differs),
+        claims: claims(&comparison.claims),
+        notes: comparison.notes.iter().map(|note| harmless(note)).collect(),
+    }
+}
+
+fn conditions(comparison: &Comparison) -> Vec<String> {
+    let pairing = match comparison.paired {
+        true => iodyno_model::Pairing::Paired,
+        false => iodyno_model::Pairing::Unpaired,
+    };
+    let question = &comparison.question;
+    let made_by = if question.floor.is_empty() {
+        "A/A"
+    } else {
+        "noise floor"
+    };
+    let floor = comparison.floor;
+    let floor = floor.map_or(String::new(), |floor| {
+        format!(" ({made_by} {})", percent(floor))
+    });
+    let unpaired = if comparison.paired { "" } else { ", unpaired" };
+    let mut conditions = vec![
+        amount(pairing, comparison.rounds) + unpaired,
+        format!("margin {}{floor}", percent(question.margin)),
+    ];
+    if question.alpha != iodyno_model::Question::ALPHA {
+        conditions.push(format!("alpha {}", question.alpha));
+    }
+    if comparison.primaries > 1 {
+        conditions.push(format!("Holm over {}", comparison.primaries));
+    }
+    conditions
+}
+
+/// The levels of a candidate's intervals, from the lowest to the highest.
+fn levels(comparison: &Comparison, candidate: &str) -> String {
+    let cells = comparison.rows.iter().flat_map(|row| &row.cells);
+    let levels: Vec<f64> = cells
+        .filter(|cell| cell.side.column == candidate)
+        .filter_map(|cell| cell.ratio.as_ref())
+        .filter(|ratio| ratio.interval.is_some() && ratio.level.is_finite())
+        .map(|ratio| ratio.level)
+        .collect();
+    let low = levels.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = levels.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let [low, high] = match levels.is_empty() {
+        true => [1.0 - comparison.question.alpha; 2],
+        false => [low, high],
+    }
+    .map(level);
+    match low == high {
+        true => high,
+        false => format!("{}–{high}", low.trim_end_matches(" %")),
+    }
+}
+
+fn sheet_row(
+    comparison: &Comparison,
+    row: &ComparedRow,
+    candidates: &[String],
+    footnotes: &mut Footnotes,
+) -> SheetRow {
+    let cells = candidates.iter().map(|candidate| {
+        let cell = row
+            .cells
+            .iter()
+            .find(|cell| cell.side.column == *candidate)?;
+        Some(sheet_cell(comparison, row, cell, footnotes))
+    });
+    let mut name: Vec<String> = row.name.iter().map(|name| harmless(name)).collect();
+    // Rows without dimensions are one row of everything.
+    name.resize(comparison.question.rows.len(), String::new());
+    let baseline = row.baseline.median.as_ref();
+    SheetRow {
+        name,
+        metric: harmless(&row.metric.name),
+        metric_matters: false,
+        baseline: baseline.map_or(String::new(), |it| harmless(&median(it, &row.metric.unit))),
+        cells: cells.collect(),
+    }
+}
+
+fn sheet_cell(
+    comparison: &Comparison,
+    row: &ComparedRow,
+    cell: &Cell,
+    footnotes: &mut Footnotes,
+) -> SheetCell {
+    // Beside a verdict that the numbers do not carry, a ratio would be read as the result; the
+    // footnote has it.
+    let told = !matches!(
+        cell.verdict,
+        Verdict::NotComparable { .. } | Verdict::NoData { .. }
+    );
+    let ratio = cell.ratio.as_ref().filter(|_| told).map(ratio);
+    let adjusted = cell.adjusted_p.filter(|_| told).map(p);
+    let median = match (&cell.side.median, cell.members.len()) {
+        (Some(it), _) => median(it, &row.metric.unit),
+        (None, 0) => String::new(),
+        (None, 1) => "1 workload".to_owned(),
+        (None, several) => format!("{several} workloads"),
+    };
+    SheetCell {
+        median: harmless(&median),
+        ratio: ratio.unwrap_or_default(),
+        p: adjusted.unwrap_or_default(),
+        verdict: short(&cell.verdict),
+        tone: match &cell.verdict {
+            Verdict::Faster => Tone::Good,
+            Verdict::Slower => Tone::Bad,
+            Verdict::Equivalent | Verdict::DifferentButSmall => Tone::Settled,
+            _ => Tone::Open,
+        },
+        marks: footnotes.of_cell(comparison, row, cell),
+    }
+}
+
+/// Rows that share a name are told apart by their metric; exploratory ones always name it.
+fn mark_namesakes(rows: &mut [SheetRow], always: bool) {
+    for index in 0..rows.len() {
+        let name = &rows[index].name;
+        let namesakes = rows.iter().filter(|row| row.name == *name).count();
+        rows[index].metric_matters = always || namesakes > 1 || name.iter().all(String::is_empty);
+    }
+}
+
+/// `file system (the axis)`, `mount options (noatime against relatime)`, each name once.
+fn differing(differs: &[Difference]) -> Vec<String> {
+    let mut texts: Vec<String> = Vec::new();
+    for difference in differs {
+        let text = match (difference.axis, &difference.values) {
+            (true, _) => format!("{} (the axis)", difference.name),
+            (false, values) => in_words(&difference.name, values),
+        };
+        let text = harmless(&text);
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    texts
+}
+
+/// `mount options (noatime against relatime)`.
+pub(super) fn in_words(name: &str, (baseline, candidate): &(String, String)) -> String {
+    let or_unknown = |value: &str| match value.is_empty() {
+        true => "not known".to_owned(),
+        false => value.to_owned(),
+    };
+    format!(
+        "{name} ({} against {})",
+        or_unknown(baseline),
+        or_unknown(candidate)
+    )
+}

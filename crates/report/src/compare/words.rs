@@ -1,0 +1,177 @@
+//! Verdicts in words: long for a line of their own, short for a table; and how many there are of each.
+
+use iodyno_model::{Cell, Comparison, Pairing, Verdict};
+
+use super::figures::{change, p_is, percent, possible_p, ratio};
+
+/// A verdict in one line, without the candidate's name: `FASTER 1.66× [1.45, 1.90], 10 rounds, p=0.002`.
+///
+/// p is the adjusted one where there is one. Not wrapped, and not only ASCII.
+pub fn verdict_words(cell: &Cell) -> String {
+    words(cell, &cell.verdict)
+}
+
+/// The same of a verdict other than the cell's own, such as the one by the numbers alone.
+pub(super) fn words(cell: &Cell, verdict: &Verdict) -> String {
+    let head = short(verdict);
+    match verdict {
+        Verdict::Faster | Verdict::Slower | Verdict::DifferentButSmall => {
+            let figures = [
+                cell.ratio.as_ref().map(ratio),
+                Some(amount(cell.pairing, cell.n)),
+                cell.adjusted_p.or(cell.p).map(p_is),
+            ];
+            let figures: Vec<String> = figures.into_iter().flatten().collect();
+            format!("{head} {}", figures.join(", "))
+        }
+        Verdict::Equivalent => format!("{head} within ±{}", percent(cell.margin)),
+        Verdict::Inconclusive { more } => {
+            let interval = cell.ratio.as_ref().and_then(change);
+            let interval = interval.map_or(String::new(), |interval| format!(" {interval}"));
+            format!("{head}{interval}: {}", still_needed(cell.pairing, *more))
+        }
+        Verdict::CannotDecide { n, smallest_p, .. } => format!(
+            "{head}: n={n}, smallest possible p is {}",
+            possible_p(*smallest_p)
+        ),
+        Verdict::NotComparable { reasons } if reasons.is_empty() => head.to_owned(),
+        Verdict::NotComparable { reasons } => format!("{head}: {}", reasons.join("; ")),
+        Verdict::NoData { why } if why.is_empty() => head.to_owned(),
+        Verdict::NoData { why } => format!("{head}: {why}"),
+    }
+}
+
+/// `about 14 more rounds`.
+pub(super) fn still_needed(pairing: Pairing, more: Option<u32>) -> String {
+    match more {
+        Some(1) if pairing == Pairing::Paired => "about 1 more round".to_owned(),
+        Some(1) => "about 1 more trial a side".to_owned(),
+        Some(more) => format!("about {more} more {}", unit(pairing)),
+        None => format!("more {} than can be foretold", unit(pairing)),
+    }
+}
+
+/// `10 rounds`, `3 trials a side`.
+pub(super) fn amount(pairing: Pairing, n: u32) -> String {
+    match (pairing, n) {
+        (Pairing::Paired, 1) => "1 round".to_owned(),
+        (Pairing::Unpaired, 1) => "1 trial a side".to_owned(),
+        (pairing, n) => format!("{n} {}", unit(pairing)),
+    }
+}
+
+fn unit(pairing: Pairing) -> &'static str {
+    match pairing {
+        Pairing::Paired => "rounds",
+        Pairing::Unpaired => "trials a side",
+    }
+}
+
+/// The words a verdict begins with.
+pub(super) fn short(verdict: &Verdict) -> &'static str {
+    match verdict {
+        Verdict::Faster => "FASTER",
+        Verdict::Slower => "SLOWER",
+        Verdict::Equivalent => "EQUIVALENT",
+        Verdict::DifferentButSmall => "DIFFERENT BUT SMALL",
+        Verdict::Inconclusive { .. } => "INCONCLUSIVE",
+        Verdict::CannotDecide { .. } => "CANNOT DECIDE",
+        Verdict::NotComparable { .. } => "NOT COMPARABLE",
+        Verdict::NoData { .. } => "NO DATA",
+    }
+}
+
+/// A verdict as programs know it.
+pub(super) fn tag(verdict: &Verdict) -> &'static str {
+    match verdict {
+        Verdict::Faster => "faster",
+        Verdict::Slower => "slower",
+        Verdict::Equivalent => "equivalent",
+        Verdict::DifferentButSmall => "different_but_small",
+        Verdict::Inconclusive { .. } => "inconclusive",
+        Verdict::CannotDecide { .. } => "cannot_decide",
+        Verdict::NotComparable { .. } => "not_comparable",
+        Verdict::NoData { .. } => "no_data",
+    }
+}
+
+/// How many primary cells of each verdict there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Surely better.
+    pub faster: u32,
+    /// Surely worse.
+    pub slower: u32,
+    /// Surely within the margin.
+    pub equivalent: u32,
+    /// Surely different, and surely within the margin.
+    pub small: u32,
+    /// Inconclusive, or too few to decide.
+    pub undecided: u32,
+    /// Something else would explain the result.
+    pub not_comparable: u32,
+    /// One side has no values.
+    pub no_data: u32,
+}
+
+impl Counts {
+    fn add(&mut self, verdict: &Verdict) {
+        let count = match verdict {
+            Verdict::Faster => &mut self.faster,
+            Verdict::Slower => &mut self.slower,
+            Verdict::Equivalent => &mut self.equivalent,
+            Verdict::DifferentButSmall => &mut self.small,
+            Verdict::Inconclusive { .. } | Verdict::CannotDecide { .. } => &mut self.undecided,
+            Verdict::NotComparable { .. } => &mut self.not_comparable,
+            Verdict::NoData { .. } => &mut self.no_data,
+        };
+        *count += 1;
+    }
+
+    /// Cells counted.
+    pub fn all(&self) -> u32 {
+        let Counts {
+            faster,
+            slower,
+            equivalent,
+            small,
+            undecided,
+            not_comparable,
+            no_data,
+        } = self;
+        faster + slower + equivalent + small + undecided + not_comparable + no_data
+    }
+}
+
+/// `1 faster, 2 slower, 1 equivalent`; what there is none of is left out.
+impl std::fmt::Display for Counts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let parts: Vec<String> = [
+            (self.faster, "faster"),
+            (self.slower, "slower"),
+            (self.equivalent, "equivalent"),
+            (self.small, "different but small"),
+            (self.undecided, "undecided"),
+            (self.not_comparable, "not comparable"),
+            (self.no_data, "without data"),
+        ]
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, word)| format!("{count} {word}"))
+        .collect();
+        match parts.is_empty() {
+            true => f.pad("nothing compared"),
+            false => f.pad(&parts.join(", ")),
+        }
+    }
+}
+
+/// The verdicts of one candidate over the primary rows; rows that make the noise floor do not count.
+pub fn summary_counts(comparison: &Comparison, candidate: &str) -> Counts {
+    let mut counts = Counts::default();
+    let cells = comparison.primary_cells();
+    for cell in cells.filter(|cell| cell.side.column == candidate) {
+        counts.add(&cell.verdict);
+    }
+    counts
+}
