@@ -4,6 +4,7 @@
 //! Findings speak of one trial alone; comparisons and their verdicts come on top.
 
 mod behaviour;
+mod compare;
 mod devices;
 mod findings;
 mod kind;
@@ -13,6 +14,10 @@ mod summary;
 pub mod testing;
 
 pub use behaviour::behaviour;
+pub use compare::{
+    ALL_METRICS, CompareError, Fault, TooFewRounds, can_decide, compare, default_rounds, primaries,
+    widest_interval,
+};
 pub use findings::findings;
 pub use observe::{observe, observe_imported};
 pub use summary::summary;

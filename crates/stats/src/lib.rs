@@ -56,7 +56,7 @@ pub use mann_whitney::{
 };
 pub use median_interval::{MedianInterval, least_values_for_median_interval};
 pub use mser::{Mser, mser};
-pub use multiplicity::{benjamini_hochberg, holm, holm_levels};
+pub use multiplicity::{benjamini_hochberg, benjamini_hochberg_levels, holm, holm_levels};
 pub use outliers::{TrimmedMean, trimmed_mean};
 pub use permutation::{PermutationOptions, e_divisive_permutation};
 pub use power::{

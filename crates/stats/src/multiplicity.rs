@@ -57,6 +57,28 @@ pub fn benjamini_hochberg(p_values: &[f64]) -> Result<Vec<f64>, StatsError> {
     Ok(adjusted)
 }
 
+/// The confidence level to use for each comparison's interval so that it agrees with Benjamini and
+/// Hochberg's decision: 1 − αR/m for the R that are rejected, 1 − α(R+1)/m for all others. An interval
+/// then excludes "no difference" just where the adjusted p is at most α. Of the rejected ones the intervals
+/// miss with the chance α in the mean. Source: Benjamini & Yekutieli, "False discovery rate–adjusted
+/// multiple confidence intervals", JASA 100(469), 2005.
+pub fn benjamini_hochberg_levels(p_values: &[f64], alpha: f64) -> Result<Vec<f64>, StatsError> {
+    check_p_values(p_values)?;
+    check_open_unit("alpha", alpha)?;
+    let count = p_values.len();
+    let order = rising(p_values);
+    let share = |number: usize| alpha * number as f64 / count as f64;
+    let rejected = (1..=count)
+        .rev()
+        .find(|number| p_values[order[number - 1]] <= share(*number))
+        .unwrap_or(0);
+    let mut levels = vec![1.0 - share((rejected + 1).min(count)); count];
+    for index in &order[..rejected] {
+        levels[*index] = 1.0 - share(rejected);
+    }
+    Ok(levels)
+}
+
 /// The indices of `p_values` from the smallest to the largest.
 fn rising(p_values: &[f64]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();

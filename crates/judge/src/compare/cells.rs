@@ -1,0 +1,391 @@
+//! Rows and cells put together from what the other modules find.
+
+use iodyno_model::{
+    Cell, ComparedRow, Estimated, Observation, Pairing, Question, Regime, Side, Verdict,
+};
+use iodyno_stats::{Sample as Sorted, cliffs_delta};
+
+use super::comparability::{self, Sides, objections};
+use super::facts::{Facts, compare_facts};
+use super::floor;
+use super::levels::Level;
+use super::metrics::{Asked, Role};
+use super::sample::{Sample, Two, sample};
+use super::sides::{Gathered, gather};
+use super::verdict::{Numbers, decide, may_be_small, within_margin};
+use super::{statistics, words};
+
+/// A row by one metric with the values that count.
+pub(super) struct Prepared<'r, 't, 'a> {
+    asked: &'r Asked<'t, 'a>,
+    /// By workload, then by column.
+    gathered: Vec<Vec<Gathered<'a>>>,
+}
+
+/// A cell before the correction for many comparisons.
+pub(super) struct Draft {
+    /// What its row is for.
+    pub(super) role: Role,
+    /// Its row.
+    row: usize,
+    /// Its column; the baseline is 0.
+    column: usize,
+    /// Its values, or why there is nothing to compare.
+    sample: Result<Sample, String>,
+    /// p of no difference.
+    pub(super) p: Option<f64>,
+}
+
+/// A row with what its cells' facts came to.
+pub(super) struct Built {
+    /// The row.
+    pub(super) row: ComparedRow,
+    /// What for.
+    pub(super) role: Role,
+    /// A cell's facts each.
+    pub(super) facts: Vec<Facts>,
+}
+
+/// Takes the values that count.
+pub(super) fn prepare<'r, 't, 'a>(asked: &'r [Asked<'t, 'a>]) -> Vec<Prepared<'r, 't, 'a>> {
+    let gather_row = |asked: &'r Asked<'t, 'a>| Prepared {
+        asked,
+        gathered: asked
+            .workloads
+            .iter()
+            .map(|workload| {
+                let columns = workload.columns.iter();
+                columns
+                    .map(|trials| gather(trials.iter().copied(), &asked.metric))
+                    .collect()
+            })
+            .collect(),
+    };
+    asked.iter().map(gather_row).collect()
+}
+
+impl<'a> Prepared<'_, '_, 'a> {
+    /// The sides of a cell brought together.
+    fn sample(&self, column: usize, columns: &[String]) -> Result<Sample, String> {
+        let workloads = self.asked.workloads.iter();
+        for workload in workloads.clone() {
+            refuse_pooling(&workload.columns[0], &columns[0])?;
+            refuse_pooling(&workload.columns[column], &columns[column])?;
+        }
+        let two: Vec<Two> = workloads
+            .zip(&self.gathered)
+            .map(|(workload, sides)| Two {
+                name: &workload.name,
+                baseline: &sides[0],
+                candidate: &sides[column],
+            })
+            .collect();
+        sample(&two, &self.asked.metric, (&columns[0], &columns[column]))
+    }
+
+    /// The trials of a column that count.
+    fn trials(&self, column: usize) -> Vec<&'a Observation> {
+        let counted = self
+            .gathered
+            .iter()
+            .flat_map(|sides| &sides[column].counted);
+        counted.map(|counted| counted.observation).collect()
+    }
+
+    fn side(&self, column: usize, columns: &[String], alpha: f64) -> Side {
+        let family = self.gathered.len() > 1;
+        let values = match self.gathered.as_slice() {
+            [only] => only[column].values(),
+            _ => Vec::new(),
+        };
+        let left_out = self.asked.workloads.iter().zip(&self.gathered);
+        let left_out = left_out.flat_map(|(workload, sides)| {
+            let reasons = sides[column].left_out.iter();
+            reasons.map(move |reason| match family {
+                true => format!("{}: {reason}", workload.name),
+                false => reason.clone(),
+            })
+        });
+        let trials = self.trials(column);
+        Side {
+            column: columns[column].clone(),
+            median: median(&values, 1.0 - alpha),
+            left_out: left_out.collect(),
+            regimes: regimes(&trials),
+            flags: comparability::flags(&trials),
+            values,
+        }
+    }
+}
+
+/// Trials of several workloads or configurations with a common round are no repetitions of one another:
+/// one of them would stand for all.
+fn refuse_pooling(trials: &[&Observation], column: &str) -> Result<(), String> {
+    for dimension in [Observation::WORKLOAD, Observation::CONFIGURATION] {
+        let with_rounds = trials.iter().copied().filter(|o| o.round.is_some());
+        let found = super::grouping::values(with_rounds, dimension);
+        if found.len() > 1 {
+            return Err(format!(
+                "{column} has several {dimension}s in this row that the other side has not: {}; \
+                 add {dimension} to the rows, or choose one",
+                words::list(&found)
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn median(values: &[f64], level: f64) -> Option<Estimated> {
+    let median = Sorted::new(values).ok()?.median_interval(level).ok()?;
+    Some(Estimated {
+        value: median.median,
+        interval: median
+            .interval
+            .map(|interval| (interval.low, interval.high)),
+        level,
+    })
+}
+
+fn regimes(trials: &[&Observation]) -> Vec<Regime> {
+    let mut several = trials.iter().filter(|o| o.behaviour.regimes.len() > 1);
+    several
+        .next()
+        .map_or(Vec::new(), |trial| trial.behaviour.regimes.clone())
+}
+
+/// A draft for each cell, row by row.
+pub(super) fn drafts(prepared: &[Prepared], columns: &[String]) -> Vec<Draft> {
+    let cells = prepared.iter().enumerate();
+    cells
+        .flat_map(|(row, prepared)| {
+            (1..columns.len()).map(move |column| {
+                let sample = prepared.sample(column, columns);
+                Draft {
+                    role: prepared.asked.role,
+                    row,
+                    column,
+                    p: sample.as_ref().ok().and_then(statistics::p),
+                    sample,
+                }
+            })
+        })
+        .collect()
+}
+
+/// The noise floor of each row: from the baseline made twice, and from the rows in which no difference is
+/// expected, which speak for all; the larger of the two. For those rows themselves it is their own.
+pub(super) fn floors(
+    prepared: &[Prepared],
+    drafts: &[Draft],
+    columns: &[String],
+    question: &Question,
+) -> Vec<Option<f64>> {
+    let level = 1.0 - question.alpha;
+    let larger = |one: Option<f64>, other: Option<f64>| match (one, other) {
+        (Some(one), Some(other)) => Some(one.max(other)),
+        (one, other) => one.or(other),
+    };
+    let floor_cells = drafts.iter().filter(|draft| draft.role == Role::Floor);
+    let from_rows = floor_cells
+        .filter_map(|draft| floor::farthest(draft.sample.as_ref().ok()?, level))
+        .reduce(f64::max);
+    prepared
+        .iter()
+        .map(|prepared| {
+            let asked = prepared.asked;
+            let again = floor::from_again(&asked.workloads, &asked.metric, &columns[0], level);
+            larger(again, from_rows)
+        })
+        .collect()
+}
+
+/// All rows with their verdicts.
+pub(super) fn rows(
+    prepared: &[Prepared],
+    drafts: &[Draft],
+    levels: &[Level],
+    floors: &[Option<f64>],
+    (columns, question): (&[String], &Question),
+) -> Vec<Built> {
+    let mut built: Vec<Built> = prepared
+        .iter()
+        .zip(floors)
+        .map(|(prepared, floor)| Built {
+            row: ComparedRow {
+                name: prepared.asked.row.name.clone(),
+                metric: prepared.asked.metric.clone(),
+                exploratory: prepared.asked.role != Role::Primary,
+                baseline: prepared.side(0, columns, question.alpha),
+                cells: Vec::new(),
+                floor: *floor,
+            },
+            role: prepared.asked.role,
+            facts: Vec::new(),
+        })
+        .collect();
+    for (draft, level) in drafts.iter().zip(levels) {
+        let prepared = &prepared[draft.row];
+        let built = &mut built[draft.row];
+        let trials = (prepared.trials(0), prepared.trials(draft.column));
+        let names = (columns[0].as_str(), columns[draft.column].as_str());
+        let facts = compare_facts(&trials.0, &trials.1, names, question);
+        // The rows that give the floor are held against the margin asked for.
+        let floor = floors[draft.row].filter(|_| draft.role != Role::Floor);
+        let margin = question.margin.max(floor.unwrap_or(0.0));
+        let side = prepared.side(draft.column, columns, question.alpha);
+        let mut cell = match &draft.sample {
+            Ok(sample) => decided(sample, side, level, margin, question.alpha),
+            Err(why) => without_data(side, level, margin, why),
+        };
+        let sides = Sides {
+            baseline: &trials.0,
+            candidate: &trials.1,
+            columns: names,
+        };
+        judge(&mut cell, sides, &facts, question);
+        cell.notes.extend(prepared.asked.notes.iter().cloned());
+        for side in [&built.row.baseline, &cell.side] {
+            cell.notes.extend(left_out(side));
+        }
+        if draft.role == Role::Floor {
+            let note = "no difference is expected here: this row gives the noise floor";
+            cell.notes.push(note.to_owned());
+        }
+        cell.p = draft.p;
+        built.row.cells.push(cell);
+        built.facts.push(facts);
+    }
+    built
+}
+
+fn without_data(side: Side, level: &Level, margin: f64, why: &str) -> Cell {
+    let verdict = Verdict::NoData {
+        why: why.to_owned(),
+    };
+    Cell {
+        side,
+        ratio: None,
+        p: None,
+        adjusted_p: level.adjusted_p,
+        cliffs_delta: None,
+        pairing: Pairing::Unpaired,
+        n: 0,
+        margin,
+        verdict: verdict.clone(),
+        by_numbers: verdict,
+        differs: Vec::new(),
+        members: Vec::new(),
+        notes: Vec::new(),
+    }
+}
+
+/// The cell by its numbers alone.
+fn decided(sample: &Sample, side: Side, level: &Level, margin: f64, alpha: f64) -> Cell {
+    let ratio = statistics::ratio(sample, level.level);
+    let n = u32::try_from(sample.n()).unwrap_or(u32::MAX);
+    let smallest_p = statistics::smallest_p(sample);
+    let numbers = Numbers {
+        n,
+        ratio,
+        direction: match ratio {
+            Some(_) => 0.0,
+            None => statistics::direction(sample),
+        },
+        adjusted_p: level.adjusted_p.unwrap_or(1.0),
+        alpha,
+        share: level.share,
+        equivalence_p: statistics::equivalence_p(sample, margin),
+        smallest_p,
+        least: match smallest_p > level.share {
+            true => statistics::least(sample.pairing, level.share),
+            false => n,
+        },
+        margin,
+    };
+    let verdict = decide(&numbers, || statistics::more(sample, margin, level.level));
+    let mut notes = sample.notes.clone();
+    notes.extend(remarks(sample, &numbers, &verdict));
+    Cell {
+        side,
+        ratio,
+        p: None,
+        adjusted_p: level.adjusted_p,
+        cliffs_delta: cliffs_delta(&sample.baseline, &sample.candidate).ok(),
+        pairing: sample.pairing,
+        n,
+        margin,
+        verdict: verdict.clone(),
+        by_numbers: verdict,
+        differs: Vec::new(),
+        members: sample.members.clone(),
+        notes,
+    }
+}
+
+/// What a verdict by numbers leaves open.
+fn remarks(sample: &Sample, numbers: &Numbers, verdict: &Verdict) -> Vec<String> {
+    let mut notes = Vec::new();
+    if !sample.positive() {
+        notes.push("a value is 0 or less: there is no ratio, ranks alone decide".to_owned());
+    } else if numbers.ratio.is_none() {
+        notes.push("the ratio is beyond what can be computed: ranks alone decide".to_owned());
+    }
+    let margin = words::percent(numbers.margin);
+    match verdict {
+        Verdict::Faster | Verdict::Slower if may_be_small(numbers) => notes.push(format!(
+            "the difference is sure, but may lie within the margin of ±{margin}"
+        )),
+        Verdict::Equivalent
+            if !within_margin(numbers.ratio.and_then(|r| r.interval), numbers.margin) =>
+        {
+            let level = 1.0 - 2.0 * numbers.share;
+            if let Some((low, high)) = statistics::ratio(sample, level).and_then(|r| r.interval) {
+                notes.push(format!(
+                    "equivalence is tested one-sided: [{low:.3}, {high:.3}] at {} lies within ±{margin}",
+                    words::percent(level)
+                ));
+            }
+        }
+        _ => {}
+    }
+    notes
+}
+
+/// Lets what would explain the result object to it.
+fn judge(cell: &mut Cell, sides: Sides, facts: &Facts, question: &Question) {
+    let differing = facts.differing.iter().map(|d| &d.difference);
+    cell.differs = differing.filter(|d| !d.axis).cloned().collect();
+    if sides.baseline.is_empty() || sides.candidate.is_empty() {
+        return;
+    }
+    let objections = objections(sides, facts, question, &cell.by_numbers);
+    cell.notes.extend(facts.notes.iter().cloned());
+    cell.notes.extend(objections.notes);
+    if !objections.reasons.is_empty() {
+        cell.verdict = Verdict::NotComparable {
+            reasons: objections.reasons,
+        };
+    }
+}
+
+/// `2 trials of zfs left out: round 3: failed: EIO; round 7: interrupted`.
+fn left_out(side: &Side) -> Option<String> {
+    const MOST: usize = 3;
+    let count = side.left_out.len();
+    if count == 0 {
+        return None;
+    }
+    let mut reasons = side.left_out.clone();
+    reasons.dedup();
+    let rest = match reasons.len() > MOST {
+        true => "; …",
+        false => "",
+    };
+    reasons.truncate(MOST);
+    Some(format!(
+        "{} of {} left out: {}{rest}",
+        words::trials(count),
+        side.column,
+        reasons.join("; ")
+    ))
+}

@@ -1,0 +1,369 @@
+//! What would explain a result other than what is compared.
+//!
+//! | what | objects to | otherwise |
+//! |---|---|---|
+//! | trials ended otherwise (runtime against size, another duration), not the axis | every verdict | – |
+//! | host, program, workload or target differ, not the axis | a difference | equivalence stands, listed |
+//! | timed trials not steady, most of a side | every verdict | flagged |
+//! | figures that do not measure the storage (findings of weight `invalid`), most of a side | every verdict | flagged |
+//! | client saturated on both sides | every verdict, unless the client is what is compared | flagged |
+//! | client saturated on one side | no difference found | the faster one: "at least"; flagged |
+//! | device capped on both sides | every verdict | flagged |
+//! | device capped on one side | no difference found | the faster one: "at least"; flagged |
+//! | a cache served one side | every verdict | both: noted, flagged |
+//! | data compressible, or never written, on one side | a difference | flagged |
+//! | fewer seconds than a course needs, or no series | nothing | noted where trials are timed |
+//!
+//! "Every verdict" is every one that says something of the storage: CANNOT DECIDE and NO DATA stand,
+//! as they say what is missing first. INCONCLUSIVE gives way too: more rounds would not help. A
+//! difference is FASTER, SLOWER or DIFFERENT BUT SMALL; no difference is EQUIVALENT or INCONCLUSIVE.
+//!
+//! Reasons for these: a limit of the client or the device on both sides makes both alike whatever the storage
+//! can do, and any difference left is the limit's. On the faster side alone it only understates how much faster;
+//! on the slower side alone the other shows that this work could go faster, so the slowness is the
+//! configuration's own. Finite work is never asked to be steady: it is compared by its completion.
+//! What a trial does not tell never objects.
+
+use iodyno_model::{
+    Course, FactClass, FindingKind, Flag, Kind, Observation, Question, Verdict, Weight,
+};
+
+use super::facts::{Differing, Facts};
+use super::words;
+
+/// The two sides of a cell: the trials that count.
+#[derive(Clone, Copy)]
+pub(super) struct Sides<'a> {
+    /// The baseline's.
+    pub(super) baseline: &'a [&'a Observation],
+    /// The candidate's.
+    pub(super) candidate: &'a [&'a Observation],
+    /// What the two are called.
+    pub(super) columns: (&'a str, &'a str),
+}
+
+/// What speaks against taking a result for what is compared.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Objections {
+    /// Why the sides are not comparable; empty if they are.
+    pub(super) reasons: Vec<String>,
+    /// What is to be said beside.
+    pub(super) notes: Vec<String>,
+}
+
+impl Objections {
+    /// A reason where it bears on the verdict, a note otherwise.
+    fn object(&mut self, bears: bool, reason: String) {
+        match bears {
+            true => self.reasons.push(reason),
+            false => self.notes.push(reason),
+        }
+    }
+}
+
+/// What a verdict by numbers claims, as far as objections ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Claims {
+    /// FASTER: the candidate is ahead.
+    CandidateAhead,
+    /// SLOWER.
+    BaselineAhead,
+    /// A difference that does not matter.
+    SmallDifference,
+    /// EQUIVALENT or INCONCLUSIVE.
+    NoDifference,
+    /// Nothing of the storage.
+    Nothing,
+}
+
+impl Claims {
+    fn of(verdict: &Verdict) -> Claims {
+        match verdict {
+            Verdict::Faster => Claims::CandidateAhead,
+            Verdict::Slower => Claims::BaselineAhead,
+            Verdict::DifferentButSmall => Claims::SmallDifference,
+            Verdict::Equivalent | Verdict::Inconclusive { .. } => Claims::NoDifference,
+            Verdict::CannotDecide { .. }
+            | Verdict::NotComparable { .. }
+            | Verdict::NoData { .. } => Claims::Nothing,
+        }
+    }
+
+    fn difference(self) -> bool {
+        matches!(
+            self,
+            Claims::CandidateAhead | Claims::BaselineAhead | Claims::SmallDifference
+        )
+    }
+}
+
+/// What objects to the verdict that the numbers give, by the table above.
+pub(super) fn objections(
+    sides: Sides,
+    facts: &Facts,
+    question: &Question,
+    by_numbers: &Verdict,
+) -> Objections {
+    let claims = Claims::of(by_numbers);
+    let mut found = Objections::default();
+    let beside: Vec<&Differing> = facts
+        .differing
+        .iter()
+        .filter(|d| !d.difference.axis)
+        .collect();
+    for differing in &beside {
+        let ending = differing.class == FactClass::Ending;
+        let applies = match ending {
+            true => claims != Claims::Nothing,
+            false => claims.difference(),
+        };
+        // What does not object is listed among the facts that differ: no need to say it twice.
+        if applies {
+            found.object(true, differing_words(differing));
+        }
+    }
+    if let Some(reason) = kinds_differ(sides, &beside) {
+        found.object(claims != Claims::Nothing, reason);
+    }
+    for (side, column) in [
+        (sides.baseline, sides.columns.0),
+        (sides.candidate, sides.columns.1),
+    ] {
+        if let Some(reason) = unsteady(side, column) {
+            found.object(claims != Claims::Nothing, reason);
+        }
+        for reason in invalid(side, column) {
+            found.object(claims != Claims::Nothing, reason);
+        }
+        found.notes.extend(course_unknown(side, column));
+        found.notes.extend(regimes_of_finite_work(side, column));
+    }
+    let client_compared =
+        facts.differing.iter().any(|d| {
+            d.difference.axis && matches!(d.class, FactClass::Workload | FactClass::Program)
+        }) || question.columns == Observation::WORKLOAD;
+    let mut limits = vec![(FindingKind::DeviceCapped, "capped by the device")];
+    if !client_compared {
+        limits.insert(0, (FindingKind::ClientSaturated, "client saturated"));
+    }
+    for (kind, words) in limits {
+        limited(sides, claims, kind, words, &mut found);
+    }
+    one_sided(sides, claims, &mut found);
+    found
+}
+
+/// `differing mount options: noatime, relatime (--axis "mount options" if that is what is compared)`.
+fn differing_words(differing: &Differing) -> String {
+    let difference = &differing.difference;
+    let name = match difference.name.contains(' ') {
+        true => format!("\"{}\"", difference.name),
+        false => difference.name.clone(),
+    };
+    format!(
+        "differing {}: {} against {} (--axis {name} if that is what is compared)",
+        difference.name, difference.values.0, difference.values.1
+    )
+}
+
+/// One side had a time to fill, the other work to do; said where no fact says it already.
+fn kinds_differ(sides: Sides, beside: &[&Differing]) -> Option<String> {
+    let all = |side: &[&Observation], kind| side.iter().all(|o| o.kind == kind);
+    let differ = |one, other| all(sides.baseline, one) && all(sides.candidate, other);
+    let said = beside.iter().any(|d| d.class == FactClass::Ending);
+    (!said && (differ(Kind::Timed, Kind::Finite) || differ(Kind::Finite, Kind::Timed)))
+        .then(|| "one side ended by its runtime, the other when its work was done".to_owned())
+}
+
+/// More than half.
+fn most(count: usize, of: usize) -> bool {
+    2 * count > of
+}
+
+fn unsteady(side: &[&Observation], column: &str) -> Option<String> {
+    let timed = || side.iter().filter(|o| o.kind == Kind::Timed);
+    let count =
+        |wanted: fn(&Course) -> bool| timed().filter(|o| wanted(&o.behaviour.course)).count();
+    let regimes = count(|course| matches!(course, Course::Regimes));
+    let drifting = count(|course| matches!(course, Course::Drifting { .. }));
+    if !most(regimes + drifting, side.len()) {
+        return None;
+    }
+    let how = match (regimes, drifting) {
+        (_, 0) => "have several regimes",
+        (0, _) => "drift",
+        _ => "drift or have several regimes",
+    };
+    Some(format!(
+        "not steady: {} of {} trials of {column} {how}",
+        regimes + drifting,
+        side.len()
+    ))
+}
+
+fn course_unknown(side: &[&Observation], column: &str) -> Option<String> {
+    let unknown = side.iter().filter(|o| {
+        let course = &o.behaviour.course;
+        o.kind == Kind::Timed && matches!(course, Course::TooShort { .. } | Course::Unknown)
+    });
+    let count = unknown.count();
+    (count > 0).then(|| {
+        format!("whether {column} was steady is not known: too few seconds, or no series, in {count} of {} trials", side.len())
+    })
+}
+
+fn regimes_of_finite_work(side: &[&Observation], column: &str) -> Option<String> {
+    let mut several = side.iter().filter(|o| {
+        o.kind != Kind::Timed
+            && o.behaviour.course == Course::Regimes
+            && o.behaviour.regimes.len() > 1
+    });
+    let first = several.next()?;
+    Some(format!(
+        "{column} has {}",
+        words::regimes(&first.behaviour.regimes)
+    ))
+}
+
+fn flag(observation: &Observation, kind: FindingKind) -> Option<&Flag> {
+    let mut flags = observation.flags.iter();
+    flags.find(|flag| flag.kind == kind && flag.weight >= Weight::Warning)
+}
+
+fn has(side: &[&Observation], kind: FindingKind) -> bool {
+    let flagged = side.iter().filter(|o| flag(o, kind).is_some()).count();
+    most(flagged, side.len())
+}
+
+/// Kinds that have rules of their own, which know both sides.
+const WITH_RULES: [FindingKind; 3] = [
+    FindingKind::ClientSaturated,
+    FindingKind::DeviceCapped,
+    FindingKind::CacheServed,
+];
+
+fn invalid(side: &[&Observation], column: &str) -> Vec<String> {
+    let mut kinds: Vec<&Flag> = Vec::new();
+    for flag in side.iter().flat_map(|o| &o.flags) {
+        let known = kinds.iter().any(|other| other.kind == flag.kind);
+        if flag.weight == Weight::Invalid && !known && !WITH_RULES.contains(&flag.kind) {
+            kinds.push(flag);
+        }
+    }
+    let carried = |flag: &&Flag| {
+        let trials = side.iter().filter(|o| {
+            let mut flags = o.flags.iter();
+            flags.any(|own| own.kind == flag.kind && own.weight == Weight::Invalid)
+        });
+        most(trials.count(), side.len())
+    };
+    let kinds = kinds.into_iter().filter(carried);
+    kinds
+        .map(|flag| format!("{column}: {}", flag.text))
+        .collect()
+}
+
+/// A limit that is not the storage's own.
+fn limited(sides: Sides, claims: Claims, kind: FindingKind, words: &str, found: &mut Objections) {
+    let on = (has(sides.baseline, kind), has(sides.candidate, kind));
+    let (column, ahead) = match on {
+        (false, false) => return,
+        (true, true) if claims == Claims::Nothing => return,
+        (true, true) => {
+            found.reasons.push(format!("both {words}"));
+            return;
+        }
+        (true, false) => (sides.columns.0, Claims::BaselineAhead),
+        (false, true) => (sides.columns.1, Claims::CandidateAhead),
+    };
+    match claims {
+        Claims::NoDifference => found.reasons.push(format!("{column} {words}")),
+        claims if claims == ahead => found.notes.push(format!(
+            "{column} {words}: the difference may be larger than it seems"
+        )),
+        _ => {}
+    }
+}
+
+/// What makes one side's work easier than the other's.
+fn one_sided(sides: Sides, claims: Claims, found: &mut Objections) {
+    for (kind, words, objects) in [
+        (
+            FindingKind::CacheServed,
+            "served by a cache",
+            claims != Claims::Nothing,
+        ),
+        (
+            FindingKind::Compressible,
+            "compressible data",
+            claims.difference(),
+        ),
+        (
+            FindingKind::Unwritten,
+            "reads of what was never written",
+            claims.difference(),
+        ),
+    ] {
+        let column = match (has(sides.baseline, kind), has(sides.candidate, kind)) {
+            (true, false) => sides.columns.0,
+            (false, true) => sides.columns.1,
+            (true, true) if kind == FindingKind::CacheServed => {
+                found
+                    .notes
+                    .push("both served by a cache: this compares caches, not devices".to_owned());
+                continue;
+            }
+            _ => continue,
+        };
+        if objects {
+            found
+                .reasons
+                .push(format!("{words} on the side of {column} alone"));
+        }
+    }
+}
+
+/// A side's flags in words, each once: for the table.
+pub(super) fn flags(side: &[&Observation]) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let mut add = |words: &str| {
+        if !found.iter().any(|known| known == words) {
+            found.push(words.to_owned());
+        }
+    };
+    for observation in side {
+        let warned = observation.flags.iter();
+        for flag in warned.filter(|flag| flag.weight >= Weight::Warning) {
+            add(in_words(flag.kind));
+        }
+        let course = &observation.behaviour.course;
+        if observation.kind == Kind::Timed
+            && matches!(course, Course::Regimes | Course::Drifting { .. })
+        {
+            add("not steady");
+        }
+    }
+    found
+}
+
+fn in_words(kind: FindingKind) -> &'static str {
+    match kind {
+        FindingKind::ClientSaturated => "client saturated",
+        FindingKind::DeviceCapped => "capped by the device",
+        FindingKind::CacheServed => "served by a cache",
+        FindingKind::SmallerThanMemory => "smaller than memory",
+        FindingKind::Compressible => "compressible data",
+        FindingKind::Unwritten => "reads of what was never written",
+        FindingKind::Steal => "CPU time taken by the hypervisor",
+        FindingKind::ClockTrouble => "trouble with the clock",
+        FindingKind::ResolutionLimited => "below the harness's resolution",
+        FindingKind::RateMissed => "asked rate not kept",
+        FindingKind::Fallback => "a feature was not available",
+        FindingKind::IoErrors => "ops failed",
+        FindingKind::VerifyFailed => "verification failed",
+        FindingKind::TooShort => "too short for its tail",
+        FindingKind::StoreOnTarget => "results stored on the storage under test",
+        FindingKind::Interrupted => "cut off",
+        FindingKind::Unsteady => "swings widely",
+    }
+}

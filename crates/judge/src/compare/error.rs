@@ -1,0 +1,164 @@
+//! Why a question cannot be put to the trials that there are.
+
+use std::fmt;
+
+use thiserror::Error;
+
+/// Everything that is wrong with a question, not the first fault alone.
+#[derive(Debug, Clone, PartialEq, Error)]
+#[error("{}", lines(faults))]
+pub struct CompareError {
+    /// At least one.
+    pub faults: Vec<Fault>,
+}
+
+/// One thing wrong with a question.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum Fault {
+    /// Nothing to compare.
+    #[error("there are no trials to compare")]
+    NoTrials,
+    /// A dimension that no trial has.
+    #[error(
+        "no trial has a dimension `{name}`, asked for as {role}; there are {}{}",
+        list(there),
+        hint(near)
+    )]
+    UnknownDimension {
+        /// As given.
+        name: String,
+        /// What it was given for: `columns`, `rows`, …
+        role: &'static str,
+        /// The dimensions that there are.
+        there: Vec<String>,
+        /// The one probably meant.
+        near: Option<String>,
+    },
+    /// A value that no trial has.
+    #[error(
+        "no trial has {dimension} `{value}`, asked for as {role}; there are {}{}",
+        list(there),
+        hint(near)
+    )]
+    UnknownValue {
+        /// The dimension.
+        dimension: String,
+        /// As given.
+        value: String,
+        /// What it was given for: `the baseline`, …
+        role: &'static str,
+        /// The values that there are.
+        there: Vec<String>,
+        /// The one probably meant.
+        near: Option<String>,
+    },
+    /// Every condition is met by some trial, but no trial meets them all.
+    #[error("no trial is left where {}", conditions(only))]
+    NothingLeft {
+        /// The conditions.
+        only: Vec<(String, String)>,
+    },
+    /// There is nothing to compare the baseline with.
+    #[error(
+        "all trials have {dimension} `{value}`: there is nothing to compare it with{}",
+        instead_of(instead)
+    )]
+    OneColumn {
+        /// The dimension of the columns.
+        dimension: String,
+        /// Its only value.
+        value: String,
+        /// Other dimensions with several values.
+        instead: Vec<(String, Vec<String>)>,
+    },
+    /// A metric that no trial has.
+    #[error(
+        "no trial has a metric `{name}`; there are {}{}",
+        list(there),
+        hint(near)
+    )]
+    UnknownMetric {
+        /// As given.
+        name: String,
+        /// The metrics that there are.
+        there: Vec<String>,
+        /// The one probably meant.
+        near: Option<String>,
+    },
+    /// An axis that is not a fact of any trial.
+    #[error(
+        "no trial has a fact `{name}`, asked for as axis; there are {}{}",
+        list(there),
+        hint(near)
+    )]
+    UnknownFact {
+        /// As given.
+        name: String,
+        /// The facts that there are.
+        there: Vec<String>,
+        /// The one probably meant.
+        near: Option<String>,
+    },
+    /// A number outside its range.
+    #[error("{name} is {value}: it has to be {expected}")]
+    OutOfRange {
+        /// Which.
+        name: &'static str,
+        /// As given.
+        value: f64,
+        /// What would be accepted.
+        expected: &'static str,
+    },
+}
+
+/// The name most like one that is not known: at most two letters amiss, and at most a third of them.
+pub(super) fn nearest(name: &str, there: &[String]) -> Option<String> {
+    let wanted = name.to_lowercase();
+    there
+        .iter()
+        .map(|known| {
+            let distance = strsim::damerau_levenshtein(&wanted, &known.to_lowercase());
+            (distance, known)
+        })
+        .filter(|(distance, known)| *distance <= 2.min(known.chars().count().div_ceil(3)))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, known)| known.clone())
+}
+
+fn lines(faults: &[Fault]) -> String {
+    let lines: Vec<String> = faults.iter().map(Fault::to_string).collect();
+    lines.join("\n")
+}
+
+/// More names than this are counted, not listed.
+const MOST_NAMES: usize = 40;
+
+fn list(names: &[String]) -> impl fmt::Display {
+    let shown: Vec<&str> = names.iter().take(MOST_NAMES).map(String::as_str).collect();
+    match names.len() {
+        0 => "none".to_owned(),
+        n if n > MOST_NAMES => format!("{} and {} more", shown.join(", "), n - MOST_NAMES),
+        _ => shown.join(", "),
+    }
+}
+
+fn hint(near: &Option<String>) -> String {
+    near.as_ref()
+        .map_or(String::new(), |near| format!(" (did you mean `{near}`?)"))
+}
+
+fn conditions(only: &[(String, String)]) -> String {
+    let pairs: Vec<String> = only.iter().map(|(d, v)| format!("{d}={v}")).collect();
+    pairs.join(", ")
+}
+
+fn instead_of(instead: &[(String, Vec<String>)]) -> String {
+    if instead.is_empty() {
+        return String::new();
+    }
+    let could: Vec<String> = instead
+        .iter()
+        .map(|(dimension, values)| format!("{dimension} ({})", list(values)))
+        .collect();
+    format!("; what could be compared: {}", could.join("; "))
+}

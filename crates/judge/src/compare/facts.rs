@@ -1,0 +1,155 @@
+//! In which facts two sides differ, and which of them is what the comparison is about.
+
+use std::collections::BTreeMap;
+
+use iodyno_model::{Difference, Fact, FactClass, Kind, Observation, Question};
+
+use super::words;
+
+/// A difference with the class of its fact.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Differing {
+    /// What the fact is a fact of.
+    pub(super) class: FactClass,
+    /// The fact, its values, and whether it is the axis.
+    pub(super) difference: Difference,
+}
+
+/// What the facts of two sides come to.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Facts {
+    /// Names of facts that both sides have alike.
+    pub(super) same: Vec<String>,
+    /// Those they differ in, the axis among them.
+    pub(super) differing: Vec<Differing>,
+    /// Remarks: an axis that was guessed, a side that is not of one piece.
+    pub(super) notes: Vec<String>,
+}
+
+/// A side's values of each fact, each once; with the class.
+type Values<'a> = BTreeMap<&'a str, (FactClass, Vec<&'a str>)>;
+
+/// Holds the facts of two sides against each other. A fact that only one side tells is none to differ in.
+///
+/// The axis, whose difference never objects, is
+/// - what `question.axis` names, and a fact with the name of the columns' dimension;
+/// - where configurations are compared: every fact of the target;
+/// - where workloads are compared: every fact of the workload;
+/// - where another dimension is (`bs`, a label): the facts whose values are those of the columns;
+/// - where none of these differs: a fact that differs alone, unless it is how the trials ended.
+pub(super) fn compare_facts(
+    baseline: &[&Observation],
+    candidate: &[&Observation],
+    columns: (&str, &str),
+    question: &Question,
+) -> Facts {
+    let (left, right) = (values(baseline), values(candidate));
+    let mut facts = Facts::default();
+    for (name, (class, of_baseline)) in &left {
+        let Some((_, of_candidate)) = right.get(name) else {
+            continue;
+        };
+        if as_sets_equal(of_baseline, of_candidate) {
+            facts.same.push((*name).to_owned());
+            continue;
+        }
+        if is_outcome(name, *class, baseline, candidate) {
+            continue;
+        }
+        facts.differing.push(Differing {
+            class: *class,
+            difference: Difference {
+                name: (*name).to_owned(),
+                values: (joined(of_baseline), joined(of_candidate)),
+                axis: is_axis(name, *class, (of_baseline, of_candidate), columns, question),
+            },
+        });
+    }
+    facts
+        .notes
+        .extend(guess_axis(&mut facts.differing, question));
+    for (column, values) in [(columns.0, &left), (columns.1, &right)] {
+        facts.notes.extend(mixed(column, values));
+    }
+    facts
+}
+
+fn values<'a>(side: &[&'a Observation]) -> Values<'a> {
+    let mut found = Values::new();
+    for Fact { class, name, value } in side.iter().flat_map(|o| &o.facts) {
+        let (_, values) = found.entry(name).or_insert_with(|| (*class, Vec::new()));
+        if !values.contains(&value.as_str()) {
+            values.push(value);
+        }
+    }
+    found
+}
+
+fn as_sets_equal(left: &[&str], right: &[&str]) -> bool {
+    left.len() == right.len() && left.iter().all(|value| right.contains(value))
+}
+
+fn joined(values: &[&str]) -> String {
+    const MOST: usize = 3;
+    let shown: Vec<&str> = values.iter().take(MOST).copied().collect();
+    match values.len() > MOST {
+        true => format!("{}, …", shown.join(", ")),
+        false => shown.join(", "),
+    }
+}
+
+/// How long finite work took is its result, not a condition of it.
+fn is_outcome(
+    name: &str,
+    class: FactClass,
+    baseline: &[&Observation],
+    candidate: &[&Observation],
+) -> bool {
+    let mut both = baseline.iter().chain(candidate);
+    class == FactClass::Ending && name == "duration" && both.all(|o| o.kind == Kind::Finite)
+}
+
+fn is_axis(
+    name: &str,
+    class: FactClass,
+    values: (&[&str], &[&str]),
+    columns: (&str, &str),
+    question: &Question,
+) -> bool {
+    if name == question.columns || question.axis.iter().any(|axis| axis == name) {
+        return true;
+    }
+    match question.columns.as_str() {
+        Observation::CONFIGURATION => class == FactClass::Target,
+        Observation::WORKLOAD => class == FactClass::Workload,
+        _ => class != FactClass::Ending && (values.0, values.1) == (&[columns.0], &[columns.1]),
+    }
+}
+
+/// Where no difference is known to be the axis, a single one is taken for it.
+fn guess_axis(differing: &mut [Differing], question: &Question) -> Option<String> {
+    let named = [Observation::CONFIGURATION, Observation::WORKLOAD];
+    if named.contains(&question.columns.as_str()) {
+        return None;
+    }
+    match differing {
+        [only] if !only.difference.axis && only.class != FactClass::Ending => {
+            only.difference.axis = true;
+            Some(format!(
+                "{} is all that differs: taken for what is compared",
+                only.difference.name
+            ))
+        }
+        _ => None,
+    }
+}
+
+/// Facts that differ between the trials of one side.
+fn mixed(column: &str, values: &Values) -> Option<String> {
+    let names: Vec<String> = values
+        .iter()
+        .filter(|(_, (class, values))| values.len() > 1 && *class != FactClass::Ending)
+        .map(|(name, (_, values))| format!("{name} ({})", joined(values)))
+        .collect();
+    (!names.is_empty()).then(|| format!("the trials of {column} differ in {}", words::list(&names)))
+}

@@ -1,0 +1,60 @@
+//! The noise floor: how far apart results lie on this host where nothing differs.
+
+use iodyno_model::Metric;
+
+use super::family::Workload;
+use super::sample::{Sample, Two, sample};
+use super::sides::gather;
+use super::statistics;
+
+/// The noise floor of a row whose baseline was made twice, as a share; `None` where it was not, or none
+/// of it counts.
+///
+/// It is the end of the interval of the A/A ratio (at `level`) that is farther from 1; with too few
+/// rounds for an interval, the ratio farthest from 1 among them. Distances are taken of logarithms: 0.97 and
+/// 1/0.97 are one distance.
+pub(super) fn from_again(
+    workloads: &[Workload],
+    metric: &Metric,
+    baseline: &str,
+    level: f64,
+) -> Option<f64> {
+    let sides: Vec<_> = workloads
+        .iter()
+        .filter(|workload| !workload.again.is_empty())
+        .map(|workload| {
+            (
+                &workload.name,
+                gather(workload.columns[0].iter().copied(), metric),
+                gather(workload.again.iter().copied(), metric),
+            )
+        })
+        .collect();
+    let two: Vec<Two> = sides
+        .iter()
+        .map(|(name, baseline, candidate)| Two {
+            name,
+            baseline,
+            candidate,
+        })
+        .collect();
+    let sample = sample(&two, metric, (baseline, "its repetition")).ok()?;
+    farthest(&sample, level)
+}
+
+/// The distance of a sample's ratio from 1, as a share, at the farther end of its interval; without an
+/// interval that of its farthest pair.
+pub(super) fn farthest(sample: &Sample, level: f64) -> Option<f64> {
+    let ratio = statistics::ratio(sample, level)?;
+    let distance = match ratio.interval {
+        Some((low, high)) => low.ln().abs().max(high.ln().abs()),
+        None => {
+            let pairs = sample.baseline.iter().zip(&sample.candidate);
+            pairs
+                .map(|(b, c)| (c.ln() - b.ln()).abs())
+                .fold(ratio.value.ln().abs(), f64::max)
+        }
+    };
+    let share = distance.exp_m1();
+    share.is_finite().then_some(share)
+}

@@ -1,0 +1,291 @@
+//! Trials into rows and columns, as a question asks.
+
+use iodyno_model::{Observation, Question};
+
+use super::error::{CompareError, Fault, nearest};
+
+/// The trials of a comparison in their places.
+#[derive(Debug)]
+pub(super) struct Table<'a> {
+    /// The baseline, then the candidates in the order of their appearance.
+    pub(super) columns: Vec<String>,
+    /// In the order of their appearance.
+    pub(super) rows: Vec<Row<'a>>,
+    /// What had to be left out.
+    pub(super) notes: Vec<String>,
+}
+
+/// The trials of a row.
+#[derive(Debug)]
+pub(super) struct Row<'a> {
+    /// Its values of the row dimensions.
+    pub(super) name: Vec<String>,
+    /// No difference is expected here.
+    pub(super) floor: bool,
+    /// A list of trials a column.
+    pub(super) columns: Vec<Vec<&'a Observation>>,
+    /// The baseline made once more.
+    pub(super) again: Vec<&'a Observation>,
+}
+
+impl<'a> Row<'a> {
+    /// Every trial of the row's columns.
+    pub(super) fn trials(&self) -> impl Iterator<Item = &'a Observation> {
+        self.columns.iter().flatten().copied()
+    }
+}
+
+/// Puts trials into their places, or says everything that is wrong with the question.
+pub(super) fn group<'a>(
+    observations: &'a [Observation],
+    question: &Question,
+) -> Result<Table<'a>, CompareError> {
+    let faults = faults(observations, question);
+    if !faults.is_empty() {
+        return Err(CompareError { faults });
+    }
+    let chosen: Vec<&Observation> = observations
+        .iter()
+        .filter(|observation| chosen(observation, question))
+        .collect();
+    let columns = columns(&chosen, question).map_err(|fault| CompareError {
+        faults: vec![fault],
+    })?;
+    Ok(place(&chosen, columns, question))
+}
+
+fn faults(observations: &[Observation], question: &Question) -> Vec<Fault> {
+    if observations.is_empty() {
+        return vec![Fault::NoTrials];
+    }
+    let mut faults = Vec::new();
+    let dimensions = distinct(observations.iter().flat_map(|o| o.dimensions.keys()));
+    let mut known = |name: &String, role| {
+        let is_there = dimensions.contains(name);
+        let fault = Fault::UnknownDimension {
+            name: name.clone(),
+            role,
+            there: dimensions.clone(),
+            near: nearest(name, &dimensions),
+        };
+        if !is_there && !faults.contains(&fault) {
+            faults.push(fault);
+        }
+        is_there
+    };
+    known(&question.columns, "columns");
+    for name in &question.rows {
+        known(name, "rows");
+    }
+    let mut pairs: Vec<(&String, &String, &'static str)> = Vec::new();
+    for (role, wanted) in [
+        ("a condition", &question.only),
+        ("noise floor", &question.floor),
+    ] {
+        for (dimension, value) in wanted {
+            if known(dimension, role) {
+                pairs.push((dimension, value, role));
+            }
+        }
+    }
+    for (dimension, value, role) in pairs {
+        let there = values(observations.iter(), dimension);
+        if !there.contains(value) {
+            faults.push(unknown_value(dimension, value, role, there));
+        }
+    }
+    faults.extend(unknown_facts(observations, question));
+    faults.extend(unknown_metrics(observations, question));
+    faults.extend(out_of_range(question));
+    faults
+}
+
+fn unknown_value(dimension: &str, value: &str, role: &'static str, there: Vec<String>) -> Fault {
+    Fault::UnknownValue {
+        dimension: dimension.to_owned(),
+        value: value.to_owned(),
+        role,
+        near: nearest(value, &there),
+        there,
+    }
+}
+
+fn unknown_facts(observations: &[Observation], question: &Question) -> Vec<Fault> {
+    let there = distinct(
+        observations
+            .iter()
+            .flat_map(|o| o.facts.iter().map(|fact| &fact.name)),
+    );
+    let unknown = question.axis.iter().filter(|name| !there.contains(name));
+    unknown
+        .map(|name| Fault::UnknownFact {
+            name: name.clone(),
+            near: nearest(name, &there),
+            there: there.clone(),
+        })
+        .collect()
+}
+
+fn unknown_metrics(observations: &[Observation], question: &Question) -> Vec<Fault> {
+    let there = distinct(observations.iter().flat_map(|o| {
+        let figures = o.figures.iter().map(|figure| &figure.metric.name);
+        figures.chain(o.withheld.iter().map(|withheld| &withheld.metric))
+    }));
+    let unknown = question
+        .metrics
+        .iter()
+        .filter(|name| *name != super::ALL_METRICS && !there.contains(name));
+    unknown
+        .map(|name| Fault::UnknownMetric {
+            name: name.clone(),
+            near: nearest(name, &there),
+            there: there.clone(),
+        })
+        .collect()
+}
+
+fn out_of_range(question: &Question) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    if !(question.alpha > 0.0 && question.alpha < 1.0) {
+        faults.push(Fault::OutOfRange {
+            name: "alpha",
+            value: question.alpha,
+            expected: "above 0 and below 1",
+        });
+    }
+    if !(question.margin >= 0.0 && question.margin.is_finite()) {
+        faults.push(Fault::OutOfRange {
+            name: "the margin",
+            value: question.margin,
+            expected: "a share of 0 or more: 0.03 for 3 %",
+        });
+    }
+    faults
+}
+
+/// Whether a trial meets the conditions. One that repeats the baseline bears a name of its own in the
+/// dimension of the columns, which conditions cannot know.
+fn chosen(observation: &Observation, question: &Question) -> bool {
+    question.only.iter().all(|(dimension, _)| {
+        let mut alternatives = question.only.iter().filter(|(d, _)| d == dimension);
+        observation.again && *dimension == question.columns
+            || alternatives.any(|(_, value)| observation.dimension(dimension) == value)
+    })
+}
+
+/// The columns, baseline first.
+fn columns(chosen: &[&Observation], question: &Question) -> Result<Vec<String>, Fault> {
+    let dimension = question.columns.as_str();
+    let own = || chosen.iter().copied().filter(|o| !o.again);
+    let mut there = values(own(), dimension);
+    if there.is_empty() {
+        return Err(Fault::NothingLeft {
+            only: question.only.clone(),
+        });
+    }
+    if let Some(baseline) = &question.baseline {
+        let Some(place) = there.iter().position(|value| value == baseline) else {
+            return Err(unknown_value(dimension, baseline, "the baseline", there));
+        };
+        there[..=place].rotate_right(1);
+    }
+    if let [value] = there.as_slice() {
+        let others = distinct(own().flat_map(|o| o.dimensions.keys()));
+        let others = others.into_iter().filter(|other| other != dimension);
+        return Err(Fault::OneColumn {
+            dimension: dimension.to_owned(),
+            value: value.clone(),
+            instead: others
+                .map(|other| (values(own(), &other), other))
+                .filter(|(values, _)| values.len() > 1)
+                .map(|(values, other)| (other, values))
+                .collect(),
+        });
+    }
+    Ok(there)
+}
+
+fn place<'a>(chosen: &[&'a Observation], columns: Vec<String>, question: &Question) -> Table<'a> {
+    let mut rows: Vec<Row<'a>> = Vec::new();
+    let mut notes = Vec::new();
+    let mut homeless = 0;
+    for observation in chosen.iter().copied().filter(|o| !o.again) {
+        let value = observation.dimensions.get(&question.columns);
+        let Some(column) = value.and_then(|value| columns.iter().position(|c| c == value)) else {
+            homeless += 1;
+            continue;
+        };
+        let name = row_name(observation, question);
+        let place = rows.iter().position(|row| row.name == name);
+        let place = place.unwrap_or_else(|| {
+            rows.push(Row {
+                name,
+                floor: expected_equal(observation, question),
+                columns: vec![Vec::new(); columns.len()],
+                again: Vec::new(),
+            });
+            rows.len() - 1
+        });
+        // One trial that may differ makes the row one that may.
+        rows[place].floor &= expected_equal(observation, question);
+        rows[place].columns[column].push(observation);
+    }
+    if homeless > 0 {
+        notes.push(format!(
+            "{} without a {} left out",
+            super::words::trials(homeless),
+            question.columns
+        ));
+    }
+    let mut unplaced = 0;
+    for observation in chosen.iter().copied().filter(|o| o.again) {
+        let name = row_name(observation, question);
+        match rows.iter_mut().find(|row| row.name == name) {
+            Some(row) => row.again.push(observation),
+            None => unplaced += 1,
+        }
+    }
+    if unplaced > 0 {
+        notes.push(format!(
+            "{} of the baseline made once more belong to no row, and give no noise floor",
+            super::words::trials(unplaced),
+        ));
+    }
+    Table {
+        columns,
+        rows,
+        notes,
+    }
+}
+
+fn row_name(observation: &Observation, question: &Question) -> Vec<String> {
+    let dimensions = question.rows.iter();
+    dimensions
+        .map(|dimension| observation.dimension(dimension).to_owned())
+        .collect()
+}
+
+fn expected_equal(observation: &Observation, question: &Question) -> bool {
+    let mut floor = question.floor.iter();
+    floor.any(|(dimension, value)| observation.dimension(dimension) == value)
+}
+
+/// The values of a dimension in the order of their appearance.
+pub(super) fn values<'a>(
+    observations: impl Iterator<Item = &'a Observation>,
+    dimension: &str,
+) -> Vec<String> {
+    distinct(observations.filter_map(|o| o.dimensions.get(dimension)))
+}
+
+/// Each once, in the order of their appearance.
+pub(super) fn distinct<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let mut seen = std::collections::HashSet::new();
+    for name in names {
+        if seen.insert(name) {
+            found.push(name.clone());
+        }
+    }
+    found
+}

@@ -1,0 +1,56 @@
+//! The correction for many comparisons: adjusted p, and the level of each interval that agrees with it.
+
+use iodyno_stats::{benjamini_hochberg, benjamini_hochberg_levels, holm, holm_levels};
+
+use super::cells::Draft;
+use super::metrics::Role;
+
+/// What a cell is held against.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Level {
+    /// p adjusted; `None` where there is no p.
+    pub(super) adjusted_p: Option<f64>,
+    /// The level of its interval.
+    pub(super) level: f64,
+    /// 1 − level: what p itself has to reach.
+    pub(super) share: f64,
+}
+
+/// A level a cell: Holm over the primaries, Benjamini–Hochberg over the exploratory ones, none for the
+/// rows of the noise floor.
+pub(super) fn levels(drafts: &[Draft], alpha: f64) -> Vec<Level> {
+    let mut levels = vec![
+        Level {
+            adjusted_p: None,
+            level: 1.0 - alpha,
+            share: alpha,
+        };
+        drafts.len()
+    ];
+    for role in [Role::Primary, Role::Exploratory, Role::Floor] {
+        let (places, p_values): (Vec<usize>, Vec<f64>) = drafts
+            .iter()
+            .enumerate()
+            .filter(|(_, draft)| draft.role == role)
+            .filter_map(|(place, draft)| Some((place, draft.p?)))
+            .unzip();
+        let adjusted = match role {
+            Role::Primary => holm(&p_values).and_then(|p| Ok((p, holm_levels(&p_values, alpha)?))),
+            Role::Exploratory => benjamini_hochberg(&p_values)
+                .and_then(|p| Ok((p, benjamini_hochberg_levels(&p_values, alpha)?))),
+            Role::Floor => Ok((p_values.clone(), vec![1.0 - alpha; p_values.len()])),
+        };
+        // Errs only where there are no p-values.
+        let Ok((adjusted, own)) = adjusted else {
+            continue;
+        };
+        for ((place, adjusted), level) in places.into_iter().zip(adjusted).zip(own) {
+            levels[place] = Level {
+                adjusted_p: Some(adjusted),
+                level,
+                share: 1.0 - level,
+            };
+        }
+    }
+    levels
+}

@@ -1,0 +1,146 @@
+//! By what each row is compared.
+
+use iodyno_model::{Metric, Observation, Question};
+
+use super::ALL_METRICS;
+use super::family::{Workload, workloads};
+use super::grouping::{Row, Table};
+
+/// What a row is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// A comparison of the first order: Holm.
+    Primary,
+    /// To be confirmed: Benjamini–Hochberg.
+    Exploratory,
+    /// No difference is expected: gives the noise floor.
+    Floor,
+}
+
+/// A row by one metric.
+#[derive(Debug)]
+pub(super) struct Asked<'t, 'a> {
+    /// Its trials.
+    pub(super) row: &'t Row<'a>,
+    /// The same by workload.
+    pub(super) workloads: std::rc::Rc<Vec<Workload<'a>>>,
+    /// What it is compared by.
+    pub(super) metric: Metric,
+    /// What for.
+    pub(super) role: Role,
+    /// What is to be said of the choice.
+    pub(super) notes: Vec<String>,
+}
+
+/// The rows by their metrics: primaries, then exploratory ones, then those of the noise floor; within
+/// each in the order of the trials.
+pub(super) fn rows<'t, 'a>(table: &'t Table<'a>, question: &Question) -> Vec<Asked<'t, 'a>> {
+    let mut asked = Vec::new();
+    for row in &table.rows {
+        let members = std::rc::Rc::new(workloads(row, &question.columns, &question.rows));
+        let (primary, notes) = primary(row, table, question);
+        let mut add = |metric: Metric, role, notes| {
+            asked.push(Asked {
+                row,
+                workloads: members.clone(),
+                metric,
+                role,
+                notes,
+            });
+        };
+        let further = exploratory(row, &primary, question);
+        let (first, others) = match row.floor {
+            true => (Role::Floor, Role::Floor),
+            false => (Role::Primary, Role::Exploratory),
+        };
+        add(primary, first, notes);
+        for metric in further {
+            add(metric, others, Vec::new());
+        }
+    }
+    asked.sort_by_key(|asked| (asked.role != Role::Primary, asked.role == Role::Floor));
+    asked
+}
+
+/// The row's own metric, and what is to be said of it.
+fn primary(row: &Row, table: &Table, question: &Question) -> (Metric, Vec<String>) {
+    let first = question.metrics.first();
+    if let Some(name) = first.filter(|name| *name != ALL_METRICS) {
+        let own = metric_named(row.trials(), name);
+        let anywhere = || metric_named(table.rows.iter().flat_map(Row::trials), name);
+        let metric = own.or_else(anywhere);
+        return (metric.unwrap_or_else(|| Metric::iops(name)), Vec::new());
+    }
+    let counted = votes(row.trials().filter_map(|o| o.primary.as_ref()));
+    match counted.as_slice() {
+        [] => (any_metric(row), Vec::new()),
+        [(only, _)] => ((*only).clone(), Vec::new()),
+        [(most, _), rest @ ..] => {
+            let other: Vec<String> = rest.iter().map(|(metric, _)| metric.name.clone()).collect();
+            let trials = rest.iter().map(|(_, count)| count).sum();
+            let note = format!(
+                "compared by {}, though {} would be judged by {}",
+                most.name,
+                super::words::trials(trials),
+                super::words::list(&other)
+            );
+            ((*most).clone(), vec![note])
+        }
+    }
+}
+
+/// The metric of this name as most trials have it.
+fn metric_named<'a>(trials: impl Iterator<Item = &'a Observation>, name: &str) -> Option<Metric> {
+    let metrics = trials.filter_map(|o| o.figure(name)).map(|f| &f.metric);
+    votes(metrics).first().map(|(metric, _)| (*metric).clone())
+}
+
+/// Metrics with the number of their mentions, most first, then in the order of appearance.
+fn votes<'a>(metrics: impl Iterator<Item = &'a Metric>) -> Vec<(&'a Metric, usize)> {
+    let mut counted: Vec<(&Metric, usize)> = Vec::new();
+    for metric in metrics {
+        match counted.iter_mut().find(|(known, _)| *known == metric) {
+            Some((_, count)) => *count += 1,
+            None => counted.push((metric, 1)),
+        }
+    }
+    counted.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    counted
+}
+
+/// Where no trial says what it is best judged by: its completion, its rate, or what it has.
+fn any_metric(row: &Row) -> Metric {
+    [Metric::COMPLETION, Metric::IOPS, Metric::BANDWIDTH]
+        .iter()
+        .find_map(|name| metric_named(row.trials(), name))
+        .or_else(|| {
+            let mut figures = row.trials().flat_map(|o| &o.figures);
+            figures.next().map(|figure| figure.metric.clone())
+        })
+        .unwrap_or_else(|| Metric::iops(Metric::IOPS))
+}
+
+/// The further metrics asked for.
+fn exploratory(row: &Row, primary: &Metric, question: &Question) -> Vec<Metric> {
+    let mut found: Vec<Metric> = Vec::new();
+    let mut add = |metric: Metric| {
+        if metric.name != primary.name && !found.iter().any(|known| known.name == metric.name) {
+            found.push(metric);
+        }
+    };
+    for name in &question.metrics {
+        if name == ALL_METRICS {
+            let baseline = row.columns.first().into_iter().flatten();
+            for figure in baseline.flat_map(|o| &o.figures) {
+                let name = &figure.metric.name;
+                let mut candidates = row.columns.iter().skip(1).flatten();
+                if candidates.any(|o| o.figure(name).is_some()) {
+                    add(figure.metric.clone());
+                }
+            }
+        } else if let Some(metric) = metric_named(row.trials(), name) {
+            add(metric);
+        }
+    }
+    found
+}

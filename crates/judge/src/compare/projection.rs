@@ -1,0 +1,122 @@
+//! What can be said before, between and after rounds about how many it takes.
+
+use std::collections::BTreeSet;
+
+use iodyno_model::{Comparison, Observation, Plan};
+use iodyno_stats::{least_rounds, smallest_p_signed_rank};
+use thiserror::Error;
+
+/// No run is planned with fewer rounds: below, a single odd trial decides.
+const FEWEST_ROUNDS: u32 = 10;
+
+/// So few rounds can show no difference.
+#[derive(Debug, Clone, Copy, PartialEq, Error)]
+#[error(
+    "{rounds} rounds cannot decide: the smallest p they can give is {smallest_p:.2}, and over \
+     {primaries} primary comparisons it has to fall below {needed_p:.4}; at least {least} rounds can"
+)]
+pub struct TooFewRounds {
+    /// Rounds.
+    pub rounds: u32,
+    /// Primary comparisons.
+    pub primaries: u32,
+    /// The smallest p that so many rounds can give.
+    pub smallest_p: f64,
+    /// What it has to fall below: α over the number of primaries.
+    pub needed_p: f64,
+    /// The least number of rounds that can decide.
+    pub least: u32,
+}
+
+/// The rounds of a run for which none are given: the least n with 2/2ⁿ < α/m over `primaries`
+/// comparisons, never under 10. An α outside (0, 1) counts as 0.05.
+pub fn default_rounds(primaries: u32, alpha: f64) -> u32 {
+    least(primaries, alpha).max(FEWEST_ROUNDS)
+}
+
+/// Whether so many rounds could show any difference at all, by the signed-rank test under Holm's
+/// correction over `primaries` comparisons. An α outside (0, 1) counts as 0.05.
+pub fn can_decide(rounds: u32, primaries: u32, alpha: f64) -> Result<(), TooFewRounds> {
+    let least = least(primaries, alpha);
+    if rounds >= least {
+        return Ok(());
+    }
+    Err(TooFewRounds {
+        rounds,
+        primaries,
+        smallest_p: smallest_p_signed_rank(rounds as usize),
+        needed_p: sound(alpha) / f64::from(primaries.max(1)),
+        least,
+    })
+}
+
+fn least(primaries: u32, alpha: f64) -> u32 {
+    // Only an α outside its range is refused.
+    least_rounds(primaries as usize, sound(alpha)).map_or(FEWEST_ROUNDS, |least| least as u32)
+}
+
+fn sound(alpha: f64) -> f64 {
+    match alpha > 0.0 && alpha < 1.0 {
+        true => alpha,
+        false => iodyno_model::Question::ALPHA,
+    }
+}
+
+/// The width of the widest interval among the primary ratios, (high − low) ÷ ratio, for a rule to
+/// stop by. `None` while there is no primary, or one has no interval yet.
+pub fn widest_interval(comparison: &Comparison) -> Option<f64> {
+    let mut widest = None;
+    let primaries = comparison.rows.iter().filter(|row| !row.exploratory);
+    for cell in primaries.flat_map(|row| &row.cells) {
+        let ratio = cell.ratio?;
+        let (low, high) = ratio.interval?;
+        let width = (high - low) / ratio.value;
+        widest = Some(widest.map_or(width, |so_far: f64| so_far.max(width)));
+    }
+    widest
+}
+
+/// How many primary comparisons a plan's question asks for: rows × candidates, without rows in which
+/// no difference is expected. Dimensions that only trials have are taken to differ between workloads, so
+/// that the number is never too small. 0 where there is nothing to compare.
+pub fn primaries(plan: &Plan) -> u32 {
+    let question = &plan.question;
+    let cells: Vec<[(&str, &str); 2]> = plan
+        .configurations
+        .iter()
+        .filter(|configuration| !configuration.again)
+        .flat_map(|configuration| {
+            let workloads = plan.workloads.iter().filter(|workload| !workload.again);
+            workloads.map(|workload| {
+                [
+                    (Observation::CONFIGURATION, configuration.name.as_str()),
+                    (Observation::WORKLOAD, workload.name.as_str()),
+                ]
+            })
+        })
+        .collect();
+    let matches = |cell: &[(&str, &str); 2], conditions: &[(String, String)]| {
+        cell.iter().all(|(dimension, value)| {
+            let mut asked = conditions.iter().filter(|(d, _)| d == dimension).peekable();
+            asked.peek().is_none() || asked.any(|(_, v)| v == value)
+        })
+    };
+    let expected_equal = |cell: &[(&str, &str); 2]| {
+        let mut floor = question.floor.iter();
+        floor.any(|(d, v)| cell.contains(&(d.as_str(), v.as_str())))
+    };
+    let value = |cell: &[(&str, &str); 2], dimension: &str| {
+        let found = cell.iter().find(|(name, _)| *name == dimension);
+        // A dimension of the trials alone: at most one value a workload.
+        found.map_or(cell[1].1, |(_, value)| *value).to_owned()
+    };
+    let (mut columns, mut rows) = (BTreeSet::new(), BTreeSet::new());
+    for cell in cells.iter().filter(|cell| matches(cell, &question.only)) {
+        columns.insert(value(cell, &question.columns));
+        if !expected_equal(cell) {
+            let row: Vec<String> = question.rows.iter().map(|d| value(cell, d)).collect();
+            rows.insert(row);
+        }
+    }
+    (columns.len().saturating_sub(1) * rows.len()) as u32
+}

@@ -1,0 +1,229 @@
+//! Two sides brought together: paired by round where they share rounds, families reduced to one figure.
+
+use std::collections::HashMap;
+
+use iodyno_model::{Better, Member, Metric, Pairing};
+use iodyno_stats::geometric_mean;
+
+use super::sides::{Gathered, Together};
+
+/// The values that a cell's statistics are made of.
+#[derive(Debug, Clone)]
+pub(super) struct Sample {
+    /// Of the baseline; paired: one a round, in the order of the other side's.
+    pub(super) baseline: Vec<f64>,
+    /// Of the candidate.
+    pub(super) candidate: Vec<f64>,
+    /// How the two belong together.
+    pub(super) pairing: Pairing,
+    /// Which way is better.
+    pub(super) better: Better,
+    /// Workloads with their speed ratios; empty for a single workload.
+    pub(super) members: Vec<Member>,
+    /// What had to be left out on the way.
+    pub(super) notes: Vec<String>,
+}
+
+/// A workload's two sides.
+pub(super) struct Two<'a, 'b> {
+    /// The workload's name within its family.
+    pub(super) name: &'b str,
+    /// The baseline's trials.
+    pub(super) baseline: &'b Gathered<'a>,
+    /// The candidate's trials.
+    pub(super) candidate: &'b Gathered<'a>,
+}
+
+impl Sample {
+    /// Rounds, or trials of the smaller side.
+    pub(super) fn n(&self) -> usize {
+        self.baseline.len().min(self.candidate.len())
+    }
+
+    /// The sides such that more is better: for times they change places, which inverts their ratio.
+    pub(super) fn by_speed(&self) -> (&[f64], &[f64]) {
+        match self.better {
+            Better::Higher => (&self.baseline, &self.candidate),
+            Better::Lower => (&self.candidate, &self.baseline),
+        }
+    }
+
+    /// Whether every value has a logarithm.
+    pub(super) fn positive(&self) -> bool {
+        let values = self.baseline.iter().chain(&self.candidate);
+        values.into_iter().all(|value| *value > 0.0)
+    }
+}
+
+/// Brings the sides of a row's workloads together; `Err`: why there is nothing to compare.
+///
+/// A family is reduced to one figure a round (a trial, where rounds are not shared): the geometric mean
+/// over its workloads, which then goes the way of a single workload's values. Workloads that one side
+/// does not have are left out on both.
+pub(super) fn sample(
+    workloads: &[Two],
+    metric: &Metric,
+    columns: (&str, &str),
+) -> Result<Sample, String> {
+    let family = workloads.len() > 1;
+    let mut notes = Vec::new();
+    let mut both: Vec<&Two> = Vec::new();
+    let mut why = None;
+    for two in workloads {
+        let empty = [(two.baseline, columns.0), (two.candidate, columns.1)]
+            .into_iter()
+            .find(|(side, _)| side.counted.is_empty())
+            .map(|(side, column)| side.why_empty(column));
+        match empty {
+            None => both.push(two),
+            Some(reason) if family => {
+                notes.push(format!("without {}: {reason}", two.name));
+                why.get_or_insert(reason);
+            }
+            Some(reason) => why = Some(reason),
+        }
+    }
+    if both.is_empty() {
+        return Err(why.unwrap_or_else(|| format!("{} has no trial here", columns.1)));
+    }
+    let pairing = match both.iter().all(|two| share_rounds(two)) {
+        true => Pairing::Paired,
+        false => Pairing::Unpaired,
+    };
+    let values = match pairing {
+        Pairing::Paired => by_round(&both, &mut notes)?,
+        Pairing::Unpaired => by_trial(&both, &mut notes),
+    };
+    let members = match family {
+        true => members(&both, &values, metric),
+        false => Vec::new(),
+    };
+    let reduced = |values: Vec<Vec<f64>>| match family {
+        true => geometric_means(&values),
+        false => values.into_iter().next().ok_or_else(String::new),
+    };
+    let (baseline, candidate) = values.into_iter().unzip();
+    Ok(Sample {
+        baseline: reduced(baseline)?,
+        candidate: reduced(candidate)?,
+        pairing,
+        better: metric.better,
+        members,
+        notes,
+    })
+}
+
+/// Whether all trials have a round and the sides have a run in common.
+fn share_rounds(two: &Two) -> bool {
+    let all = |side: &Gathered| side.counted.iter().all(|c| c.together.is_some());
+    let run = |together: Option<Together>| together.map(|(run, _)| run.to_owned());
+    let mut candidate = two.candidate.counted.iter();
+    all(two.baseline)
+        && all(two.candidate)
+        && candidate.any(|c| {
+            let mut baseline = two.baseline.counted.iter();
+            baseline.any(|b| run(b.together) == run(c.together))
+        })
+}
+
+/// The values of the rounds in which every workload has both sides.
+fn by_round(both: &[&Two], notes: &mut Vec<String>) -> Result<Vec<(Vec<f64>, Vec<f64>)>, String> {
+    let sides = || both.iter().flat_map(|two| [two.baseline, two.candidate]);
+    let mut seen: HashMap<Together, usize> = HashMap::new();
+    for together in sides()
+        .flat_map(|side| &side.counted)
+        .filter_map(|c| c.together)
+    {
+        *seen.entry(together).or_default() += 1;
+    }
+    let whole = |together: Option<Together>| {
+        together.is_some_and(|together| seen.get(&together) == Some(&(2 * both.len())))
+    };
+    let kept = |side: &Gathered| -> Vec<f64> {
+        let counted = side.counted.iter().filter(|c| whole(c.together));
+        counted.map(|c| c.value).collect()
+    };
+    let lost = seen
+        .values()
+        .filter(|count| **count < 2 * both.len())
+        .count();
+    let values: Vec<_> = both
+        .iter()
+        .map(|two| (kept(two.baseline), kept(two.candidate)))
+        .collect();
+    if values[0].0.is_empty() {
+        return Err("no round has values on both sides".to_owned());
+    }
+    if lost > 0 {
+        notes.push(format!(
+            "{} without values on both sides left out",
+            super::words::counted(lost, "round")
+        ));
+    }
+    Ok(values)
+}
+
+/// All values; of a family as many as the workload with the fewest has on that side, so that each
+/// trial of the family is whole.
+fn by_trial(both: &[&Two], notes: &mut Vec<String>) -> Vec<(Vec<f64>, Vec<f64>)> {
+    let mut values: Vec<_> = both
+        .iter()
+        .map(|two| (two.baseline.values(), two.candidate.values()))
+        .collect();
+    let fewest = |pick: fn(&(Vec<f64>, Vec<f64>)) -> usize| values.iter().map(pick).min();
+    let (baseline, candidate) = (
+        fewest(|two| two.0.len()).unwrap_or(0),
+        fewest(|two| two.1.len()).unwrap_or(0),
+    );
+    let mut lost = 0;
+    for two in &mut values {
+        lost += two.0.len() - baseline + two.1.len() - candidate;
+        two.0.truncate(baseline);
+        two.1.truncate(candidate);
+    }
+    if lost > 0 {
+        notes.push(format!(
+            "{} that not every workload of the family has left out",
+            super::words::trials(lost)
+        ));
+    }
+    values
+}
+
+/// One geometric mean over the workloads for each place.
+fn geometric_means(workloads: &[Vec<f64>]) -> Result<Vec<f64>, String> {
+    let count = workloads.first().map_or(0, Vec::len);
+    (0..count)
+        .map(|place| {
+            let values: Vec<f64> = workloads.iter().map(|values| values[place]).collect();
+            geometric_mean(&values).map_err(|_| {
+                "a workload of the family measured 0 or less, which has no geometric mean"
+                    .to_owned()
+            })
+        })
+        .collect()
+}
+
+/// The speed ratio of each workload: of the medians, or for pairs the median of the ratios.
+fn members(both: &[&Two], values: &[(Vec<f64>, Vec<f64>)], metric: &Metric) -> Vec<Member> {
+    let two = both.iter().zip(values);
+    two.filter_map(|(two, (baseline, candidate))| {
+        let sample = Sample {
+            baseline: baseline.clone(),
+            candidate: candidate.clone(),
+            pairing: match share_rounds(two) {
+                true => Pairing::Paired,
+                false => Pairing::Unpaired,
+            },
+            better: metric.better,
+            members: Vec::new(),
+            notes: Vec::new(),
+        };
+        let ratio = super::statistics::ratio(&sample, 0.95)?.value;
+        Some(Member {
+            workload: two.name.to_owned(),
+            ratio,
+        })
+    })
+    .collect()
+}

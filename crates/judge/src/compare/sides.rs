@@ -1,0 +1,122 @@
+//! The values of one side of a cell: which trials count, which do not and why.
+
+use std::collections::HashMap;
+
+use iodyno_model::{Metric, Observation};
+
+/// What trials have in common that were made in one round of one run.
+pub(super) type Together<'a> = (&'a str, u32);
+
+/// A trial that counts.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Counted<'a> {
+    /// Its run and round; `None` where rounds mean nothing.
+    pub(super) together: Option<Together<'a>>,
+    /// In the metric's unit.
+    pub(super) value: f64,
+    /// The trial.
+    pub(super) observation: &'a Observation,
+}
+
+/// The trials of one side by one metric.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Gathered<'a> {
+    /// In the order of rounds, or as read.
+    pub(super) counted: Vec<Counted<'a>>,
+    /// Why others do not count.
+    pub(super) left_out: Vec<String>,
+}
+
+impl Gathered<'_> {
+    /// The values of the trials that count.
+    pub(super) fn values(&self) -> Vec<f64> {
+        self.counted.iter().map(|counted| counted.value).collect()
+    }
+
+    /// Why a side without values has none.
+    pub(super) fn why_empty(&self, column: &str) -> String {
+        let mut reasons = self.left_out.clone();
+        reasons.dedup();
+        match reasons.as_slice() {
+            [] => format!("{column} has no trial here"),
+            [first] => format!("{column}: {first}"),
+            [first, rest @ ..] => format!("{column}: {first}, and {} more", rest.len()),
+        }
+    }
+}
+
+/// The trials of a side that count by `metric`. Where a round was made again, the last trial that can be used counts.
+pub(super) fn gather<'a>(
+    trials: impl Iterator<Item = &'a Observation>,
+    metric: &Metric,
+) -> Gathered<'a> {
+    let mut side = Gathered::default();
+    let mut places: HashMap<Together<'a>, usize> = HashMap::new();
+    let mut runs: Vec<&str> = Vec::new();
+    for observation in trials {
+        let run = observation.dimension(Observation::RUN);
+        if !runs.contains(&run) {
+            runs.push(run);
+        }
+        let together = observation.round.map(|round| (run, round));
+        let counted = match usable(observation, metric) {
+            Ok(value) => Counted {
+                together,
+                value,
+                observation,
+            },
+            Err(why) => {
+                side.left_out.push(at_round(together, &why));
+                continue;
+            }
+        };
+        let place = together.and_then(|together| places.get(&together).copied());
+        match place {
+            Some(place) => {
+                side.left_out.push(at_round(together, "made again later"));
+                side.counted[place] = counted;
+            }
+            None => {
+                if let Some(together) = together {
+                    places.insert(together, side.counted.len());
+                }
+                side.counted.push(counted);
+            }
+        }
+    }
+    let order = |run: &str| runs.iter().position(|known| *known == run);
+    // Stable: what has no round keeps the order in which it was read.
+    side.counted.sort_by_key(|counted| {
+        let together = counted.together;
+        together.map(|(run, round)| (order(run), round))
+    });
+    side
+}
+
+fn at_round(together: Option<Together>, why: &str) -> String {
+    match together {
+        Some((_, round)) => format!("round {}: {why}", u64::from(round) + 1),
+        None => why.to_owned(),
+    }
+}
+
+/// The trial's value, or why it has none that counts.
+fn usable(observation: &Observation, metric: &Metric) -> Result<f64, String> {
+    if let Some(why) = &observation.unusable {
+        return Err(why.clone());
+    }
+    let Some(figure) = observation.figure(&metric.name) else {
+        let mut withheld = observation.withheld.iter();
+        return Err(match withheld.find(|w| w.metric == metric.name) {
+            Some(withheld) => format!("{} withheld: {}", metric.name, withheld.why),
+            None => format!("no {}", metric.name),
+        });
+    };
+    if figure.metric.unit != metric.unit || figure.metric.better != metric.better {
+        return Err(format!("{} is in another unit", metric.name));
+    }
+    if !figure.value.is_finite() {
+        return Err(format!("{} is not a number", metric.name));
+    }
+    Ok(figure.value)
+}

@@ -1,0 +1,132 @@
+//! The numbers of a cell, all of them by rank.
+//!
+//! Ratios are taken of logarithms. Where a value is 0 or less there is none; ranks then compare the
+//! values themselves, which shows a direction and no size.
+
+use iodyno_model::{Estimated, Pairing};
+use iodyno_stats::{
+    Margin, equivalence_paired, equivalence_unpaired, hodges_lehmann, hodges_lehmann_shift,
+    least_rounds, least_samples, log_ratios, mann_whitney, rounds_to_decide, samples_to_decide,
+    signed_rank, smallest_p_mann_whitney, smallest_p_signed_rank,
+};
+
+use super::sample::Sample;
+
+/// The chance to see a difference that is there, by which further rounds are counted.
+pub(super) const POWER: f64 = 0.8;
+
+/// p of no difference: signed rank of the rounds' log-ratios, or Mann–Whitney's U.
+pub(super) fn p(sample: &Sample) -> Option<f64> {
+    let (slower, faster) = sample.by_speed();
+    match sample.pairing {
+        Pairing::Unpaired => mann_whitney(slower, faster).ok().map(|test| test.p),
+        Pairing::Paired => {
+            let differences = differences(sample)?;
+            signed_rank(&differences).ok().map(|test| test.p)
+        }
+    }
+}
+
+/// Log-ratios of the rounds, or plain differences where a value has no logarithm.
+fn differences(sample: &Sample) -> Option<Vec<f64>> {
+    let (baseline, candidate) = sample.by_speed();
+    if sample.positive() {
+        return log_ratios(baseline, candidate).ok();
+    }
+    let pairs = baseline.iter().zip(candidate);
+    // Halved, or the difference of two large values would overflow.
+    Some(pairs.map(|(b, c)| c / 2.0 - b / 2.0).collect())
+}
+
+/// Which side is better by rank alone: above 0 the candidate.
+pub(super) fn direction(sample: &Sample) -> f64 {
+    let (baseline, candidate) = sample.by_speed();
+    let halves = |values: &[f64]| values.iter().map(|v| v / 2.0).collect::<Vec<_>>();
+    let estimate = match sample.pairing {
+        Pairing::Paired => differences(sample).and_then(|d| hodges_lehmann(&d, 0.95).ok()),
+        Pairing::Unpaired => hodges_lehmann_shift(&halves(baseline), &halves(candidate), 0.95).ok(),
+    };
+    estimate.map_or(0.0, |estimate| estimate.value)
+}
+
+/// The speed ratio with its interval at `level`; `None` where a value is 0 or less, or the ratio is
+/// beyond what a number can hold.
+pub(super) fn ratio(sample: &Sample, level: f64) -> Option<Estimated> {
+    let (baseline, candidate) = sample.by_speed();
+    let ratio = match sample.pairing {
+        Pairing::Paired => {
+            let ratios = log_ratios(baseline, candidate).ok()?;
+            hodges_lehmann(&ratios, level).ok()?
+        }
+        Pairing::Unpaired => {
+            let logarithms = |values: &[f64]| values.iter().map(|v| v.ln()).collect::<Vec<_>>();
+            if !sample.positive() {
+                return None;
+            }
+            hodges_lehmann_shift(&logarithms(baseline), &logarithms(candidate), level).ok()?
+        }
+    };
+    let value = ratio.value.exp();
+    let interval = ratio.interval.map(|i| (i.low.exp(), i.high.exp()));
+    let sound = |x: f64| x.is_finite() && x > 0.0;
+    (sound(value) && interval.is_none_or(|(low, high)| sound(low) && sound(high))).then_some(
+        Estimated {
+            value,
+            interval,
+            level,
+        },
+    )
+}
+
+/// p of a difference beyond the margin, by two one-sided tests; `None` where there are no ratios.
+pub(super) fn equivalence_p(sample: &Sample, margin: f64) -> Option<f64> {
+    let margin = Margin::symmetric(margin).ok()?;
+    let (baseline, candidate) = sample.by_speed();
+    let tests = match sample.pairing {
+        Pairing::Paired => equivalence_paired(baseline, candidate, margin),
+        Pairing::Unpaired => equivalence_unpaired(baseline, candidate, margin),
+    };
+    tests.ok().map(|tests| tests.p)
+}
+
+/// The smallest p that a sample of this size can give.
+pub(super) fn smallest_p(sample: &Sample) -> f64 {
+    match sample.pairing {
+        Pairing::Paired => smallest_p_signed_rank(sample.n()),
+        Pairing::Unpaired => smallest_p_mann_whitney(sample.baseline.len(), sample.candidate.len()),
+    }
+}
+
+/// The least number of rounds, or of trials a side, whose smallest p falls below `needed`.
+pub(super) fn least(pairing: Pairing, needed: f64) -> u32 {
+    let least = match pairing {
+        Pairing::Paired => least_rounds(1, needed),
+        Pairing::Unpaired => least_samples(1, needed),
+    };
+    least.map_or(u32::MAX, |least| u32::try_from(least).unwrap_or(u32::MAX))
+}
+
+/// Rounds, or trials a side, that are still needed for a verdict with a chance of [`POWER`] if the
+/// estimate and the spread stay as they are; `None`: too many to say.
+pub(super) fn more(sample: &Sample, margin: f64, level: f64) -> Option<u32> {
+    // Without a margin only a difference can be shown; the projection needs one above 0.
+    let margin = (1.0 + margin).ln().max(1e-9);
+    let (baseline, candidate) = sample.by_speed();
+    if !sample.positive() {
+        return None;
+    }
+    let (projection, _) = match sample.pairing {
+        Pairing::Paired => {
+            let ratios = log_ratios(baseline, candidate).ok()?;
+            rounds_to_decide(&ratios, margin, level, POWER).ok()?
+        }
+        Pairing::Unpaired => {
+            let logarithms = |values: &[f64]| values.iter().map(|v| v.ln()).collect::<Vec<_>>();
+            let (baseline, candidate) = (logarithms(baseline), logarithms(candidate));
+            samples_to_decide(&baseline, &candidate, margin, level, POWER).ok()?
+        }
+    };
+    projection
+        .more
+        .and_then(|more| u32::try_from(more.max(1)).ok())
+}

@@ -1,0 +1,185 @@
+//! What the numbers of a cell alone come to.
+
+use iodyno_model::{Estimated, Verdict};
+
+/// The numbers that decide a cell.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Numbers {
+    /// Rounds, or trials of the smaller side.
+    pub(super) n: u32,
+    /// The speed ratio with its interval at the adjusted level; `None` where values have no ratio.
+    pub(super) ratio: Option<Estimated>,
+    /// Above 0 where the candidate is the better one by rank: decides where there is no ratio.
+    pub(super) direction: f64,
+    /// p adjusted for the number of comparisons.
+    pub(super) adjusted_p: f64,
+    /// What the adjusted p has to reach.
+    pub(super) alpha: f64,
+    /// What p itself has to reach: this cell's share of α.
+    pub(super) share: f64,
+    /// p of a difference beyond the margin.
+    pub(super) equivalence_p: Option<f64>,
+    /// The smallest p that so many values can give.
+    pub(super) smallest_p: f64,
+    /// The least number that can give a p below `share`.
+    pub(super) least: u32,
+    /// The smallest difference worth having, as a share.
+    pub(super) margin: f64,
+}
+
+/// The verdict by the numbers, in this order:
+///
+/// 1. So few values that no p could fall below this cell's share of α: CANNOT DECIDE, whatever the
+///    values are.
+/// 2. A sure difference, that is an adjusted p of at most α and an interval without 1: DIFFERENT BUT SMALL
+///    where the whole interval lies within the margin, FASTER or SLOWER otherwise. Where the interval
+///    straddles the margin's edge the difference is sure and its being worth having is not; see
+///    [`may_be_small`].
+/// 3. No sure difference, and both one-sided tests against the margin hold at this cell's share of α: EQUIVALENT.
+/// 4. Otherwise INCONCLUSIVE, with what `more` says is still needed.
+///
+/// The margin is symmetric in the logarithm: from 1/(1+margin) to 1+margin.
+pub(super) fn decide(numbers: &Numbers, more: impl FnOnce() -> Option<u32>) -> Verdict {
+    if numbers.smallest_p > numbers.share {
+        return Verdict::CannotDecide {
+            n: numbers.n,
+            smallest_p: numbers.smallest_p,
+            needed_p: numbers.share,
+            least: numbers.least,
+        };
+    }
+    let significant = numbers.adjusted_p <= numbers.alpha;
+    let Some(ratio) = numbers.ratio else {
+        return match significant {
+            true => by_direction(numbers.direction),
+            false => Verdict::Inconclusive { more: None },
+        };
+    };
+    if significant && ratio.interval.is_some_and(|interval| !holds(interval, 1.0)) {
+        return match within_margin(ratio.interval, numbers.margin) {
+            true => Verdict::DifferentButSmall,
+            false => by_direction(ratio.value.ln()),
+        };
+    }
+    if numbers.equivalence_p.is_some_and(|p| p <= numbers.share) {
+        return Verdict::Equivalent;
+    }
+    Verdict::Inconclusive { more: more() }
+}
+
+/// Whether a sure difference may yet lie within the margin.
+pub(super) fn may_be_small(numbers: &Numbers) -> bool {
+    let (low, high) = ends(numbers.margin);
+    let interval = numbers.ratio.and_then(|ratio| ratio.interval);
+    interval.is_some_and(|interval| {
+        !within_margin(Some(interval), numbers.margin) && interval.0 <= high && interval.1 >= low
+    })
+}
+
+/// Whether the whole interval lies within the margin.
+pub(super) fn within_margin(interval: Option<(f64, f64)>, margin: f64) -> bool {
+    let (low, high) = ends(margin);
+    interval.is_some_and(|interval| low <= interval.0 && interval.1 <= high)
+}
+
+fn ends(margin: f64) -> (f64, f64) {
+    (1.0 / (1.0 + margin), 1.0 + margin)
+}
+
+fn holds(interval: (f64, f64), value: f64) -> bool {
+    interval.0 <= value && value <= interval.1
+}
+
+fn by_direction(direction: f64) -> Verdict {
+    match direction > 0.0 {
+        true => Verdict::Faster,
+        false => Verdict::Slower,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ten rounds, one primary, a margin of 3 %.
+    fn check(p: f64, ratio: (f64, f64, f64), equivalence_p: f64, verdict: Verdict) {
+        let numbers = Numbers {
+            n: 10,
+            ratio: Some(Estimated {
+                value: ratio.1,
+                interval: Some((ratio.0, ratio.2)),
+                level: 0.95,
+            }),
+            direction: 0.0,
+            adjusted_p: p,
+            alpha: 0.05,
+            share: 0.05,
+            equivalence_p: Some(equivalence_p),
+            smallest_p: 2.0 / 1024.0,
+            least: 6,
+            margin: 0.03,
+        };
+        assert_eq!(decide(&numbers, || Some(7)), verdict, "{p} {ratio:?}");
+        // Exchanging the sides exchanges faster and slower, and nothing else.
+        let mirrored = Numbers {
+            ratio: Some(Estimated {
+                value: 1.0 / ratio.1,
+                interval: Some((1.0 / ratio.2, 1.0 / ratio.0)),
+                level: 0.95,
+            }),
+            ..numbers
+        };
+        let expected = match verdict {
+            Verdict::Faster => Verdict::Slower,
+            Verdict::Slower => Verdict::Faster,
+            other => other,
+        };
+        assert_eq!(decide(&mirrored, || Some(7)), expected, "{p} {ratio:?}");
+    }
+
+    #[test]
+    fn decides_by_p_interval_and_margin() {
+        let undecided = Verdict::Inconclusive { more: Some(7) };
+        check(0.002, (1.45, 1.66, 1.90), 1.0, Verdict::Faster);
+        check(0.05, (1.45, 1.66, 1.90), 1.0, Verdict::Faster);
+        check(0.002, (1.001, 1.02, 1.04), 0.3, Verdict::Faster); // straddles the edge
+        check(
+            0.002,
+            (1.001, 1.02, 1.029),
+            0.01,
+            Verdict::DifferentButSmall,
+        );
+        check(0.6, (0.99, 1.0, 1.01), 0.01, Verdict::Equivalent);
+        check(0.06, (1.45, 1.66, 1.90), 1.0, undecided.clone()); // p above α
+        check(0.04, (1.0, 1.02, 1.06), 0.4, undecided.clone()); // the interval holds 1
+        check(0.4, (0.96, 1.02, 1.09), 0.3, undecided);
+    }
+
+    #[test]
+    fn says_where_a_difference_may_be_too_small_to_matter() {
+        for (interval, small) in [
+            ((1.001, 1.04), true),
+            ((0.95, 0.99), true),
+            ((1.04, 1.05), false),
+            ((1.001, 1.02), false), // surely small
+        ] {
+            let numbers = Numbers {
+                n: 10,
+                ratio: Some(Estimated {
+                    value: 1.0,
+                    interval: Some(interval),
+                    level: 0.95,
+                }),
+                direction: 0.0,
+                adjusted_p: 0.01,
+                alpha: 0.05,
+                share: 0.05,
+                equivalence_p: None,
+                smallest_p: 0.001,
+                least: 6,
+                margin: 0.03,
+            };
+            assert_eq!(may_be_small(&numbers), small, "{interval:?}");
+        }
+    }
+}

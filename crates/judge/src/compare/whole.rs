@@ -1,0 +1,128 @@
+//! What is said of a comparison as a whole.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use iodyno_model::{Cell, Comparison, Difference, Observation, Pairing, Question, Verdict};
+
+use super::cells::Built;
+use super::grouping::Table;
+use super::metrics::Role;
+use super::words;
+
+/// The comparison of these rows, without the claims.
+pub(super) fn comparison(
+    name: &str,
+    question: &Question,
+    table: &Table,
+    built: Vec<Built>,
+) -> Comparison {
+    let floor = floor(&built);
+    let (same, differs) = facts(&built);
+    let mut notes = table.notes.clone();
+    notes.extend(imported(table));
+    notes.extend(floor_rows(&built, question, floor));
+    let cells = || built.iter().flat_map(|built| &built.row.cells);
+    let with_data = || cells().filter(|cell| !without_data(cell));
+    let primaries = built
+        .iter()
+        .filter(|built| built.role == Role::Primary)
+        .flat_map(|built| &built.row.cells)
+        .filter(|cell| cell.p.is_some())
+        .count();
+    Comparison {
+        name: name.to_owned(),
+        question: question.clone(),
+        columns: table.columns.clone(),
+        rounds: cells().map(|cell| cell.n).max().unwrap_or(0),
+        paired: with_data().next().is_some()
+            && with_data().all(|cell| cell.pairing == Pairing::Paired),
+        primaries: u32::try_from(primaries).unwrap_or(u32::MAX),
+        floor,
+        same,
+        differs,
+        claims: Vec::new(),
+        notes,
+        rows: built.into_iter().map(|built| built.row).collect(),
+    }
+}
+
+fn without_data(cell: &Cell) -> bool {
+    matches!(cell.by_numbers, Verdict::NoData { .. })
+}
+
+fn floor(built: &[Built]) -> Option<f64> {
+    built
+        .iter()
+        .filter_map(|built| built.row.floor)
+        .reduce(f64::max)
+}
+
+/// Names of facts that are alike wherever two sides both tell them, and those in which any two differ.
+fn facts(built: &[Built]) -> (Vec<String>, Vec<Difference>) {
+    let mut same: BTreeSet<&String> = BTreeSet::new();
+    let mut differing: BTreeMap<&String, (Difference, Vec<&String>)> = BTreeMap::new();
+    for facts in built.iter().flat_map(|built| &built.facts) {
+        same.extend(&facts.same);
+        for differs in &facts.differing {
+            let difference = &differs.difference;
+            let (known, candidates) = differing
+                .entry(&difference.name)
+                .or_insert_with(|| (difference.clone(), Vec::new()));
+            known.axis &= difference.axis;
+            if !candidates.contains(&&difference.values.1) {
+                candidates.push(&difference.values.1);
+            }
+        }
+    }
+    same.retain(|name| !differing.contains_key(*name));
+    let same = same.into_iter().cloned().collect();
+    let differs = differing
+        .into_values()
+        .map(|(mut difference, candidates)| {
+            let candidates: Vec<String> = candidates.into_iter().cloned().collect();
+            difference.values.1 = candidates.join(" / ");
+            difference
+        })
+        .collect();
+    (same, differs)
+}
+
+/// What imported trials cannot support.
+fn imported(table: &Table) -> Option<String> {
+    let trials = || table.rows.iter().flat_map(|row| row.trials());
+    let of_others = trials()
+        .filter(|o: &&Observation| o.source.is_some())
+        .count();
+    if of_others == 0 {
+        return None;
+    }
+    let all = trials().count();
+    let which = match of_others == all {
+        true => "the trials were imported".to_owned(),
+        false => format!("{of_others} of {all} trials were imported"),
+    };
+    Some(format!(
+        "{which}: compared without pairing; in what order they were made, and on what host and \
+         devices where the source does not tell, cannot be checked"
+    ))
+}
+
+fn floor_rows(built: &[Built], question: &Question, floor: Option<f64>) -> Option<String> {
+    let rows = built.iter().filter(|built| built.role == Role::Floor);
+    if rows.count() == 0 {
+        return None;
+    }
+    let names: Vec<String> = question
+        .floor
+        .iter()
+        .map(|(dimension, value)| format!("{dimension} {value}"))
+        .collect();
+    let size = floor.map_or(String::new(), |floor| {
+        format!(" of {}", words::percent(floor))
+    });
+    Some(format!(
+        "floor rows ({}): no difference is expected there, they give the noise floor{size} and are no \
+         primaries",
+        words::list(&names)
+    ))
+}

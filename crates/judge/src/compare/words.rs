@@ -1,0 +1,57 @@
+//! How remarks are worded: counts, lists, shares.
+
+use iodyno_model::Regime;
+use iodyno_units::Rate;
+
+/// `1 trial`, `3 trials`.
+pub(super) fn trials(count: usize) -> String {
+    counted(count, "trial")
+}
+
+/// `1 round`, `3 rounds`.
+pub(super) fn counted(count: usize, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        _ => format!("{count} {what}s"),
+    }
+}
+
+/// `a`, `a and b`, `a, b and c`.
+pub(super) fn list(items: &[String]) -> String {
+    match items {
+        [] => String::new(),
+        [only] => only.clone(),
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+    }
+}
+
+/// A share as percent with what digits it needs: `3 %`, `0.5 %`, `12 %`.
+pub(super) fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    match percent {
+        p if p >= 10.0 || (p - p.round()).abs() < 0.005 => format!("{p:.0} %"),
+        p => format!("{p:.1} %"),
+    }
+}
+
+/// `two regimes: 3.93k/s, then 65.3k/s`.
+pub(super) fn regimes(regimes: &[Regime]) -> String {
+    const MOST: usize = 6;
+    let rates: Vec<String> = regimes
+        .iter()
+        .take(MOST)
+        .map(|regime| format!("{}/s", Rate(regime.rate)))
+        .collect();
+    let number = match regimes.len() {
+        2 => "two".to_owned(),
+        3 => "three".to_owned(),
+        4 => "four".to_owned(),
+        5 => "five".to_owned(),
+        n => n.to_string(),
+    };
+    let rest = match regimes.len() > MOST {
+        true => ", …",
+        false => "",
+    };
+    format!("{number} regimes: {}{rest}", rates.join(", then "))
+}
