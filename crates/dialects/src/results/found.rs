@@ -24,6 +24,8 @@ pub(crate) enum FoundWhat {
     Claim(Box<Claim>),
     /// A result in a form that this reader knows, which it still could not read, with the reason.
     Unread(String),
+    /// Something to be said once, however many results it is true of.
+    Remark(String),
     /// Understood and without a figure: a heading, a line of progress.
     Known,
 }
@@ -54,6 +56,13 @@ impl Found {
         Found {
             lines,
             what: FoundWhat::Unread(why.into()),
+        }
+    }
+
+    pub(crate) fn remark(text: impl Into<String>) -> Found {
+        Found {
+            lines: 0..0,
+            what: FoundWhat::Remark(text.into()),
         }
     }
 

@@ -9,6 +9,7 @@
 mod benchstat;
 mod clean;
 mod context;
+mod fio;
 mod found;
 mod fsbench;
 mod interrupts;
@@ -95,6 +96,7 @@ type Reader = Box<dyn Fn(&Lines<'_>) -> Vec<Found>>;
 /// All readers, the surest first: it is they who get a line that several understand.
 fn readers(_options: &Options) -> Vec<(Form, Reader)> {
     vec![
+        (Form::Fio, Box::new(fio::read)),
         (Form::Fsbench, Box::new(fsbench::read)),
         (Form::Sysbench, Box::new(sysbench::read)),
         (Form::Benchstat, Box::new(benchstat::read)),

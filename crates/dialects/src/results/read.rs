@@ -37,7 +37,11 @@ pub fn read(texts: &[Text<'_>], options: &Options) -> Imported {
         imported.tables.append(&mut piece.tables);
         imported.claims.append(&mut piece.claims);
         imported.unread.append(&mut piece.unread);
-        imported.remarks.append(&mut piece.remarks);
+        for remark in piece.remarks {
+            if !imported.remarks.contains(&remark) {
+                imported.remarks.push(remark);
+            }
+        }
     }
     imported
 }
@@ -63,6 +67,7 @@ fn read_one(text: &Text<'_>, options: &Options) -> Imported {
             FoundWhat::Table(table) => imported.tables.push(*table),
             FoundWhat::Claim(claim) => imported.claims.push(*claim),
             FoundWhat::Unread(why) => imported.unread.push(unread(&lines, at.start, why)),
+            FoundWhat::Remark(text) => imported.remarks.push(text),
             FoundWhat::Known => {}
         }
     }

@@ -1,0 +1,266 @@
+//! Several reports of one thing: other formats of the same run, reports from before its end, clones.
+
+use std::collections::HashMap;
+
+use iodyno_model::Withheld;
+
+use super::entry::{DIRECTIONS, Direction, Entry, Latency, Syncs};
+
+/// What two reports of one job have in common: its name and group, and each direction's runtime, µs.
+type Key = (String, Option<u64>, [Option<u64>; 3]);
+
+/// Leaves of the same result in several formats the first.
+///
+/// `richest` is in the order of what a format tells: what is left of the later ones is what no earlier
+/// one holds. Returns also the lines that only repeat.
+pub(super) fn one_format(richest: [Vec<Entry>; 3]) -> (Vec<Entry>, Vec<std::ops::Range<u32>>) {
+    let mut kept: Vec<Entry> = Vec::new();
+    let mut repeated = Vec::new();
+    for entries in richest {
+        let mut known: HashMap<Key, Vec<usize>> = HashMap::new();
+        for (index, entry) in kept.iter().enumerate() {
+            known.entry(key(entry)).or_default().push(index);
+        }
+        for entry in entries {
+            let same = known.get_mut(&key(&entry)).and_then(|candidates| {
+                let at = candidates
+                    .iter()
+                    .position(|&index| alike(&kept[index], &entry))?;
+                Some(candidates.remove(at))
+            });
+            match same {
+                Some(index) => {
+                    let remark = format!(
+                        "stands there as {} as well, line {}",
+                        entry.form, entry.line
+                    );
+                    kept[index].remarks.push(remark);
+                    repeated.push(entry.lines);
+                }
+                None => kept.push(entry),
+            }
+        }
+    }
+    kept.sort_by_key(|entry| entry.line);
+    (kept, repeated)
+}
+
+fn key(entry: &Entry) -> Key {
+    let runtimes = entry.directions.each_ref().map(|direction| {
+        let direction = direction.as_ref()?;
+        Some((direction.runtime_ns / 1e3) as u64)
+    });
+    (entry.name.clone(), entry.group, runtimes)
+}
+
+/// The same figures, as far as rounding allows: people's output has three digits.
+fn alike(a: &Entry, b: &Entry) -> bool {
+    a.directions.iter().zip(&b.directions).all(|(a, b)| {
+        let iops = |direction: &Option<Direction>| direction.as_ref()?.iops;
+        match (iops(a), iops(b)) {
+            (Some(a), Some(b)) => (a - b).abs() <= 0.006 * a.max(b) + 1.0,
+            (a, b) => a == b,
+        }
+    })
+}
+
+/// Leaves of the reports of one run (`--status-interval`) the last, with what the earlier ones counted.
+pub(super) fn last_reports(entries: Vec<Entry>) -> Vec<Entry> {
+    let mut kept: Vec<Entry> = Vec::new();
+    let mut latest: HashMap<(String, Option<u64>, Option<String>, usize), usize> = HashMap::new();
+    let mut place: HashMap<(u32, String), usize> = HashMap::new();
+    for mut entry in entries {
+        let nth = place.entry((entry.run.0, entry.name.clone())).or_default();
+        *nth += 1;
+        let key = (entry.name.clone(), entry.group, entry.node.clone(), *nth);
+        match latest.get(&key) {
+            Some(&index) if is_later_report(&kept[index], &entry) => {
+                let earlier = &mut kept[index];
+                entry.interim = std::mem::take(&mut earlier.interim);
+                entry.interim.push((earlier.runtime_ns(), earlier.ops()));
+                kept[index] = entry;
+            }
+            _ => {
+                latest.insert(key, kept.len());
+                kept.push(entry);
+            }
+        }
+    }
+    for entry in &mut kept {
+        if !entry.interim.is_empty() {
+            let remark = format!(
+                "the last of {} reports of one run counts; the others were made on the way",
+                entry.interim.len() + 1
+            );
+            entry.remarks.push(remark);
+        }
+    }
+    kept
+}
+
+/// The shortest runtime of a report on the way, ms: fio's shortest interval is a second, start included.
+const SHORTEST_INTERIM_MS: f64 = 500.0;
+
+/// How far the clock of reports and the runtimes in them may disagree, ms. The last report waits for
+/// the final flush; among short runs so long a wait could be a run of its own.
+fn clock_slack_ms(runtime_ms: f64) -> f64 {
+    if runtime_ms < 2000.0 { 400.0 } else { 1100.0 }
+}
+
+fn is_later_report(earlier: &Entry, later: &Entry) -> bool {
+    let (before, after) = (earlier.runtime_ns() / 1e6, later.runtime_ns() / 1e6);
+    if earlier.run == later.run || after < before || later.ops() < earlier.ops() {
+        return false;
+    }
+    if let (Some(a), Some(b)) = (earlier.start_ms, later.start_ms) {
+        return a == b;
+    }
+    // Without the start: the job's runtime has grown as the clock has. Of two runs it has not.
+    let (Some(a), Some(b)) = (earlier.written_ms, later.written_ms) else {
+        return false;
+    };
+    let passed = b.saturating_sub(a) as f64;
+    before >= SHORTEST_INTERIM_MS && ((after - before) - passed).abs() <= clock_slack_ms(before)
+}
+
+/// Makes one of the clones of a job that were reported one by one: they ran at once, and are no repetitions.
+pub(super) fn clones_together(entries: Vec<Entry>) -> Vec<Entry> {
+    let mut groups: Vec<Vec<Entry>> = Vec::new();
+    type Place = ((u32, Option<String>), String, Option<u64>, Option<String>);
+    let mut places: HashMap<Place, usize> = HashMap::new();
+    for entry in entries {
+        let place = (
+            entry.run.clone(),
+            entry.name.clone(),
+            entry.group,
+            entry.node.clone(),
+        );
+        let index = *places.entry(place).or_insert(groups.len());
+        match groups.get_mut(index) {
+            Some(group) => group.push(entry),
+            None => groups.push(vec![entry]),
+        }
+    }
+    groups.into_iter().filter_map(together).collect()
+}
+
+fn together(mut clones: Vec<Entry>) -> Option<Entry> {
+    if clones.len() <= 1 {
+        return clones.pop();
+    }
+    let mut sum = clones[0].clone();
+    let count = clones.len();
+    sum.clones = Some(clones.iter().map(|clone| clone.clones.unwrap_or(1)).sum());
+    sum.error = clones
+        .iter()
+        .map(|clone| clone.error)
+        .find(|error| *error != 0)
+        .unwrap_or(0);
+    sum.directions = std::array::from_fn(|index| {
+        let all: Vec<&Direction> = clones
+            .iter()
+            .filter_map(|clone| clone.directions[index].as_ref())
+            .collect();
+        directions(&all)
+    });
+    let syncs: Vec<&Syncs> = clones
+        .iter()
+        .filter_map(|clone| clone.sync.as_ref())
+        .collect();
+    sum.sync = (!syncs.is_empty()).then(|| Syncs {
+        ops: syncs.iter().map(|sync| sync.ops).sum(),
+        latency: latencies(
+            syncs
+                .iter()
+                .map(|s| (s.latency.as_ref(), s.ops.unwrap_or(0))),
+        ),
+    });
+    let spans: Option<f64> = clones.iter().map(|clone| clone.cpu_span_ns).sum();
+    let weighted: Option<f64> = clones
+        .iter()
+        .map(|clone| Some(clone.cpu_percent? * clone.cpu_span_ns?))
+        .sum();
+    sum.cpu_percent = weighted
+        .zip(spans)
+        .map(|(cpu, span)| cpu / span)
+        .filter(|p| p.is_finite());
+    sum.cpu_span_ns = spans;
+    // Counts of single clones on the way do not add up at common instants.
+    sum.interim.clear();
+    sum.remarks.push(format!(
+        "the sum of {count} clones that fio reported one by one; it is one result, not {count}"
+    ));
+    let with_percentiles = |latency: &Option<Latency>| {
+        latency
+            .as_ref()
+            .is_some_and(|latency| !latency.percentiles.is_empty())
+    };
+    for (index, name) in DIRECTIONS.iter().enumerate() {
+        let had = clones
+            .iter()
+            .filter_map(|clone| clone.directions[index].as_ref())
+            .any(|direction| {
+                with_percentiles(&direction.completion) || with_percentiles(&direction.total)
+            });
+        let has = sum.directions[index].as_ref().is_some_and(|direction| {
+            with_percentiles(&direction.completion) || with_percentiles(&direction.total)
+        });
+        if had && !has {
+            sum.withheld.push(Withheld {
+                metric: format!("{name}.p99"),
+                why: "percentiles of single clones make none of the whole; \
+                      group_reporting or json+ would have kept them"
+                    .to_owned(),
+            });
+        }
+    }
+    Some(sum)
+}
+
+fn directions(all: &[&Direction]) -> Option<Direction> {
+    (!all.is_empty()).then(|| Direction {
+        bytes: all.iter().map(|direction| direction.bytes).sum(),
+        bandwidth: all.iter().map(|direction| direction.bandwidth).sum(),
+        iops: all.iter().map(|direction| direction.iops).sum(),
+        runtime_ns: all
+            .iter()
+            .map(|direction| direction.runtime_ns)
+            .fold(0.0, f64::max),
+        ops: all.iter().map(|direction| direction.ops).sum(),
+        total: latencies(all.iter().map(|d| (d.total.as_ref(), d.count()))),
+        completion: latencies(all.iter().map(|d| (d.completion.as_ref(), d.count()))),
+    })
+}
+
+/// Means weigh by ops, extremes stay extremes, bins add up and give percentiles; percentiles alone do not.
+fn latencies<'l>(all: impl Iterator<Item = (Option<&'l Latency>, u64)>) -> Option<Latency> {
+    let all: Vec<(&Latency, u64)> = all.filter_map(|(latency, n)| Some((latency?, n))).collect();
+    let (first, _) = all.first()?;
+    let ops: u64 = all.iter().map(|(_, n)| n).sum();
+    let weighted: Option<f64> = all
+        .iter()
+        .map(|(latency, n)| latency.mean.map(|mean| mean * *n as f64))
+        .sum();
+    let mut sum = Latency {
+        mean: weighted
+            .map(|sum| sum / ops as f64)
+            .filter(|mean| mean.is_finite()),
+        max: all
+            .iter()
+            .filter_map(|(latency, _)| latency.max)
+            .reduce(f64::max),
+        ..Latency::default()
+    };
+    if all.iter().all(|(latency, _)| !latency.bins.is_empty()) {
+        for (latency, _) in &all {
+            sum.bins.extend(&latency.bins);
+        }
+        sum.bins.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let percents: Vec<f64> = first.percentiles.iter().map(|pair| pair.0).collect();
+        sum.percentiles = percents
+            .into_iter()
+            .filter_map(|percent| Some((percent, sum.from_bins(percent)?)))
+            .collect();
+    }
+    Some(sum)
+}

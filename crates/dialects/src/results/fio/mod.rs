@@ -1,0 +1,83 @@
+//! fio's output: JSON, json+, terse and normal, in a file of its own or within other text.
+//!
+//! One job's entry (a group's with `group_reporting`) is one trial. What stands there in several formats, as
+//! `--append-terse` and lists of formats leave it, is one trial too, and so are the clones of a job
+//! that were reported one by one. Of reports made on the way only the last counts.
+
+mod document;
+mod entry;
+mod json;
+mod merge;
+mod normal;
+mod options;
+mod quantity;
+mod terse;
+#[cfg(test)]
+mod tests;
+mod trial;
+
+use std::collections::HashSet;
+
+use super::found::Found;
+use super::lines::Lines;
+
+/// Reads all of fio's output in a text.
+pub(super) fn read(lines: &Lines<'_>) -> Vec<Found> {
+    let (json, mut found) = json::entries(lines);
+    let (terse, broken) = terse::entries(lines);
+    found.extend(broken);
+    // A document's own lines are no lines of other formats.
+    let documents: HashSet<u32> = json.iter().flat_map(|entry| entry.lines.clone()).collect();
+    let outside = |entry: &entry::Entry| !documents.contains(&entry.line);
+    let normal: Vec<entry::Entry> = normal::entries(lines).into_iter().filter(outside).collect();
+    let reports = summaries(
+        lines,
+        !(json.is_empty() && terse.is_empty() && normal.is_empty()),
+    );
+    let all = [&json, &terse, &normal];
+    let places: HashSet<(u32, u32)> = all
+        .iter()
+        .flat_map(|entries| entries.iter())
+        .map(|entry| (entry.lines.start, entry.lines.end))
+        .collect();
+    let (entries, _) = merge::one_format([json, terse, normal]);
+    let entries = merge::clones_together(merge::last_reports(entries));
+    found.extend(
+        trial::on_latencies(&entries)
+            .into_iter()
+            .map(|text| Found::remark(text)),
+    );
+    for entry in &entries {
+        found.push(Found::trial(
+            entry.lines.clone(),
+            trial::trial(entry, lines),
+        ));
+    }
+    // What was merged is understood as well.
+    found.extend(
+        places
+            .into_iter()
+            .map(|(start, end)| Found::known(start..end)),
+    );
+    found.extend(reports);
+    found
+}
+
+/// Lines around the results that repeat them or tell of progress.
+fn summaries(lines: &Lines<'_>, with_jobs: bool) -> Vec<Found> {
+    let mut found = Vec::new();
+    for (number, text) in lines.iter() {
+        let text = text.trim();
+        let group = ["READ: bw=", "WRITE: bw=", "TRIM: bw=", "MIXED: bw="];
+        let old = ["READ: io=", "WRITE: io=", "TRIM: io=", "MIXED: io="];
+        let sums = group
+            .iter()
+            .chain(&old)
+            .any(|begin| text.starts_with(begin));
+        let progress = text.starts_with("Jobs: ") && text.contains("[eta");
+        if progress || (sums && with_jobs) {
+            found.push(Found::known(number..number + 1));
+        }
+    }
+    found
+}

@@ -1,0 +1,83 @@
+//! Numbers with units as fio prints them for people.
+
+/// `12.3k`, `9072.1k`, `1.2M`: counts and times, in powers of 1000.
+pub(super) fn count(text: &str) -> Option<f64> {
+    let (number, suffix) = split(text)?;
+    let factor = match suffix {
+        "" => 1.0,
+        "k" | "K" => 1e3,
+        "M" | "m" => 1e6,
+        "G" | "g" => 1e9,
+        _ => return None,
+    };
+    Some(number * factor)
+}
+
+/// `48.1MiB/s`, `50.4MB/s`, `49274KB/s`: bytes a second. Version 2 wrote `KB/s` for 1024 bytes a second and had
+/// no other unit; a second one in powers of 1000 stands in parentheses since version 3 and is not
+/// read here. So all mean powers of 1024.
+pub(super) fn per_second(text: &str) -> Option<f64> {
+    let (number, suffix) = split(text)?;
+    let factor = match suffix.strip_suffix("/s")? {
+        "B" => 1.0,
+        "KiB" | "KB" => 1024.0,
+        "MiB" | "MB" => 1024.0 * 1024.0,
+        "GiB" | "GB" => 1024.0 * 1024.0 * 1024.0,
+        "TiB" | "TB" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
+        _ => return None,
+    };
+    Some(number * factor)
+}
+
+/// `60001msec`: ns.
+pub(super) fn span_ns(text: &str) -> Option<f64> {
+    let (number, suffix) = split(text)?;
+    unit_ns(suffix).map(|factor| number * factor)
+}
+
+/// A unit of time in ns.
+pub(super) fn unit_ns(unit: &str) -> Option<f64> {
+    match unit.trim() {
+        "nsec" | "ns" => Some(1.0),
+        "usec" | "us" => Some(1e3),
+        "msec" | "ms" => Some(1e6),
+        "sec" | "s" => Some(1e9),
+        _ => None,
+    }
+}
+
+fn split(text: &str) -> Option<(f64, &str)> {
+    let text = text.trim();
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    Some((text[..end].parse().ok()?, text[end..].trim_start()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_fio_prints() {
+        for (text, value) in [
+            ("12.3k", Some(12_300.0)),
+            ("80405", Some(80_405.0)),
+            ("9072.1k", Some(9_072_100.0)),
+            ("", None),
+            ("k", None),
+            ("1.2.3", None),
+        ] {
+            assert_eq!(count(text), value, "{text}");
+        }
+        for (text, value) in [
+            ("48.5MiB/s", Some(48.5 * 1_048_576.0)),
+            ("49274KB/s", Some(49_274.0 * 1024.0)),
+            ("12B/s", Some(12.0)),
+            ("12MB", None),
+        ] {
+            assert_eq!(per_second(text), value, "{text}");
+        }
+        assert_eq!(span_ns("60001msec"), Some(60_001e6));
+    }
+}

@@ -1,0 +1,1 @@
+//! fio's output as it is found in the field.
