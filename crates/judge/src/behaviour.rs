@@ -102,21 +102,30 @@ fn finite(seconds: &Seconds) -> (Course, Vec<Stretch>) {
             }
         })
         .collect();
-    let course = match stretches.len() {
-        1 => one_level(seconds, 0),
-        _ => Course::Regimes,
-    };
-    (course, stretches)
+    match stretches.len() {
+        1 => settled(seconds),
+        _ => (Course::Regimes, stretches),
+    }
+}
+
+/// A series of one level, steady from its warm-up on if at all.
+fn settled(seconds: &Seconds) -> (Course, Vec<Stretch>) {
+    let count = seconds.rates.len();
+    let stretch = |start| vec![Stretch { start, end: count }];
+    if count >= LEAST_SECONDS {
+        let from = steadiness::warm_up(&seconds.rates, count / WARM_UP_PART);
+        let course = one_level(seconds, from);
+        if matches!(course, Course::Steady { .. }) {
+            return (course, stretch(from));
+        }
+    }
+    (one_level(seconds, 0), stretch(0))
 }
 
 fn timed(seconds: &Seconds) -> (Course, Vec<Stretch>) {
     let count = seconds.rates.len();
-    let one = vec![Stretch {
-        start: 0,
-        end: count,
-    }];
     if count < LEAST_SECONDS {
-        return (one_level(seconds, 0), one);
+        return settled(seconds);
     }
     let jumped = jumps::stretches(&seconds.whole);
     let sudden = jumped.len() > 1;
@@ -124,20 +133,19 @@ fn timed(seconds: &Seconds) -> (Course, Vec<Stretch>) {
         .into_iter()
         .flat_map(|stretch| levels::within(&seconds.rates, stretch))
         .collect();
-    let warm = steadiness::warm_up(&seconds.rates, count / WARM_UP_PART);
-    let later = stretches
-        .iter()
-        .map(|stretch| stretch.start)
-        .filter(|start| (warm + 1..=count / WARM_UP_PART).contains(start));
+    let most = count / WARM_UP_PART;
+    let warm = steadiness::warm_up(&seconds.rates, most);
+    let later = stretches.iter().map(|stretch| stretch.start);
+    let later = later.filter(|start| *start > warm && *start <= most);
     for from in std::iter::once(warm).chain(later) {
         if count - from < LEAST_SECONDS {
             break;
         }
         if levels::within_limits(&seconds.rates, &stretches, from)
-            && steadiness::assess(&seconds.rates[from..]).steady
+            && let course @ Course::Steady { .. } = one_level(seconds, from)
         {
             return (
-                one_level(seconds, from),
+                course,
                 vec![Stretch {
                     start: from,
                     end: count,
@@ -146,10 +154,15 @@ fn timed(seconds: &Seconds) -> (Course, Vec<Stretch>) {
         }
     }
     let drift = !sudden && levels::drifts_rather(&seconds.rates, &stretches);
-    match stretches.len() {
-        1 => (one_level(seconds, warm), one),
-        _ if drift => (one_level(seconds, 0), one),
-        _ => (Course::Regimes, stretches),
+    match stretches.len() > 1 && !drift {
+        true => (Course::Regimes, stretches),
+        false => (
+            one_level(seconds, 0),
+            vec![Stretch {
+                start: 0,
+                end: count,
+            }],
+        ),
     }
 }
 
@@ -220,6 +233,28 @@ fn deviation(values: &[f64]) -> f64 {
 
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+/// Median, and the deviation as the median distance from it tells it: neither is moved by outliers.
+fn middle(values: &[f64]) -> (f64, f64) {
+    let mut values = values.to_vec();
+    let middle = median(&mut values);
+    values
+        .iter_mut()
+        .for_each(|value| *value = (*value - middle).abs());
+    // Of a normal distribution.
+    (middle, 1.4826 * median(&mut values))
+}
+
+/// 0 for no values.
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    let half = values.len() / 2;
+    match (values.len(), values.len() % 2) {
+        (0, _) => 0.0,
+        (_, 0) => (values[half - 1] + values[half]) / 2.0,
+        _ => values[half],
+    }
 }
 
 fn correlation(rates: &[f64]) -> Option<f64> {

@@ -3,7 +3,7 @@
 use iodyno_model::Point;
 use iodyno_stats::{ChangePointOptions, change_points};
 
-use super::mean;
+use super::{mean, middle};
 
 /// The least change of level that is told, as a share of the smaller level.
 const LEAST_CHANGE: f64 = 0.05;
@@ -27,13 +27,23 @@ impl Stretch {
     }
 }
 
+/// A second is held against so many on either side: with four, five alike are the majority, and five
+/// seconds are the shortest level there is.
+const NEIGHBOURS: usize = 4;
+
+/// … and is an outlier from so many of their deviations on.
+const OUTLIER: f64 = 3.0;
+
 /// The levels within a stretch; itself where it does not change.
+///
+/// Outliers take the median of their neighbourhood first: one stalled second among fifty would otherwise make the
+/// whole stretch so wide that no change of it stands out.
 pub(super) fn within(rates: &[f64], stretch: Stretch) -> Vec<Stretch> {
     let options = ChangePointOptions {
         min_change: LEAST_CHANGE,
         ..ChangePointOptions::default()
     };
-    match change_points(stretch.of(rates), &options) {
+    match change_points(&without_outliers(stretch.of(rates)), &options) {
         Ok(found) => found
             .segments
             .iter()
@@ -45,6 +55,21 @@ pub(super) fn within(rates: &[f64], stretch: Stretch) -> Vec<Stretch> {
         // Only values too large to be squared get here: nothing can be said of their levels.
         Err(_) => vec![stretch],
     }
+}
+
+/// Hampel's filter.
+fn without_outliers(rates: &[f64]) -> Vec<f64> {
+    let window = (2 * NEIGHBOURS + 1).min(rates.len());
+    (0..rates.len())
+        .map(|place| {
+            let start = place.saturating_sub(NEIGHBOURS).min(rates.len() - window);
+            let (middle, deviation) = middle(&rates[start..start + window]);
+            match (rates[place] - middle).abs() > OUTLIER * deviation {
+                true => middle,
+                false => rates[place],
+            }
+        })
+        .collect()
 }
 
 /// The levels reach no further apart from `from` on than a steady series may.

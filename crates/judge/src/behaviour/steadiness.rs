@@ -2,7 +2,7 @@
 
 use iodyno_stats::{SteadyCriteria, assess_window};
 
-use super::{deviation, mean};
+use super::{deviation, mean, middle};
 
 /// A series is cut into so many rounds of equal length: SNIA's window.
 const ROUNDS: usize = 5;
@@ -86,11 +86,7 @@ fn noise(rates: &[f64]) -> f64 {
 
 /// How many seconds at the start lie apart from the rest; at most `most`.
 pub(super) fn warm_up(rates: &[f64], most: usize) -> usize {
-    let mut rest = rates[most..].to_vec();
-    let middle = median(&mut rest);
-    let mut distances: Vec<f64> = rest.iter().map(|rate| (rate - middle).abs()).collect();
-    // 1.4826 × the median distance is the deviation, were it normal; outliers do not move it.
-    let noise = 1.4826 * median(&mut distances);
+    let (middle, noise) = middle(&rates[most..]);
     let band = (WARM_UP_SHARE * middle).max(WARM_UP_NOISE * noise);
     let apart = |above: bool| {
         let outside = |rate: &&f64| match above {
@@ -100,13 +96,4 @@ pub(super) fn warm_up(rates: &[f64], most: usize) -> usize {
         rates[..most].iter().take_while(outside).count()
     };
     apart(true).max(apart(false))
-}
-
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_unstable_by(f64::total_cmp);
-    let half = values.len() / 2;
-    match values.len() % 2 {
-        0 => (values[half - 1] + values[half]) / 2.0,
-        _ => values[half],
-    }
 }
