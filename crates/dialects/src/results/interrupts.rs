@@ -240,9 +240,9 @@ mod tests {
             "100 (vif0-q0-tx): 100.0 % on CPU5: 4 188 616 of 4 188 672"
         );
         let sum: f64 = table.rows.iter().filter_map(|(_, row)| row[0]).sum();
-        assert_eq!(sum, 26102908.0);
+        assert_eq!(sum, 26530026.0);
         assert!(
-            remarks[3].starts_with("in all by CPU: CPU0 26 102 908 ("),
+            remarks[3].starts_with("in all by CPU: CPU0 26 530 026 ("),
             "{remarks:?}"
         );
     }

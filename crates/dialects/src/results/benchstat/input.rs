@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use iodyno_model::{Better, Fact, FactClass, Figure, ImportedTrial};
+use iodyno_model::{Better, Fact, FactClass, Figure, ImportedTrial, Kind, Metric};
 
 use super::super::found::Found;
 use super::super::fsbench::of_line;
@@ -16,6 +16,8 @@ use super::units;
 const FORM: &str = "go benchmark";
 /// Keys and parts of names that name the configuration.
 const CONFIGURATION: [&str; 2] = ["config", "configuration"];
+/// The key that names the workload, where the benchmark's own name is `_`.
+const WORKLOAD: &str = "workload";
 /// Keys that tell of the host; `pkg` and all others part trials like parts of a name do.
 const HOST: [&str; 5] = ["goos", "goarch", "cpu", "kernel", "host"];
 
@@ -92,8 +94,10 @@ fn benchmark(
     let name = place(&mut trial, name, keys);
     match (name.strip_prefix("fsbench/"), &pairs[..]) {
         (Some(name), &[(rate, "ops/sec")]) => of_line(&mut trial, name, iterations as f64, rate),
-        (name_alone, pairs) => {
-            trial.workload = name_alone.unwrap_or(&name).to_owned();
+        (alone, pairs) => {
+            if name != "_" || trial.workload.is_empty() {
+                trial.workload = alone.unwrap_or(&name).to_owned();
+            }
             figures(&mut trial, pairs, directions);
         }
     }
@@ -122,6 +126,8 @@ fn place(trial: &mut ImportedTrial, name: &str, keys: &BTreeMap<String, String>)
     for (key, value) in keys {
         if CONFIGURATION.contains(&key.as_str()) {
             trial.configuration.clone_from(value);
+        } else if key == WORKLOAD {
+            trial.workload.clone_from(value);
         } else if HOST.contains(&key.as_str()) {
             trial.facts.push(Fact {
                 class: FactClass::Host,
@@ -182,6 +188,10 @@ fn figures(trial: &mut ImportedTrial, pairs: &[(f64, &str)], directions: &HashMa
             value: value * scale,
             derived: None,
         });
+    }
+    let finite = |figure: &Figure| figure.metric.name == Metric::COMPLETION;
+    if trial.figures.iter().any(finite) {
+        trial.kind = Kind::Finite;
     }
     trial.primary = trial
         .figures

@@ -2,6 +2,9 @@
 
 use iodyno_model::{Better, Metric, Unit};
 
+/// A rate whose name does not end in what it is.
+const WHOLE_RATE: &str = "ops_from_mean";
+
 /// The metric that a unit stands for, and by what its values are multiplied.
 ///
 /// `ns/op` is the mean time of an op, `B/s`, `MB/s` (10⁶ as everywhere in this format) and `ops/sec` are
@@ -32,6 +35,9 @@ pub(super) fn metric(unit: &str) -> (Metric, f64) {
     }
     for ending in ["ops/sec", "ops/s", "iops", "IOPS"] {
         if let Some(of) = prefix(unit, ending) {
+            if of == WHOLE_RATE {
+                return (Metric::iops(of), 1.0);
+            }
             return (Metric::iops(named(of, Metric::IOPS, Metric::IOPS)), 1.0);
         }
     }
@@ -81,7 +87,15 @@ mod tests {
             ("read-B/s", "read.bandwidth", 1.0, Unit::BytesPerSecond),
             ("ops/sec", "iops", 1.0, Unit::OpsPerSecond),
             ("read-ops/sec", "read.iops", 1.0, Unit::OpsPerSecond),
+            (
+                "ops_from_mean-ops/sec",
+                "ops_from_mean",
+                1.0,
+                Unit::OpsPerSecond,
+            ),
             ("p99-ns", "p99", 1.0, Unit::Nanos),
+            ("read-p99-9-ns", "read.p99.9", 1.0, Unit::Nanos),
+            ("op-mean-ns", "op.mean", 1.0, Unit::Nanos),
             ("read-p99.9-ns", "read.p99.9", 1.0, Unit::Nanos),
             ("completion-sec", "completion", 1e9, Unit::Nanos),
             ("ns", "time", 1.0, Unit::Nanos),

@@ -1,6 +1,7 @@
 //! The figures of a file-operation benchmark, and what they cannot say.
 
 use iodyno_model::{Better, Fact, FactClass, Figure, ImportedTrial, Kind, Metric, Unit, Withheld};
+use iodyno_units::Nanos;
 
 use super::names;
 use super::table::{Named, Row};
@@ -194,7 +195,7 @@ fn latencies(trial: &mut ImportedTrial, ended: &Ended) {
         }
         trial.figures.push(Figure {
             metric: Metric::time(name),
-            value: ms * 1e6,
+            value: (ms * 1e6).round(),
             derived: None,
         });
     }
@@ -262,15 +263,18 @@ fn facts(trial: &mut ImportedTrial, ended: &Ended) {
     match (trial.kind, &ended.row) {
         (Kind::Timed, Some(row)) => {
             trial.facts.push(ending("ended by", "runtime".to_owned()));
-            trial
-                .facts
-                .push(ending("duration", format!("{:.0} s", row.elapsed)));
+            trial.facts.push(ending(
+                "duration",
+                Nanos((row.elapsed * 1e9) as u64).to_string(),
+            ));
         }
         (Kind::Finite, _) => {
-            trial.facts.push(ending("ended by", "work done".to_owned()));
             trial
                 .facts
-                .push(ending("ops to do", format!("{}", ended.ops)));
+                .push(ending("ended by", "number of ops".to_owned()));
+            trial
+                .facts
+                .push(ending("duration", format!("{} ops", ended.ops)));
         }
         _ => {}
     }

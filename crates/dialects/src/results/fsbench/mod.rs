@@ -159,14 +159,15 @@ impl Reader<'_, '_> {
     }
 
     fn named(&mut self, number: u32, named: Named) {
-        self.names.note(&named.name);
         if self.now.is_closed_by(&named) {
+            self.names.note(&named.name);
             self.now.named = Some(named);
             self.now.takes(number);
             self.end();
             return;
         }
         self.end();
+        self.names.note(&named.name);
         // With `Benchmark` in front, the keys above it count as well: the reader of that form has it.
         if !named.prefixed {
             let mut trial = self.lines.trial("fsbench line", number);
@@ -217,10 +218,8 @@ impl Reader<'_, '_> {
 /// The configuration that a heading names: `1. ext4 results from each run`.
 pub(super) fn configuration(context: &Context<'_>) -> String {
     context
-        .headings
-        .iter()
-        .rev()
-        .find_map(|heading| results_of(&heading.text))
+        .nearest(|heading| results_of(&heading.text).is_some())
+        .and_then(|heading| results_of(&heading.text))
         .unwrap_or_default()
         .to_owned()
 }
@@ -249,3 +248,6 @@ fn results_of(heading: &str) -> Option<&str> {
     let is_name = !name.is_empty() && !NO_NAMES.contains(&name.to_ascii_lowercase().as_str());
     (is_word && goes_on && is_name).then_some(name)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,16 +1,12 @@
 //! What sysbench's figures are in ours, and what they cannot say.
 
-use iodyno_model::{Fact, FactClass, Figure, ImportedPoint, ImportedTrial, Kind, Metric, Withheld};
-use iodyno_units::Bytes;
+use iodyno_model::{Figure, ImportedPoint, ImportedTrial, Metric, Withheld};
 
 use super::preamble::Preamble;
 use super::result::Result;
+use super::{facts, fsyncs};
 
 const MIB: f64 = (1u64 << 20) as f64;
-/// sysbench's own defaults, for an output that does not tell.
-const DEFAULT_FSYNC_EVERY: f64 = 100.0;
-/// Within this share, a printed rate is explained by a computed one.
-const EXPLAINED: f64 = 0.005;
 
 /// Fills in everything that follows from the output.
 pub(super) fn fill(trial: &mut ImportedTrial, preamble: &Preamble, result: &Result) {
@@ -18,11 +14,12 @@ pub(super) fn fill(trial: &mut ImportedTrial, preamble: &Preamble, result: &Resu
     trial.workload = mode.clone().unwrap_or_else(|| "fileio".to_owned());
     rates(trial, result);
     latencies(trial, result);
-    let threads = threads(preamble, result);
-    dimensions(trial, preamble, mode, threads);
-    ending(trial, preamble, result);
-    fsyncs(trial, preamble, result, threads);
-    facts(trial, preamble, threads);
+    let threads = facts::threads(preamble, result);
+    facts::fill(trial, preamble, mode.as_deref(), threads);
+    facts::ending(trial, preamble, result);
+    trial
+        .remarks
+        .extend(fsyncs::explained(preamble, result, threads));
     series(trial, preamble);
 }
 
@@ -131,170 +128,13 @@ fn latency(trial: &mut ImportedTrial, name: String, ms: f64, derived: Option<Str
     }
     trial.figures.push(Figure {
         metric: Metric::time(name),
-        value: ms * 1e6,
+        value: if derived.is_some() {
+            ms * 1e6
+        } else {
+            (ms * 1e6).round()
+        },
         derived,
     });
-}
-
-/// As printed, or all events ÷ those of a thread.
-fn threads(preamble: &Preamble, result: &Result) -> Option<u32> {
-    let by_events = || {
-        let (mean, _) = result.thread_events.filter(|(mean, _)| *mean > 0.0)?;
-        let threads = (result.events? / mean).round();
-        (1.0..=65536.0).contains(&threads).then_some(threads as u32)
-    };
-    preamble.threads.or_else(by_events)
-}
-
-fn dimensions(
-    trial: &mut ImportedTrial,
-    preamble: &Preamble,
-    mode: Option<String>,
-    threads: Option<u32>,
-) {
-    let size = |bytes: u64| Bytes(bytes).to_string().replace(' ', "");
-    let known = [
-        ("rw", mode),
-        ("bs", preamble.block_bytes.map(size)),
-        ("threads", threads.map(|threads| threads.to_string())),
-        ("engine", preamble.io_mode.clone()),
-    ];
-    for (name, value) in known {
-        if let Some(value) = value {
-            trial.dimensions.insert(name.to_owned(), value);
-        }
-    }
-}
-
-/// Whether time or work ended it.
-fn ending(trial: &mut ImportedTrial, preamble: &Preamble, result: &Result) {
-    trial.primary = Some(Metric::IOPS.to_owned());
-    let Some(time) = result.total_time.filter(|time| *time > 0.0) else {
-        return;
-    };
-    let mut fact = |name: &str, value: String| {
-        trial.facts.push(Fact {
-            class: FactClass::Ending,
-            name: name.to_owned(),
-            value,
-        });
-    };
-    let asked = preamble.requests.filter(|requests| *requests > 0);
-    if asked.is_some_and(|asked| result.events.is_some_and(|events| events >= asked as f64)) {
-        trial.kind = Kind::Finite;
-        fact("ended by", "work done".to_owned());
-        trial.primary = Some(Metric::COMPLETION.to_owned());
-        trial.figures.push(Figure {
-            metric: Metric::time(Metric::COMPLETION),
-            value: time * 1e9,
-            derived: None,
-        });
-        return;
-    }
-    let whole = match preamble.time_ns {
-        Some(asked) => asked as f64 / 1e9,
-        None => time.round(),
-    };
-    // A time that is a whole number of seconds was asked for: work does not end so by chance.
-    if whole >= 1.0 && (time / whole - 1.0).abs() < 0.005 {
-        trial.kind = Kind::Timed;
-        fact("ended by", "runtime".to_owned());
-        fact("duration", format!("{whole:.0} s"));
-    }
-}
-
-/// How many fsyncs there are, and why so many.
-fn fsyncs(trial: &mut ImportedTrial, preamble: &Preamble, result: &Result, threads: Option<u32>) {
-    let (Some(reads), Some(writes), Some(printed)) = (result.reads, result.writes, result.fsyncs)
-    else {
-        return;
-    };
-    if printed <= 0.0 {
-        return;
-    }
-    if preamble.fsync_each_write {
-        if (printed / writes - 1.0).abs() <= EXPLAINED {
-            let remark =
-                format!("{printed} fsyncs/s: one after each write, as file-fsync-all has it");
-            trial.remarks.push(remark);
-        }
-        return;
-    }
-    let Some(files) = preamble.files.map(f64::from) else {
-        return;
-    };
-    let every = match preamble.fsync_every {
-        None if !preamble.told_fsync => Some(DEFAULT_FSYNC_EVERY),
-        told => told,
-    };
-    let periodic = every.map_or(0.0, |every| (reads + writes) / every * files);
-    // Each thread syncs all files at its end.
-    let closing = match (result.total_time, threads) {
-        (Some(time), Some(threads)) if time > 0.0 => f64::from(threads) * files / time,
-        _ => 0.0,
-    };
-    let explains = |computed: f64| (printed / computed - 1.0).abs() <= EXPLAINED;
-    let remark = match every {
-        Some(every) if explains(periodic) || explains(periodic + closing) => {
-            let told = if preamble.told_fsync {
-                ""
-            } else {
-                " (sysbench's default)"
-            };
-            format!(
-                "{printed} fsyncs/s are explained by fsync-freq={every}{told} × {files} files: every {every} requests, \
-                 reads too, bring {files} fsyncs, which makes {periodic:.1}/s"
-            )
-        }
-        None if explains(closing) => format!(
-            "{printed} fsyncs/s are those at the end alone: each thread syncs each of the {files} files"
-        ),
-        _ => format!(
-            "{printed} fsyncs/s do not follow from what is known of fsync-freq: {:.1}/s would",
-            periodic + closing
-        ),
-    };
-    trial.remarks.push(remark);
-}
-
-fn facts(trial: &mut ImportedTrial, preamble: &Preamble, threads: Option<u32>) {
-    let size = |bytes: u64| Bytes(bytes).to_string();
-    let program = match &preamble.version {
-        Some(version) => format!("sysbench {version}"),
-        None => "sysbench".to_owned(),
-    };
-    let flags = preamble.open_flags.as_deref();
-    let known = [
-        ("block size", preamble.block_bytes.map(size)),
-        ("files", preamble.files.map(|files| files.to_string())),
-        ("file size", preamble.file_bytes.map(size)),
-        ("total size", preamble.total_bytes.map(size)),
-        ("threads", threads.map(|threads| threads.to_string())),
-        (
-            "open flags",
-            flags.map(|flags| flags.trim_matches(['(', ')']).to_owned()),
-        ),
-        ("engine", preamble.io_mode.clone()),
-        ("rate", preamble.rate.map(|rate| format!("{rate}/s"))),
-        (
-            "fsync every",
-            preamble
-                .fsync_every
-                .map(|every| format!("{every} requests")),
-        ),
-    ];
-    let fact = |class, name: &str, value| Fact {
-        class,
-        name: name.to_owned(),
-        value,
-    };
-    trial
-        .facts
-        .push(fact(FactClass::Program, "program", program));
-    let workload = known
-        .into_iter()
-        .filter_map(|(name, value)| Some(fact(FactClass::Workload, name, value?)));
-    trial.facts.extend(workload);
 }
 
 /// The lines of progress give bytes; with the block size they are requests.

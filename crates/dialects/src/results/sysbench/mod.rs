@@ -1,6 +1,8 @@
 //! sysbench 1.0's fileio output: whole, or from `File operations:` on, as people paste it.
 
+mod facts;
 mod figures;
+mod fsyncs;
 mod preamble;
 mod result;
 

@@ -1,0 +1,170 @@
+use iodyno_model::{ImportedTrial, Kind};
+use proptest::prelude::*;
+
+use super::*;
+use crate::results::found::FoundWhat;
+
+const SEED: &str = include_str!("../../../tests/data/ext4-zfs-fsbench.txt");
+
+const SERIES: &str = "____optype__elapsed__ops/sec(inst)___ops/sec(cum)__p50(ms)_pMax(ms)\n";
+const CLOSING: &str =
+    "____optype__elapsed_____ops(total)___ops/sec(cum)__avg(ms)__p50(ms)_pMax(ms)\n";
+
+fn found(text: &str) -> (Vec<ImportedTrial>, Vec<String>) {
+    let (mut trials, mut unread) = (Vec::new(), Vec::new());
+    for found in read(&Lines::new("notes.md", text)) {
+        match found.what {
+            FoundWhat::Trial(trial) => trials.push(*trial),
+            FoundWhat::Unread(why) => unread.push(why),
+            _ => {}
+        }
+    }
+    (trials, unread)
+}
+
+fn figure(trial: &ImportedTrial, name: &str) -> Option<f64> {
+    let mut figures = trial.figures.iter();
+    figures
+        .find(|figure| figure.metric.name == name)
+        .map(|figure| figure.value)
+}
+
+#[test]
+fn takes_a_table_and_the_line_below_it_for_one_trial() {
+    let row = "delete_10k  2.0s  200  100.0  10.0  9.0  20.0\n";
+    for line in [
+        "",
+        "fsbench/delete_10k_2MB 200 100.0 ops/sec\n",
+        "\nBenchmarkfsbench/delete_10k_2MB 200 100.0 ops/sec\n",
+    ] {
+        let (trials, unread) = found(&format!("(delete_10k_2MB)\n\n{CLOSING}{row}{line}"));
+        assert_eq!((trials.len(), unread.len()), (1, 0), "{line}");
+        let trial = &trials[0];
+        assert_eq!(trial.workload, "delete_10k_2MB", "{line}");
+        assert_eq!(trial.kind, Kind::Finite);
+        assert_eq!(figure(trial, "completion"), Some(2e9));
+        assert_eq!(figure(trial, "op.max"), Some(20e6));
+    }
+}
+
+#[test]
+fn takes_a_line_with_other_figures_for_a_trial_of_its_own() {
+    let text = format!(
+        "{CLOSING}delete_10k  2.0s  200  100.0  10.0  9.0  20.0\n\nfsbench/delete_10k_2MB 300 100.0 ops/sec\n"
+    );
+    let (trials, _) = found(&text);
+    let workloads: Vec<&str> = trials.iter().map(|trial| trial.workload.as_str()).collect();
+    assert_eq!(workloads, ["delete_10k", "delete_10k_2MB"]);
+    assert!(
+        trials[0]
+            .remarks
+            .iter()
+            .any(|remark| remark.contains("ten letters"))
+    );
+    assert_eq!(figure(&trials[1], "completion"), Some(3e9));
+    assert_eq!(trials[1].form, "fsbench line");
+}
+
+#[test]
+fn keeps_back_the_rate_of_a_line_whose_loop_does_more_than_the_op() {
+    let (trials, _) = found("fsbench/write_sync_10MB  15058 25.1 ops/sec\n");
+    assert_eq!(figure(&trials[0], "iops"), None);
+    assert_eq!(figure(&trials[0], "loop.iops"), Some(25.1));
+    assert_eq!(trials[0].primary.as_deref(), Some("op.mean"));
+    assert!(trials[0].withheld.iter().any(|it| it.metric == "iops"));
+}
+
+#[test]
+fn says_that_a_benchmark_without_a_closing_row_did_not_end() {
+    let rows = "delete_10k  1s  9.0  90.0  1.0  2.0\ndelete_10k  2s  90.0  90.0  1.0  2.0\n";
+    let (trials, unread) = found(&format!(
+        "Running benchmark: delete_10k_2MB\n{SERIES}{rows}```\n"
+    ));
+    assert_eq!(trials.len(), 0);
+    assert_eq!(unread.len(), 1);
+    assert!(
+        unread[0].starts_with("2 rows of `delete_10k_2MB` without"),
+        "{unread:?}"
+    );
+    let (_, unread) = found(&format!("{SERIES}prose\n"));
+    assert!(unread[0].contains("without a row"), "{unread:?}");
+}
+
+#[test]
+fn begins_another_trial_where_seconds_begin_anew() {
+    let rows = "copy  1s  90.0  90.0  1.0  2.0\ncopy  2s  90.0  90.0  1.0  2.0\n";
+    let closing = "copy  2.0s  180  90.0  1.0  1.0  2.0\n";
+    let (trials, unread) = found(&format!("{SERIES}{rows}{rows}{CLOSING}{closing}"));
+    assert_eq!((trials.len(), unread.len()), (1, 1));
+    assert_eq!(trials[0].at.line, 4);
+    assert_eq!(trials[0].series.len(), 2);
+    // Neither `copy` nor its time says whether time or work ended it.
+    assert_eq!(trials[0].kind, Kind::Unknown);
+}
+
+#[test]
+fn gives_a_short_end_to_the_second_before_it() {
+    let rows = "copy  1s  90.0  90.0  1.0  2.0\ncopy  2s  90.0  90.0  1.0  2.0\n";
+    for (closing, ends) in [
+        ("copy  2.0s  184  90.0  11.0  1.0  2.0\n", vec![1.0, 2.044]),
+        (
+            "copy  2.5s  225  90.0  11.0  1.0  2.0\n",
+            vec![1.0, 2.0, 2.5],
+        ),
+        ("copy  2.0s  180  90.0  11.0  1.0  2.0\n", vec![1.0, 2.0]),
+    ] {
+        let (trials, _) = found(&format!("{SERIES}{rows}{CLOSING}{closing}"));
+        let series = &trials[0].series;
+        let found_ends: Vec<f64> = series
+            .iter()
+            .map(|point| (point.end_ns as f64 / 1e6).round() / 1e3)
+            .collect();
+        assert_eq!(found_ends, ends, "{closing}");
+        let ops: f64 = series
+            .iter()
+            .map(|point| point.rate * (point.end_ns - point.start_ns) as f64 / 1e9)
+            .sum();
+        assert!(
+            (ops - figure(&trials[0], "ops").unwrap()).abs() < 0.001,
+            "{closing}: {ops}"
+        );
+    }
+}
+
+#[test]
+fn finds_the_configuration_in_headings_alone() {
+    for (heading, configuration) in [
+        ("1. ext4 results from each run", "ext4"),
+        ("## zfs results", "zfs"),
+        ("**btrfs results:**", "btrfs"),
+        ("1. The results from each run", ""),
+        ("ext4 results from each run", ""),
+        ("1. ext4 is slower", ""),
+    ] {
+        let (trials, _) = found(&format!("{heading}\n\nfsbench/copy 10 5.0 ops/sec\n"));
+        assert_eq!(trials[0].configuration, configuration, "{heading}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn bears_a_write_up_cut_anywhere(end in 0..SEED.len()) {
+        if let Some(cut) = SEED.get(..end) {
+            let (trials, _) = found(cut);
+            prop_assert!(trials.len() <= 43);
+        }
+    }
+
+    #[test]
+    fn bears_any_rows(
+        rows in prop::collection::vec("[a-z_]{1,10} [0-9]{0,4}(\\.[0-9])?(s|m|)( [0-9]{1,4}\\.[0-9]){3,6}", 0..6),
+        closing in any::<bool>(),
+    ) {
+        let head = if closing { CLOSING } else { SERIES };
+        let text = format!("{SERIES}{}\n{head}{}", rows.join("\n"), rows.join("\n"));
+        for trial in found(&text).0 {
+            prop_assert!(trial.figures.iter().all(|figure| figure.value.is_finite()));
+            prop_assert!(trial.series.iter().all(|point| point.rate.is_finite() && point.start_ns < point.end_ns));
+        }
+    }
+}

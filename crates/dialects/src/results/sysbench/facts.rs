@@ -1,0 +1,130 @@
+//! What is known of how a sysbench run was made: in fio's words, so that it can stand beside fio's.
+
+use iodyno_model::{Fact, FactClass, Figure, ImportedTrial, Kind, Metric};
+use iodyno_units::{Bytes, Nanos};
+
+use super::preamble::Preamble;
+use super::result::Result;
+
+/// Fills in dimensions and facts.
+pub(super) fn fill(
+    trial: &mut ImportedTrial,
+    preamble: &Preamble,
+    mode: Option<&str>,
+    threads: Option<u32>,
+) {
+    let jobs = threads.map(|threads| threads.to_string());
+    if let (None, Some(jobs)) = (preamble.threads, &jobs) {
+        let remark = format!("{jobs} thread(s), by the events that each had in the mean");
+        trial.remarks.push(remark);
+    }
+    let dimensions = [
+        ("rw", mode.and_then(pattern).map(str::to_owned)),
+        ("bs", preamble.block_bytes.map(block)),
+        ("engine", preamble.io_mode.clone()),
+        ("jobs", jobs),
+    ];
+    let size = |bytes: u64| Bytes(bytes).to_string();
+    let flags = preamble.open_flags.as_deref();
+    let flags = flags.map(|flags| flags.trim_matches(['(', ')']).to_owned());
+    let every = preamble.fsync_every;
+    let others = [
+        ("files", preamble.files.map(|files| files.to_string())),
+        ("file size", preamble.file_bytes.map(size)),
+        ("size", preamble.total_bytes.map(size)),
+        ("open flags", flags),
+        ("rate", preamble.rate.map(|rate| format!("{rate} ops/s"))),
+        ("fsync-freq", every.map(|every| every.to_string())),
+    ];
+    let program = match &preamble.version {
+        Some(version) => format!("sysbench {version}"),
+        None => "sysbench".to_owned(),
+    };
+    trial.facts.push(Fact {
+        class: FactClass::Program,
+        name: "program".to_owned(),
+        value: program,
+    });
+    for (name, value) in dimensions.iter().chain(&others) {
+        trial.facts.extend(value.clone().map(|value| Fact {
+            class: FactClass::Workload,
+            name: (*name).to_owned(),
+            value,
+        }));
+    }
+    for (name, value) in dimensions {
+        if let Some(value) = value {
+            trial.dimensions.insert(name.to_owned(), value);
+        }
+    }
+}
+
+/// fio's word for a mode.
+fn pattern(mode: &str) -> Option<&'static str> {
+    Some(match mode {
+        "seqrd" => "read",
+        "seqwr" | "seqrewr" => "write",
+        "rndrd" => "randread",
+        "rndwr" => "randwrite",
+        "rndrw" => "randrw",
+        _ => return None,
+    })
+}
+
+/// `16k`, as in job files.
+fn block(bytes: u64) -> String {
+    for (unit, factor) in [("m", 1 << 20), ("k", 1 << 10)] {
+        if bytes >= factor && bytes.is_multiple_of(factor) {
+            return format!("{}{unit}", bytes / factor);
+        }
+    }
+    bytes.to_string()
+}
+
+/// As printed, or all events ÷ those of a thread.
+pub(super) fn threads(preamble: &Preamble, result: &Result) -> Option<u32> {
+    let by_events = || {
+        let (mean, _) = result.thread_events.filter(|(mean, _)| *mean > 0.0)?;
+        let threads = (result.events? / mean).round();
+        (1.0..=65536.0).contains(&threads).then_some(threads as u32)
+    };
+    preamble.threads.or_else(by_events)
+}
+
+/// Whether time or work ended it.
+pub(super) fn ending(trial: &mut ImportedTrial, preamble: &Preamble, result: &Result) {
+    trial.primary = Some(Metric::IOPS.to_owned());
+    let Some(time) = result.total_time.filter(|time| *time > 0.0) else {
+        return;
+    };
+    let mut fact = |name: &str, value: String| {
+        trial.facts.push(Fact {
+            class: FactClass::Ending,
+            name: name.to_owned(),
+            value,
+        });
+    };
+    let asked = preamble.requests.filter(|requests| *requests > 0);
+    if asked.is_some_and(|asked| result.events.is_some_and(|events| events >= asked as f64)) {
+        trial.kind = Kind::Finite;
+        fact("ended by", "number of ops".to_owned());
+        fact("duration", format!("{} ops", asked.unwrap_or_default()));
+        trial.primary = Some(Metric::COMPLETION.to_owned());
+        trial.figures.push(Figure {
+            metric: Metric::time(Metric::COMPLETION),
+            value: (time * 1e9).round(),
+            derived: None,
+        });
+        return;
+    }
+    let whole = match preamble.time_ns {
+        Some(asked) => asked as f64 / 1e9,
+        None => time.round(),
+    };
+    // A time that is a whole number of seconds was asked for: work does not end so by chance.
+    if whole >= 1.0 && (time / whole - 1.0).abs() < 0.005 {
+        trial.kind = Kind::Timed;
+        fact("ended by", "runtime".to_owned());
+        fact("duration", Nanos((whole * 1e9) as u64).to_string());
+    }
+}
