@@ -57,9 +57,12 @@ pub(super) fn within(rates: &[f64], stretch: Stretch) -> Vec<Stretch> {
     }
 }
 
-/// Hampel's filter.
-fn without_outliers(rates: &[f64]) -> Vec<f64> {
-    let window = (2 * NEIGHBOURS + 1).min(rates.len());
+/// Hampel's filter; nothing is an outlier among fewer than a window of values.
+pub(super) fn without_outliers(rates: &[f64]) -> Vec<f64> {
+    let window = 2 * NEIGHBOURS + 1;
+    if rates.len() < window {
+        return rates.to_vec();
+    }
     (0..rates.len())
         .map(|place| {
             let start = place.saturating_sub(NEIGHBOURS).min(rates.len() - window);
@@ -125,7 +128,7 @@ fn squares(values: &[f64], fitted: impl Fn(f64) -> f64) -> f64 {
 }
 
 /// What the least-squares line leaves.
-fn line_squares(values: &[f64]) -> f64 {
+pub(super) fn line_squares(values: &[f64]) -> f64 {
     let (level, middle) = (mean(values), (values.len() - 1) as f64 / 2.0);
     let (mut moment, mut spread) = (0.0, 0.0);
     for (place, value) in values.iter().enumerate() {
