@@ -595,36 +595,122 @@ fn what_went_wrong_comes_first() {
 }
 
 #[test]
-fn a_swinging_series_has_no_one_figure() {
-    let series = |rates: [u64; 4]| {
-        found(move |_, trial| {
-            trial.frames = (0..4)
-                .map(|second| testing::frame(second, &[(0, Read, rates[second as usize], 1000)]))
-                .collect();
-        })
+fn a_series_that_is_not_one_behaviour_has_no_one_figure() {
+    let series = |rates: &[u64]| {
+        let rates = rates.to_vec();
+        found(move |_, trial| trial.frames = frames(&rates))
     };
-    assert!(series([100, 110, 105, 100]).is_empty());
-    let swinging = series([100, 300, 100, 300]);
+    assert!(series(&[100, 110, 105, 100, 104, 103]).is_empty());
+    let swinging = series(&[100, 300, 100, 300, 100, 300]);
     assert_eq!((swinging[0].kind, swinging[0].weight), (Unsteady, Note));
     assert!(swinging[0].text.contains("100 %"), "{swinging:?}");
+    let mut halved = vec![1000; 20];
+    halved.extend([500; 20]);
+    let changed = series(&halved);
+    assert!(
+        changed[0]
+            .text
+            .contains("2 regimes, between 500 and 1.00k ops/s"),
+        "{changed:?}"
+    );
     let staged = found(|_, trial| {
-        trial.frames = (0..4)
-            .map(|second| {
-                testing::frame(second, &[(0, Read, [100, 300][second as usize / 2], 1000)])
-            })
-            .collect();
+        trial.frames = frames(&halved);
         // Stages may well differ: that is what they are for.
-        part(trial).clones[1].start_ns = 2_000_000_000;
+        part(trial).clones[1].start_ns = 20_000_000_000;
     });
     assert!(staged.is_empty(), "{staged:?}");
     let short_end = found(|_, trial| {
-        trial.frames = (0..4)
-            .map(|second| testing::frame(second, &[(0, Read, 100, 1000)]))
-            .collect();
+        trial.frames = frames(&[100; 6]);
         // The last frame is cut off by the end of the trial.
-        let mut last = testing::frame(4, &[(0, Read, 1, 1000)]);
+        let mut last = testing::frame(6, &[(0, Read, 1, 1000)]);
         last.end_ns = last.start_ns + Nanos::from_millis(100).0;
         trial.frames.push(last);
     });
     assert!(short_end.is_empty(), "{short_end:?}");
+}
+
+fn frames(reads: &[u64]) -> Vec<iodyno_model::Frame> {
+    let seconds = reads.iter().zip(0..);
+    seconds
+        .map(|(reads, second)| testing::frame(second, &[(0, Read, *reads, 1000)]))
+        .collect()
+}
+
+/// 20 s of even reads at this rate, by a device that was busy for so much of the time.
+fn even(trial: &mut Trial, bytes_per_s: u64, busy_percent: u64) {
+    trial.frames = frames(&[bytes_per_s / 4096; 20]);
+    let device = &mut part(trial).host.devices[0];
+    device.bytes = [bytes_per_s * 20, 0, 0];
+    device.ios[0] = bytes_per_s * 20 / 4096;
+    device.busy_ms = 200 * busy_percent;
+    let bytes = bytes_per_s * 10;
+    for clone in &mut part(trial).clones {
+        clone.directions[0].bytes = bytes;
+    }
+}
+
+#[test]
+fn an_even_rate_at_a_round_number_is_a_limit() {
+    let capped = &[(DeviceCapped, Warning)];
+    check(
+        "250 MB/s",
+        |_, t| even(t, 250_000_000, 99),
+        capped,
+        &["vda", "250 MB/s"],
+    );
+    check(
+        "a little below",
+        |_, t| even(t, 248_000_000, 99),
+        capped,
+        &["250 MB/s"],
+    );
+    check(
+        "125 MiB/s",
+        |_, t| even(t, 125 << 20, 99),
+        capped,
+        &["125 MiB/s"],
+    );
+    check(
+        "16 000 IOPS",
+        |_, t| even(t, 16_000 * 4096, 99),
+        capped,
+        &["16000 IOPS"],
+    );
+    check("no round number", |_, t| even(t, 233_000_000, 99), &[], &[]);
+    check(
+        "a device with time left",
+        |_, t| even(t, 250_000_000, 80),
+        &[],
+        &[],
+    );
+    check(
+        "a rate that the job itself keeps",
+        |w, t| {
+            w.jobs[0].pacing.rates.read.bytes_per_s = 125_000_000;
+            even(t, 250_000_000, 99);
+        },
+        &[],
+        &[],
+    );
+    check(
+        "a rate that scatters as storage does",
+        |_, t| {
+            even(t, 250_000_000, 99);
+            let rates: Vec<u64> = (0..20)
+                .map(|second| 60_000 + second * 7919 % 3000)
+                .collect();
+            t.frames = frames(&rates);
+        },
+        &[],
+        &[],
+    );
+    check(
+        "a few seconds",
+        |_, t| {
+            even(t, 250_000_000, 99);
+            t.frames.truncate(9);
+        },
+        &[],
+        &[],
+    );
 }
