@@ -336,3 +336,16 @@ fn reads_a_tools_figures_and_the_tables_beside_them() {
     );
     assert_eq!(imported.unread, []);
 }
+
+#[test]
+fn takes_few_digits_that_come_again_for_another_run_and_many_for_a_copy() {
+    for (line, trials, duplicates) in [
+        ("BenchmarkX-8 1000 70 ns/op 120 ops/sec 4 MB/s\n", 2, 0),
+        ("BenchmarkX-8 1000 70.31 ns/op 14222 ops/sec 4 MB/s\n", 1, 1),
+        ("fsbench/delete_10k_2MB  10000 5657.3 ops/sec\n", 1, 1),
+    ] {
+        let imported = import("new.txt", &format!("{line}\n{line}"));
+        let found = (imported.trials.len(), imported.duplicates.len());
+        assert_eq!(found, (trials, duplicates), "{line}");
+    }
+}

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use iodyno_model::ImportedTable;
+use iodyno_units::Bytes;
 
 use super::found::Found;
 use super::lines::Lines;
@@ -22,6 +23,9 @@ const COLUMNS: [&str; 6] = [
 const HEAD: [&str; 7] = ["pool", "alloc", "free", "read", "write", "read", "write"];
 /// How far above the head its command line may stand.
 const COMMAND_WITHIN: u32 = 4;
+
+/// What a pool's devices are listed under.
+const SECTIONS: [&str; 6] = ["logs", "cache", "spares", "special", "dedup", "indirect"];
 
 /// A value of a line, in the order of [`COLUMNS`].
 type Sample = [Option<f64>; 6];
@@ -73,7 +77,7 @@ impl Listing {
                 path = Path::default();
             } else if let Some((name, indent, sample)) = row(text) {
                 listing.put(path.enter(name, indent), sample);
-            } else if !(listing.other_columns && is_wider_row(text)) {
+            } else if !(is_time(text) || listing.other_columns && is_wider_row(text)) {
                 break;
             }
             listing.end = number + 1;
@@ -176,6 +180,12 @@ struct Path {
 
 impl Path {
     fn enter(&mut self, name: &str, indent: usize) -> String {
+        // Not indented and still part of the pool above.
+        let indent = indent + usize::from(indent == 0 && SECTIONS.contains(&name));
+        if indent == 0 && self.seen.contains_key(name) {
+            // A single pool's samples follow each other with nothing between them.
+            *self = Path::default();
+        }
         while self.above.last().is_some_and(|(other, _)| *other >= indent) {
             self.above.pop();
         }
@@ -207,6 +217,17 @@ fn is_plain_head(text: &str) -> bool {
 fn is_group_head(text: &str) -> bool {
     let mut words = text.split_whitespace();
     words.next() == Some("capacity") && words.next() == Some("operations")
+}
+
+/// A line of `-T`: a date with its time, or seconds since 1970.
+fn is_time(text: &str) -> bool {
+    let seconds = |word: &str| word.len() >= 10 && word.bytes().all(|c| c.is_ascii_digit());
+    let time = |word: &str| {
+        let parts: Vec<&str> = word.split(':').collect();
+        let two = |part: &&str| part.len() == 2 && part.bytes().all(|c| c.is_ascii_digit());
+        parts.len() == 3 && parts.iter().all(two)
+    };
+    seconds(text.trim()) || text.split_whitespace().any(time)
 }
 
 fn is_separator(text: &str) -> bool {
@@ -251,14 +272,17 @@ fn amount(word: &str) -> Option<f64> {
     Some(value * 1024f64.powi(power))
 }
 
-/// A sample in words, for a remark.
+/// A sample in words, for a remark: `alloc 126 GiB, write 11 ops/s`.
 fn in_words(sample: &Sample) -> String {
-    let words: Vec<String> = COLUMNS
-        .iter()
-        .zip(sample)
-        .filter_map(|(column, value)| Some(format!("{column} {:.0}", (*value)?)))
-        .collect();
-    words.join(", ")
+    let words = COLUMNS.iter().zip(sample).filter_map(|(column, value)| {
+        let (name, unit) = column.split_once(' ')?;
+        let value = (*value)?;
+        Some(match unit.strip_prefix('B') {
+            Some(rate) => format!("{name} {}{rate}", Bytes(value.round() as u64)),
+            None => format!("{name} {value:.0} {unit}"),
+        })
+    });
+    words.collect::<Vec<String>>().join(", ")
 }
 
 #[cfg(test)]
@@ -313,7 +337,9 @@ mod tests {
         assert_eq!(backup.remarks.len(), 1);
         let aside = &backup.remarks[0];
         assert!(aside.contains("since boot"), "{aside}");
-        assert!(aside.contains("write B/s 1426063"), "{aside}");
+        let values = "alloc 126 GiB, free 1.60 TiB, read 0 ops/s, write 11 ops/s, read 14.8 KiB/s, \
+                      write 1.36 MiB/s";
+        assert!(aside.ends_with(values), "{aside}");
         assert_eq!(tables[1].subject, "zp0");
         assert_eq!(tables[1].rows.len(), 5);
     }
@@ -335,6 +361,41 @@ mod tests {
         ];
         assert_eq!(tables[0].rows, [("2 s".to_owned(), row)]);
         assert!(tables[0].remarks.is_empty());
+    }
+
+    #[test]
+    fn knows_samples_of_one_pool_by_its_name_and_passes_over_times() {
+        let head = "pool alloc free read write read write\n----- ----- -----\n";
+        let row = "tank 1G 2G 3 4 5K 6M\n";
+        for between in ["", "1795300000\n", "Sat Nov 21 23:00:30 UTC 2026\n"] {
+            let tables = tables(&format!("{head}{row}{between}{row}{between}{row}"));
+            assert_eq!(tables.len(), 1, "{between}");
+            assert_eq!(tables[0].rows.len(), 2, "{between}");
+        }
+    }
+
+    #[test]
+    fn keeps_the_logs_of_two_pools_apart() {
+        let pool = |name: &str| {
+            format!(
+                "{name} 1G 2G 3 4 5K 6M\n  sda 1G 2G 3 4 5K 6M\nlogs - - - - - -\n  sdb 1G 2G 3 4 5K 6M\n"
+            )
+        };
+        let head = "pool alloc free read write read write\n";
+        let text = format!("{head}----- -----\n{}----- -----\n{}", pool("a"), pool("b"));
+        let all = tables(&text);
+        let subjects: Vec<&str> = all.iter().map(|table| table.subject.as_str()).collect();
+        let expected = [
+            "a",
+            "a/sda",
+            "a/logs",
+            "a/logs/sdb",
+            "b",
+            "b/sda",
+            "b/logs",
+            "b/logs/sdb",
+        ];
+        assert_eq!(subjects, expected);
     }
 
     #[test]
