@@ -1,19 +1,38 @@
 //! In which order the trials of a plan are made, and what each is bound to.
+//!
+//! What must stay true: all of it is a pure function of the plan's seed and the round (and, for a trial's
+//! ops, its workload), whatever was made before and however many rounds there are to be. So a run
+//! that was cut off goes on in the order it would have had, and so does one that is given more rounds.
 
-use iodyno_model::{BoundPlan, Plan, RunId, SCHEMA, TrialKey};
+use iodyno_model::{BoundPlan, Observation, Plan, SCHEMA, TrialKey};
 use iodyno_units::Nanos;
 
-/// The trials of a run in the order in which they are made: round after round, each cell in turn.
-pub(crate) fn schedule(plan: &Plan, run: RunId) -> impl Iterator<Item = TrialKey> {
-    let cells = plan.cells();
-    (0..plan.rounds).flat_map(move |round| {
-        (0..cells).map(move |cell| TrialKey {
-            run,
-            round,
-            cell,
-            attempt: 0,
-        })
-    })
+/// Keeps the draws of the order apart from those of the ops.
+const ORDER: u64 = 0x6f72_6465_7221_0001;
+
+/// The cells in the order in which a round makes them: each once.
+///
+/// Drawn anew for every round, each order as likely as any other, so that a host that grows slower
+/// (or a disk that fills up) meets all cells alike. Two cells go ABBA instead: rounds come in pairs,
+/// AB and then BA or the other way around as the seed has it, so that within each pair a steady drift
+/// weighs the same on both.
+pub(crate) fn order(plan: &Plan, round: u32) -> Vec<u32> {
+    let mut cells: Vec<u32> = (0..plan.cells()).collect();
+    if let [_, _] = cells[..] {
+        let mut draw = Draw::of(plan, round / 2);
+        let turned = draw.below(2) == 1;
+        if turned != (round % 2 == 1) {
+            cells.reverse();
+        }
+        return cells;
+    }
+    // Fisher and Yates's shuffle, from the end.
+    let mut draw = Draw::of(plan, round);
+    for last in (1..cells.len()).rev() {
+        let other = draw.below(last as u64 + 1) as usize;
+        cells.swap(last, other);
+    }
+    cells
 }
 
 /// One trial with everything that its node needs to know.
@@ -33,83 +52,95 @@ pub(crate) fn bind(plan: &Plan, key: TrialKey) -> BoundPlan {
 /// The trial's own seed, from the plan's, the round and the workload.
 ///
 /// Not from the configuration: within a round every configuration meets the same ops, so that what
-/// differs between them is not the draw. Nor from the attempt: a repeated trial is the same trial.
+/// differs between them is not the draw. A workload that is the baseline's second has the baseline's
+/// seed, so that nothing differs between the two but the time. Other workloads each have their own, even where
+/// they are what is compared: they meet the same storage, and what the first one of a round had read
+/// would lie in some cache for the next. (Jobs are repeatable unless they ask not to be, and then do
+/// not look at this seed.) Nor does it come from the attempt: a repeated trial is the same trial.
 fn seed(plan: &Plan, key: TrialKey) -> u64 {
-    let workload = u64::from(key.cell) % plan.workloads.len() as u64;
+    let workload = key.cell as usize % plan.workloads.len();
+    let before = plan.workloads[..=workload].iter();
+    // Counted without the baseline's second: the others' ops are the same with it and without it.
+    let workload = before.filter(|workload| !workload.again).count().max(1) as u64 - 1;
     mix(mix(plan.seed ^ mix(u64::from(key.round))) ^ workload)
 }
 
-/// The finaliser of SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number
+/// The plan with its baseline once more, right after the baseline: what differs between the two is
+/// this host's noise.
+///
+/// Where workloads are compared (the question's columns) that is a workload, otherwise a
+/// configuration; its name is the baseline's with ` (again)`. Cells are counted over the lists as they
+/// are then, so that those after the baseline move up. A plan that has such an arm already, or not
+/// the baseline that its question names, is given back as it is.
+pub fn with_again(mut plan: Plan) -> Plan {
+    let configurations = plan.configurations.iter().map(|one| one.again);
+    if configurations
+        .chain(plan.workloads.iter().map(|one| one.again))
+        .any(|again| again)
+    {
+        return plan;
+    }
+    let Some(baseline) = baseline(&plan).map(str::to_owned) else {
+        return plan;
+    };
+    let name = format!("{baseline} (again)");
+    if plan.question.columns == Observation::WORKLOAD {
+        let names = plan.workloads.iter().map(|workload| &workload.name);
+        if let Some(place) = names.into_iter().position(|name| *name == baseline) {
+            let mut again = plan.workloads[place].clone();
+            (again.name, again.again) = (name, true);
+            plan.workloads.insert(place + 1, again);
+        }
+    } else {
+        let names = plan.configurations.iter().map(|one| &one.name);
+        if let Some(place) = names.into_iter().position(|name| *name == baseline) {
+            let mut again = plan.configurations[place].clone();
+            (again.name, again.again) = (name, true);
+            plan.configurations.insert(place + 1, again);
+        }
+    }
+    plan
+}
+
+/// The name of what the others are compared with: the question's, or the first of its columns.
+pub(crate) fn baseline(plan: &Plan) -> Option<&str> {
+    let first = match plan.question.columns.as_str() {
+        Observation::WORKLOAD => plan.workloads.first().map(|one| &one.name),
+        _ => plan.configurations.first().map(|one| &one.name),
+    };
+    plan.question
+        .baseline
+        .as_ref()
+        .or(first)
+        .map(String::as_str)
+}
+
+/// SplitMix64, written out: the order of a run must be the same in every later version.
+struct Draw(u64);
+
+impl Draw {
+    fn of(plan: &Plan, number: u32) -> Draw {
+        Draw(mix(plan.seed ^ ORDER) ^ mix(u64::from(number)))
+    }
+
+    /// Below `limit`, each as likely as any other but for one part in 2⁶⁴ ÷ `limit`.
+    fn below(&mut self, limit: u64) -> u64 {
+        let drawn = mix(self.0);
+        self.0 = self.0.wrapping_add(GOLDEN);
+        ((u128::from(drawn) * u128::from(limit)) >> 64) as u64
+    }
+}
+
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The step and finaliser of SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number
 /// generators", 2014): one bit changed changes half of all.
 fn mix(value: u64) -> u64 {
-    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let value = value.wrapping_add(GOLDEN);
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     value ^ (value >> 31)
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-    use crate::testing::plan;
-
-    #[test]
-    fn makes_every_cell_once_a_round() {
-        let plan = plan(2, 3, 2);
-        let keys: Vec<(u32, u32)> = schedule(&plan, RunId::fresh())
-            .map(|key| (key.round, key.cell))
-            .collect();
-        let expected: Vec<(u32, u32)> = (0..2)
-            .flat_map(|round| (0..6).map(move |cell| (round, cell)))
-            .collect();
-        assert_eq!(keys, expected);
-    }
-
-    #[test]
-    fn a_trial_is_bound_to_its_cell() {
-        let plan = plan(2, 3, 1);
-        let key = schedule(&plan, RunId::fresh()).nth(4).unwrap();
-        let bound = bind(&plan, key);
-        assert_eq!(bound.configuration, plan.configurations[1]);
-        assert_eq!(bound.workload, plan.workloads[1]);
-        assert_eq!((bound.key, bound.destroy), (key, plan.destroy));
-    }
-
-    #[test]
-    fn configurations_share_their_seed_and_rounds_and_workloads_do_not() {
-        let plan = plan(3, 4, 5);
-        let run = RunId::fresh();
-        let seeds: BTreeSet<u64> = schedule(&plan, run).map(|key| seed(&plan, key)).collect();
-        assert_eq!(seeds.len(), 4 * 5);
-        let of = |round, cell| {
-            seed(
-                &plan,
-                TrialKey {
-                    run,
-                    round,
-                    cell,
-                    attempt: 0,
-                },
-            )
-        };
-        assert_eq!(of(2, 1), of(2, 4 + 1));
-        assert_ne!(of(2, 1), of(3, 1));
-        let other = Plan {
-            seed: plan.seed + 1,
-            ..plan.clone()
-        };
-        let key = TrialKey {
-            run,
-            round: 0,
-            cell: 0,
-            attempt: 0,
-        };
-        assert_ne!(seed(&plan, key), seed(&other, key));
-        assert_eq!(
-            seed(&plan, key),
-            seed(&plan, TrialKey { attempt: 3, ..key })
-        );
-    }
-}
+mod tests;

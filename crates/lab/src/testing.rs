@@ -1,13 +1,23 @@
-//! A store and a node that do as they are told, and small plans.
+//! Small plans, a node and a judge that do as they are told, and what a run told meanwhile.
+
+mod store;
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use iodyno_judge::testing as made_up;
 use iodyno_model::{
-    Configuration, Direction, Environment, Frame, Plan, RunId, RunState, RunSummary, Target, Trial,
-    TrialKey,
+    Behaviour, BoundPlan, Comparison, Configuration, Diagnostic, Direction, Frame, Kind,
+    Observation, Outcome, Plan, Question, RunId, Settling, Target, Trial, TrialKey, Workload,
 };
-use iodyno_store::{Run, RunHandle, Store, StoreError};
+use iodyno_runner::{Cancel, Event, RunnerError, TrialEnd, Unsettled};
+
+use crate::rounds::Means;
+use crate::so_far::Judge;
+use crate::{Lab, Node, Progress};
+
+pub(crate) use store::FakeStore;
 
 /// So many configurations, workloads and rounds.
 pub(crate) fn plan(configurations: usize, workloads: usize, rounds: u32) -> Plan {
@@ -50,104 +60,262 @@ pub(crate) fn trial(key: TrialKey) -> Trial {
     }
 }
 
-/// Notes what it is told to store, unless it is full.
-#[derive(Default)]
-pub(crate) struct FakeStore {
-    full: Cell<bool>,
-    log: RefCell<Vec<String>>,
-    pub(crate) trials: RefCell<Vec<Trial>>,
+/// What a trial is to do on the fake node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Act {
+    Complete,
+    Refuse,
+    Unprepared,
+    Die,
+    Cancelled,
+    NoNode,
+    FillStore,
+    /// The whole program dies with it.
+    Panic,
 }
 
-impl FakeStore {
-    pub(crate) fn full(&self, full: bool) {
-        self.full.set(full);
-    }
+/// Acts by the trial that it is told to make.
+pub(crate) struct FakeNode<'a> {
+    act: Box<dyn Fn(&BoundPlan) -> Act + 'a>,
+    store: Option<&'a FakeStore>,
+    /// ns that a trial takes on its clock.
+    pub(crate) trial_ns: Cell<u64>,
+    pub(crate) clock_ns: Cell<u64>,
+    pub(crate) bound: RefCell<Vec<BoundPlan>>,
+    pub(crate) settled: RefCell<Vec<Vec<PathBuf>>>,
+    pub(crate) unsettled: Vec<Unsettled>,
+}
 
-    pub(crate) fn log(&self) -> Vec<String> {
-        self.log.borrow().clone()
-    }
-
-    fn note(&self, text: String) -> Result<(), StoreError> {
-        if self.full.get() {
-            return Err(StoreError::Full {
-                path: "/store".into(),
-                doing: "testing",
-            });
+impl<'a> FakeNode<'a> {
+    pub(crate) fn new(act: impl Fn(&BoundPlan) -> Act + 'a) -> FakeNode<'a> {
+        FakeNode {
+            act: Box::new(act),
+            store: None,
+            trial_ns: Cell::new(1_000_000_000),
+            clock_ns: Cell::new(0),
+            bound: RefCell::default(),
+            settled: RefCell::default(),
+            unsettled: Vec::new(),
         }
-        self.log.borrow_mut().push(text);
-        Ok(())
+    }
+
+    /// These acts one after the other, then completion.
+    pub(crate) fn acting(acts: &[Act], store: &'a FakeStore) -> FakeNode<'a> {
+        let acts = acts.to_vec();
+        let next = Cell::new(0);
+        FakeNode {
+            store: Some(store),
+            ..FakeNode::new(move |_| {
+                let index = next.replace(next.get() + 1);
+                acts.get(index).copied().unwrap_or(Act::Complete)
+            })
+        }
+    }
+
+    /// Round, cell and attempt of every trial it was to make.
+    pub(crate) fn places(&self) -> Vec<(u32, u32, u32)> {
+        let bound = self.bound.borrow();
+        let places = bound.iter().map(|plan| plan.key);
+        places
+            .map(|key| (key.round, key.cell, key.attempt))
+            .collect()
     }
 }
 
-impl Store for FakeStore {
-    fn begin_run(&self, plan: &Plan, _: u64) -> Result<RunHandle, StoreError> {
-        self.note(format!("run {}", plan.name))?;
-        Ok(RunHandle {
-            id: RunId::fresh(),
-            alias: 1,
-        })
-    }
-
-    fn resume_run(&self, run: RunId) -> Result<RunHandle, StoreError> {
-        Ok(RunHandle { id: run, alias: 1 })
-    }
-
-    fn set_rounds(&self, _: RunId, rounds: u32) -> Result<(), StoreError> {
-        self.note(format!("rounds are {rounds}"))
-    }
-
-    fn begin_trial(
+impl Node for FakeNode<'_> {
+    fn carry_out(
         &self,
-        _: TrialKey,
-        configuration: &str,
-        workload: &str,
-        _: u64,
-    ) -> Result<(), StoreError> {
-        self.note(format!("begin {configuration} {workload}"))
+        plan: &BoundPlan,
+        cancel: &Cancel,
+        events: &mut dyn FnMut(Event),
+    ) -> Result<TrialEnd, RunnerError> {
+        self.bound.borrow_mut().push(plan.clone());
+        self.clock_ns.set(self.clock_ns.get() + self.trial_ns.get());
+        let act = (self.act)(plan);
+        let fault = || {
+            vec![
+                Diagnostic::error("one"),
+                Diagnostic::error("two\n  cause: three"),
+            ]
+        };
+        match act {
+            Act::Refuse => return Ok(TrialEnd::Refused(fault())),
+            Act::Unprepared => return Ok(TrialEnd::Unprepared(fault())),
+            Act::NoNode => {
+                return Err(RunnerError::NotANode {
+                    program: "/x".into(),
+                    why: "no".to_owned(),
+                });
+            }
+            _ => {}
+        }
+        let part = made_up::part(vec![made_up::clone(0, 0, Vec::new())]);
+        let environment = Box::new(part.environment.clone());
+        events(Event::Ready {
+            environment,
+            notes: vec!["a note".to_owned()],
+        });
+        for number in 0..6 {
+            if let (Act::FillStore, Some(store)) = (act, self.store) {
+                store.full(number > 0);
+            }
+            events(Event::Frame(frame(number)));
+        }
+        match act {
+            Act::Die => Ok(TrialEnd::Failed {
+                outcome: Outcome::Failed("SIGBUS".to_owned()),
+                death: None,
+            }),
+            Act::Panic => std::panic::resume_unwind(Box::new("killed")),
+            Act::Cancelled => {
+                cancel.finish();
+                Ok(TrialEnd::Done(
+                    Box::new(part),
+                    Outcome::Interrupted("by the user".to_owned()),
+                ))
+            }
+            _ => Ok(TrialEnd::Done(Box::new(part), Outcome::Completed)),
+        }
     }
 
-    fn set_environment(&self, _: TrialKey, environment: &Environment) -> Result<(), StoreError> {
-        self.note(format!("environment {}", environment.host))
+    fn settle(&self, _: &Settling, targets: &[PathBuf], _: &Cancel) -> Vec<Unsettled> {
+        self.settled.borrow_mut().push(targets.to_vec());
+        self.unsettled.clone()
+    }
+}
+
+/// Gives widths of intervals as it is told, a round after the other; then none.
+#[derive(Default)]
+pub(crate) struct FakeJudge {
+    pub(crate) widths: RefCell<Vec<f64>>,
+    /// Round, cell and usefulness of what it was last asked to compare.
+    pub(crate) asked: RefCell<Vec<(u32, String, bool)>>,
+}
+
+impl FakeJudge {
+    /// Its verdicts, by the clock of a node.
+    pub(crate) fn means<'a>(&'a self, node: &'a FakeNode<'_>) -> Means<'a> {
+        Means {
+            judge: self,
+            now: Box::new(|| node.clock_ns.get()),
+        }
+    }
+}
+
+impl Judge for FakeJudge {
+    fn observe(
+        &self,
+        run: &str,
+        (configuration, workload): (&Configuration, &Workload),
+        key: TrialKey,
+        trial: &Trial,
+    ) -> Observation {
+        let dimensions = [
+            (Observation::RUN, run),
+            (Observation::CONFIGURATION, configuration.name.as_str()),
+            (Observation::WORKLOAD, workload.name.as_str()),
+        ];
+        let dimensions: BTreeMap<String, String> = dimensions
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect();
+        Observation {
+            dimensions,
+            round: Some(key.round),
+            again: configuration.again || workload.again,
+            unusable: trial.outcome.reason().map(str::to_owned),
+            kind: Kind::Timed,
+            primary: None,
+            figures: Vec::new(),
+            withheld: Vec::new(),
+            behaviour: Behaviour::default(),
+            facts: Vec::new(),
+            flags: Vec::new(),
+            source: None,
+        }
     }
 
-    fn append_frame(&self, _: TrialKey, frame: &Frame) -> Result<(), StoreError> {
-        assert!(
-            !frame.jobs[0].directions[0].service.is_empty(),
-            "stored frames are whole"
-        );
-        self.note(format!("frame {}", frame.number))
-    }
-
-    fn finish_trial(&self, trial: &Trial) -> Result<(), StoreError> {
-        self.note("finish".to_owned())?;
-        self.trials.borrow_mut().push(trial.clone());
-        Ok(())
-    }
-
-    fn finish_run(&self, _: RunId, state: RunState, _: u64) -> Result<(), StoreError> {
-        self.note(format!("run is {}", state.name()))
-    }
-
-    fn runs(&self, _: usize, _: usize) -> Result<Vec<RunSummary>, StoreError> {
-        Ok(Vec::new())
-    }
-
-    fn find(&self, name: &str) -> Result<RunId, StoreError> {
-        Err(StoreError::NoSuchRun {
+    fn compare(&self, name: &str, seen: &[Observation], question: &Question) -> Option<Comparison> {
+        *self.asked.borrow_mut() = seen
+            .iter()
+            .map(|one| {
+                let configuration = one.dimension(Observation::CONFIGURATION).to_owned();
+                (one.round.unwrap(), configuration, one.unusable.is_none())
+            })
+            .collect();
+        Some(Comparison {
             name: name.to_owned(),
-            why: "a fake has none".to_owned(),
+            question: question.clone(),
+            columns: Vec::new(),
+            rounds: 0,
+            paired: true,
+            primaries: 1,
+            floor: None,
+            rows: Vec::new(),
+            same: Vec::new(),
+            differs: Vec::new(),
+            claims: Vec::new(),
+            notes: Vec::new(),
         })
     }
 
-    fn run(&self, run: RunId) -> Result<Run, StoreError> {
-        self.find(&run.to_string()).and(Err(StoreError::NoHome))
+    fn widest(&self, _: &Comparison) -> Option<f64> {
+        let mut widths = self.widths.borrow_mut();
+        (!widths.is_empty()).then(|| widths.remove(0))
     }
+}
 
-    fn trial(&self, key: TrialKey) -> Result<Trial, StoreError> {
-        Err(StoreError::NoSuchTrial(key))
+/// What an experiment is carried out with in tests.
+pub(crate) fn lab<'a>(
+    store: &'a dyn iodyno_store::Store,
+    node: &'a dyn Node,
+    cancel: &'a Cancel,
+) -> Lab<'a> {
+    Lab {
+        store,
+        store_stack: Vec::new(),
+        node,
+        cancel,
     }
+}
 
-    fn frames(&self, _: TrialKey, _: u32, _: usize) -> Result<Vec<Frame>, StoreError> {
-        Ok(Vec::new())
-    }
+/// A word on everything but what nodes tell.
+pub(crate) fn told(progress: &Progress<'_>) -> Option<String> {
+    Some(match progress {
+        Progress::Begun(handle) => format!("begun {}", handle.alias),
+        Progress::Settling => "settling".to_owned(),
+        Progress::Trial {
+            number,
+            of,
+            configuration,
+            ..
+        } => {
+            format!("trial {number} of {of} {}", configuration.name)
+        }
+        Progress::Node(_) => return None,
+        Progress::StoreFails(_) => "store fails".to_owned(),
+        Progress::StoreRecovered => "store recovered".to_owned(),
+        Progress::Ended(ended) => format!(
+            "ended {} {:?} {} faults, {}",
+            ended.number,
+            ended.trial.outcome.state(),
+            ended.faults.len(),
+            if ended.unstored.is_some() {
+                "lost"
+            } else {
+                "stored"
+            }
+        ),
+        Progress::Note(text) => format!("note: {text}"),
+        Progress::Round {
+            done,
+            of,
+            left_ns,
+            comparison,
+        } => format!(
+            "round {done} of {of}, {:?} s left{}",
+            left_ns.map(|left| left / 1_000_000_000),
+            if comparison.is_some() { ", judged" } else { "" }
+        ),
+    })
 }

@@ -10,11 +10,11 @@ use crate::{Direction, RunId, TrialKey, TrialState};
 pub enum RunState {
     /// A process carries it out at this moment.
     Running,
-    /// Every trial was made.
+    /// Every trial was made, or so many rounds as a rule to stop asked for.
     Completed,
     /// Ended early, by the user or because its process died; it can be resumed.
     Interrupted,
-    /// Ended by a trial that failed.
+    /// Some trial failed, or was refused after others had been made; the others were made all the same.
     Failed,
     /// Ended by a target that was refused; nothing was touched.
     Refused,

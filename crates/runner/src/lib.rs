@@ -29,6 +29,7 @@ mod resolve;
 #[cfg(test)]
 mod samples;
 mod seeds;
+mod settle;
 mod trial;
 mod wanted;
 mod worker;
@@ -40,3 +41,4 @@ pub use parent::{Event, NodeCommand, RunnerError, TrialEnd, carry_out};
 pub use probe::HostProbe;
 pub use protocol::PROTOCOL;
 pub use resolve::{FileKind, Found, Probe, Resolved, ResolvedClone, ResolvedFile, resolve};
+pub use settle::{Unsettled, settle};

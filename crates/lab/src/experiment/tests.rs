@@ -1,129 +1,25 @@
-use std::cell::RefCell;
-
 use iodyno_judge::testing as made_up;
-use iodyno_model::FindingKind;
+use iodyno_model::{FindingKind, Outcome};
 
 use super::*;
-use crate::testing::{FakeStore, frame, plan};
-
-/// What a trial is to do on the fake node.
-#[derive(Clone)]
-enum Act {
-    Complete,
-    Refuse,
-    Unprepared,
-    Die,
-    Cancelled,
-    NoNode,
-    FillStore,
-}
-
-struct FakeNode<'a> {
-    acts: RefCell<Vec<Act>>,
-    store: &'a FakeStore,
-    bound: RefCell<Vec<BoundPlan>>,
-}
-
-impl Node for FakeNode<'_> {
-    fn carry_out(
-        &self,
-        plan: &BoundPlan,
-        cancel: &Cancel,
-        events: &mut dyn FnMut(Event),
-    ) -> Result<TrialEnd, RunnerError> {
-        self.bound.borrow_mut().push(plan.clone());
-        let act = self.acts.borrow_mut().remove(0);
-        let fault = || {
-            vec![
-                Diagnostic::error("one"),
-                Diagnostic::error("two\n  cause: three"),
-            ]
-        };
-        match act {
-            Act::Refuse => return Ok(TrialEnd::Refused(fault())),
-            Act::Unprepared => return Ok(TrialEnd::Unprepared(fault())),
-            Act::NoNode => {
-                return Err(RunnerError::NotANode {
-                    program: "/x".into(),
-                    why: "no".to_owned(),
-                });
-            }
-            _ => {}
-        }
-        let part = made_up::part(vec![made_up::clone(0, 0, Vec::new())]);
-        let environment = Box::new(part.environment.clone());
-        events(Event::Ready {
-            environment,
-            notes: vec!["a note".to_owned()],
-        });
-        for number in 0..6 {
-            if matches!(act, Act::FillStore) {
-                self.store.full(number > 0);
-            }
-            events(Event::Frame(frame(number)));
-        }
-        match act {
-            Act::Die => Ok(TrialEnd::Failed {
-                outcome: Outcome::Failed("SIGBUS".to_owned()),
-                death: None,
-            }),
-            Act::Cancelled => {
-                cancel.finish();
-                Ok(TrialEnd::Done(
-                    Box::new(part),
-                    Outcome::Interrupted("by the user".to_owned()),
-                ))
-            }
-            _ => Ok(TrialEnd::Done(Box::new(part), Outcome::Completed)),
-        }
-    }
-}
+use crate::testing::{Act, FakeJudge, FakeNode, FakeStore, lab, plan, told};
 
 /// Carries out two configurations of one workload; the run's end and what was told.
 fn run(acts: &[Act]) -> (RunEnd, Vec<String>, FakeStore, Vec<BoundPlan>) {
     let store = FakeStore::default();
-    let node = FakeNode {
-        acts: RefCell::new(acts.to_vec()),
-        store: &store,
-        bound: RefCell::default(),
-    };
-    let told = RefCell::new(Vec::new());
-    let lab = Lab {
-        store: &store,
-        store_stack: Vec::new(),
-        node: &node,
-        cancel: &Cancel::new(),
-    };
-    let end = carry_out(&plan(2, 1, 1), &lab, &mut |progress| {
-        told.borrow_mut().push(match progress {
-            Progress::Begun(handle) => format!("begun {}", handle.alias),
-            Progress::Trial {
-                number,
-                of,
-                configuration,
-                ..
-            } => {
-                format!("trial {number} of {of} {}", configuration.name)
-            }
-            Progress::Node(_) => return,
-            Progress::StoreFails(_) => "store fails".to_owned(),
-            Progress::StoreRecovered => "store recovered".to_owned(),
-            Progress::Ended(ended) => format!(
-                "ended {} {:?} {} faults, {}",
-                ended.number,
-                ended.trial.outcome.state(),
-                ended.faults.len(),
-                if ended.unstored.is_some() {
-                    "lost"
-                } else {
-                    "stored"
-                }
-            ),
-        });
-    })
+    let node = FakeNode::acting(acts, &store);
+    let (cancel, judge) = (Cancel::new(), FakeJudge::default());
+    let mut words = Vec::new();
+    let end = carry_out_with(
+        &plan(2, 1, 1),
+        &lab(&store, &node, &cancel),
+        &judge.means(&node),
+        &mut |progress| words.extend(told(&progress)),
+    )
     .unwrap();
     let bound = node.bound.take();
-    (end, told.into_inner(), store, bound)
+    drop(node);
+    (end, words, store, bound)
 }
 
 #[test]
@@ -138,15 +34,17 @@ fn makes_every_trial_and_stores_each_step_as_it_comes() {
         told,
         [
             "begun 1",
-            "trial 1 of 2 c0",
+            "trial 1 of 2 c1",
             "ended 1 Completed 0 faults, stored",
-            "trial 2 of 2 c1",
+            "trial 2 of 2 c0",
             "ended 2 Completed 0 faults, stored",
+            "round 1 of 1, None s left, judged",
         ]
     );
     let host = made_up::part(Vec::new()).environment.host;
     let mut expected = vec!["run p".to_owned()];
-    for configuration in ["c0", "c1"] {
+    // The seed has it so.
+    for configuration in ["c1", "c0"] {
         expected.push(format!("begin {configuration} w0"));
         expected.push(format!("environment {host}"));
         expected.extend((0..6).map(|number| format!("frame {number}")));
@@ -223,36 +121,22 @@ fn a_store_that_fills_up_is_told_of_once_and_the_run_goes_on() {
 fn a_full_store_before_the_first_trial_means_that_nothing_is_done() {
     let store = FakeStore::default();
     store.full(true);
-    let node = FakeNode {
-        acts: RefCell::default(),
-        store: &store,
-        bound: RefCell::default(),
-    };
-    let lab = Lab {
-        store: &store,
-        store_stack: Vec::new(),
-        node: &node,
-        cancel: &Cancel::new(),
-    };
-    assert!(carry_out(&plan(1, 1, 1), &lab, &mut |_| {}).is_err());
+    let node = FakeNode::acting(&[], &store);
+    let cancel = Cancel::new();
+    let begun = carry_out(&plan(1, 1, 1), &lab(&store, &node, &cancel), &mut |_| {});
+    assert!(begun.is_err());
     assert!(node.bound.borrow().is_empty());
 }
 
 #[test]
 fn a_store_on_the_storage_under_test_is_found() {
     let store = FakeStore::default();
-    let node = FakeNode {
-        acts: RefCell::new(vec![Act::Complete]),
-        store: &store,
-        bound: RefCell::default(),
-    };
+    let node = FakeNode::acting(&[], &store);
     let environment = made_up::part(Vec::new()).environment;
-    let store_stack = environment.targets[0].stack.clone();
+    let cancel = Cancel::new();
     let lab = Lab {
-        store: &store,
-        store_stack,
-        node: &node,
-        cancel: &Cancel::new(),
+        store_stack: environment.targets[0].stack.clone(),
+        ..lab(&store, &node, &cancel)
     };
     carry_out(&plan(1, 1, 1), &lab, &mut |_| {}).unwrap();
     let trials = store.trials.borrow();

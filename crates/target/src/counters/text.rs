@@ -66,6 +66,11 @@ fn disk_line(line: &str) -> Option<(String, DiskStats)> {
 }
 
 impl DiskStats {
+    /// Ops that were submitted and are not yet done.
+    pub fn in_flight(&self) -> u64 {
+        self.fields[8]
+    }
+
     /// What the device did since an earlier reading.
     pub fn since(&self, earlier: &DiskStats, name: &str) -> DeviceUse {
         let grown = |index: usize| grown(earlier.fields[index], self.fields[index]);

@@ -1,0 +1,373 @@
+use std::cell::RefCell;
+use std::io::{BufRead, BufReader, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use iodyno_model::{Imported, Outcome, Stopping};
+use iodyno_runner::Cancel;
+use iodyno_store::SqliteStore;
+use proptest::prelude::*;
+
+use super::*;
+use crate::StopReason;
+use crate::experiment::carry_out_with;
+use crate::schedule::order;
+use crate::testing::{Act, FakeJudge, FakeNode, FakeStore, lab, plan, told};
+
+/// Begins a run that dies with its n-th trial.
+fn die_at(trial: usize, plan: &Plan, store: &dyn Store) -> Vec<(u32, u32, u32)> {
+    let count = RefCell::new(0);
+    let node = FakeNode::new(|_| {
+        *count.borrow_mut() += 1;
+        match *count.borrow() > trial {
+            true => Act::Panic,
+            false => Act::Complete,
+        }
+    });
+    let (cancel, judge) = (Cancel::new(), FakeJudge::default());
+    let died = catch_unwind(AssertUnwindSafe(|| {
+        carry_out_with(
+            plan,
+            &lab(store, &node, &cancel),
+            &judge.means(&node),
+            &mut |_| {},
+        )
+    }));
+    assert!(died.is_err());
+    node.places()
+}
+
+/// Goes on with a run; what it told, and the trials it made.
+fn go_on(
+    run: RunId,
+    rounds: Option<u32>,
+    store: &dyn Store,
+    judge: &FakeJudge,
+) -> (
+    Result<RunEnd, ResumeError>,
+    Vec<String>,
+    Vec<(u32, u32, u32)>,
+) {
+    let node = FakeNode::new(|_| Act::Complete);
+    let cancel = Cancel::new();
+    let mut words = Vec::new();
+    let end = resume_with(
+        run,
+        rounds,
+        &lab(store, &node, &cancel),
+        &judge.means(&node),
+        &mut |one| words.extend(told(&one)),
+    );
+    (end, words, node.places())
+}
+
+fn whole(plan: &Plan) -> Vec<(u32, u32)> {
+    let round = |round| {
+        order(plan, round)
+            .into_iter()
+            .map(move |cell| (round, cell))
+    };
+    (0..plan.rounds).flat_map(round).collect()
+}
+
+fn places(made: &[(u32, u32, u32)]) -> Vec<(u32, u32)> {
+    made.iter()
+        .map(|(round, cell, _)| (*round, *cell))
+        .collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn a_run_that_dies_anywhere_goes_on_in_the_order_it_would_have_had(
+        cells in 1usize..5, rounds in 1u32..5, seed: u64, at: prop::sample::Index,
+    ) {
+        let plan = Plan { seed, ..plan(cells, 1, rounds) };
+        let at = at.index(cells * rounds as usize);
+        let store = FakeStore::default();
+        let before = die_at(at, &plan, &store);
+        let judge = FakeJudge::default();
+        let (end, told, after) = go_on(store.id(), None, &store, &judge);
+        let end = end.unwrap();
+        // The trial that died is made again, as a second attempt.
+        prop_assert_eq!(&places(&before), &whole(&plan)[..=at]);
+        prop_assert_eq!(&places(&after), &whole(&plan)[at..]);
+        prop_assert_eq!(after[0].2, 1);
+        prop_assert!(after[1..].iter().all(|(.., attempt)| *attempt == 0));
+        prop_assert_eq!((end.made, end.completed), (end.planned, end.planned));
+        prop_assert_eq!((end.state, end.rounds), (RunState::Completed, rounds));
+        let first = format!("trial {} of {}", at + 1, cells * rounds as usize);
+        prop_assert!(told[1].starts_with(&first), "{:?}", told);
+        // The verdict at the end sees every trial once.
+        let asked = judge.asked.borrow();
+        if cells > 1 {
+            prop_assert_eq!(asked.len(), cells * rounds as usize);
+            prop_assert!(asked.is_sorted() && asked.iter().all(|(.., usable)| *usable));
+        }
+    }
+}
+
+/// Stores a run whose trials came out as told, and was cut off after them.
+fn stored(plan: &Plan, outcome: impl Fn(u32, u32) -> Option<Outcome>) -> FakeStore {
+    let store = FakeStore::default();
+    let run = store.begin_run(plan, 0).unwrap().id;
+    for (round, cell) in whole(plan) {
+        let key = TrialKey {
+            run,
+            round,
+            cell,
+            attempt: 0,
+        };
+        if let Some(outcome) = outcome(round, cell) {
+            store.begin_trial(key, "c", "w", 0).unwrap();
+            store
+                .finish_trial(&Trial {
+                    outcome,
+                    ..crate::testing::trial(key)
+                })
+                .unwrap();
+        }
+    }
+    store
+}
+
+#[test]
+fn failed_trials_count_as_made_and_interrupted_and_refused_ones_are_made_again() {
+    let plan = plan(4, 1, 2);
+    let text = || "x".to_owned();
+    let store = stored(&plan, |round, cell| match (round, cell) {
+        (0, 1) => Some(Outcome::Failed(text())),
+        (0, 2) => Some(Outcome::Refused(text())),
+        (0, 3) => Some(Outcome::Interrupted(text())),
+        (0, _) => Some(Outcome::Completed),
+        _ => None,
+    });
+    let (end, _, after) = go_on(store.id(), None, &store, &FakeJudge::default());
+    let end = end.unwrap();
+    let mut again: Vec<_> = after.iter().filter(|one| one.0 == 0).collect();
+    again.sort_unstable();
+    assert_eq!(again, [&(0, 2, 1), &(0, 3, 1)]);
+    assert_eq!(after.len(), 6);
+    assert_eq!((end.made, end.completed), (8, 7));
+    assert_eq!(end.state, RunState::Failed, "a trial of before has failed");
+}
+
+#[test]
+fn a_run_that_lacks_nothing_is_told_of_and_left_as_it_is() {
+    let plan = plan(2, 1, 3);
+    let store = stored(&plan, |_, _| Some(Outcome::Completed));
+    store
+        .finish_run(store.id(), RunState::Completed, 0)
+        .unwrap();
+    let before = store.log();
+    for rounds in [None, Some(3), Some(2)] {
+        let (end, told, _) = go_on(store.id(), rounds, &store, &FakeJudge::default());
+        let error = end.unwrap_err();
+        assert!(
+            matches!(
+                error,
+                ResumeError::Complete {
+                    alias: 1,
+                    rounds: 3
+                }
+            ),
+            "{error:?}"
+        );
+        let hint = error.hint().unwrap();
+        assert!(hint.contains("--rounds 6"), "{hint}");
+        assert!(told.is_empty());
+    }
+    assert_eq!(store.log(), before);
+}
+
+#[test]
+fn a_complete_run_can_have_more_rounds_however_narrow_its_intervals_are() {
+    let stopping = Stopping {
+        least_rounds: 0,
+        width: Some(0.03),
+        max_time_ns: None,
+    };
+    let plan = Plan {
+        stopping,
+        ..plan(2, 1, 3)
+    };
+    let store = stored(&plan, |_, _| Some(Outcome::Completed));
+    let judge = FakeJudge::default();
+    *judge.widths.borrow_mut() = vec![0.01; 9];
+    let (end, told, after) = go_on(store.id(), Some(5), &store, &judge);
+    let end = end.unwrap();
+    let longer = Plan { rounds: 5, ..plan };
+    assert_eq!(places(&after), whole(&longer)[6..]);
+    assert_eq!((end.rounds, end.stopped), (5, StopReason::AllRounds));
+    assert!(store.log().contains(&"rounds are 5".to_owned()));
+    assert!(
+        told.iter().any(|word| word.starts_with("round 4 of 5")),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn a_cell_that_had_been_given_up_has_another_chance() {
+    let plan = plan(2, 1, 6);
+    let store = stored(&plan, |round, cell| match (round, cell) {
+        (4.., _) => None,
+        (_, 1) => Some(Outcome::Failed("no".to_owned())),
+        _ => Some(Outcome::Completed),
+    });
+    let (end, ..) = go_on(store.id(), None, &store, &FakeJudge::default());
+    let end = end.unwrap();
+    assert_eq!((end.made, end.completed, end.given_up), (12, 8, 0));
+}
+
+#[test]
+fn an_imported_run_has_nothing_to_go_on_with() {
+    let plan = Plan {
+        imported: Some(Imported::default()),
+        ..plan(0, 0, 1)
+    };
+    let store = stored(&plan, |_, _| None);
+    let (end, ..) = go_on(store.id(), Some(9), &store, &FakeJudge::default());
+    assert!(matches!(
+        end.unwrap_err(),
+        ResumeError::Imported { alias: 1 }
+    ));
+}
+
+#[test]
+fn the_store_of_a_run_that_died_is_gone_on_with_by_the_next_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let plan = plan(3, 1, 3);
+    {
+        let store = SqliteStore::open(&path).unwrap();
+        die_at(4, &plan, &store);
+    }
+    let store = SqliteStore::open(&path).unwrap();
+    let run = store.find("last").unwrap();
+    let (end, _, after) = go_on(run, None, &store, &FakeJudge::default());
+    assert_eq!(places(&after), whole(&plan)[4..]);
+    assert_eq!(end.unwrap().completed, 9);
+    let stored = store.run(run).unwrap();
+    let summary = &stored.summary;
+    assert_eq!(
+        (summary.state, summary.trials_completed),
+        (RunState::Completed, 9)
+    );
+    let (end, ..) = go_on(run, None, &store, &FakeJudge::default());
+    assert!(matches!(end, Err(ResumeError::Complete { rounds: 3, .. })));
+    let (end, ..) = go_on(run, Some(4), &store, &FakeJudge::default());
+    assert_eq!(end.unwrap().completed, 12);
+    let stored = store.run(run).unwrap();
+    assert_eq!((stored.summary.trials_planned, stored.plan.rounds), (12, 4));
+}
+
+#[test]
+fn a_run_stopped_early_is_complete_with_the_rounds_it_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(folder.path().join("a.db")).unwrap();
+    let mut plan = plan(2, 1, 50);
+    plan.stopping.width = Some(0.1);
+    let node = FakeNode::new(|_| Act::Complete);
+    let (cancel, judge) = (Cancel::new(), FakeJudge::default());
+    *judge.widths.borrow_mut() = vec![0.5, 0.05];
+    let end = carry_out_with(
+        &plan,
+        &lab(&store, &node, &cancel),
+        &judge.means(&node),
+        &mut |_| {},
+    );
+    let run = end.unwrap().handle.id;
+    let stored = store.run(run).unwrap();
+    let summary = &stored.summary;
+    assert_eq!((summary.state, summary.rounds), (RunState::Completed, 2));
+    assert_eq!((summary.trials_completed, summary.trials_planned), (4, 4));
+    assert_eq!(stored.plan.rounds, 50, "what was asked for is kept");
+    let (end, ..) = go_on(run, None, &store, &judge);
+    assert!(matches!(end, Err(ResumeError::Complete { rounds: 2, .. })));
+    let (end, _, after) = go_on(run, Some(3), &store, &judge);
+    assert_eq!((end.unwrap().rounds, after.len()), (3, 2));
+    let stored = store.run(run).unwrap();
+    assert_eq!((stored.summary.rounds, stored.plan.rounds), (3, 50));
+}
+
+/// Set for the process that is to be killed: the store's path.
+const VICTIM: &str = "IODYNO_LAB_VICTIM";
+
+fn slow_plan() -> Plan {
+    plan(3, 2, 4)
+}
+
+/// Carries out a run and says of each trial when it begins.
+fn carry_out_slowly(path: &Path) {
+    let store = SqliteStore::open(path).unwrap();
+    let node = FakeNode::new(|_| {
+        std::thread::sleep(Duration::from_millis(20));
+        Act::Complete
+    });
+    let (cancel, judge) = (Cancel::new(), FakeJudge::default());
+    let mut out = std::io::stdout();
+    let means = judge.means(&node);
+    carry_out_with(
+        &slow_plan(),
+        &lab(&store, &node, &cancel),
+        &means,
+        &mut |progress| {
+            if let Progress::Trial { number, .. } = progress {
+                writeln!(out, "\nmaking {number}").unwrap();
+            }
+        },
+    )
+    .unwrap();
+}
+
+#[test]
+fn a_run_killed_with_signal_9_lacks_nothing_once_it_was_resumed() {
+    if let Some(path) = std::env::var_os(VICTIM) {
+        return carry_out_slowly(Path::new(&path));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let test = "resume::tests::a_run_killed_with_signal_9_lacks_nothing_once_it_was_resumed";
+    for (number, after_ms) in [(1, 0), (2, 30), (11, 7), (24, 11)] {
+        let path = folder.path().join(format!("{number}.db"));
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", test, "--nocapture"])
+            .env(VICTIM, &path)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let wanted = format!("making {number}");
+        let begun = lines.map_while(Result::ok).find(|line| *line == wanted);
+        assert!(begun.is_some(), "the victim ended by itself");
+        std::thread::sleep(Duration::from_millis(after_ms));
+        child.kill().unwrap();
+        child.wait().unwrap();
+
+        let store = SqliteStore::open(&path).unwrap();
+        let run = store.find("last").unwrap();
+        let before = store.run(run).unwrap();
+        assert_eq!(before.summary.state, RunState::Interrupted, "{number}");
+        let (end, _, after) = go_on(run, None, &store, &FakeJudge::default());
+        assert_eq!(end.unwrap().completed, 24, "{number}");
+        let plan = slow_plan();
+        let done = before.summary.trials_completed as usize;
+        assert_eq!(
+            places(&after),
+            whole(&plan)[done..],
+            "{number}: {done} were done"
+        );
+        let stored = store.run(run).unwrap();
+        assert_eq!(stored.summary.trials_completed, 24);
+        let cells: std::collections::BTreeSet<(u32, u32)> = stored
+            .trials
+            .iter()
+            .filter(|trial| trial.state == TrialState::Completed)
+            .map(|trial| (trial.key.round, trial.key.cell))
+            .collect();
+        assert_eq!(cells.len(), 24);
+    }
+}

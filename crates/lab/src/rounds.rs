@@ -1,0 +1,293 @@
+//! The rounds of a run: which trial is next, what it means for the others, and when there are enough.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use iodyno_model::{Comparison, Plan, RunState, Trial, TrialKey, TrialState};
+use iodyno_store::RunHandle;
+
+use crate::schedule::order;
+use crate::settle::Settler;
+use crate::so_far::{HouseJudge, Judge, SoFar};
+use crate::stop::{Patience, Timing};
+use crate::trial_run::{Made, TrialRun};
+use crate::{Lab, Progress, RunEnd, StopReason, unix_ms};
+
+/// Who judges, and what time it is.
+pub(crate) struct Means<'a> {
+    pub(crate) judge: &'a dyn Judge,
+    /// ns since any instant.
+    pub(crate) now: Box<dyn Fn() -> u64 + 'a>,
+}
+
+impl Means<'_> {
+    /// The house's own judge, and this host's clock.
+    pub(crate) fn here() -> Means<'static> {
+        let begun = Instant::now();
+        Means {
+            judge: &HouseJudge,
+            now: Box::new(move || u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX)),
+        }
+    }
+}
+
+/// A run under way.
+pub(crate) struct Rounds<'a> {
+    lab: &'a Lab<'a>,
+    plan: &'a Plan,
+    means: &'a Means<'a>,
+    /// By round and cell: what was made before, or how many attempts came to nothing.
+    earlier: BTreeMap<(u32, u32), Earlier>,
+    settler: Settler<'a>,
+    so_far: SoFar<'a>,
+    patience: Patience,
+    timing: Timing,
+    end: RunEnd,
+}
+
+/// What a run that goes on has of a trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Earlier {
+    /// It is not made again.
+    Made,
+    /// It is made again, as this attempt.
+    Again(u32),
+}
+
+impl<'a> Rounds<'a> {
+    pub(crate) fn new(
+        lab: &'a Lab<'a>,
+        plan: &'a Plan,
+        means: &'a Means<'a>,
+        run: RunHandle,
+    ) -> Rounds<'a> {
+        Rounds {
+            lab,
+            plan,
+            means,
+            earlier: BTreeMap::new(),
+            settler: Settler::new(lab, plan),
+            so_far: SoFar::new(plan, means.judge, run),
+            patience: Patience::new(plan),
+            timing: Timing::new((means.now)()),
+            end: RunEnd::new(run, plan),
+        }
+    }
+
+    /// Takes in a trial of before, whose latest attempt came out like this; false if it is made again.
+    pub(crate) fn remember(&mut self, latest: TrialKey, state: TrialState) -> bool {
+        let place = (latest.round, latest.cell);
+        let made = matches!(state, TrialState::Completed | TrialState::Failed);
+        let earlier = match made {
+            true => Earlier::Made,
+            false => Earlier::Again(latest.attempt + 1),
+        };
+        self.earlier.insert(place, earlier);
+        if made {
+            self.end.count(state);
+        }
+        // A cell that failed has another chance: the user may have seen to it.
+        if state == TrialState::Completed {
+            self.patience.note(latest.cell, state);
+        }
+        made
+    }
+
+    /// Takes in what a trial of before measured.
+    pub(crate) fn saw(&mut self, trial: &Trial) {
+        self.so_far.add(trial);
+    }
+
+    /// Makes every trial that is lacking, until there are enough, and ends the run.
+    pub(crate) fn carry_out(mut self, observer: &mut dyn FnMut(Progress<'_>)) -> RunEnd {
+        self.end.stopped = self.all(observer);
+        match self.end.stopped {
+            StopReason::Cancelled => self.end.state = RunState::Interrupted,
+            StopReason::Refused if self.all_refused() => self.end.state = RunState::Refused,
+            _ => {}
+        }
+        let store = self.lab.store;
+        let run = self.end.handle.id;
+        if matches!(self.end.stopped, StopReason::Width | StopReason::MaxTime)
+            && let Err(error) = store.set_rounds(run, self.end.rounds)
+        {
+            self.end.unstored = Some(error);
+        }
+        if let Err(error) = store.finish_run(run, self.end.state, unix_ms()) {
+            self.end.unstored = Some(error);
+        }
+        self.end
+    }
+
+    /// Nothing was touched.
+    fn all_refused(&self) -> bool {
+        let refused = self.plan.cells() as usize - self.patience.admitted();
+        self.end.made as usize == refused
+    }
+
+    fn all(&mut self, observer: &mut dyn FnMut(Progress<'_>)) -> StopReason {
+        if self.plan.cells() == 0 {
+            return StopReason::AllRounds;
+        }
+        for round in 0..self.plan.rounds {
+            if !self.is_whole(round) {
+                if let Some(reason) = self.enough() {
+                    return reason;
+                }
+                let begun_ns = (self.means.now)();
+                let before = self.end.made;
+                if let Some(reason) = self.round(round, observer) {
+                    return reason;
+                }
+                let span_ns = (self.means.now)().saturating_sub(begun_ns);
+                let made = self.end.made - before;
+                self.timing.round(span_ns, made, self.plan.cells());
+                self.end.rounds = round + 1;
+                if let Some(reason) = self.judge(observer) {
+                    return reason;
+                }
+            }
+            self.end.rounds = round + 1;
+        }
+        StopReason::AllRounds
+    }
+
+    /// Nothing of a round is lacking.
+    fn is_whole(&self, round: u32) -> bool {
+        (0..self.plan.cells()).all(|cell| self.earlier.get(&(round, cell)) == Some(&Earlier::Made))
+    }
+
+    /// Why no further round begins.
+    fn enough(&self) -> Option<StopReason> {
+        let max_time_ns = self.plan.stopping.max_time_ns;
+        if self.lab.cancel.is_cancelled() {
+            Some(StopReason::Cancelled)
+        } else if self.patience.all_given_up() {
+            Some(StopReason::NothingLeft)
+        } else if !self.timing.room((self.means.now)(), max_time_ns) {
+            Some(StopReason::MaxTime)
+        } else {
+            None
+        }
+    }
+
+    /// What a whole round says, and whether that is enough.
+    fn judge(&mut self, observer: &mut dyn FnMut(Progress<'_>)) -> Option<StopReason> {
+        let comparison = self.so_far.comparison();
+        let (done, of) = (self.end.rounds, self.plan.rounds);
+        let stopping = &self.plan.stopping;
+        let now_ns = (self.means.now)();
+        let left = self.timing.left(now_ns, of - done, stopping.max_time_ns);
+        observer(Progress::Round {
+            done,
+            of,
+            left_ns: left,
+            comparison: comparison.as_ref(),
+        });
+        let narrow = |comparison: &Comparison| {
+            let width = stopping.width?;
+            self.so_far.narrow(comparison, width).then_some(())
+        };
+        let enough = done >= stopping.least_rounds && done < of;
+        (enough && comparison.as_ref().and_then(narrow).is_some()).then_some(StopReason::Width)
+    }
+
+    /// Makes the trials that a round lacks.
+    fn round(&mut self, round: u32, observer: &mut dyn FnMut(Progress<'_>)) -> Option<StopReason> {
+        for cell in order(self.plan, round) {
+            let attempt = match self.earlier.get(&(round, cell)) {
+                Some(Earlier::Made) => continue,
+                Some(Earlier::Again(attempt)) => *attempt,
+                None => 0,
+            };
+            if self.lab.cancel.is_cancelled() {
+                return Some(StopReason::Cancelled);
+            }
+            let key = TrialKey {
+                run: self.end.handle.id,
+                round,
+                cell,
+                attempt,
+            };
+            if self.patience.given_up(cell) {
+                self.give_up(key, observer);
+            } else if let Some(reason) = self.trial(key, observer) {
+                return Some(reason);
+            }
+        }
+        None
+    }
+
+    /// Stores that a trial is not made.
+    fn give_up(&mut self, key: TrialKey, observer: &mut dyn FnMut(Progress<'_>)) {
+        let why = format!("not made: {}", Patience::why());
+        let run = TrialRun::new(self.lab, self.plan, key, Vec::new());
+        let not_made = run.give_up(why, observer);
+        self.end.given_up += 1;
+        self.end.unstored = not_made.unstored.or(self.end.unstored.take());
+        self.so_far.add(&not_made.trial);
+    }
+
+    /// Makes a trial; the reason to stop, if it is one.
+    fn trial(
+        &mut self,
+        key: TrialKey,
+        observer: &mut dyn FnMut(Progress<'_>),
+    ) -> Option<StopReason> {
+        let settled = self.settler.settle(observer);
+        if self.lab.cancel.is_cancelled() {
+            return Some(StopReason::Cancelled);
+        }
+        let (configuration, workload) = self.plan.cell(key.cell);
+        let number = self.end.made + self.end.given_up + 1;
+        observer(Progress::Trial {
+            number,
+            of: self.end.planned,
+            configuration,
+            workload,
+        });
+        let run = TrialRun::new(self.lab, self.plan, key, settled);
+        let made = run.carry_out(number, observer);
+        let state = made.trial.outcome.state();
+        self.end.count(state);
+        self.so_far.add(&made.trial);
+        if let Some(environment) = &made.environment {
+            self.settler.learn(environment);
+        }
+        let reason = self.consequence(key, state, &made, observer);
+        self.end.unstored = made.unstored.or(self.end.unstored.take());
+        reason
+    }
+
+    /// What a trial means for those after it.
+    fn consequence(
+        &mut self,
+        key: TrialKey,
+        state: TrialState,
+        made: &Made,
+        observer: &mut dyn FnMut(Progress<'_>),
+    ) -> Option<StopReason> {
+        if self.lab.cancel.is_cancelled() && state != TrialState::Completed {
+            return Some(StopReason::Cancelled);
+        }
+        if self.patience.note(key.cell, state) && key.round + 1 < self.plan.rounds {
+            let (configuration, workload) = self.plan.cell(key.cell);
+            observer(Progress::Note(&format!(
+                "{} on {} is given up: {}",
+                workload.name,
+                configuration.name,
+                Patience::why()
+            )));
+        }
+        let nothing = self.end.completed == 0;
+        if !made.startable && nothing {
+            return Some(StopReason::NoNode);
+        }
+        let refused = state == TrialState::Refused && key.round == 0;
+        let pointless = nothing || self.patience.admitted() < 2;
+        (refused && pointless).then_some(StopReason::Refused)
+    }
+}
+
+#[cfg(test)]
+mod tests;

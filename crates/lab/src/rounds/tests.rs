@@ -1,0 +1,418 @@
+use iodyno_model::{Settling, Stopping};
+use iodyno_runner::{Cancel, Unsettled};
+
+use super::*;
+use crate::experiment::carry_out_with;
+use crate::testing::{Act, FakeJudge, FakeNode, FakeStore, lab, plan, told};
+
+const SECOND: u64 = 1_000_000_000;
+
+/// What a run came to, and on the way told.
+struct Carried {
+    end: RunEnd,
+    told: Vec<String>,
+}
+
+fn carry_out(plan: &Plan, store: &FakeStore, node: &FakeNode<'_>, judge: &FakeJudge) -> Carried {
+    let cancel = Cancel::new();
+    let mut words = Vec::new();
+    let end = carry_out_with(
+        plan,
+        &lab(store, node, &cancel),
+        &judge.means(node),
+        &mut |progress| words.extend(told(&progress)),
+    );
+    Carried {
+        end: end.unwrap(),
+        told: words,
+    }
+}
+
+/// As the fake node acts by round and configuration.
+fn acting(plan: &Plan, act: impl Fn(u32, &str) -> Act) -> (Carried, FakeStore, Vec<(u32, u32)>) {
+    let store = FakeStore::default();
+    let (end, places) = {
+        let node = FakeNode::new(|bound| act(bound.key.round, &bound.configuration.name));
+        let end = carry_out(plan, &store, &node, &FakeJudge::default());
+        let places = node.places().into_iter();
+        (end, places.map(|(round, cell, _)| (round, cell)).collect())
+    };
+    (end, store, places)
+}
+
+fn notes(told: &[String]) -> Vec<&str> {
+    told.iter()
+        .filter_map(|word| word.strip_prefix("note: "))
+        .collect()
+}
+
+#[test]
+fn trials_are_made_in_the_order_of_the_seed_and_judged_in_that_of_the_plan() {
+    let plan = plan(3, 1, 4);
+    let store = FakeStore::default();
+    let node = FakeNode::acting(&[], &store);
+    let judge = FakeJudge::default();
+    let carried = carry_out(&plan, &store, &node, &judge);
+    let expected: Vec<(u32, u32, u32)> = (0..4)
+        .flat_map(|round| {
+            order(&plan, round)
+                .into_iter()
+                .map(move |cell| (round, cell, 0))
+        })
+        .collect();
+    assert_eq!(node.places(), expected);
+    assert_eq!(carried.end.stopped, StopReason::AllRounds);
+    assert_eq!(
+        (carried.end.rounds, carried.end.made, carried.end.completed),
+        (4, 12, 12)
+    );
+    let asked = judge.asked.borrow();
+    let expected: Vec<(u32, String, bool)> = (0..4)
+        .flat_map(|round| (0..3).map(move |cell| (round, format!("c{cell}"), true)))
+        .collect();
+    assert_eq!(*asked, expected);
+    let rounds: Vec<&String> = carried
+        .told
+        .iter()
+        .filter(|word| word.starts_with("round"))
+        .collect();
+    assert_eq!(
+        rounds,
+        [
+            "round 1 of 4, Some(9) s left, judged",
+            "round 2 of 4, Some(6) s left, judged",
+            "round 3 of 4, Some(3) s left, judged",
+            "round 4 of 4, None s left, judged",
+        ]
+    );
+}
+
+#[test]
+fn a_single_cell_has_nothing_to_be_judged_by() {
+    let (carried, ..) = acting(&plan(1, 1, 2), |_, _| Act::Complete);
+    assert!(
+        carried
+            .told
+            .contains(&"round 1 of 2, Some(1) s left".to_owned()),
+        "{:?}",
+        carried.told
+    );
+}
+
+#[test]
+fn a_plan_without_cells_is_over_at_once() {
+    let (carried, store, places) = acting(&plan(0, 1, u32::MAX), |_, _| Act::Complete);
+    assert!(places.is_empty());
+    assert_eq!(carried.end.state, RunState::Completed);
+    assert_eq!(store.log(), ["run p", "run is completed"]);
+}
+
+#[test]
+fn a_failed_trial_takes_no_other_with_it() {
+    let plan = plan(2, 1, 5);
+    // A target that vanishes in the middle: its trials fail from then on.
+    let (carried, _, places) = acting(&plan, |round, name| match (round, name) {
+        (2.., "c1") => Act::Unprepared,
+        _ => Act::Complete,
+    });
+    assert_eq!(places.len(), 10);
+    let end = &carried.end;
+    assert_eq!(
+        (end.state, end.stopped),
+        (RunState::Failed, StopReason::AllRounds)
+    );
+    assert_eq!((end.made, end.completed, end.given_up), (10, 7, 0));
+    assert!(notes(&carried.told).is_empty());
+}
+
+#[test]
+fn a_cell_that_fails_three_rounds_running_without_ever_completing_is_given_up() {
+    let plan = plan(2, 1, 6);
+    let (carried, store, places) = acting(&plan, |_, name| match name {
+        "c1" => Act::Die,
+        _ => Act::Complete,
+    });
+    assert_eq!(places.iter().filter(|(_, cell)| *cell == 1).count(), 3);
+    assert_eq!(places.iter().filter(|(_, cell)| *cell == 0).count(), 6);
+    let end = &carried.end;
+    assert_eq!(
+        (end.made, end.completed, end.given_up, end.planned),
+        (9, 6, 3, 12)
+    );
+    assert_eq!((end.state, end.rounds), (RunState::Failed, 6));
+    let expected = "w0 on c1 is given up: it failed in 3 rounds running and never completed";
+    assert_eq!(notes(&carried.told), [expected]);
+    let trials = store.trials.borrow();
+    let why: Vec<&str> = trials
+        .iter()
+        .filter(|trial| trial.configuration == "c1")
+        .filter_map(|trial| trial.outcome.reason())
+        .collect();
+    let not_made = "not made: it failed in 3 rounds running and never completed";
+    assert_eq!(
+        why,
+        ["SIGBUS", "SIGBUS", "SIGBUS", not_made, not_made, not_made]
+    );
+    let last = carried
+        .told
+        .iter()
+        .rev()
+        .find(|word| word.starts_with("trial"));
+    assert!(last.unwrap().ends_with("c0"), "{last:?}");
+}
+
+#[test]
+fn a_run_of_which_nothing_is_left_ends() {
+    let (carried, store, places) = acting(&plan(2, 1, 100), |_, _| Act::Die);
+    assert_eq!(places.len(), 6);
+    assert_eq!(carried.end.stopped, StopReason::NothingLeft);
+    assert_eq!(
+        (carried.end.state, carried.end.rounds),
+        (RunState::Failed, 3)
+    );
+    assert!(!store.log().iter().any(|word| word.starts_with("rounds")));
+}
+
+#[test]
+fn refusal_ends_a_run_only_in_its_first_round_and_where_nothing_could_be_compared() {
+    // Which configurations are refused, from which round on; then what becomes of it.
+    for (configurations, refused, from, stopped, state, made) in [
+        (1, &["c0"][..], 0, StopReason::Refused, RunState::Refused, 1),
+        (
+            2,
+            &["c0", "c1"],
+            0,
+            StopReason::Refused,
+            RunState::Refused,
+            1,
+        ),
+        // The seed has c1 first: it completes, and c0 leaves it alone.
+        (2, &["c0"], 0, StopReason::Refused, RunState::Failed, 2),
+        (2, &["c0"], 1, StopReason::AllRounds, RunState::Failed, 8),
+        (
+            2,
+            &["c0", "c1"],
+            1,
+            StopReason::AllRounds,
+            RunState::Failed,
+            8,
+        ),
+    ] {
+        let (carried, ..) = acting(&plan(configurations, 1, 4), |round, name| {
+            match round >= from && refused.contains(&name) {
+                true => Act::Refuse,
+                false => Act::Complete,
+            }
+        });
+        let end = carried.end;
+        let context = format!("{refused:?} of {configurations} from {from}");
+        assert_eq!(
+            (end.stopped, end.state, end.made),
+            (stopped, state, made),
+            "{context}"
+        );
+    }
+}
+
+#[test]
+fn a_target_that_is_refused_for_a_while_is_asked_for_again_in_every_round() {
+    let (carried, _, places) = acting(&plan(2, 1, 9), |round, name| match (round, name) {
+        (1..=5, "c0") => Act::Refuse,
+        _ => Act::Complete,
+    });
+    assert_eq!(places.len(), 18);
+    assert_eq!(carried.end.completed, 13);
+}
+
+#[test]
+fn one_refused_of_three_leaves_the_other_two_to_be_compared() {
+    let plan = plan(3, 1, 5);
+    let first = order(&plan, 0)[0];
+    let refused = (0..3).find(|cell| *cell != first).unwrap();
+    let (carried, _, places) = acting(&plan, |_, name| {
+        match name == plan.configurations[refused as usize].name {
+            true => Act::Refuse,
+            false => Act::Complete,
+        }
+    });
+    assert_eq!(carried.end.stopped, StopReason::AllRounds);
+    assert_eq!(
+        places.iter().filter(|(_, cell)| *cell == refused).count(),
+        3
+    );
+    assert_eq!(carried.end.completed, 10);
+}
+
+#[test]
+fn a_node_that_is_gone_in_the_middle_ends_nothing() {
+    let (carried, ..) = acting(&plan(2, 1, 4), |round, _| match round {
+        2 => Act::NoNode,
+        _ => Act::Complete,
+    });
+    let end = carried.end;
+    assert_eq!(
+        (end.stopped, end.made, end.completed),
+        (StopReason::AllRounds, 8, 6)
+    );
+}
+
+fn stopping(plan: Plan, least_rounds: u32, width: Option<f64>, seconds: Option<u64>) -> Plan {
+    let stopping = Stopping {
+        least_rounds,
+        width,
+        max_time_ns: seconds.map(|seconds| seconds * SECOND),
+    };
+    Plan { stopping, ..plan }
+}
+
+#[test]
+fn narrow_intervals_end_a_run_after_a_round_but_not_before_the_least_number() {
+    for (least, widths, expected) in [
+        (0, &[0.5, 0.02, 0.01][..], 2),
+        (3, &[0.01, 0.01, 0.01], 3),
+        (3, &[0.01, 0.01, 0.5, 0.03], 4),
+        (0, &[0.5, 0.031, 0.5], 6),
+        (0, &[], 6),
+    ] {
+        let plan = stopping(plan(2, 1, 6), least, Some(0.03), None);
+        let store = FakeStore::default();
+        let node = FakeNode::acting(&[], &store);
+        let judge = FakeJudge::default();
+        // Widths are asked for only where they could end the run.
+        let skipped = (least as usize).saturating_sub(1);
+        *judge.widths.borrow_mut() = widths.iter().skip(skipped).copied().collect();
+        let end = carry_out(&plan, &store, &node, &judge).end;
+        assert_eq!(end.rounds, expected, "{least} {widths:?}");
+        assert_eq!((end.made, end.state), (2 * expected, RunState::Completed));
+        let early = expected < 6;
+        let reason = if early {
+            StopReason::Width
+        } else {
+            StopReason::AllRounds
+        };
+        assert_eq!(end.stopped, reason);
+        let lowered = store.log().contains(&format!("rounds are {expected}"));
+        assert_eq!(lowered, early, "{least} {widths:?}");
+    }
+}
+
+#[test]
+fn no_round_begins_that_would_end_beyond_the_time_allowed() {
+    // Each trial takes a second, each round two.
+    for (allowed, expected) in [(0, 1), (1, 1), (3, 1), (4, 2), (7, 3), (100, 6)] {
+        let plan = stopping(plan(2, 1, 6), 0, None, Some(allowed));
+        let store = FakeStore::default();
+        let node = FakeNode::acting(&[], &store);
+        let end = carry_out(&plan, &store, &node, &FakeJudge::default()).end;
+        assert_eq!(
+            (end.rounds, end.made),
+            (expected, 2 * expected),
+            "{allowed} s"
+        );
+        let early = expected < 6;
+        assert_eq!(end.stopped == StopReason::MaxTime, early);
+        assert_eq!(end.state, RunState::Completed);
+    }
+}
+
+#[test]
+fn a_cancelled_run_is_an_interrupted_one_and_its_last_trial_is_counted() {
+    for (act, round, made, completed) in [(Act::Cancelled, 1, 3, 2), (Act::Cancelled, 3, 7, 6)] {
+        let plan = plan(2, 1, 4);
+        let first = plan.configurations[order(&plan, round)[0] as usize]
+            .name
+            .clone();
+        let (carried, ..) = acting(&plan, |at, name| match at == round && name == first {
+            true => act,
+            false => Act::Complete,
+        });
+        let end = carried.end;
+        assert_eq!(
+            (end.state, end.stopped),
+            (RunState::Interrupted, StopReason::Cancelled)
+        );
+        assert_eq!(
+            (end.made, end.completed, end.rounds),
+            (made, completed, round)
+        );
+    }
+}
+
+#[test]
+fn a_cancellation_that_comes_with_the_last_trial_changes_nothing() {
+    let plan = plan(2, 1, 1);
+    let store = FakeStore::default();
+    let node = FakeNode::acting(&[], &store);
+    let cancel = Cancel::new();
+    let judge = FakeJudge::default();
+    let end = carry_out_with(
+        &plan,
+        &lab(&store, &node, &cancel),
+        &judge.means(&node),
+        &mut |told| {
+            if let Progress::Ended(ended) = told
+                && ended.number == 2
+            {
+                cancel.finish();
+            }
+        },
+    );
+    let end = end.unwrap();
+    assert_eq!(
+        (end.state, end.stopped),
+        (RunState::Completed, StopReason::AllRounds)
+    );
+}
+
+#[test]
+fn the_host_settles_before_every_trial_and_what_is_amiss_is_told_once_and_noted_in_each() {
+    let settling = Settling {
+        drop_caches: true,
+        idle_ns: SECOND,
+    };
+    let plan = Plan {
+        settling,
+        ..plan(2, 1, 2)
+    };
+    let store = FakeStore::default();
+    let unsettled = vec![
+        Unsettled::CachesKept {
+            why: "Permission denied".to_owned(),
+        },
+        Unsettled::NotIdle {
+            after_ns: SECOND,
+            devices: vec!["vda".to_owned()],
+        },
+    ];
+    let mut node = FakeNode::acting(&[], &store);
+    node.unsettled = unsettled;
+    let carried = carry_out(&plan, &store, &node, &FakeJudge::default());
+    let caches = "the page cache was not dropped before the trial: Permission denied";
+    let idle = "vda was not idle before the trial, after 1.0 s of waiting";
+    assert_eq!(notes(&carried.told), [caches, idle]);
+    assert_eq!(
+        carried
+            .told
+            .iter()
+            .filter(|word| *word == "settling")
+            .count(),
+        4
+    );
+    for trial in store.trials.borrow().iter() {
+        let notes = &trial.parts[0].notes;
+        assert!(notes.contains(&caches.to_owned()) && notes.contains(&idle.to_owned()));
+    }
+    // The first knows what the plan names; then trials have told where their I/O went.
+    let settled = node.settled.borrow();
+    assert_eq!(settled.len(), 4);
+    assert_eq!(settled[0].len(), 2);
+    assert!(settled[1].contains(&"/mnt/e".into()), "{settled:?}");
+}
+
+#[test]
+fn a_plan_that_asks_for_no_rest_gets_none() {
+    let store = FakeStore::default();
+    let node = FakeNode::acting(&[], &store);
+    carry_out(&plan(2, 1, 1), &store, &node, &FakeJudge::default());
+    assert!(node.settled.borrow().is_empty());
+}

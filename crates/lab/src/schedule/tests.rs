@@ -1,0 +1,207 @@
+use std::collections::BTreeSet;
+
+use iodyno_model::{Question, RunId};
+use proptest::prelude::*;
+
+use super::*;
+use crate::testing::plan;
+
+fn keys(plan: &Plan) -> impl Iterator<Item = TrialKey> {
+    let run = RunId::fresh();
+    (0..plan.rounds).flat_map(move |round| {
+        let cells = order(plan, round).into_iter();
+        cells.map(move |cell| TrialKey {
+            run,
+            round,
+            cell,
+            attempt: 0,
+        })
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_round_has_every_cell_once(
+        configurations in 1usize..6, workloads in 1usize..6, seed: u64, round: u32,
+    ) {
+        let plan = Plan { seed, ..plan(configurations, workloads, 1) };
+        let mut cells = order(&plan, round);
+        cells.sort_unstable();
+        prop_assert_eq!(cells, (0..plan.cells()).collect::<Vec<u32>>());
+    }
+
+    #[test]
+    fn the_order_knows_nothing_of_how_many_rounds_there_are(seed: u64, round in 0u32..1000) {
+        let of = |rounds| order(&Plan { seed, ..plan(3, 2, rounds) }, round);
+        prop_assert_eq!(of(1), of(1000));
+    }
+
+    #[test]
+    fn two_cells_go_there_and_back_in_every_pair_of_rounds(seed: u64, pair in 0u32..1000) {
+        let plan = Plan { seed, ..plan(2, 1, 1) };
+        let (mut there, back) = (order(&plan, 2 * pair), order(&plan, 2 * pair + 1));
+        there.reverse();
+        prop_assert_eq!(there, back);
+    }
+
+    #[test]
+    fn a_steady_drift_weighs_the_same_on_two_cells(seed: u64, pairs in 1u32..20) {
+        let plan = Plan { seed, ..plan(1, 2, 2 * pairs) };
+        let mut sums = [0i64; 2];
+        for (instant, key) in (0..).zip(keys(&plan)) {
+            sums[key.cell as usize] += instant;
+        }
+        // Over ABBA both have the same mean time; over AABB, half the run would lie between.
+        prop_assert_eq!(sums[0], sums[1]);
+    }
+}
+
+#[test]
+fn each_cell_is_as_often_in_each_place() {
+    const ROUNDS: u32 = 6000;
+    for cells in [3, 5, 6] {
+        let plan = plan(cells, 1, ROUNDS);
+        let mut places = vec![vec![0u32; cells]; cells];
+        for round in 0..ROUNDS {
+            for (place, cell) in order(&plan, round).into_iter().enumerate() {
+                places[cell as usize][place] += 1;
+            }
+        }
+        let expected = f64::from(ROUNDS) / cells as f64;
+        for (cell, counts) in places.iter().enumerate() {
+            let excess = |count: &u32| (f64::from(*count) - expected).powi(2) / expected;
+            let chi_square: f64 = counts.iter().map(excess).sum();
+            // χ² with 5 degrees of freedom exceeds 25.7 once in 10 000.
+            assert!(chi_square < 25.7, "cell {cell} of {cells}: {counts:?}");
+        }
+    }
+}
+
+#[test]
+fn every_order_of_three_comes_and_both_orientations_of_two() {
+    let orders = |cells: usize| -> BTreeSet<Vec<u32>> {
+        let plan = plan(cells, 1, 100);
+        (0..100).map(|round| order(&plan, round)).collect()
+    };
+    assert_eq!(orders(3).len(), 6);
+    let plan = plan(2, 1, 100);
+    let begins: BTreeSet<u32> = (0..50).map(|pair| order(&plan, 2 * pair)[0]).collect();
+    assert_eq!(begins.len(), 2);
+}
+
+/// A run that an older version began is gone on with by a newer one: the order may never change.
+#[test]
+fn the_order_of_a_seed_is_fixed_for_ever() {
+    let plan = plan(5, 1, 1);
+    let orders: Vec<Vec<u32>> = (0..3).map(|round| order(&plan, round)).collect();
+    assert_eq!(orders, [[2, 0, 4, 1, 3], [3, 2, 0, 4, 1], [2, 0, 4, 3, 1]]);
+}
+
+#[test]
+fn a_trial_is_bound_to_its_cell() {
+    let plan = plan(2, 3, 1);
+    let key = keys(&plan).find(|key| key.cell == 4).unwrap();
+    let bound = bind(&plan, key);
+    assert_eq!(bound.configuration, plan.configurations[1]);
+    assert_eq!(bound.workload, plan.workloads[1]);
+    assert_eq!((bound.key, bound.destroy), (key, plan.destroy));
+}
+
+#[test]
+fn configurations_share_their_seed_and_rounds_and_workloads_do_not() {
+    let plan = plan(3, 4, 5);
+    let seeds: BTreeSet<u64> = keys(&plan).map(|key| seed(&plan, key)).collect();
+    assert_eq!(seeds.len(), 4 * 5);
+    let of = |plan: &Plan, round, cell, attempt| {
+        let run = RunId::fresh();
+        let key = TrialKey {
+            run,
+            round,
+            cell,
+            attempt,
+        };
+        seed(plan, key)
+    };
+    assert_eq!(of(&plan, 2, 1, 0), of(&plan, 2, 4 + 1, 0));
+    assert_ne!(of(&plan, 2, 1, 0), of(&plan, 3, 1, 0));
+    assert_eq!(of(&plan, 0, 0, 0), of(&plan, 0, 0, 3));
+    let other = Plan {
+        seed: plan.seed + 1,
+        ..plan.clone()
+    };
+    assert_ne!(of(&plan, 0, 0, 0), of(&other, 0, 0, 0));
+}
+
+fn comparing_workloads(plan: Plan) -> Plan {
+    let question = Question {
+        columns: Observation::WORKLOAD.to_owned(),
+        ..plan.question.clone()
+    };
+    Plan { question, ..plan }
+}
+
+fn names(plan: &Plan) -> (Vec<(&str, bool)>, Vec<(&str, bool)>) {
+    let configurations = plan.configurations.iter();
+    let workloads = plan.workloads.iter();
+    (
+        configurations
+            .map(|one| (one.name.as_str(), one.again))
+            .collect(),
+        workloads
+            .map(|one| (one.name.as_str(), one.again))
+            .collect(),
+    )
+}
+
+#[test]
+fn the_baseline_is_made_once_more_right_after_itself() {
+    let again = with_again(plan(2, 1, 1));
+    let expected = [("c0", false), ("c0 (again)", true), ("c1", false)];
+    assert_eq!(names(&again).0, expected);
+    assert_eq!(
+        again.configurations[0].target,
+        again.configurations[1].target
+    );
+    assert_eq!(names(&again).1, [("w0", false)]);
+
+    let mut named = plan(2, 1, 1);
+    named.question.baseline = Some("c1".to_owned());
+    let expected = [("c0", false), ("c1", false), ("c1 (again)", true)];
+    assert_eq!(names(&with_again(named)).0, expected);
+
+    let again = with_again(comparing_workloads(plan(1, 2, 1)));
+    assert_eq!(names(&again).0, [("c0", false)]);
+    let expected = [("w0", false), ("w0 (again)", true), ("w1", false)];
+    assert_eq!(names(&again).1, expected);
+}
+
+#[test]
+fn a_plan_that_has_its_baseline_twice_or_not_at_all_stays_as_it_is() {
+    let twice = with_again(plan(2, 1, 1));
+    assert_eq!(with_again(twice.clone()), twice);
+    let mut unknown = plan(2, 1, 1);
+    unknown.question.baseline = Some("c9".to_owned());
+    assert_eq!(with_again(unknown.clone()), unknown);
+}
+
+#[test]
+fn the_second_baseline_meets_the_ops_of_the_first_and_changes_nobody_elses() {
+    let of = |plan: &Plan, cell| {
+        let run = RunId::fresh();
+        let key = TrialKey {
+            run,
+            round: 3,
+            cell,
+            attempt: 0,
+        };
+        seed(plan, key)
+    };
+    let without = comparing_workloads(plan(1, 3, 4));
+    let with = with_again(without.clone());
+    assert_eq!(of(&with, 0), of(&with, 1));
+    for (cell, moved) in [(0, 0), (1, 2), (2, 3)] {
+        assert_eq!(of(&without, cell), of(&with, moved), "{cell}");
+    }
+    let configurations = with_again(plan(2, 1, 4));
+    assert_eq!(of(&configurations, 0), of(&configurations, 1));
+}

@@ -1,0 +1,104 @@
+//! What is done before each trial so that all begin alike, and what is said where it cannot be.
+
+use std::collections::BTreeSet;
+use std::mem::discriminant;
+use std::path::PathBuf;
+
+use iodyno_model::{Environment, Plan, Settling, Target};
+use iodyno_runner::Unsettled;
+
+use crate::{Lab, Progress};
+
+/// Settles the host before each trial of a run.
+pub(crate) struct Settler<'a> {
+    lab: &'a Lab<'a>,
+    settling: Settling,
+    /// Where the I/O goes: as planned, and as trials have found it.
+    targets: BTreeSet<PathBuf>,
+    /// Each kind is told once; every trial that it befell notes it.
+    told: Vec<Unsettled>,
+}
+
+impl<'a> Settler<'a> {
+    pub(crate) fn new(lab: &'a Lab<'a>, plan: &Plan) -> Settler<'a> {
+        Settler {
+            lab,
+            settling: plan.settling,
+            targets: planned(plan),
+            told: Vec::new(),
+        }
+    }
+
+    /// Lets the host come to rest; notes for the trial that comes next.
+    pub(crate) fn settle(&mut self, observer: &mut dyn FnMut(Progress<'_>)) -> Vec<String> {
+        if self.settling == Settling::default() {
+            return Vec::new();
+        }
+        observer(Progress::Settling);
+        let targets: Vec<PathBuf> = self.targets.iter().cloned().collect();
+        let node = self.lab.node;
+        let unsettled = node.settle(&self.settling, &targets, self.lab.cancel);
+        for one in &unsettled {
+            let known = |told: &Unsettled| discriminant(told) == discriminant(one);
+            if !self.told.iter().any(known) {
+                observer(Progress::Note(&one.to_string()));
+                self.told.push(one.clone());
+            }
+        }
+        unsettled.iter().map(ToString::to_string).collect()
+    }
+
+    /// Learns from a trial where its I/O went.
+    pub(crate) fn learn(&mut self, environment: &Environment) {
+        let paths = environment.targets.iter().map(|target| target.path.clone());
+        self.targets.extend(paths);
+    }
+}
+
+/// The paths that a plan names, before any trial has told where they lead.
+fn planned(plan: &Plan) -> BTreeSet<PathBuf> {
+    let mut paths = BTreeSet::new();
+    for configuration in &plan.configurations {
+        match &configuration.target {
+            Target::Path(path) => {
+                paths.insert(path.clone());
+            }
+            Target::AsWritten { folder } => {
+                let jobs = plan.workloads.iter().flat_map(|workload| &workload.jobs);
+                for files in jobs.map(|job| &job.files) {
+                    let folders = files.directories.iter();
+                    paths.extend(folders.map(|path| folder.join(path)));
+                    paths.extend(files.names.iter().map(|path| folder.join(path)));
+                    if files.directories.is_empty() && files.names.is_empty() {
+                        paths.insert(folder.clone());
+                    }
+                }
+            }
+        }
+    }
+    paths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::plan;
+
+    #[test]
+    fn paths_of_a_plan_are_its_targets_or_what_its_jobs_name() {
+        let paths = |plan: &Plan| -> Vec<String> {
+            let paths = planned(plan).into_iter();
+            paths.map(|path| path.display().to_string()).collect()
+        };
+        let mut plan = plan(2, 1, 1);
+        assert_eq!(paths(&plan), ["/c0", "/c1"]);
+        plan.configurations.truncate(1);
+        plan.configurations[0].target = Target::AsWritten {
+            folder: "/home/ada".into(),
+        };
+        assert_eq!(paths(&plan), ["/home/ada"]);
+        let files = &mut plan.workloads[0].jobs[0].files;
+        files.names = vec!["/dev/loop9".into(), "data".into()];
+        assert_eq!(paths(&plan), ["/dev/loop9", "/home/ada/data"]);
+    }
+}

@@ -1,0 +1,113 @@
+//! What the trials of a run say while it still goes.
+
+use iodyno_model::{
+    Comparison, Configuration, Observation, Plan, Question, Trial, TrialKey, Workload,
+};
+use iodyno_store::RunHandle;
+
+use crate::schedule::baseline;
+
+/// Who makes a verdict of trials.
+pub(crate) trait Judge {
+    /// What a comparison sees of a trial.
+    fn observe(
+        &self,
+        run: &str,
+        of: (&Configuration, &Workload),
+        key: TrialKey,
+        trial: &Trial,
+    ) -> Observation;
+
+    /// What they say; `None` where there is nothing to compare.
+    fn compare(&self, name: &str, seen: &[Observation], question: &Question) -> Option<Comparison>;
+
+    /// The width of the widest interval of a primary ratio, as a share of it; `None` where one has none.
+    fn widest(&self, comparison: &Comparison) -> Option<f64>;
+}
+
+/// The house's own judge.
+pub(crate) struct HouseJudge;
+
+impl Judge for HouseJudge {
+    fn observe(
+        &self,
+        run: &str,
+        (configuration, workload): (&Configuration, &Workload),
+        key: TrialKey,
+        trial: &Trial,
+    ) -> Observation {
+        iodyno_judge::observe(run, configuration, workload, key, trial)
+    }
+
+    fn compare(&self, name: &str, seen: &[Observation], question: &Question) -> Option<Comparison> {
+        iodyno_judge::compare(name, seen, question, &[]).ok()
+    }
+
+    fn widest(&self, comparison: &Comparison) -> Option<f64> {
+        iodyno_judge::widest_interval(comparison)
+    }
+}
+
+/// The observations of a run: one a round and cell, the latest attempt's. A trial's series and histograms are
+/// gone once it is observed, so that a thousand trials are a few megabytes.
+pub(crate) struct SoFar<'a> {
+    plan: &'a Plan,
+    judge: &'a dyn Judge,
+    run: String,
+    question: Question,
+    /// Round and cell of each observation, ascending: in the plan's order, whatever the order they
+    /// were made in.
+    places: Vec<(u32, u32)>,
+    seen: Vec<Observation>,
+}
+
+impl<'a> SoFar<'a> {
+    pub(crate) fn new(plan: &'a Plan, judge: &'a dyn Judge, run: RunHandle) -> SoFar<'a> {
+        SoFar {
+            plan,
+            judge,
+            run: format!("run {}", run.alias),
+            question: Question {
+                baseline: baseline(plan).map(str::to_owned),
+                ..plan.question.clone()
+            },
+            places: Vec::new(),
+            seen: Vec::new(),
+        }
+    }
+
+    /// Takes a trial in. A single cell has nothing to be compared with, and is not looked at.
+    pub(crate) fn add(&mut self, trial: &Trial) {
+        if self.plan.cells() < 2 {
+            return;
+        }
+        let key = trial.key;
+        let of = self.plan.cell(key.cell);
+        let observation = self.judge.observe(&self.run, of, key, trial);
+        let place = (key.round, key.cell);
+        match self.places.binary_search(&place) {
+            Ok(found) => self.seen[found] = observation,
+            Err(free) => {
+                self.places.insert(free, place);
+                self.seen.insert(free, observation);
+            }
+        }
+    }
+
+    /// What they say.
+    pub(crate) fn comparison(&self) -> Option<Comparison> {
+        match self.seen.is_empty() {
+            true => None,
+            false => self
+                .judge
+                .compare(&self.plan.name, &self.seen, &self.question),
+        }
+    }
+
+    /// Every primary's interval is at most so wide, as a share.
+    pub(crate) fn narrow(&self, comparison: &Comparison, width: f64) -> bool {
+        self.judge
+            .widest(comparison)
+            .is_some_and(|widest| widest <= width)
+    }
+}

@@ -1,0 +1,78 @@
+use super::*;
+use crate::testing::plan;
+
+const SECOND: u64 = 1_000_000_000;
+
+#[test]
+fn a_round_begins_only_if_one_as_long_as_the_longest_would_end_in_time() {
+    let mut timing = Timing::new(100 * SECOND);
+    // (round's seconds, then now, then the time allowed, and whether there is room)
+    for (span, now, allowed, room) in [
+        (10, 110, Some(20), true),
+        (10, 120, Some(29), false),
+        (30, 150, Some(80), true),
+        (10, 160, Some(80), false),
+        (10, 170, None, true),
+    ] {
+        timing.round(span * SECOND, 2, 2);
+        let max = allowed.map(|seconds: u64| seconds * SECOND);
+        assert_eq!(
+            timing.room(now * SECOND, max),
+            room,
+            "at {now} of {allowed:?}"
+        );
+    }
+}
+
+#[test]
+fn the_first_round_always_begins() {
+    assert!(Timing::new(0).room(5 * SECOND, Some(1)));
+}
+
+#[test]
+fn the_time_left_follows_from_the_mean_of_the_rounds_and_from_what_is_allowed() {
+    let mut timing = Timing::new(0);
+    assert_eq!(timing.left(0, 5, None), None);
+    timing.round(10 * SECOND, 4, 4);
+    timing.round(20 * SECOND, 4, 4);
+    assert_eq!(timing.left(30 * SECOND, 4, None), Some(60 * SECOND));
+    assert_eq!(
+        timing.left(30 * SECOND, 4, Some(50 * SECOND)),
+        Some(20 * SECOND)
+    );
+    assert_eq!(timing.left(30 * SECOND, 0, None), None);
+    assert_eq!(timing.left(0, u32::MAX, None), Some(u64::MAX));
+}
+
+#[test]
+fn the_rest_of_a_round_counts_as_a_whole_one_of_its_pace() {
+    let mut timing = Timing::new(0);
+    timing.round(5 * SECOND, 1, 4);
+    assert_eq!(timing.left(5 * SECOND, 1, None), Some(20 * SECOND));
+    timing.round(SECOND, 0, 4);
+    assert_eq!(timing.left(5 * SECOND, 1, None), Some(20 * SECOND));
+}
+
+#[test]
+fn only_a_cell_that_never_completed_is_given_up() {
+    use TrialState::{Completed as Ok, Failed as No, Interrupted as Cut, Refused as Refuse};
+    let check = |states: &[TrialState], expected: bool| {
+        let mut patience = Patience::new(&plan(2, 1, 1));
+        let told: Vec<bool> = states
+            .iter()
+            .map(|state| patience.note(0, *state))
+            .collect();
+        assert_eq!(patience.given_up(0), expected, "{states:?}");
+        let times = told.iter().filter(|told| **told).count();
+        assert_eq!(times, usize::from(expected), "told once: {states:?}");
+        assert!(!patience.given_up(1));
+        assert!(!patience.all_given_up());
+    };
+    check(&[No, No], false);
+    check(&[No, No, No], true);
+    check(&[No, No, No, No], true);
+    check(&[Refuse, Cut, No], true);
+    check(&[No, No, Ok, No, No, No, No], false);
+    check(&[Ok, Refuse, Refuse, Refuse], false);
+    check(&[], false);
+}

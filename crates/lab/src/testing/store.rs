@@ -1,0 +1,179 @@
+//! A store in memory.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+
+use iodyno_model::{
+    Environment, Frame, Plan, RunId, RunState, RunSummary, Trial, TrialKey, TrialState,
+    TrialSummary,
+};
+use iodyno_store::{Run, RunHandle, Store, StoreError};
+
+/// Keeps one run and notes what it is told to store, unless it is full. Whoever resumes a run finds its
+/// maker dead.
+#[derive(Default)]
+pub(crate) struct FakeStore {
+    full: Cell<bool>,
+    log: RefCell<Vec<String>>,
+    run: RefCell<Option<(RunId, Plan)>>,
+    rounds: Cell<u32>,
+    state: Cell<Option<RunState>>,
+    begun: RefCell<BTreeMap<TrialKey, Vec<Frame>>>,
+    pub(crate) trials: RefCell<Vec<Trial>>,
+}
+
+impl FakeStore {
+    pub(crate) fn full(&self, full: bool) {
+        self.full.set(full);
+    }
+
+    pub(crate) fn log(&self) -> Vec<String> {
+        self.log.borrow().clone()
+    }
+
+    /// The identity of the run that was begun.
+    pub(crate) fn id(&self) -> RunId {
+        self.run.borrow().as_ref().unwrap().0
+    }
+
+    fn note(&self, text: String) -> Result<(), StoreError> {
+        if self.full.get() {
+            return Err(StoreError::Full {
+                path: "/store".into(),
+                doing: "testing",
+            });
+        }
+        self.log.borrow_mut().push(text);
+        Ok(())
+    }
+
+    fn summary(&self, key: TrialKey, frames: usize) -> TrialSummary {
+        let trials = self.trials.borrow();
+        let ended = trials.iter().find(|trial| trial.key == key);
+        TrialSummary {
+            key,
+            configuration: String::new(),
+            workload: String::new(),
+            started_unix_ms: 0,
+            state: ended.map_or(TrialState::Interrupted, |trial| trial.outcome.state()),
+            reason: None,
+            host: None,
+            frames: frames as u32,
+            totals: Vec::new(),
+        }
+    }
+}
+
+impl Store for FakeStore {
+    fn begin_run(&self, plan: &Plan, _: u64) -> Result<RunHandle, StoreError> {
+        self.note(format!("run {}", plan.name))?;
+        let id = RunId::fresh();
+        *self.run.borrow_mut() = Some((id, plan.clone()));
+        self.rounds.set(plan.rounds);
+        Ok(RunHandle { id, alias: 1 })
+    }
+
+    fn resume_run(&self, run: RunId) -> Result<RunHandle, StoreError> {
+        self.state.set(None);
+        Ok(RunHandle { id: run, alias: 1 })
+    }
+
+    fn set_rounds(&self, _: RunId, rounds: u32) -> Result<(), StoreError> {
+        self.rounds.set(rounds);
+        self.note(format!("rounds are {rounds}"))
+    }
+
+    fn begin_trial(
+        &self,
+        key: TrialKey,
+        configuration: &str,
+        workload: &str,
+        _: u64,
+    ) -> Result<(), StoreError> {
+        self.note(format!("begin {configuration} {workload}"))?;
+        let before = self.begun.borrow_mut().insert(key, Vec::new());
+        assert!(before.is_none(), "{key:?} was made before");
+        Ok(())
+    }
+
+    fn set_environment(&self, _: TrialKey, environment: &Environment) -> Result<(), StoreError> {
+        self.note(format!("environment {}", environment.host))
+    }
+
+    fn append_frame(&self, key: TrialKey, frame: &Frame) -> Result<(), StoreError> {
+        assert!(
+            !frame.jobs[0].directions[0].service.is_empty(),
+            "stored frames are whole"
+        );
+        self.note(format!("frame {}", frame.number))?;
+        let mut begun = self.begun.borrow_mut();
+        begun.entry(key).or_default().push(frame.clone());
+        Ok(())
+    }
+
+    fn finish_trial(&self, trial: &Trial) -> Result<(), StoreError> {
+        self.note("finish".to_owned())?;
+        self.trials.borrow_mut().push(trial.clone());
+        Ok(())
+    }
+
+    fn finish_run(&self, _: RunId, state: RunState, _: u64) -> Result<(), StoreError> {
+        self.state.set(Some(state));
+        self.note(format!("run is {}", state.name()))
+    }
+
+    fn runs(&self, _: usize, _: usize) -> Result<Vec<RunSummary>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    fn find(&self, name: &str) -> Result<RunId, StoreError> {
+        Err(StoreError::NoSuchRun {
+            name: name.to_owned(),
+            why: "a fake has none".to_owned(),
+        })
+    }
+
+    fn run(&self, run: RunId) -> Result<Run, StoreError> {
+        let stored = self.run.borrow();
+        let Some((id, plan)) = stored.as_ref().filter(|(id, _)| *id == run) else {
+            return self.find(&run.to_string()).and(Err(StoreError::NoHome));
+        };
+        let begun = self.begun.borrow();
+        let trials: Vec<TrialSummary> = begun
+            .iter()
+            .map(|(key, frames)| self.summary(*key, frames.len()))
+            .collect();
+        Ok(Run {
+            summary: RunSummary {
+                alias: 1,
+                id: *id,
+                name: plan.name.clone(),
+                state: self.state.get().unwrap_or(RunState::Interrupted),
+                started_unix_ms: 0,
+                duration_ms: None,
+                cells: plan.cells(),
+                rounds: self.rounds.get(),
+                trials_planned: u64::from(plan.cells() * self.rounds.get()),
+                trials_completed: 0,
+                imported: 0,
+                host: None,
+                totals: Vec::new(),
+            },
+            plan: plan.clone(),
+            trials,
+        })
+    }
+
+    fn trial(&self, key: TrialKey) -> Result<Trial, StoreError> {
+        let trials = self.trials.borrow();
+        let ended = trials.iter().find(|trial| trial.key == key);
+        ended.cloned().ok_or(StoreError::NoSuchTrial(key))
+    }
+
+    fn frames(&self, key: TrialKey, from: u32, limit: usize) -> Result<Vec<Frame>, StoreError> {
+        let begun = self.begun.borrow();
+        let frames = begun.get(&key).into_iter().flatten();
+        let frames = frames.filter(|frame| frame.number >= from);
+        Ok(frames.take(limit).cloned().collect())
+    }
+}

@@ -1,0 +1,212 @@
+//! One trial from its first word to its last: bound, made, kept, judged.
+
+use iodyno_model::{
+    Diagnostic, Environment, Frame, Outcome, Part, Plan, SCHEMA, Trial, TrialKey, Workload,
+};
+use iodyno_runner::{Event, RunnerError, TrialEnd};
+use iodyno_store::{Rebuilder, StoreError};
+
+use crate::keeper::{Health, Keeper};
+use crate::resume::drop_histograms;
+use crate::schedule::bind;
+use crate::store_place::store_on_target;
+use crate::{Ended, Lab, Progress, unix_ms};
+
+/// What came of a trial.
+pub(crate) struct Made {
+    /// Its frames are without histograms.
+    pub(crate) trial: Trial,
+    /// There was a node that could have made it.
+    pub(crate) startable: bool,
+    /// Where its I/O went, if it came so far.
+    pub(crate) environment: Option<Environment>,
+    /// Why it is not stored as a whole.
+    pub(crate) unstored: Option<StoreError>,
+}
+
+/// One trial under way.
+pub(crate) struct TrialRun<'a> {
+    lab: &'a Lab<'a>,
+    plan: &'a Plan,
+    key: TrialKey,
+    started_unix_ms: u64,
+    keeper: Keeper<'a>,
+    environment: Option<Environment>,
+    /// Of how its host came to rest.
+    settled: Vec<String>,
+    notes: Vec<String>,
+    frames: Vec<Frame>,
+    rebuilder: Rebuilder,
+}
+
+impl<'a> TrialRun<'a> {
+    pub(crate) fn new(
+        lab: &'a Lab<'a>,
+        plan: &'a Plan,
+        key: TrialKey,
+        settled: Vec<String>,
+    ) -> TrialRun<'a> {
+        TrialRun {
+            lab,
+            plan,
+            key,
+            started_unix_ms: unix_ms(),
+            keeper: Keeper::new(lab.store, key),
+            environment: None,
+            settled,
+            notes: Vec::new(),
+            frames: Vec::new(),
+            rebuilder: Rebuilder::default(),
+        }
+    }
+
+    /// Makes the trial.
+    pub(crate) fn carry_out(mut self, number: u32, observer: &mut dyn FnMut(Progress<'_>)) -> Made {
+        let (_, workload) = self.plan.cell(self.key.cell);
+        self.begin(observer);
+        let bound = bind(self.plan, self.key);
+        let (node, cancel) = (self.lab.node, self.lab.cancel);
+        let end = node.carry_out(&bound, cancel, &mut |event| {
+            let health = self.keep(&event);
+            observer(Progress::Node(&event));
+            tell(health, observer);
+        });
+        let startable = end.is_ok();
+        let (outcome, mut parts, faults) = self.result(end, workload);
+        for part in &mut parts {
+            part.notes.append(&mut self.settled.clone());
+        }
+        let trial = self.trial(outcome, parts);
+        let unstored = self.keeper.finish(&trial).err();
+        observer(Progress::Ended(Ended {
+            number,
+            workload,
+            trial: &trial,
+            faults: &faults,
+            unstored: unstored.as_ref(),
+        }));
+        Made {
+            trial,
+            startable,
+            environment: self.environment,
+            unstored,
+        }
+    }
+
+    /// Stores that the trial is not made, and why.
+    pub(crate) fn give_up(mut self, why: String, observer: &mut dyn FnMut(Progress<'_>)) -> Made {
+        self.begin(observer);
+        let trial = self.trial(Outcome::Failed(why), Vec::new());
+        let unstored = self.keeper.finish(&trial).err();
+        Made {
+            trial,
+            startable: true,
+            environment: None,
+            unstored,
+        }
+    }
+
+    fn begin(&mut self, observer: &mut dyn FnMut(Progress<'_>)) {
+        let (configuration, workload) = self.plan.cell(self.key.cell);
+        let begun = self
+            .keeper
+            .begin(&configuration.name, &workload.name, self.started_unix_ms);
+        tell(begun, observer);
+    }
+
+    /// The trial as it is stored, with what speaks against it.
+    fn trial(&mut self, outcome: Outcome, parts: Vec<Part>) -> Trial {
+        let (configuration, workload) = self.plan.cell(self.key.cell);
+        let mut trial = Trial {
+            schema: SCHEMA,
+            key: self.key,
+            configuration: configuration.name.clone(),
+            workload: workload.name.clone(),
+            started_unix_ms: self.started_unix_ms,
+            outcome,
+            parts,
+            frames: std::mem::take(&mut self.frames),
+            findings: Vec::new(),
+        };
+        trial.findings = iodyno_judge::findings(workload, &trial);
+        if let Some(environment) = &self.environment {
+            let found = store_on_target(&self.lab.store_stack, environment);
+            trial.findings.extend(found);
+            trial
+                .findings
+                .sort_by_key(|finding| std::cmp::Reverse(finding.weight));
+        }
+        trial
+    }
+
+    /// Keeps what the node tells.
+    fn keep(&mut self, event: &Event) -> Health {
+        match event {
+            Event::Ready { environment, notes } => {
+                self.environment = Some((**environment).clone());
+                self.notes.clone_from(notes);
+                self.keeper.environment(environment)
+            }
+            Event::Frame(frame) => {
+                self.rebuilder.add(frame);
+                let mut counts = frame.clone();
+                drop_histograms(&mut counts);
+                self.frames.push(counts);
+                self.keeper.frame(frame)
+            }
+            Event::Progress { .. } | Event::Started { .. } => Health::Unchanged,
+        }
+    }
+
+    /// Outcome, parts and faults. A trial whose node died has its part rebuilt from its frames.
+    fn result(
+        &mut self,
+        end: Result<TrialEnd, RunnerError>,
+        workload: &Workload,
+    ) -> (Outcome, Vec<Part>, Vec<Diagnostic>) {
+        match end {
+            Ok(TrialEnd::Done(part, outcome)) => (outcome, vec![*part], Vec::new()),
+            Ok(TrialEnd::Refused(faults)) => {
+                (Outcome::Refused(reasons(&faults)), Vec::new(), faults)
+            }
+            Ok(TrialEnd::Unprepared(faults)) => {
+                (Outcome::Failed(reasons(&faults)), Vec::new(), faults)
+            }
+            Ok(TrialEnd::Failed { outcome, .. }) => (outcome, self.rebuilt(workload), Vec::new()),
+            Err(error) => {
+                let fault = Diagnostic::error(error.to_string());
+                (
+                    Outcome::Failed(error.to_string()),
+                    self.rebuilt(workload),
+                    vec![fault],
+                )
+            }
+        }
+    }
+
+    fn rebuilt(&mut self, workload: &Workload) -> Vec<Part> {
+        match (&self.environment, self.frames.is_empty()) {
+            (Some(environment), false) => {
+                let rebuilder = std::mem::take(&mut self.rebuilder);
+                let mut part = rebuilder.part(environment.clone(), workload);
+                part.notes.append(&mut self.notes);
+                vec![part]
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn tell(health: Health, observer: &mut dyn FnMut(Progress<'_>)) {
+    match health {
+        Health::Unchanged => {}
+        Health::Fails(error) => observer(Progress::StoreFails(&error)),
+        Health::Recovered => observer(Progress::StoreRecovered),
+    }
+}
+
+/// Every message on one line.
+fn reasons(faults: &[Diagnostic]) -> String {
+    let lines = faults.iter().flat_map(|fault| fault.message.lines());
+    lines.map(str::trim).collect::<Vec<_>>().join("; ")
+}
