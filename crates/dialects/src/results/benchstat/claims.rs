@@ -10,6 +10,8 @@ use super::super::lines::Lines;
 enum Table {
     /// Rows of two sides in a unit.
     TwoSides(String),
+    /// Medians alone, of one side.
+    OneSide,
     /// Rows of another number of sides, which are not read.
     Others,
 }
@@ -22,16 +24,14 @@ pub(super) fn read(lines: &Lines<'_>) -> Vec<Found> {
         let at = number..number + 1;
         if let Some(next) = head(text) {
             table = Some(next);
-            found.push(Found::known(at));
-            continue;
-        }
-        if text.contains('│') {
-            // The names of the sides, over the units.
-            found.push(Found::known(at));
+            // The names of the sides stand over the units.
+            let names = number > 1 && lines.get(number - 1).contains('│');
+            found.push(Found::known(number - u32::from(names)..number + 1));
             continue;
         }
         let Some(current) = &table else { continue };
-        if text.trim().is_empty() || text.starts_with("```") {
+        let no_row = *current == Table::OneSide && !text.contains('±');
+        if no_row || text.trim().is_empty() || text.starts_with("```") {
             table = None;
         } else if is_footnote(text) {
             found.push(Found::known(at));
@@ -73,8 +73,9 @@ fn new_head(text: &str) -> Option<Table> {
         [second] if second.strip_suffix("vs base").map(str::trim) == Some(first) => {
             Some(Table::TwoSides((*first).to_owned()))
         }
+        [] if text.trim_start().starts_with('│') && first.contains('/') => Some(Table::OneSide),
         _ if others.iter().any(|cell| cell.ends_with("vs base")) => Some(Table::Others),
-        // Names of sides, or a table of one side: nothing is claimed.
+        // Names of sides, or a table of another kind.
         _ => None,
     }
 }
@@ -86,8 +87,14 @@ fn is_footnote(text: &str) -> bool {
 
 fn take(lines: &Lines<'_>, number: u32, text: &str, table: &Table) -> Found {
     let at = number..number + 1;
-    let Table::TwoSides(unit) = table else {
-        return Found::unread(at, "a row of a comparison that has not just two sides");
+    let unit = match table {
+        Table::TwoSides(unit) => unit,
+        Table::OneSide => {
+            return Found::unread(at, "a median alone: the runs behind it are not given");
+        }
+        Table::Others => {
+            return Found::unread(at, "a row of a comparison that has not just two sides");
+        }
     };
     let words: Vec<&str> = text.split_whitespace().collect();
     if matches!(words.first(), Some(&"geomean" | &"[Geo")) {

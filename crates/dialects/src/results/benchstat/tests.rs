@@ -107,6 +107,7 @@ fn says_why_it_does_not_read_a_row() {
             "│ a │ b │ c │\n│ B/s │ B/s vs base │ B/s vs base │\nx 1 ± 1% 2 ± 1% ~ (p=1 n=3) 3 ± 1% ~ (p=1 n=3)\n",
             "not just two sides",
         ),
+        ("│ a │\n│ B/s │\nx 1 ± 1%\ntree\n│ y │\n", "a median alone"),
         ("BenchmarkX 10 5.0\n", "lacks its unit"),
         ("BenchmarkX 10\n", "without a value"),
         (
