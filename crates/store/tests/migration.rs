@@ -29,6 +29,7 @@ fn a_store_of_schema_1_is_read_and_written_on() {
         ("null", RunState::Completed)
     );
     assert_eq!(run.summary.totals[0].iops(), 3.0);
+    assert_eq!(run.summary.imported, 0, "schema 2 knows imported runs");
     assert_eq!(run.plan.command, ["run", "null.fio"]);
     let trial = store.trial(run.trials[0].key).unwrap();
     assert_eq!(trial.outcome, Outcome::Completed);

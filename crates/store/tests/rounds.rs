@@ -1,0 +1,149 @@
+//! Runs of many rounds: fewer or more of them than planned, and a thousand trials.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::*;
+use iodyno_model::*;
+use iodyno_store::{SqliteStore, Store, StoreError, export};
+
+/// Stores a run of two cells with so many rounds made and frames a trial.
+fn run_of(store: &SqliteStore, planned: u32, made: u32, frames: u32) -> RunId {
+    let run = store
+        .begin_run(&plan("p", 2, planned), START_MS)
+        .unwrap()
+        .id;
+    rounds(store, run, 0..made, frames);
+    run
+}
+
+fn rounds(store: &SqliteStore, run: RunId, which: std::ops::Range<u32>, frames: u32) {
+    for (round, cell) in which.flat_map(|round| [(round, 0), (round, 1)]) {
+        let key = TrialKey {
+            round,
+            cell,
+            ..key(run)
+        };
+        store.begin_trial(key, "c0", "p", START_MS).unwrap();
+        store.set_environment(key, &environment("ada")).unwrap();
+        for number in 0..frames {
+            store.append_frame(key, &frame(number, 60)).unwrap();
+        }
+        store.finish_trial(&trial(key, Outcome::Completed)).unwrap();
+    }
+}
+
+fn finish(store: &SqliteStore, run: RunId, at_ms: u64) {
+    store
+        .finish_run(run, RunState::Completed, START_MS + at_ms)
+        .unwrap();
+}
+
+fn exported(store: &SqliteStore, run: RunId) -> Vec<u8> {
+    let mut file = Vec::new();
+    export(store, run, &mut file).unwrap();
+    file
+}
+
+fn counts(store: &SqliteStore, run: RunId) -> (u32, u64, u64, u32) {
+    let run = store.run(run).unwrap();
+    let summary = run.summary;
+    (
+        summary.rounds,
+        summary.trials_planned,
+        summary.trials_completed,
+        run.plan.rounds,
+    )
+}
+
+#[test]
+fn a_run_that_a_rule_stopped_has_the_rounds_it_made_and_the_plan_it_was_given() {
+    let ((_a, a), (_b, b)) = (fresh(), fresh());
+    let store = SqliteStore::open(a).unwrap();
+    let run = run_of(&store, 50, 3, 1);
+    assert_eq!(counts(&store, run), (50, 100, 6, 50));
+    store.set_rounds(run, 3).unwrap();
+    finish(&store, run, 1000);
+    assert_eq!(counts(&store, run), (3, 6, 6, 50));
+
+    let away = SqliteStore::open(b).unwrap();
+    away.import(&mut exported(&store, run).as_slice()).unwrap();
+    assert_eq!(counts(&away, run), (3, 6, 6, 50));
+}
+
+#[test]
+fn a_run_that_is_given_more_rounds_elsewhere_brings_them_home() {
+    let ((_a, a), (_b, b)) = (fresh(), fresh());
+    let home = SqliteStore::open(a).unwrap();
+    let run = run_of(&home, 2, 2, 1);
+    finish(&home, run, 1000);
+    let early = exported(&home, run);
+    let away = SqliteStore::open(b).unwrap();
+    away.import(&mut early.as_slice()).unwrap();
+    away.resume_run(run).unwrap();
+    away.set_rounds(run, 4).unwrap();
+    rounds(&away, run, 2..4, 1);
+    finish(&away, run, 9000);
+    assert_eq!(counts(&away, run), (4, 8, 8, 4));
+
+    let report = home.import(&mut exported(&away, run).as_slice()).unwrap();
+    assert_eq!((report.trials_known, report.trials_added), (4, 4));
+    assert_eq!(counts(&home, run), (4, 8, 8, 4));
+    // What was exported before it grew is known, and takes nothing away.
+    assert!(
+        home.import(&mut early.as_slice())
+            .unwrap()
+            .changed_nothing()
+    );
+    assert_eq!(counts(&home, run), (4, 8, 8, 4));
+}
+
+#[test]
+fn the_rounds_of_another_processs_run_are_left_alone() {
+    let (_folder, path) = fresh();
+    let first = SqliteStore::open(&path).unwrap();
+    let run = run_of(&first, 2, 0, 0);
+    let second = SqliteStore::open(&path).unwrap();
+    for (run, matches) in [(run, "not this process's"), (RunId::fresh(), "no run")] {
+        let error = second.set_rounds(run, 9).unwrap_err();
+        assert!(error.to_string().contains(matches), "{error}");
+        assert!(
+            matches!(
+                error,
+                StoreError::Conflict(_) | StoreError::NoSuchRun { .. }
+            ),
+            "{error:?}"
+        );
+    }
+    assert_eq!(counts(&first, run).0, 2);
+}
+
+#[test]
+fn a_thousand_trials_are_listed_and_read_in_little_time() {
+    let (_folder, path) = fresh();
+    let store = SqliteStore::open(&path).unwrap();
+    let run = run_of(&store, 500, 500, 10);
+    finish(&store, run, 1000);
+    drop(store);
+
+    let store = SqliteStore::open(&path).unwrap();
+    let begun = Instant::now();
+    assert_eq!(store.runs(10, 0).unwrap()[0].trials_completed, 1000);
+    let listed = begun.elapsed();
+    let stored = store.run(run).unwrap();
+    assert_eq!(stored.trials.len(), 1000);
+    let shown = begun.elapsed() - listed;
+    let mut frames = 0;
+    for trial in &stored.trials {
+        let read = store.trial(trial.key).unwrap();
+        assert!(read.frames.is_empty());
+        frames += store.frames(trial.key, 0, usize::MAX).unwrap().len();
+    }
+    let read = begun.elapsed() - shown - listed;
+    assert_eq!(frames, 10_000);
+    let told = format!("listed in {listed:?}, shown in {shown:?}, read in {read:?}");
+    assert!(listed < Duration::from_millis(500), "{told}");
+    assert!(shown < Duration::from_secs(1), "{told}");
+    assert!(read < Duration::from_secs(5), "{told}");
+}
