@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use iodyno_model::{Difference, Fact, FactClass, Kind, Observation, Question};
+use iodyno_model::{Difference, Fact, FactClass, Observation, Question};
 
 use super::words;
 
@@ -53,9 +53,6 @@ pub(super) fn compare_facts(
             facts.same.push((*name).to_owned());
             continue;
         }
-        if is_outcome(name, *class, baseline, candidate) {
-            continue;
-        }
         facts.differing.push(Differing {
             class: *class,
             difference: Difference {
@@ -96,17 +93,6 @@ fn joined(values: &[&str]) -> String {
         true => format!("{}, …", shown.join(", ")),
         false => shown.join(", "),
     }
-}
-
-/// How long finite work took is its result, not a condition of it.
-fn is_outcome(
-    name: &str,
-    class: FactClass,
-    baseline: &[&Observation],
-    candidate: &[&Observation],
-) -> bool {
-    let mut both = baseline.iter().chain(candidate);
-    class == FactClass::Ending && name == "duration" && both.all(|o| o.kind == Kind::Finite)
 }
 
 fn is_axis(

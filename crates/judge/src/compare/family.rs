@@ -8,7 +8,7 @@ use super::grouping::{Row, distinct};
 const NAMES: [&str; 3] = [Observation::WORKLOAD, Observation::CONFIGURATION, "node"];
 
 /// What tells them apart where each column has workloads of its own: what the workloads do.
-const SHAPES: [&str; 6] = ["rw", "bs", "engine", "depth", "jobs", "size"];
+const SHAPES: [&str; 6] = ["rw", "bs", "engine", "depth", "direct", "jobs"];
 
 /// One workload of a row.
 #[derive(Debug)]

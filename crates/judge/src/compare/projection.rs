@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 
 use iodyno_model::{Comparison, Observation, Plan};
 use iodyno_stats::{least_rounds, smallest_p_signed_rank};
+use iodyno_units::significant;
 use thiserror::Error;
+
+use super::words::counted;
 
 /// No run is planned with fewer rounds: below, a single odd trial decides.
 const FEWEST_ROUNDS: u32 = 10;
@@ -12,8 +15,11 @@ const FEWEST_ROUNDS: u32 = 10;
 /// So few rounds can show no difference.
 #[derive(Debug, Clone, Copy, PartialEq, Error)]
 #[error(
-    "{rounds} rounds cannot decide: the smallest p they can give is {smallest_p:.2}, and over \
-     {primaries} primary comparisons it has to fall below {needed_p:.4}; at least {least} rounds can"
+    "{rounds} rounds cannot decide: the smallest p they can give is {}, and over {} it has to fall \
+     below {}; at least {least} rounds can",
+    significant(*smallest_p),
+    counted(*primaries as usize, "primary comparison"),
+    significant(*needed_p)
 )]
 pub struct TooFewRounds {
     /// Rounds.
@@ -114,8 +120,8 @@ pub fn primaries(plan: &Plan) -> u32 {
     for cell in cells.iter().filter(|cell| matches(cell, &question.only)) {
         columns.insert(value(cell, &question.columns));
         if !expected_equal(cell) {
-            let row: Vec<String> = question.rows.iter().map(|d| value(cell, d)).collect();
-            rows.insert(row);
+            let dimensions = question.rows.iter().filter(|row| **row != question.columns);
+            rows.insert(dimensions.map(|d| value(cell, d)).collect::<Vec<_>>());
         }
     }
     (columns.len().saturating_sub(1) * rows.len()) as u32

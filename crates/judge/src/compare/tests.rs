@@ -1,1 +1,0 @@
-//! Comparisons of made-up trials.

@@ -1,0 +1,212 @@
+//! Rows: families, repetitions, and what falls together without belonging together.
+
+use iodyno_model::{Metric, Observation, Pairing, Question, Verdict};
+
+use super::{around, both, compared, first_cell, only_cell, otherwise_around};
+use crate::testing::observations::{each, figure, imported, rounds};
+
+fn one_row() -> Question {
+    Question {
+        rows: Vec::new(),
+        ..Question::default()
+    }
+}
+
+fn with(trials: Vec<Observation>, dimension: &str, value: &str) -> Vec<Observation> {
+    each(trials, |o| {
+        o.dimensions.insert(dimension.to_owned(), value.to_owned());
+    })
+}
+
+#[test]
+fn makes_a_family_of_the_workloads_of_a_row() {
+    let trials = [
+        rounds("ext4", "read", &around(1000.0)),
+        rounds("ext4", "write", &around(50.0)),
+        rounds("zfs", "read", &otherwise_around(2000.0)),
+        rounds("zfs", "write", &otherwise_around(25.0 * 1.21)),
+    ]
+    .concat();
+    let comparison = compared(&trials, &one_row());
+    let cell = &comparison.rows[0].cells[0];
+    assert_eq!(
+        (comparison.primaries, cell.n, cell.pairing),
+        (1, 10, Pairing::Paired)
+    );
+    // √(2 × 0.605)
+    assert!(
+        (cell.ratio.unwrap().value - 1.1).abs() < 0.005,
+        "{:?}",
+        cell.ratio
+    );
+    assert_eq!(cell.verdict, Verdict::Faster);
+    let members: Vec<_> = cell.members.iter().map(|m| m.workload.as_str()).collect();
+    assert_eq!(members, ["read", "write"]);
+    assert!((cell.members[1].ratio - 0.605).abs() < 0.005);
+    assert_eq!((cell.side.median, cell.side.values.len()), (None, 0));
+}
+
+#[test]
+fn makes_a_family_of_imported_workloads_by_trial() {
+    let trials = [
+        imported("ext4", "a", &[10.0, 11.0, 12.0]),
+        imported("ext4", "b", &[100.0, 110.0, 120.0, 130.0]),
+        imported("zfs", "a", &[20.0, 22.0, 24.0]),
+        imported("zfs", "b", &[50.0, 55.0, 60.0]),
+    ]
+    .concat();
+    let cell = first_cell(&trials, &one_row());
+    assert_eq!((cell.n, cell.pairing), (3, Pairing::Unpaired));
+    assert!((cell.ratio.unwrap().value - 1.0).abs() < 1e-9);
+    assert!(matches!(cell.verdict, Verdict::CannotDecide { n: 3, .. }));
+    assert!(
+        cell.notes
+            .iter()
+            .any(|note| note.starts_with("1 trial that not every workload"))
+    );
+}
+
+#[test]
+fn leaves_a_member_out_that_one_side_lacks_and_says_so() {
+    let trials = [
+        rounds("ext4", "read", &around(1000.0)),
+        rounds("ext4", "write", &around(50.0)),
+        rounds("zfs", "read", &otherwise_around(2000.0)),
+    ]
+    .concat();
+    let cell = first_cell(&trials, &one_row());
+    assert!((cell.ratio.unwrap().value - 2.0).abs() < 0.02);
+    assert_eq!(cell.notes, ["without write: zfs has no trial here"]);
+}
+
+#[test]
+fn takes_a_label_of_repetitions_for_repetitions() {
+    let mut trials = imported("ext4", "job", &around(1000.0));
+    trials.extend(imported("zfs", "job", &otherwise_around(1500.0)));
+    for (index, trial) in trials.iter_mut().enumerate() {
+        let number = (index % 10).to_string();
+        trial.dimensions.insert("loop".to_owned(), number);
+    }
+    let cell = only_cell(&trials);
+    assert_eq!((cell.n, cell.verdict), (10, Verdict::Faster));
+}
+
+#[test]
+fn adds_up_the_nodes_of_one_workload_as_a_family() {
+    let node =
+        |column: &str, node: &str, iops: f64| with(imported(column, "4k", &[iops]), "node", node);
+    let trials = [
+        node("zvol", "a", 100.0),
+        node("zvol", "b", 200.0),
+        node("file", "a", 400.0),
+        node("file", "b", 200.0),
+    ]
+    .concat();
+    let cell = only_cell(&trials);
+    assert_eq!((cell.n, cell.members.len()), (1, 2));
+    assert!((cell.ratio.unwrap().value - 2.0).abs() < 1e-9);
+}
+
+#[test]
+fn matches_workloads_by_what_they_do_where_each_column_has_its_own() {
+    let job = |engine: &str, bs: &str, iops: &[f64]| {
+        let trials = rounds("here", &format!("{engine}-{bs}"), iops);
+        with(with(trials, "engine", engine), "bs", bs)
+    };
+    let trials = [
+        job("psync", "4k", &around(100.0)),
+        job("psync", "64k", &around(10.0)),
+        job("io_uring", "4k", &otherwise_around(200.0)),
+        job("io_uring", "64k", &otherwise_around(20.0)),
+    ]
+    .concat();
+    let question = Question {
+        columns: "engine".to_owned(),
+        rows: Vec::new(),
+        ..Question::default()
+    };
+    let cell = first_cell(&trials, &question);
+    assert_eq!((cell.members.len(), cell.n), (2, 10));
+    assert!((cell.ratio.unwrap().value - 2.0).abs() < 0.02);
+    let by_block_size = Question {
+        rows: vec!["bs".to_owned()],
+        ..question
+    };
+    let comparison = compared(&trials, &by_block_size);
+    assert_eq!(comparison.rows.len(), 2);
+    assert!(
+        comparison
+            .rows
+            .iter()
+            .all(|row| row.cells[0].verdict == Verdict::Faster)
+    );
+}
+
+#[test]
+fn refuses_to_take_different_workloads_of_a_run_for_repetitions() {
+    let trials = [
+        rounds("ext4", "a", &around(100.0)),
+        rounds("ext4", "b", &around(10.0)),
+        rounds("zfs", "c", &around(100.0)),
+    ]
+    .concat();
+    let cell = first_cell(&trials, &one_row());
+    let Verdict::NoData { why } = cell.verdict else {
+        panic!("{cell:?}");
+    };
+    assert!(why.contains("add workload to the rows"), "{why}");
+}
+
+#[test]
+fn compares_workloads_on_one_target() {
+    let trials = both(
+        rounds("here", "a", &around(1000.0)),
+        rounds("here", "b", &otherwise_around(1500.0)),
+    );
+    // The dimension of the columns makes no rows.
+    let question = Question {
+        columns: "workload".to_owned(),
+        ..Question::default()
+    };
+    assert_eq!(first_cell(&trials, &question).verdict, Verdict::Faster);
+}
+
+#[test]
+fn says_when_trials_would_be_judged_by_different_metrics() {
+    let mut trials = both(
+        rounds("ext4", "job", &around(1000.0)),
+        rounds("zfs", "job", &otherwise_around(1500.0)),
+    );
+    for trial in &mut trials[..4] {
+        let bandwidth = Metric::bandwidth("bandwidth");
+        trial.figures.push(figure(bandwidth.clone(), 1.0));
+        trial.primary = Some(bandwidth);
+    }
+    let comparison = compared(&trials, &Question::default());
+    assert_eq!(comparison.rows[0].metric.name, "iops");
+    let notes = &comparison.rows[0].cells[0].notes;
+    assert_eq!(
+        notes,
+        &["compared by iops, though 4 trials would be judged by bandwidth"]
+    );
+}
+
+#[test]
+fn leaves_out_trials_that_have_no_place_among_the_columns() {
+    let mut trials = both(
+        with(rounds("here", "job", &around(1000.0)), "fs", "ext4"),
+        with(
+            rounds("here", "job", &otherwise_around(1500.0)),
+            "fs",
+            "zfs",
+        ),
+    );
+    trials.extend(rounds("here", "job", &[1.0]));
+    let question = Question {
+        columns: "fs".to_owned(),
+        ..Question::default()
+    };
+    let comparison = compared(&trials, &question);
+    assert_eq!(comparison.rows[0].cells[0].n, 10);
+    assert_eq!(comparison.notes, ["1 trial without a fs left out"]);
+}

@@ -1,0 +1,121 @@
+//! Made-up trials as comparisons see them.
+
+use std::collections::BTreeMap;
+
+use iodyno_model::{
+    Behaviour, Course, Fact, FactClass, Figure, FindingKind, Flag, Kind, Metric, Observation,
+    Regime, SourceLine, Weight,
+};
+
+/// A steady, timed trial of run 1 that did `iops`, in no round.
+pub fn observation(configuration: &str, workload: &str, iops: f64) -> Observation {
+    let dimensions = [
+        (Observation::RUN, "1"),
+        (Observation::CONFIGURATION, configuration),
+        (Observation::WORKLOAD, workload),
+    ];
+    Observation {
+        dimensions: dimensions
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect::<BTreeMap<_, _>>(),
+        round: None,
+        again: false,
+        unusable: None,
+        kind: Kind::Timed,
+        primary: Some(Metric::iops(Metric::IOPS)),
+        figures: vec![figure(Metric::iops(Metric::IOPS), iops)],
+        withheld: Vec::new(),
+        behaviour: steady(),
+        facts: Vec::new(),
+        flags: Vec::new(),
+        source: None,
+    }
+}
+
+/// A trial a round.
+pub fn rounds(configuration: &str, workload: &str, iops: &[f64]) -> Vec<Observation> {
+    let trials = iops.iter().zip(0..);
+    trials
+        .map(|(iops, round)| Observation {
+            round: Some(round),
+            ..observation(configuration, workload, *iops)
+        })
+        .collect()
+}
+
+/// Trials that others made, one after the other in one file.
+pub fn imported(configuration: &str, workload: &str, iops: &[f64]) -> Vec<Observation> {
+    let trials = iops.iter().zip(1..);
+    trials
+        .map(|(iops, line)| Observation {
+            kind: Kind::Unknown,
+            behaviour: Behaviour::default(),
+            source: Some(SourceLine {
+                source: "results.txt".to_owned(),
+                line,
+            }),
+            ..observation(configuration, workload, *iops)
+        })
+        .collect()
+}
+
+/// A figure that was measured.
+pub fn figure(metric: Metric, value: f64) -> Figure {
+    Figure {
+        metric,
+        value,
+        derived: None,
+    }
+}
+
+/// A steady course from the beginning.
+pub fn steady() -> Behaviour {
+    Behaviour {
+        course: Course::Steady {
+            from_ns: 0,
+            range_percent: 5.0,
+        },
+        regimes: Vec::new(),
+        autocorrelation_time: Some(1.0),
+    }
+}
+
+/// A course of regimes of a second each, with these rates.
+pub fn regimes(rates: &[f64]) -> Behaviour {
+    let regimes = rates.iter().zip(0..).map(|(rate, second)| Regime {
+        start_ns: second * 1_000_000_000,
+        end_ns: (second + 1) * 1_000_000_000,
+        rate: *rate,
+        deviation: rate / 100.0,
+    });
+    Behaviour {
+        course: Course::Regimes,
+        regimes: regimes.collect(),
+        autocorrelation_time: None,
+    }
+}
+
+/// A fact.
+pub fn fact(class: FactClass, name: &str, value: &str) -> Fact {
+    Fact {
+        class,
+        name: name.to_owned(),
+        value: value.to_owned(),
+    }
+}
+
+/// A flag of weight `warning`.
+pub fn warning(kind: FindingKind) -> Flag {
+    Flag {
+        kind,
+        weight: Weight::Warning,
+        text: format!("{kind:?} it is"),
+    }
+}
+
+/// Changes every trial of a list.
+pub fn each(mut trials: Vec<Observation>, change: impl Fn(&mut Observation)) -> Vec<Observation> {
+    trials.iter_mut().for_each(change);
+    trials
+}
