@@ -111,3 +111,6 @@ impl<'a> SoFar<'a> {
             .is_some_and(|widest| widest <= width)
     }
 }
+
+#[cfg(test)]
+mod tests;

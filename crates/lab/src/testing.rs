@@ -78,6 +78,8 @@ pub(crate) enum Act {
 pub(crate) struct FakeNode<'a> {
     act: Box<dyn Fn(&BoundPlan) -> Act + 'a>,
     store: Option<&'a FakeStore>,
+    /// Reads of a trial; none unless told.
+    pub(crate) reads: Option<fn(&BoundPlan) -> u64>,
     /// ns that a trial takes on its clock.
     pub(crate) trial_ns: Cell<u64>,
     pub(crate) clock_ns: Cell<u64>,
@@ -91,6 +93,7 @@ impl<'a> FakeNode<'a> {
         FakeNode {
             act: Box::new(act),
             store: None,
+            reads: None,
             trial_ns: Cell::new(1_000_000_000),
             clock_ns: Cell::new(0),
             bound: RefCell::default(),
@@ -149,7 +152,10 @@ impl Node for FakeNode<'_> {
             }
             _ => {}
         }
-        let part = made_up::part(vec![made_up::clone(0, 0, Vec::new())]);
+        let reads = self.reads.map(|reads| reads(plan));
+        let directions = reads.map(|ops| made_up::direction(Direction::Read, ops, 100_000));
+        let directions = directions.into_iter().collect();
+        let part = made_up::part(vec![made_up::clone(0, 0, directions)]);
         let environment = Box::new(part.environment.clone());
         events(Event::Ready {
             environment,
