@@ -16,8 +16,11 @@ use crate::experiment::carry_out_with;
 use crate::schedule::order;
 use crate::testing::{Act, FakeJudge, FakeNode, FakeStore, lab, plan, told};
 
+/// Round, cell and attempt.
+type Place = (u32, u32, u32);
+
 /// Begins a run that dies with its n-th trial.
-fn die_at(trial: usize, plan: &Plan, store: &dyn Store) -> Vec<(u32, u32, u32)> {
+fn die_at(trial: usize, plan: &Plan, store: &dyn Store) -> Vec<Place> {
     let count = RefCell::new(0);
     let node = FakeNode::new(|_| {
         *count.borrow_mut() += 1;
@@ -45,11 +48,7 @@ fn go_on(
     rounds: Option<u32>,
     store: &dyn Store,
     judge: &FakeJudge,
-) -> (
-    Result<RunEnd, ResumeError>,
-    Vec<String>,
-    Vec<(u32, u32, u32)>,
-) {
+) -> (Result<RunEnd, ResumeError>, Vec<String>, Vec<Place>) {
     let node = FakeNode::new(|_| Act::Complete);
     let cancel = Cancel::new();
     let mut words = Vec::new();
@@ -72,7 +71,7 @@ fn whole(plan: &Plan) -> Vec<(u32, u32)> {
     (0..plan.rounds).flat_map(round).collect()
 }
 
-fn places(made: &[(u32, u32, u32)]) -> Vec<(u32, u32)> {
+fn places(made: &[Place]) -> Vec<(u32, u32)> {
     made.iter()
         .map(|(round, cell, _)| (*round, *cell))
         .collect()

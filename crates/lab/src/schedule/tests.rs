@@ -140,7 +140,10 @@ fn comparing_workloads(plan: Plan) -> Plan {
     Plan { question, ..plan }
 }
 
-fn names(plan: &Plan) -> (Vec<(&str, bool)>, Vec<(&str, bool)>) {
+type Named<'a> = Vec<(&'a str, bool)>;
+
+/// Configurations and workloads, and whether they are the baseline's second.
+fn names(plan: &Plan) -> (Named<'_>, Named<'_>) {
     let configurations = plan.configurations.iter();
     let workloads = plan.workloads.iter();
     (
