@@ -16,6 +16,13 @@ pub(crate) struct Heading {
     parent: Option<usize>,
 }
 
+impl Heading {
+    /// It names a section, and is no item of a list.
+    pub(crate) fn is_section(&self) -> bool {
+        self.level < ITEM
+    }
+}
+
 /// What stands over a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Context<'t> {

@@ -6,6 +6,7 @@
 //! first fields the shortest texts. `{loop}` stands for digits alone, so that in `a.b.1.json` the job is `a.b`.
 
 use std::collections::BTreeMap;
+use std::str::FromStr;
 
 use thiserror::Error;
 
@@ -68,6 +69,19 @@ pub enum LabelError {
     },
 }
 
+/// All that is wrong at once; its text has a line for each.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+pub struct LabelErrors(pub Vec<LabelError>);
+
+impl FromStr for LabelPattern {
+    type Err = LabelErrors;
+
+    fn from_str(pattern: &str) -> Result<LabelPattern, LabelErrors> {
+        LabelPattern::parse(pattern)
+    }
+}
+
 /// The fields of one source.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Label {
@@ -120,7 +134,7 @@ impl LabelPattern {
     ///
     /// # Errors
     /// All its faults at once.
-    pub fn parse(pattern: &str) -> Result<LabelPattern, Vec<LabelError>> {
+    pub fn parse(pattern: &str) -> Result<LabelPattern, LabelErrors> {
         let mut errors = Vec::new();
         let components: Vec<Vec<Piece>> = pattern
             .trim_start_matches("./")
@@ -135,7 +149,7 @@ impl LabelPattern {
                 components,
             })
         } else {
-            Err(errors)
+            Err(LabelErrors(errors))
         }
     }
 
@@ -159,7 +173,7 @@ impl LabelPattern {
     pub fn labels<'p>(
         &self,
         paths: impl IntoIterator<Item = &'p str>,
-    ) -> Result<Vec<Label>, Vec<LabelError>> {
+    ) -> Result<Vec<Label>, LabelErrors> {
         let mut labels = Vec::new();
         let mut errors = Vec::new();
         for path in paths {
@@ -174,7 +188,7 @@ impl LabelPattern {
         if errors.is_empty() {
             Ok(labels)
         } else {
-            Err(errors)
+            Err(LabelErrors(errors))
         }
     }
 }
@@ -397,7 +411,7 @@ mod tests {
                 vec!["`{a b}` is no name", "`{x}` stands there more than once"],
             ),
         ] {
-            let errors = LabelPattern::parse(pattern).unwrap_err();
+            let errors = LabelPattern::parse(pattern).unwrap_err().0;
             let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
             assert_eq!(texts.len(), expected.len(), "{pattern}: {texts:?}");
             for (text, part) in texts.iter().zip(expected) {
@@ -411,7 +425,8 @@ mod tests {
         let pattern = LabelPattern::parse("{config}/{job}.json").unwrap();
         let errors = pattern
             .labels(["a/b.json", "c.json", "d/e.txt"])
-            .unwrap_err();
+            .unwrap_err()
+            .0;
         let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(
             texts,

@@ -17,13 +17,15 @@ mod label;
 mod lines;
 mod read;
 mod sysbench;
+mod table;
 mod unread;
 mod zpool;
 
 use std::str::FromStr;
 
-pub use label::{Label, LabelError, LabelPattern};
+pub use label::{Label, LabelError, LabelErrors, LabelPattern};
 pub use read::read;
+pub use table::{ColumnMap, ColumnMapError};
 
 use found::Found;
 use lines::Lines;
@@ -42,6 +44,8 @@ pub struct Text<'a> {
 pub struct Options {
     /// What the paths of the sources say: configuration, workload, loop, further dimensions.
     pub label: Option<LabelPattern>,
+    /// What the parts of plain tables say; `None`: as their form suggests, where it does.
+    pub table: Option<ColumnMap>,
     /// Read this form alone; `None`: whatever there is.
     pub form: Option<Form>,
 }
@@ -61,17 +65,20 @@ pub enum Form {
     Zpool,
     /// `/proc/interrupts`.
     Interrupts,
+    /// Plain tables.
+    Table,
 }
 
 impl Form {
     /// Each with the name it goes by on the command line.
-    pub const ALL: [(&'static str, Form); 6] = [
+    pub const ALL: [(&'static str, Form); 7] = [
         ("fio", Form::Fio),
         ("fsbench", Form::Fsbench),
         ("sysbench", Form::Sysbench),
         ("benchstat", Form::Benchstat),
         ("zpool", Form::Zpool),
         ("interrupts", Form::Interrupts),
+        ("table", Form::Table),
     ];
 }
 
@@ -94,7 +101,8 @@ impl FromStr for Form {
 type Reader = Box<dyn Fn(&Lines<'_>) -> Vec<Found>>;
 
 /// All readers, the surest first: it is they who get a line that several understand.
-fn readers(_options: &Options) -> Vec<(Form, Reader)> {
+fn readers(options: &Options) -> Vec<(Form, Reader)> {
+    let map = options.table.clone();
     vec![
         (Form::Fio, Box::new(fio::read)),
         (Form::Fsbench, Box::new(fsbench::read)),
@@ -102,5 +110,9 @@ fn readers(_options: &Options) -> Vec<(Form, Reader)> {
         (Form::Benchstat, Box::new(benchstat::read)),
         (Form::Zpool, Box::new(zpool::read)),
         (Form::Interrupts, Box::new(interrupts::read)),
+        (
+            Form::Table,
+            Box::new(move |lines| table::read(lines, map.as_ref())),
+        ),
     ]
 }

@@ -24,8 +24,8 @@ pub(super) struct Joined {
 
 /// What stands at a line.
 pub(super) enum Attempt {
-    /// A document, and the lines it covers.
-    Read(Value, Range<u32>),
+    /// Documents one right after the other, and the lines they cover.
+    Read(Vec<Value>, Range<u32>),
     /// None, or a broken one.
     Broken(String),
 }
@@ -60,7 +60,8 @@ impl Joined {
 
     /// Reads the document that begins at a line, passing over notes that fio wrote into it.
     pub(super) fn document(&mut self, line: u32) -> Attempt {
-        let start = self.starts[line as usize - 1];
+        let mut start = self.starts[line as usize - 1];
+        let mut values = Vec::new();
         loop {
             if self.budget == 0 {
                 return Attempt::Broken("too many braces without a document".to_owned());
@@ -71,11 +72,21 @@ impl Joined {
                 Some(Ok(value)) => {
                     let end = start + stream.byte_offset();
                     let last = self.starts.partition_point(|begin| *begin < end);
-                    return Attempt::Read(value, line..last as u32 + 1);
+                    values.push(value);
+                    let next = self.starts.get(last).copied().unwrap_or(self.text.len());
+                    if self.text[end..next].trim_start().starts_with('{') {
+                        start = end;
+                        continue;
+                    }
+                    return Attempt::Read(values, line..last as u32 + 1);
                 }
                 Some(Err(error)) => error,
                 None => return Attempt::Broken("nothing follows".to_owned()),
             };
+            if !values.is_empty() {
+                let last = self.starts.partition_point(|begin| *begin < start);
+                return Attempt::Read(values, line..last as u32 + 1);
+            }
             let at = line as usize - 1 + error.line().max(1) - 1;
             let at = at.min(self.starts.len() - 1);
             let begin = self.starts[at];

@@ -28,9 +28,11 @@ pub(super) fn entries(lines: &Lines<'_>) -> (Vec<Entry>, Vec<Found>) {
             continue;
         }
         match joined.document(line) {
-            Attempt::Read(value, range) => {
+            Attempt::Read(values, range) => {
                 let before = entries.len();
-                collect(&value, &around, &mut entries);
+                for value in &values {
+                    collect(value, &around, &mut entries);
+                }
                 place(&mut entries[before..], lines, &range);
                 line = range.end.max(line + 1);
             }

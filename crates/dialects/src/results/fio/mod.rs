@@ -17,6 +17,7 @@ mod tests;
 mod trial;
 
 use std::collections::HashSet;
+use std::ops::Range;
 
 use super::found::Found;
 use super::lines::Lines;
@@ -27,8 +28,14 @@ pub(super) fn read(lines: &Lines<'_>) -> Vec<Found> {
     let (terse, broken) = terse::entries(lines);
     found.extend(broken);
     // A document's own lines are no lines of other formats.
-    let documents: HashSet<u32> = json.iter().flat_map(|entry| entry.lines.clone()).collect();
-    let outside = |entry: &entry::Entry| !documents.contains(&entry.line);
+    let mut documents: Vec<Range<u32>> = json.iter().map(|entry| entry.lines.clone()).collect();
+    documents.dedup();
+    let outside = |entry: &entry::Entry| {
+        let next = documents.partition_point(|lines| lines.end <= entry.line);
+        documents
+            .get(next)
+            .is_none_or(|lines| !lines.contains(&entry.line))
+    };
     let normal: Vec<entry::Entry> = normal::entries(lines).into_iter().filter(outside).collect();
     let reports = summaries(
         lines,

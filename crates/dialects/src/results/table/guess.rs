@@ -1,0 +1,200 @@
+//! The column map of a table that nobody gave one for, where its form leaves no choice.
+
+use super::grid::Grid;
+use super::map::{CONFIG, ColumnMap, Part, UNIT, WORKLOAD};
+use super::unit::{unit, unit_in, value};
+
+/// Headings that name configurations.
+const CONFIGURATIONS: [&str; 12] = [
+    "config",
+    "configuration",
+    "fs",
+    "filesystem",
+    "file system",
+    "setup",
+    "target",
+    "backend",
+    "backing",
+    "variant",
+    "version",
+    "kernel",
+];
+
+/// Headings that name workloads.
+const WORKLOADS: [&str; 9] = [
+    "workload",
+    "test",
+    "job",
+    "benchmark",
+    "name",
+    "operation",
+    "op",
+    "pattern",
+    "case",
+];
+
+/// Words for what is measured, that are no units.
+const MEASURED: [&str; 7] = [
+    "bandwidth",
+    "throughput",
+    "speed",
+    "latency",
+    "rate",
+    "bw",
+    "lat",
+];
+
+/// Headings of numbers that tell repetitions apart.
+const REPETITIONS: [&str; 6] = ["run", "loop", "round", "iteration", "trial", "#"];
+
+/// The map that a table's form suggests, or why there is none.
+pub(super) fn guess(grid: &Grid) -> Result<ColumnMap, String> {
+    if grid.loose {
+        return Err("no heading has a unit".to_owned());
+    }
+    let measured = |column: &usize| has_unit(grid, *column);
+    let values: Vec<usize> = (0..grid.heads.len())
+        .filter(|column| grid.is_numeric(*column))
+        .filter(measured)
+        .collect();
+    if values.is_empty() {
+        return Err(
+            "no column of numbers has a unit, in its cells, its heading or the line above"
+                .to_owned(),
+        );
+    }
+    let mut map = Draft::default();
+    for column in (0..grid.heads.len()).filter(|column| !values.contains(column)) {
+        map.label(grid, column);
+    }
+    for level in 0..grid.levels() {
+        map.level(grid, level, &values);
+    }
+    map.finish(grid)
+}
+
+/// Whether values of a column come with a unit.
+fn has_unit(grid: &Grid, column: usize) -> bool {
+    let in_heads = grid.heads[column]
+        .iter()
+        .any(|head| unit_in(head).is_some());
+    let in_cells = || {
+        let mut values = grid.rows.iter().filter_map(|row| value(&row.cells[column]));
+        values.all(|(_, unit)| unit.is_some())
+    };
+    let in_rows = || {
+        let labels = |row: &super::grid::Row| row.cells.iter().any(|cell| parenthesised(cell));
+        grid.rows.iter().all(labels)
+    };
+    let in_caption = || grid.caption.as_deref().is_some_and(parenthesised);
+    in_heads
+        || in_cells()
+        || in_rows()
+        || (in_caption() && grid.name(column).parse::<f64>().is_err())
+}
+
+/// A text with a unit in parentheses, as captions and row headings give it.
+pub(super) fn parenthesised(text: &str) -> bool {
+    text.split(['(', ')', '[', ']'])
+        .skip(1)
+        .step_by(2)
+        .any(|inner| unit(inner).is_some())
+}
+
+#[derive(Default)]
+struct Draft {
+    config: Vec<Part>,
+    workload: Vec<Part>,
+    unnamed_rows: bool,
+    further: Vec<(String, Part)>,
+    unit: Option<Part>,
+    names: Vec<usize>,
+}
+
+impl Draft {
+    /// A column that holds no results says what its rows are.
+    fn label(&mut self, grid: &Grid, column: usize) {
+        let name = grid.name(column).to_lowercase();
+        let part = Part::Column(column);
+        if REPETITIONS.contains(&name.as_str()) {
+            return;
+        }
+        if CONFIGURATIONS.contains(&name.as_str()) {
+            self.config.push(part);
+        } else if WORKLOADS.contains(&name.as_str()) {
+            self.workload.push(part);
+        } else if !name.is_empty() {
+            self.further.push((name, part));
+        } else if grid.rows.iter().any(|row| !row.cells[column].is_empty()) {
+            self.unnamed_rows = true;
+        }
+    }
+
+    /// A level of headings says units, or what its columns are.
+    fn level(&mut self, grid: &Grid, level: usize, values: &[usize]) {
+        let heads = || {
+            values
+                .iter()
+                .map(|column| grid.heads[*column][level].as_str())
+        };
+        if heads().all(|head| unit(head).is_some()) {
+            self.unit = Some(Part::Head(level));
+        } else if heads().any(|head| !is_measure(head)) {
+            self.names.push(level);
+        }
+    }
+
+    fn finish(mut self, grid: &Grid) -> Result<ColumnMap, String> {
+        let mut names = self.names.into_iter().map(Part::Head);
+        if self.config.is_empty() {
+            self.config.extend(names.next());
+        }
+        let heads: Vec<Part> = names.collect();
+        let named_rows = !self.workload.is_empty();
+        if self.unnamed_rows {
+            self.workload.insert(0, Part::Row);
+        }
+        self.workload.extend(heads);
+        if self.config.is_empty() && grid.section.is_some() {
+            self.config.push(Part::Section);
+        }
+        if self.config.is_empty() {
+            return Err("nothing says what its configurations are".to_owned());
+        }
+        if self.workload.is_empty() {
+            let caption = grid.caption.as_ref().map(|_| Part::Caption);
+            self.workload.extend(caption);
+        }
+        let mut entries = vec![(CONFIG.to_owned(), self.config)];
+        // What the rows are alone is worth a dimension where it is only a part of the workload.
+        let composed = self.workload.len() > 1 && self.unnamed_rows && !named_rows;
+        if !self.workload.is_empty() {
+            entries.push((WORKLOAD.to_owned(), self.workload));
+        }
+        if composed {
+            entries.push(("row".to_owned(), vec![Part::Row]));
+        }
+        for (name, part) in self.further {
+            entries.push((name, vec![part]));
+        }
+        entries.extend(self.unit.map(|unit| (UNIT.to_owned(), vec![unit])));
+        Ok(ColumnMap { entries })
+    }
+}
+
+/// A heading that says what is measured, and nothing of what it was measured of.
+fn is_measure(head: &str) -> bool {
+    let lower = head.to_lowercase();
+    let words = lower.split(|c: char| !c.is_alphanumeric() && !"/.µ".contains(c));
+    let known = [
+        "read", "reads", "write", "writes", "mean", "avg", "average", "max", "p50", "p95", "p99",
+    ];
+    let mut words = words.filter(|word| !word.is_empty()).peekable();
+    words.peek().is_some()
+        && words.all(|word| {
+            unit(word).is_some()
+                || MEASURED.contains(&word)
+                || known.contains(&word)
+                || word == "p99.9"
+        })
+}

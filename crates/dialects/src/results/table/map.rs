@@ -1,0 +1,231 @@
+//! The column map: which parts of a table say what. `--table 'config=head1, workload=row+head2, unit=head3'`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use thiserror::Error;
+
+use super::unit::unit;
+
+/// What the parts of plain tables say.
+///
+/// Entries `name=source` with commas between them; a source is one or several of these with `+` between them:
+/// `head1`, `head2`, … (levels of headings over a value, the outermost first), `row` (the row's cells that
+/// are not numbers), `col1`, … (a column's cell), the heading of a column, `section` (the heading over the
+/// table), `caption` (the line right above it), or `'text'` itself. `config`, `workload`, `unit` and `value`
+/// (the columns that hold results) have their own meaning; any other name is a dimension.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ColumnMap {
+    pub(super) entries: Vec<(String, Vec<Part>)>,
+}
+
+/// Where a text comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Part {
+    /// A level of headings, from 0.
+    Head(usize),
+    /// The row's cells that are not numbers.
+    Row,
+    /// A column, from 0.
+    Column(usize),
+    /// A column by its heading.
+    Named(String),
+    Section,
+    Caption,
+    Text(String),
+}
+
+/// What is wrong with a column map.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{}", .faults.join("; "))]
+pub struct ColumnMapError {
+    /// Each in words.
+    pub faults: Vec<String>,
+}
+
+/// The entry of results' units.
+pub(super) const UNIT: &str = "unit";
+/// The entry of columns that hold results.
+pub(super) const VALUE: &str = "value";
+/// The entry of configurations.
+pub(super) const CONFIG: &str = "config";
+/// The entry of workloads.
+pub(super) const WORKLOAD: &str = "workload";
+
+impl ColumnMap {
+    pub(super) fn get(&self, name: &str) -> Option<&[Part]> {
+        let entry = self.entries.iter().find(|(known, _)| known == name);
+        entry.map(|(_, parts)| parts.as_slice())
+    }
+}
+
+impl FromStr for ColumnMap {
+    type Err = ColumnMapError;
+
+    fn from_str(text: &str) -> Result<ColumnMap, ColumnMapError> {
+        let mut map = ColumnMap::default();
+        let mut faults = Vec::new();
+        for entry in split(text, ',') {
+            let entry = entry.trim();
+            let Some((name, sources)) = entry.split_once('=') else {
+                faults.push(format!("`{entry}` is no `name=source`"));
+                continue;
+            };
+            let name = match name.trim().to_lowercase().as_str() {
+                "" => {
+                    faults.push(format!("`{entry}`: a name is missing"));
+                    continue;
+                }
+                "configuration" => CONFIG.to_owned(),
+                "job" => WORKLOAD.to_owned(),
+                name => name.to_owned(),
+            };
+            if map.get(&name).is_some() {
+                faults.push(format!("`{name}` stands there more than once"));
+                continue;
+            }
+            let mut parts = Vec::new();
+            for source in split(sources, '+') {
+                match part(source.trim()) {
+                    Ok(part) => parts.push(part),
+                    Err(fault) => faults.push(format!("`{entry}`: {fault}")),
+                }
+            }
+            let column = |part: &Part| matches!(part, Part::Column(_) | Part::Named(_));
+            if name == VALUE && !parts.iter().all(column) {
+                faults.push(format!("`{entry}`: only columns hold values"));
+            }
+            if let (UNIT, [Part::Text(text)]) = (name.as_str(), parts.as_slice())
+                && unit(text).is_none()
+            {
+                faults.push(format!(
+                    "`{text}` is no unit; MB/s, MiB/s, IOPS, µs are some"
+                ));
+            }
+            map.entries.push((name, parts));
+        }
+        if faults.is_empty() {
+            Ok(map)
+        } else {
+            Err(ColumnMapError { faults })
+        }
+    }
+}
+
+/// Splits at a mark that does not stand between quotes.
+fn split(text: &str, mark: char) -> Vec<&str> {
+    let mut inside = false;
+    text.split(move |c| {
+        inside ^= c == '\'';
+        c == mark && !inside
+    })
+    .collect()
+}
+
+fn part(source: &str) -> Result<Part, String> {
+    if let Some(text) = source.strip_prefix('\'') {
+        let inner = text.strip_suffix('\'').ok_or("a quote has no partner")?;
+        return Ok(Part::Text(inner.to_owned()));
+    }
+    let numbered = |name: &str| {
+        source
+            .strip_prefix(name)
+            .and_then(|n| n.parse::<usize>().ok())
+    };
+    for (name, of) in [
+        ("head", Part::Head as fn(usize) -> Part),
+        ("col", Part::Column),
+    ] {
+        match numbered(name) {
+            Some(0) => return Err(format!("{name}s are counted from 1")),
+            Some(number) => return Ok(of(number - 1)),
+            None => {}
+        }
+    }
+    match source {
+        "" => Err("a source is missing".to_owned()),
+        "row" => Ok(Part::Row),
+        "section" => Ok(Part::Section),
+        "caption" => Ok(Part::Caption),
+        name => Ok(Part::Named(name.to_owned())),
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Part::Head(level) => write!(f, "head{}", level + 1),
+            Part::Row => f.write_str("row"),
+            Part::Column(column) => write!(f, "col{}", column + 1),
+            Part::Named(name) => f.write_str(name),
+            Part::Section => f.write_str("section"),
+            Part::Caption => f.write_str("caption"),
+            Part::Text(text) => write!(f, "'{text}'"),
+        }
+    }
+}
+
+impl fmt::Display for ColumnMap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (name, parts)) in self.entries.iter().enumerate() {
+            let parts: Vec<String> = parts.iter().map(ToString::to_string).collect();
+            let comma = if index > 0 { ", " } else { "" };
+            write!(f, "{comma}{name}={}", parts.join("+"))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_maps_and_writes_them_again() {
+        for (text, again) in [
+            (
+                "config=head1, workload=row+head2+head3, unit=head4",
+                "config=head1, workload=row+head2+head3, unit=head4",
+            ),
+            (
+                "configuration=section,job=caption , node=col1,value=col2",
+                "config=section, workload=caption, node=col1, value=col2",
+            ),
+            (
+                "config=fs,unit='MB/s',x='a, b+c'",
+                "config=fs, unit='MB/s', x='a, b+c'",
+            ),
+            ("config=File System", "config=File System"),
+        ] {
+            let map: ColumnMap = text.parse().unwrap();
+            assert_eq!(map.to_string(), again, "{text}");
+            assert_eq!(again.parse::<ColumnMap>().unwrap(), map, "{again}");
+        }
+    }
+
+    #[test]
+    fn says_all_that_is_wrong_with_a_map() {
+        for (text, faults) in [
+            ("", vec!["`` is no `name=source`"]),
+            ("config", vec!["`config` is no `name=source`"]),
+            (
+                "config=head0, =x",
+                vec!["heads are counted from 1", "a name is missing"],
+            ),
+            (
+                "config=a, configuration=b",
+                vec!["`config` stands there more than once"],
+            ),
+            ("config=+a", vec!["a source is missing"]),
+            ("config='a", vec!["a quote has no partner"]),
+            ("unit='furlongs'", vec!["`furlongs` is no unit"]),
+            ("value=head1", vec!["only columns hold values"]),
+        ] {
+            let error = text.parse::<ColumnMap>().unwrap_err();
+            assert_eq!(error.faults.len(), faults.len(), "{text}: {error}");
+            for (fault, expected) in error.faults.iter().zip(faults) {
+                assert!(fault.contains(expected), "{text}: {fault}");
+            }
+        }
+    }
+}

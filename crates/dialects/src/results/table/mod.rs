@@ -1,0 +1,90 @@
+//! Plain tables: with bars, AsciiDoc's, fields between commas or tabs, columns set apart by blanks.
+//!
+//! A [`ColumnMap`] says which part of a table means what. Without one, it is guessed where the table's form
+//! leaves no choice: units have to be given, and something has to say what the configurations are.
+//! What was guessed is said, in the words of a map.
+
+mod apply;
+mod asciidoc;
+mod bars;
+mod grid;
+mod guess;
+mod map;
+mod separated;
+#[cfg(test)]
+mod tests;
+mod unit;
+
+use std::collections::BTreeMap;
+
+pub use map::{ColumnMap, ColumnMapError};
+
+use super::found::Found;
+use super::lines::Lines;
+use grid::Grid;
+
+/// Reads all plain tables of a text.
+pub(super) fn read(lines: &Lines<'_>, map: Option<&ColumnMap>) -> Vec<Found> {
+    let drawn = asciidoc::grids(lines).into_iter().chain(bars::grids(lines));
+    let mut found = Vec::new();
+    let mut guessed: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut taken = vec![false; lines.count() as usize + 2];
+    for grid in drawn.chain(separated::grids(lines)) {
+        let at = grid.lines.start as usize..grid.lines.end as usize;
+        if taken[at.clone()].iter().any(|taken| *taken) {
+            continue;
+        }
+        let grid = grid.placed(lines);
+        let (read, suggested) = table(&grid, map, lines);
+        taken[at].fill(!read.is_empty());
+        found.extend(read);
+        if let Some(map) = suggested {
+            let places = guessed.entry(map.to_string()).or_default();
+            places.push(grid.lines.start.to_string());
+        }
+    }
+    found.extend(guessed.into_iter().map(|(map, places)| {
+        Found::remark(format!(
+            "{}: as their form suggests, tables were read with `--table '{map}'`: line {}",
+            lines.at(0).source,
+            places.join(", ")
+        ))
+    }));
+    found
+}
+
+/// What a table holds, and the map that was guessed for it.
+fn table(
+    grid: &Grid,
+    map: Option<&ColumnMap>,
+    lines: &Lines<'_>,
+) -> (Vec<Found>, Option<ColumnMap>) {
+    let at = grid.lines.clone();
+    let guessed = map.is_none();
+    let map = match map {
+        Some(map) => Ok(map.clone()),
+        None => guess::guess(grid),
+    };
+    match map.and_then(|map| Ok((apply::trials(grid, &map, lines)?, map))) {
+        Ok((trials, map)) => {
+            let trials = trials.into_iter();
+            let found = trials
+                .map(|trial| Found::trial(at.clone(), trial))
+                .collect();
+            (found, guessed.then_some(map))
+        }
+        // Prose in columns is no table that could not be read.
+        Err(_) if grid.loose || !has_units(grid) => (Vec::new(), None),
+        Err(why) => {
+            let why = format!("a table, but {why}; say what its parts are by a column map");
+            (vec![Found::unread(at, why)], None)
+        }
+    }
+}
+
+fn has_units(grid: &Grid) -> bool {
+    let cells = || grid.rows.iter().flat_map(|row| &row.cells);
+    let heads = grid.heads.iter().flatten();
+    heads.into_iter().any(|head| unit::unit_in(head).is_some())
+        || cells().any(|cell| matches!(unit::value(cell), Some((_, Some(_)))))
+}

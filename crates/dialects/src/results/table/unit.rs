@@ -1,0 +1,225 @@
+//! Values and units as people write them in tables.
+
+use iodyno_model::Metric;
+
+/// What a unit counts, and what one of it is in the metric's own unit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Measure {
+    /// Bytes a second.
+    Bandwidth(f64),
+    /// Ops a second.
+    Rate(f64),
+    /// ns.
+    Time(f64),
+}
+
+const KI: f64 = 1024.0;
+
+/// Units, in lower case where case means nothing.
+const UNITS: [(&str, Measure); 33] = [
+    ("b/s", Measure::Bandwidth(1.0)),
+    ("kb/s", Measure::Bandwidth(1e3)),
+    ("mb/s", Measure::Bandwidth(1e6)),
+    ("gb/s", Measure::Bandwidth(1e9)),
+    ("kib/s", Measure::Bandwidth(KI)),
+    ("mib/s", Measure::Bandwidth(KI * KI)),
+    ("gib/s", Measure::Bandwidth(KI * KI * KI)),
+    ("kbps", Measure::Bandwidth(1e3)),
+    ("mbps", Measure::Bandwidth(1e6)),
+    ("gbps", Measure::Bandwidth(1e9)),
+    ("mb/sec", Measure::Bandwidth(1e6)),
+    ("mib/sec", Measure::Bandwidth(KI * KI)),
+    ("bytes/s", Measure::Bandwidth(1.0)),
+    ("io/s", Measure::Rate(1.0)),
+    ("iop/s", Measure::Rate(1.0)),
+    ("iops", Measure::Rate(1.0)),
+    ("kiops", Measure::Rate(1e3)),
+    ("miops", Measure::Rate(1e6)),
+    ("k iops", Measure::Rate(1e3)),
+    ("op/s", Measure::Rate(1.0)),
+    ("ops/s", Measure::Rate(1.0)),
+    ("ops/sec", Measure::Rate(1.0)),
+    ("kops/s", Measure::Rate(1e3)),
+    ("/s", Measure::Rate(1.0)),
+    ("files/s", Measure::Rate(1.0)),
+    ("ns", Measure::Time(1.0)),
+    ("us", Measure::Time(1e3)),
+    ("µs", Measure::Time(1e3)),
+    ("μs", Measure::Time(1e3)),
+    ("usec", Measure::Time(1e3)),
+    ("ms", Measure::Time(1e6)),
+    ("s", Measure::Time(1e9)),
+    ("sec", Measure::Time(1e9)),
+];
+
+/// A text that is a unit and nothing else. A `MB` is 10⁶ bytes; who means 2²⁰ writes `MiB`.
+pub(super) fn unit(text: &str) -> Option<Measure> {
+    let lower = plain(text).to_lowercase();
+    // Gigabits and gigabytes differ in one letter's case, and people are not careful with it.
+    let bits = plain(text).contains("b/s") || plain(text).ends_with("bps");
+    let measure = UNITS
+        .iter()
+        .find(|(name, _)| *name == lower)
+        .map(|(_, m)| *m)?;
+    let small_letter = bits && !lower.contains("ib/s") && plain(text).starts_with(['M', 'G']);
+    (!small_letter).then_some(measure)
+}
+
+/// The unit that a heading ends in or holds in parentheses: `Bandwidth (MiB/s)`, `lat [us]`, `read MB/s`, `p99_us`.
+pub(super) fn unit_in(text: &str) -> Option<Measure> {
+    let text = plain(text);
+    unit(text).or_else(|| {
+        let parts = text.split(['(', ')', '[', ']', ' ', '_', ',']);
+        parts.filter(|part| !part.is_empty()).rev().find_map(unit)
+    })
+}
+
+/// A number, with what follows it.
+pub(super) fn value(cell: &str) -> Option<(f64, Option<Measure>)> {
+    let text = plain(cell);
+    // What is said of its spread is no part of the value.
+    let text = text.split('±').next()?.trim();
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && !matches!(c, '.' | ','))
+        .unwrap_or(text.len());
+    let number = number(&text[..end])?;
+    let mut rest = text[end..].trim();
+    let mut scale = 1.0;
+    for (letter, factor) in [("k", 1e3), ("K", 1e3), ("M", 1e6)] {
+        let after = rest.strip_prefix(letter);
+        if let Some(after) = after
+            && unit(rest).is_none()
+            && (after.is_empty() || after.starts_with([' ', '/']))
+        {
+            (rest, scale) = (after.trim(), factor);
+            break;
+        }
+    }
+    if rest.is_empty() {
+        return Some((number * scale, None));
+    }
+    unit(rest).map(|measure| (number * scale, Some(measure)))
+}
+
+/// `1234.5`, `1,234.5`; not `1,5`, which is another number elsewhere.
+fn number(text: &str) -> Option<f64> {
+    let mut groups = text.split('.').next()?.split(',');
+    let first = groups.next()?;
+    let mut grouped = false;
+    for group in groups {
+        grouped = true;
+        if group.len() != 3 || first.is_empty() || first.len() > 3 {
+            return None;
+        }
+    }
+    let text = if grouped {
+        text.replace(',', "")
+    } else {
+        text.to_owned()
+    };
+    text.parse().ok().filter(|value: &f64| value.is_finite())
+}
+
+/// Without the marks of emphasis.
+fn plain(text: &str) -> &str {
+    text.trim_matches(|c: char| c.is_whitespace() || matches!(c, '*' | '`' | '_'))
+}
+
+/// The metric of a value, named by its unit and by what its headings say.
+pub(super) fn metric(measure: Measure, heads: &str) -> (Metric, f64) {
+    let lower = heads.to_lowercase();
+    let words: Vec<&str> = lower
+        .split(|c: char| !c.is_alphanumeric() && c != '.')
+        .filter(|word| !word.is_empty())
+        .collect();
+    let one_of = |names: &[&str]| words.iter().any(|word| names.contains(word));
+    let (reads, writes) = (
+        one_of(&["read", "reads"]),
+        one_of(&["write", "writes", "written"]),
+    );
+    let direction = match (reads, writes) {
+        (true, false) => "read.",
+        (false, true) => "write.",
+        _ => "",
+    };
+    match measure {
+        Measure::Bandwidth(factor) => (Metric::bandwidth(format!("{direction}bandwidth")), factor),
+        Measure::Rate(factor) => (Metric::iops(format!("{direction}iops")), factor),
+        Measure::Time(factor) => {
+            let percentile = words.iter().find(|word| {
+                word.strip_prefix('p')
+                    .is_some_and(|digits| digits.parse::<f64>().is_ok())
+            });
+            let latency = one_of(&["lat", "latency", "clat"]);
+            let name = match percentile {
+                Some(percentile) => (*percentile).to_owned(),
+                None if one_of(&["max", "pmax", "maximum"]) => "max".to_owned(),
+                None if latency || one_of(&["avg", "average", "mean"]) => "mean".to_owned(),
+                None => Metric::COMPLETION.to_owned(),
+            };
+            if name == Metric::COMPLETION {
+                return (Metric::time(name), factor);
+            }
+            let of = if direction.is_empty() {
+                "op."
+            } else {
+                direction
+            };
+            (Metric::time(format!("{of}{name}")), factor)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_values_with_and_without_units() {
+        use Measure::{Bandwidth, Rate, Time};
+        for (text, expected) in [
+            ("226", Some((226.0, None))),
+            ("4891 KiB/s", Some((4891.0, Some(Bandwidth(1024.0))))),
+            ("24.7 MiB/s", Some((24.7, Some(Bandwidth(1_048_576.0))))),
+            ("24.7MB/s", Some((24.7, Some(Bandwidth(1e6))))),
+            ("12.3k", Some((12_300.0, None))),
+            ("12.3k IOPS", Some((12.3, Some(Rate(1e3))))),
+            ("12.3 kIOPS", Some((12.3, Some(Rate(1e3))))),
+            ("671/s", Some((671.0, Some(Rate(1.0))))),
+            ("1.5k/s", Some((1500.0, Some(Rate(1.0))))),
+            ("**250 µs**", Some((250.0, Some(Time(1e3))))),
+            ("672 ± 5%", Some((672.0, None))),
+            ("1,234", Some((1234.0, None))),
+            ("1,234,567.5 ops/s", Some((1_234_567.5, Some(Rate(1.0))))),
+            ("1,5", None),
+            ("12,34,567", None),
+            ("5 Gb/s", None),
+            ("5%", None),
+            ("2 Striped", None),
+            ("-", None),
+            ("", None),
+            (".", None),
+            ("1.2.3", None),
+        ] {
+            assert_eq!(value(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn names_metrics_by_unit_and_heading() {
+        for (heads, name, factor) in [
+            ("MB/s", "bandwidth", 1e6),
+            ("Sequential 1MB MB/s", "bandwidth", 1e6),
+            ("read (MiB/s)", "read.bandwidth", 1_048_576.0),
+            ("write IOPS", "write.iops", 1.0),
+            ("p99_us", "op.p99", 1e3),
+            ("read p99.9 (ms)", "read.p99.9", 1e6),
+            ("avg latency [us]", "op.mean", 1e3),
+            ("time (s)", "completion", 1e9),
+        ] {
+            let measure = unit_in(heads).unwrap();
+            let (metric, scale) = metric(measure, heads);
+            assert_eq!((metric.name.as_str(), scale), (name, factor), "{heads}");
+        }
+    }
+}
