@@ -85,3 +85,29 @@ fn rising(p_values: &[f64]) -> Vec<usize> {
     order.sort_by(|&a, &b| p_values[a].total_cmp(&p_values[b]));
     order
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_agree_with_the_adjusted_p() {
+        let check = |p_values: &[f64], shares: &[f64]| {
+            let levels = benjamini_hochberg_levels(p_values, 0.05).unwrap();
+            let adjusted = benjamini_hochberg(p_values).unwrap();
+            for (index, share) in shares.iter().enumerate() {
+                let own = 1.0 - levels[index];
+                assert!((own - share).abs() < 1e-12, "{p_values:?}: {own}");
+                assert_eq!(adjusted[index] <= 0.05, p_values[index] <= own + 1e-12);
+            }
+        };
+        check(&[0.04], &[0.05]);
+        check(&[0.2], &[0.05]);
+        check(&[0.001, 0.02, 0.03, 0.9], &[0.0375, 0.0375, 0.0375, 0.05]);
+        // The second fails its own step and is carried by the third.
+        check(&[0.6, 0.036, 0.034, 0.01], &[0.05, 0.0375, 0.0375, 0.0375]);
+        check(&[0.3, 0.4], &[0.025, 0.025]);
+        assert!(benjamini_hochberg_levels(&[], 0.05).is_err());
+        assert!(benjamini_hochberg_levels(&[0.5], 1.0).is_err());
+    }
+}

@@ -11,6 +11,18 @@ pub(crate) fn doubled_u_distribution(
     candidate: usize,
     groups: &[usize],
 ) -> Vec<f64> {
+    if groups.iter().all(|group| *group == 1) {
+        let mut doubled = vec![0.0; 2 * baseline * candidate + 1];
+        let untied = u_distribution(baseline, candidate);
+        for (place, probability) in doubled.iter_mut().step_by(2).zip(untied) {
+            *place = probability;
+        }
+        return doubled;
+    }
+    by_groups(baseline, candidate, groups)
+}
+
+fn by_groups(baseline: usize, candidate: usize, groups: &[usize]) -> Vec<f64> {
     let longest = 2 * baseline * candidate + 1;
     // ways[c][2U]: assignments so far with c values for the candidate.
     let mut ways = vec![Vec::new(); candidate + 1];
@@ -43,11 +55,44 @@ pub(crate) fn doubled_u_distribution(
     counts
 }
 
-/// The probabilities of U = 0, 1, … without ties.
+/// The probabilities of U = 0, 1, … without ties, much faster than with them.
+///
+/// The largest value of all is either the candidate's, and beats the whole baseline, or the baseline's,
+/// and beats nothing: w(b, c, u) = w(b, c−1, u−b) + w(b−1, c, u). Source: Mann & Whitney 1947.
 pub(crate) fn u_distribution(baseline: usize, candidate: usize) -> Vec<f64> {
-    // Without ties 2U is even.
-    doubled_u_distribution(baseline, candidate, &vec![1; baseline + candidate])
-        .into_iter()
-        .step_by(2)
-        .collect()
+    // ways[c][u] for the number of the baseline's values so far.
+    let mut ways = vec![vec![1.0]; candidate + 1];
+    for of_baseline in 1..=baseline {
+        for of_candidate in 1..=candidate {
+            let mut counts = std::mem::take(&mut ways[of_candidate]);
+            counts.resize(of_baseline * of_candidate + 1, 0.0);
+            let places = counts[of_baseline..].iter_mut();
+            for (count, fewer) in places.zip(&ways[of_candidate - 1]) {
+                *count += fewer;
+            }
+            ways[of_candidate] = counts;
+        }
+    }
+    let total = choose(baseline + candidate, candidate);
+    let mut counts = std::mem::take(&mut ways[candidate]);
+    counts.iter_mut().for_each(|count| *count /= total);
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gives_without_ties_what_the_way_with_ties_gives() {
+        for (baseline, candidate) in [(0, 0), (0, 3), (3, 0), (1, 1), (3, 3), (2, 7), (13, 9)] {
+            let groups = vec![1; baseline + candidate];
+            let slow = by_groups(baseline, candidate, &groups);
+            let fast = doubled_u_distribution(baseline, candidate, &groups);
+            assert_eq!(slow.len(), fast.len());
+            for (slow, fast) in slow.iter().zip(&fast) {
+                assert!((slow - fast).abs() <= 1e-14 * slow, "{slow} {fast}");
+            }
+        }
+    }
 }

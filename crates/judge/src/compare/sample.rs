@@ -34,6 +34,9 @@ pub(super) struct Two<'a, 'b> {
     pub(super) candidate: &'b Gathered<'a>,
 }
 
+/// A workload's values: the baseline's and the candidate's.
+type Values = (Vec<f64>, Vec<f64>);
+
 impl Sample {
     /// Rounds, or trials of the smaller side.
     pub(super) fn n(&self) -> usize {
@@ -127,7 +130,7 @@ fn share_rounds(two: &Two) -> bool {
 }
 
 /// The values of the rounds in which every workload has both sides.
-fn by_round(both: &[&Two], notes: &mut Vec<String>) -> Result<Vec<(Vec<f64>, Vec<f64>)>, String> {
+fn by_round(both: &[&Two], notes: &mut Vec<String>) -> Result<Vec<Values>, String> {
     let sides = || both.iter().flat_map(|two| [two.baseline, two.candidate]);
     let mut seen: HashMap<Together, usize> = HashMap::new();
     for together in sides()
@@ -165,12 +168,12 @@ fn by_round(both: &[&Two], notes: &mut Vec<String>) -> Result<Vec<(Vec<f64>, Vec
 
 /// All values; of a family as many as the workload with the fewest has on that side, so that each
 /// trial of the family is whole.
-fn by_trial(both: &[&Two], notes: &mut Vec<String>) -> Vec<(Vec<f64>, Vec<f64>)> {
+fn by_trial(both: &[&Two], notes: &mut Vec<String>) -> Vec<Values> {
     let mut values: Vec<_> = both
         .iter()
         .map(|two| (two.baseline.values(), two.candidate.values()))
         .collect();
-    let fewest = |pick: fn(&(Vec<f64>, Vec<f64>)) -> usize| values.iter().map(pick).min();
+    let fewest = |pick: fn(&Values) -> usize| values.iter().map(pick).min();
     let (baseline, candidate) = (
         fewest(|two| two.0.len()).unwrap_or(0),
         fewest(|two| two.1.len()).unwrap_or(0),
@@ -205,7 +208,7 @@ fn geometric_means(workloads: &[Vec<f64>]) -> Result<Vec<f64>, String> {
 }
 
 /// The speed ratio of each workload: of the medians, or for pairs the median of the ratios.
-fn members(both: &[&Two], values: &[(Vec<f64>, Vec<f64>)], metric: &Metric) -> Vec<Member> {
+fn members(both: &[&Two], values: &[Values], metric: &Metric) -> Vec<Member> {
     let two = both.iter().zip(values);
     two.filter_map(|(two, (baseline, candidate))| {
         let sample = Sample {

@@ -58,8 +58,8 @@ fn facts_beside_the_axis_object_to_a_difference_and_not_to_equivalence() {
         assert_eq!(equal.verdict, Verdict::Equivalent);
         assert_eq!(equal.differs.len(), 1);
         let trials = both(
-            each(rounds("ext4", "job", &around(1000.0)), &old),
-            each(rounds("zfs", "job", &otherwise_around(FASTER)), &new),
+            each(rounds("ext4", "job", &around(1000.0)), old),
+            each(rounds("zfs", "job", &otherwise_around(FASTER)), new),
         );
         let question = Question {
             axis: vec!["kernel".to_owned()],
