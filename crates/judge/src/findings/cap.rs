@@ -17,9 +17,12 @@ const LEAST_NS: u64 = 10_000_000_000;
 /// The device had I/O in flight for this share of the time, in percent: otherwise something else was waited for.
 const BUSY_PERCENT: f64 = 95.0;
 
-/// The device's rate is this near to a round number, in percent. A rate drawn by chance is so near to one of
-/// [`ROUND`] in one case of ten.
-const NEAR_PERCENT: f64 = 1.0;
+/// The device's rate lies at most so far below a round number, in percent …
+const BELOW_PERCENT: f64 = 1.0;
+
+/// … and above it: a limit is not exceeded, but for what two clocks differ. A rate drawn by chance lies so near to
+/// one of [`ROUND`] in one case of thirteen, for each of the three units.
+const ABOVE_PERCENT: f64 = 0.5;
 
 /// Limits as they are sold and set, times any power of ten: 125 MiB/s, 250 MB/s, 3000 and 16 000 IOPS.
 const ROUND: [f64; 12] = [1.0, 1.25, 1.5, 1.6, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.5, 8.0];
@@ -88,7 +91,7 @@ fn nearest(value: f64) -> Option<f64> {
         .iter()
         .chain(&[10.0])
         .map(|round| round * scale)
-        .find(|round| (value / round - 1.0).abs() * 100.0 <= NEAR_PERCENT)
+        .find(|round| (-BELOW_PERCENT..=ABOVE_PERCENT).contains(&((value / round - 1.0) * 100.0)))
 }
 
 fn capped(device: &DeviceUse, limit: &str) -> Finding {
@@ -103,7 +106,7 @@ fn capped(device: &DeviceUse, limit: &str) -> Finding {
             ),
             format!(
                 "one-second rates range over ≤ {FLAT_PERCENT} % for ≥ {} s, the device is busy ≥ {BUSY_PERCENT} % \
-                 and within {NEAR_PERCENT} % of a round number of MB/s, MiB/s or IOPS",
+                 and at most {BELOW_PERCENT} % below or {ABOVE_PERCENT} % above a round number of MB/s, MiB/s or IOPS",
                 LEAST_NS / 1_000_000_000
             ),
         ),

@@ -676,6 +676,12 @@ fn an_even_rate_at_a_round_number_is_a_limit() {
         capped,
         &["16000 IOPS"],
     );
+    check(
+        "more than any limit lets through",
+        |_, t| even(t, 252_000_000, 99),
+        &[],
+        &[],
+    );
     check("no round number", |_, t| even(t, 233_000_000, 99), &[], &[]);
     check(
         "a device with time left",

@@ -269,15 +269,20 @@ fn ending(workload: &Workload, trial: &Trial, kind: Kind, found: &mut Vec<Fact>)
     add(
         "duration",
         Values::of(workload.jobs.iter().map(|job| match job.end.runtime {
-            Some(runtime) if !finite => runtime.to_string(),
+            Some(runtime) if !finite => seconds(runtime),
             _ => words::amount(job),
         })),
     );
     let ramp = |job: &Job| match job.end.ramp {
         Nanos(0) => "none".to_owned(),
-        ramp => ramp.to_string(),
+        ramp => seconds(ramp),
     };
     add("ramp", Values::of(workload.jobs.iter().map(ramp)));
+}
+
+/// In full: what was asked is not rounded.
+fn seconds(time: Nanos) -> String {
+    format!("{} s", time.0 as f64 / 1e9)
 }
 
 fn ended_by(ended: EndedBy) -> &'static str {

@@ -77,7 +77,7 @@ pub fn observe_imported(run: &str, trial: &ImportedTrial) -> Observation {
         dimensions: all,
         round: None,
         again: false,
-        unusable: None,
+        unusable: trial.unusable.clone(),
         kind: trial.kind,
         primary,
         figures: trial.figures.clone(),
