@@ -30,24 +30,27 @@ pub fn benchstat(observations: &[Observation], question: &Question) -> String {
         text += &format!("{}: {value}\n", key(&dimension));
     }
     text += &units(&trials, question);
-    let mut names = Names::default();
-    let rows = in_order(trials.iter().map(|trial| raw_name(trial, question)));
+    let raw: Vec<RawName> = trials
+        .iter()
+        .map(|trial| raw_name(trial, question))
+        .collect();
+    let rows = in_order(raw.iter());
+    let mut names = Distinct::new();
+    let mut headings = Distinct::new();
     for value in columns(&asked, question) {
-        text += &format!("{column}: {}\n", line_value(&value));
-        for observation in &asked {
-            if let (true, Some(why)) = (
-                observation.dimension(&question.columns) == value,
-                &observation.unusable,
-            ) {
-                text += &format!("# left out: {}\n", harmless(why));
-            }
+        let here = |trial: &Observation| trial.dimension(&question.columns) == value;
+        text += &format!(
+            "{column}: {}\n",
+            headings.of(&value, |value| line_value(value))
+        );
+        let left_out = asked.iter().filter(|observation| here(observation));
+        for why in left_out.filter_map(|observation| observation.unusable.as_ref()) {
+            text += &format!("# left out: {}\n", harmless(why));
         }
         for row in &rows {
-            for trial in &trials {
-                let here = trial.dimension(&question.columns) == value;
-                if here && raw_name(trial, question) == *row {
-                    text += &line(&names.of(row), &figures(trial, question));
-                }
+            let trials = trials.iter().zip(&raw);
+            for (trial, _) in trials.filter(|(trial, raw)| raw == row && here(trial)) {
+                text += &line(&names.of(*row, name), &figures(trial, question));
             }
         }
     }
@@ -132,27 +135,30 @@ fn raw_name(trial: &Observation, question: &Question) -> RawName {
     )
 }
 
-/// Names as benchstat takes them; different ones stay different.
-#[derive(Default)]
-struct Names {
-    known: Vec<(RawName, String)>,
+/// What texts become in benchstat's form; different ones stay different.
+struct Distinct<T> {
+    known: Vec<(T, String)>,
 }
 
-impl Names {
-    fn of(&mut self, raw: &RawName) -> String {
-        if let Some((_, name)) = self.known.iter().find(|(known, _)| known == raw) {
-            return name.clone();
+impl<T: PartialEq + Clone> Distinct<T> {
+    fn new() -> Distinct<T> {
+        Distinct { known: Vec::new() }
+    }
+
+    fn of(&mut self, raw: &T, form: fn(&T) -> String) -> String {
+        if let Some((_, text)) = self.known.iter().find(|(known, _)| known == raw) {
+            return text.clone();
         }
-        let plain = name(raw);
-        let taken = |name: &String| self.known.iter().any(|(_, known)| known == name);
-        let mut name = plain.clone();
+        let plain = form(raw);
+        let taken = |text: &String| self.known.iter().any(|(_, known)| known == text);
+        let mut text = plain.clone();
         let mut number = 2;
-        while taken(&name) {
-            name = format!("{plain}_{number}");
+        while taken(&text) {
+            text = format!("{plain}_{number}");
             number += 1;
         }
-        self.known.push((raw.clone(), name.clone()));
-        name
+        self.known.push((raw.clone(), text.clone()));
+        text
     }
 }
 
@@ -254,11 +260,13 @@ fn unit(metric: &Metric) -> String {
         Unit::BytesPerSecond => (Some(Metric::BANDWIDTH), "B/s".to_owned()),
         Unit::Nanos => (None, "ns".to_owned()),
         Unit::Other(unit) if unit.is_empty() => return name,
-        Unit::Other(unit) => (Some(unit.as_str()), word(unit)),
+        Unit::Other(unit) => (None, word(unit)),
     };
+    if matches!(&metric.unit, Unit::Other(_)) && counted.starts_with(&name) {
+        return counted;
+    }
     // The usual name of what is so counted says nothing more.
-    let usual = usual.map(|usual| word(usual).replace('.', "-"));
-    let prefix = match usual.as_deref().and_then(|usual| name.strip_suffix(usual)) {
+    let prefix = match usual.and_then(|usual| name.strip_suffix(usual)) {
         Some(prefix) => prefix.trim_end_matches('-'),
         None => &name,
     };
@@ -267,3 +275,6 @@ fn unit(metric: &Metric) -> String {
         prefix => format!("{prefix}-{counted}"),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -99,11 +99,11 @@ fn line(comparison: &Comparison, row: &ComparedRow, cell: &Cell) -> [String; 30]
     ]
 }
 
-/// Flags, trials left out, and notes.
+/// Flags and notes; that trials were left out is among the notes.
 fn remarks(row: &ComparedRow, cell: &Cell) -> String {
     let side = |side: &Side| -> Vec<String> {
-        let texts = side.flags.iter().chain(&side.left_out);
-        texts
+        let flags = side.flags.iter();
+        flags
             .map(|text| format!("{}: {text}", side.column))
             .collect()
     };

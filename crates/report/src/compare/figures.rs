@@ -9,7 +9,7 @@ use iodyno_units::{Bytes, Nanos, Rate, significant};
 const NONE: &str = "?";
 
 /// A value with its unit: `138.4k/s`, `540.6 MiB/s`, `1.19 ms`, `12.3 fsyncs/s`.
-pub(super) fn value(value: f64, unit: &Unit) -> String {
+pub(crate) fn value(value: f64, unit: &Unit) -> String {
     if !value.is_finite() {
         return NONE.to_owned();
     }
@@ -129,7 +129,10 @@ fn short(percent: f64) -> String {
 
 /// An interval's level: `95 %`, `99.3 %`.
 pub(super) fn level(level: f64) -> String {
-    format!("{} %", short(level * 100.0))
+    match level.is_finite() {
+        true => format!("{} %", short(level * 100.0)),
+        false => format!("{NONE} %"),
+    }
 }
 
 /// p for a column: `0.014`, `<0.001`.

@@ -1,15 +1,11 @@
 //! What a table has no room for: why a cell's verdict is what it is, and what is to be known of its sides.
 
-use iodyno_model::{Cell, ComparedRow, Comparison, Metric, Pairing, Regime, Side, Verdict};
-use iodyno_units::{Nanos, Rate};
+use iodyno_model::{Cell, ComparedRow, Comparison, Metric, Pairing, Side, Verdict};
 
 use super::figures::{limit, percent, possible_p, ratio};
 use super::sheet::in_words;
 use super::words::{amount, still_needed, words};
 use crate::style::harmless;
-
-/// Regimes that are told one by one.
-const REGIMES_TOLD: usize = 4;
 
 /// Footnotes in the order in which they are met; the same text has one number, however often it is met.
 #[derive(Default)]
@@ -143,33 +139,22 @@ fn of_members(cell: &Cell) -> Option<String> {
 
 /// Differences of this cell that are not told of the whole.
 fn of_differences(comparison: &Comparison, cell: &Cell) -> Option<String> {
+    let told = |name: &str| comparison.differs.iter().any(|it| it.name == name);
     let texts: Vec<String> = cell
         .differs
         .iter()
-        .filter(|difference| !difference.axis && !comparison.differs.contains(difference))
+        .filter(|difference| !difference.axis && !told(&difference.name))
         .map(|difference| in_words(&difference.name, &difference.values))
         .collect();
     (!texts.is_empty()).then(|| format!("differs: {}", texts.join(", ")))
 }
 
+/// Its flags. That trials were left out, and what regimes finite work has, stands in the cell's notes.
 fn of_side(side: &Side) -> Vec<String> {
-    let mut texts = Vec::new();
-    if side.regimes.len() > 1 {
-        texts.push(format!("{} has {}", side.column, regimes(&side.regimes)));
-    }
     let flags = side.flags.iter();
-    texts.extend(flags.map(|flag| format!("{}: {flag}", side.column)));
-    match side.left_out.as_slice() {
-        [] => {}
-        [one] => texts.push(format!("{}: 1 trial left out: {one}", side.column)),
-        several => texts.push(format!(
-            "{}: {} trials left out: {}",
-            side.column,
-            several.len(),
-            each_once(several)
-        )),
-    }
-    texts
+    flags
+        .map(|flag| format!("{}: {flag}", side.column))
+        .collect()
 }
 
 pub(super) fn each_once(texts: &[String]) -> String {
@@ -180,24 +165,4 @@ pub(super) fn each_once(texts: &[String]) -> String {
         }
     }
     once.join("; ")
-}
-
-/// `2 regimes: 4.00k/s for 10.0 s, then 66.7k/s for 3.00 s`.
-fn regimes(regimes: &[Regime]) -> String {
-    let told: Vec<String> = regimes
-        .iter()
-        .take(REGIMES_TOLD)
-        .map(|regime| {
-            let span = Nanos(regime.end_ns).since(Nanos(regime.start_ns));
-            match regime.rate.is_finite() {
-                true => format!("{}/s for {span}", Rate(regime.rate)),
-                false => format!("an unknown rate for {span}"),
-            }
-        })
-        .collect();
-    let more = match regimes.len().saturating_sub(REGIMES_TOLD) {
-        0 => String::new(),
-        more => format!(", and {more} more"),
-    };
-    format!("{} regimes: {}{more}", regimes.len(), told.join(", then "))
 }

@@ -26,6 +26,7 @@ mod tests;
 
 pub use benchstat::benchstat;
 pub use csv::csv;
+pub(crate) use figures::value;
 pub use json::json;
 pub use markup::{asciidoc, markdown};
 pub use progress::progress_line;

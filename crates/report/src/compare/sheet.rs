@@ -3,7 +3,7 @@
 use iodyno_model::{Cell, ComparedRow, Comparison, Difference, Verdict};
 
 use super::claims::{Claims, claims};
-use super::figures::{level, median, p, percent, ratio};
+use super::figures::{level, limit, median, p, percent, ratio};
 use super::footnotes::Footnotes;
 use super::words::{Counts, amount, short, summary_counts};
 use crate::style::harmless;
@@ -161,7 +161,7 @@ fn conditions(comparison: &Comparison) -> Vec<String> {
         format!("margin {}{floor}", percent(question.margin)),
     ];
     if question.alpha != iodyno_model::Question::ALPHA {
-        conditions.push(format!("alpha {}", question.alpha));
+        conditions.push(format!("alpha {}", limit(question.alpha)));
     }
     if comparison.primaries > 1 {
         conditions.push(format!("Holm over {}", comparison.primaries));

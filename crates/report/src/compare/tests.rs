@@ -1,5 +1,262 @@
-use super::samples::two_file_systems;
+mod arbitrary;
+mod shapes;
+
+use iodyno_model::{Cell, Pairing, Verdict};
+use serde_json::Value;
+
+use super::samples::{
+    bare, cell, comparison, estimated, not_comparable, published, row, side, three_engines,
+    two_file_systems,
+};
 use super::*;
+use crate::Style;
+use crate::style::width;
+
+fn plain(columns: usize) -> Style {
+    Style {
+        color: false,
+        width: columns,
+        unicode: true,
+    }
+}
+
+#[test]
+fn a_row_says_both_medians_the_ratio_and_the_verdict() {
+    insta::assert_snapshot!(text(&two_file_systems(), plain(120)));
+}
+
+#[test]
+fn eighty_columns_lose_what_can_be_spared() {
+    insta::assert_snapshot!(text(&two_file_systems(), plain(80)));
+}
+
+#[test]
+fn several_candidates_stand_side_by_side_where_there_is_room() {
+    insta::assert_snapshot!(text(&three_engines(), plain(160)));
+}
+
+#[test]
+fn several_candidates_have_a_table_each_otherwise() {
+    insta::assert_snapshot!(text(&three_engines(), plain(120)));
+}
+
+#[test]
+fn what_is_too_wide_for_a_table_has_a_block_a_row() {
+    insta::assert_snapshot!(text(&three_engines(), plain(44)));
+}
+
+#[test]
+fn a_published_table_is_held_against_its_own_trials() {
+    insta::assert_snapshot!(text(&published(), plain(120)));
+    insta::assert_snapshot!("the_same_in_eighty_columns", text(&published(), plain(80)));
+}
+
+#[test]
+fn markdown_is_a_pivot_to_paste() {
+    let documents = [two_file_systems(), three_engines(), published()];
+    insta::assert_snapshot!(documents.each_ref().map(markdown).join("\n"));
+}
+
+#[test]
+fn asciidoc_is_the_same_pivot() {
+    let documents = [three_engines(), published()];
+    insta::assert_snapshot!(documents.each_ref().map(asciidoc).join("\n"));
+}
+
+#[test]
+fn csv_has_a_line_a_cell() {
+    insta::assert_snapshot!(csv(&two_file_systems()));
+}
+
+#[test]
+fn json_holds_everything() {
+    insta::assert_snapshot!(json(&published()));
+}
+
+#[test]
+fn ascii_terminals_get_ascii() {
+    let ascii = Style {
+        unicode: false,
+        ..plain(120)
+    };
+    for comparison in [two_file_systems(), three_engines()] {
+        let text = text(&comparison, ascii);
+        assert!(text.is_ascii(), "{text}");
+        assert!(
+            text.contains("+-3%") && text.contains("1.66x [1.58, 1.75]") || text.contains("1.31x")
+        );
+    }
+    // Columns are as wide as what is drawn: the verdicts stand below each other.
+    let text = text(&two_file_systems(), ascii);
+    let begins = |word: &str| {
+        let mut lines = text.lines().skip(2);
+        lines.find_map(|line| line.find(word)).unwrap()
+    };
+    assert_eq!(begins("FASTER"), begins("SLOWER"));
+    assert_eq!(begins("FASTER"), begins("NOT COMPARABLE"));
+}
+
+#[test]
+fn no_line_is_longer_than_the_terminal() {
+    for comparison in [two_file_systems(), three_engines(), published()] {
+        for columns in [40, 60, 72, 80, 100, 120, 200] {
+            for line in text(&comparison, plain(columns)).lines() {
+                assert!(width(line) <= columns, "{columns}: {line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn colour_changes_nothing_but_colour() {
+    for columns in [50, 100, 160] {
+        for comparison in [two_file_systems(), three_engines(), published()] {
+            let colored = text(
+                &comparison,
+                Style {
+                    color: true,
+                    ..plain(columns)
+                },
+            );
+            assert!(colored.contains("\x1b[3"));
+            let mut bare = String::new();
+            for (index, piece) in colored.split("\x1b[").enumerate() {
+                bare += if index == 0 {
+                    piece
+                } else {
+                    piece.split_once('m').unwrap().1
+                };
+            }
+            let bare: Vec<&str> = bare.lines().map(str::trim_end).collect();
+            assert_eq!(bare.join("\n") + "\n", text(&comparison, plain(columns)));
+        }
+    }
+}
+
+fn decided(verdict: Verdict) -> Cell {
+    let ratio = estimated(1.664, 1.452, 1.904);
+    Cell {
+        adjusted_p: Some(0.002),
+        ..cell(side("zfs", bare(2.0)), ratio, verdict)
+    }
+}
+
+#[test]
+fn verdicts_have_the_words_of_the_method() {
+    let unpaired = |verdict: Verdict, n: u32| Cell {
+        pairing: Pairing::Unpaired,
+        n,
+        ..decided(verdict)
+    };
+    let between = |low: f64, high: f64, cell: Cell| Cell {
+        ratio: estimated(1.02, low, high),
+        ..cell
+    };
+    let inconclusive = |more: Option<u32>| Verdict::Inconclusive { more };
+    let three = Verdict::CannotDecide {
+        n: 3,
+        smallest_p: 0.1,
+        needed_p: 0.05,
+        least: 4,
+    };
+    for (cell, words) in [
+        (
+            decided(Verdict::Faster),
+            "FASTER 1.66× [1.45, 1.90], 10 rounds, p=0.002",
+        ),
+        (
+            decided(Verdict::Slower),
+            "SLOWER 1.66× [1.45, 1.90], 10 rounds, p=0.002",
+        ),
+        (
+            Cell {
+                adjusted_p: None,
+                p: Some(0.0001),
+                ratio: bare(1.5),
+                ..unpaired(Verdict::Faster, 6)
+            },
+            "FASTER 1.50×, 6 trials a side, p<0.001",
+        ),
+        (decided(Verdict::Equivalent), "EQUIVALENT within ±3 %"),
+        (
+            Cell {
+                margin: 0.0525,
+                ..decided(Verdict::Equivalent)
+            },
+            "EQUIVALENT within ±5.2 %",
+        ),
+        (
+            between(1.011, 1.026, decided(Verdict::DifferentButSmall)),
+            "DIFFERENT BUT SMALL 1.02× [1.01, 1.03], 10 rounds, p=0.002",
+        ),
+        (
+            between(0.96, 1.09, decided(inconclusive(Some(14)))),
+            "INCONCLUSIVE [−4 %, +9 %]: about 14 more rounds",
+        ),
+        (
+            between(0.96, 1.09, unpaired(inconclusive(Some(1)), 7)),
+            "INCONCLUSIVE [−4 %, +9 %]: about 1 more trial a side",
+        ),
+        (
+            Cell {
+                ratio: bare(1.0),
+                ..decided(inconclusive(None))
+            },
+            "INCONCLUSIVE: more rounds than can be foretold",
+        ),
+        (
+            unpaired(three, 3),
+            "CANNOT DECIDE: n=3, smallest possible p is 0.10",
+        ),
+        (
+            decided(Verdict::NotComparable {
+                reasons: vec!["not steady".to_owned(), "differing mounts".to_owned()],
+            }),
+            "NOT COMPARABLE: not steady; differing mounts",
+        ),
+        (
+            decided(Verdict::NotComparable {
+                reasons: Vec::new(),
+            }),
+            "NOT COMPARABLE",
+        ),
+        (
+            decided(Verdict::NoData {
+                why: "zfs has no trials".to_owned(),
+            }),
+            "NO DATA: zfs has no trials",
+        ),
+    ] {
+        assert_eq!(verdict_words(&cell), words);
+    }
+}
+
+#[test]
+fn what_the_numbers_alone_would_say_is_told_where_they_are_not_comparable() {
+    let mut comparison = two_file_systems();
+    for (by_numbers, told) in [
+        (
+            Verdict::Slower,
+            "both capped; by the numbers alone SLOWER 0.88× [0.86, 0.90], 10 rounds, p=0.014",
+        ),
+        (
+            Verdict::Equivalent,
+            "both capped; by the numbers alone 0.88× [0.86, 0.90] and EQUIVALENT within ±3 %",
+        ),
+        (not_comparable("both capped"), "both capped\n"),
+    ] {
+        let cell = &mut comparison.rows[5].cells[0];
+        cell.verdict = not_comparable("both capped");
+        cell.by_numbers = by_numbers;
+        let text = text(&comparison, plain(200));
+        assert!(text.contains(told), "{text}");
+        let line = text
+            .lines()
+            .find(|line| line.starts_with("write_sync"))
+            .unwrap();
+        assert!(!line.contains('×'), "{line}");
+    }
+}
 
 #[test]
 fn every_kind_of_verdict_is_counted_once() {
@@ -9,4 +266,133 @@ fn every_kind_of_verdict_is_counted_once() {
         "1 faster, 1 slower, 1 equivalent, 2 undecided, 1 not comparable, 1 without data"
     );
     assert_eq!(counts.all(), 7);
+    assert_eq!(
+        summary_counts(&two_file_systems(), "xfs").to_string(),
+        "nothing compared"
+    );
+    // Neither the noise floor nor exploratory rows count.
+    assert_eq!(
+        summary_counts(&three_engines(), "io_uring").to_string(),
+        "2 faster"
+    );
+}
+
+#[test]
+fn the_verdict_so_far_fits_on_a_line() {
+    let one = comparison(
+        "engines",
+        &["psync", "io_uring", "libaio"],
+        three_engines().rows.into_iter().take(1).collect(),
+    );
+    assert_eq!(
+        progress_line(&one),
+        "so far: io_uring 1.31× [1.24, 1.39] FASTER; libaio 1.02× [0.97, 1.08] DIFFERENT BUT SMALL"
+    );
+    assert_eq!(
+        progress_line(&three_engines()),
+        "so far: io_uring 2 faster; libaio 1 different but small, 1 undecided"
+    );
+    assert_eq!(progress_line(&comparison("none", &["a"], Vec::new())), "");
+    let mut long = one;
+    long.rows[0].cells[0].side.column = "x".repeat(300);
+    assert_eq!(width(&progress_line(&long)), 100);
+}
+
+#[test]
+fn nothing_compared_is_said_so() {
+    let none = comparison("none", &["ext4"], Vec::new());
+    assert_eq!(
+        text(&none, plain(80)),
+        "none   10 rounds, margin 3 %\nnothing to compare\n"
+    );
+    assert_eq!(csv(&none).lines().count(), 1);
+}
+
+#[test]
+fn the_noise_floor_and_levels_that_differ_are_told() {
+    let mut comparison = two_file_systems();
+    comparison.question.alpha = 0.01;
+    comparison.rows[0].cells[0].ratio.as_mut().unwrap().level = 0.99286;
+    comparison.rows[0].cells[0].margin = 0.061;
+    comparison.rows[1].cells[0].n = 9;
+    let text = text(&comparison, plain(140));
+    for told in [
+        "alpha 0.01",
+        "zfs/ext4 speed [95–99.3 %]",
+        "(1) margin 6.1 %, the noise floor",
+        "9 rounds",
+    ] {
+        assert!(text.contains(told), "{told} in {text}");
+    }
+}
+
+#[test]
+fn differences_beside_the_axis_are_told_with_their_values() {
+    let mut comparison = two_file_systems();
+    let mounts = iodyno_model::Difference {
+        name: "mount options".to_owned(),
+        values: ("noatime".to_owned(), String::new()),
+        axis: false,
+    };
+    comparison.rows[0].cells[0].differs = vec![mounts.clone()];
+    let told = "mount options (noatime against not known)";
+    let of_the_cell = text(&comparison, plain(140));
+    assert!(
+        of_the_cell.contains(&format!("(1) differs: {told}")),
+        "{of_the_cell}"
+    );
+    comparison.differs.push(mounts);
+    let of_all = text(&comparison, plain(140));
+    assert!(
+        of_all.contains(&format!("differs: file system (the axis), {told}")),
+        "{of_all}"
+    );
+    assert_eq!(of_all.matches(told).count(), 1);
+}
+
+#[test]
+fn regressions_and_open_questions_are_those_of_primary_rows() {
+    let only = |verdict: Verdict, exploratory: bool| {
+        let metric = iodyno_model::Metric::iops("iops");
+        let mut row = row("w", metric, side("a", bare(1.0)), vec![decided(verdict)]);
+        row.exploratory = exploratory;
+        let it = comparison("it", &["a", "zfs"], vec![row]);
+        (it.regressed(), it.inconclusive())
+    };
+    assert_eq!(only(Verdict::Slower, false), (true, false));
+    assert_eq!(only(Verdict::Equivalent, false), (false, false));
+    assert_eq!(only(Verdict::DifferentButSmall, false), (false, false));
+    assert_eq!(only(not_comparable("capped"), false), (false, true));
+    assert_eq!(
+        only(Verdict::Inconclusive { more: None }, false),
+        (false, true)
+    );
+    // Exploratory rows settle nothing, not even that there is no regression.
+    assert_eq!(only(Verdict::Slower, true), (false, true));
+}
+
+#[test]
+fn json_has_null_where_there_is_no_number() {
+    let mut comparison = two_file_systems();
+    comparison.rows[0].baseline.values = vec![f64::NAN, f64::INFINITY, 1.5];
+    let document: Value = serde_json::from_str(&json(&comparison)).unwrap();
+    assert_eq!(document["schema"], "iodyno.comparison/1");
+    let row = &document["rows"][0];
+    assert_eq!(
+        row["baseline"]["values"],
+        serde_json::json!([null, null, 1.5])
+    );
+    assert_eq!(row["dimensions"]["workload"], "create_empty");
+    assert_eq!(row["cells"][0]["verdict"], "faster");
+    assert_eq!(row["cells"][0]["ratio"]["low"], 1.578);
+    let cannot = &document["rows"][4]["cells"][0];
+    assert_eq!(
+        (
+            &cannot["verdict"],
+            &cannot["least_n"],
+            &cannot["smallest_p"]
+        ),
+        (&"cannot_decide".into(), &9.into(), &0.25.into())
+    );
+    assert!(cannot["ratio"]["low"].is_null());
 }

@@ -1,4 +1,5 @@
-//! A comparison for the terminal: one table where it fits, else a table a candidate, else a block a row.
+//! A comparison for the terminal: one table where it fits, else a table a candidate, else two lines a row,
+//! else a block a row.
 
 use iodyno_model::Comparison;
 
@@ -68,34 +69,50 @@ enum Squeeze {
     ShortHeadings,
     /// Also p, and names of columns are cut.
     NoP,
+    /// Nothing but the names of columns: each row's name and verdict have a line of their own.
+    TwoLines,
+}
+
+impl Squeeze {
+    const ALL: [Squeeze; 4] = [
+        Squeeze::None,
+        Squeeze::ShortHeadings,
+        Squeeze::NoP,
+        Squeeze::TwoLines,
+    ];
+
+    fn shows_p(self) -> bool {
+        self != Squeeze::NoP
+    }
 }
 
 fn tables(sheet: &Sheet, style: Style) -> String {
     let everyone: Vec<usize> = (0..sheet.candidates.len()).collect();
-    let squeezes = [Squeeze::None, Squeeze::ShortHeadings, Squeeze::NoP];
-    // Several candidates side by side only as long as nothing is lost by it.
-    let allowed = if everyone.len() > 1 { 2 } else { 3 };
-    for squeeze in squeezes.into_iter().take(allowed) {
-        if let Some(text) = table(sheet, &everyone, squeeze, style) {
-            return text;
-        }
-    }
+    let fitting = |shown: &[usize], squeezes: &[Squeeze]| {
+        let mut squeezes = squeezes.iter();
+        squeezes.find_map(|squeeze| table(sheet, shown, *squeeze, style))
+    };
+    let whole = |shown: &[usize]| {
+        fitting(shown, &Squeeze::ALL).unwrap_or_else(|| blocks(sheet, shown, style))
+    };
     if everyone.len() <= 1 {
-        return blocks(sheet, &everyone, style);
+        return whole(&everyone);
     }
-    let stacked = everyone.iter().map(|candidate| {
-        let one = [*candidate];
-        squeezes
-            .into_iter()
-            .find_map(|squeeze| table(sheet, &one, squeeze, style))
-            .unwrap_or_else(|| blocks(sheet, &one, style))
-    });
-    let stacked: Vec<String> = stacked.collect();
+    // Side by side only as long as nothing is lost by it.
+    if let Some(text) = fitting(&everyone, &Squeeze::ALL[..2]) {
+        return text;
+    }
+    let stacked: Vec<String> = everyone.iter().map(|one| whole(&[*one])).collect();
     stacked.join("\n")
 }
 
+/// A text and its colour.
+type Piece = (String, Option<Paint>);
+
 /// A line of the table: texts a column, and the colour of some.
 struct Line {
+    /// What stands on a line of its own above it: the row's name, then verdicts.
+    lead: Vec<Piece>,
     texts: Vec<String>,
     paints: Vec<Option<Paint>>,
 }
@@ -122,6 +139,11 @@ fn table(sheet: &Sheet, shown: &[usize], squeeze: Squeeze, style: Style) -> Opti
             }
         }
     }
+    let leads = items.iter().filter_map(|item| match item {
+        Item::Line(line) => line.lead.first().map(|(name, _)| width(name)),
+        Item::Heading(_) => None,
+    });
+    let lead_width = leads.max().unwrap_or(0);
     let all = widths.iter().sum::<usize>() + GAP * (widths.len() - 1);
     if all > style.columns() {
         return None;
@@ -143,7 +165,9 @@ fn table(sheet: &Sheet, shown: &[usize], squeeze: Squeeze, style: Style) -> Opti
     for item in &items {
         text += &match item {
             Item::Heading(heading) => remark(heading, 2, Paint::Cyan, style),
-            Item::Line(line) => draw(&line.texts, &line.paints),
+            Item::Line(line) => {
+                lead(&line.lead, lead_width, style) + &draw(&line.texts, &line.paints)
+            }
         };
     }
     Some(text)
@@ -161,36 +185,54 @@ fn headings(sheet: &Sheet, shown: &[usize], squeeze: Squeeze, style: Style) -> V
             ),
             _ => format!("speed [{}]", candidate.level),
         });
-        if squeeze < Squeeze::NoP {
+        if squeeze.shows_p() {
             head.push("adj.p".to_owned());
         }
-        head.push(String::new());
+        if squeeze != Squeeze::TwoLines {
+            head.push(String::new());
+        }
     }
     head.iter().map(|text| style.plain(text)).collect()
 }
 
 fn line(row: &SheetRow, shown: &[usize], squeeze: Squeeze, style: Style) -> Line {
-    let mut line = Line {
-        texts: vec![label(row), row.baseline.clone()],
-        paints: vec![None, None],
-    };
+    let mut pieces = vec![(style.plain(&label(row)), None)];
+    let mut texts = vec![(row.baseline.clone(), None)];
     for cell in shown.iter().map(|index| row.cells[*index].as_ref()) {
-        let verdict = cell.map(|cell| (cell.verdict(), paint(cell)));
-        line.texts
-            .push(cell.map_or(String::new(), |cell| cell.median.clone()));
-        line.texts
-            .push(cell.map_or(String::new(), |cell| cell.ratio.clone()));
-        if squeeze < Squeeze::NoP {
-            line.texts
-                .push(cell.map_or(String::new(), |cell| cell.p.clone()));
+        let text = |of: fn(&SheetCell) -> &str| cell.map_or("", of).to_owned();
+        texts.push((text(|cell| &cell.median), None));
+        texts.push((text(|cell| &cell.ratio), None));
+        if squeeze.shows_p() {
+            texts.push((text(|cell| &cell.p), None));
         }
-        line.paints.resize(line.texts.len(), None);
-        line.paints.push(verdict.as_ref().map(|(_, paint)| *paint));
-        line.texts
-            .push(verdict.map_or(String::new(), |(text, _)| text));
+        let verdict = cell.map_or(String::new(), SheetCell::verdict);
+        let verdict = (verdict, cell.map(paint));
+        match squeeze {
+            Squeeze::TwoLines => pieces.push(verdict),
+            _ => texts.push(verdict),
+        }
     }
-    line.texts = line.texts.iter().map(|text| style.plain(text)).collect();
-    line
+    let (lead, first) = match squeeze {
+        Squeeze::TwoLines => (pieces, String::new()),
+        _ => (Vec::new(), label(row)),
+    };
+    texts.insert(0, (first, None));
+    Line {
+        lead,
+        texts: texts.iter().map(|(text, _)| style.plain(text)).collect(),
+        paints: texts.iter().map(|(_, paint)| *paint).collect(),
+    }
+}
+
+/// The line above a row's figures, its verdicts below those of the other rows; empty without pieces.
+fn lead(pieces: &[Piece], name_width: usize, style: Style) -> String {
+    match pieces.split_first() {
+        None => String::new(),
+        Some(((name, paint), verdicts)) => {
+            let name = (left(name, name_width), *paint);
+            flow(&[&[name], verdicts].concat(), 0, style)
+        }
+    }
 }
 
 /// The row's name, with the metric where the name alone says too little.
@@ -212,8 +254,8 @@ fn paint(cell: &SheetCell) -> Paint {
 
 fn shortened(name: &str, squeeze: Squeeze, style: Style) -> String {
     match squeeze {
-        Squeeze::NoP => ended(name, SHORT_NAME, style),
-        _ => name.to_owned(),
+        Squeeze::None | Squeeze::ShortHeadings => name.to_owned(),
+        Squeeze::NoP | Squeeze::TwoLines => ended(name, SHORT_NAME, style),
     }
 }
 
@@ -262,7 +304,7 @@ fn block(sheet: &Sheet, row: &SheetRow, index: usize, style: Style) -> String {
         cell.ratio.clone(),
         p,
     ];
-    let mut pieces: Vec<(String, Option<Paint>)> = pieces
+    let mut pieces: Vec<Piece> = pieces
         .into_iter()
         .filter(|piece| !piece.is_empty())
         .map(|piece| (piece, None))
@@ -272,7 +314,7 @@ fn block(sheet: &Sheet, row: &SheetRow, index: usize, style: Style) -> String {
 }
 
 /// Pieces one after the other, three spaces between them, on as many lines as it takes.
-fn flow(pieces: &[(String, Option<Paint>)], indent: usize, style: Style) -> String {
+fn flow(pieces: &[Piece], indent: usize, style: Style) -> String {
     let between = 3;
     let mut text = String::new();
     let mut used = 0;
@@ -339,7 +381,7 @@ fn claims_block(claims: &Claims, style: Style) -> String {
             .zip(&widths)
             .map(|(text, width)| left(text, *width));
         let name = left(&style.plain(&row.name), name_width);
-        let mut pieces: Vec<(String, Option<Paint>)> = std::iter::once(name)
+        let mut pieces: Vec<Piece> = std::iter::once(name)
             .chain(padded)
             .map(|text| (text, None))
             .collect();
