@@ -135,9 +135,9 @@ pub(super) fn objections(
         for reason in invalid(side, column) {
             found.object(claims != Claims::Nothing, reason);
         }
-        found.notes.extend(course_unknown(side, column));
         found.notes.extend(regimes_of_finite_work(side, column));
     }
+    found.notes.extend(course_unknown(sides));
     let client_compared =
         facts.differing.iter().any(|d| {
             d.difference.axis && matches!(d.class, FactClass::Workload | FactClass::Program)
@@ -201,15 +201,22 @@ fn unsteady(side: &[&Observation], column: &str) -> Option<String> {
     ))
 }
 
-fn course_unknown(side: &[&Observation], column: &str) -> Option<String> {
-    let unknown = side.iter().filter(|o| {
-        let course = &o.behaviour.course;
-        o.kind == Kind::Timed && matches!(course, Course::TooShort { .. } | Course::Unknown)
-    });
-    let count = unknown.count();
-    (count > 0).then(|| {
-        format!("whether {column} was steady is not known: too few seconds, or no series, in {count} of {} trials", side.len())
-    })
+fn course_unknown(sides: Sides) -> Option<String> {
+    let unknown = |side: &[&Observation]| {
+        side.iter().any(|o| {
+            let course = &o.behaviour.course;
+            o.kind == Kind::Timed && matches!(course, Course::TooShort { .. } | Course::Unknown)
+        })
+    };
+    let columns = match (unknown(sides.baseline), unknown(sides.candidate)) {
+        (false, false) => return None,
+        (true, false) => sides.columns.0.to_owned(),
+        (false, true) => sides.columns.1.to_owned(),
+        (true, true) => format!("{} and {}", sides.columns.0, sides.columns.1),
+    };
+    Some(format!(
+        "whether all trials of {columns} were steady is not known: too few seconds, or no series"
+    ))
 }
 
 fn regimes_of_finite_work(side: &[&Observation], column: &str) -> Option<String> {

@@ -5,7 +5,10 @@ use iodyno_model::Observation;
 use super::grouping::{Row, distinct};
 
 /// What tells the members of a family apart, in the order of trust.
-const NAMES: [&str; 3] = [Observation::WORKLOAD, Observation::CONFIGURATION, "node"];
+const NAMES: [&str; 3] = [Observation::WORKLOAD, Observation::CONFIGURATION, NODE];
+
+/// The dimension of the machines that worked at once.
+const NODE: &str = "node";
 
 /// What tells them apart where each column has workloads of its own: what the workloads do.
 const SHAPES: [&str; 6] = ["rw", "bs", "engine", "depth", "direct", "jobs"];
@@ -26,7 +29,8 @@ pub(super) struct Workload<'a> {
 /// Members are told apart by those of their names (workload, configuration, node) that occur in several
 /// columns. A name that goes with the column tells members apart no more than the column does: where
 /// workloads do so, what they do (`rw`, `bs`, …) takes their place. Other dimensions, such as the number
-/// of a repetition in an import's label, make no members: their trials are repetitions.
+/// of a repetition in an import's label, make no members: their trials are repetitions. The sum of several
+/// nodes, where it stands beside them, is no member either.
 pub(super) fn workloads<'a>(row: &Row<'a>, columns: &str, rows: &[String]) -> Vec<Workload<'a>> {
     let telling = |name: &&str| {
         *name != columns && !rows.iter().any(|row| row == name) && tells_apart(row, name)
@@ -35,22 +39,22 @@ pub(super) fn workloads<'a>(row: &Row<'a>, columns: &str, rows: &[String]) -> Ve
     if !dimensions.contains(&Observation::WORKLOAD) {
         dimensions.extend(SHAPES.iter().copied().filter(telling));
     }
-    let name = |observation: &Observation| {
-        let parts: Vec<&str> = dimensions
-            .iter()
-            .map(|dimension| observation.dimension(dimension))
-            .collect();
-        parts.join(" ")
+    let nodes = match dimensions.contains(&NODE) {
+        true => super::grouping::values(row.trials(), NODE),
+        false => Vec::new(),
     };
     let mut found: Vec<Workload<'a>> = Vec::new();
     for (column, trials) in row.columns.iter().enumerate() {
         for &observation in trials {
-            member(&mut found, name(observation), row.columns.len()).columns[column]
-                .push(observation);
+            if is_sum(observation.dimension(NODE), &nodes) {
+                continue;
+            }
+            let name = name(observation, &dimensions);
+            member(&mut found, name, row.columns.len()).columns[column].push(observation);
         }
     }
     for &observation in &row.again {
-        let name = again_name(observation, &dimensions);
+        let name = name(observation, &dimensions);
         let place = found.iter_mut().find(|workload| workload.name == name);
         if let Some(workload) = place {
             workload.again.push(observation);
@@ -59,7 +63,15 @@ pub(super) fn workloads<'a>(row: &Row<'a>, columns: &str, rows: &[String]) -> Ve
     found
 }
 
-fn again_name(observation: &Observation, dimensions: &[&str]) -> String {
+/// Whether a node stands for several others: `a+b+c`. What it has is counted with them already.
+fn is_sum(node: &str, nodes: &[String]) -> bool {
+    node.contains('+')
+        && node
+            .split('+')
+            .all(|part| nodes.iter().any(|known| known == part))
+}
+
+fn name(observation: &Observation, dimensions: &[&str]) -> String {
     let parts: Vec<&str> = dimensions
         .iter()
         .map(|dimension| observation.dimension(dimension))

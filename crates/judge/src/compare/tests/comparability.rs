@@ -257,7 +257,10 @@ fn timed_trials_have_to_be_steady_and_finite_ones_have_not() {
         o.behaviour.course = Course::TooShort { seconds: 3 }
     });
     check(&short, None);
-    assert!(has(&short, "whether zfs was steady is not known"));
+    assert!(has(
+        &short,
+        "whether all trials of zfs were steady is not known"
+    ));
 }
 
 #[test]

@@ -92,7 +92,7 @@ fn takes_a_label_of_repetitions_for_repetitions() {
 }
 
 #[test]
-fn adds_up_the_nodes_of_one_workload_as_a_family() {
+fn makes_a_family_of_the_nodes_of_one_workload() {
     let node =
         |column: &str, node: &str, iops: f64| with(imported(column, "4k", &[iops]), "node", node);
     let trials = [
@@ -100,6 +100,9 @@ fn adds_up_the_nodes_of_one_workload_as_a_family() {
         node("zvol", "b", 200.0),
         node("file", "a", 400.0),
         node("file", "b", 200.0),
+        // The sum stands beside its parts and counts with them.
+        node("zvol", "a+b", 300.0),
+        node("file", "a+b", 600.0),
     ]
     .concat();
     let cell = only_cell(&trials);
