@@ -43,15 +43,17 @@ pub(super) fn from_again(
 }
 
 /// The distance of a sample's ratio from 1, as a share, at the farther end of its interval; without an
-/// interval that of its farthest pair.
+/// interval that of its farthest pair, or of a family's farthest workload: their mean would hide it.
 pub(super) fn farthest(sample: &Sample, level: f64) -> Option<f64> {
     let ratio = statistics::ratio(sample, level)?;
     let distance = match ratio.interval {
         Some((low, high)) => low.ln().abs().max(high.ln().abs()),
         None => {
             let pairs = sample.baseline.iter().zip(&sample.candidate);
+            let members = sample.members.iter().map(|member| member.ratio.ln().abs());
             pairs
                 .map(|(b, c)| (c.ln() - b.ln()).abs())
+                .chain(members)
                 .fold(ratio.value.ln().abs(), f64::max)
         }
     };

@@ -85,6 +85,12 @@ fn takes_rows_without_an_expected_difference_for_the_noise_floor() {
     let floor = comparison.floor.unwrap();
     assert!((floor - (255.0 / 243.0 - 1.0)).abs() < 1e-12, "{floor}");
     assert_eq!((comparison.rows.len(), comparison.primaries), (8, 4));
+    let family = Question {
+        rows: vec!["pool".to_owned()],
+        ..question
+    };
+    // The mean over the striped row would be 0.1 % and hide it.
+    assert!((compared(&trials, &family).floor.unwrap() - floor).abs() < 1e-12);
     let mirror = &comparison.rows[0];
     assert_eq!(
         (mirror.name[0].as_str(), mirror.exploratory),
