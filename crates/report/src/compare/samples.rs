@@ -1,8 +1,8 @@
 //! Comparisons built by hand for the tests.
 
 use iodyno_model::{
-    Better, Cell, Claim, ClaimCheck, ComparedRow, Comparison, Difference, Estimated, Member,
-    Metric, Pairing, Question, Regime, Side, SourceLine, Unit, Verdict,
+    Cell, Claim, ClaimCheck, ComparedRow, Comparison, Difference, Estimated, Member, Metric,
+    Pairing, Question, Regime, Side, SourceLine, Verdict,
 };
 
 pub(super) fn estimated(value: f64, low: f64, high: f64) -> Option<Estimated> {
@@ -380,11 +380,7 @@ fn published_row((name, ext4, zfs, ratio, _, _, [_, p], _): &Published) -> Compa
             ..side(column, bare(sorted[sorted.len() / 2]))
         }
     };
-    let metric = Metric {
-        name: "rate".to_owned(),
-        unit: Unit::OpsPerSecond,
-        better: Better::Higher,
-    };
+    let metric = Metric::iops(Metric::IOPS);
     let n = zfs.len() as u32;
     let verdict = Verdict::CannotDecide {
         n,

@@ -1,6 +1,6 @@
 //! What a comparison tells a person: its words and figures, before they get a form.
 
-use iodyno_model::{Cell, ComparedRow, Comparison, Difference, Verdict};
+use iodyno_model::{Cell, ComparedRow, Comparison, Difference, Metric, Verdict};
 
 use super::claims::{Claims, claims};
 use super::figures::{level, limit, median, p, percent, ratio};
@@ -49,7 +49,7 @@ pub(super) struct SheetRow {
     pub(super) name: Vec<String>,
     /// The metric's name.
     pub(super) metric: String,
-    /// Its name alone would not tell it apart, or what it is compared by is not its own primary.
+    /// The metric is to be named: nothing else tells it, or the name alone would not tell the row apart.
     pub(super) metric_matters: bool,
     /// Median and reach; empty without values.
     pub(super) baseline: String,
@@ -252,12 +252,19 @@ fn sheet_cell(
     }
 }
 
-/// Rows that share a name are told apart by their metric; exploratory ones always name it.
+/// Metrics that their unit tells (or, of completion, a footnote).
+const TOLD_BY_UNIT: [&str; 3] = [Metric::IOPS, Metric::BANDWIDTH, Metric::COMPLETION];
+
+/// Rows name their metric where nothing else tells it, and where it tells apart those that share a
+/// name; exploratory ones always do.
 fn mark_namesakes(rows: &mut [SheetRow], always: bool) {
     for index in 0..rows.len() {
-        let name = &rows[index].name;
-        let namesakes = rows.iter().filter(|row| row.name == *name).count();
-        rows[index].metric_matters = always || namesakes > 1 || name.iter().all(String::is_empty);
+        let row = &rows[index];
+        let namesakes = rows.iter().filter(|other| other.name == row.name).count();
+        rows[index].metric_matters = always
+            || namesakes > 1
+            || row.name.iter().all(String::is_empty)
+            || !TOLD_BY_UNIT.contains(&row.metric.as_str());
     }
 }
 

@@ -327,6 +327,19 @@ fn the_noise_floor_and_levels_that_differ_are_told() {
 }
 
 #[test]
+fn a_metric_that_its_unit_does_not_tell_is_named() {
+    let mut comparison = two_file_systems();
+    comparison.rows[0].metric.name = "write.p99".to_owned();
+    let text = text(&comparison, plain(120));
+    assert!(text.contains("create_empty write.p99"), "{text}");
+    assert!(
+        !text.contains(" completion ") && !text.contains("iops"),
+        "{text}"
+    );
+    assert!(markdown(&comparison).contains("| workload | metric | ext4 | zfs |"));
+}
+
+#[test]
 fn differences_beside_the_axis_are_told_with_their_values() {
     let mut comparison = two_file_systems();
     let mounts = iodyno_model::Difference {
