@@ -9,7 +9,9 @@ use iodyno_model::{Finding, FindingKind, Outcome, Trial};
 pub(crate) enum Exit {
     /// All is well.
     Fine,
-    /// A check failed, or a result could not be stored.
+    /// The data do not decide what was asked.
+    Inconclusive,
+    /// A regression, a check that failed, or a result could not be stored.
     CheckFailed,
     /// A workload failed; what it measured is stored.
     WorkloadFailed,
@@ -26,6 +28,7 @@ impl Exit {
     pub(crate) fn code(self) -> u8 {
         match self {
             Exit::Fine => 0,
+            Exit::Inconclusive => 5,
             Exit::CheckFailed => 1,
             Exit::BadInput => 2,
             Exit::Refused => 3,
@@ -75,6 +78,7 @@ mod tests {
     fn numbers_are_those_of_the_manual() {
         for (exit, code, fio) in [
             (Exit::Fine, 0, 0),
+            (Exit::Inconclusive, 5, 1),
             (Exit::CheckFailed, 1, 1),
             (Exit::BadInput, 2, 1),
             (Exit::Refused, 3, 1),

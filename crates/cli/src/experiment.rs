@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use iodyno_lab::{Ended, Lab, Progress, RunEnd};
-use iodyno_model::{Diagnostic, Plan, RunState, Target};
+use iodyno_lab::{Ended, Lab, Progress, ResumeError, RunEnd};
+use iodyno_model::{Diagnostic, Plan, RunId, RunState, Target};
 use iodyno_runner::{Cancel, NodeCommand};
 use iodyno_store::SqliteStore;
 use iodyno_target::Roots;
@@ -18,6 +18,19 @@ use crate::signals::{self, Request};
 pub(crate) trait Audience {
     /// Something happened. Called for everything, the ends of trials included.
     fn told(&mut self, progress: &Progress<'_>) -> Result<(), Failure>;
+}
+
+/// What is carried out.
+pub(crate) enum Begin<'a> {
+    /// A new run.
+    New(&'a Plan),
+    /// A run that was cut off, perhaps with more rounds.
+    Resume {
+        /// Which.
+        run: RunId,
+        /// As many in all.
+        rounds: Option<u32>,
+    },
 }
 
 /// A run that was carried out.
@@ -56,13 +69,15 @@ fn unmet_destroys(plan: &Plan) -> Vec<Diagnostic> {
 /// An audience that cannot go on (its output is full) does not end the run: what is measured is
 /// still stored.
 pub(crate) fn carry_out(
-    plan: &Plan,
+    begin: Begin<'_>,
     store: &SqliteStore,
     context: &Context,
     mut reporter: Reporter<'_>,
     audience: &mut dyn Audience,
 ) -> Result<Carried, Failure> {
-    context.tell(&unmet_destroys(plan));
+    if let Begin::New(plan) = begin {
+        context.tell(&unmet_destroys(plan));
+    }
     let cancel = Cancel::new();
     let _watch = watch_signals(&cancel, context)?;
     let node = NodeCommand::local().map_err(|error| {
@@ -79,7 +94,7 @@ pub(crate) fn carry_out(
     };
     let mut exit = Exit::Fine;
     let mut failed = None;
-    let end = iodyno_lab::carry_out(plan, &lab, &mut |progress| {
+    let mut observer = |progress: Progress<'_>| {
         reporter.show(&progress);
         if let Progress::Ended(ended) = &progress {
             exit = exit.max(exit_of(ended, &cancel));
@@ -88,7 +103,13 @@ pub(crate) fn carry_out(
         if let Err(failure) = audience.told(&progress) {
             failed.get_or_insert(failure);
         }
-    })?;
+    };
+    let end = match begin {
+        Begin::New(plan) => iodyno_lab::carry_out(plan, &lab, &mut observer)?,
+        Begin::Resume { run, rounds } => {
+            iodyno_lab::resume(run, rounds, &lab, &mut observer).map_err(resume_failure)?
+        }
+    };
     context.screen.clear();
     if end.state == RunState::Interrupted {
         exit = exit.max(Exit::Interrupted);
@@ -108,6 +129,16 @@ pub(crate) fn carry_out(
             ..failure
         }),
         None => Ok(Carried { end, exit }),
+    }
+}
+
+fn resume_failure(error: ResumeError) -> Failure {
+    match error {
+        ResumeError::Store(error) => error.into(),
+        other => Failure::one(Diagnostic {
+            hint: other.hint(),
+            ..Diagnostic::error(other.to_string())
+        }),
     }
 }
 

@@ -6,11 +6,14 @@ mod args;
 mod commands;
 mod configurations;
 mod context;
+mod duration;
 mod exit;
 mod experiment;
 mod failure;
+mod observations;
 mod plan_text;
 mod progress;
+mod rounds;
 mod screen;
 mod signals;
 mod terminal;
@@ -34,6 +37,7 @@ fn main() -> ExitCode {
         Command::Fio(args) => return commands::fio(args, &context),
         Command::List(args) => commands::list(args, &context),
         Command::Show(args) => commands::show(args, &context),
+        Command::Compare(args) => commands::compare(args, &context),
         Command::Export(args) => commands::export(args, &context),
         Command::Import(args) => commands::import(args, &context),
         Command::Check(args) => commands::check(args, &context),

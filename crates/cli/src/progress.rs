@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use iodyno_lab::Progress;
-use iodyno_model::{After, Job, Severity, Step, Workload};
+use iodyno_model::{Comparison, Severity, Step};
 use iodyno_report::{Style, live};
 use iodyno_runner::Event;
 use iodyno_store::StoreError;
 use iodyno_units::{Bytes, Nanos};
 
 use crate::context::{Context, store_fault};
+use crate::duration::longest;
 use crate::screen::Screen;
 use crate::terminal::Terminal;
 
@@ -56,6 +57,10 @@ pub(crate) struct Reporter<'a> {
     /// Plain lines come at this distance, beside a live line as well.
     every: Option<Nanos>,
     next_plain: Nanos,
+    /// `3/20 `, before the live line of a run of several trials.
+    trial: String,
+    /// A whole round was told: single trials are not told any more.
+    rounds_told: bool,
 }
 
 impl<'a> Reporter<'a> {
@@ -69,6 +74,8 @@ impl<'a> Reporter<'a> {
             step: None,
             every: None,
             next_plain: FIRST,
+            trial: String::new(),
+            rounds_told: false,
         }
     }
 
@@ -81,21 +88,27 @@ impl<'a> Reporter<'a> {
     pub(crate) fn show(&mut self, progress: &Progress<'_>) {
         match progress {
             Progress::Begun(_) => {}
+            Progress::Settling => self.step_live("letting the devices come to rest"),
             Progress::Trial {
                 number,
                 of,
                 configuration,
                 workload,
             } => {
-                self.planned = planned(workload);
+                self.planned = longest(workload);
                 self.begin(None);
-                if *of > 1 && self.mode != Mode::Quiet {
-                    self.screen.note(&format!(
-                        "trial {number} of {of}: {} on {}",
-                        workload.name, configuration.name
-                    ));
+                if *of > 1 {
+                    self.trial = format!("{number}/{of} ");
+                    self.tell_trial(*number, *of, &workload.name, &configuration.name);
                 }
             }
+            Progress::Note(text) => self.note(text),
+            Progress::Round {
+                done,
+                of,
+                left_ns,
+                comparison,
+            } => self.round(*done, *of, *left_ns, *comparison),
             Progress::Node(event) => self.event(event),
             Progress::StoreFails(error) => self.store_fails(error),
             Progress::StoreRecovered => {
@@ -106,6 +119,44 @@ impl<'a> Reporter<'a> {
         }
     }
 
+    /// Rounds follow one another for hours: their trials are told on the live line alone, but for
+    /// those of the first round.
+    fn tell_trial(&mut self, number: u32, of: u32, workload: &str, configuration: &str) {
+        if !self.rounds_told {
+            self.note(&format!(
+                "trial {number} of {of}: {workload} on {configuration}"
+            ));
+        }
+    }
+
+    /// A round is whole: how far the run is, what is left, the verdict so far.
+    fn round(&mut self, done: u32, of: u32, left_ns: Option<u64>, comparison: Option<&Comparison>) {
+        self.screen.clear();
+        if of == 1 {
+            return;
+        }
+        self.rounds_told = true;
+        let left = left_ns.map_or(String::new(), |left| {
+            format!(", at most {} left", whole_seconds(left))
+        });
+        let verdict = comparison.map_or(String::new(), |comparison| {
+            format!("; {}", iodyno_report::compare::progress_line(comparison))
+        });
+        self.note(&format!("round {done} of {of}{left}{verdict}"));
+    }
+
+    fn note(&self, text: &str) {
+        if self.mode != Mode::Quiet {
+            self.screen.note(text);
+        }
+    }
+
+    fn step_live(&self, text: &str) {
+        if self.mode == Mode::Live && self.context.terminal.width_err() >= NARROWEST {
+            self.screen.live(&format!("{}{text}", self.trial));
+        }
+    }
+
     fn begin(&mut self, step: Option<Step>) {
         self.step = step;
         self.begun = Instant::now();
@@ -113,7 +164,8 @@ impl<'a> Reporter<'a> {
     }
 
     fn event(&mut self, event: &Event) {
-        let style = self.context.style_err();
+        let mut style = self.context.style_err();
+        style.width = style.width.saturating_sub(self.trial.len());
         match event {
             Event::Progress { step, done, total } => {
                 if self.step != Some(*step) {
@@ -157,7 +209,7 @@ impl<'a> Reporter<'a> {
             self.screen.note(&plain());
         }
         if self.mode == Mode::Live && self.context.terminal.width_err() >= NARROWEST {
-            self.screen.live(&live());
+            self.screen.live(&format!("{}{}", self.trial, live()));
         }
     }
 
@@ -166,6 +218,11 @@ impl<'a> Reporter<'a> {
         fault.message += "; the run goes on, and its result is printed at the end";
         self.context.tell(&[fault]);
     }
+}
+
+/// Whole seconds: what is left is an estimate.
+fn whole_seconds(ns: u64) -> Nanos {
+    Nanos::from_secs(ns.div_ceil(Nanos::SECOND.0))
 }
 
 /// The next plain line: a tenth of the time later, so that ten hours fit on a few pages.
@@ -192,30 +249,6 @@ fn step_line(step: Step, done: u64, total: u64, elapsed: Nanos, style: Style) ->
         0 => doing.to_owned(),
         _ => format!("{doing}: {} of {}", Bytes(done), Bytes(total)),
     }
-}
-
-/// How long the jobs take at most, where each has a time.
-fn planned(workload: &Workload) -> Option<Nanos> {
-    let mut ends: Vec<(&str, u64)> = Vec::new();
-    for job in &workload.jobs {
-        let latest = |ends: &[(&str, u64)]| ends.iter().map(|end| end.1).max().unwrap_or(0);
-        let start = match &job.after {
-            After::Start => 0,
-            After::AllBefore => latest(&ends),
-            After::Job(name) => ends
-                .iter()
-                .filter(|end| end.0 == name)
-                .map(|end| end.1)
-                .max()?,
-        };
-        ends.push((&job.name, start + duration(job)?));
-    }
-    ends.iter().map(|end| Nanos(end.1)).max()
-}
-
-fn duration(job: &Job) -> Option<u64> {
-    let parts = [job.delay.max, job.end.ramp, job.end.runtime?];
-    Some(parts.iter().map(|part| part.0).fold(0, u64::saturating_add))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ mod clock;
 pub mod compare;
 pub mod diagnostic;
 pub mod fio;
+pub mod imported;
 pub mod json;
 pub mod live;
 mod style;

@@ -20,7 +20,7 @@ use crate::commands::run::{command_line, fresh_seed, working_folder};
 use crate::configurations::configurations;
 use crate::context::Context;
 use crate::exit::Exit;
-use crate::experiment::{Audience, carry_out};
+use crate::experiment::{Audience, Begin, carry_out};
 use crate::failure::{Failure, reason};
 use crate::progress::{Mode, Reporter};
 use crate::screen::write_out;
@@ -115,7 +115,7 @@ fn measure(plan: Plan, output: &OutputOptions, context: &Context) -> Result<Exit
         key: None,
         next_status_ns,
     };
-    let carried = carry_out(&plan, &store, context, reporter, &mut printer)?;
+    let carried = carry_out(Begin::New(&plan), &store, context, reporter, &mut printer)?;
     if mode == Mode::Live && carried.end.unstored.is_none() {
         let alias = carried.end.handle.alias;
         context.note(&format!(

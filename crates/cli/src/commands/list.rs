@@ -62,15 +62,19 @@ fn document(runs: &[RunSummary], context: &Context) -> String {
 
 fn row(run: &RunSummary, context: &Context, now_ms: u64) -> RunRow {
     let count = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+    let imported = run.imported > 0 || run.cells == 0;
     let so_far = now_ms.saturating_sub(run.started_unix_ms);
     RunRow {
         alias: run.alias.to_string(),
         started_unix_ms: run.started_unix_ms,
         utc_offset_s: context.utc_offset_s(run.started_unix_ms),
         span_ns: Nanos::from_millis(run.duration_ms.unwrap_or(so_far)).0,
-        state: run.state.name().to_owned(),
-        trials_done: count(run.trials_completed),
-        trials_planned: count(run.trials_planned),
+        state: match imported {
+            true => "imported".to_owned(),
+            false => run.state.name().to_owned(),
+        },
+        trials_done: count(run.trials_completed + run.imported),
+        trials_planned: count(run.trials_planned + run.imported),
         name: run.name.clone(),
         configurations: Vec::new(),
         headline: headline(run),

@@ -1,6 +1,7 @@
 //! The commands, one a file.
 
 mod check;
+mod compare;
 mod completions;
 mod export;
 mod fio;
@@ -12,6 +13,7 @@ mod run;
 mod show;
 
 pub(crate) use check::check;
+pub(crate) use compare::compare;
 pub(crate) use completions::completions;
 pub(crate) use export::export;
 pub(crate) use fio::fio;

@@ -3,24 +3,39 @@
 use std::path::{Path, PathBuf};
 
 use iodyno_dialects::fio::{SystemHost, parse_files};
-use iodyno_lab::Progress;
-use iodyno_model::{Diagnostic, Plan, RunId, RunState, Severity, Trial, Workload};
+use iodyno_lab::{Progress, StopReason};
+use iodyno_model::{Comparison, Diagnostic, Plan, RunId, RunState, Severity, Trial, Workload};
 use iodyno_store::{SqliteStore, Store};
 
 use crate::args::RunArgs;
+use crate::commands::compare::{exit_of, judge};
 use crate::configurations::configurations;
 use crate::context::Context;
 use crate::exit::Exit;
-use crate::experiment::{Audience, Carried, carry_out};
+use crate::experiment::{Audience, Begin, Carried, carry_out};
 use crate::failure::Failure;
+use crate::observations::observations;
 use crate::plan_text::plan_text;
 use crate::progress::{Mode, Reporter};
+use crate::rounds::{doubts, with_rounds};
 use crate::screen::write_out;
 use crate::trials::{Drawn, has_figures, run_json, run_view, trials_json};
 
-/// Carries the job files out, or shows what would be done.
+/// Carries the job files out, goes on with a run, or shows what would be done.
 pub(crate) fn run(args: &RunArgs, context: &Context) -> Result<Exit, Failure> {
+    if let Some(name) = &args.resume {
+        let store = context.store()?;
+        let run = store.run(store.find(name)?)?;
+        let begin = Begin::Resume {
+            run: run.summary.id,
+            rounds: args.rounds,
+        };
+        return measure(&run.plan, begin, &store, args, context);
+    }
     let plan = plan(args, context)?;
+    if !args.quiet {
+        context.tell(&doubts(&plan));
+    }
     if args.dry_run {
         let text = match args.json {
             true => context.json(&plan),
@@ -29,20 +44,54 @@ pub(crate) fn run(args: &RunArgs, context: &Context) -> Result<Exit, Failure> {
         write_out(text)?;
         return Ok(Exit::Fine);
     }
+    let store = context.store()?;
+    measure(&plan, Begin::New(&plan), &store, args, context)
+}
+
+/// Makes the trials and prints what came of them.
+fn measure(
+    plan: &Plan,
+    begin: Begin<'_>,
+    store: &SqliteStore,
+    args: &RunArgs,
+    context: &Context,
+) -> Result<Exit, Failure> {
     let reporter = Reporter::new(context, Mode::of(context.terminal, args.quiet));
+    let several = plan.cells() > 1 || plan.rounds > 1;
     let mut tables = Tables {
-        plan: &plan,
         context,
-        json: args.json,
+        // Of many trials the verdict is printed; `show` has their tables.
+        silent: args.json || plan.rounds > 1,
+        spaced: several,
         unstored: Vec::new(),
     };
-    let store = context.store()?;
-    let carried = carry_out(&plan, &store, context, reporter, &mut tables)?;
+    let carried = carry_out(begin, store, context, reporter, &mut tables)?;
+    let verdict = match several {
+        true => verdict(&carried, store)?,
+        false => None,
+    };
     match args.json {
-        true => write_out(document(&plan, &store, &carried, tables.unstored)?)?,
-        false => write_out(conclusion(&plan, &store, &carried))?,
+        true => write_out(document(plan, store, &carried, tables.unstored)?)?,
+        false => {
+            if let Some(comparison) = &verdict {
+                write_out(iodyno_report::compare::text(comparison, context.style_out()) + "\n")?;
+            }
+            write_out(conclusion(plan, store, &carried, verdict.as_ref()))?;
+        }
     }
-    Ok(carried.exit)
+    let judged = verdict.map_or(Exit::Fine, |verdict| exit_of(&verdict, args.fail_on));
+    Ok(carried.exit.max(judged))
+}
+
+/// What the stored trials say; nothing where no trial can be used.
+fn verdict(carried: &Carried, store: &SqliteStore) -> Result<Option<Comparison>, Failure> {
+    let run = store.run(carried.end.handle.id)?;
+    let trials = observations(store, &run)?;
+    if trials.iter().all(|trial| trial.unusable.is_some()) {
+        return Ok(None);
+    }
+    let question = run.plan.question.clone();
+    judge(&[run], &trials, &question).map(Some)
 }
 
 /// The plan of a command, or all of its faults. Warnings are told.
@@ -78,12 +127,13 @@ fn plan(args: &RunArgs, context: &Context) -> Result<Plan, Failure> {
         context.tell(&faults);
     }
     let name = args.name.clone().unwrap_or_else(|| name_of(&workloads));
-    Ok(Plan {
+    let plan = Plan {
         command: command_line(),
         seed: args.seed.unwrap_or_else(fresh_seed),
         destroy: args.destroy.iter().map(|path| folder.join(path)).collect(),
         ..Plan::new(name, configurations, workloads)
-    })
+    };
+    with_rounds(plan, args).map_err(Failure::input)
 }
 
 /// `KEY=VALUE` pairs, and what is wrong with the others.
@@ -146,9 +196,11 @@ pub(crate) fn fresh_seed() -> u64 {
 
 /// Prints each trial as it ends.
 struct Tables<'a> {
-    plan: &'a Plan,
     context: &'a Context,
-    json: bool,
+    /// No tables: something else is printed at the end.
+    silent: bool,
+    /// More is printed after each.
+    spaced: bool,
     /// Trials that only memory holds, for the JSON document at the end.
     unstored: Vec<Trial>,
 }
@@ -158,7 +210,7 @@ impl Audience for Tables<'_> {
         let Progress::Ended(ended) = progress else {
             return Ok(());
         };
-        if self.json {
+        if self.silent {
             self.unstored
                 .extend(ended.unstored.map(|_| ended.trial.clone()));
             return Ok(());
@@ -171,9 +223,9 @@ impl Audience for Tables<'_> {
             return Ok(());
         }
         let table = Drawn::new(ended.workload, ended.trial).text(self.context.style_out());
-        write_out(match self.plan.cells() * self.plan.rounds {
-            1 => table,
-            _ => table + "\n",
+        write_out(match self.spaced {
+            false => table,
+            true => table + "\n",
         })
     }
 }
@@ -205,29 +257,48 @@ fn came_out(exit: Exit) -> &'static str {
 }
 
 /// Where the result is, what it is worth, and what can be done next.
-fn conclusion(plan: &Plan, store: &SqliteStore, carried: &Carried) -> String {
+fn conclusion(
+    plan: &Plan,
+    store: &SqliteStore,
+    carried: &Carried,
+    verdict: Option<&Comparison>,
+) -> String {
     let end = &carried.end;
     let alias = end.handle.alias;
     let stored = match end.unstored {
         None => format!("run {alias} stored in {}.", store.path().display()),
         Some(_) => format!("run {alias} could not be stored as a whole."),
     };
-    let worth = match (end.state, end.planned) {
-        (RunState::Completed, 1) => "One trial: no verdict.".to_owned(),
-        (RunState::Completed, trials) => format!("{trials} trials, one each: no verdict."),
-        (_, 1) => format!("It {}.", came_out(carried.exit)),
-        (_, trials) => format!(
+    let trials = end.planned;
+    let worth = match end.state {
+        RunState::Completed if trials == 1 => "One trial: no verdict.".to_owned(),
+        RunState::Completed => format!("{} trials{}.", end.completed, stopped(end.stopped)),
+        _ if trials == 1 => format!("It {}.", came_out(carried.exit)),
+        _ => format!(
             "It {}: {} of {trials} trials completed.",
             came_out(carried.exit),
             end.completed
         ),
     };
-    let next = match end.unstored {
-        None => format!("  Next: iodyno show {alias}"),
-        Some(_) => String::new(),
+    let next = match (&end.unstored, verdict, end.state) {
+        (Some(_), ..) => String::new(),
+        (None, _, RunState::Interrupted) if trials > 1 => {
+            format!("  Next: iodyno run --resume {alias}")
+        }
+        (None, Some(_), _) => format!("  Next: iodyno compare {alias}"),
+        (None, None, _) => format!("  Next: iodyno show {alias}"),
     };
     let seed = format!(" Seed {}.", plan.seed);
     format!("{stored} {worth}{seed}{next}\n")
+}
+
+/// Why there were no more rounds, where that was not the plan's number.
+fn stopped(reason: StopReason) -> &'static str {
+    match reason {
+        StopReason::Width => ", until the intervals were narrow enough",
+        StopReason::MaxTime => ", as many as `--max-time` allowed",
+        _ => "",
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! `iodyno show`: a stored run, in every form.
 
+use iodyno_model::{Diagnostic, Imported};
 use iodyno_store::{Run, SqliteStore, Store};
 
 use crate::args::{Format, ShowArgs};
@@ -13,6 +14,19 @@ use crate::trials::{Drawn, FioForm, load, run_json};
 pub(crate) fn show(args: &ShowArgs, context: &Context) -> Result<Exit, Failure> {
     let store = context.store_to_read()?;
     let run = store.run(store.find(&args.run)?)?;
+    if let Some(imported) = &run.plan.imported {
+        return match if args.json { Format::Json } else { args.format } {
+            Format::Text => text_of_import(&run, imported, context),
+            Format::Json => write_out(context.json(&run.plan)).map(|()| Exit::Fine),
+            _ => Err(Failure::one(
+                Diagnostic::error(format!(
+                    "run {} was imported: it cannot be shown in fio's form",
+                    run.summary.alias
+                ))
+                .hint("`--format text` and `--format json` show what was read"),
+            )),
+        };
+    }
     match if args.json { Format::Json } else { args.format } {
         Format::Json => write_out(run_json(&store, &run, Vec::new())?)?,
         Format::Text => text(&store, &run, context)?,
@@ -21,6 +35,18 @@ pub(crate) fn show(args: &ShowArgs, context: &Context) -> Result<Exit, Failure> 
         Format::FioNormal => fio(&store, &run, FioForm::Normal, context)?,
         Format::Terse => fio(&store, &run, FioForm::Terse, context)?,
     }
+    Ok(Exit::Fine)
+}
+
+/// What was read, with its tables in full.
+fn text_of_import(run: &Run, imported: &Imported, context: &Context) -> Result<Exit, Failure> {
+    write_out(iodyno_report::imported::full(imported, context.style_out()))?;
+    write_out(format!(
+        "run {} `{}` was imported. It was: {}\n",
+        run.summary.alias,
+        run.summary.name,
+        run.plan.command.join(" ")
+    ))?;
     Ok(Exit::Fine)
 }
 

@@ -108,7 +108,9 @@ fn two_configurations_and_two_workloads_are_four_trials() {
     home.file("r.fio", "[t]\nrw=read\nbs=64k\nsize=1m\n");
     home.file("w.fio", "[t]\nrw=write\nbs=64k\nsize=1m\n");
     let done = home
-        .iodyno(&["run", "r.fio", "w.fio", "--on", "one=a", "--on", "b"])
+        .iodyno(&[
+            "run", "r.fio", "w.fio", "--on", "one=a", "--on", "b", "--rounds", "1",
+        ])
         .succeeds();
     for cell in ["r  on one", "w  on one", "r  on b", "w  on b"] {
         assert!(done.stdout.contains(cell), "{cell}: {}", done.stdout);

@@ -13,3 +13,4 @@ mod kills;
 mod results;
 mod streams;
 mod usage;
+mod verdicts;

@@ -86,7 +86,10 @@ fn cells(row: &RunRow) -> [String; 7] {
     [
         row.alias.clone(),
         clock::minute(row.started_unix_ms, row.utc_offset_s),
-        Nanos(row.span_ns).to_string(),
+        match row.span_ns {
+            0 => "-".to_owned(),
+            span => Nanos(span).to_string(),
+        },
         row.state.clone(),
         format!("{}/{}", row.trials_done, row.trials_planned),
         name,

@@ -1,0 +1,164 @@
+//! The command line as clap reads it. Help texts are these comments.
+//!
+//! The only file that knows flags; everything after it works on plain values. The man pages and
+//! shell completions are made from it.
+
+mod percent;
+mod run;
+mod stored;
+mod tools;
+
+use std::path::PathBuf;
+
+use clap::builder::styling::{AnsiColor, Styles};
+use clap::{Parser, Subcommand, ValueEnum, ValueHint};
+
+pub(crate) use percent::Percent;
+pub(crate) use run::{FioArgs, RunArgs};
+pub(crate) use stored::{
+    CompareArgs, CompareFormat, ExportArgs, FailOn, Format, ImportArgs, ListArgs, ShowArgs,
+};
+pub(crate) use tools::{CheckArgs, CompletionsArgs, ManArgs};
+
+const STYLES: Styles = Styles::styled()
+    .header(AnsiColor::Green.on_default().bold())
+    .usage(AnsiColor::Green.on_default().bold())
+    .literal(AnsiColor::Cyan.on_default().bold())
+    .placeholder(AnsiColor::Cyan.on_default());
+
+const EXAMPLES: &str = "\
+Examples:
+  iodyno run job.fio --on /mnt/data       Measure the folder with a fio job file
+  iodyno fio --name=t --rw=randread --size=1g --runtime=10
+                                          The same from fio's own command line
+  iodyno run job.fio --on ext4=/mnt/e --on xfs=/mnt/x
+                                          Which of two folders is faster, in interleaved rounds
+  iodyno list                             What has been measured
+  iodyno show last                        The last result again
+  iodyno compare last                     The last verdict again
+
+Exit codes:
+  0 fine   1 a regression, a failed check, or a result that could not be stored
+  2 bad usage or input   3 target refused   4 workload failed   5 inconclusive   130 interrupted";
+
+/// A dynamometer for storage.
+///
+/// It loads a storage configuration with real I/O, watches the host meanwhile, repeats the
+/// measurement fairly, stores it, and says which configuration is better, by how much and how surely.
+#[derive(Debug, Parser)]
+#[command(name = "iodyno", version, after_help = EXAMPLES, styles = STYLES, propagate_version = true)]
+#[command(
+    subcommand_required = true,
+    arg_required_else_help = true,
+    max_term_width = 100
+)]
+pub(crate) struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+
+    /// When to use colour.
+    ///
+    /// `auto` colours text on a terminal and honours NO_COLOR, CLICOLOR, CLICOLOR_FORCE and TERM.
+    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t = When::Auto)]
+    pub(crate) color: When,
+
+    /// Keep results in this file. By default it is iodyno/iodyno.db in XDG_DATA_HOME, or in
+    /// ~/.local/share.
+    #[arg(long, global = true, value_name = "PATH", env = "IODYNO_STORE", value_hint = ValueHint::FilePath)]
+    #[arg(hide_env_values = true)]
+    pub(crate) store: Option<PathBuf>,
+}
+
+/// When something is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum When {
+    /// Where it makes sense.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Run(RunArgs),
+    Fio(FioArgs),
+    List(ListArgs),
+    Show(ShowArgs),
+    Compare(CompareArgs),
+    Export(ExportArgs),
+    Import(ImportArgs),
+    Check(CheckArgs),
+    Man(ManArgs),
+    Completions(CompletionsArgs),
+    /// Carries out one part of a trial; speaks the runner's protocol on stdin and stdout.
+    #[command(hide = true)]
+    Node,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definitions_are_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn hands_fios_arguments_on_as_they_are() {
+        let cli = Cli::try_parse_from([
+            "iodyno",
+            "--store",
+            "s.db",
+            "fio",
+            "--destroy",
+            "/dev/x",
+            "--name=x",
+            "--help",
+            "-h",
+            "--version",
+            "--store=y",
+            "a.fio",
+            "--",
+            "b",
+        ])
+        .unwrap();
+        let Command::Fio(fio) = cli.command else {
+            panic!("not fio")
+        };
+        assert_eq!(cli.store, Some("s.db".into()));
+        assert_eq!(fio.destroy, [PathBuf::from("/dev/x")]);
+        assert_eq!(
+            fio.arguments,
+            [
+                "--name=x",
+                "--help",
+                "-h",
+                "--version",
+                "--store=y",
+                "a.fio",
+                "--",
+                "b"
+            ]
+        );
+    }
+
+    #[test]
+    fn every_command_has_a_description_and_all_but_the_hidden_one_examples() {
+        for command in Cli::command().get_subcommands() {
+            assert!(command.get_about().is_some(), "{}", command.get_name());
+            if !command.is_hide_set() {
+                let after = command
+                    .get_after_help()
+                    .map(ToString::to_string)
+                    .unwrap_or_default();
+                assert!(after.contains("Examples:"), "{}", command.get_name());
+            }
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! A share as people write it.
+
+use std::str::FromStr;
+
+/// A share, written in percent: `3%`, `2.5`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Percent {
+    /// 0.03 for 3 %.
+    pub(crate) share: f64,
+}
+
+impl FromStr for Percent {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Percent, String> {
+        let number = text.trim().trim_end_matches('%').trim_end();
+        match number.parse::<f64>() {
+            Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(Percent {
+                share: percent / 100.0,
+            }),
+            Ok(_) => Err("a percentage is above 0 and at most 100".to_owned()),
+            Err(_) => Err("write a percentage, such as `3%`".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_written_in_percent() {
+        for (text, share) in [("3%", 0.03), ("2.5", 0.025), (" 100 % ", 1.0)] {
+            assert_eq!(
+                text.parse::<Percent>().map(|p| p.share),
+                Ok(share),
+                "{text}"
+            );
+        }
+        for text in ["", "%", "0", "-3%", "101", "three", "nan", "inf"] {
+            assert!(text.parse::<Percent>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! How long a workload takes, as far as its jobs say.
+
+use iodyno_model::{After, Job, Workload};
+use iodyno_units::Nanos;
+
+/// How long the jobs take at most, where each has a time.
+pub(crate) fn longest(workload: &Workload) -> Option<Nanos> {
+    let mut ends: Vec<(&str, u64)> = Vec::new();
+    for job in &workload.jobs {
+        let latest = |ends: &[(&str, u64)]| ends.iter().map(|end| end.1).max().unwrap_or(0);
+        let start = match &job.after {
+            After::Start => 0,
+            After::AllBefore => latest(&ends),
+            After::Job(name) => ends
+                .iter()
+                .filter(|end| end.0 == name)
+                .map(|end| end.1)
+                .max()?,
+        };
+        ends.push((&job.name, start + duration(job)?));
+    }
+    ends.iter().map(|end| Nanos(end.1)).max()
+}
+
+fn duration(job: &Job) -> Option<u64> {
+    let parts = [job.delay.max, job.end.ramp, job.end.runtime?];
+    Some(parts.iter().map(|part| part.0).fold(0, u64::saturating_add))
+}

@@ -1,0 +1,199 @@
+//! Stored runs as a comparison sees them, and what is asked of them by default.
+
+use std::collections::BTreeSet;
+
+use iodyno_model::{Observation, Question, TrialState};
+use iodyno_store::{Run, Store, StoreError};
+
+use crate::trials::{Series, load};
+
+/// Dimensions that number repetitions and say nothing of what was done.
+const REPETITIONS: [&str; 2] = ["loop", "round"];
+
+/// Every trial of a run that has ended, own or imported.
+pub(crate) fn observations(store: &dyn Store, run: &Run) -> Result<Vec<Observation>, StoreError> {
+    let name = run_name(run);
+    if let Some(imported) = &run.plan.imported {
+        let trials = imported.trials.iter();
+        return Ok(trials
+            .map(|trial| iodyno_judge::observe_imported(&name, trial))
+            .collect());
+    }
+    let ended = run.trials.iter().filter(|t| t.state != TrialState::Running);
+    ended
+        .map(|stored| {
+            let trial = load(store, stored.key, Series::Counts)?;
+            let (configuration, workload) = run.plan.cell(stored.key.cell);
+            Ok(iodyno_judge::observe(
+                &name,
+                configuration,
+                workload,
+                stored.key,
+                &trial,
+            ))
+        })
+        .collect()
+}
+
+/// What a run is called among others.
+pub(crate) fn run_name(run: &Run) -> String {
+    format!("run {}", run.summary.alias)
+}
+
+/// What runs are asked where the user says nothing: an own run what it was made for; several runs
+/// how they differ; an imported one how its configurations differ, or whatever does.
+pub(crate) fn default_question(runs: &[Run], observations: &[Observation]) -> Question {
+    let varied = |dimension: &&str| values(observations, dimension).len() > 1;
+    let question = match runs {
+        [run] if run.plan.imported.is_none() => return run.plan.question.clone(),
+        [run] => run.plan.question.clone(),
+        _ => Question::default(),
+    };
+    let columns = match runs {
+        [_] => dimensions(observations)
+            .into_iter()
+            .filter(|name| !REPETITIONS.contains(&name.as_str()))
+            .map(|name| (rank(&name), name))
+            .filter(|(_, name)| varied(&name.as_str()))
+            .min()
+            .map_or(question.columns.clone(), |(_, name)| name),
+        _ => Observation::RUN.to_owned(),
+    };
+    Question {
+        rows: default_rows(&columns, observations),
+        columns,
+        ..question
+    }
+}
+
+/// The rows that keep apart what was not the same: configuration and workload where they vary, and
+/// every dimension by which trials of one workload in one column differ.
+pub(crate) fn default_rows(columns: &str, observations: &[Observation]) -> Vec<String> {
+    let mut rows: Vec<String> = [Observation::CONFIGURATION, Observation::WORKLOAD]
+        .into_iter()
+        .filter(|name| *name != columns && values(observations, name).len() > 1)
+        .map(str::to_owned)
+        .collect();
+    for name in dimensions(observations) {
+        let known = [Observation::RUN, columns].contains(&name.as_str())
+            || REPETITIONS.contains(&name.as_str())
+            || rows.contains(&name);
+        if !known && splits_a_cell(&name, columns, &rows, observations) {
+            rows.push(name);
+        }
+    }
+    if rows.is_empty() {
+        let other = match columns {
+            Observation::WORKLOAD => Observation::CONFIGURATION,
+            _ => Observation::WORKLOAD,
+        };
+        rows.push(other.to_owned());
+    }
+    rows
+}
+
+/// Whether trials that share column and row have several values of a dimension.
+fn splits_a_cell(name: &str, columns: &str, rows: &[String], observations: &[Observation]) -> bool {
+    let mut seen = std::collections::BTreeMap::new();
+    observations.iter().any(|observation| {
+        let cell: Vec<&str> = std::iter::once(columns)
+            .chain(rows.iter().map(String::as_str))
+            .chain([Observation::RUN])
+            .map(|name| observation.dimension(name))
+            .collect();
+        let value = observation.dimension(name);
+        *seen.entry(cell).or_insert(value) != value
+    })
+}
+
+/// Which dimension is compared first.
+fn rank(dimension: &str) -> u8 {
+    match dimension {
+        Observation::CONFIGURATION => 0,
+        Observation::WORKLOAD => 2,
+        Observation::RUN => 3,
+        _ => 1,
+    }
+}
+
+fn dimensions(observations: &[Observation]) -> BTreeSet<String> {
+    let names = observations.iter().flat_map(|o| o.dimensions.keys());
+    names.cloned().collect()
+}
+
+fn values<'a>(observations: &'a [Observation], dimension: &str) -> BTreeSet<&'a str> {
+    observations
+        .iter()
+        .filter(|observation| !observation.again)
+        .map(|observation| observation.dimension(dimension))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use iodyno_model::{ImportedTrial, Kind, SourceLine};
+
+    use super::*;
+
+    fn trial(configuration: &str, workload: &str, further: &[(&str, &str)]) -> Observation {
+        let pair = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        let trial = ImportedTrial {
+            configuration: configuration.to_owned(),
+            workload: workload.to_owned(),
+            dimensions: further.iter().map(pair).collect(),
+            form: "test".to_owned(),
+            at: SourceLine {
+                source: "t".to_owned(),
+                line: 1,
+            },
+            kind: Kind::Unknown,
+            primary: None,
+            figures: Vec::new(),
+            withheld: Vec::new(),
+            series: Vec::new(),
+            facts: Vec::new(),
+            remarks: Vec::new(),
+            unusable: None,
+        };
+        iodyno_judge::observe_imported("run 1", &trial)
+    }
+
+    #[test]
+    fn rows_keep_apart_what_was_not_the_same() {
+        type Further<'a> = &'a [(&'a str, &'a str)];
+        let cases: [(&str, &[(&str, &str, Further<'_>)], &[&str]); 4] = [
+            (
+                "configuration",
+                &[
+                    ("a", "w", &[("loop", "1")]),
+                    ("a", "w", &[("loop", "2")]),
+                    ("b", "w", &[]),
+                ],
+                &["workload"],
+            ),
+            (
+                "configuration",
+                &[
+                    ("a", "w", &[("node", "1")]),
+                    ("a", "w", &[("node", "2")]),
+                    ("b", "w", &[]),
+                ],
+                &["node"],
+            ),
+            (
+                "configuration",
+                &[("a", "v", &[]), ("b", "w", &[])],
+                &["workload"],
+            ),
+            (
+                "workload",
+                &[("a", "v", &[]), ("a", "w", &[])],
+                &["configuration"],
+            ),
+        ];
+        for (columns, trials, expected) in cases {
+            let trials: Vec<Observation> = trials.iter().map(|(c, w, f)| trial(c, w, f)).collect();
+            assert_eq!(default_rows(columns, &trials), expected, "{trials:?}");
+        }
+    }
+}

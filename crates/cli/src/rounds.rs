@@ -1,0 +1,120 @@
+//! How often a run measures its cells, and what it asks of them.
+
+use iodyno_model::{Diagnostic, Observation, Plan, Question, Settling, Stopping};
+use iodyno_units::Nanos;
+
+use crate::args::RunArgs;
+use crate::duration::longest;
+
+/// With a rule to stop and no number of rounds, so many at most.
+const ROUNDS_TO_STOP_IN: u32 = 100;
+
+/// How long a trial waits for the devices below its targets to be idle.
+const IDLE: Nanos = Nanos::from_secs(10);
+
+/// A plan with what the flags ask of it, or every fault.
+pub(crate) fn with_rounds(plan: Plan, args: &RunArgs) -> Result<Plan, Vec<Diagnostic>> {
+    let columns = match (plan.configurations.len(), plan.workloads.len()) {
+        (1, 2..) => Observation::WORKLOAD,
+        _ => Observation::CONFIGURATION,
+    };
+    let question = Question {
+        columns: columns.to_owned(),
+        rows: match columns {
+            Observation::WORKLOAD => vec![Observation::CONFIGURATION.to_owned()],
+            _ => vec![Observation::WORKLOAD.to_owned()],
+        },
+        baseline: baseline(&plan, columns, args.baseline.as_deref())?,
+        metrics: args.metric.clone(),
+        margin: args.margin.share,
+        ..Question::default()
+    };
+    let mut plan = Plan { question, ..plan };
+    if args.aa {
+        plan = iodyno_lab::with_again(plan);
+    }
+    let default = match plan.cells() {
+        1 => 1,
+        _ => iodyno_judge::default_rounds(iodyno_judge::primaries(&plan), plan.question.alpha),
+    };
+    plan.rounds = match (args.rounds, args.stop_width) {
+        (Some(rounds), _) => rounds,
+        (None, Some(_)) => ROUNDS_TO_STOP_IN,
+        (None, None) => default,
+    };
+    plan.stopping = Stopping {
+        least_rounds: default.min(plan.rounds),
+        width: args.stop_width.map(|width| width.share),
+        max_time_ns: args.max_time.map(|time| time.0),
+    };
+    if !args.no_settle && plan.cells() * plan.rounds > 1 {
+        plan.settling = Settling {
+            drop_caches: true,
+            idle_ns: IDLE.0,
+        };
+    }
+    Ok(plan)
+}
+
+/// What speaks against the number of rounds, before any is made.
+pub(crate) fn doubts(plan: &Plan) -> Vec<Diagnostic> {
+    let primaries = iodyno_judge::primaries(plan);
+    if primaries == 0 {
+        return Vec::new();
+    }
+    let decides = |rounds| iodyno_judge::can_decide(rounds, primaries, plan.question.alpha);
+    if let Err(why) = decides(plan.rounds) {
+        return vec![
+            Diagnostic::warning(format!("{} rounds cannot decide: {why}", plan.rounds))
+                .hint(format!("ask for `--rounds {}` or more", why.least)),
+        ];
+    }
+    let Some(max_time) = plan.stopping.max_time_ns else {
+        return Vec::new();
+    };
+    let workloads: Option<u64> = plan.workloads.iter().map(|w| Some(longest(w)?.0)).sum();
+    let Some(workloads) = workloads else {
+        return Vec::new();
+    };
+    let round = workloads.saturating_mul(plan.configurations.len() as u64);
+    let fit = u32::try_from(max_time / round.max(1)).unwrap_or(u32::MAX);
+    match decides(fit) {
+        Ok(()) => Vec::new(),
+        Err(why) => vec![
+            Diagnostic::warning(format!(
+                "a round takes {} at least, and `--max-time` leaves room for {fit}: {why}",
+                Nanos(round)
+            ))
+            .hint(format!(
+                "allow `--max-time {}s` or more, or shorten the jobs",
+                (round * u64::from(why.least)).div_ceil(Nanos::SECOND.0)
+            )),
+        ],
+    }
+}
+
+/// The baseline's name, if it is one of the columns.
+fn baseline(
+    plan: &Plan,
+    columns: &str,
+    name: Option<&str>,
+) -> Result<Option<String>, Vec<Diagnostic>> {
+    let Some(name) = name else {
+        return Ok(None);
+    };
+    let names: Vec<&str> = match columns {
+        Observation::WORKLOAD => plan.workloads.iter().map(|w| w.name.as_str()).collect(),
+        _ => plan
+            .configurations
+            .iter()
+            .map(|c| c.name.as_str())
+            .collect(),
+    };
+    match names.contains(&name) {
+        true => Ok(Some(name.to_owned())),
+        false => Err(vec![
+            Diagnostic::error(format!("`--baseline {name}` is no {columns} of this run"))
+                .hint(format!("there are: {}", names.join(", "))),
+        ]),
+    }
+}

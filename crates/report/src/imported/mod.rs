@@ -1,0 +1,268 @@
+//! What was read from others' output, as text: results, tables that stood beside them, and what was not
+//! understood.
+
+mod table;
+
+use std::collections::BTreeMap;
+
+use iodyno_model::{Figure, Imported, ImportedTable, ImportedTrial, SourceLine, Unit};
+use iodyno_units::Bytes;
+
+use crate::compare::value;
+use crate::style::{Paint, Style, harmless, trimmed};
+use table::{Align, draw};
+
+/// Dimensions that number repetitions: their trials share a line.
+const REPETITIONS: [&str; 2] = ["loop", "round"];
+
+/// A summary: a line for each workload on each configuration, and everything that needs a word.
+pub fn text(imported: &Imported, style: Style) -> String {
+    let mut text = results(imported, style);
+    for table in &imported.tables {
+        text += &heading(
+            &format!(
+                "{}: {}, {}",
+                subject(table),
+                counted(table.rows.len(), "row"),
+                place(&table.at)
+            ),
+            style,
+        );
+        text += &remarks(&table.remarks, style);
+    }
+    text += &said(imported, style);
+    style.plain(&trimmed(&text))
+}
+
+/// As [`text`], with the tables in full.
+pub fn full(imported: &Imported, style: Style) -> String {
+    let mut text = results(imported, style);
+    for table in &imported.tables {
+        text += "\n";
+        text += &heading(&format!("{}, {}", subject(table), place(&table.at)), style);
+        text += &series(table);
+        text += &remarks(&table.remarks, style);
+    }
+    text += &said(imported, style);
+    style.plain(&trimmed(&text))
+}
+
+fn subject(table: &ImportedTable) -> String {
+    match table.subject.is_empty() {
+        true => table.form.clone(),
+        false => format!("{} of {}", table.form, table.subject),
+    }
+}
+
+/// A line for each group of repetitions, with the figures that they are judged by.
+fn results(imported: &Imported, style: Style) -> String {
+    if imported.trials.is_empty() {
+        return String::new();
+    }
+    let mut groups: Vec<(Vec<String>, Vec<&ImportedTrial>)> = Vec::new();
+    for trial in &imported.trials {
+        let name = vec![
+            trial.configuration.clone(),
+            trial.workload.clone(),
+            further(&trial.dimensions),
+        ];
+        match groups.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, trials)) => trials.push(trial),
+            None => groups.push((name, vec![trial])),
+        }
+    }
+    let several = groups.iter().any(|(name, _)| !name[2].is_empty());
+    let mut lines = vec![headings(several)];
+    for (name, trials) in &groups {
+        let mut line = name[..2].to_vec();
+        if several {
+            line.push(name[2].clone());
+        }
+        line.push(trials.len().to_string());
+        line.push(values(trials));
+        lines.push(line);
+    }
+    let mut aligns = vec![Align::Left; lines[0].len()];
+    aligns[lines[0].len() - 2] = Align::Right;
+    draw(&lines, &aligns, style)
+}
+
+fn headings(several: bool) -> Vec<String> {
+    let names: &[&str] = match several {
+        true => &["configuration", "workload", "where", "trials", "figures"],
+        false => &["configuration", "workload", "trials", "figures"],
+    };
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+fn further(dimensions: &BTreeMap<String, String>) -> String {
+    let pairs = dimensions
+        .iter()
+        .filter(|(name, _)| !REPETITIONS.contains(&name.as_str()))
+        .map(|(name, value)| format!("{name}={value}"));
+    pairs.collect::<Vec<_>>().join(" ")
+}
+
+/// The metric that the trials are judged by, and its values.
+fn values(trials: &[&ImportedTrial]) -> String {
+    let metric = trials.iter().find_map(|trial| trial.primary.as_deref());
+    let found: Vec<&Figure> = trials
+        .iter()
+        .filter_map(|trial| match metric {
+            Some(name) => trial.figures.iter().find(|f| f.metric.name == name),
+            None => trial.figures.first(),
+        })
+        .collect();
+    let Some(first) = found.first() else {
+        return "none".to_owned();
+    };
+    let shown: Vec<String> = found
+        .iter()
+        .take(MOST_VALUES)
+        .map(|found| value(found.value, &found.metric.unit))
+        .collect();
+    let more = match found.len().saturating_sub(MOST_VALUES) {
+        0 => String::new(),
+        more => format!(", {more} more"),
+    };
+    format!("{}: {}{more}", first.metric.name, shown.join(", "))
+}
+
+/// Values shown of each group; the store has them all.
+const MOST_VALUES: usize = 5;
+
+fn series(table: &ImportedTable) -> String {
+    let columns: Vec<(&str, Counted)> = table.columns.iter().map(|name| column(name)).collect();
+    let mut lines = vec![vec![String::new()]];
+    lines[0].extend(columns.iter().map(|(name, _)| (*name).to_owned()));
+    for (label, values) in &table.rows {
+        let mut line = vec![label.clone()];
+        let cells = values
+            .iter()
+            .enumerate()
+            .map(|(number, found)| match found {
+                Some(found) => cell(*found, columns.get(number).map_or(Counted::Plain, |c| c.1)),
+                None => "-".to_owned(),
+            });
+        line.extend(cells);
+        lines.push(line);
+    }
+    let mut aligns = vec![Align::Right; lines[0].len()];
+    aligns[0] = Align::Left;
+    let wide = Style {
+        width: usize::MAX,
+        ..Style::default()
+    };
+    draw(&lines, &aligns, wide)
+}
+
+/// What a column's numbers are, by the unit at the end of its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Counted {
+    Bytes,
+    BytesPerSecond,
+    OpsPerSecond,
+    Plain,
+}
+
+fn column(name: &str) -> (&str, Counted) {
+    match name.rsplit_once(' ') {
+        Some((name, "B")) => (name, Counted::Bytes),
+        Some((name, "B/s")) => (name, Counted::BytesPerSecond),
+        Some((name, "ops/s")) => (name, Counted::OpsPerSecond),
+        _ => (name, Counted::Plain),
+    }
+}
+
+fn cell(number: f64, counted: Counted) -> String {
+    match counted {
+        Counted::Bytes => Bytes(number.round() as u64).to_string(),
+        Counted::BytesPerSecond => value(number, &Unit::BytesPerSecond),
+        Counted::OpsPerSecond => value(number, &Unit::OpsPerSecond),
+        Counted::Plain if number.fract() == 0.0 && number.abs() < 1e15 => format!("{number:.0}"),
+        Counted::Plain => format!("{number:.3}"),
+    }
+}
+
+/// Remarks of trials, each once, then duplicates, what was not read, and remarks on the whole.
+fn said(imported: &Imported, style: Style) -> String {
+    let mut texts = trials_remarks(imported);
+    if let Some(first) = imported.duplicates.first() {
+        texts.push(format!(
+            "{} stand there twice and count once; the first on {}, again on {}",
+            counted(imported.duplicates.len(), "result"),
+            place(&first.first),
+            place(&first.again)
+        ));
+    }
+    if !imported.claims.is_empty() {
+        texts.push(format!(
+            "{} of a printed comparison: `iodyno compare` holds them against the trials",
+            counted(imported.claims.len(), "row")
+        ));
+    }
+    texts.extend(imported.remarks.iter().cloned());
+    let mut text = remarks(&texts, style);
+    for unread in &imported.unread {
+        let line = format!(
+            "not read, {}: {}: {}",
+            place(&unread.at),
+            unread.why,
+            unread.text.trim()
+        );
+        for line in style.wrap(&format!("! {}", harmless(&line)), 2).lines() {
+            text += &(style.paint(Paint::Yellow, line) + "\n");
+        }
+    }
+    text
+}
+
+/// What is remarked of trials. Of remarks that differ in their numbers alone, the first stands for all.
+fn trials_remarks(imported: &Imported) -> Vec<String> {
+    let mut kinds: Vec<(String, String, usize)> = Vec::new();
+    for trial in &imported.trials {
+        for remark in &trial.remarks {
+            let kind = kind(remark);
+            match kinds.iter_mut().find(|(known, ..)| *known == kind) {
+                Some((.., count)) => *count += 1,
+                None => {
+                    let text = format!("{} on {}: {remark}", trial.workload, trial.configuration);
+                    kinds.push((kind, text, 1));
+                }
+            }
+        }
+    }
+    kinds
+        .into_iter()
+        .map(|(_, text, count)| match count {
+            1 => text,
+            _ => format!("{text} (and {} more like it)", count - 1),
+        })
+        .collect()
+}
+
+/// A remark up to its first colon or comma, without its numbers.
+fn kind(remark: &str) -> String {
+    let words = remark.replace(|character: char| character.is_ascii_digit(), "");
+    let end = words.find([':', ',']).unwrap_or(words.len());
+    words[..end].to_owned()
+}
+
+fn remarks(texts: &[String], style: Style) -> String {
+    texts
+        .iter()
+        .map(|text| style.wrap(&format!("- {}", harmless(text)), 2) + "\n")
+        .collect()
+}
+
+fn heading(text: &str, style: Style) -> String {
+    style.paint(Paint::Cyan, &harmless(text)) + "\n"
+}
+
+fn place(at: &SourceLine) -> String {
+    format!("{} line {}", at.source, at.line)
+}
+
+fn counted(count: usize, name: &str) -> String {
+    format!("{count} {name}{}", if count == 1 { "" } else { "s" })
+}
