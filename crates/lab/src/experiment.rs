@@ -124,6 +124,8 @@ impl RunEnd {
 /// - A trial that fails is recorded and the next one is made. A cell whose trials have failed in three
 ///   rounds running, and never completed, is given up: its further trials are stored as failed
 ///   without being made. One that has completed before is tried in every round.
+/// - A trial whose I/O went elsewhere than that of its cell's first trial of this call (a folder that
+///   was removed, a file system that was unmounted) has failed.
 /// - A target that is refused is recorded likewise. It ends the run only in the first round, where
 ///   nothing has completed yet or fewer than two cells would be left to compare. A node that cannot
 ///   be started ends it where nothing has completed yet.

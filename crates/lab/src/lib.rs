@@ -8,6 +8,7 @@
 
 mod experiment;
 mod keeper;
+mod place;
 mod progress;
 mod resume;
 mod rounds;

@@ -6,6 +6,7 @@ use std::time::Instant;
 use iodyno_model::{Comparison, Plan, RunState, Trial, TrialKey, TrialState};
 use iodyno_store::RunHandle;
 
+use crate::place::Places;
 use crate::schedule::order;
 use crate::settle::Settler;
 use crate::so_far::{HouseJudge, Judge, SoFar};
@@ -39,6 +40,7 @@ pub(crate) struct Rounds<'a> {
     /// By round and cell: what was made before, or how many attempts came to nothing.
     earlier: BTreeMap<(u32, u32), Earlier>,
     settler: Settler<'a>,
+    places: Places,
     so_far: SoFar<'a>,
     patience: Patience,
     timing: Timing,
@@ -67,6 +69,7 @@ impl<'a> Rounds<'a> {
             means,
             earlier: BTreeMap::new(),
             settler: Settler::new(lab, plan),
+            places: Places::default(),
             so_far: SoFar::new(plan, means.judge, run),
             patience: Patience::new(plan),
             timing: Timing::new((means.now)()),
@@ -247,7 +250,7 @@ impl<'a> Rounds<'a> {
             workload,
         });
         let run = TrialRun::new(self.lab, self.plan, key, settled);
-        let made = run.carry_out(number, observer);
+        let made = run.carry_out(number, &mut self.places, observer);
         let state = made.trial.outcome.state();
         self.end.count(state);
         self.so_far.add(&made.trial);

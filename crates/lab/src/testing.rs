@@ -70,6 +70,8 @@ pub(crate) enum Act {
     Cancelled,
     NoNode,
     FillStore,
+    /// It finds another target than before.
+    Move,
     /// The whole program dies with it.
     Panic,
 }
@@ -156,7 +158,10 @@ impl Node for FakeNode<'_> {
         let directions = reads.map(|ops| made_up::direction(Direction::Read, ops, 100_000));
         let directions = directions.into_iter().collect();
         let part = made_up::part(vec![made_up::clone(0, 0, directions)]);
-        let environment = Box::new(part.environment.clone());
+        let mut environment = Box::new(part.environment.clone());
+        if act == Act::Move {
+            environment.targets[0].path = "/".into();
+        }
         events(Event::Ready {
             environment,
             notes: vec!["a note".to_owned()],

@@ -7,6 +7,7 @@ use iodyno_runner::{Event, RunnerError, TrialEnd};
 use iodyno_store::{Rebuilder, StoreError};
 
 use crate::keeper::{Health, Keeper};
+use crate::place::Places;
 use crate::resume::drop_histograms;
 use crate::schedule::bind;
 use crate::store_place::store_on_target;
@@ -60,8 +61,13 @@ impl<'a> TrialRun<'a> {
         }
     }
 
-    /// Makes the trial.
-    pub(crate) fn carry_out(mut self, number: u32, observer: &mut dyn FnMut(Progress<'_>)) -> Made {
+    /// Makes the trial. One that measured another place than its cell's trials before has failed.
+    pub(crate) fn carry_out(
+        mut self,
+        number: u32,
+        places: &mut Places,
+        observer: &mut dyn FnMut(Progress<'_>),
+    ) -> Made {
         let (_, workload) = self.plan.cell(self.key.cell);
         self.begin(observer);
         let bound = bind(self.plan, self.key);
@@ -72,7 +78,13 @@ impl<'a> TrialRun<'a> {
             tell(health, observer);
         });
         let startable = end.is_ok();
-        let (outcome, mut parts, faults) = self.result(end, workload);
+        let (mut outcome, mut parts, mut faults) = self.result(end, workload);
+        let moved = self.environment.as_ref();
+        let moved = moved.and_then(|now| places.moved(self.key.cell, now));
+        if let (Outcome::Completed, Some(why)) = (&outcome, moved) {
+            faults.push(Diagnostic::error(why.clone()));
+            outcome = Outcome::Failed(why);
+        }
         for part in &mut parts {
             part.notes.append(&mut self.settled.clone());
         }

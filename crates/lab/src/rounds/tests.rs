@@ -126,6 +126,33 @@ fn a_failed_trial_takes_no_other_with_it() {
 }
 
 #[test]
+fn a_trial_that_measured_another_place_has_failed_and_keeps_its_figures() {
+    let plan = plan(2, 1, 4);
+    let (carried, store, places) = acting(&plan, |round, name| match (round, name) {
+        (2.., "c1") => Act::Move,
+        _ => Act::Complete,
+    });
+    assert_eq!((places.len(), carried.end.completed), (8, 6));
+    assert!(
+        carried
+            .told
+            .iter()
+            .any(|word| word.contains("Failed 1 faults"))
+    );
+    let trials = store.trials.borrow();
+    let failed = trials.iter().find(|trial| trial.outcome.reason().is_some());
+    let failed = failed.unwrap();
+    assert!(
+        failed
+            .outcome
+            .reason()
+            .unwrap()
+            .contains("no longer what it was")
+    );
+    assert_eq!(failed.parts.len(), 1);
+}
+
+#[test]
 fn a_cell_that_fails_three_rounds_running_without_ever_completing_is_given_up() {
     let plan = plan(2, 1, 6);
     let (carried, store, places) = acting(&plan, |_, name| match name {
