@@ -261,3 +261,111 @@ fn key(trial: &ImportedTrial) -> String {
         trial.configuration, trial.workload, trial.dimensions, figures, trial.series
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RESULT: &str = "  read: IOPS=12.3k, BW=48.1MiB/s (50.4MB/s)(2887MiB/60001msec)\n";
+    const OTHER: &str = "  read: IOPS=12.4k, BW=48.4MiB/s (50.8MB/s)(2906MiB/60001msec)\n";
+
+    fn named(sources: &[(&str, &str)], label: Option<&str>) -> Imported {
+        let texts: Vec<Text<'_>> = sources
+            .iter()
+            .map(|&(source, text)| Text { source, text })
+            .collect();
+        let options = Options {
+            label: label.map(|label| label.parse().unwrap()),
+            ..Options::default()
+        };
+        read(&texts, &options)
+    }
+
+    fn names(imported: &Imported) -> Vec<String> {
+        let trials = imported.trials.iter();
+        trials
+            .map(|trial| {
+                let further: Vec<&str> = trial.dimensions.values().map(String::as_str).collect();
+                format!(
+                    "{} {} {}",
+                    trial.configuration,
+                    trial.workload,
+                    further.join(",")
+                )
+            })
+            .collect()
+    }
+
+    #[test]
+    fn names_come_from_the_label_or_the_file() {
+        let label = Some("{config}/{job}-{host}.{loop}.txt");
+        for (source, label, expected) in [
+            ("/a/ext4.txt", None, "ext4 ext4 "),
+            ("ext4", None, "ext4 ext4 "),
+            (".hidden", None, ".hidden .hidden "),
+            ("/a/ext4/rr-n1.3.txt", label, "ext4 rr n1"),
+            ("elsewhere.txt", label, "elsewhere elsewhere "),
+        ] {
+            let imported = named(&[(source, RESULT)], label);
+            assert_eq!(names(&imported), [expected], "{source}");
+            let missed = imported
+                .remarks
+                .iter()
+                .any(|r| r.contains("does not match"));
+            assert_eq!(missed, expected.starts_with("elsewhere"));
+        }
+    }
+
+    #[test]
+    fn several_workloads_of_one_file_stay_apart_under_a_label() {
+        let table = "| test | MB/s |\n|-|-|\n| a | 1 |\n| b | 2 |\n";
+        let text = format!("# ext4\n\n{table}");
+        let imported = named(&[("x/all.md", &text)], Some("{config}/{job}.md"));
+        assert_eq!(names(&imported), ["x all/a ", "x all/b "]);
+    }
+
+    #[test]
+    fn what_stands_there_twice_counts_once() {
+        let label = Some("{config}/{job}.{loop}.txt");
+        let (a, b) = ("e/j.1.txt", "e/j.2.txt");
+        // The same text under the number of another run is a copy.
+        let imported = named(&[(a, RESULT), (b, RESULT)], label);
+        assert_eq!((imported.trials.len(), imported.duplicates.len()), (1, 1));
+        let duplicate = &imported.duplicates[0];
+        assert_eq!(duplicate.first.source, a);
+        assert_eq!(duplicate.again.source, b);
+        assert_eq!(
+            imported.remarks,
+            ["e/j.2.txt and e/j.1.txt are the same text"]
+        );
+        // Under another configuration it is only said.
+        let imported = named(&[(a, RESULT), ("z/j.1.txt", RESULT)], label);
+        assert_eq!((imported.trials.len(), imported.duplicates.len()), (2, 0));
+        assert_eq!(imported.remarks.len(), 1);
+        let imported = named(&[(a, RESULT), (b, OTHER)], label);
+        assert_eq!((imported.trials.len(), imported.duplicates.len()), (2, 0));
+        // Within one text.
+        let twice = format!("{RESULT}\nand once more\n{RESULT}");
+        let imported = named(&[(a, &twice)], label);
+        assert_eq!(imported.duplicates[0].again.line, 4);
+    }
+
+    #[test]
+    fn one_figure_alike_is_no_repetition() {
+        let table = "| fs | run | MB/s |\n|-|-|-|\n| x | 1 | 5 |\n| x | 2 | 5 |\n";
+        let imported = named(&[("t.md", table)], None);
+        assert_eq!((imported.trials.len(), imported.duplicates.len()), (2, 0));
+        // In a copy of the whole text it is one.
+        let imported = named(&[("t.md", table), ("t.md", table)], None);
+        assert_eq!((imported.trials.len(), imported.duplicates.len()), (2, 2));
+    }
+
+    #[test]
+    fn a_figure_that_nobody_reads_is_named() {
+        let imported = named(&[("n.txt", "hello\nit gave 5 MB/s\nor so\n\nbye\n")], None);
+        assert_eq!(imported.unread.len(), 1);
+        assert_eq!(imported.unread[0].at.line, 2);
+        assert_eq!(imported.unread[0].text, "it gave 5 MB/s");
+        assert_eq!(imported.remarks, ["n.txt: no result was found in it"]);
+    }
+}

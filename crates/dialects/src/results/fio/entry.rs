@@ -96,7 +96,7 @@ pub(super) struct Latency {
 
 impl Latency {
     /// A percentile from the bins: the least value that so many percent of the ops do not exceed.
-    pub(super) fn from_bins(&self, percent: f64) -> Option<f64> {
+    pub(super) fn percentile_of_bins(&self, percent: f64) -> Option<f64> {
         let all: u64 = self.bins.iter().map(|bin| bin.1).sum();
         let wanted = ((percent / 100.0 * all as f64).ceil() as u64).max(1);
         let mut below = 0;

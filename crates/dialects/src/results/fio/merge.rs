@@ -259,7 +259,7 @@ fn latencies<'l>(all: impl Iterator<Item = (Option<&'l Latency>, u64)>) -> Optio
         let percents: Vec<f64> = first.percentiles.iter().map(|pair| pair.0).collect();
         sum.percentiles = percents
             .into_iter()
-            .filter_map(|percent| Some((percent, sum.from_bins(percent)?)))
+            .filter_map(|percent| Some((percent, sum.percentile_of_bins(percent)?)))
             .collect();
     }
     Some(sum)

@@ -49,11 +49,7 @@ pub(super) fn read(lines: &Lines<'_>) -> Vec<Found> {
         .collect();
     let (entries, _) = merge::one_format([json, terse, normal]);
     let entries = merge::clones_together(merge::last_reports(entries));
-    found.extend(
-        trial::on_latencies(&entries)
-            .into_iter()
-            .map(|text| Found::remark(text)),
-    );
+    found.extend(trial::on_latencies(&entries).into_iter().map(Found::remark));
     for entry in &entries {
         found.push(Found::trial(
             entry.lines.clone(),

@@ -35,7 +35,9 @@ pub(super) fn entries(lines: &Lines<'_>) -> Vec<Entry> {
         } else {
             open = Block::begin(line, text, version.as_ref(), &announced);
             if let Some(block) = &mut open {
-                block.entry.run.0 = run;
+                // Pasted lines without a job's first one are results of their own.
+                let pasted = block.entry.name.is_empty();
+                block.entry.run.0 = if pasted { line } else { run };
             }
         }
     }

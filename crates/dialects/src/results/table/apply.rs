@@ -206,7 +206,13 @@ impl<'g> Resolver<'g> {
 
 /// Whether a column's values have a unit from anywhere.
 fn measured(grid: &Grid, map: &ColumnMap, column: usize) -> bool {
-    let told = map.get(UNIT).is_some()
+    // A heading that is to give the unit leaves out the columns over which it gives none.
+    let by_map = match map.get(UNIT) {
+        Some([Part::Head(level)]) => unit_in(&grid.heads[column][*level]).is_some(),
+        Some(_) => true,
+        None => false,
+    };
+    let told = by_map
         || grid.heads[column]
             .iter()
             .any(|head| unit_in(head).is_some())

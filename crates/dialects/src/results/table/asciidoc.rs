@@ -47,7 +47,10 @@ fn grid(lines: &Lines<'_>, start: u32, end: u32) -> Option<Grid> {
         }
     }
     let width = columns(attributes).unwrap_or(on_first_line);
-    if !(2..=MOST_COLUMNS).contains(&width) || cells.len() % width != 0 || cells.len() < 2 * width {
+    if !(2..=MOST_COLUMNS).contains(&width)
+        || !cells.len().is_multiple_of(width)
+        || cells.len() < 2 * width
+    {
         return None;
     }
     let header = header && on_first_line == width || attributes.contains("header");

@@ -15,8 +15,7 @@ impl Piece {
     fn words(&self) -> Vec<(usize, &str)> {
         let mut words = Vec::new();
         let mut at = None;
-        let mut column = self.start;
-        for (index, c) in self.text.char_indices() {
+        for (column, (index, c)) in (self.start..).zip(self.text.char_indices()) {
             match (c.is_whitespace(), at) {
                 (false, None) => at = Some((column, index)),
                 (true, Some((start, from))) => {
@@ -25,7 +24,6 @@ impl Piece {
                 }
                 _ => {}
             }
-            column += 1;
         }
         words.extend(at.map(|(start, from)| (start, &self.text[from..])));
         words
@@ -53,13 +51,15 @@ pub(super) fn grids(lines: &Lines<'_>) -> Vec<Grid> {
     grids
 }
 
-/// A line that only draws: `|---|:--:|`, `+----+----+`, `-----+----`.
+/// A line that only draws: `|---|:--:|`, `|-|-|`, `+----+----+`, `-----+----`; not `| - | - |`, where
+/// nothing was measured.
 fn is_rule(text: &str) -> bool {
     let text = text.trim();
+    let strokes = text.matches(['-', '=']).count();
     text.chars()
         .all(|c| matches!(c, '-' | '=' | '+' | '|' | ':' | ' '))
         && text.contains(['+', '|'])
-        && text.matches(['-', '=']).count() >= 3
+        && (strokes >= 3 || (strokes > 0 && !text.contains(' ')))
 }
 
 fn grid(lines: &Lines<'_>, start: u32, end: u32) -> Option<Grid> {
