@@ -1,8 +1,9 @@
 //! A plan for people: what `--dry-run` prints.
 
 use iodyno_dialects::fio::resolved_options;
-use iodyno_model::{Configuration, Plan, Target, Workload};
+use iodyno_model::{Configuration, Observation, Plan, Target, Workload};
 use iodyno_report::Style;
+use iodyno_units::Nanos;
 
 use crate::failure::counted;
 
@@ -11,17 +12,17 @@ const LABEL: usize = 11;
 
 /// Configurations, workloads and jobs with every option that is in force.
 pub(crate) fn plan_text(plan: &Plan, style: Style) -> String {
-    let trials = (plan.cells() * plan.rounds) as usize;
+    let trials = counted((plan.cells() * plan.rounds) as usize, "trial");
+    let trials = match plan.rounds {
+        1 => trials,
+        rounds => format!("{rounds} rounds of {} cells, {trials}", plan.cells()),
+    };
     let mut text = line(
         "plan",
-        &format!(
-            "{}: {}, seed {}",
-            plan.name,
-            counted(trials, "trial"),
-            plan.seed
-        ),
+        &format!("{}: {trials}, seed {}", plan.name, plan.seed),
         style,
     );
+    text += &question(plan, style);
     for configuration in &plan.configurations {
         text += &line("on", &target(configuration), style);
     }
@@ -34,6 +35,44 @@ pub(crate) fn plan_text(plan: &Plan, style: Style) -> String {
     }
     for workload in &plan.workloads {
         text += &self::workload(workload, style);
+    }
+    text
+}
+
+/// What is compared, and when the rounds end early.
+fn question(plan: &Plan, style: Style) -> String {
+    let question = &plan.question;
+    let names: Vec<&str> = match question.columns.as_str() {
+        Observation::WORKLOAD => plan.workloads.iter().map(|w| w.name.as_str()).collect(),
+        _ => {
+            let configurations = plan.configurations.iter();
+            configurations.map(|c| c.name.as_str()).collect()
+        }
+    };
+    let mut text = String::new();
+    if names.len() > 1 {
+        let baseline = question.baseline.as_deref().unwrap_or(names[0]);
+        let others: Vec<&str> = names.iter().copied().filter(|n| *n != baseline).collect();
+        let margin = question.margin * 100.0;
+        let compared = format!("{} with {baseline}, margin {margin} %", others.join(", "));
+        text += &line("compares", &compared, style);
+    }
+    let mut ends = Vec::new();
+    if let Some(width) = plan.stopping.width {
+        let least = plan.stopping.least_rounds;
+        let width = width * 100.0;
+        ends.push(format!(
+            "once intervals are {width} % wide, after {least} rounds or more"
+        ));
+    }
+    if let Some(time) = plan.stopping.max_time_ns {
+        ends.push(format!(
+            "before a round that would end after {}",
+            Nanos(time)
+        ));
+    }
+    if !ends.is_empty() {
+        text += &line("ends", &ends.join("; or "), style);
     }
     text
 }

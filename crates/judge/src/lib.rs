@@ -9,6 +9,7 @@ mod devices;
 mod findings;
 mod kind;
 mod observe;
+mod repeats;
 mod summary;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -20,4 +21,5 @@ pub use compare::{
 };
 pub use findings::findings;
 pub use observe::{observe, observe_imported};
+pub use repeats::repeats;
 pub use summary::summary;

@@ -91,6 +91,19 @@ pub struct Member {
     pub ratio: f64,
 }
 
+/// A metric of trials that repeat one another.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Repeated {
+    /// What.
+    pub metric: Metric,
+    /// A value a trial, in the metric's unit.
+    pub values: Vec<f64>,
+    /// Their median and its order-statistic interval.
+    pub median: Estimated,
+    /// The smallest and the largest.
+    pub extremes: (f64, f64),
+}
+
 /// How two samples were compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -37,7 +37,7 @@ pub use behaviour::{Behaviour, Course, Regime};
 pub use buffers::{Buffers, Content, Memory, Pattern};
 pub use comparison::{
     Cell, ClaimCheck, ComparedRow, Comparison, Difference, Estimated, Member, Pairing, Question,
-    Side, Verdict,
+    Repeated, Side, Verdict,
 };
 pub use diagnostic::{Diagnostic, Place, Severity};
 pub use engine::{Engine, EngineKind, SimFault, SimLaw, SimOptions};

@@ -1,7 +1,9 @@
 //! `iodyno compare`: which is better, by how much, how surely.
 
-use iodyno_model::{Claim, Comparison, Diagnostic, Observation, Question};
-use iodyno_report::compare as draw;
+use std::collections::BTreeSet;
+
+use iodyno_model::{Claim, Comparison, Diagnostic, Observation, Question, Repeated};
+use iodyno_report::{Style, compare as draw};
 use iodyno_store::{Run, SqliteStore, Store};
 
 use crate::args::{CompareArgs, CompareFormat, FailOn};
@@ -20,45 +22,100 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
         trials.extend(observations(&store, run)?);
     }
     let question = question(args, &runs, &trials)?;
-    let comparison = judge(&runs, &trials, &question)?;
-    let format = if args.json {
-        CompareFormat::Json
-    } else {
-        args.format
+    let judged = judge(&runs, trials.clone(), &question)?;
+    let format = match args.json {
+        true => CompareFormat::Json,
+        false => args.format,
+    };
+    let Judged::Compared(comparison) = &judged else {
+        if format != CompareFormat::Text {
+            return Err(Failure::one(
+                Diagnostic::error("there is one cell alone: nothing to compare it with").hint(
+                    "`--format text` puts its trials together; `iodyno show --json` has each",
+                ),
+            ));
+        }
+        write_out(judged.text(context.style_out()))?;
+        return Ok(judged.exit(args.fail_on));
     };
     write_out(match format {
-        CompareFormat::Text => draw::text(&comparison, context.style_out()),
-        CompareFormat::Markdown => draw::markdown(&comparison),
-        CompareFormat::Asciidoc => draw::asciidoc(&comparison),
-        CompareFormat::Csv => draw::csv(&comparison),
-        CompareFormat::Json => draw::json(&comparison),
+        CompareFormat::Text => judged.text(context.style_out()),
+        CompareFormat::Markdown => draw::markdown(comparison),
+        CompareFormat::Asciidoc => draw::asciidoc(comparison),
+        CompareFormat::Csv => draw::csv(comparison),
+        CompareFormat::Json => draw::json(comparison),
         CompareFormat::Benchstat => draw::benchstat(&trials, &comparison.question),
     })?;
-    Ok(exit_of(&comparison, args.fail_on))
+    Ok(judged.exit(args.fail_on))
 }
 
-/// The verdict over some runs.
+/// What trials come to.
+pub(crate) enum Judged {
+    /// Columns against their baseline.
+    Compared(Box<Comparison>),
+    /// One cell alone, measured again and again.
+    Repeated {
+        /// What it is called.
+        name: String,
+        /// Its metrics.
+        metrics: Vec<Repeated>,
+    },
+}
+
+impl Judged {
+    /// For people.
+    pub(crate) fn text(&self, style: Style) -> String {
+        match self {
+            Judged::Compared(comparison) => draw::text(comparison, style),
+            Judged::Repeated { name, metrics } => draw::repeats(name, metrics, style),
+        }
+    }
+
+    /// What it means for the exit code, where it is asked to fail: one cell alone decides nothing.
+    pub(crate) fn exit(&self, fail_on: Option<FailOn>) -> Exit {
+        match (self, fail_on) {
+            (_, None) => Exit::Fine,
+            (Judged::Compared(it), Some(FailOn::Regression)) if it.regressed() => Exit::CheckFailed,
+            (Judged::Compared(it), Some(FailOn::Regression)) if !it.inconclusive() => Exit::Fine,
+            (_, Some(FailOn::Regression)) => Exit::Inconclusive,
+        }
+    }
+}
+
+/// The verdict over some runs. Where there is but one column, a baseline made again is compared with
+/// itself, and repetitions of a single cell are put together.
 pub(crate) fn judge(
     runs: &[Run],
-    trials: &[Observation],
+    mut trials: Vec<Observation>,
     question: &Question,
-) -> Result<Comparison, Failure> {
+) -> Result<Judged, Failure> {
     let imported = runs.iter().filter_map(|run| run.plan.imported.as_ref());
     let claims: Vec<Claim> = imported
         .flat_map(|imported| imported.claims.clone())
         .collect();
-    iodyno_judge::compare(&title(runs), trials, question, &claims)
-        .map_err(|error| Failure::input(faults(&error)))
-}
-
-/// What a comparison means for the exit code, where it is asked to fail.
-pub(crate) fn exit_of(comparison: &Comparison, fail_on: Option<FailOn>) -> Exit {
-    match fail_on {
-        None => Exit::Fine,
-        Some(FailOn::Regression) if comparison.regressed() => Exit::CheckFailed,
-        Some(FailOn::Regression) if comparison.inconclusive() => Exit::Inconclusive,
-        Some(FailOn::Regression) => Exit::Fine,
+    let columns = |trials: &[Observation]| {
+        let own = trials.iter().filter(|trial| !trial.again);
+        let values = own.map(|trial| trial.dimension(&question.columns).to_owned());
+        values.collect::<BTreeSet<String>>().len()
+    };
+    if columns(&trials) == 1 {
+        trials.iter_mut().for_each(|trial| trial.again = false);
     }
+    let cells: BTreeSet<[&str; 2]> = trials
+        .iter()
+        .map(|trial| {
+            [Observation::CONFIGURATION, Observation::WORKLOAD].map(|d| trial.dimension(d))
+        })
+        .collect();
+    if runs.len() == 1 && cells.len() == 1 && trials.len() > 1 && columns(&trials) == 1 {
+        return Ok(Judged::Repeated {
+            name: title(runs),
+            metrics: iodyno_judge::repeats(&trials),
+        });
+    }
+    iodyno_judge::compare(&title(runs), &trials, question, &claims)
+        .map(|comparison| Judged::Compared(Box::new(comparison)))
+        .map_err(|error| Failure::input(faults(&error)))
 }
 
 fn faults(error: &iodyno_judge::CompareError) -> Vec<Diagnostic> {

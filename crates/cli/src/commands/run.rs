@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use iodyno_dialects::fio::{SystemHost, parse_files};
 use iodyno_lab::{Progress, StopReason};
-use iodyno_model::{Comparison, Diagnostic, Plan, RunId, RunState, Severity, Trial, Workload};
+use iodyno_model::{Diagnostic, Plan, RunId, RunState, Severity, Trial, Workload};
 use iodyno_store::{SqliteStore, Store};
 
 use crate::args::RunArgs;
-use crate::commands::compare::{exit_of, judge};
+use crate::commands::compare::{Judged, judge};
 use crate::configurations::configurations;
 use crate::context::Context;
 use crate::exit::Exit;
@@ -73,25 +73,25 @@ fn measure(
     match args.json {
         true => write_out(document(plan, store, &carried, tables.unstored)?)?,
         false => {
-            if let Some(comparison) = &verdict {
-                write_out(iodyno_report::compare::text(comparison, context.style_out()) + "\n")?;
+            if let Some(judged) = &verdict {
+                write_out(judged.text(context.style_out()) + "\n")?;
             }
             write_out(conclusion(plan, store, &carried, verdict.as_ref()))?;
         }
     }
-    let judged = verdict.map_or(Exit::Fine, |verdict| exit_of(&verdict, args.fail_on));
+    let judged = verdict.map_or(Exit::Fine, |judged| judged.exit(args.fail_on));
     Ok(carried.exit.max(judged))
 }
 
 /// What the stored trials say; nothing where no trial can be used.
-fn verdict(carried: &Carried, store: &SqliteStore) -> Result<Option<Comparison>, Failure> {
+fn verdict(carried: &Carried, store: &SqliteStore) -> Result<Option<Judged>, Failure> {
     let run = store.run(carried.end.handle.id)?;
     let trials = observations(store, &run)?;
     if trials.iter().all(|trial| trial.unusable.is_some()) {
         return Ok(None);
     }
     let question = run.plan.question.clone();
-    judge(&[run], &trials, &question).map(Some)
+    judge(&[run], trials, &question).map(Some)
 }
 
 /// The plan of a command, or all of its faults. Warnings are told.
@@ -261,7 +261,7 @@ fn conclusion(
     plan: &Plan,
     store: &SqliteStore,
     carried: &Carried,
-    verdict: Option<&Comparison>,
+    verdict: Option<&Judged>,
 ) -> String {
     let end = &carried.end;
     let alias = end.handle.alias;

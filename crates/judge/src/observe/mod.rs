@@ -9,8 +9,8 @@ mod words;
 use std::collections::BTreeMap;
 
 use iodyno_model::{
-    Configuration, Finding, FindingKind, Flag, ImportedTrial, Kind, Observation, Outcome, Point,
-    Trial, TrialKey, Weight, Workload,
+    Configuration, Finding, FindingKind, Flag, ImportedTrial, Kind, Metric, Observation, Outcome,
+    Point, Trial, TrialKey, Weight, Workload,
 };
 
 use crate::kind::kind;
@@ -71,7 +71,15 @@ pub fn observe_imported(run: &str, trial: &ImportedTrial) -> Observation {
             .figures
             .iter()
             .find(|figure| figure.metric.name == *name);
-        of_that_name.map(|figure| figure.metric.clone())
+        let kept_back = trial
+            .withheld
+            .iter()
+            .any(|withheld| withheld.metric == *name);
+        match of_that_name {
+            Some(figure) => Some(figure.metric.clone()),
+            // Still what the trial is judged by: without it, there is nothing to say.
+            None => kept_back.then(|| by_name(name)),
+        }
     });
     Observation {
         dimensions: all,
@@ -86,6 +94,15 @@ pub fn observe_imported(run: &str, trial: &ImportedTrial) -> Observation {
         facts: trial.facts.clone(),
         flags: Vec::new(),
         source: Some(trial.at.clone()),
+    }
+}
+
+/// The metric of a name that has no figure to tell its unit.
+fn by_name(name: &str) -> Metric {
+    match name.rsplit('.').next().unwrap_or(name) {
+        Metric::IOPS => Metric::iops(name),
+        Metric::BANDWIDTH => Metric::bandwidth(name),
+        _ => Metric::time(name),
     }
 }
 

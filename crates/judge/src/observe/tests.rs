@@ -610,6 +610,18 @@ fn what_others_measured_is_observed_alike() {
         },
     );
     assert_eq!(unknown.primary, None, "a metric without a figure");
+    let kept_back = observe_imported(
+        "run 9",
+        &ImportedTrial {
+            primary: Some("op.mean".to_owned()),
+            withheld: vec![Withheld {
+                metric: "op.mean".to_owned(),
+                why: "below 0.05 ms".to_owned(),
+            }],
+            ..imported()
+        },
+    );
+    assert_eq!(kept_back.primary, Some(Metric::time("op.mean")));
     assert_eq!(unknown.behaviour, Default::default());
     assert_eq!(unknown.unusable.as_deref(), Some("cut off"));
 }

@@ -33,7 +33,10 @@ fn tells_what_the_table_tells() {
     assert!(row["response"].is_null());
     assert_eq!(document["series"].as_array().unwrap().len(), 20);
     assert_eq!(document["behaviour"]["course"]["is"], "steady");
-    assert_eq!(document["behaviour"]["regimes"][0]["start_ns"], 1_000_000_000);
+    assert_eq!(
+        document["behaviour"]["regimes"][0]["start_ns"],
+        1_000_000_000
+    );
     assert_eq!(document["device_shares"][0]["ratio"], 1.0);
     let node = &document["nodes"][0];
     assert_eq!(node["environment"]["memory_bytes"], 24u64 << 30);

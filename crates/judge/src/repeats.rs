@@ -1,0 +1,91 @@
+//! One configuration measured again and again: how well its figures are known.
+
+use iodyno_model::{Estimated, Metric, Observation, Repeated};
+use iodyno_stats::Sample;
+
+/// The level of the intervals.
+const LEVEL: f64 = 0.95;
+
+/// Each metric of trials that repeat one another, with the median and its order-statistic interval.
+/// Trials that do not count and values that are no numbers are left out; the metric that the trials
+/// are judged by comes first.
+pub fn repeats(observations: &[Observation]) -> Vec<Repeated> {
+    let counting = || observations.iter().filter(|o| o.unusable.is_none());
+    let mut metrics: Vec<&Metric> = counting()
+        .filter_map(|o| o.primary.as_ref())
+        .take(1)
+        .collect();
+    for figure in counting().flat_map(|observation| &observation.figures) {
+        if !metrics.iter().any(|known| known.name == figure.metric.name) {
+            metrics.push(&figure.metric);
+        }
+    }
+    metrics
+        .into_iter()
+        .filter_map(|metric| {
+            let values: Vec<f64> = counting()
+                .filter_map(|observation| observation.figure(&metric.name))
+                .map(|figure| figure.value)
+                .filter(|value| value.is_finite())
+                .collect();
+            let sample = Sample::new(&values).ok()?;
+            let found = sample.median_interval(LEVEL).ok()?;
+            Some(Repeated {
+                metric: metric.clone(),
+                extremes: (sample.min(), sample.max()),
+                median: Estimated {
+                    value: found.median,
+                    interval: found.interval.map(|interval| (interval.low, interval.high)),
+                    level: LEVEL,
+                },
+                values,
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::observations::observation;
+    use iodyno_model::Figure;
+
+    fn trial(iops: f64, p99: Option<f64>) -> Observation {
+        let figure = |metric: Metric, value| Figure {
+            metric,
+            value,
+            derived: None,
+        };
+        let mut figures = vec![figure(Metric::iops("iops"), iops)];
+        figures.extend(p99.map(|p99| figure(Metric::time("read.p99"), p99)));
+        Observation {
+            figures,
+            primary: Some(Metric::iops("iops")),
+            ..observation("a", "w", 1.0)
+        }
+    }
+
+    #[test]
+    fn six_trials_give_an_interval_and_five_none() {
+        let trials: Vec<Observation> = [5.0, 1.0, 4.0, 2.0, 3.0, 6.0]
+            .map(|iops| trial(iops, (iops > 1.5).then_some(iops * 10.0)))
+            .into();
+        let found = repeats(&trials);
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[0].metric.name, "iops");
+        assert_eq!(found[0].median.value, 3.5);
+        assert_eq!(found[0].median.interval, Some((1.0, 6.0)));
+        assert_eq!(found[0].extremes, (1.0, 6.0));
+        assert_eq!(found[1].values.len(), 5);
+        assert_eq!(found[1].median.interval, None);
+    }
+
+    #[test]
+    fn trials_that_do_not_count_say_nothing() {
+        let mut failed = trial(9.0, None);
+        failed.unusable = Some("failed".to_owned());
+        assert!(repeats(&[failed]).is_empty());
+        assert!(repeats(&[]).is_empty());
+        assert!(repeats(&[trial(f64::NAN, None)]).is_empty());
+    }
+}
