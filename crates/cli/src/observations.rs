@@ -160,8 +160,9 @@ mod tests {
 
     #[test]
     fn rows_keep_apart_what_was_not_the_same() {
-        type Further<'a> = &'a [(&'a str, &'a str)];
-        let cases: [(&str, &[(&str, &str, Further<'_>)], &[&str]); 4] = [
+        type Trial<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)]);
+        type Case<'a> = (&'a str, &'a [Trial<'a>], &'a [&'a str]);
+        let cases: [Case<'_>; 4] = [
             (
                 "configuration",
                 &[

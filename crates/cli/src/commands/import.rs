@@ -159,12 +159,21 @@ fn results(
         .iter()
         .map(|(source, text)| Text { source, text })
         .collect();
+    if let Some(label) = &options.label {
+        let paths: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
+        label
+            .labels(&paths)
+            .map_err(|errors| Failure::input(errors.0.iter().map(fault).collect()))?;
+    }
     let imported = read(&texts, options);
     if imported.trials.is_empty() && imported.tables.is_empty() {
         let mut faults: Vec<Diagnostic> = imported.unread.iter().map(unread).collect();
         faults.push(
-            Diagnostic::error(format!("no result was found in {}", names(files)))
-                .hint("for a plain table, say what its parts are with `--table MAP`"),
+            Diagnostic::error(format!(
+                "no result was found in {}: nothing was imported",
+                names(files)
+            ))
+            .hint("for a plain table, say what its parts are with `--table MAP`"),
         );
         return Err(Failure::input(faults));
     }
