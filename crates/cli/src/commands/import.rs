@@ -162,7 +162,7 @@ fn results(
     if let Some(label) = &options.label {
         let paths: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
         label
-            .labels(&paths)
+            .labels(paths)
             .map_err(|errors| Failure::input(errors.0.iter().map(fault).collect()))?;
     }
     let imported = read(&texts, options);
