@@ -9,11 +9,11 @@ DENY := 0.20.2
 
 help:
 	@echo "make build    the program, in $(IODYNO)"
-	@echo "make demo     builds it and measures a file in a scratch folder"
+	@echo "make demo     builds it and compares two ways of reading in a scratch folder"
 	@echo "make test     all tests; installs the tools they need, where it may"
 	@echo "make check    form, lints, dependencies and tests"
 	@echo "make static   one file for any Linux guest, in $(TARGET)/$(STATIC)/release"
-	@echo "make bench    what an op costs, beside fio's; FIO=PATH chooses the fio"
+	@echo "make bench    what a million numbers and what an op costs, beside fio's; FIO=PATH chooses the fio"
 
 build:
 	cargo build --release --locked
@@ -43,4 +43,5 @@ static:
 	@echo "static: $(TARGET)/$(STATIC)/release/iodyno"
 
 bench: build
+	@cargo run --release --locked -q -p iodyno-stats --example million
 	@benches/against-fio.py $(IODYNO)

@@ -1,7 +1,9 @@
 //! Stored and fresh trials in every form: text, our JSON, fio's formats.
 
 use iodyno_dialects::fio::resolved_options;
-use iodyno_model::{Frame, Histogram, Outcome, Plan, RunState, Summary, Trial, TrialKey, Workload};
+use iodyno_model::{
+    Comparison, Frame, Histogram, Outcome, Plan, RunState, Summary, Trial, TrialKey, Workload,
+};
 use iodyno_report::json::{RunView, TrialView};
 use iodyno_report::{Style, fio, json, text};
 use iodyno_store::{Run, RunHandle, Store, StoreError};
@@ -165,6 +167,7 @@ pub(crate) fn run_view(plan: &Plan, handle: RunHandle, state: RunState) -> RunVi
 pub(crate) fn run_json(
     store: &dyn Store,
     run: &Run,
+    comparison: Option<&Comparison>,
     fresh: Vec<Trial>,
 ) -> Result<String, StoreError> {
     let handle = RunHandle {
@@ -179,17 +182,22 @@ pub(crate) fn run_json(
     }
     trials.sort_by_key(|trial| (trial.key.round, trial.key.cell, trial.key.attempt));
     let view = run_view(&run.plan, handle, run.summary.state);
-    Ok(trials_json(&run.plan, &view, &trials))
+    Ok(trials_json(&run.plan, &view, comparison, &trials))
 }
 
 /// Trials as one JSON document.
-pub(crate) fn trials_json(plan: &Plan, head: &RunView, trials: &[Trial]) -> String {
+pub(crate) fn trials_json(
+    plan: &Plan,
+    head: &RunView,
+    comparison: Option<&Comparison>,
+    trials: &[Trial],
+) -> String {
     let drawn: Vec<Drawn<'_>> = trials
         .iter()
         .map(|trial| Drawn::new(plan.cell(trial.key.cell).1, trial))
         .collect();
     let views: Vec<TrialView<'_>> = drawn.iter().map(Drawn::view).collect();
-    json::run(head, &views)
+    json::run(head, comparison, &views)
 }
 
 /// The trial has figures to draw.

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use iodyno_model::{After, Amount, BoundPlan, Diagnostic, Job};
+use iodyno_model::{After, Amount, BoundPlan, Diagnostic, Job, Target};
 use iodyno_units::Bytes;
 
 use crate::conductor;
@@ -105,6 +105,15 @@ pub fn resolve(plan: &BoundPlan, probe: &dyn Probe) -> Result<Resolved, Vec<Diag
     let mut faults = Vec::new();
     let mut resolved = Resolved::default();
     let target = &plan.configuration.target;
+    if let Target::Path(path) = target
+        && matches!(probe.look(path), Found::Missing | Found::NoFolder(_))
+    {
+        // Made as a file, a folder that was removed or unmounted meanwhile would be measured elsewhere.
+        let message = format!("the target `{}` is not there", path.display());
+        return Err(vec![
+            Diagnostic::error(message).hint("mount or make it again; a target is never made"),
+        ]);
+    }
     let base = Base::of(target, |path| probe.look(path) == Found::Folder);
     for (index, job) in plan.workload.jobs.iter().enumerate() {
         let mut told = Vec::new();

@@ -110,6 +110,10 @@ pub(crate) struct ImportArgs {
     /// Print what is read, and store nothing.
     #[arg(short = 'n', long)]
     pub(crate) dry_run: bool,
+
+    /// Print what is read as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// The form of a comparison.

@@ -177,10 +177,10 @@ fn results(
         );
         return Err(Failure::input(faults));
     }
-    write_out(iodyno_report::imported::text(
-        &imported,
-        context.style_out(),
-    ))?;
+    write_out(match args.json {
+        true => context.json(&imported),
+        false => iodyno_report::imported::text(&imported, context.style_out()),
+    })?;
     if args.dry_run {
         return Ok(Exit::Fine);
     }
@@ -203,11 +203,15 @@ fn results(
         true => format!("compare {}", handle.alias),
         false => format!("show {}", handle.alias),
     };
-    write_out(format!(
+    let stored = format!(
         "run {} stored in {}.  Next: iodyno {next}\n",
         handle.alias,
         store.path().display()
-    ))?;
+    );
+    match args.json {
+        true => context.note(&stored),
+        false => write_out(stored)?,
+    }
     Ok(Exit::Fine)
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use iodyno_dialects::fio::{SystemHost, parse_files};
 use iodyno_lab::{Progress, StopReason};
-use iodyno_model::{Diagnostic, Plan, RunId, RunState, Severity, Trial, Workload};
+use iodyno_model::{Comparison, Diagnostic, Plan, RunId, RunState, Severity, Trial, Workload};
 use iodyno_store::{SqliteStore, Store};
 
 use crate::args::RunArgs;
@@ -71,7 +71,19 @@ fn measure(
         false => None,
     };
     match args.json {
-        true => write_out(document(plan, store, &carried, tables.unstored)?)?,
+        true => {
+            let comparison = match &verdict {
+                Some(Judged::Compared(comparison)) => Some(&**comparison),
+                _ => None,
+            };
+            write_out(document(
+                plan,
+                store,
+                &carried,
+                comparison,
+                tables.unstored,
+            )?)?;
+        }
         false => {
             if let Some(judged) = &verdict {
                 write_out(judged.text(context.style_out()) + "\n")?;
@@ -235,14 +247,16 @@ fn document(
     plan: &Plan,
     store: &SqliteStore,
     carried: &Carried,
+    comparison: Option<&Comparison>,
     unstored: Vec<Trial>,
 ) -> Result<String, Failure> {
     let handle = carried.end.handle;
     match store.run(handle.id) {
-        Ok(run) => Ok(run_json(store, &run, unstored)?),
+        Ok(run) => Ok(run_json(store, &run, comparison, unstored)?),
         Err(_) => Ok(trials_json(
             plan,
             &run_view(plan, handle, carried.end.state),
+            comparison,
             &unstored,
         )),
     }

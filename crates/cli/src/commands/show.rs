@@ -28,7 +28,7 @@ pub(crate) fn show(args: &ShowArgs, context: &Context) -> Result<Exit, Failure> 
         };
     }
     match if args.json { Format::Json } else { args.format } {
-        Format::Json => write_out(run_json(&store, &run, Vec::new())?)?,
+        Format::Json => write_out(run_json(&store, &run, None, Vec::new())?)?,
         Format::Text => text(&store, &run, context)?,
         Format::FioJson => fio(&store, &run, FioForm::Json, context)?,
         Format::FioJsonPlus => fio(&store, &run, FioForm::JsonPlus, context)?,

@@ -8,6 +8,7 @@ mod faults;
 mod fio;
 mod guard;
 mod harness;
+mod imports;
 mod interruption;
 mod kills;
 mod results;

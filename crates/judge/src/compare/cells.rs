@@ -53,10 +53,13 @@ pub(super) fn prepare<'r, 't, 'a>(asked: &'r [Asked<'t, 'a>]) -> Vec<Prepared<'r
         gathered: asked
             .workloads
             .iter()
-            .map(|workload| {
+            .zip(&asked.own)
+            .map(|(workload, own)| {
                 let columns = workload.columns.iter();
                 columns
-                    .map(|trials| gather(trials.iter().copied(), &asked.metric))
+                    .map(|trials| {
+                        gather(trials.iter().copied(), own).counted_as(own, &asked.metric)
+                    })
                     .collect()
             })
             .collect(),
@@ -193,7 +196,7 @@ pub(super) fn floors(
         .iter()
         .map(|prepared| {
             let asked = prepared.asked;
-            let again = floor::from_again(&asked.workloads, &asked.metric, &columns[0], level);
+            let again = floor::from_again(asked, &columns[0], level);
             larger(again, from_rows)
         })
         .collect()

@@ -330,27 +330,38 @@ fn one_sided(sides: Sides, claims: Claims, found: &mut Objections) {
     }
 }
 
-/// A side's flags in words, each once: for the table.
+/// A side's flags in words, each once, with the number of trials where not all have it: for the table.
 pub(super) fn flags(side: &[&Observation]) -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
-    let mut add = |words: &str| {
-        if !found.iter().any(|known| known == words) {
-            found.push(words.to_owned());
-        }
-    };
+    let mut found: Vec<(&str, usize)> = Vec::new();
     for observation in side {
         let warned = observation.flags.iter();
-        for flag in warned.filter(|flag| flag.weight >= Weight::Warning) {
-            add(in_words(flag.kind));
-        }
+        let mut own: Vec<&str> = warned
+            .filter(|flag| flag.weight >= Weight::Warning)
+            .map(|flag| in_words(flag.kind))
+            .collect();
         let course = &observation.behaviour.course;
         if observation.kind == Kind::Timed
             && matches!(course, Course::Regimes | Course::Drifting { .. })
         {
-            add("not steady");
+            own.push("not steady");
+        }
+        own.sort_unstable();
+        own.dedup();
+        for words in own {
+            match found.iter_mut().find(|(known, _)| *known == words) {
+                Some((_, count)) => *count += 1,
+                None => found.push((words, 1)),
+            }
         }
     }
+    let all = side.len();
     found
+        .into_iter()
+        .map(|(words, count)| match count == all {
+            true => words.to_owned(),
+            false => format!("{words} in {count} of {all} trials"),
+        })
+        .collect()
 }
 
 fn in_words(kind: FindingKind) -> &'static str {

@@ -1,8 +1,8 @@
 //! The noise floor: how far apart results lie on this host where nothing differs.
 
-use iodyno_model::Metric;
+use iodyno_model::Observation;
 
-use super::family::Workload;
+use super::metrics::Asked;
 use super::sample::{Sample, Two, sample};
 use super::sides::gather;
 use super::statistics;
@@ -13,21 +13,18 @@ use super::statistics;
 /// It is the end of the interval of the A/A ratio (at `level`) that is farther from 1; with too few
 /// rounds for an interval, the ratio farthest from 1 among them. Distances are taken of logarithms: 0.97 and
 /// 1/0.97 are one distance.
-pub(super) fn from_again(
-    workloads: &[Workload],
-    metric: &Metric,
-    baseline: &str,
-    level: f64,
-) -> Option<f64> {
-    let sides: Vec<_> = workloads
+pub(super) fn from_again<'a>(asked: &Asked<'_, 'a>, baseline: &str, level: f64) -> Option<f64> {
+    let sides: Vec<_> = asked
+        .workloads
         .iter()
-        .filter(|workload| !workload.again.is_empty())
-        .map(|workload| {
-            (
-                &workload.name,
-                gather(workload.columns[0].iter().copied(), metric),
-                gather(workload.again.iter().copied(), metric),
-            )
+        .zip(&asked.own)
+        .filter(|(workload, _)| !workload.again.is_empty())
+        .map(|(workload, own)| {
+            let side = |trials: &[&'a Observation]| {
+                gather(trials.iter().copied(), own).counted_as(own, &asked.metric)
+            };
+            let (baseline, again) = (side(&workload.columns[0]), side(&workload.again));
+            (&workload.name, baseline, again)
         })
         .collect();
     let two: Vec<Two> = sides
@@ -38,7 +35,7 @@ pub(super) fn from_again(
             candidate,
         })
         .collect();
-    let sample = sample(&two, metric, (baseline, "its repetition")).ok()?;
+    let sample = sample(&two, &asked.metric, (baseline, "its repetition")).ok()?;
     farthest(&sample, level)
 }
 

@@ -1,6 +1,6 @@
 //! By what each row is compared.
 
-use iodyno_model::{Metric, Observation, Question};
+use iodyno_model::{Better, Metric, Observation, Question, Unit};
 
 use super::ALL_METRICS;
 use super::family::{Workload, workloads};
@@ -26,6 +26,9 @@ pub(super) struct Asked<'t, 'a> {
     pub(super) workloads: std::rc::Rc<Vec<Workload<'a>>>,
     /// What it is compared by.
     pub(super) metric: Metric,
+    /// By what each workload is: the same, or in a family whose workloads are judged by different metrics
+    /// their own, as speeds.
+    pub(super) own: Vec<Metric>,
     /// What for.
     pub(super) role: Role,
     /// What is to be said of the choice.
@@ -38,28 +41,76 @@ pub(super) fn rows<'t, 'a>(table: &'t Table<'a>, question: &Question) -> Vec<Ask
     let mut asked = Vec::new();
     for row in &table.rows {
         let members = std::rc::Rc::new(workloads(row, &question.columns, &question.rows));
-        let (primary, notes) = primary(row, table, question);
-        let mut add = |metric: Metric, role, notes| {
+        let (primary, own, notes) = first(row, &members, table, question);
+        let mut add = |metric: Metric, own: Vec<Metric>, role, notes| {
             asked.push(Asked {
                 row,
                 workloads: members.clone(),
                 metric,
+                own,
                 role,
                 notes,
             });
         };
         let further = exploratory(row, &primary, question);
-        let (first, others) = match row.floor {
+        let (role, others) = match row.floor {
             true => (Role::Floor, Role::Floor),
             false => (Role::Primary, Role::Exploratory),
         };
-        add(primary, first, notes);
+        add(primary, own, role, notes);
         for metric in further {
-            add(metric, others, Vec::new());
+            let own = vec![metric.clone(); members.len()];
+            add(metric, own, others, Vec::new());
         }
     }
     asked.sort_by_key(|asked| (asked.role != Role::Primary, asked.role == Role::Floor));
     asked
+}
+
+/// The row's metric, by what each of its workloads is compared, and what is to be said of it. Ratios have no
+/// unit: the workloads of a family may each be judged by their own metric.
+fn first(
+    row: &Row,
+    workloads: &[Workload],
+    table: &Table,
+    question: &Question,
+) -> (Metric, Vec<Metric>, Vec<String>) {
+    let (metric, notes) = primary(row, table, question);
+    let asked = question
+        .metrics
+        .first()
+        .is_some_and(|name| *name != ALL_METRICS);
+    let own: Vec<Metric> = workloads
+        .iter()
+        .map(|workload| {
+            let trials = workload.columns.iter().flatten();
+            let counted = votes(trials.filter_map(|o| o.primary.as_ref()));
+            counted
+                .first()
+                .map_or(metric.clone(), |(most, _)| (*most).clone())
+        })
+        .collect();
+    if asked || own.iter().all(|own| *own == metric) {
+        let own = vec![metric.clone(); workloads.len()];
+        return (metric, own, notes);
+    }
+    let mut names: Vec<String> = own.iter().map(|metric| metric.name.clone()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let note = format!(
+        "each workload by its own metric: {}",
+        super::words::list(&names)
+    );
+    (speed(), own, vec![note])
+}
+
+/// What workloads that are judged by different metrics have in common; times count as their inverse.
+fn speed() -> Metric {
+    Metric {
+        name: "speed".to_owned(),
+        unit: Unit::Other(String::new()),
+        better: Better::Higher,
+    }
 }
 
 /// The row's own metric, and what is to be said of it.

@@ -33,6 +33,17 @@ impl Gathered<'_> {
         self.counted.iter().map(|counted| counted.value).collect()
     }
 
+    /// With values of its own metric as values of the row's: where the row counts speeds, times count as
+    /// their inverse.
+    pub(super) fn counted_as(mut self, own: &Metric, row: &Metric) -> Self {
+        if own.better != row.better {
+            for counted in &mut self.counted {
+                counted.value = counted.value.recip();
+            }
+        }
+        self
+    }
+
     /// Why a side without values has none.
     pub(super) fn why_empty(&self, column: &str) -> String {
         let mut reasons = self.left_out.clone();

@@ -37,8 +37,7 @@ impl Footnotes {
         texts.extend(of_conditions(comparison, row, cell));
         texts.extend(of_members(cell));
         texts.extend(of_differences(comparison, cell));
-        texts.extend(of_side(&row.baseline));
-        texts.extend(of_side(&cell.side));
+        texts.extend(of_sides(&row.baseline, &cell.side));
         texts.extend(cell.notes.iter().cloned());
         let texts = texts.iter().map(|text| harmless(text));
         let mut numbers: Vec<usize> = texts.map(|text| self.number(text)).collect();
@@ -149,11 +148,21 @@ fn of_differences(comparison: &Comparison, cell: &Cell) -> Option<String> {
     (!texts.is_empty()).then(|| format!("differs: {}", texts.join(", ")))
 }
 
-/// Its flags. That trials were left out, and what regimes finite work has, stands in the cell's notes.
-fn of_side(side: &Side) -> Vec<String> {
-    let flags = side.flags.iter();
-    flags
-        .map(|flag| format!("{}: {flag}", side.column))
+/// Their flags, those of both once. That trials were left out, and what regimes finite work has, stands
+/// in the cell's notes.
+fn of_sides(baseline: &Side, candidate: &Side) -> Vec<String> {
+    let both = |flag: &&String| candidate.flags.contains(flag);
+    let own = |side: &Side, flag: &str| format!("{}: {flag}", side.column);
+    let shared = baseline.flags.iter().filter(both);
+    let shared = shared.map(|flag| format!("{} and {}: {flag}", baseline.column, candidate.column));
+    let first = baseline.flags.iter().filter(|flag| !both(flag));
+    let second = candidate
+        .flags
+        .iter()
+        .filter(|flag| !baseline.flags.contains(flag));
+    shared
+        .chain(first.map(|flag| own(baseline, flag)))
+        .chain(second.map(|flag| own(candidate, flag)))
         .collect()
 }
 

@@ -23,7 +23,7 @@ pub fn json(comparison: &Comparison) -> String {
 }
 
 #[derive(Serialize)]
-struct Document<'a> {
+pub(crate) struct Document<'a> {
     schema: &'static str,
     name: &'a str,
     question: QuestionObject<'a>,
@@ -186,7 +186,7 @@ struct ClaimObject<'a> {
     against: &'a [String],
 }
 
-fn document(comparison: &Comparison) -> Document<'_> {
+pub(crate) fn document(comparison: &Comparison) -> Document<'_> {
     let mut columns = comparison.columns.iter().map(String::as_str);
     Document {
         schema: "iodyno.comparison/1",

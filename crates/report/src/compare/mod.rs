@@ -29,6 +29,7 @@ pub use benchstat::benchstat;
 pub use csv::csv;
 pub(crate) use figures::value;
 pub use json::json;
+pub(crate) use json::{Document, document};
 pub use markup::{asciidoc, markdown};
 pub use progress::progress_line;
 pub use repeats::repeats;

@@ -8,11 +8,13 @@ mod node;
 mod tests;
 
 use iodyno_model::{
-    Behaviour, Direction, DirectionResult, EndedBy, EngineUsed, ErrorCount, Finding, Frame,
-    Histogram, Outcome, Quantile, Row, Step, StepTime, Summary, Trial, VerifyResult, Workload,
-    errno_name,
+    Behaviour, Comparison, Direction, DirectionResult, EndedBy, EngineUsed, ErrorCount, Finding,
+    Frame, Histogram, Outcome, Quantile, Row, Step, StepTime, Summary, Trial, VerifyResult,
+    Workload, errno_name,
 };
 use serde::Serialize;
+
+use crate::compare;
 
 /// A trial with what was put together of it.
 #[derive(Debug, Clone, Copy)]
@@ -42,9 +44,10 @@ pub struct RunView {
     pub state: String,
 }
 
-/// `schema` = `iodyno.run/1`: `run` (`id`, `alias`, `name`, `command`, `state`) and `trials`, each as
-/// [`trial`] writes it. Ends with a newline.
-pub fn run(run: &RunView, trials: &[TrialView]) -> String {
+/// `schema` = `iodyno.run/1`: `run` (`id`, `alias`, `name`, `command`, `state`), `comparison`, where there is
+/// one, as [`crate::compare::json`] writes it, and `trials`, each as [`trial`] writes it. Ends with a
+/// newline.
+pub fn run(run: &RunView, comparison: Option<&Comparison>, trials: &[TrialView]) -> String {
     print(&RunDocument {
         schema: "iodyno.run/1",
         run: RunHead {
@@ -54,6 +57,7 @@ pub fn run(run: &RunView, trials: &[TrialView]) -> String {
             command: &run.command,
             state: &run.state,
         },
+        comparison: comparison.map(compare::document),
         trials: trials.iter().map(document).collect(),
     })
 }
@@ -75,6 +79,8 @@ pub(crate) fn print(document: &impl Serialize) -> String {
 struct RunDocument<'a> {
     schema: &'static str,
     run: RunHead<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    comparison: Option<compare::Document<'a>>,
     trials: Vec<TrialDocument<'a>>,
 }
 

@@ -85,7 +85,7 @@ fn a_run_holds_its_trials() {
         alias: "41".to_owned(),
         ..RunView::default()
     };
-    let document: Value = serde_json::from_str(&run(&head, &[view, view])).unwrap();
+    let document: Value = serde_json::from_str(&run(&head, None, &[view, view])).unwrap();
     assert_eq!(document["run"]["alias"], "41");
     assert_eq!(document["trials"].as_array().unwrap().len(), 2);
 }

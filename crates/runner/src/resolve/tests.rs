@@ -281,3 +281,14 @@ fn a_target_stands_for_the_files_of_a_job() {
     );
     assert!(resolved.notes[0].contains("stands for its 2 files"));
 }
+
+#[test]
+fn a_target_that_is_gone_is_not_made() {
+    for path in ["/gone", "/gone/too"] {
+        let mut plan = plan("/t", vec![sized("a", bytes(MIB))]);
+        plan.configuration.target = Target::Path(path.into());
+        let faults = resolve(&plan, &Fake::new()).unwrap_err();
+        assert_eq!(faults.len(), 1, "{faults:?}");
+        assert!(faults[0].message.contains(path), "{faults:?}");
+    }
+}

@@ -228,7 +228,7 @@ fn timed_trials_have_to_be_steady_and_finite_ones_have_not() {
     for level in [FASTER, SLOWER, EQUAL] {
         let six = cell(level, NOTHING, &of_rounds(6, drifting.clone()));
         check(&six, Some("not steady: 6 of 10 trials of zfs drift"));
-        assert_eq!(six.side.flags, ["not steady"]);
+        assert_eq!(six.side.flags, ["not steady in 6 of 10 trials"]);
         let all = cell(level, &of_rounds(10, two.clone()), NOTHING);
         check(
             &all,

@@ -1,0 +1,192 @@
+//! Others' results: write-ups as people left them, imported and judged.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::harness::{Home, skip};
+
+/// A write-up that the readers' own tests use, too.
+fn write_up(home: &Home, name: &str) {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../dialects/tests/data");
+    std::fs::copy(data.join(name), home.work().join(name)).unwrap();
+}
+
+fn compared(home: &Home, arguments: &[&str]) -> Value {
+    let mut command = vec!["compare", "last", "--json"];
+    command.extend(arguments);
+    home.iodyno(&command).succeeds().json()
+}
+
+fn row<'a>(comparison: &'a Value, name: &str) -> &'a Value {
+    let rows = comparison["rows"].as_array().unwrap();
+    let named = |row: &&Value| {
+        let names = row["dimensions"].as_object().unwrap();
+        names.values().any(|value| value == name)
+    };
+    rows.iter().find(named).unwrap()
+}
+
+#[test]
+fn file_operations_of_two_file_systems_are_judged_by_what_three_runs_can_show() {
+    let home = Home::new();
+    write_up(&home, "ext4-zfs-fsbench.txt");
+    home.iodyno(&["import", "ext4-zfs-fsbench.txt"])
+        .succeeds()
+        .prints("6 results stand there twice and count once");
+    let text = home.iodyno(&["compare", "last"]).succeeds();
+    for told in [
+        "CANNOT DECIDE",
+        "n=3, smallest possible p is 0.10",
+        "ext4 has two regimes",
+        "zfs has three regimes",
+        "3 of 5 follow from their trials",
+        "the text holds one run: 1814.5 ops/sec",
+        "give 31.6 ± 4%, not 30.4 ± 3%",
+    ] {
+        assert!(text.stdout.contains(told), "{told}: {}", text.stdout);
+    }
+    assert!(!text.stdout.contains("FASTER"), "{}", text.stdout);
+    let json = compared(&home, &[]);
+    let cell = &row(&json, "create_empty")["cells"][0];
+    assert_eq!(cell["n"], 3);
+    assert!((cell["p"].as_f64().unwrap() - 0.1).abs() < 1e-9, "{cell}");
+    let without = &row(&json, "statfs_many_files")["cells"][0];
+    assert_eq!(without["verdict"], "no_data", "{without}");
+    home.iodyno(&["compare", "last", "--fail-on", "regression"])
+        .exits(5);
+}
+
+#[test]
+fn a_mirrors_striped_row_is_its_noise_floor() {
+    let home = Home::new();
+    write_up(&home, "zfs-mirror-table.txt");
+    home.iodyno(&["import", "zfs-mirror-table.txt"]).succeeds();
+    let json = compared(&home, &["--floor", "row=2 Striped"]);
+    let floor = json["noise_floor"].as_f64().unwrap();
+    assert!((floor - 255.0 / 243.0 + 1.0).abs() < 1e-3, "{floor}");
+    assert_eq!(json["primaries"], 12);
+    let ratio = |name: &str| {
+        let cell = &row(&json, name)["cells"][0];
+        cell["ratio"]["value"].as_f64().unwrap()
+    };
+    assert!((ratio("2 4-Way Mirror, Random 1MB") - 82.0 / 36.0).abs() < 1e-9);
+    let families = compared(&home, &["--rows", "row", "--floor", "row=2 Striped"]);
+    let four = &row(&families, "2 4-Way Mirror")["cells"][0];
+    let expected: f64 = [816.0 / 562.0, 828.0 / 601.0, 82.0 / 36.0, 926.0 / 849.0f64]
+        .iter()
+        .product::<f64>()
+        .powf(0.25);
+    let ratio = four["ratio"]["value"].as_f64().unwrap();
+    assert!((ratio - expected).abs() < 1e-9, "{ratio} {expected}");
+}
+
+#[test]
+fn machines_that_worked_at_once_are_compared_one_by_one_and_together() {
+    let home = Home::new();
+    write_up(&home, "falcon-zvol-tables.adoc");
+    home.iodyno(&["import", "falcon-zvol-tables.adoc"])
+        .succeeds();
+    let json = compared(&home, &["--where", "workload=4k block bandwidth"]);
+    let sum = &row(&json, "a+b+c+d")["cells"][0];
+    let kib = (24.7 + 24.8 + 25.0 + 25.3) * 1024.0 / (4891.0 + 4922.0 + 4861.0 + 4854.0);
+    let ratio = sum["ratio"]["value"].as_f64().unwrap();
+    assert!((ratio - kib).abs() < 1e-9, "{ratio} {kib}");
+    assert_eq!(json["rows"].as_array().unwrap().len(), 5);
+}
+
+#[test]
+fn what_stood_beside_a_sysbench_run_is_shown_with_it() {
+    let home = Home::new();
+    write_up(&home, "zfs-sysbench.txt");
+    home.iodyno(&["import", "zfs-sysbench.txt"])
+        .succeeds()
+        .prints("fsync-freq=100")
+        .prints("since boot and set aside")
+        .prints("99.7 % on CPU0");
+    home.iodyno(&["show", "last"])
+        .succeeds()
+        .prints("20281233")
+        .prints("zpool iostat of backup");
+    home.iodyno(&["show", "last", "--format", "fio-json"])
+        .exits(2);
+    let list = home.iodyno(&["list"]).succeeds();
+    assert!(list.stdout.contains("imported"), "{}", list.stdout);
+    home.iodyno(&["run", "--resume", "last"])
+        .exits(2)
+        .tells("imported");
+}
+
+#[test]
+fn a_dry_run_stores_nothing_and_faults_are_told_at_once() {
+    let home = Home::new();
+    write_up(&home, "fio-3.33-clones.json");
+    home.iodyno(&["import", "--dry-run", "fio-3.33-clones.json"])
+        .succeeds();
+    assert!(!home.store().exists());
+    home.file("prose.txt", "Nothing was measured on the 3rd of May.\n");
+    home.iodyno(&["import", "prose.txt"])
+        .exits(2)
+        .tells("no result was found");
+    home.iodyno(&["import", "prose.txt", "missing.txt", "nowhere/x"])
+        .exits(2)
+        .tells("missing.txt")
+        .tells("nowhere/x");
+    home.iodyno(&[
+        "import",
+        "prose.txt",
+        "--label",
+        "{config",
+        "--table",
+        "colour",
+    ])
+    .exits(2)
+    .tells("no partner")
+    .tells("colour");
+    home.iodyno(&[
+        "import",
+        "fio-3.33-clones.json",
+        "--label",
+        "{config}/{job}.{loop}.txt",
+    ])
+    .exits(2)
+    .tells("fio-3.33-clones.json");
+    assert!(!home.store().exists());
+}
+
+#[test]
+fn our_own_benchstat_export_comes_back_with_the_same_ratio() {
+    let home = Home::new();
+    write_up(&home, "ext4-zfs-fsbench.txt");
+    home.iodyno(&["import", "ext4-zfs-fsbench.txt"]).succeeds();
+    let before = compared(&home, &[]);
+    let export = home
+        .iodyno(&["compare", "last", "--format", "benchstat"])
+        .succeeds();
+    home.file("export.txt", &export.stdout);
+    home.iodyno(&["import", "export.txt"]).succeeds();
+    let after = compared(&home, &[]);
+    let ratio = |json: &Value| {
+        let cell = &row(json, "create_empty")["cells"][0];
+        cell["ratio"]["value"].as_f64().unwrap()
+    };
+    assert!((ratio(&before) / ratio(&after) - 1.0).abs() < 1e-6);
+    if Command::new("benchstat")
+        .stdin(Stdio::null())
+        .output()
+        .is_err()
+    {
+        skip("benchstat is not installed: its reading of our export");
+        return;
+    }
+    let read = Command::new("benchstat")
+        .args(["-col", "config", "export.txt"])
+        .current_dir(home.work())
+        .output()
+        .unwrap();
+    let table = String::from_utf8_lossy(&read.stdout);
+    assert!(table.contains("ext4") && table.contains("zfs"), "{table}");
+    let warnings = String::from_utf8_lossy(&read.stderr);
+    assert!(warnings.is_empty(), "{warnings}");
+}
