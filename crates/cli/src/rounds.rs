@@ -18,13 +18,22 @@ pub(crate) fn with_rounds(plan: Plan, args: &RunArgs) -> Result<Plan, Vec<Diagno
         (1, 2..) => Observation::WORKLOAD,
         _ => Observation::CONFIGURATION,
     };
+    let faults: Vec<Diagnostic> = args
+        .metric
+        .iter()
+        .filter_map(|name| unknown_metric(name))
+        .chain(unknown_baseline(&plan, columns, args.baseline.as_deref()))
+        .collect();
+    if !faults.is_empty() {
+        return Err(faults);
+    }
     let question = Question {
         columns: columns.to_owned(),
         rows: match columns {
             Observation::WORKLOAD => vec![Observation::CONFIGURATION.to_owned()],
             _ => vec![Observation::WORKLOAD.to_owned()],
         },
-        baseline: baseline(&plan, columns, args.baseline.as_deref())?,
+        baseline: args.baseline.clone(),
         metrics: args.metric.clone(),
         margin: args.margin.share,
         ..Question::default()
@@ -93,28 +102,27 @@ pub(crate) fn doubts(plan: &Plan) -> Vec<Diagnostic> {
     }
 }
 
-/// The baseline's name, if it is one of the columns.
-fn baseline(
-    plan: &Plan,
-    columns: &str,
-    name: Option<&str>,
-) -> Result<Option<String>, Vec<Diagnostic>> {
-    let Some(name) = name else {
-        return Ok(None);
-    };
+/// What is wrong with a metric's name: told before a long run, not after it.
+fn unknown_metric(name: &str) -> Option<Diagnostic> {
+    let known = name == iodyno_judge::ALL_METRICS || iodyno_judge::is_own_metric(name);
+    (!known).then(|| {
+        Diagnostic::error(format!("`--metric {name}` is no metric"))
+            .hint(format!("there are: {}", iodyno_judge::OWN_METRICS))
+    })
+}
+
+/// What is wrong with the baseline's name: it is none of the columns.
+fn unknown_baseline(plan: &Plan, columns: &str, name: Option<&str>) -> Option<Diagnostic> {
+    let name = name?;
     let names: Vec<&str> = match columns {
         Observation::WORKLOAD => plan.workloads.iter().map(|w| w.name.as_str()).collect(),
-        _ => plan
-            .configurations
-            .iter()
-            .map(|c| c.name.as_str())
-            .collect(),
+        _ => {
+            let configurations = plan.configurations.iter();
+            configurations.map(|c| c.name.as_str()).collect()
+        }
     };
-    match names.contains(&name) {
-        true => Ok(Some(name.to_owned())),
-        false => Err(vec![
-            Diagnostic::error(format!("`--baseline {name}` is no {columns} of this run"))
-                .hint(format!("there are: {}", names.join(", "))),
-        ]),
-    }
+    (!names.contains(&name)).then(|| {
+        Diagnostic::error(format!("`--baseline {name}` is no {columns} of this run"))
+            .hint(format!("there are: {}", names.join(", ")))
+    })
 }

@@ -20,6 +20,6 @@ pub use compare::{
     widest_interval,
 };
 pub use findings::findings;
-pub use observe::{observe, observe_imported};
+pub use observe::{OWN_METRICS, is_own_metric, observe, observe_imported};
 pub use repeats::repeats;
 pub use summary::summary;

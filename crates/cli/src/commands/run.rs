@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use iodyno_dialects::fio::{SystemHost, parse_files};
 use iodyno_lab::{Progress, StopReason};
-use iodyno_model::{Comparison, Diagnostic, Plan, RunId, RunState, Severity, Trial, Workload};
+use iodyno_model::{
+    Comparison, Diagnostic, Plan, RunId, RunState, Severity, Trial, Verdict, Workload,
+};
 use iodyno_store::{SqliteStore, Store};
 
 use crate::args::RunArgs;
@@ -66,9 +68,14 @@ fn measure(
         unstored: Vec::new(),
     };
     let carried = carry_out(begin, store, context, reporter, &mut tables)?;
-    let verdict = match several {
-        true => verdict(&carried, store)?,
-        false => None,
+    // What was measured is stored: a verdict that cannot be given is told, and takes nothing with it.
+    let (verdict, verdict_exit) = match several.then(|| verdict(&carried, store)) {
+        None => (None, Exit::Fine),
+        Some(Ok(verdict)) => (verdict, Exit::Fine),
+        Some(Err(failure)) => {
+            context.tell(&failure.faults);
+            (None, failure.exit)
+        }
     };
     match args.json {
         true => {
@@ -92,7 +99,7 @@ fn measure(
         }
     }
     let judged = verdict.map_or(Exit::Fine, |judged| judged.exit(args.fail_on));
-    Ok(carried.exit.max(judged))
+    Ok(carried.exit.max(judged).max(verdict_exit))
 }
 
 /// What the stored trials say; nothing where no trial can be used.
@@ -299,11 +306,33 @@ fn conclusion(
         (None, _, RunState::Interrupted) if trials > 1 => {
             format!("  Next: iodyno run --resume {alias}")
         }
-        (None, Some(_), _) => format!("  Next: iodyno compare {alias}"),
+        (None, Some(judged), _) => match rounds_needed(judged) {
+            Some(rounds) => format!("  Next: iodyno run --resume {alias} --rounds {rounds}"),
+            None => format!("  Next: iodyno compare {alias}"),
+        },
         (None, None, _) => format!("  Next: iodyno show {alias}"),
     };
     let seed = format!(" Seed {}.", plan.seed);
     format!("{stored} {worth}{seed}{next}\n")
+}
+
+/// More rounds than this are not proposed: whoever needs them knows.
+const MOST_PROPOSED: u32 = 100;
+
+/// Rounds in all with which every primary comparison is expected to be decided, where that is within
+/// reach and some are not.
+fn rounds_needed(judged: &Judged) -> Option<u32> {
+    let Judged::Compared(comparison) = judged else {
+        return None;
+    };
+    let needed = comparison
+        .primary_cells()
+        .filter_map(|cell| match cell.verdict {
+            Verdict::CannotDecide { least, .. } => Some(least),
+            Verdict::Inconclusive { more: Some(more) } => Some(cell.n.saturating_add(more)),
+            _ => None,
+        });
+    needed.max().filter(|rounds| *rounds <= MOST_PROPOSED)
 }
 
 /// Why there were no more rounds, where that was not the plan's number.

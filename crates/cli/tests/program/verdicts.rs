@@ -217,6 +217,10 @@ fn what_cannot_be_asked_is_told_with_what_can() {
         command.extend(arguments);
         home.iodyno(&command).exits(2).tells(told);
     }
+    run_two(&home, &["--metric", "p99", "--baseline", "quick"])
+        .exits(2)
+        .tells("`--metric p99` is no metric")
+        .tells("`--baseline quick` is no workload");
     home.iodyno(&["compare", "last", "nowhere", "nobody"])
         .exits(2)
         .tells("nowhere")

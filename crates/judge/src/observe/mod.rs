@@ -2,6 +2,7 @@
 
 mod facts;
 mod figures;
+mod names;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -12,6 +13,8 @@ use iodyno_model::{
     Configuration, Finding, FindingKind, Flag, ImportedTrial, Kind, Metric, Observation, Outcome,
     Point, Trial, TrialKey, Weight, Workload,
 };
+
+pub use names::{OWN_METRICS, is_own_metric};
 
 use crate::kind::kind;
 
