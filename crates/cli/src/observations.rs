@@ -1,6 +1,6 @@
 //! Stored runs as a comparison sees them, and what is asked of them by default.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use iodyno_model::{Observation, Question, TrialState};
 use iodyno_store::{Run, Store, StoreError};
@@ -40,30 +40,44 @@ pub(crate) fn run_name(run: &Run) -> String {
     format!("run {}", run.summary.alias)
 }
 
-/// What runs are asked where the user says nothing: an own run what it was made for; several runs
-/// how they differ; an imported one how its configurations differ, or whatever does.
+/// What runs are asked where the user says nothing: an own run what it was made for; an imported one how
+/// its configurations differ, or whatever does; several runs by what tells them apart, their configurations
+/// or workloads where they share none, otherwise the runs themselves.
 pub(crate) fn default_question(runs: &[Run], observations: &[Observation]) -> Question {
-    let varied = |dimension: &&str| values(observations, dimension).len() > 1;
-    let question = match runs {
+    let (question, columns) = match runs {
         [run] if run.plan.imported.is_none() => return run.plan.question.clone(),
-        [run] => run.plan.question.clone(),
-        _ => Question::default(),
+        [run] => (run.plan.question.clone(), most_telling(observations)),
+        _ => (Question::default(), telling_runs_apart(observations)),
     };
-    let columns = match runs {
-        [_] => dimensions(observations)
-            .into_iter()
-            .filter(|name| !REPETITIONS.contains(&name.as_str()))
-            .map(|name| (rank(&name), name))
-            .filter(|(_, name)| varied(&name.as_str()))
-            .min()
-            .map_or(question.columns.clone(), |(_, name)| name),
-        _ => Observation::RUN.to_owned(),
-    };
+    let columns = columns.unwrap_or_else(|| question.columns.clone());
     Question {
         rows: default_rows(&columns, observations),
         columns,
         ..question
     }
+}
+
+/// The dimension with several values that is most likely meant.
+fn most_telling(observations: &[Observation]) -> Option<String> {
+    dimensions(observations)
+        .into_iter()
+        .filter(|name| !REPETITIONS.contains(&name.as_str()))
+        .filter(|name| values(observations, name).len() > 1)
+        .min_by_key(|name| rank(name))
+}
+
+/// Configuration or workload, where no value of it occurs in two runs; otherwise the run.
+fn telling_runs_apart(observations: &[Observation]) -> Option<String> {
+    let disjoint = |dimension: &&str| {
+        let mut runs: BTreeMap<&str, &str> = BTreeMap::new();
+        observations.iter().all(|observation| {
+            let run = observation.dimension(Observation::RUN);
+            *runs.entry(observation.dimension(dimension)).or_insert(run) == run
+        })
+    };
+    let named = [Observation::CONFIGURATION, Observation::WORKLOAD];
+    let found = named.iter().copied().find(disjoint);
+    Some(found.unwrap_or(Observation::RUN).to_owned())
 }
 
 /// The rows that keep apart what was not the same: configuration and workload where they vary, and
@@ -94,7 +108,7 @@ pub(crate) fn default_rows(columns: &str, observations: &[Observation]) -> Vec<S
 
 /// Whether trials that share column and row have several values of a dimension.
 fn splits_a_cell(name: &str, columns: &str, rows: &[String], observations: &[Observation]) -> bool {
-    let mut seen = std::collections::BTreeMap::new();
+    let mut seen = BTreeMap::new();
     observations.iter().any(|observation| {
         let cell: Vec<&str> = std::iter::once(columns)
             .chain(rows.iter().map(String::as_str))
@@ -156,6 +170,24 @@ mod tests {
             unusable: None,
         };
         iodyno_judge::observe_imported("run 1", &trial)
+    }
+
+    #[test]
+    fn runs_are_told_apart_by_what_they_do_not_share() {
+        let of_run = |run: &str, configuration: &str, workload: &str| {
+            let mut trial = trial(configuration, workload, &[]);
+            let dimension = Observation::RUN.to_owned();
+            trial.dimensions.insert(dimension, run.to_owned());
+            trial
+        };
+        for (trials, expected) in [
+            ([("1", "a", "w"), ("2", "b", "w")], "configuration"),
+            ([("1", "a", "v"), ("2", "a", "w")], "workload"),
+            ([("1", "a", "w"), ("2", "a", "w")], "run"),
+        ] {
+            let trials = trials.map(|(run, c, w)| of_run(run, c, w));
+            assert_eq!(telling_runs_apart(&trials).as_deref(), Some(expected));
+        }
     }
 
     #[test]

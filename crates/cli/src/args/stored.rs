@@ -143,9 +143,9 @@ pub(crate) enum FailOn {
 /// Say which is better, by how much, and how surely.
 ///
 /// Of one run, its configurations are compared with the baseline (on one target its workloads); of
-/// several runs, the runs with the first. Own runs are compared round by round, all others
-/// unpaired. Every ratio is one of speed: above 1 the candidate is better, whichever way the metric
-/// counts.
+/// several runs, their configurations or workloads where they share none, otherwise the runs, with
+/// the first. The trials of one run are compared round by round, all others unpaired. Every ratio is
+/// one of speed: above 1 the candidate is better, whichever way the metric counts.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -155,7 +155,7 @@ Examples:
   iodyno compare 7 --metric read.p99 --format markdown
   iodyno compare before after --fail-on regression
                                           For CI: 0 no regression, 1 regression, 5 undecided
-  iodyno compare 7 --format benchstat > 7.txt; benchstat -col /configuration 7.txt")]
+  iodyno compare 7 --format benchstat > 7.txt; benchstat -col config 7.txt")]
 pub(crate) struct CompareArgs {
     /// The runs: numbers, `last`, `last~1`, beginnings of ids, or names.
     #[arg(required = true, value_name = "RUN")]

@@ -128,11 +128,11 @@ fn faults(error: &iodyno_judge::CompareError) -> Vec<Diagnostic> {
 fn title(runs: &[Run]) -> String {
     match runs {
         [run] => format!("{}, {}", run.plan.name, run_name(run)),
-        _ => runs
-            .iter()
-            .map(run_name)
-            .collect::<Vec<_>>()
-            .join(" against "),
+        [baseline, others @ ..] => {
+            let others: Vec<String> = others.iter().map(run_name).collect();
+            format!("{} against {}", others.join(", "), run_name(baseline))
+        }
+        [] => String::new(),
     }
 }
 
