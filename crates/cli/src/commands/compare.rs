@@ -22,7 +22,7 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
         trials.extend(observations(&store, run)?);
     }
     let question = question(args, &runs, &trials)?;
-    let judged = judge(&runs, trials.clone(), &question)?;
+    let judged = judge(&runs, &mut trials, &question)?;
     let format = match args.json {
         true => CompareFormat::Json,
         false => args.format,
@@ -86,7 +86,7 @@ impl Judged {
 /// itself, and repetitions of a single cell are put together.
 pub(crate) fn judge(
     runs: &[Run],
-    mut trials: Vec<Observation>,
+    trials: &mut [Observation],
     question: &Question,
 ) -> Result<Judged, Failure> {
     let imported = runs.iter().filter_map(|run| run.plan.imported.as_ref());
@@ -98,7 +98,7 @@ pub(crate) fn judge(
         let values = own.map(|trial| trial.dimension(&question.columns).to_owned());
         values.collect::<BTreeSet<String>>().len()
     };
-    if columns(&trials) == 1 {
+    if columns(trials) == 1 {
         trials.iter_mut().for_each(|trial| trial.again = false);
     }
     let cells: BTreeSet<[&str; 2]> = trials
@@ -107,13 +107,13 @@ pub(crate) fn judge(
             [Observation::CONFIGURATION, Observation::WORKLOAD].map(|d| trial.dimension(d))
         })
         .collect();
-    if runs.len() == 1 && cells.len() == 1 && trials.len() > 1 && columns(&trials) == 1 {
+    if runs.len() == 1 && cells.len() == 1 && trials.len() > 1 && columns(trials) == 1 {
         return Ok(Judged::Repeated {
             name: title(runs),
-            metrics: iodyno_judge::repeats(&trials),
+            metrics: iodyno_judge::repeats(trials),
         });
     }
-    iodyno_judge::compare(&title(runs), &trials, question, &claims)
+    iodyno_judge::compare(&title(runs), trials, question, &claims)
         .map(|comparison| Judged::Compared(Box::new(comparison)))
         .map_err(|error| Failure::input(faults(&error)))
 }

@@ -105,12 +105,12 @@ fn measure(
 /// What the stored trials say; nothing where no trial can be used.
 fn verdict(carried: &Carried, store: &SqliteStore) -> Result<Option<Judged>, Failure> {
     let run = store.run(carried.end.handle.id)?;
-    let trials = observations(store, &run)?;
+    let mut trials = observations(store, &run)?;
     if trials.iter().all(|trial| trial.unusable.is_some()) {
         return Ok(None);
     }
     let question = run.plan.question.clone();
-    judge(&[run], trials, &question).map(Some)
+    judge(&[run], &mut trials, &question).map(Some)
 }
 
 /// The plan of a command, or all of its faults. Warnings are told.

@@ -89,6 +89,25 @@ fn the_baseline_made_twice_gives_the_noise_floor() {
     assert!((0.0..0.3).contains(&floor), "{floor}");
     let list = home.iodyno(&["list", "--json"]).succeeds().json();
     assert_eq!(list["runs"][0]["trials_completed"], 30);
+    // Alone, the baseline is held against itself, for benchstat too.
+    home.iodyno(&["run", "slow.fio", "--aa", "--rounds", "6", "--no-settle"])
+        .succeeds()
+        .prints("default (again)");
+    let export = home
+        .iodyno(&[
+            "compare",
+            "last",
+            "--format",
+            "benchstat",
+            "--metric",
+            "all",
+        ])
+        .succeeds();
+    let lines = export
+        .stdout
+        .lines()
+        .filter(|line| line.starts_with("Benchmark"));
+    assert_eq!(lines.count(), 12, "{}", export.stdout);
 }
 
 #[test]

@@ -215,10 +215,14 @@ fn line_value(value: &str) -> String {
     }
 }
 
+/// As a metric's name: every metric that a trial has.
+const ALL: &str = "all";
+
 fn figures<'a>(trial: &'a Observation, question: &Question) -> Vec<&'a Figure> {
     let figures: Vec<&Figure> = match (question.metrics.as_slice(), &trial.primary) {
         ([], Some(primary)) => trial.figure(&primary.name).into_iter().collect(),
         ([], None) => trial.figures.first().into_iter().collect(),
+        (names, _) if names.iter().any(|name| name == ALL) => trial.figures.iter().collect(),
         (names, _) => names.iter().filter_map(|name| trial.figure(name)).collect(),
     };
     let finite = figures
