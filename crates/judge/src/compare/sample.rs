@@ -1,6 +1,6 @@
 //! Two sides brought together: paired by round where they share rounds, families reduced to one figure.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use iodyno_model::{Better, Member, Metric, Pairing};
 use iodyno_stats::geometric_mean;
@@ -98,7 +98,7 @@ pub(super) fn sample(
         Pairing::Unpaired => by_trial(&both, &mut notes),
     };
     let members = match family {
-        true => members(&both, &values, metric),
+        true => members(&both, &values, pairing, metric),
         false => Vec::new(),
     };
     let reduced = |values: Vec<Vec<f64>>| match family {
@@ -118,18 +118,19 @@ pub(super) fn sample(
 
 /// Whether all trials have a round and the sides have a run in common.
 fn share_rounds(two: &Two) -> bool {
-    let all = |side: &Gathered| side.counted.iter().all(|c| c.together.is_some());
-    let run = |together: Option<Together>| together.map(|(run, _)| run.to_owned());
-    let mut candidate = two.candidate.counted.iter();
-    all(two.baseline)
-        && all(two.candidate)
-        && candidate.any(|c| {
-            let mut baseline = two.baseline.counted.iter();
-            baseline.any(|b| run(b.together) == run(c.together))
-        })
+    let runs = |side: &Gathered<'_>| -> Option<HashSet<String>> {
+        let counted = side.counted.iter();
+        counted
+            .map(|c| c.together.map(|(run, _)| run.to_owned()))
+            .collect()
+    };
+    match (runs(two.baseline), runs(two.candidate)) {
+        (Some(baseline), Some(candidate)) => !baseline.is_disjoint(&candidate),
+        _ => false,
+    }
 }
 
-/// The values of the rounds in which every workload has both sides.
+/// The values of the rounds in which every workload has both sides, in one order for all of them.
 fn by_round(both: &[&Two], notes: &mut Vec<String>) -> Result<Vec<Values>, String> {
     let sides = || both.iter().flat_map(|two| [two.baseline, two.candidate]);
     let mut seen: HashMap<Together, usize> = HashMap::new();
@@ -139,31 +140,37 @@ fn by_round(both: &[&Two], notes: &mut Vec<String>) -> Result<Vec<Values>, Strin
     {
         *seen.entry(together).or_default() += 1;
     }
-    let whole = |together: Option<Together>| {
-        together.is_some_and(|together| seen.get(&together) == Some(&(2 * both.len())))
-    };
-    let kept = |side: &Gathered| -> Vec<f64> {
-        let counted = side.counted.iter().filter(|c| whole(c.together));
-        counted.map(|c| c.value).collect()
-    };
-    let lost = seen
-        .values()
-        .filter(|count| **count < 2 * both.len())
-        .count();
-    let values: Vec<_> = both
+    let whole: Vec<Together> = both
         .iter()
-        .map(|two| (kept(two.baseline), kept(two.candidate)))
+        .take(1)
+        .flat_map(|two| &two.baseline.counted)
+        .filter_map(|c| c.together)
+        .filter(|together| seen.get(together) == Some(&(2 * both.len())))
         .collect();
-    if values[0].0.is_empty() {
+    if whole.is_empty() {
         return Err("no round has values on both sides".to_owned());
     }
+    let lost = seen.len() - whole.len();
     if lost > 0 {
         notes.push(format!(
             "{} without values on both sides left out",
             super::words::counted(lost, "round")
         ));
     }
-    Ok(values)
+    // Not each side in its own order: runs may have been met in another one.
+    let kept = |side: &Gathered| -> Vec<f64> {
+        let values: HashMap<Together, f64> = side
+            .counted
+            .iter()
+            .filter_map(|c| Some((c.together?, c.value)))
+            .collect();
+        let values = whole.iter().filter_map(|together| values.get(together));
+        values.copied().collect()
+    };
+    Ok(both
+        .iter()
+        .map(|two| (kept(two.baseline), kept(two.candidate)))
+        .collect())
 }
 
 /// All values; of a family as many as the workload with the fewest has on that side, so that each
@@ -207,17 +214,14 @@ fn geometric_means(workloads: &[Vec<f64>]) -> Result<Vec<f64>, String> {
         .collect()
 }
 
-/// The speed ratio of each workload: of the medians, or for pairs the median of the ratios.
-fn members(both: &[&Two], values: &[Values], metric: &Metric) -> Vec<Member> {
+/// The speed ratio of each workload, estimated as the family's is.
+fn members(both: &[&Two], values: &[Values], pairing: Pairing, metric: &Metric) -> Vec<Member> {
     let two = both.iter().zip(values);
     two.filter_map(|(two, (baseline, candidate))| {
         let sample = Sample {
             baseline: baseline.clone(),
             candidate: candidate.clone(),
-            pairing: match share_rounds(two) {
-                true => Pairing::Paired,
-                false => Pairing::Unpaired,
-            },
+            pairing,
             better: metric.better,
             members: Vec::new(),
             notes: Vec::new(),

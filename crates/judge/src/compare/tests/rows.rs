@@ -67,6 +67,40 @@ fn makes_a_family_of_imported_workloads_by_trial() {
 }
 
 #[test]
+fn estimates_each_member_as_its_family_is() {
+    // `read` alone would be paired; with `write`, which shares no rounds, nothing is.
+    let trials = [
+        rounds("ext4", "read", &around(1000.0)),
+        imported("ext4", "write", &around(50.0)),
+        rounds("zfs", "read", &otherwise_around(2000.0)[..7]),
+        imported("zfs", "write", &otherwise_around(25.0)),
+    ]
+    .concat();
+    let cell = first_cell(&trials, &one_row());
+    assert_eq!((cell.n, cell.pairing), (7, Pairing::Unpaired));
+    let ratios: Vec<f64> = cell.members.iter().map(|m| m.ratio).collect();
+    assert_eq!(ratios.len(), 2, "{:?}", cell.members);
+    assert!((ratios[0] - 2.0).abs() < 0.02 && (ratios[1] - 0.5).abs() < 0.005);
+}
+
+#[test]
+fn pairs_runs_by_their_names_in_whatever_order_they_come() {
+    let first = |name, level| rounds(name, "job", &around(level)[..4]);
+    let second = |name, level| with(first(name, level), "run", "2");
+    let trials = [
+        first("ext4", 100.0),
+        second("ext4", 9000.0),
+        second("zfs", 18000.0),
+        first("zfs", 200.0),
+    ]
+    .concat();
+    let cell = only_cell(&trials);
+    assert_eq!((cell.n, cell.pairing), (8, Pairing::Paired));
+    let (low, high) = cell.ratio.unwrap().interval.unwrap();
+    assert!((low - 2.0).abs() < 1e-9 && (high - 2.0).abs() < 1e-9);
+}
+
+#[test]
 fn leaves_a_member_out_that_one_side_lacks_and_says_so() {
     let trials = [
         rounds("ext4", "read", &around(1000.0)),
