@@ -155,7 +155,8 @@ pub(super) fn borders(points: &[&Point], stretches: &[Stretch]) -> Vec<u64> {
                 let (left, right) = (level(&pair[0]), level(&pair[1]));
                 let straddling = points[pair[0].end];
                 let share = ((straddling.iops - right) / (left - right)).clamp(0.0, 1.0);
-                straddling.start_ns + (straddling.span_ns as f64 * share) as u64
+                let share = (straddling.span_ns as f64 * share) as u64;
+                straddling.start_ns.saturating_add(share)
             }
         })
         .collect()

@@ -426,6 +426,19 @@ fn correlated_seconds_are_told() {
 }
 
 #[test]
+fn instants_at_the_end_of_all_time_are_no_trouble() {
+    // Eight seconds before a jump, one that straddles it, and eight after.
+    let rates = [[90e3; 8].as_slice(), &[50e3], &[10e3; 8]].concat();
+    let mut points = series(&rates);
+    points
+        .iter_mut()
+        .for_each(|point| point.start_ns = u64::MAX);
+    let found = behaviour(&points, Kind::Finite);
+    assert_eq!(found.regimes.len(), 2);
+    assert!(found.regimes.iter().all(|regime| regime.end_ns == u64::MAX));
+}
+
+#[test]
 fn ten_hours_take_no_time() {
     let waves = |second: usize| 1000.0 + 200.0 * (second as f64 / 3000.0).sin();
     for level in [&waves as &dyn Fn(usize) -> f64, &|_| 1000.0, &|second| {

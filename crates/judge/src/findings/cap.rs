@@ -49,7 +49,7 @@ fn even(evidence: &Evidence) -> bool {
     let long = behaviour
         .regimes
         .last()
-        .is_some_and(|regime| regime.end_ns - regime.start_ns >= LEAST_NS);
+        .is_some_and(|regime| regime.end_ns.saturating_sub(regime.start_ns) >= LEAST_NS);
     match behaviour.course {
         Course::Steady { range_percent, .. } => long && range_percent <= FLAT_PERCENT,
         _ => false,
