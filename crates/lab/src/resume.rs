@@ -13,11 +13,11 @@ const BATCH: usize = 256;
 #[derive(Debug, thiserror::Error)]
 pub enum ResumeError {
     /// Nothing is lacking.
-    #[error("run {alias} is complete: nothing is lacking in its {rounds} rounds")]
+    #[error("run {alias} is complete: nothing is lacking in its first {rounds} rounds")]
     Complete {
         /// Its number in the store.
         alias: u64,
-        /// Rounds it has.
+        /// Rounds that are whole: all that it has, or as many as were asked for.
         rounds: u32,
     },
     /// It has no trials of its own.
@@ -81,7 +81,11 @@ pub(crate) fn resume_with(
     let ended = before.summary.state != RunState::Running;
     let wanted = rounds.unwrap_or(before.summary.rounds);
     if ended && lacking(&before, wanted) == 0 {
-        let rounds = before.summary.rounds;
+        // Fewer rounds than it has may be whole where the others are not.
+        let rounds = match lacking(&before, before.summary.rounds) {
+            0 => before.summary.rounds,
+            _ => wanted,
+        };
         return Err(ResumeError::Complete { alias, rounds });
     }
     let handle = lab.store.resume_run(run)?;

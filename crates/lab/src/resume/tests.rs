@@ -183,6 +183,21 @@ fn a_run_that_lacks_nothing_is_told_of_and_left_as_it_is() {
 }
 
 #[test]
+fn a_run_whose_later_rounds_are_lacking_is_not_called_complete_in_all() {
+    let store = stored(&plan(2, 1, 5), |round, _| {
+        (round < 3).then_some(Outcome::Completed)
+    });
+    let (end, ..) = go_on(store.id(), Some(2), &store, &FakeJudge::default());
+    let error = end.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "run 1 is complete: nothing is lacking in its first 2 rounds"
+    );
+    let (end, ..) = go_on(store.id(), None, &store, &FakeJudge::default());
+    assert_eq!(end.unwrap().made, 10);
+}
+
+#[test]
 fn a_complete_run_can_have_more_rounds_however_narrow_its_intervals_are() {
     let stopping = Stopping {
         least_rounds: 0,
