@@ -207,7 +207,8 @@ fn canonical(name: &str) -> &str {
     match name {
         "configuration" => "config",
         "workload" => "job",
-        "round" => LOOP,
+        // `run` is the run that the import becomes: a field of that name can only number repetitions.
+        "round" | "run" => LOOP,
         name => name,
     }
 }
@@ -374,6 +375,8 @@ mod tests {
                 "a/b/1",
                 Some("config=a job=b loop=1"),
             ),
+            ("{config}.{run}", "a.b.2", Some("config=a.b loop=2")),
+            ("{config}.{run}", "a.before", None),
             (
                 "{config}/{node}.log",
                 "r/ext4/n1.log",

@@ -94,14 +94,19 @@ pub(super) struct Latency {
     pub(super) bins: Vec<(f64, u64)>,
 }
 
+/// Counts of a text may be anything: a sum that no number can hold stays the largest there is.
+pub(super) fn added(counts: impl Iterator<Item = u64>) -> u64 {
+    counts.fold(0, u64::saturating_add)
+}
+
 impl Latency {
     /// A percentile from the bins: the least value that so many percent of the ops do not exceed.
     pub(super) fn percentile_of_bins(&self, percent: f64) -> Option<f64> {
-        let all: u64 = self.bins.iter().map(|bin| bin.1).sum();
+        let all = added(self.bins.iter().map(|bin| bin.1));
         let wanted = ((percent / 100.0 * all as f64).ceil() as u64).max(1);
-        let mut below = 0;
+        let mut below = 0_u64;
         self.bins.iter().find_map(|&(value, count)| {
-            below += count;
+            below = below.saturating_add(count);
             (below >= wanted).then_some(value)
         })
     }
@@ -121,7 +126,7 @@ impl Entry {
 
     /// Ops of all directions, as counted or as rate and runtime tell.
     pub(super) fn ops(&self) -> u64 {
-        self.directions.iter().flatten().map(Direction::count).sum()
+        added(self.directions.iter().flatten().map(Direction::count))
     }
 
     /// The longest runtime of its directions, ns.

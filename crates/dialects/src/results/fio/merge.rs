@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use iodyno_model::Withheld;
 
-use super::entry::{DIRECTIONS, Direction, Entry, Latency, Syncs};
+use super::entry::{DIRECTIONS, Direction, Entry, Latency, Syncs, added};
 
 /// What two reports of one job have in common: its name and group, and each direction's runtime, µs.
 type Key = (String, Option<u64>, [Option<u64>; 3]);
@@ -150,7 +150,7 @@ fn together(mut clones: Vec<Entry>) -> Option<Entry> {
     }
     let mut sum = clones[0].clone();
     let count = clones.len();
-    sum.clones = Some(clones.iter().map(|clone| clone.clones.unwrap_or(1)).sum());
+    sum.clones = Some(added(clones.iter().map(|clone| clone.clones.unwrap_or(1))));
     sum.error = clones
         .iter()
         .map(|clone| clone.error)
@@ -168,7 +168,7 @@ fn together(mut clones: Vec<Entry>) -> Option<Entry> {
         .filter_map(|clone| clone.sync.as_ref())
         .collect();
     sum.sync = (!syncs.is_empty()).then(|| Syncs {
-        ops: syncs.iter().map(|sync| sync.ops).sum(),
+        ops: all_added(syncs.iter().map(|sync| sync.ops)),
         latency: latencies(
             syncs
                 .iter()
@@ -226,17 +226,24 @@ fn directions(all: &[&Direction]) -> Option<Direction> {
             .iter()
             .map(|direction| direction.runtime_ns)
             .fold(0.0, f64::max),
-        ops: all.iter().map(|direction| direction.ops).sum(),
+        ops: all_added(all.iter().map(|direction| direction.ops)),
         total: latencies(all.iter().map(|d| (d.total.as_ref(), d.count()))),
         completion: latencies(all.iter().map(|d| (d.completion.as_ref(), d.count()))),
     })
+}
+
+/// The sum, if every one of them is told.
+fn all_added(counts: impl Iterator<Item = Option<u64>>) -> Option<u64> {
+    counts
+        .collect::<Option<Vec<u64>>>()
+        .map(|counts| added(counts.into_iter()))
 }
 
 /// Means weigh by ops, extremes stay extremes, bins add up and give percentiles; percentiles alone do not.
 fn latencies<'l>(all: impl Iterator<Item = (Option<&'l Latency>, u64)>) -> Option<Latency> {
     let all: Vec<(&Latency, u64)> = all.filter_map(|(latency, n)| Some((latency?, n))).collect();
     let (first, _) = all.first()?;
-    let ops: u64 = all.iter().map(|(_, n)| n).sum();
+    let ops = added(all.iter().map(|(_, n)| *n));
     let weighted: Option<f64> = all
         .iter()
         .map(|(latency, n)| latency.mean.map(|mean| mean * *n as f64))

@@ -402,3 +402,29 @@ fn machines_of_a_server_are_told_apart() {
         .collect();
     assert_eq!(nodes, ["n1", "n2"]);
 }
+
+#[test]
+fn counts_beyond_all_sense_do_not_wrap() {
+    let mut document: serde_json::Value = serde_json::from_str(CLONES).unwrap();
+    for job in document["jobs"].as_array_mut().unwrap() {
+        for name in ["read", "write"] {
+            job[name]["total_ios"] = u64::MAX.into();
+            for latency in ["clat_ns", "lat_ns"] {
+                let bins = serde_json::json!({"100": u64::MAX, "200": u64::MAX});
+                job[name][latency]["bins"] = bins;
+            }
+        }
+    }
+    let imported = import(&document.to_string());
+    let figures = imported.trials.iter().flat_map(|trial| &trial.figures);
+    let percentiles: Vec<f64> = figures
+        .filter(|figure| figure.metric.name.contains(".p"))
+        .map(|figure| figure.value)
+        .collect();
+    // Half of all ops in either bin: no percentile from the median on lies beyond the second.
+    assert!(!percentiles.is_empty());
+    assert!(
+        percentiles.iter().all(|ns| (100.0..=200.0).contains(ns)),
+        "{percentiles:?}"
+    );
+}
