@@ -118,7 +118,7 @@ pub enum Pairing {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "verdict")]
 pub enum Verdict {
-    /// Surely better, by more than the margin can explain.
+    /// Surely better, and not surely by less than the margin.
     Faster,
     /// Surely worse.
     Slower,

@@ -5,7 +5,6 @@
 //! | trials ended otherwise (runtime against size, another duration), not the axis | every verdict | – |
 //! | host, program, workload or target differ, not the axis | a difference | equivalence stands, listed |
 //! | timed trials not steady, most of a side | every verdict | flagged |
-//! | figures that do not measure the storage (findings of weight `invalid`), most of a side | every verdict | flagged |
 //! | client saturated on both sides | every verdict, unless the client is what is compared | flagged |
 //! | client saturated on one side | no difference found | the faster one: "at least"; flagged |
 //! | device capped on both sides | every verdict | flagged |
@@ -22,7 +21,8 @@
 //! can do, and any difference left is the limit's. On the faster side alone it only understates how much faster;
 //! on the slower side alone the other shows that this work could go faster, so the slowness is the
 //! configuration's own. Finite work is never asked to be steady: it is compared by its completion.
-//! What a trial does not tell never objects.
+//! What a trial does not tell never objects. Trials whose figures do not measure the storage at all are no part of
+//! a side: they are left out before.
 
 use iodyno_model::{
     Course, FactClass, FindingKind, Flag, Kind, Observation, Question, Verdict, Weight,
@@ -132,9 +132,6 @@ pub(super) fn objections(
         if let Some(reason) = unsteady(side, column) {
             found.object(claims != Claims::Nothing, reason);
         }
-        for reason in invalid(side, column) {
-            found.object(claims != Claims::Nothing, reason);
-        }
         found.notes.extend(regimes_of_finite_work(side, column));
     }
     found.notes.extend(course_unknown(sides));
@@ -240,34 +237,6 @@ fn flag(observation: &Observation, kind: FindingKind) -> Option<&Flag> {
 fn has(side: &[&Observation], kind: FindingKind) -> bool {
     let flagged = side.iter().filter(|o| flag(o, kind).is_some()).count();
     most(flagged, side.len())
-}
-
-/// Kinds that have rules of their own, which know both sides.
-const WITH_RULES: [FindingKind; 3] = [
-    FindingKind::ClientSaturated,
-    FindingKind::DeviceCapped,
-    FindingKind::CacheServed,
-];
-
-fn invalid(side: &[&Observation], column: &str) -> Vec<String> {
-    let mut kinds: Vec<&Flag> = Vec::new();
-    for flag in side.iter().flat_map(|o| &o.flags) {
-        let known = kinds.iter().any(|other| other.kind == flag.kind);
-        if flag.weight == Weight::Invalid && !known && !WITH_RULES.contains(&flag.kind) {
-            kinds.push(flag);
-        }
-    }
-    let carried = |flag: &&Flag| {
-        let trials = side.iter().filter(|o| {
-            let mut flags = o.flags.iter();
-            flags.any(|own| own.kind == flag.kind && own.weight == Weight::Invalid)
-        });
-        most(trials.count(), side.len())
-    };
-    let kinds = kinds.into_iter().filter(carried);
-    kinds
-        .map(|flag| format!("{column}: {}", flag.text))
-        .collect()
 }
 
 /// A limit that is not the storage's own.
