@@ -190,6 +190,12 @@ fn together(mut clones: Vec<Entry>) -> Option<Entry> {
     sum.remarks.push(format!(
         "the sum of {count} clones that fio reported one by one; it is one result, not {count}"
     ));
+    percentiles_lost(&mut sum, &clones);
+    Some(sum)
+}
+
+/// Keeps back the percentiles that the clones had and their sum has not.
+fn percentiles_lost(sum: &mut Entry, clones: &[Entry]) {
     let with_percentiles = |latency: &Option<Latency>| {
         latency
             .as_ref()
@@ -214,7 +220,6 @@ fn together(mut clones: Vec<Entry>) -> Option<Entry> {
             });
         }
     }
-    Some(sum)
 }
 
 fn directions(all: &[&Direction]) -> Option<Direction> {
