@@ -1,6 +1,6 @@
 //! How often a run measures its cells, and what it asks of them.
 
-use iodyno_model::{Diagnostic, Observation, Plan, Question, Settling, Stopping};
+use iodyno_model::{Diagnostic, Direction, Observation, Plan, Question, Settling, Stopping};
 use iodyno_units::Nanos;
 
 use crate::args::RunArgs;
@@ -21,8 +21,9 @@ pub(crate) fn with_rounds(plan: Plan, args: &RunArgs) -> Result<Plan, Vec<Diagno
     let faults: Vec<Diagnostic> = args
         .metric
         .iter()
-        .filter_map(|name| unknown_metric(name))
+        .filter_map(|name| unknown_metric(name, &plan))
         .chain(unknown_baseline(&plan, columns, args.baseline.as_deref()))
+        .chain(nothing_to_compare(&plan, args))
         .collect();
     if !faults.is_empty() {
         return Err(faults);
@@ -74,7 +75,7 @@ pub(crate) fn doubts(plan: &Plan) -> Vec<Diagnostic> {
     let decides = |rounds| iodyno_judge::can_decide(rounds, primaries, plan.question.alpha);
     if let Err(why) = decides(plan.rounds) {
         return vec![
-            Diagnostic::warning(format!("{} rounds cannot decide: {why}", plan.rounds))
+            Diagnostic::warning(why.to_string())
                 .hint(format!("ask for `--rounds {}` or more", why.least)),
         ];
     }
@@ -103,12 +104,44 @@ pub(crate) fn doubts(plan: &Plan) -> Vec<Diagnostic> {
 }
 
 /// What is wrong with a metric's name: told before a long run, not after it.
-fn unknown_metric(name: &str) -> Option<Diagnostic> {
-    let known = name == iodyno_judge::ALL_METRICS || iodyno_judge::is_own_metric(name);
+fn unknown_metric(name: &str, plan: &Plan) -> Option<Diagnostic> {
+    if name == iodyno_judge::ALL_METRICS {
+        return None;
+    }
+    if !iodyno_judge::is_own_metric(name) {
+        return Some(
+            Diagnostic::error(format!("`--metric {name}` is no metric"))
+                .hint(format!("there are: {}", iodyno_judge::OWN_METRICS)),
+        );
+    }
+    let (op, _) = name.split_once('.')?;
+    let jobs = plan.workloads.iter().flat_map(|workload| &workload.jobs);
+    let mut issued = jobs.flat_map(|job| job.access.directions());
+    // Syncs come from several options; a missing one is told by the verdict.
+    let known = op == Direction::Sync.name() || issued.any(|direction| direction.name() == op);
     (!known).then(|| {
-        Diagnostic::error(format!("`--metric {name}` is no metric"))
-            .hint(format!("there are: {}", iodyno_judge::OWN_METRICS))
+        Diagnostic::error(format!("`--metric {name}`: no job does a {op}"))
+            .hint("name a metric of an op that the jobs do")
     })
+}
+
+/// Flags that ask for a comparison where there is one cell alone.
+fn nothing_to_compare(plan: &Plan, args: &RunArgs) -> Vec<Diagnostic> {
+    if plan.cells() > 1 {
+        return Vec::new();
+    }
+    let asked = [
+        ("--fail-on", args.fail_on.is_some()),
+        ("--stop-width", args.stop_width.is_some()),
+        ("--baseline", args.baseline.is_some()),
+    ];
+    let asked = asked.into_iter().filter(|(_, asked)| *asked);
+    asked
+        .map(|(flag, _)| {
+            Diagnostic::error(format!("`{flag}` needs something to compare"))
+                .hint("name a second target with `--on`, or a second job file")
+        })
+        .collect()
 }
 
 /// What is wrong with the baseline's name: it is none of the columns.

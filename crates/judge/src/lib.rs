@@ -21,5 +21,5 @@ pub use compare::{
 };
 pub use findings::findings;
 pub use observe::{OWN_METRICS, is_own_metric, observe, observe_imported};
-pub use repeats::repeats;
+pub use repeats::{noise_floor, repeats};
 pub use summary::summary;

@@ -44,6 +44,13 @@ pub fn repeats(observations: &[Observation]) -> Vec<Repeated> {
         .collect()
 }
 
+/// How far the ratio of a baseline made twice reaches from 1, as a share: to the farther end of its
+/// interval, or where there is none, to itself. What differs by no more is noise.
+pub fn noise_floor(ratio: &Estimated) -> f64 {
+    let (low, high) = ratio.interval.unwrap_or((ratio.value, ratio.value));
+    low.ln().abs().max(high.ln().abs()).exp_m1()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,6 +85,23 @@ mod tests {
         assert_eq!(found[0].extremes, (1.0, 6.0));
         assert_eq!(found[1].values.len(), 5);
         assert_eq!(found[1].median.interval, None);
+    }
+
+    #[test]
+    fn the_noise_floor_is_the_farther_end() {
+        let ratio = |value, interval| Estimated {
+            value,
+            interval,
+            level: 0.95,
+        };
+        for (interval, floor) in [
+            (Some((0.98, 1.01)), 1.0 / 0.98 - 1.0),
+            (Some((0.98, 1.05)), 0.05),
+            (None, 0.02),
+        ] {
+            let found = noise_floor(&ratio(1.02, interval));
+            assert!((found - floor).abs() < 1e-12, "{found} {floor}");
+        }
     }
 
     #[test]

@@ -13,7 +13,8 @@ impl FromStr for Percent {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Percent, String> {
-        let number = text.trim().trim_end_matches('%').trim_end();
+        let text = text.trim();
+        let number = text.strip_suffix('%').unwrap_or(text).trim_end();
         match number.parse::<f64>() {
             Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(Percent {
                 share: percent / 100.0,
@@ -37,7 +38,7 @@ mod tests {
                 "{text}"
             );
         }
-        for text in ["", "%", "0", "-3%", "101", "three", "nan", "inf"] {
+        for text in ["", "%", "3%%", "0", "-3%", "101", "three", "nan", "inf"] {
             assert!(text.parse::<Percent>().is_err(), "{text}");
         }
     }

@@ -27,7 +27,7 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
         true => CompareFormat::Json,
         false => args.format,
     };
-    let Judged::Compared(comparison) = &judged else {
+    let Some(comparison) = judged.comparison() else {
         if format != CompareFormat::Text {
             return Err(Failure::one(
                 Diagnostic::error("there is one cell alone: nothing to compare it with").hint(
@@ -59,6 +59,8 @@ pub(crate) enum Judged {
         name: String,
         /// Its metrics.
         metrics: Vec<Repeated>,
+        /// The first half against the second, where it was made twice a round.
+        again: Option<Box<Comparison>>,
     },
 }
 
@@ -67,7 +69,22 @@ impl Judged {
     pub(crate) fn text(&self, style: Style) -> String {
         match self {
             Judged::Compared(comparison) => draw::text(comparison, style),
-            Judged::Repeated { name, metrics } => draw::repeats(name, metrics, style),
+            Judged::Repeated {
+                name,
+                metrics,
+                again,
+            } => {
+                let again = again.as_ref().and_then(|again| noise(again));
+                draw::repeats(name, metrics, again, style)
+            }
+        }
+    }
+
+    /// What there is to draw beside text.
+    fn comparison(&self) -> Option<&Comparison> {
+        match self {
+            Judged::Compared(comparison) => Some(comparison),
+            Judged::Repeated { again, .. } => again.as_deref(),
         }
     }
 
@@ -98,24 +115,42 @@ pub(crate) fn judge(
         let values = own.map(|trial| trial.dimension(&question.columns).to_owned());
         values.collect::<BTreeSet<String>>().len()
     };
-    if columns(trials) == 1 {
+    let one = runs.len() == 1 && trials.len() > 1 && cells(trials) == 1;
+    let mut again = None;
+    if columns(trials) == 1 && trials.iter().any(|trial| trial.again) {
         trials.iter_mut().for_each(|trial| trial.again = false);
+        again = iodyno_judge::compare(&title(runs), trials, question, &[]).ok();
     }
-    let cells: BTreeSet<[&str; 2]> = trials
-        .iter()
-        .map(|trial| {
-            [Observation::CONFIGURATION, Observation::WORKLOAD].map(|d| trial.dimension(d))
-        })
-        .collect();
-    if runs.len() == 1 && cells.len() == 1 && trials.len() > 1 && columns(trials) == 1 {
+    if one {
         return Ok(Judged::Repeated {
             name: title(runs),
             metrics: iodyno_judge::repeats(trials),
+            again: again.map(Box::new),
         });
     }
     iodyno_judge::compare(&title(runs), trials, question, &claims)
         .map(|comparison| Judged::Compared(Box::new(comparison)))
         .map_err(|error| Failure::input(faults(&error)))
+}
+
+/// Pairs of configuration and workload, the baseline made again left out.
+fn cells(trials: &[Observation]) -> usize {
+    let own = trials.iter().filter(|trial| !trial.again);
+    let pairs = own.map(|trial| {
+        [Observation::CONFIGURATION, Observation::WORKLOAD].map(|name| trial.dimension(name))
+    });
+    pairs.collect::<BTreeSet<_>>().len()
+}
+
+/// What a baseline held against itself says of the host.
+fn noise(again: &Comparison) -> Option<draw::Again> {
+    let cell = again.primary_cells().next()?;
+    let ratio = cell.ratio?;
+    Some(draw::Again {
+        ratio,
+        rounds: cell.n,
+        floor: iodyno_judge::noise_floor(&ratio),
+    })
 }
 
 fn faults(error: &iodyno_judge::CompareError) -> Vec<Diagnostic> {

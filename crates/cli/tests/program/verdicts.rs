@@ -89,10 +89,10 @@ fn the_baseline_made_twice_gives_the_noise_floor() {
     assert!((0.0..0.3).contains(&floor), "{floor}");
     let list = home.iodyno(&["list", "--json"]).succeeds().json();
     assert_eq!(list["runs"][0]["trials_completed"], 30);
-    // Alone, the baseline is held against itself, for benchstat too.
+    // Alone, it is no comparison and has no verdict.
     home.iodyno(&["run", "slow.fio", "--aa", "--rounds", "6", "--no-settle"])
         .succeeds()
-        .prints("default (again)");
+        .prints("is noise here");
     let export = home
         .iodyno(&[
             "compare",
@@ -236,6 +236,20 @@ fn what_cannot_be_asked_is_told_with_what_can() {
         command.extend(arguments);
         home.iodyno(&command).exits(2).tells(told);
     }
+    home.iodyno(&[
+        "run",
+        "slow.fio",
+        "--fail-on",
+        "regression",
+        "--stop-width",
+        "3%",
+        "--metric",
+        "write.p99",
+    ])
+    .exits(2)
+    .tells("`--fail-on` needs something to compare")
+    .tells("`--stop-width` needs something to compare")
+    .tells("no job does a write");
     run_two(&home, &["--metric", "p99", "--baseline", "quick"])
         .exits(2)
         .tells("`--metric p99` is no metric")

@@ -32,6 +32,6 @@ pub use json::json;
 pub(crate) use json::{Document, document};
 pub use markup::{asciidoc, markdown};
 pub use progress::progress_line;
-pub use repeats::repeats;
+pub use repeats::{Again, repeats};
 pub use text::text;
 pub use words::{Counts, summary_counts, verdict_words};

@@ -1,12 +1,24 @@
 //! One configuration measured again and again.
 
-use iodyno_model::Repeated;
+use iodyno_model::{Estimated, Repeated};
 
-use super::figures::{median, value};
+use super::figures::{median, percent, ratio, value};
 use crate::style::{Paint, Style, harmless, left, right, trimmed, width};
 
-/// Metrics with their median ± the interval, and the range of their values.
-pub fn repeats(name: &str, repeats: &[Repeated], style: Style) -> String {
+/// A baseline held against itself.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Again {
+    /// The second over the first.
+    pub ratio: Estimated,
+    /// Rounds that count.
+    pub rounds: u32,
+    /// What differs by no more is noise, as a share.
+    pub floor: f64,
+}
+
+/// Metrics with their median ± the interval, and the range of their values; below them what the same
+/// thing made twice differs by.
+pub fn repeats(name: &str, repeats: &[Repeated], again: Option<Again>, style: Style) -> String {
     let trials = repeats.iter().map(|r| r.values.len()).max().unwrap_or(0);
     let mut text = format!(
         "{}   {trials} trials, nothing to compare them with\n",
@@ -48,6 +60,14 @@ pub fn repeats(name: &str, repeats: &[Repeated], style: Style) -> String {
         .all(|repeated| repeated.median.interval.is_none())
     {
         text += "fewer than 6 trials: the median has no interval at 95 %\n";
+    }
+    if let Some(again) = again {
+        text += &format!(
+            "A/A {}, {} rounds: what differs by less than {} is noise here\n",
+            ratio(&again.ratio),
+            again.rounds,
+            percent(again.floor)
+        );
     }
     style.plain(&trimmed(&text))
 }
