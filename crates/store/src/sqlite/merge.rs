@@ -184,20 +184,30 @@ fn merge(
         }
     }
     if known.is_some() && report.trials_added > 0 {
-        // The run went on elsewhere: its later end counts.
-        transaction.execute(
-            "UPDATE runs SET state = ?2, ended_unix_ms = ?3, rounds = ?4, plan = ?5
-             WHERE alias = ?1 AND coalesce(ended_unix_ms, 0) <= coalesce(?3, 0)",
-            params![
-                alias,
-                word(&run.state)?,
-                run.ended_unix_ms,
-                run.rounds.unwrap_or(run.plan.rounds),
-                checked("the plan", &longest)?
-            ],
-        )?;
+        goes_on(transaction, alias, run, &longest)?;
     }
     Ok(report)
+}
+
+/// The run went on elsewhere: its later end counts, and the plan of more rounds.
+fn goes_on(
+    transaction: &Transaction<'_>,
+    alias: i64,
+    run: &RunLine,
+    longest: &Plan,
+) -> Result<(), Fault> {
+    transaction.execute(
+        "UPDATE runs SET state = ?2, ended_unix_ms = ?3, rounds = ?4, plan = ?5
+         WHERE alias = ?1 AND coalesce(ended_unix_ms, 0) <= coalesce(?3, 0)",
+        params![
+            alias,
+            word(&run.state)?,
+            run.ended_unix_ms,
+            run.rounds.unwrap_or(run.plan.rounds),
+            checked("the plan", longest)?
+        ],
+    )?;
+    Ok(())
 }
 
 fn insert_run(transaction: &Transaction<'_>, id: RunId, run: &RunLine) -> Result<i64, Fault> {
