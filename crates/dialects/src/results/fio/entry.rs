@@ -42,12 +42,16 @@ pub(super) struct Entry {
     pub(super) start_ms: Option<i64>,
     /// When the report was written, ms since the epoch, where it says.
     pub(super) written_ms: Option<i64>,
+    /// The process and the line at which its fio began to print, where they are said.
+    pub(super) process: Option<(u32, u64)>,
     /// What marks off the reports of one run from those of the next.
     pub(super) run: (u32, Option<String>),
     /// Reports of the same run from before its end: (runtime, ns; ops so far), in their order.
     pub(super) interim: Vec<(f64, u64)>,
     /// Metrics that could have been figures, with the reason against them.
     pub(super) withheld: Vec<Withheld>,
+    /// Values that could not be read.
+    pub(super) faults: Vec<super::json::Fault>,
     /// What is to be said of it.
     pub(super) remarks: Vec<String>,
 }

@@ -30,10 +30,23 @@ pub(super) fn entries(lines: &Lines<'_>) -> (Vec<Entry>, Vec<Found>) {
         match joined.document(line) {
             Attempt::Read(values, range) => {
                 let before = entries.len();
-                for value in &values {
+                let mut documents = Vec::new();
+                for (document, value) in values.iter().enumerate() {
                     collect(value, &around, &mut entries);
+                    documents.resize(entries.len() - before, document);
                 }
                 place(&mut entries[before..], lines, &range);
+                let next = entries[before..].iter().map(|entry| entry.line).skip(1);
+                let ends: Vec<u32> = next.chain([range.end]).collect();
+                for (entry, end) in entries[before..].iter_mut().zip(ends) {
+                    let within = entry.line..end.max(entry.line + 1);
+                    let faults = std::mem::take(&mut entry.faults).into_iter();
+                    broken.extend(faults.map(|fault| fault.found(lines, within.clone())));
+                }
+                // Documents on one line are no clones of each other.
+                for (entry, document) in entries[before..].iter_mut().zip(documents) {
+                    entry.run.1 = Some(document.to_string());
+                }
                 line = range.end.max(line + 1);
             }
             Attempt::Broken(why) => {
@@ -123,6 +136,11 @@ fn entry(job: &Map<String, Value>, around: &Header) -> Entry {
             .zip(number(job, "sys_cpu"))
             .map(|(usr, sys)| usr + sys),
         cpu_span_ns: number(job, "job_runtime").map(|ms| ms * 1e6),
+        faults: DIRECTIONS
+            .iter()
+            .filter_map(|name| Some((*name, job.get(*name)?.as_object()?)))
+            .flat_map(|(name, direction)| faults(name, direction))
+            .collect(),
         start_ms: job.get("job_start").and_then(Value::as_i64),
         written_ms: around.timestamp_ms,
         ..Entry::default()
@@ -163,6 +181,77 @@ fn direction(object: &Map<String, Value>) -> Option<Direction> {
     (!idle).then_some(direction)
 }
 
+/// Fields that make figures, and the objects within a direction that hold some.
+const READ: [&str; 9] = [
+    "iops",
+    "bw",
+    "bw_bytes",
+    "io_bytes",
+    "io_kbytes",
+    "total_ios",
+    "runtime",
+    "mean",
+    "max",
+];
+const WITHIN: [&str; 5] = ["lat", "lat_ns", "clat", "clat_ns", "percentile"];
+
+/// What stands in the place of a number and is none. What fio could not compute (`null`) is just not there.
+fn faults(direction: &'static str, object: &Map<String, Value>) -> Vec<Fault> {
+    let mut found = Vec::new();
+    for (name, value) in object {
+        match value {
+            Value::Object(inner) if WITHIN.contains(&name.as_str()) => {
+                found.extend(faults(direction, inner));
+            }
+            Value::Null => {}
+            value => {
+                let is_read = READ.contains(&name.as_str()) || name.parse::<f64>().is_ok();
+                if is_read && number(object, name).is_none() {
+                    found.push(Fault {
+                        direction,
+                        name: name.clone(),
+                        value: value.to_string(),
+                    });
+                }
+            }
+        }
+    }
+    found
+}
+
+/// A field whose value cannot be read.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Fault {
+    direction: &'static str,
+    name: String,
+    value: String,
+}
+
+impl Fault {
+    /// Where it stands: the first line with the field and the value, from the direction's own on.
+    fn found(&self, lines: &Lines<'_>, within: Range<u32>) -> Found {
+        let quoted = |name: &str| format!("\"{name}\"");
+        let has = |text: &str| {
+            let rest = text.split_once(&quoted(&self.name)).map(|pair| pair.1);
+            rest.is_some_and(|rest| rest.contains(&self.value))
+        };
+        let from = lines
+            .range(within.clone())
+            .skip_while(|(_, text)| !text.contains(&quoted(self.direction)));
+        let line = from
+            .into_iter()
+            .find_map(|(line, text)| has(text).then_some(line))
+            .unwrap_or(within.start);
+        let Fault {
+            direction,
+            name,
+            value,
+        } = self;
+        let why = format!("`{name}` of {direction} is {value}, no number of at least 0");
+        Found::unread(line..line + 1, why)
+    }
+}
+
 fn syncs(object: &Map<String, Value>) -> Option<Syncs> {
     let ops = object.get("total_ios").and_then(Value::as_u64);
     let latency = Some(latency(object, "lat")?);
@@ -201,7 +290,7 @@ fn pairs(value: Option<&Value>) -> Vec<(f64, f64)> {
     let mut pairs: Vec<(f64, f64)> = object
         .iter()
         .filter_map(|(name, value)| Some((name.trim().parse().ok()?, value.as_f64()?)))
-        .filter(|(name, value): &(f64, f64)| name.is_finite() && value.is_finite())
+        .filter(|(name, value): &(f64, f64)| name.is_finite() && *value >= 0.0)
         .collect();
     pairs.sort_by(|a, b| a.0.total_cmp(&b.0));
     pairs

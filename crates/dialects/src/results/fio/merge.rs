@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use iodyno_model::Withheld;
 
 use super::entry::{DIRECTIONS, Direction, Entry, Latency, Syncs, added};
+use super::{json, terse};
 
 /// What two reports of one job have in common: its name and group, and each direction's runtime, µs.
 type Key = (String, Option<u64>, [Option<u64>; 3]);
@@ -68,9 +69,12 @@ fn alike(a: &Entry, b: &Entry) -> bool {
 pub(super) fn last_reports(entries: Vec<Entry>) -> Vec<Entry> {
     let mut kept: Vec<Entry> = Vec::new();
     let mut latest: HashMap<(String, Option<u64>, Option<String>, usize), usize> = HashMap::new();
-    let mut place: HashMap<(u32, String), usize> = HashMap::new();
+    let mut place: HashMap<((u32, Option<String>), String), usize> = HashMap::new();
     for mut entry in entries {
-        let nth = place.entry((entry.run.0, entry.name.clone())).or_default();
+        // Clones that ended a second apart are of one run nonetheless; documents are not.
+        let mut run = entry.run.clone();
+        run.1 = run.1.filter(|_| entry.form == json::FORM);
+        let nth = place.entry((run, entry.name.clone())).or_default();
         *nth += 1;
         let key = (entry.name.clone(), entry.group, entry.node.clone(), *nth);
         match latest.get(&key) {
@@ -112,15 +116,62 @@ fn is_later_report(earlier: &Entry, later: &Entry) -> bool {
     if earlier.run == later.run || after < before || later.ops() < earlier.ops() {
         return false;
     }
+    // The same report once more is a copy, and is said to be one.
+    if earlier.directions == later.directions && earlier.written_ms == later.written_ms {
+        return false;
+    }
     if let (Some(a), Some(b)) = (earlier.start_ms, later.start_ms) {
         return a == b;
+    }
+    if earlier.process != later.process {
+        return false;
+    }
+    if earlier.form == terse::FORM && later.form == terse::FORM {
+        return goes_on(earlier, later);
     }
     // Without the start: the job's runtime has grown as the clock has. Of two runs it has not.
     let (Some(a), Some(b)) = (earlier.written_ms, later.written_ms) else {
         return false;
     };
     let passed = b.saturating_sub(a) as f64;
-    before >= SHORTEST_INTERIM_MS && ((after - before) - passed).abs() <= clock_slack_ms(before)
+    let slack = match earlier.process {
+        Some(_) => PRINTED_SLACK_MS,
+        None => clock_slack_ms(before),
+    };
+    before >= SHORTEST_INTERIM_MS && ((after - before) - passed).abs() <= slack
+}
+
+/// Dates are printed in whole seconds; besides them, the process has to be the same.
+const PRINTED_SLACK_MS: f64 = 1600.0;
+
+/// Terse lines have no date and no process. But each report on the way comes one interval after the one
+/// before, no ops are taken back, and no maximum becomes less: repeated runs do not go on like that.
+fn goes_on(earlier: &Entry, later: &Entry) -> bool {
+    let (before, after) = (earlier.runtime_ns(), later.runtime_ns());
+    let first = earlier.interim.first().map_or(before, |report| report.0);
+    let last = earlier.interim.last().map(|report| before - report.0);
+    let slack = clock_slack_ms(first / 1e6) * 1e6;
+    let one_interval = |step: f64| (step - first).abs() <= slack;
+    let bytes = |entry: &Entry| -> f64 {
+        let all = entry.directions.iter().flatten();
+        all.filter_map(|direction| direction.bytes).sum()
+    };
+    let maxima = |entry: &Entry| {
+        let all = entry.directions.clone().into_iter();
+        let max = |latency: Option<Latency>| latency.and_then(|latency| latency.max);
+        all.flat_map(move |direction| match direction {
+            Some(it) => [max(it.total), max(it.completion)],
+            None => [None, None],
+        })
+        .collect::<Vec<Option<f64>>>()
+    };
+    before / 1e6 >= SHORTEST_INTERIM_MS
+        && after > before
+        // The last comes when the job ends, and may come sooner; of two, so soon is a repeated run.
+        && after - before <= first + slack
+        && last.map_or(after - before >= first / 2.0, one_interval)
+        && bytes(later) > bytes(earlier)
+        && maxima(earlier).iter().zip(maxima(later)).all(|(a, b)| *a <= b)
 }
 
 /// Makes one of the clones of a job that were reported one by one: they ran at once, and are no repetitions.

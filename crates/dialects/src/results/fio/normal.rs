@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::entry::{DIRECTIONS, Direction, Entry, Latency};
-use super::quantity::{count, per_second, span_ns, unit_ns};
+use super::quantity::{count, date_ms, per_second, span_ns, unit_ns};
 use crate::results::lines::Lines;
 
 /// The form of the entries.
@@ -15,7 +15,7 @@ pub(super) fn entries(lines: &Lines<'_>) -> Vec<Entry> {
     let mut version = None;
     let mut announced: HashMap<String, BTreeMap<String, String>> = HashMap::new();
     let mut open: Option<Block> = None;
-    let mut run = 0;
+    let (mut run, mut began) = (0, 0);
     for (line, text) in lines.iter() {
         if let Some(block) = &mut open {
             if block.take(line, text) {
@@ -26,10 +26,10 @@ pub(super) fn entries(lines: &Lines<'_>) -> Vec<Entry> {
         let trimmed = text.trim();
         if trimmed.starts_with("fio-") && !trimmed.contains([' ', ':', '/']) {
             version = Some(trimmed.to_owned());
-            run = line;
+            (run, began) = (line, line);
         } else if let Some((name, options)) = announcement(trimmed) {
             announced.insert(name, options);
-            run = line;
+            (run, began) = (line, line);
         } else if trimmed.starts_with("Run status group") {
             run = line;
         } else {
@@ -38,6 +38,10 @@ pub(super) fn entries(lines: &Lines<'_>) -> Vec<Entry> {
                 // Pasted lines without a job's first one are results of their own.
                 let pasted = block.entry.name.is_empty();
                 block.entry.run.0 = if pasted { line } else { run };
+                // Within containers every run may have the same number.
+                if let Some((line, _)) = &mut block.entry.process {
+                    *line = began;
+                }
             }
         }
     }
@@ -114,9 +118,12 @@ impl Block {
             entry.clones = after(rest, "jobs=").and_then(|n| n.parse().ok());
             entry.error = after(rest, "err=")?.parse().ok()?;
             // Clones of one run end together; the same job run again ends later.
-            entry.run.1 = rest
-                .split_once("pid=")
-                .map(|(_, ended)| ended.trim_start_matches(|c: char| c != ' ').to_owned());
+            if let Some((process, ended)) = after(rest, "pid=").zip(rest.split_once("pid=")) {
+                let written = ended.1.trim_start_matches(|c: char| c != ' ');
+                entry.process = process.parse().ok().map(|process| (0, process));
+                entry.written_ms = date_ms(written);
+                entry.run.1 = Some(written.to_owned());
+            }
             entry.options = announced.get(name).cloned();
             return Some(Block::new(entry, indent(text)));
         }

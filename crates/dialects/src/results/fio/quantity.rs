@@ -46,6 +46,31 @@ pub(super) fn unit_ns(unit: &str) -> Option<f64> {
     }
 }
 
+/// `Sun Nov 22 00:39:49 2026`, as C's `ctime` writes it: ms since the epoch, were the clock's zone UTC. The
+/// zone is not printed, so that only differences tell anything.
+pub(super) fn date_ms(text: &str) -> Option<i64> {
+    const MONTHS: &str = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let [_, month, day, clock, year] = words[..] else {
+        return None;
+    };
+    let month = MONTHS
+        .find(month)
+        .filter(|at| month.len() == 3 && at % 3 == 0)? as i64
+        / 3;
+    let mut parts = clock.split(':').map(|part| part.parse::<i64>().ok());
+    let seconds = (parts.next()??, parts.next()??, parts.next()??);
+    let (day, year): (i64, i64) = (day.parse().ok()?, year.parse().ok()?);
+    if !(1..=31).contains(&day) || !(1970..=9999).contains(&year) {
+        return None;
+    }
+    // A year that begins in March has its leap day at its end.
+    let (month, year) = ((month + 10) % 12, year - i64::from(month < 2));
+    let leaps = year / 4 - year / 100 + year / 400;
+    let days = 365 * year + leaps + (153 * month + 2) / 5 + day - 719_469;
+    Some(((days * 24 + seconds.0) * 60 + seconds.1) * 60_000 + seconds.2 * 1000)
+}
+
 fn split(text: &str) -> Option<(f64, &str)> {
     let text = text.trim();
     let end = text
@@ -79,5 +104,15 @@ mod tests {
             assert_eq!(per_second(text), value, "{text}");
         }
         assert_eq!(span_ns("60001msec"), Some(60_001e6));
+        for (text, value) in [
+            ("Thu Jan  1 00:00:00 1970", Some(0)),
+            ("Tue Feb 29 12:00:00 2000", Some(951_825_600_000)),
+            (" Sun Nov 22 00:39:49 2026", Some(1_795_307_989_000)),
+            ("Sun anF 22 00:39:49 2026", None),
+            ("Sun Nov 22 00:39 2026", None),
+            ("yesterday", None),
+        ] {
+            assert_eq!(date_ms(text), value, "{text}");
+        }
     }
 }

@@ -428,3 +428,118 @@ fn counts_beyond_all_sense_do_not_wrap() {
         "{percentiles:?}"
     );
 }
+
+const NORMAL_STATUS: &str = include_str!("../../../tests/data/fio-3.33-status-interval-normal.txt");
+const TERSE_STATUS: &str = include_str!("../../../tests/data/fio-3.33-status-interval-terse.txt");
+
+#[test]
+fn of_the_reports_of_one_run_the_last_counts_in_every_format() {
+    for (text, form) in [(NORMAL_STATUS, "fio output"), (TERSE_STATUS, "fio terse")] {
+        let imported = import(text);
+        let [trial] = imported.trials.as_slice() else {
+            panic!("{form}: {:?}", places(&imported));
+        };
+        assert_eq!((trial.form.as_str(), trial.series.len()), (form, 4));
+        let last = trial.series.last().unwrap();
+        assert_eq!(last.end_ns, 3_001_000_000, "{form}");
+        for point in &trial.series {
+            assert!((800.0..1200.0).contains(&point.rate), "{form} {point:?}");
+        }
+        let told = |remark: &String| remark.contains("last of 4 reports of one run");
+        assert!(trial.remarks.iter().any(told), "{form}");
+        assert_eq!(imported.unread, [], "{form}");
+        assert_eq!(imported.duplicates, [], "{form}");
+    }
+}
+
+#[test]
+fn repeated_runs_of_one_job_are_no_reports_of_one_run() {
+    // As a container numbers its processes: every run is the process 7.
+    let again = |text: &str, day: &str| {
+        let text = text.replace("pid=28109", "pid=7");
+        text.replace("Nov 22", day)
+    };
+    let whole = format!(
+        "{}{}",
+        again(NORMAL_STATUS, "Nov 22"),
+        again(NORMAL_STATUS, "Nov 23").replace("3001msec", "3004msec")
+    );
+    assert_eq!(import(&whole).trials.len(), 2);
+    // Only the results, without what fio says before.
+    let (_, results) = again(NORMAL_STATUS, "Nov 22")
+        .split_once("process\n")
+        .map(|(a, b)| (a.to_owned(), b.to_owned()))
+        .unwrap();
+    let last = results.rfind("t: (groupid").unwrap();
+    let tomorrow = results[last..]
+        .replace("Nov 22", "Nov 23")
+        .replace("3001msec", "3003msec");
+    assert_eq!(
+        import(&format!("{}{tomorrow}", &results[last..]))
+            .trials
+            .len(),
+        2
+    );
+    // Terse lines of about the same runtime.
+    let line = TERSE_STATUS.lines().last().unwrap();
+    let longer = line.replace(";12004;4000;1000;3001;", ";12040;4001;1000;3009;");
+    assert_ne!(line, longer);
+    let imported = import(&format!("{line}\n{longer}\n"));
+    assert_eq!(imported.trials.len(), 2);
+}
+
+#[test]
+fn the_same_report_twice_is_a_copy() {
+    let one = CLONES.trim_end();
+    for between in ["\n", "", "\n\nand once more:\n"] {
+        let imported = import(&format!("{one}{between}{one}\n"));
+        let alone = import(one).trials;
+        assert_eq!(imported.trials.len(), alone.len(), "{between:?}");
+        assert_eq!(imported.duplicates.len(), alone.len(), "{between:?}");
+        for (trial, alone) in imported.trials.iter().zip(&alone) {
+            assert_eq!(trial.figures, alone.figures, "{between:?}");
+            assert_eq!(trial.remarks, alone.remarks, "{between:?}");
+        }
+    }
+    let imported = import(&format!("{NORMAL_STATUS}{NORMAL_STATUS}"));
+    assert_eq!((imported.trials.len(), imported.duplicates.len()), (1, 1));
+    let duplicate = &imported.duplicates[0];
+    assert!(duplicate.again.line > duplicate.first.line);
+}
+
+#[test]
+fn values_that_are_none_are_named_with_their_line() {
+    let mut document: serde_json::Value = serde_json::from_str(CLONES).unwrap();
+    document["jobs"].as_array_mut().unwrap().truncate(1);
+    document["jobs"][0]["read"]["iops"] = "abc".into();
+    document["jobs"][0]["read"]["clat_ns"]["percentile"]["99.000000"] = (-5).into();
+    document["jobs"][0]["read"]["lat_ns"]["mean"] = serde_json::Value::Null;
+    let text = serde_json::to_string_pretty(&document).unwrap();
+    let imported = import(&text);
+    let told: Vec<(&str, &str)> = imported
+        .unread
+        .iter()
+        .map(|unread| (unread.text.as_str(), unread.why.as_str()))
+        .collect();
+    assert_eq!(told.len(), 2, "{told:?}");
+    for (line, why) in [
+        (
+            "\"iops\": \"abc\"",
+            "`iops` of read is \"abc\", no number of at least 0",
+        ),
+        (
+            "\"99.000000\": -5",
+            "`99.000000` of read is -5, no number of at least 0",
+        ),
+    ] {
+        assert!(
+            told.iter()
+                .any(|(text, told)| text.starts_with(line) && told.contains(why)),
+            "{why}: {told:?}"
+        );
+    }
+    let trial = &imported.trials[0];
+    assert_eq!(figure(trial, "read.iops"), None);
+    assert_eq!(figure(trial, "read.p99"), None);
+    assert!(figure(trial, "read.bandwidth").is_some());
+}
