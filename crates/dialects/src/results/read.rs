@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use iodyno_model::{Duplicate, Imported, ImportedTrial, SourceLine, Unread};
+use iodyno_model::{Duplicate, Imported, ImportedTrial, Observation, SourceLine, Unread};
 
 use super::found::{Found, FoundWhat};
 use super::label::Label;
@@ -150,6 +150,14 @@ fn unread(lines: &Lines<'_>, line: u32, why: String) -> Unread {
     }
 }
 
+/// Dimensions that every observation has of its own: another of that name would be lost behind them.
+const SHADOWED: [&str; 4] = [
+    Observation::RUN,
+    Observation::CONFIGURATION,
+    Observation::WORKLOAD,
+    "config",
+];
+
 /// Fills in what the label or the source's name says.
 ///
 /// Where a source holds several configurations or workloads of its own, the label's name stands before
@@ -159,6 +167,11 @@ fn name(trials: &mut [ImportedTrial], label: &Label, source: &str) {
     let own_configurations = several(trials, |trial| &trial.configuration);
     let own_workloads = several(trials, |trial| &trial.workload);
     for trial in trials {
+        for name in SHADOWED {
+            if let Some(value) = trial.dimensions.remove(name) {
+                trial.dimensions.insert(format!("imported {name}"), value);
+            }
+        }
         for (name, value) in label.dimensions() {
             trial.dimensions.insert(name.to_owned(), value.to_owned());
         }
@@ -358,6 +371,48 @@ mod tests {
         // In a copy of the whole text it is one.
         let imported = named(&[("t.md", table), ("t.md", table)], None);
         assert_eq!((imported.trials.len(), imported.duplicates.len()), (2, 2));
+    }
+
+    #[test]
+    fn names_that_every_result_has_of_its_own_shadow_no_imported_ones() {
+        for (text, expected) in [
+            (
+                "run: 42\nconfig: old\nBenchmarkX/config=zfs 1 5 ns/op\n",
+                "zfs X imported config=old imported run=42",
+            ),
+            (
+                "configuration: old\nBenchmarkX/config=zfs 1 5 ns/op\n",
+                "zfs X imported configuration=old",
+            ),
+            ("config: zfs\nBenchmarkX/config=zfs 1 5 ns/op\n", "zfs X "),
+            ("config: zfs\nBenchmarkX 1 5 ns/op\n", "zfs X "),
+            (
+                "BenchmarkX/config=zfs/configuration=b 1 5 ns/op\n",
+                "zfs X imported configuration=b",
+            ),
+            ("bs: 4k\nBenchmarkX/bs=8k 1 5 ns/op\n", "b X /bs=8k bs=4k"),
+            ("bs: 4k\nBenchmarkX/bs=4k 1 5 ns/op\n", "b X bs=4k"),
+            (
+                "workload: w\nBenchmarkX 1 5 ns/op\n",
+                "b X imported workload=w",
+            ),
+            ("workload: w\nBenchmark_ 1 5 ns/op\n", "b w "),
+        ] {
+            let imported = named(&[("b.txt", text)], None);
+            let trial = &imported.trials[0];
+            let further: Vec<String> = trial
+                .dimensions
+                .iter()
+                .map(|(name, value)| format!("{name}={value}"))
+                .collect();
+            let read = format!(
+                "{} {} {}",
+                trial.configuration,
+                trial.workload,
+                further.join(" ")
+            );
+            assert_eq!(read, expected, "{text}");
+        }
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Go's benchmark format: `key: value` lines, `Unit` lines, `BenchmarkName/k=v-8 N value unit …`.
 //!
 //! A line is a trial. As in benchstat, keys hold for the lines below them, and a number after a last
-//! hyphen is GOMAXPROCS. The configuration is `/config=` in the name, otherwise the key `config`.
+//! hyphen is GOMAXPROCS. The configuration is `/config=` in the name, otherwise the key `config`; where both
+//! are there, the key is one more dimension.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -96,7 +97,11 @@ fn benchmark(
         (Some(name), &[(rate, "ops/sec")]) => of_line(&mut trial, name, iterations as f64, rate),
         (alone, pairs) => {
             if name != "_" || trial.workload.is_empty() {
-                trial.workload = alone.unwrap_or(&name).to_owned();
+                let own = alone.unwrap_or(&name).to_owned();
+                let of_file = std::mem::replace(&mut trial.workload, own);
+                if !of_file.is_empty() && of_file != trial.workload {
+                    trial.dimensions.insert(WORKLOAD.to_owned(), of_file);
+                }
             }
             figures(&mut trial, pairs, directions);
         }
@@ -125,7 +130,7 @@ fn pairs<'t>(words: &[&'t str]) -> Result<Vec<(f64, &'t str)>, String> {
 fn place(trial: &mut ImportedTrial, name: &str, keys: &BTreeMap<String, String>) -> String {
     for (key, value) in keys {
         if CONFIGURATION.contains(&key.as_str()) {
-            trial.configuration.clone_from(value);
+            // The name's part comes first.
         } else if key == WORKLOAD {
             trial.workload.clone_from(value);
         } else if HOST.contains(&key.as_str()) {
@@ -152,15 +157,39 @@ fn place(trial: &mut ImportedTrial, name: &str, keys: &BTreeMap<String, String>)
         match part.split_once('=') {
             Some((key, value)) if index > 0 && !key.is_empty() => {
                 if CONFIGURATION.contains(&key) {
-                    trial.configuration = value.to_owned();
-                } else {
-                    trial.dimensions.insert(key.to_owned(), value.to_owned());
+                    configure(trial, key, value);
+                    continue;
                 }
+                // To benchstat a key of the file and a part of the name are two things, the latter `/key`.
+                let taken = trial
+                    .dimensions
+                    .get(key)
+                    .is_some_and(|of_file| of_file != value);
+                let key = if taken {
+                    format!("/{key}")
+                } else {
+                    key.to_owned()
+                };
+                trial.dimensions.insert(key, value.to_owned());
             }
             _ => rest.push(part),
         }
     }
+    for key in CONFIGURATION {
+        if let Some(value) = keys.get(key) {
+            configure(trial, key, value);
+        }
+    }
     rest.join("/")
+}
+
+/// The first that names a configuration does; what others say parts trials as well.
+fn configure(trial: &mut ImportedTrial, key: &str, value: &str) {
+    if trial.configuration.is_empty() {
+        trial.configuration = value.to_owned();
+    } else if trial.configuration != value {
+        trial.dimensions.insert(key.to_owned(), value.to_owned());
+    }
 }
 
 fn is_count(text: &str) -> bool {

@@ -177,8 +177,8 @@ fn reads_lines_with_their_keys_and_parts_of_names() {
     assert_eq!(figure(second, "op.mean"), Some(2e9));
     assert_eq!(
         second.dimensions.len(),
-        1,
-        "a key without a value is taken away"
+        2,
+        "a key without a value is taken away, one that was overruled is not"
     );
     assert_eq!(
         all.unread,
