@@ -1,6 +1,6 @@
 //! What sysbench's figures are in ours, and what they cannot say.
 
-use iodyno_model::{Figure, ImportedPoint, ImportedTrial, Metric, Withheld};
+use iodyno_model::{Figure, ImportedPoint, ImportedTrial, Metric, Unit, Withheld};
 
 use super::preamble::Preamble;
 use super::result::Result;
@@ -84,7 +84,14 @@ fn rates(trial: &mut ImportedTrial, result: &Result) {
     );
 }
 
-/// Latencies are printed to a hundredth of a millisecond, over all events together.
+/// Latencies are printed to a hundredth of a millisecond: half of it, ms.
+const ROUNDING_MS: f64 = 0.005;
+/// A printed latency must be surer than this, as a share, or it is said how unsure it is.
+const SURE: f64 = 0.05;
+/// A printed latency less sure than this, as a share, is none.
+const UNSURE: f64 = 0.25;
+
+/// Latencies are of all events together.
 fn latencies(trial: &mut ImportedTrial, result: &Result) {
     let mean = match (result.sum, result.events) {
         (Some(sum), Some(events)) if sum > 0.0 && events > 0.0 => {
@@ -104,6 +111,7 @@ fn latencies(trial: &mut ImportedTrial, result: &Result) {
     if let Some((percent, ms)) = result.percentile {
         latency(trial, format!("op.p{percent}"), ms, None);
     }
+    resolution(trial);
     let sum = |a: Option<f64>, b: Option<f64>| Some(a? + b?);
     let all = sum(sum(result.reads, result.writes), result.fsyncs);
     let by_events = result.events.zip(result.total_time);
@@ -126,6 +134,15 @@ fn latency(trial: &mut ImportedTrial, name: String, ms: f64, derived: Option<Str
         });
         return;
     }
+    let share = ROUNDING_MS / ms;
+    if derived.is_none() && share > UNSURE {
+        let percent = share * 100.0;
+        trial.withheld.push(Withheld {
+            metric: name,
+            why: format!("printed as {ms:.2} ms, which rounding makes uncertain by {percent:.0} %"),
+        });
+        return;
+    }
     trial.figures.push(Figure {
         metric: Metric::time(name),
         value: if derived.is_some() {
@@ -135,6 +152,30 @@ fn latency(trial: &mut ImportedTrial, name: String, ms: f64, derived: Option<Str
         },
         derived,
     });
+}
+
+/// How unsure the printed latencies that were kept are.
+fn resolution(trial: &mut ImportedTrial) {
+    let coarse = |figure: &&Figure| {
+        figure.derived.is_none()
+            && figure.metric.unit == Unit::Nanos
+            && ROUNDING_MS * 1e6 / figure.value > SURE
+    };
+    let coarse: Vec<String> = trial
+        .figures
+        .iter()
+        .filter(coarse)
+        .map(|figure| {
+            let percent = ROUNDING_MS * 1e8 / figure.value;
+            format!("{} ±{percent:.0} %", figure.metric.name)
+        })
+        .collect();
+    if !coarse.is_empty() {
+        trial.remarks.push(format!(
+            "latencies are printed to 0.01 ms: {}",
+            coarse.join(", ")
+        ));
+    }
 }
 
 /// The lines of progress give bytes; with the block size they are requests.

@@ -198,3 +198,29 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn latencies_that_rounding_makes_uncertain_are_withheld_or_said_to_be() {
+    for (printed, value, share) in [
+        ("0.01", None, "50 %"),
+        ("0.02", Some(20_000.0), "op.p99 ±25 %"),
+        ("0.05", Some(50_000.0), "op.p99 ±10 %"),
+        ("0.50", Some(500_000.0), ""),
+    ] {
+        let line = RNDRD
+            .lines()
+            .find(|line| line.contains("99th percentile"))
+            .unwrap();
+        let text = RNDRD.replace(line, &format!("         99th percentile: {printed}"));
+        let found = trials(&text);
+        let trial = &found[0];
+        assert_eq!(figure(trial, "op.p99"), value, "{printed}");
+        let withheld = trial.withheld.iter().find(|it| it.metric == "op.p99");
+        assert_eq!(withheld.is_some(), value.is_none(), "{printed}");
+        let said = match withheld {
+            Some(withheld) => withheld.why.contains(share),
+            None => share.is_empty() != trial.remarks.iter().any(|it| it.contains("op.p99 ±")),
+        };
+        assert!(said, "{printed} {:?}", trial.remarks);
+    }
+}
