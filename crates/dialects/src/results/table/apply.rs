@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use iodyno_model::{Figure, ImportedTrial, Metric, Unit};
 
 use super::grid::{Grid, Row};
+use super::guess::tells_repetitions;
 use super::map::{CONFIG, ColumnMap, Part, UNIT, VALUE, WORKLOAD};
 use super::unit::{Measure, metric, unit, unit_in, value};
 use crate::results::lines::Lines;
@@ -12,25 +13,37 @@ use crate::results::lines::Lines;
 /// Dimensions of machines that worked at the same time: their rates add up.
 const NODES: [&str; 6] = ["node", "vm", "host", "machine", "client", "guest"];
 
+/// What a table gives.
+#[derive(Debug, Default)]
+pub(super) struct Applied {
+    pub(super) trials: Vec<ImportedTrial>,
+    /// Lines of cells and columns that could not be read, with the reasons.
+    pub(super) unread: Vec<(u32, String)>,
+}
+
 /// The trials of a table, or what its map asks for and it does not have.
-pub(super) fn trials(
-    grid: &Grid,
-    map: &ColumnMap,
-    lines: &Lines<'_>,
-) -> Result<Vec<ImportedTrial>, String> {
+pub(super) fn trials(grid: &Grid, map: &ColumnMap, lines: &Lines<'_>) -> Result<Applied, String> {
     let resolver = Resolver::new(grid, map)?;
     let mut trials: Vec<ImportedTrial> = Vec::new();
+    let mut unread = resolver.left_out();
     for row in &grid.rows {
         let first_of_row = trials.len();
         for &column in &resolver.values {
-            let Some((number, in_cell)) = value(&row.cells[column]) else {
+            let cell = row.cells[column].as_str();
+            let Some((number, in_cell)) = value(cell) else {
+                if !is_blank(cell) {
+                    let heading = grid.name(column);
+                    unread.push((row.line, format!("`{cell}` under `{heading}` is no number")));
+                }
                 continue;
             };
-            let measure = match in_cell {
-                Some(measure) => measure,
+            let (measure, told_by) = match in_cell {
+                Some(measure) => (measure, ""),
                 None => resolver.unit(row, column)?,
             };
-            let (metric, factor) = metric(measure, &resolver.heads(column));
+            let heads = format!("{} {told_by}", resolver.heads(column));
+            let around = resolver.part(&Part::Row, row, column);
+            let (metric, factor) = metric(measure, &heads, &around);
             let mut trial = lines.trial(grid.form, row.line);
             trial.configuration = resolver.text(CONFIG, row, column);
             trial.workload = resolver.text(WORKLOAD, row, column);
@@ -46,7 +59,12 @@ pub(super) fn trials(
     if trials.is_empty() {
         return Err("there is no number in the columns of values".to_owned());
     }
-    Ok(trials)
+    Ok(Applied { trials, unread })
+}
+
+/// Nothing was measured there, and nobody says so.
+fn is_blank(cell: &str) -> bool {
+    matches!(cell, "" | "-" | "–" | "—")
 }
 
 /// Adds a figure: to the trial of the same row that has the same names and no such figure yet, or as a new one.
@@ -88,6 +106,8 @@ struct Resolver<'g> {
     values: Vec<usize>,
     /// Columns whose cells make the row's name.
     labels: Vec<usize>,
+    /// Columns that the map speaks of.
+    used: Vec<usize>,
 }
 
 impl<'g> Resolver<'g> {
@@ -139,7 +159,34 @@ impl<'g> Resolver<'g> {
             map,
             values,
             labels,
+            used,
         })
+    }
+
+    /// Columns that hold results by their looks and that are none for want of a unit or of numbers.
+    fn left_out(&self) -> Vec<(u32, String)> {
+        if self.map.get(VALUE).is_some() {
+            return Vec::new();
+        }
+        let grid = self.grid;
+        let line = grid.rows.first().map_or(grid.lines.start, |row| row.line);
+        let why = |column: usize| {
+            let name = grid.name(column);
+            let has_unit = grid.heads[column]
+                .iter()
+                .any(|head| unit_in(head).is_some());
+            if grid.is_numeric(column) && !tells_repetitions(name) {
+                Some(format!("the numbers under `{name}` have no unit"))
+            } else if has_unit && grid.rows.iter().any(|row| !is_blank(&row.cells[column])) {
+                Some(format!("there is no number under `{name}`"))
+            } else {
+                None
+            }
+        };
+        (0..grid.heads.len())
+            .filter(|column| !self.values.contains(column) && !self.used.contains(column))
+            .filter_map(|column| Some((line, why(column)?)))
+            .collect()
     }
 
     fn part(&self, part: &Part, row: &Row, column_of_value: usize) -> String {
@@ -190,16 +237,20 @@ impl<'g> Resolver<'g> {
         self.grid.heads[column].join(" ")
     }
 
-    /// The unit of a value that has none of its own.
-    fn unit(&self, row: &Row, column: usize) -> Result<Measure, String> {
+    /// The unit of a value that has none of its own, and the text besides its headings that tells it.
+    fn unit<'r>(&'r self, row: &'r Row, column: usize) -> Result<(Measure, &'r str), String> {
         if self.map.get(UNIT).is_some() {
             let text = self.text(UNIT, row, column);
-            return unit_in(&text).ok_or_else(|| format!("line {}: `{text}` is no unit", row.line));
+            return unit_in(&text)
+                .map(|measure| (measure, ""))
+                .ok_or_else(|| format!("line {}: `{text}` is no unit", row.line));
         }
         let heads = self.grid.heads[column].iter().rev();
         let told = heads.filter_map(|head| unit_in(head)).next();
-        told.or_else(|| row.cells.iter().find_map(|cell| in_parentheses(cell)))
-            .or_else(|| in_parentheses(self.grid.caption.as_deref()?))
+        let by = |text: &'r String| Some((in_parentheses(text)?, text.as_str()));
+        told.map(|measure| (measure, ""))
+            .or_else(|| row.cells.iter().find_map(by))
+            .or_else(|| by(self.grid.caption.as_ref()?))
             .ok_or_else(|| format!("line {}: `{}` has no unit", row.line, row.cells[column]))
     }
 }

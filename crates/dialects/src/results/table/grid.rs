@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::unit::value;
+use super::unit::{unit_in, value};
 use crate::results::lines::Lines;
 
 /// A table.
@@ -39,10 +39,16 @@ impl Grid {
         self.heads.first().map_or(0, Vec::len)
     }
 
-    /// A column whose cells are numbers, where there is anything in them.
+    /// A column whose cells are results or other numbers, where there is anything in them.
     pub(super) fn is_numeric(&self, column: usize) -> bool {
         let cells = || self.rows.iter().map(|row| row.cells[column].as_str());
-        cells().any(|cell| value(cell).is_some()) && cells().all(is_value)
+        let with_unit = || {
+            self.heads[column]
+                .iter()
+                .any(|head| unit_in(head).is_some())
+        };
+        // Under a unit, what is no number is a result that cannot be read, and no name of a row.
+        cells().any(|cell| value(cell).is_some()) && (cells().all(is_value) || with_unit())
     }
 
     /// The innermost heading of a column that says anything.

@@ -47,6 +47,11 @@ const MEASURED: [&str; 7] = [
 /// Headings of numbers that tell repetitions apart.
 const REPETITIONS: [&str; 6] = ["run", "loop", "round", "iteration", "trial", "#"];
 
+/// Whether a heading is over numbers of repetitions.
+pub(super) fn tells_repetitions(heading: &str) -> bool {
+    REPETITIONS.contains(&heading.to_lowercase().as_str())
+}
+
 /// The map that a table's form suggests, or why there is none.
 pub(super) fn guess(grid: &Grid) -> Result<ColumnMap, String> {
     if grid.loose {
@@ -64,7 +69,13 @@ pub(super) fn guess(grid: &Grid) -> Result<ColumnMap, String> {
         );
     }
     let mut map = Draft::default();
-    for column in (0..grid.heads.len()).filter(|column| !values.contains(column)) {
+    let with_unit = |column: &usize| {
+        grid.heads[*column]
+            .iter()
+            .any(|head| unit_in(head).is_some())
+    };
+    let others = (0..grid.heads.len()).filter(|column| !values.contains(column));
+    for column in others.filter(|column| !with_unit(column)) {
         map.label(grid, column);
     }
     for level in 0..grid.levels() {
@@ -116,7 +127,7 @@ impl Draft {
     fn label(&mut self, grid: &Grid, column: usize) {
         let name = grid.name(column).to_lowercase();
         let part = Part::Column(column);
-        if REPETITIONS.contains(&name.as_str()) {
+        if tells_repetitions(&name) {
             return;
         }
         if CONFIGURATIONS.contains(&name.as_str()) {

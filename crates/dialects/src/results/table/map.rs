@@ -80,6 +80,10 @@ impl FromStr for ColumnMap {
                 "job" => WORKLOAD.to_owned(),
                 name => name.to_owned(),
             };
+            if let Some(meant) = slip(&name) {
+                faults.push(format!("`{name}`: did you mean `{meant}`?"));
+                continue;
+            }
             if map.get(&name).is_some() {
                 faults.push(format!("`{name}` stands there more than once"));
                 continue;
@@ -110,6 +114,25 @@ impl FromStr for ColumnMap {
             Err(ColumnMapError { faults })
         }
     }
+}
+
+/// The name of our own that another was probably meant to be.
+///
+/// A dimension may have any name; one that is two letters of a longer word away from ours is hardly meant.
+fn slip(name: &str) -> Option<&'static str> {
+    let ours = [CONFIG, WORKLOAD, UNIT, VALUE];
+    if ours.contains(&name) {
+        return None;
+    }
+    let near = |known: &&&str| {
+        let most = if known.len() >= 6 { 2 } else { 1 };
+        strsim::osa_distance(name, known) <= most
+    };
+    let known = [CONFIG, "configuration", WORKLOAD, UNIT, VALUE];
+    known.iter().find(near).map(|known| match *known {
+        "configuration" => CONFIG,
+        known => known,
+    })
 }
 
 /// Splits at a mark that does not stand between quotes.
@@ -200,6 +223,35 @@ mod tests {
             let map: ColumnMap = text.parse().unwrap();
             assert_eq!(map.to_string(), again, "{text}");
             assert_eq!(again.parse::<ColumnMap>().unwrap(), map, "{again}");
+        }
+    }
+
+    #[test]
+    fn takes_a_slip_for_none_of_a_dimension() {
+        for (name, meant) in [
+            ("confg", Some(CONFIG)),
+            ("configs", Some(CONFIG)),
+            ("cofnig", Some(CONFIG)),
+            ("configration", Some(CONFIG)),
+            ("workloads", Some(WORKLOAD)),
+            ("worklod", Some(WORKLOAD)),
+            ("untis", None),
+            ("units", Some(UNIT)),
+            ("values", Some(VALUE)),
+            ("config", None),
+            ("configuration", None),
+            ("job", None),
+            ("node", None),
+            ("depth", None),
+            ("engine", None),
+            ("bs", None),
+            ("vm", None),
+            ("uuid", None),
+        ] {
+            let read = format!("{name}=a").parse::<ColumnMap>();
+            let hint = meant.map(|meant| format!("`{name}`: did you mean `{meant}`?"));
+            let fault = read.err().map(|error| error.to_string());
+            assert_eq!(fault, hint, "{name}");
         }
     }
 

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 
 pub use map::{ColumnMap, ColumnMapError};
 
-use super::found::Found;
+use super::found::{Found, FoundWhat};
 use super::lines::Lines;
 use grid::Grid;
 
@@ -29,6 +29,7 @@ pub(super) fn read(lines: &Lines<'_>, map: Option<&ColumnMap>) -> Vec<Found> {
     let mut found = Vec::new();
     let mut guessed: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut taken = vec![false; lines.count() as usize + 2];
+    let mut fits = false;
     for grid in drawn.chain(separated::grids(lines)) {
         let at = grid.lines.start as usize..grid.lines.end as usize;
         if taken[at.clone()].iter().any(|taken| *taken) {
@@ -36,12 +37,21 @@ pub(super) fn read(lines: &Lines<'_>, map: Option<&ColumnMap>) -> Vec<Found> {
         }
         let grid = grid.placed(lines);
         let (read, suggested) = table(&grid, map, lines);
+        fits |= read
+            .iter()
+            .any(|found| matches!(found.what, FoundWhat::Trial(_)));
         taken[at].fill(!read.is_empty());
         found.extend(read);
         if let Some(map) = suggested {
             let places = guessed.entry(map.to_string()).or_default();
             places.push(grid.lines.start.to_string());
         }
+    }
+    if let Some(map) = map.filter(|_| !fits) {
+        let source = lines.at(0).source;
+        found.push(Found::remark(format!(
+            "{source}: no table in it fits the column map `{map}`"
+        )));
     }
     found.extend(guessed.into_iter().map(|(map, places)| {
         Found::remark(format!(
@@ -66,12 +76,12 @@ fn table(
         None => guess::guess(grid),
     };
     match map.and_then(|map| Ok((apply::trials(grid, &map, lines)?, map))) {
-        Ok((trials, map)) => {
-            let trials = trials.into_iter();
-            let found = trials
-                .map(|trial| Found::trial(at.clone(), trial))
-                .collect();
-            (found, guessed.then_some(map))
+        Ok((applied, map)) => {
+            let trials = applied.trials.into_iter();
+            let trials = trials.map(|trial| Found::trial(at.clone(), trial));
+            let unread = applied.unread.into_iter();
+            let unread = unread.map(|(line, why)| Found::unread(line..line + 1, why));
+            (trials.chain(unread).collect(), guessed.then_some(map))
         }
         // Prose in columns is no table that could not be read.
         Err(_) if grid.loose || !has_units(grid) => (Vec::new(), None),

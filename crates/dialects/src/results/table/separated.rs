@@ -85,7 +85,13 @@ fn grid(lines: &Lines<'_>, start: u32) -> Option<Grid> {
                 let cells = fields(text, between);
                 // A table ends where words stand in its columns of numbers: at another one's heading.
                 let as_first = |(cell, numeric): (&String, &bool)| !numeric || is_value(cell);
-                if cells.len() != width || !cells.iter().zip(&numeric).all(as_first) {
+                let mut columns = cells.iter().zip(&numeric);
+                let fits = match between {
+                    Between::Blanks => columns.all(as_first),
+                    // Nothing but a table has as many marks: a single word is a result that cannot be read.
+                    Between::Character(_) => columns.any(|pair| *pair.1 && is_value(pair.0)),
+                };
+                if cells.len() != width || !fits {
                     break;
                 }
                 rows.push(Row { line, cells });

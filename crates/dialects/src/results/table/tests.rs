@@ -225,3 +225,78 @@ fn what_leaves_a_choice_is_not_guessed() {
         assert_eq!(import(text, None).trials, [], "{text}");
     }
 }
+
+#[test]
+fn columns_and_cells_that_cannot_be_read_are_named() {
+    for (text, map, expected, unread) in [
+        (
+            "| fs | MB/s | IOPS | latency (us) |\n|-|-|-|-|\n| a | 1 | 20 | 5 |\n| b | n/a | 30 | abc |\n",
+            None,
+            vec![
+                "a | notes |  | bandwidth 1000000",
+                "a | notes |  | iops 20",
+                "a | notes |  | op.mean 5000",
+                "b | notes |  | iops 30",
+            ],
+            vec![(4, "`n/a` under `MB/s`"), (4, "`abc` under `latency (us)`")],
+        ),
+        (
+            "| fs | MB/s | p99 (ms) |\n|-|-|-|\n| a | 1 | x |\n",
+            None,
+            vec!["a | notes |  | bandwidth 1000000"],
+            vec![(3, "no number under `p99 (ms)`")],
+        ),
+        (
+            "fs,MB/s,IOPS\na,1,20\nb,oops,30\nc,3,-\n",
+            None,
+            vec![
+                "a | notes |  | bandwidth 1000000",
+                "a | notes |  | iops 20",
+                "b | notes |  | iops 30",
+                "c | notes |  | bandwidth 3000000",
+            ],
+            vec![(3, "`oops` under `MB/s`")],
+        ),
+        (
+            "| fs | run | depth | MB/s |\n|-|-|-|-|\n| a | 1 | 8 | 5 |\n",
+            Some("config=fs"),
+            vec!["a | notes |  | bandwidth 5000000"],
+            vec![(3, "under `depth` have no unit")],
+        ),
+        (
+            "| metric | ext4 | zfs |\n|-|-|-|\n| latency p99 (µs) | 5 | 6 |\n| latency (ms) | 1 | 2 |\n",
+            None,
+            vec![
+                "ext4 | notes | metric=latency p99 (µs) | op.p99 5000",
+                "zfs | notes | metric=latency p99 (µs) | op.p99 6000",
+                "ext4 | notes | metric=latency (ms) | op.mean 1000000",
+                "zfs | notes | metric=latency (ms) | op.mean 2000000",
+            ],
+            vec![],
+        ),
+    ] {
+        let imported = import(text, map);
+        assert_eq!(rows(&imported), expected, "{text}");
+        let found: Vec<u32> = imported.unread.iter().map(|it| it.at.line).collect();
+        let lines: Vec<u32> = unread.iter().map(|it| it.0).collect();
+        assert_eq!(found, lines, "{text}{:?}", imported.unread);
+        for (found, (_, why)) in imported.unread.iter().zip(unread) {
+            assert!(found.why.contains(why), "{text}{found:?}");
+        }
+    }
+}
+
+#[test]
+fn a_map_that_fits_no_table_is_said_to() {
+    let table = "| fs | MB/s |\n|-|-|\n| a | 1 |\n";
+    for (text, map, told) in [
+        (table, "config=fs", false),
+        (table, "config=host", true),
+        ("nothing of the kind\n", "config=fs", true),
+    ] {
+        let imported = import(text, Some(map));
+        let words = "no table in it fits the column map";
+        let found = imported.remarks.iter().any(|it| it.contains(words));
+        assert_eq!(found, told, "{text}{map}");
+    }
+}

@@ -125,14 +125,19 @@ fn plain(text: &str) -> &str {
     text.trim_matches(|c: char| c.is_whitespace() || matches!(c, '*' | '`' | '_'))
 }
 
-/// The metric of a value, named by its unit and by what its headings say.
-pub(super) fn metric(measure: Measure, heads: &str) -> (Metric, f64) {
-    let lower = heads.to_lowercase();
-    let words: Vec<&str> = lower
+/// The words of a text in lower case, numbers with their decimal points.
+fn words(lower: &str) -> Vec<&str> {
+    lower
         .split(|c: char| !c.is_alphanumeric() && c != '.')
         .filter(|word| !word.is_empty())
-        .collect();
-    let one_of = |names: &[&str]| words.iter().any(|word| names.contains(word));
+        .collect()
+}
+
+/// The metric of a value, named by its unit, by what its headings say, and for a time by what its row says.
+pub(super) fn metric(measure: Measure, heads: &str, row: &str) -> (Metric, f64) {
+    let lower = heads.to_lowercase();
+    let heads = words(&lower);
+    let one_of = |names: &[&str]| heads.iter().any(|word| names.contains(word));
     let (reads, writes) = (
         one_of(&["read", "reads"]),
         one_of(&["write", "writes", "written"]),
@@ -146,27 +151,65 @@ pub(super) fn metric(measure: Measure, heads: &str) -> (Metric, f64) {
         Measure::Bandwidth(factor) => (Metric::bandwidth(format!("{direction}bandwidth")), factor),
         Measure::Rate(factor) => (Metric::iops(format!("{direction}iops")), factor),
         Measure::Time(factor) => {
-            let percentile = words.iter().find(|word| {
-                word.strip_prefix('p')
-                    .is_some_and(|digits| digits.parse::<f64>().is_ok())
-            });
-            let latency = one_of(&["lat", "latency", "clat"]);
-            let name = match percentile {
-                Some(percentile) => (*percentile).to_owned(),
-                None if one_of(&["max", "pmax", "maximum"]) => "max".to_owned(),
-                None if latency || one_of(&["avg", "average", "mean"]) => "mean".to_owned(),
-                None => Metric::COMPLETION.to_owned(),
+            let row = row.to_lowercase();
+            let name = match time(&[heads, words(&row)].concat()) {
+                Timed::Once(name) => name.to_owned(),
+                Timed::EachOp(name) if direction.is_empty() => format!("op.{name}"),
+                Timed::EachOp(name) => format!("{direction}{name}"),
             };
-            if name == Metric::COMPLETION {
-                return (Metric::time(name), factor);
-            }
-            let of = if direction.is_empty() {
-                "op."
-            } else {
-                direction
-            };
-            (Metric::time(format!("{of}{name}")), factor)
+            (Metric::time(name), factor)
         }
+    }
+}
+
+/// What a time is of.
+enum Timed {
+    /// The whole of the work, or nobody knows.
+    Once(&'static str),
+    /// Its ops: which of their latencies.
+    EachOp(String),
+}
+
+/// What the words around a time make it.
+fn time(words: &[&str]) -> Timed {
+    let one_of = |names: &[&str]| words.iter().any(|word| names.contains(word));
+    let percentile = words.iter().find_map(|word| {
+        let digits = word.strip_prefix('p').or_else(|| word.strip_suffix("th"))?;
+        let percent = digits.parse::<f64>().ok()?;
+        (0.0..=100.0)
+            .contains(&percent)
+            .then(|| format!("p{percent}"))
+    });
+    let latency = [
+        "lat",
+        "latency",
+        "latencies",
+        "clat",
+        "slat",
+        "avg",
+        "average",
+        "mean",
+        "response",
+    ];
+    let completion = [
+        "time",
+        "times",
+        "elapsed",
+        "completion",
+        "completed",
+        "duration",
+        "runtime",
+        "total",
+    ];
+    match percentile {
+        Some(percentile) => Timed::EachOp(percentile),
+        None if one_of(&["median"]) => Timed::EachOp("p50".to_owned()),
+        None if one_of(&["max", "pmax", "maximum"]) => Timed::EachOp("max".to_owned()),
+        None if one_of(&["min", "minimum"]) => Timed::EachOp("min".to_owned()),
+        None if one_of(&["stdev", "stddev"]) => Timed::EachOp("stddev".to_owned()),
+        None if one_of(&latency) => Timed::EachOp("mean".to_owned()),
+        None if one_of(&completion) => Timed::Once(Metric::COMPLETION),
+        None => Timed::Once("time"),
     }
 }
 
@@ -207,19 +250,35 @@ mod tests {
 
     #[test]
     fn names_metrics_by_unit_and_heading() {
-        for (heads, name, factor) in [
-            ("MB/s", "bandwidth", 1e6),
-            ("Sequential 1MB MB/s", "bandwidth", 1e6),
-            ("read (MiB/s)", "read.bandwidth", 1_048_576.0),
-            ("write IOPS", "write.iops", 1.0),
-            ("p99_us", "op.p99", 1e3),
-            ("read p99.9 (ms)", "read.p99.9", 1e6),
-            ("avg latency [us]", "op.mean", 1e3),
-            ("time (s)", "completion", 1e9),
+        for (heads, row, name, factor) in [
+            ("MB/s", "", "bandwidth", 1e6),
+            ("Sequential 1MB MB/s", "", "bandwidth", 1e6),
+            ("read (MiB/s)", "", "read.bandwidth", 1_048_576.0),
+            ("write IOPS", "", "write.iops", 1.0),
+            ("p99_us", "", "op.p99", 1e3),
+            ("read p99.9 (ms)", "", "read.p99.9", 1e6),
+            ("avg latency [us]", "", "op.mean", 1e3),
+            ("time (s)", "", "completion", 1e9),
+            ("runtime [s]", "", "completion", 1e9),
+            ("elapsed s", "", "completion", 1e9),
+            ("latency (ms)", "", "op.mean", 1e6),
+            ("latency p99 (µs)", "", "op.p99", 1e3),
+            ("99.9th (ms)", "", "op.p99.9", 1e6),
+            ("response time (ms)", "", "op.mean", 1e6),
+            ("median us", "", "op.p50", 1e3),
+            ("read max (us)", "", "read.max", 1e3),
+            ("ext4 (us)", "latency p99", "op.p99", 1e3),
+            ("ext4 (us)", "rand read latency", "op.mean", 1e3),
+            ("ext4 (s)", "untar", "time", 1e9),
+            ("ext4 (MB/s)", "rand read", "bandwidth", 1e6),
         ] {
             let measure = unit_in(heads).unwrap();
-            let (metric, scale) = metric(measure, heads);
-            assert_eq!((metric.name.as_str(), scale), (name, factor), "{heads}");
+            let (metric, scale) = metric(measure, heads, row);
+            assert_eq!(
+                (metric.name.as_str(), scale),
+                (name, factor),
+                "{heads} {row}"
+            );
         }
     }
 }
