@@ -2,7 +2,7 @@
 
 use iodyno_dialects::fio::resolved_options;
 use iodyno_model::{Configuration, Observation, Plan, Target, Workload};
-use iodyno_report::Style;
+use iodyno_report::{Style, compare::percent};
 use iodyno_units::Nanos;
 
 use crate::failure::counted;
@@ -12,7 +12,7 @@ const LABEL: usize = 11;
 
 /// Configurations, workloads and jobs with every option that is in force.
 pub(crate) fn plan_text(plan: &Plan, style: Style) -> String {
-    let trials = counted((plan.cells() * plan.rounds) as usize, "trial");
+    let trials = counted(plan.cells() as usize * plan.rounds as usize, "trial");
     let trials = match plan.rounds {
         1 => trials,
         rounds => format!("{rounds} rounds of {} cells, {trials}", plan.cells()),
@@ -53,16 +53,16 @@ fn question(plan: &Plan, style: Style) -> String {
     if names.len() > 1 {
         let baseline = question.baseline.as_deref().unwrap_or(names[0]);
         let others: Vec<&str> = names.iter().copied().filter(|n| *n != baseline).collect();
-        let margin = question.margin * 100.0;
-        let compared = format!("{} with {baseline}, margin {margin} %", others.join(", "));
+        let margin = percent(question.margin);
+        let compared = format!("{} with {baseline}, margin {margin}", others.join(", "));
         text += &line("compares", &compared, style);
     }
     let mut ends = Vec::new();
     if let Some(width) = plan.stopping.width {
         let least = plan.stopping.least_rounds;
-        let width = width * 100.0;
+        let width = percent(width);
         ends.push(format!(
-            "once intervals are {width} % wide, after {least} rounds or more"
+            "once intervals are {width} wide, after {least} rounds or more"
         ));
     }
     if let Some(time) = plan.stopping.max_time_ns {

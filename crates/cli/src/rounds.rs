@@ -57,7 +57,7 @@ pub(crate) fn with_rounds(plan: Plan, args: &RunArgs) -> Result<Plan, Vec<Diagno
         width: args.stop_width.map(|width| width.share),
         max_time_ns: args.max_time.map(|time| time.0),
     };
-    if !args.no_settle && plan.cells() * plan.rounds > 1 {
+    if !args.no_settle && (plan.cells() > 1 || plan.rounds > 1) {
         plan.settling = Settling {
             drop_caches: true,
             idle_ns: IDLE.0,
@@ -82,7 +82,9 @@ pub(crate) fn doubts(plan: &Plan) -> Vec<Diagnostic> {
     let Some(max_time) = plan.stopping.max_time_ns else {
         return Vec::new();
     };
-    let workloads: Option<u64> = plan.workloads.iter().map(|w| Some(longest(w)?.0)).sum();
+    let workloads = plan.workloads.iter().try_fold(0u64, |sum, workload| {
+        Some(sum.saturating_add(longest(workload)?.0))
+    });
     let Some(workloads) = workloads else {
         return Vec::new();
     };
@@ -97,7 +99,9 @@ pub(crate) fn doubts(plan: &Plan) -> Vec<Diagnostic> {
             ))
             .hint(format!(
                 "allow `--max-time {}s` or more, or shorten the jobs",
-                (round * u64::from(why.least)).div_ceil(Nanos::SECOND.0)
+                round
+                    .saturating_mul(u64::from(why.least))
+                    .div_ceil(Nanos::SECOND.0)
             )),
         ],
     }

@@ -201,6 +201,8 @@ pub struct ComparedRow {
     pub cells: Vec<Cell>,
     /// The noise floor of this row as a share, from the baseline made twice or the floor rows.
     pub floor: Option<f64>,
+    /// No difference is expected in it: it gives the noise floor, and is no primary.
+    pub no_difference: bool,
 }
 
 /// A fact in which sides differ.
@@ -257,20 +259,10 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Whether no difference is expected in a row: it makes the noise floor.
-    pub fn is_floor(&self, row: &ComparedRow) -> bool {
-        let dimensions = self.question.rows.iter().zip(&row.name);
-        let mut pairs = dimensions.map(|(dimension, value)| (dimension.as_str(), value.as_str()));
-        pairs.any(|pair| {
-            let mut floors = self.question.floor.iter();
-            floors.any(|(dimension, value)| (dimension.as_str(), value.as_str()) == pair)
-        })
-    }
-
     /// The cells that the question is about: neither exploratory nor of the noise floor.
     pub fn primary_cells(&self) -> impl Iterator<Item = &Cell> {
         let rows = self.rows.iter();
-        rows.filter(|row| !row.exploratory && !self.is_floor(row))
+        rows.filter(|row| !row.exploratory && !row.no_difference)
             .flat_map(|row| &row.cells)
     }
 

@@ -64,8 +64,9 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "TIME")]
     pub(crate) max_time: Option<iodyno_units::Nanos>,
 
-    /// Go on with this run where it was cut off, in the same order.
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["files", "on", "settings", "aa", "stop_width", "destroy", "seed", "name", "baseline", "metric", "margin", "dry_run"])]
+    /// Go on with this run where it was cut off, in the same order and under the same rules. What
+    /// failed is tried again.
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["files", "on", "settings", "aa", "stop_width", "destroy", "seed", "name", "baseline", "metric", "margin", "dry_run", "max_time", "no_settle"])]
     pub(crate) resume: Option<String>,
 
     /// Compare with this configuration (on one target: workload) instead of the first.

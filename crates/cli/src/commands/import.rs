@@ -29,7 +29,11 @@ pub(crate) fn import(args: &ImportArgs, context: &Context) -> Result<Exit, Failu
     let mut others = Vec::new();
     for path in &args.files {
         match open(path) {
-            Ok(input) if is_export(&input.head) => exported.push(input),
+            // Opened again when its turn comes: there may be more files than may be open at once.
+            Ok(input) if is_export(&input.head) && input.path != Path::new("-") => {
+                exported.push(Err(path))
+            }
+            Ok(input) if is_export(&input.head) => exported.push(Ok(input)),
             Ok(input) => match whole(input) {
                 Ok(text) => others.push(text),
                 Err(fault) => faults.push(fault),
@@ -47,6 +51,8 @@ pub(crate) fn import(args: &ImportArgs, context: &Context) -> Result<Exit, Failu
         ));
     }
     for input in exported {
+        let input = input
+            .or_else(|path| open(path).map_err(|error| Failure::file("read", path, &error)))?;
         take_in(input, context)?;
     }
     match others.is_empty() {

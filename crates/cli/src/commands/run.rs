@@ -306,7 +306,7 @@ fn conclusion(
         (None, _, RunState::Interrupted) if trials > 1 => {
             format!("  Next: iodyno run --resume {alias}")
         }
-        (None, Some(judged), _) => match rounds_needed(judged) {
+        (None, Some(judged), _) => match rounds_needed(judged, end.rounds) {
             Some(rounds) => format!("  Next: iodyno run --resume {alias} --rounds {rounds}"),
             None => format!("  Next: iodyno compare {alias}"),
         },
@@ -320,19 +320,20 @@ fn conclusion(
 const MOST_PROPOSED: u32 = 100;
 
 /// Rounds in all with which every primary comparison is expected to be decided, where that is within
-/// reach and some are not.
-fn rounds_needed(judged: &Judged) -> Option<u32> {
+/// reach and some are not. Of the rounds `made`, some may not count.
+fn rounds_needed(judged: &Judged, made: u32) -> Option<u32> {
     let Judged::Compared(comparison) = judged else {
         return None;
     };
-    let needed = comparison
+    let more = comparison
         .primary_cells()
         .filter_map(|cell| match cell.verdict {
-            Verdict::CannotDecide { least, .. } => Some(least),
-            Verdict::Inconclusive { more: Some(more) } => Some(cell.n.saturating_add(more)),
+            Verdict::CannotDecide { n, least, .. } => Some(least.saturating_sub(n)),
+            Verdict::Inconclusive { more } => more,
             _ => None,
         });
-    needed.max().filter(|rounds| *rounds <= MOST_PROPOSED)
+    let rounds = more.max()?.saturating_add(made);
+    (rounds > made && rounds <= MOST_PROPOSED).then_some(rounds)
 }
 
 /// Why there were no more rounds, where that was not the plan's number.

@@ -11,6 +11,7 @@ mod harness;
 mod imports;
 mod interruption;
 mod kills;
+mod moved;
 mod results;
 mod streams;
 mod usage;

@@ -221,6 +221,7 @@ pub(super) fn rows(
                 baseline: prepared.side(0, columns, question.alpha),
                 cells: Vec::new(),
                 floor: *floor,
+                no_difference: prepared.asked.role == Role::Floor,
             },
             role: prepared.asked.role,
             facts: Vec::new(),
@@ -231,7 +232,8 @@ pub(super) fn rows(
         let built = &mut built[draft.row];
         let trials = (prepared.trials(0), prepared.trials(draft.column));
         let names = (columns[0].as_str(), columns[draft.column].as_str());
-        let facts = compare_facts(&trials.0, &trials.1, names, question);
+        let family = prepared.gathered.len() > 1;
+        let facts = compare_facts(&trials.0, &trials.1, names, question, family);
         // The rows that give the floor are held against the margin asked for.
         let floor = floors[draft.row].filter(|_| draft.role != Role::Floor);
         let margin = question.margin.max(floor.unwrap_or(0.0));
@@ -307,6 +309,13 @@ fn decided(sample: &Sample, side: Side, level: &Level, margin: f64, alpha: f64) 
     };
     let verdict = decide(&numbers, || statistics::more(sample, margin, level.level));
     let mut notes = sample.notes.clone();
+    let (baseline, candidate) = (sample.baseline.len(), sample.candidate.len());
+    if baseline != candidate {
+        notes.push(format!(
+            "{baseline} trials of the baseline, {candidate} of {}",
+            side.column
+        ));
+    }
     notes.extend(remarks(sample, &numbers, &verdict));
     Cell {
         side,

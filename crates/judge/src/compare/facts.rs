@@ -42,6 +42,7 @@ pub(super) fn compare_facts(
     candidate: &[&Observation],
     columns: (&str, &str),
     question: &Question,
+    family: bool,
 ) -> Facts {
     let (left, right) = (values(baseline), values(candidate));
     let mut facts = Facts::default();
@@ -66,7 +67,7 @@ pub(super) fn compare_facts(
         .notes
         .extend(guess_axis(&mut facts.differing, question));
     for (column, values) in [(columns.0, &left), (columns.1, &right)] {
-        facts.notes.extend(mixed(column, values));
+        facts.notes.extend(mixed(column, values, family));
     }
     facts
 }
@@ -130,11 +131,13 @@ fn guess_axis(differing: &mut [Differing], question: &Question) -> Option<String
     }
 }
 
-/// Facts that differ between the trials of one side.
-fn mixed(column: &str, values: &Values) -> Option<String> {
+/// Facts that differ between the trials of one side. The workloads of a family differ in what they do: that
+/// is what they are.
+fn mixed(column: &str, values: &Values, family: bool) -> Option<String> {
     let names: Vec<String> = values
         .iter()
         .filter(|(_, (class, values))| values.len() > 1 && *class != FactClass::Ending)
+        .filter(|(_, (class, _))| !(family && *class == FactClass::Workload))
         .map(|(name, (_, values))| format!("{name} ({})", joined(values)))
         .collect();
     (!names.is_empty()).then(|| format!("the trials of {column} differ in {}", words::list(&names)))

@@ -1,7 +1,7 @@
 //! How remarks are worded: counts, lists, shares.
 
 use iodyno_model::Regime;
-use iodyno_units::Rate;
+use iodyno_units::{Nanos, Rate};
 
 /// `1 trial`, `3 trials`.
 pub(super) fn trials(count: usize) -> String {
@@ -34,13 +34,18 @@ pub(super) fn percent(share: f64) -> String {
     }
 }
 
-/// `two regimes: 3.93k/s, then 65.3k/s`.
+/// `two regimes: 3.93k/s until 1.88 s, then 65.3k/s`.
 pub(super) fn regimes(regimes: &[Regime]) -> String {
     const MOST: usize = 6;
+    let last = regimes.len().min(MOST).saturating_sub(1);
     let rates: Vec<String> = regimes
         .iter()
         .take(MOST)
-        .map(|regime| format!("{}/s", Rate(regime.rate)))
+        .enumerate()
+        .map(|(index, regime)| match index == last {
+            true => format!("{}/s", Rate(regime.rate)),
+            false => format!("{}/s until {}", Rate(regime.rate), Nanos(regime.end_ns)),
+        })
         .collect();
     let number = match regimes.len() {
         2 => "two".to_owned(),

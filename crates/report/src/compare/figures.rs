@@ -111,7 +111,7 @@ fn signed_percent(share: f64, decimals: usize) -> String {
 }
 
 /// A share in percent with at most a decimal: `3 %`, `2.1 %`; more where it is below 0.1 %.
-pub(super) fn percent(share: f64) -> String {
+pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
     match percent {
         percent if !percent.is_finite() => format!("{NONE} %"),

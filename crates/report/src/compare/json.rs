@@ -255,7 +255,7 @@ fn row<'a>(comparison: &'a Comparison, row: &'a ComparedRow) -> RowObject<'a> {
             better: better(row.metric.better),
         },
         exploratory: row.exploratory,
-        floor_row: comparison.is_floor(row),
+        floor_row: row.no_difference,
         noise_floor: row.floor,
         baseline: side(&row.baseline),
         cells: row.cells.iter().map(cell).collect(),

@@ -27,6 +27,7 @@ mod tests;
 
 pub use benchstat::benchstat;
 pub use csv::csv;
+pub use figures::percent;
 pub(crate) use figures::value;
 pub use json::json;
 pub(crate) use json::{Document, document};

@@ -16,7 +16,7 @@ pub fn progress_line(comparison: &Comparison) -> String {
     let rows: Vec<_> = comparison
         .rows
         .iter()
-        .filter(|row| !row.exploratory && !comparison.is_floor(row))
+        .filter(|row| !row.exploratory && !row.no_difference)
         .collect();
     let parts: Vec<String> = match rows.as_slice() {
         [] => Vec::new(),

@@ -67,6 +67,7 @@ pub(super) fn row(name: &str, metric: Metric, baseline: Side, cells: Vec<Cell>) 
         baseline,
         cells,
         floor: None,
+        no_difference: false,
     }
 }
 
@@ -283,6 +284,9 @@ pub(super) fn three_engines() -> Comparison {
     }
     rows[0].cells[1].side.flags = vec!["served by the page cache".to_owned()];
     rows[2].exploratory = true;
+    for row in rows.iter_mut().filter(|row| row.name == ["idle"]) {
+        row.no_difference = true;
+    }
     let mut comparison = comparison("engines", &["psync", "io_uring", "libaio"], rows);
     comparison.question.floor = vec![("workload".to_owned(), "idle".to_owned())];
     comparison.floor = Some(0.052);

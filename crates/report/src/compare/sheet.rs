@@ -97,7 +97,7 @@ pub(super) fn sheet(comparison: &Comparison) -> Sheet {
     let mut footnotes = Footnotes::default();
     let candidates = comparison.columns.get(1..).unwrap_or_default();
     let kind = |row: &ComparedRow| match () {
-        () if comparison.is_floor(row) => Some(FLOOR),
+        () if row.no_difference => Some(FLOOR),
         () if row.exploratory => Some(EXPLORATORY),
         () => None,
     };

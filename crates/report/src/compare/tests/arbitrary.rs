@@ -183,6 +183,7 @@ fn row(columns: Vec<String>) -> impl Strategy<Value = ComparedRow> {
                 baseline,
                 cells: cells.into_iter().flatten().collect(),
                 floor,
+                no_difference: exploratory && floor.is_some(),
             },
         )
 }
