@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use iodyno_model::{BoundPlan, Plan, RunState, Settling, StackLayer, TrialState};
+use iodyno_model::{BoundPlan, Plan, RunState, Settling, StackLayer, TargetInfo, TrialState};
 use iodyno_runner::{Cancel, Event, NodeCommand, RunnerError, TrialEnd, Unsettled};
 use iodyno_store::{RunHandle, Store, StoreError};
 
@@ -22,6 +22,9 @@ pub trait Node {
     /// Lets its host come to rest before a trial whose I/O goes to (some of) these paths, and tells in
     /// what it did not. Ends within a moment once it is cancelled.
     fn settle(&self, settling: &Settling, targets: &[PathBuf], cancel: &Cancel) -> Vec<Unsettled>;
+
+    /// What lies below these paths on its host now, in their order. Touches nothing.
+    fn describe(&self, targets: &[PathBuf]) -> Vec<TargetInfo>;
 }
 
 impl Node for NodeCommand {
@@ -36,6 +39,10 @@ impl Node for NodeCommand {
 
     fn settle(&self, settling: &Settling, targets: &[PathBuf], cancel: &Cancel) -> Vec<Unsettled> {
         iodyno_runner::settle(settling, targets, cancel)
+    }
+
+    fn describe(&self, targets: &[PathBuf]) -> Vec<TargetInfo> {
+        iodyno_runner::describe(targets)
     }
 }
 
@@ -124,8 +131,9 @@ impl RunEnd {
 /// - A trial that fails is recorded and the next one is made. A cell whose trials have failed in three
 ///   rounds running, and never completed, is given up: its further trials are stored as failed
 ///   without being made. One that has completed before is tried in every round.
-/// - A trial whose I/O went elsewhere than that of its cell's first trial of this call (a folder that
-///   was removed, a file system that was unmounted) has failed.
+/// - A trial whose target is no longer what its cell's earlier trials ran on (a file system that was
+///   unmounted, a device that was replaced) has failed without being made: nothing is laid out there.
+///   One that only finds so when it is made has failed, too, and keeps its figures.
 /// - A target that is refused is recorded likewise. It ends the run only in the first round, where
 ///   nothing has completed yet or fewer than two cells would be left to compare. A node that cannot
 ///   be started ends it where nothing has completed yet.

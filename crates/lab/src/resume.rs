@@ -1,6 +1,8 @@
 //! Goes on with a run that was cut off, or that is to have more rounds.
 
-use iodyno_model::{Frame, Histogram, Plan, RunId, RunState, Trial, TrialKey, TrialState};
+use iodyno_model::{
+    Environment, Frame, Histogram, Plan, RunId, RunState, Trial, TrialKey, TrialState,
+};
 use iodyno_store::{Run, Store, StoreError};
 
 use crate::rounds::{Means, Rounds};
@@ -47,9 +49,10 @@ impl ResumeError {
 
 /// Makes the trials that a run lacks, in the order they would have had.
 ///
-/// A trial that has completed or failed counts as made; one that was interrupted or refused is made
-/// again, as its next attempt. A cell that had been given up has another chance in the rounds that are still to
-/// come. `rounds`, as many in all, extends a run that is complete, or one that was stopped by a rule;
+/// Only a trial that has completed counts as made. Every other one (failed, interrupted, refused, or not made
+/// because its cell had been given up) is made again, as its next attempt; a cell that fails in three rounds
+/// running again, never having completed, is given up again. A target that is no longer what the
+/// run's trials of before ran on is not touched: its trials fail. `rounds`, as many in all, extends a run that is complete, or one that was stopped by a rule;
 /// where it is given, so many are made however narrow the intervals are. The time allowed counts from this call.
 /// What was measured before is read from the store, a trial at a time, for the verdict so far.
 ///
@@ -103,6 +106,11 @@ pub(crate) fn resume_with(
     }
     observer(Progress::Begun(handle));
     let mut going = Rounds::new(lab, &plan, means, handle);
+    for cell in 0..plan.cells() {
+        if let Some(environment) = ran_on(lab.store, &stored, cell) {
+            going.ran_on(cell, &environment);
+        }
+    }
     for (key, state) in latest(&stored).filter(|(key, _)| key.round < wanted) {
         let made = going.remember(key, state);
         if !made || plan.cells() < 2 || lab.cancel.is_cancelled() {
@@ -135,11 +143,26 @@ fn latest(run: &Run) -> impl Iterator<Item = (TrialKey, TrialState)> {
 
 /// How many trials of so many rounds are lacking.
 fn lacking(run: &Run, rounds: u32) -> u64 {
-    let made = latest(run).filter(|(key, state)| {
-        key.round < rounds && matches!(state, TrialState::Completed | TrialState::Failed)
-    });
+    let made =
+        latest(run).filter(|(key, state)| key.round < rounds && *state == TrialState::Completed);
     let planned = u64::from(run.plan.cells()) * u64::from(rounds);
     planned.saturating_sub(made.count() as u64)
+}
+
+/// What a cell's first trial that completed ran on, or else the first that was interrupted. One that
+/// failed says nothing: its target may have been the wrong one, and that why.
+fn ran_on(store: &dyn Store, run: &Run, cell: u32) -> Option<Environment> {
+    let of = |state| {
+        run.trials
+            .iter()
+            .filter(move |trial| trial.key.cell == cell && trial.state == state)
+    };
+    of(TrialState::Completed)
+        .chain(of(TrialState::Interrupted))
+        .find_map(|trial| {
+            let trial = store.trial(trial.key).ok()?;
+            trial.parts.into_iter().next().map(|part| part.environment)
+        })
 }
 
 /// A trial as it was when it ended: with its series, without the histograms of that.

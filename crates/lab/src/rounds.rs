@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use iodyno_model::{Comparison, Plan, RunState, Trial, TrialKey, TrialState};
+use iodyno_model::{Comparison, Environment, Plan, RunState, Trial, TrialKey, TrialState};
 use iodyno_store::RunHandle;
 
 use crate::place::Places;
@@ -52,8 +52,8 @@ pub(crate) struct Rounds<'a> {
 pub(crate) enum Earlier {
     /// It is not made again.
     Made,
-    /// It is made again, as this attempt.
-    Again(u32),
+    /// It is made again, as this attempt, having failed or not come so far.
+    Again { attempt: u32, failed: bool },
 }
 
 impl<'a> Rounds<'a> {
@@ -77,23 +77,29 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// Takes in a trial of before, whose latest attempt came out like this; false if it is made again.
+    /// Takes in a trial of before, whose latest attempt came out like this; false if it is made again: one that
+    /// failed has another chance, since the user may have seen to what it lacked.
     pub(crate) fn remember(&mut self, latest: TrialKey, state: TrialState) -> bool {
-        let place = (latest.round, latest.cell);
-        let made = matches!(state, TrialState::Completed | TrialState::Failed);
+        let made = state == TrialState::Completed;
         let earlier = match made {
             true => Earlier::Made,
-            false => Earlier::Again(latest.attempt + 1),
+            false => Earlier::Again {
+                attempt: latest.attempt + 1,
+                failed: state == TrialState::Failed,
+            },
         };
-        self.earlier.insert(place, earlier);
+        self.earlier.insert((latest.round, latest.cell), earlier);
         if made {
             self.end.count(state);
-        }
-        // A cell that failed has another chance: the user may have seen to it.
-        if state == TrialState::Completed {
             self.patience.note(latest.cell, state);
         }
         made
+    }
+
+    /// Takes in what a cell's trials of before ran on.
+    pub(crate) fn ran_on(&mut self, cell: u32, environment: &Environment) {
+        self.places.moved(self.plan, cell, environment);
+        self.settler.learn(environment);
     }
 
     /// Takes in what a trial of before measured.
@@ -104,6 +110,7 @@ impl<'a> Rounds<'a> {
     /// Makes every trial that is lacking, until there are enough, and ends the run.
     pub(crate) fn carry_out(mut self, observer: &mut dyn FnMut(Progress<'_>)) -> RunEnd {
         self.end.stopped = self.all(observer);
+        self.count_unrepeated();
         match self.end.stopped {
             StopReason::Cancelled => self.end.state = RunState::Interrupted,
             StopReason::Refused if self.all_refused() => self.end.state = RunState::Refused,
@@ -112,7 +119,7 @@ impl<'a> Rounds<'a> {
         let store = self.lab.store;
         let run = self.end.handle.id;
         if matches!(self.end.stopped, StopReason::Width | StopReason::MaxTime)
-            && let Err(error) = store.set_rounds(run, self.end.rounds)
+            && let Err(error) = store.set_rounds(run, self.end.rounds.max(self.begun_before()))
         {
             self.end.unstored = Some(error);
         }
@@ -120,6 +127,20 @@ impl<'a> Rounds<'a> {
             self.end.unstored = Some(error);
         }
         self.end
+    }
+
+    /// Trials that failed before, and that it did not come to again, are as they were.
+    fn count_unrepeated(&mut self) {
+        let failed = |one: &&Earlier| matches!(one, Earlier::Again { failed: true, .. });
+        for _ in 0..self.earlier.values().filter(failed).count() {
+            self.end.count(TrialState::Failed);
+        }
+    }
+
+    /// Rounds that had begun before: one of the first may lack a trial where later ones are whole.
+    fn begun_before(&self) -> u32 {
+        let last = self.earlier.keys().map(|(round, _)| round + 1);
+        last.max().unwrap_or(0)
     }
 
     /// Nothing was touched.
@@ -180,7 +201,9 @@ impl<'a> Rounds<'a> {
         let (done, of) = (self.end.rounds, self.plan.rounds);
         let stopping = &self.plan.stopping;
         let now_ns = (self.means.now)();
-        let left = self.timing.left(now_ns, of - done, stopping.max_time_ns);
+        let lacking = (done..of).filter(|round| !self.is_whole(*round)).count();
+        let lacking = u32::try_from(lacking).unwrap_or(u32::MAX);
+        let left = self.timing.left(now_ns, lacking, stopping.max_time_ns);
         observer(Progress::Round {
             done,
             of,
@@ -191,7 +214,8 @@ impl<'a> Rounds<'a> {
             let width = stopping.width?;
             self.so_far.narrow(comparison, width).then_some(())
         };
-        let enough = done >= stopping.least_rounds && done < of;
+        let least = stopping.least_rounds.max(self.begun_before());
+        let enough = done >= least && done < of;
         (enough && comparison.as_ref().and_then(narrow).is_some()).then_some(StopReason::Width)
     }
 
@@ -200,7 +224,7 @@ impl<'a> Rounds<'a> {
         for cell in order(self.plan, round) {
             let attempt = match self.earlier.get(&(round, cell)) {
                 Some(Earlier::Made) => continue,
-                Some(Earlier::Again(attempt)) => *attempt,
+                Some(Earlier::Again { attempt, .. }) => *attempt,
                 None => 0,
             };
             if self.lab.cancel.is_cancelled() {
@@ -221,9 +245,17 @@ impl<'a> Rounds<'a> {
         None
     }
 
+    /// What a trial came to before no longer counts.
+    fn repeats(&mut self, key: TrialKey) {
+        if let Some(Earlier::Again { failed, .. }) = self.earlier.get_mut(&(key.round, key.cell)) {
+            *failed = false;
+        }
+    }
+
     /// Stores that a trial is not made.
     fn give_up(&mut self, key: TrialKey, observer: &mut dyn FnMut(Progress<'_>)) {
         let why = format!("not made: {}", Patience::why());
+        self.repeats(key);
         let run = TrialRun::new(self.lab, self.plan, key, Vec::new());
         let not_made = run.give_up(why, observer);
         self.end.given_up += 1;
@@ -241,6 +273,7 @@ impl<'a> Rounds<'a> {
         if self.lab.cancel.is_cancelled() {
             return Some(StopReason::Cancelled);
         }
+        self.repeats(key);
         let (configuration, workload) = self.plan.cell(key.cell);
         let number = self.end.made + self.end.given_up + 1;
         observer(Progress::Trial {

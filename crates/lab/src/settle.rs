@@ -57,21 +57,26 @@ impl<'a> Settler<'a> {
 
 /// The paths that a plan names, before any trial has told where they lead.
 fn planned(plan: &Plan) -> BTreeSet<PathBuf> {
+    (0..plan.cells())
+        .flat_map(|cell| planned_for(plan, cell))
+        .collect()
+}
+
+/// Those of one cell.
+pub(crate) fn planned_for(plan: &Plan, cell: u32) -> BTreeSet<PathBuf> {
+    let (configuration, workload) = plan.cell(cell);
     let mut paths = BTreeSet::new();
-    for configuration in &plan.configurations {
-        match &configuration.target {
-            Target::Path(path) => {
-                paths.insert(path.clone());
-            }
-            Target::AsWritten { folder } => {
-                let jobs = plan.workloads.iter().flat_map(|workload| &workload.jobs);
-                for files in jobs.map(|job| &job.files) {
-                    let folders = files.directories.iter();
-                    paths.extend(folders.map(|path| folder.join(path)));
-                    paths.extend(files.names.iter().map(|path| folder.join(path)));
-                    if files.directories.is_empty() && files.names.is_empty() {
-                        paths.insert(folder.clone());
-                    }
+    match &configuration.target {
+        Target::Path(path) => {
+            paths.insert(path.clone());
+        }
+        Target::AsWritten { folder } => {
+            for files in workload.jobs.iter().map(|job| &job.files) {
+                let folders = files.directories.iter();
+                paths.extend(folders.map(|path| folder.join(path)));
+                paths.extend(files.names.iter().map(|path| folder.join(path)));
+                if files.directories.is_empty() && files.names.is_empty() {
+                    paths.insert(folder.clone());
                 }
             }
         }

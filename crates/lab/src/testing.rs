@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use iodyno_judge::testing as made_up;
 use iodyno_model::{
     Behaviour, BoundPlan, Comparison, Configuration, Diagnostic, Direction, Frame, Kind,
-    Observation, Outcome, Plan, Question, RunId, Settling, Target, Trial, TrialKey, Workload,
+    Observation, Outcome, Plan, Question, RunId, Settling, StackLayer, Target, TargetInfo, Trial,
+    TrialKey, Workload,
 };
 use iodyno_runner::{Cancel, Event, RunnerError, TrialEnd, Unsettled};
 
@@ -88,6 +89,10 @@ pub(crate) struct FakeNode<'a> {
     pub(crate) bound: RefCell<Vec<BoundPlan>>,
     pub(crate) settled: RefCell<Vec<Vec<PathBuf>>>,
     pub(crate) unsettled: Vec<Unsettled>,
+    /// Each configuration's files are found at its own path, not all at one.
+    pub(crate) own_paths: bool,
+    /// Paths below which nothing is mounted any more, by the number of trials it was to make so far.
+    pub(crate) unmounted: fn(usize) -> &'static [&'static str],
 }
 
 impl<'a> FakeNode<'a> {
@@ -101,6 +106,8 @@ impl<'a> FakeNode<'a> {
             bound: RefCell::default(),
             settled: RefCell::default(),
             unsettled: Vec::new(),
+            own_paths: false,
+            unmounted: |_| &[],
         }
     }
 
@@ -115,6 +122,19 @@ impl<'a> FakeNode<'a> {
                 acts.get(index).copied().unwrap_or(Act::Complete)
             })
         }
+    }
+
+    /// What lies at a path after so many trials, as [`Node::describe`] and a trial have it.
+    fn target(&self, path: PathBuf, made: usize) -> TargetInfo {
+        let mut target = made_up::part(Vec::new()).environment.targets.remove(0);
+        let unmounted = (self.unmounted)(made);
+        if let (true, Some(StackLayer::Mount(mount))) = (
+            unmounted.iter().any(|below| path.starts_with(below)),
+            target.stack.first_mut(),
+        ) {
+            mount.point = "/".into();
+        }
+        TargetInfo { path, ..target }
     }
 
     /// Round, cell and attempt of every trial it was to make.
@@ -157,7 +177,13 @@ impl Node for FakeNode<'_> {
         let reads = self.reads.map(|reads| reads(plan));
         let directions = reads.map(|ops| made_up::direction(Direction::Read, ops, 100_000));
         let directions = directions.into_iter().collect();
-        let part = made_up::part(vec![made_up::clone(0, 0, directions)]);
+        let mut part = made_up::part(vec![made_up::clone(0, 0, directions)]);
+        let path = match (&plan.configuration.target, self.own_paths) {
+            (Target::Path(path), true) => path.clone(),
+            _ => PathBuf::from("/mnt/e"),
+        };
+        let made = self.bound.borrow().len() - 1;
+        part.environment.targets = vec![self.target(path, made)];
         let mut environment = Box::new(part.environment.clone());
         if act == Act::Move {
             environment.targets[0].path = "/".into();
@@ -192,6 +218,14 @@ impl Node for FakeNode<'_> {
     fn settle(&self, _: &Settling, targets: &[PathBuf], _: &Cancel) -> Vec<Unsettled> {
         self.settled.borrow_mut().push(targets.to_vec());
         self.unsettled.clone()
+    }
+
+    fn describe(&self, targets: &[PathBuf]) -> Vec<TargetInfo> {
+        let made = self.bound.borrow().len();
+        targets
+            .iter()
+            .map(|path| self.target(path.clone(), made))
+            .collect()
     }
 }
 

@@ -61,7 +61,8 @@ impl<'a> TrialRun<'a> {
         }
     }
 
-    /// Makes the trial. One that measured another place than its cell's trials before has failed.
+    /// Makes the trial, unless its target is no longer what its cell's trials before ran on. One that
+    /// went elsewhere all the same has failed.
     pub(crate) fn carry_out(
         mut self,
         number: u32,
@@ -70,19 +71,16 @@ impl<'a> TrialRun<'a> {
     ) -> Made {
         let (_, workload) = self.plan.cell(self.key.cell);
         self.begin(observer);
-        let bound = bind(self.plan, self.key);
-        let (node, cancel) = (self.lab.node, self.lab.cancel);
-        let end = node.carry_out(&bound, cancel, &mut |event| {
-            let health = self.keep(&event);
-            observer(Progress::Node(&event));
-            tell(health, observer);
-        });
+        let end = match places.lost(self.plan, self.key.cell, self.lab.node) {
+            Some(why) => Ok(TrialEnd::Unprepared(vec![lost(why)])),
+            None => self.make(observer),
+        };
         let startable = end.is_ok();
         let (mut outcome, mut parts, mut faults) = self.result(end, workload);
         let moved = self.environment.as_ref();
-        let moved = moved.and_then(|now| places.moved(self.key.cell, now));
+        let moved = moved.and_then(|now| places.moved(self.plan, self.key.cell, now));
         if let (Outcome::Completed, Some(why)) = (&outcome, moved) {
-            faults.push(Diagnostic::error(why.clone()));
+            faults.push(lost(why.clone()));
             outcome = Outcome::Failed(why);
         }
         for part in &mut parts {
@@ -103,6 +101,16 @@ impl<'a> TrialRun<'a> {
             environment: self.environment,
             unstored,
         }
+    }
+
+    fn make(&mut self, observer: &mut dyn FnMut(Progress<'_>)) -> Result<TrialEnd, RunnerError> {
+        let bound = bind(self.plan, self.key);
+        let (node, cancel) = (self.lab.node, self.lab.cancel);
+        node.carry_out(&bound, cancel, &mut |event| {
+            let health = self.keep(&event);
+            observer(Progress::Node(&event));
+            tell(health, observer);
+        })
     }
 
     /// Stores that the trial is not made, and why.
@@ -207,6 +215,11 @@ impl<'a> TrialRun<'a> {
             _ => Vec::new(),
         }
     }
+}
+
+fn lost(why: String) -> Diagnostic {
+    Diagnostic::error(why)
+        .hint("bring the target back as it was and go on with `--resume`, or begin a new run")
 }
 
 fn tell(health: Health, observer: &mut dyn FnMut(Progress<'_>)) {

@@ -41,4 +41,4 @@ pub use parent::{Event, NodeCommand, RunnerError, TrialEnd, carry_out};
 pub use probe::HostProbe;
 pub use protocol::PROTOCOL;
 pub use resolve::{FileKind, Found, Probe, Resolved, ResolvedClone, ResolvedFile, resolve};
-pub use settle::{Unsettled, settle};
+pub use settle::{Unsettled, describe, settle};

@@ -1,8 +1,8 @@
-//! Lets this host come to rest before a trial.
+//! Lets this host come to rest before a trial, and tells what its targets are.
 
 use std::path::PathBuf;
 
-use iodyno_model::Settling;
+use iodyno_model::{Settling, TargetInfo};
 use iodyno_target::Roots;
 
 pub use iodyno_target::settle::Unsettled;
@@ -14,4 +14,13 @@ use crate::Cancel;
 pub fn settle(settling: &Settling, targets: &[PathBuf], cancel: &Cancel) -> Vec<Unsettled> {
     let cancelled = || cancel.is_cancelled();
     iodyno_target::settle::settle(&Roots::host(), settling, targets, &cancelled)
+}
+
+/// What lies below each of `targets` on this host now. Touches nothing.
+pub fn describe(targets: &[PathBuf]) -> Vec<TargetInfo> {
+    let roots = Roots::host();
+    targets
+        .iter()
+        .map(|target| iodyno_target::stack::describe(target, &roots))
+        .collect()
 }

@@ -125,6 +125,7 @@ fn stored(plan: &Plan, outcome: impl Fn(u32, u32) -> Option<Outcome>) -> FakeSto
             store
                 .finish_trial(&Trial {
                     outcome,
+                    parts: vec![iodyno_judge::testing::part(Vec::new())],
                     ..crate::testing::trial(key)
                 })
                 .unwrap();
@@ -134,7 +135,7 @@ fn stored(plan: &Plan, outcome: impl Fn(u32, u32) -> Option<Outcome>) -> FakeSto
 }
 
 #[test]
-fn failed_trials_count_as_made_and_interrupted_and_refused_ones_are_made_again() {
+fn every_trial_that_has_not_completed_is_made_again_as_its_next_attempt() {
     let plan = plan(4, 1, 2);
     let text = || "x".to_owned();
     let store = stored(&plan, |round, cell| match (round, cell) {
@@ -148,10 +149,121 @@ fn failed_trials_count_as_made_and_interrupted_and_refused_ones_are_made_again()
     let end = end.unwrap();
     let mut again: Vec<_> = after.iter().filter(|one| one.0 == 0).collect();
     again.sort_unstable();
-    assert_eq!(again, [&(0, 2, 1), &(0, 3, 1)]);
-    assert_eq!(after.len(), 6);
-    assert_eq!((end.made, end.completed), (8, 7));
-    assert_eq!(end.state, RunState::Failed, "a trial of before has failed");
+    assert_eq!(again, [&(0, 1, 1), &(0, 2, 1), &(0, 3, 1)]);
+    assert_eq!(after.len(), 7);
+    assert_eq!((end.made, end.completed), (8, 8));
+    assert_eq!(end.state, RunState::Completed, "what failed was made good");
+}
+
+/// A target is away in rounds 2 to 3 of four, and its trials of then failed.
+fn away_for_a_while() -> FakeStore {
+    stored(&plan(2, 1, 4), |round, cell| match (round, cell) {
+        (1..3, 1) => Some(Outcome::Failed("the target was gone".to_owned())),
+        _ => Some(Outcome::Completed),
+    })
+}
+
+#[test]
+fn a_run_with_failed_trials_is_not_complete_before_they_are_made_good() {
+    let store = away_for_a_while();
+    let judge = FakeJudge::default();
+    let (end, told, after) = go_on(store.id(), None, &store, &judge);
+    assert_eq!(after, [(1, 1, 1), (2, 1, 1)]);
+    let end = end.unwrap();
+    assert_eq!((end.made, end.completed, end.planned), (8, 8, 8));
+    assert_eq!((end.state, end.rounds), (RunState::Completed, 4));
+    assert!(told[1].starts_with("trial 7 of 8"), "{told:?}");
+    assert_eq!(judge.asked.borrow().len(), 8);
+    let (end, ..) = go_on(store.id(), None, &store, &judge);
+    assert!(matches!(end, Err(ResumeError::Complete { rounds: 4, .. })));
+}
+
+#[test]
+fn a_run_of_which_early_trials_are_repeated_keeps_its_later_rounds() {
+    let width = |width, max_time_ns| Stopping {
+        least_rounds: 0,
+        width,
+        max_time_ns,
+    };
+    for (stopping, stopped, made, state) in [
+        (
+            width(Some(0.5), None),
+            StopReason::AllRounds,
+            2,
+            RunState::Completed,
+        ),
+        // Each trial takes a second, a round two; the second failed trial is left as it was.
+        (
+            width(None, Some(1)),
+            StopReason::MaxTime,
+            1,
+            RunState::Failed,
+        ),
+    ] {
+        let store = away_for_a_while();
+        store.replan(|plan| plan.stopping = stopping);
+        let judge = FakeJudge::default();
+        *judge.widths.borrow_mut() = vec![0.01; 9];
+        let (end, _, after) = go_on(store.id(), None, &store, &judge);
+        let end = end.unwrap();
+        assert_eq!((end.stopped, after.len()), (stopped, made));
+        assert_eq!((end.made, end.completed), (8, 6 + made as u32));
+        assert_eq!(end.state, state);
+        assert_eq!(store.run(store.id()).unwrap().summary.rounds, 4);
+    }
+}
+
+/// Goes on with a run on a node of which something is no longer mounted.
+fn go_on_without(
+    store: &FakeStore,
+    unmounted: fn(usize) -> &'static [&'static str],
+) -> (RunEnd, Vec<Place>) {
+    let mut node = FakeNode::new(|_| Act::Complete);
+    node.unmounted = unmounted;
+    let (cancel, judge) = (Cancel::new(), FakeJudge::default());
+    let means = judge.means(&node);
+    let end = resume_with(
+        store.id(),
+        None,
+        &lab(store, &node, &cancel),
+        &means,
+        &mut |_| {},
+    );
+    (end.unwrap(), node.places())
+}
+
+#[test]
+fn a_target_that_is_no_longer_what_it_was_before_is_not_touched() {
+    for outcome in [
+        Outcome::Completed,
+        Outcome::Interrupted("by the user".to_owned()),
+    ] {
+        let store = stored(&plan(2, 1, 3), |round, _| {
+            (round < 1).then(|| outcome.clone())
+        });
+        let (end, made) = go_on_without(&store, |_| &["/mnt/e"]);
+        assert_eq!(made, [], "{outcome:?}");
+        assert_eq!(end.state, RunState::Failed);
+        let trials = store.trials.borrow();
+        let why = trials.last().unwrap().outcome.reason().unwrap();
+        assert!(
+            why.starts_with("the target is no longer what it was: /mnt/e on"),
+            "{why}"
+        );
+        drop(trials);
+        // Back again, all is made good.
+        let (end, _) = go_on_without(&store, |_| &[]);
+        assert_eq!((end.state, end.completed), (RunState::Completed, 6));
+    }
+}
+
+#[test]
+fn what_a_trial_that_failed_ran_on_binds_no_later_one() {
+    let store = stored(&plan(1, 1, 2), |round, _| {
+        (round < 1).then(|| Outcome::Failed("no space".to_owned()))
+    });
+    let (end, made) = go_on_without(&store, |_| &["/mnt/e"]);
+    assert_eq!((made.len(), end.completed), (2, 2));
 }
 
 #[test]
@@ -224,16 +336,35 @@ fn a_complete_run_can_have_more_rounds_however_narrow_its_intervals_are() {
 }
 
 #[test]
-fn a_cell_that_had_been_given_up_has_another_chance() {
+fn a_cell_that_had_been_given_up_has_another_chance_in_every_round() {
     let plan = plan(2, 1, 6);
     let store = stored(&plan, |round, cell| match (round, cell) {
-        (4.., _) => None,
-        (_, 1) => Some(Outcome::Failed("no".to_owned())),
+        (_, 1) if round < 3 => Some(Outcome::Failed("no".to_owned())),
+        (_, 1) => Some(Outcome::Failed("not made: it failed".to_owned())),
         _ => Some(Outcome::Completed),
     });
-    let (end, ..) = go_on(store.id(), None, &store, &FakeJudge::default());
+    // Still hopeless: three rounds are enough to see it.
+    let node = FakeNode::new(|_| Act::Die);
+    let (cancel, judge) = (Cancel::new(), FakeJudge::default());
+    let means = judge.means(&node);
+    let end = resume_with(
+        store.id(),
+        None,
+        &lab(&store, &node, &cancel),
+        &means,
+        &mut |_| {},
+    );
     let end = end.unwrap();
-    assert_eq!((end.made, end.completed, end.given_up), (12, 8, 0));
+    assert_eq!(node.places(), [(0, 1, 1), (1, 1, 1), (2, 1, 1)]);
+    assert_eq!((end.made, end.completed, end.given_up), (9, 6, 3));
+    assert_eq!(end.state, RunState::Failed);
+
+    let (end, _, after) = go_on(store.id(), None, &store, &judge);
+    let end = end.unwrap();
+    let expected: Vec<Place> = (0..6).map(|round| (round, 1, 2)).collect();
+    assert_eq!(after, expected);
+    assert_eq!((end.made, end.completed, end.given_up), (12, 12, 0));
+    assert_eq!(end.state, RunState::Completed);
 }
 
 #[test]

@@ -153,6 +153,43 @@ fn a_trial_that_measured_another_place_has_failed_and_keeps_its_figures() {
 }
 
 #[test]
+fn a_target_that_is_unmounted_is_not_touched_again_and_its_trials_fail() {
+    let plan = plan(2, 1, 5);
+    let store = FakeStore::default();
+    let mut node = FakeNode::acting(&[], &store);
+    node.own_paths = true;
+    // After two rounds.
+    node.unmounted = |made| match made {
+        0..4 => &[],
+        _ => &["/c1"],
+    };
+    let carried = carry_out(&plan, &store, &node, &FakeJudge::default());
+    let of = |cell| node.places().iter().filter(|one| one.1 == cell).count();
+    assert_eq!(
+        (of(0), of(1)),
+        (5, 2),
+        "the node was told of no further trial"
+    );
+    let end = &carried.end;
+    assert_eq!((end.made, end.completed), (10, 7));
+    assert_eq!(end.state, RunState::Failed);
+    let trials = store.trials.borrow();
+    let failed: Vec<_> = trials
+        .iter()
+        .filter(|trial| trial.outcome.reason().is_some())
+        .collect();
+    assert_eq!(failed.len(), 3);
+    for trial in failed {
+        let why = trial.outcome.reason().unwrap();
+        assert!(
+            why.starts_with("the target is no longer what it was: /c1 on ext4 at /mnt/e"),
+            "{why}"
+        );
+        assert_eq!((trial.configuration.as_str(), trial.parts.len()), ("c1", 0));
+    }
+}
+
+#[test]
 fn a_cell_that_fails_three_rounds_running_without_ever_completing_is_given_up() {
     let plan = plan(2, 1, 6);
     let (carried, store, places) = acting(&plan, |_, name| match name {

@@ -36,6 +36,11 @@ impl FakeStore {
         self.run.borrow().as_ref().unwrap().0
     }
 
+    /// Changes the plan of the run that was begun.
+    pub(crate) fn replan(&self, change: impl FnOnce(&mut Plan)) {
+        change(&mut self.run.borrow_mut().as_mut().unwrap().1);
+    }
+
     fn note(&self, text: String) -> Result<(), StoreError> {
         if self.full.get() {
             return Err(StoreError::Full {
