@@ -69,13 +69,15 @@ pub(super) fn guess(grid: &Grid) -> Result<ColumnMap, String> {
         );
     }
     let mut map = Draft::default();
-    let with_unit = |column: &usize| {
-        grid.heads[*column]
+    // Results without a unit, or under one without a number, are no names of rows either.
+    let is_result = |column: &usize| {
+        let with_unit = grid.heads[*column]
             .iter()
-            .any(|head| unit_in(head).is_some())
+            .any(|head| unit_in(head).is_some());
+        with_unit || (grid.is_numeric(*column) && is_measure(grid.name(*column)))
     };
     let others = (0..grid.heads.len()).filter(|column| !values.contains(column));
-    for column in others.filter(|column| !with_unit(column)) {
+    for column in others.filter(|column| !is_result(column)) {
         map.label(grid, column);
     }
     for level in 0..grid.levels() {

@@ -247,6 +247,12 @@ fn columns_and_cells_that_cannot_be_read_are_named() {
             vec![(3, "no number under `p99 (ms)`")],
         ),
         (
+            "| fs | depth | MB/s | p99 latency |\n|-|-|-|-|\n| a | 8 | 1 | 5 |\n",
+            None,
+            vec!["a | notes | depth=8 | bandwidth 1000000"],
+            vec![(3, "under `p99 latency` have no unit")],
+        ),
+        (
             "fs,MB/s,IOPS\na,1,20\nb,oops,30\nc,3,-\n",
             None,
             vec![
