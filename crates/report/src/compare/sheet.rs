@@ -133,7 +133,7 @@ pub(super) fn sheet(comparison: &Comparison) -> Sheet {
             .collect(),
         sections,
         footnotes: footnotes.texts(),
-        same: comparison.same.iter().map(|name| harmless(name)).collect(),
+        same: shared(&comparison.same),
         differs: differing(&comparison.differs),
         claims: claims(&comparison.claims),
         notes: comparison.notes.iter().map(|note| harmless(note)).collect(),
@@ -268,6 +268,46 @@ fn mark_namesakes(rows: &mut [SheetRow], always: bool) {
     }
 }
 
+/// Facts that go together, and what they are called where all of them are the same; JSON has each.
+const TOGETHER: [(&str, &[&str]); 2] = [
+    (
+        "queue settings",
+        &[
+            "max_sectors_kb",
+            "nr_requests",
+            "read_ahead_kb",
+            "rotational",
+        ],
+    ),
+    (
+        "workload",
+        &["bs", "depth", "direct", "engine", "jobs", "rw"],
+    ),
+];
+
+/// Small facts that say little by themselves, once those above are shared.
+const BESIDE: [&str; 4] = ["wbt_lat_usec", "rate", "ramp", "sync"];
+
+/// Names of what all sides share, those that go together as one.
+fn shared(same: &[String]) -> Vec<String> {
+    let mut names: Vec<String> = same.iter().map(|name| harmless(name)).collect();
+    let before = names.len();
+    for (together, parts) in TOGETHER {
+        if parts
+            .iter()
+            .all(|part| names.iter().any(|name| name == part))
+        {
+            names.retain(|name| !parts.contains(&name.as_str()));
+            names.push(together.to_owned());
+        }
+    }
+    if names.len() < before {
+        names.retain(|name| !BESIDE.contains(&name.as_str()));
+        names.sort();
+    }
+    names
+}
+
 /// `file system (the axis)`, `mount options (noatime against relatime)`, each name once.
 fn differing(differs: &[Difference]) -> Vec<String> {
     let mut texts: Vec<String> = Vec::new();
@@ -295,4 +335,26 @@ pub(super) fn in_words(name: &str, (baseline, candidate): &(String, String)) -> 
         or_unknown(baseline),
         or_unknown(candidate)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_that_go_together_are_named_as_one() {
+        let shared = |names: &str| {
+            let names: Vec<String> = names.split(' ').map(str::to_owned).collect();
+            shared(&names).join(" ")
+        };
+        assert_eq!(
+            shared("bs depth direct engine jobs kernel ramp rw"),
+            "kernel workload"
+        );
+        assert_eq!(shared("bs depth kernel ramp"), "bs depth kernel ramp");
+        assert_eq!(
+            shared("device max_sectors_kb nr_requests read_ahead_kb rotational"),
+            "device queue settings"
+        );
+    }
 }
