@@ -303,7 +303,7 @@ fn conclusion(
     };
     let next = match (&end.unstored, verdict, end.state) {
         (Some(_), ..) => String::new(),
-        (None, _, RunState::Interrupted) if trials > 1 => {
+        (None, _, RunState::Interrupted | RunState::Failed) if trials > 1 => {
             format!("  Next: iodyno run --resume {alias}")
         }
         (None, Some(judged), _) => match rounds_needed(judged, end.rounds) {

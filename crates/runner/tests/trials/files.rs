@@ -325,10 +325,11 @@ fn a_disk_that_fills_up_meanwhile_leaves_nothing() {
         job.files.fallocate = Fallocate::None;
         job
     });
+    // Somebody else takes what would be left, and more: made beforehand, it is written at once.
+    let other = vec![1; 100 * MIB as usize];
     let told = watched(&plan(folder.path(), jobs.to_vec()), |event, _| {
         if matches!(event, Event::Progress { done, total, .. } if done < total) {
-            // Somebody else takes all that is left.
-            let _ = fs::write(folder.path().join("other"), vec![1; 768 * MIB as usize]);
+            let _ = fs::write(folder.path().join("other"), &other);
         }
     });
     let TrialEnd::Unprepared(faults) = &told.end else {
