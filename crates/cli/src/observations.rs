@@ -1,14 +1,9 @@
 //! Stored runs as a comparison sees them, and what is asked of them by default.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use iodyno_model::{Observation, Question, TrialState};
 use iodyno_store::{Run, Store, StoreError};
 
 use crate::trials::{Series, load};
-
-/// Dimensions that number repetitions and say nothing of what was done.
-const REPETITIONS: [&str; 2] = ["loop", "round"];
 
 /// Every trial of a run that has ended, own or imported.
 pub(crate) fn observations(store: &dyn Store, run: &Run) -> Result<Vec<Observation>, StoreError> {
@@ -46,187 +41,19 @@ pub(crate) fn run_name(run: &Run) -> String {
 pub(crate) fn default_question(runs: &[Run], observations: &[Observation]) -> Question {
     let (question, columns) = match runs {
         [run] if run.plan.imported.is_none() => return run.plan.question.clone(),
-        [run] => (run.plan.question.clone(), most_telling(observations)),
-        _ => (Question::default(), telling_runs_apart(observations)),
+        [run] => (
+            run.plan.question.clone(),
+            iodyno_judge::most_telling(observations),
+        ),
+        _ => (
+            Question::default(),
+            Some(iodyno_judge::telling_runs_apart(observations)),
+        ),
     };
     let columns = columns.unwrap_or_else(|| question.columns.clone());
     Question {
-        rows: default_rows(&columns, observations),
+        rows: iodyno_judge::default_rows(&columns, observations),
         columns,
         ..question
-    }
-}
-
-/// The dimension with several values that is most likely meant.
-fn most_telling(observations: &[Observation]) -> Option<String> {
-    dimensions(observations)
-        .into_iter()
-        .filter(|name| !REPETITIONS.contains(&name.as_str()))
-        .filter(|name| values(observations, name).len() > 1)
-        .min_by_key(|name| rank(name))
-}
-
-/// Configuration or workload, where no value of it occurs in two runs; otherwise the run.
-fn telling_runs_apart(observations: &[Observation]) -> Option<String> {
-    let disjoint = |dimension: &&str| {
-        let mut runs: BTreeMap<&str, &str> = BTreeMap::new();
-        observations.iter().all(|observation| {
-            let run = observation.dimension(Observation::RUN);
-            *runs.entry(observation.dimension(dimension)).or_insert(run) == run
-        })
-    };
-    let named = [Observation::CONFIGURATION, Observation::WORKLOAD];
-    let found = named.iter().copied().find(disjoint);
-    Some(found.unwrap_or(Observation::RUN).to_owned())
-}
-
-/// The rows that keep apart what was not the same: configuration and workload where they vary, and
-/// every dimension by which trials of one workload in one column differ.
-pub(crate) fn default_rows(columns: &str, observations: &[Observation]) -> Vec<String> {
-    let mut rows: Vec<String> = [Observation::CONFIGURATION, Observation::WORKLOAD]
-        .into_iter()
-        .filter(|name| *name != columns && values(observations, name).len() > 1)
-        .map(str::to_owned)
-        .collect();
-    for name in dimensions(observations) {
-        let known = [Observation::RUN, columns].contains(&name.as_str())
-            || REPETITIONS.contains(&name.as_str())
-            || rows.contains(&name);
-        if !known && splits_a_cell(&name, columns, &rows, observations) {
-            rows.push(name);
-        }
-    }
-    if rows.is_empty() {
-        let other = match columns {
-            Observation::WORKLOAD => Observation::CONFIGURATION,
-            _ => Observation::WORKLOAD,
-        };
-        rows.push(other.to_owned());
-    }
-    rows
-}
-
-/// Whether trials that share column and row have several values of a dimension.
-fn splits_a_cell(name: &str, columns: &str, rows: &[String], observations: &[Observation]) -> bool {
-    let mut seen = BTreeMap::new();
-    observations.iter().any(|observation| {
-        let cell: Vec<&str> = std::iter::once(columns)
-            .chain(rows.iter().map(String::as_str))
-            .chain([Observation::RUN])
-            .map(|name| observation.dimension(name))
-            .collect();
-        let value = observation.dimension(name);
-        *seen.entry(cell).or_insert(value) != value
-    })
-}
-
-/// Which dimension is compared first.
-fn rank(dimension: &str) -> u8 {
-    match dimension {
-        Observation::CONFIGURATION => 0,
-        Observation::WORKLOAD => 2,
-        Observation::RUN => 3,
-        _ => 1,
-    }
-}
-
-fn dimensions(observations: &[Observation]) -> BTreeSet<String> {
-    let names = observations.iter().flat_map(|o| o.dimensions.keys());
-    names.cloned().collect()
-}
-
-fn values<'a>(observations: &'a [Observation], dimension: &str) -> BTreeSet<&'a str> {
-    observations
-        .iter()
-        .filter(|observation| !observation.again)
-        .map(|observation| observation.dimension(dimension))
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use iodyno_model::{ImportedTrial, Kind, SourceLine};
-
-    use super::*;
-
-    fn trial(configuration: &str, workload: &str, further: &[(&str, &str)]) -> Observation {
-        let pair = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-        let trial = ImportedTrial {
-            configuration: configuration.to_owned(),
-            workload: workload.to_owned(),
-            dimensions: further.iter().map(pair).collect(),
-            form: "test".to_owned(),
-            at: SourceLine {
-                source: "t".to_owned(),
-                line: 1,
-            },
-            kind: Kind::Unknown,
-            primary: None,
-            figures: Vec::new(),
-            withheld: Vec::new(),
-            series: Vec::new(),
-            facts: Vec::new(),
-            remarks: Vec::new(),
-            unusable: None,
-        };
-        iodyno_judge::observe_imported("run 1", &trial)
-    }
-
-    #[test]
-    fn runs_are_told_apart_by_what_they_do_not_share() {
-        let of_run = |run: &str, configuration: &str, workload: &str| {
-            let mut trial = trial(configuration, workload, &[]);
-            let dimension = Observation::RUN.to_owned();
-            trial.dimensions.insert(dimension, run.to_owned());
-            trial
-        };
-        for (trials, expected) in [
-            ([("1", "a", "w"), ("2", "b", "w")], "configuration"),
-            ([("1", "a", "v"), ("2", "a", "w")], "workload"),
-            ([("1", "a", "w"), ("2", "a", "w")], "run"),
-        ] {
-            let trials = trials.map(|(run, c, w)| of_run(run, c, w));
-            assert_eq!(telling_runs_apart(&trials).as_deref(), Some(expected));
-        }
-    }
-
-    #[test]
-    fn rows_keep_apart_what_was_not_the_same() {
-        type Trial<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)]);
-        type Case<'a> = (&'a str, &'a [Trial<'a>], &'a [&'a str]);
-        let cases: [Case<'_>; 4] = [
-            (
-                "configuration",
-                &[
-                    ("a", "w", &[("loop", "1")]),
-                    ("a", "w", &[("loop", "2")]),
-                    ("b", "w", &[]),
-                ],
-                &["workload"],
-            ),
-            (
-                "configuration",
-                &[
-                    ("a", "w", &[("node", "1")]),
-                    ("a", "w", &[("node", "2")]),
-                    ("b", "w", &[]),
-                ],
-                &["node"],
-            ),
-            (
-                "configuration",
-                &[("a", "v", &[]), ("b", "w", &[])],
-                &["workload"],
-            ),
-            (
-                "workload",
-                &[("a", "v", &[]), ("a", "w", &[])],
-                &["configuration"],
-            ),
-        ];
-        for (columns, trials, expected) in cases {
-            let trials: Vec<Observation> = trials.iter().map(|(c, w, f)| trial(c, w, f)).collect();
-            assert_eq!(default_rows(columns, &trials), expected, "{trials:?}");
-        }
     }
 }

@@ -16,8 +16,8 @@ pub mod testing;
 
 pub use behaviour::behaviour;
 pub use compare::{
-    ALL_METRICS, CompareError, Fault, TooFewRounds, can_decide, compare, default_rounds, primaries,
-    widest_interval,
+    ALL_METRICS, CompareError, Fault, TooFewRounds, can_decide, compare, default_rounds,
+    default_rows, most_telling, primaries, telling_runs_apart, widest_interval,
 };
 pub use findings::findings;
 pub use observe::{OWN_METRICS, is_own_metric, observe, observe_imported};

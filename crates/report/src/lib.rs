@@ -5,6 +5,7 @@
 //! time, numbers beyond reason), the text keeps its shape and JSON stays valid.
 
 mod clock;
+mod columns;
 pub mod compare;
 pub mod diagnostic;
 pub mod fio;

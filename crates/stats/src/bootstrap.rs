@@ -70,7 +70,7 @@ pub fn bootstrap_two(
 }
 
 /// The bootstrap over any number of independent groups.
-pub(crate) fn groups(
+fn groups(
     data: &[&[f64]],
     statistic: impl Fn(&[Vec<f64>]) -> f64,
     settings: &Bootstrap,

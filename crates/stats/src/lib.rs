@@ -49,7 +49,7 @@ pub use equivalence::{
     Equivalence, Margin, equivalence_of_differences, equivalence_paired, equivalence_unpaired,
 };
 pub use error::StatsError;
-pub use family::{FamilyRatio, family_paired, family_unpaired, geometric_mean};
+pub use family::geometric_mean;
 pub use interval::{Estimate, Interval, Method};
 pub use mann_whitney::{
     EXACT_LIMIT_TIED, EXACT_LIMIT_UNTIED, MannWhitney, mann_whitney, smallest_p_mann_whitney,

@@ -43,10 +43,6 @@ fn calls() -> Vec<Call> {
         ("bootstrap_two", 1, |v| {
             bootstrap_two(&FINE, v, |a, b| a[0] + b[0], &quick()).err()
         }),
-        ("family_paired", 1, |v| family_paired(&[(v, v)], 0.95).err()),
-        ("family_unpaired", 1, |v| {
-            family_unpaired(&[(&FINE, v)], &quick()).err()
-        }),
         ("geometric_mean", 1, |v| geometric_mean(v).err()),
         ("holm", 1, |v| holm(v).err()),
         ("holm_levels", 1, |v| holm_levels(v, 0.05).err()),

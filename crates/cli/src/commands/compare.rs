@@ -10,7 +10,7 @@ use crate::args::{CompareArgs, CompareFormat, FailOn};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::observations::{default_question, default_rows, observations, run_name};
+use crate::observations::{default_question, observations, run_name};
 use crate::screen::write_out;
 
 /// Compares runs and prints what follows.
@@ -207,7 +207,7 @@ fn question(args: &CompareArgs, runs: &[Run], trials: &[Observation]) -> Result<
     let columns = args.cols.clone().unwrap_or(default.columns.clone());
     let rows = match columns == default.columns {
         true => default.rows,
-        false => default_rows(&columns, trials),
+        false => iodyno_judge::default_rows(&columns, trials),
     };
     let baseline = match columns == default.columns {
         true => default.baseline,

@@ -12,6 +12,7 @@
 mod cells;
 mod claims;
 mod comparability;
+mod defaults;
 mod error;
 mod facts;
 mod family;
@@ -31,6 +32,7 @@ mod words;
 
 use iodyno_model::{Claim, Comparison, Observation, Question};
 
+pub use defaults::{default_rows, most_telling, telling_runs_apart};
 pub use error::{CompareError, Fault};
 pub use projection::{TooFewRounds, can_decide, default_rounds, primaries, widest_interval};
 

@@ -3,7 +3,8 @@
 use iodyno_model::{Estimated, Repeated};
 
 use super::figures::{median, percent, ratio, value};
-use crate::style::{Paint, Style, harmless, left, right, trimmed, width};
+use crate::columns::{Align, draw};
+use crate::style::{Style, harmless, trimmed};
 
 /// A baseline held against itself.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -24,37 +25,23 @@ pub fn repeats(name: &str, repeats: &[Repeated], again: Option<Again>, style: St
         "{}   {trials} trials, nothing to compare them with\n",
         harmless(name)
     );
-    let cells: Vec<[String; 4]> = std::iter::once(["", "median", "smallest", "largest"])
-        .map(|heading| heading.map(str::to_owned))
-        .chain(repeats.iter().map(|repeated| {
-            let unit = &repeated.metric.unit;
-            let (low, high) = repeated.extremes;
-            [
-                harmless(&repeated.metric.name),
-                median(&repeated.median, unit),
-                value(low, unit),
-                value(high, unit),
-            ]
-        }))
-        .collect();
-    let widths: [usize; 4] = std::array::from_fn(|column| {
-        let cells = cells.iter().map(|line| width(&line[column]));
-        cells.max().unwrap_or(0)
-    });
-    for (number, line) in cells.iter().enumerate() {
-        let drawn = left(&line[0], widths[0])
-            + "  "
-            + &left(&line[1], widths[1])
-            + "  "
-            + &right(&line[2], widths[2])
-            + "  "
-            + &right(&line[3], widths[3]);
-        text += &match number {
-            0 => style.paint(Paint::Dim, drawn.trim_end()),
-            _ => drawn,
-        };
-        text += "\n";
-    }
+    let mut lines = vec![
+        ["", "median", "smallest", "largest"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
+    lines.extend(repeats.iter().map(|repeated| {
+        let unit = &repeated.metric.unit;
+        let (low, high) = repeated.extremes;
+        vec![
+            repeated.metric.name.clone(),
+            median(&repeated.median, unit),
+            value(low, unit),
+            value(high, unit),
+        ]
+    }));
+    let aligns = [Align::Left, Align::Left, Align::Right, Align::Right];
+    text += &draw(&lines, &aligns, style);
     if repeats
         .iter()
         .all(|repeated| repeated.median.interval.is_none())

@@ -4,13 +4,13 @@ use crate::style::{Paint, Style, cut, harmless, left, right, width};
 
 /// How a column is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Align {
+pub(crate) enum Align {
     Left,
     Right,
 }
 
 /// Lines of equally many cells, the first one the headings; cut at the width.
-pub(super) fn draw(lines: &[Vec<String>], aligns: &[Align], style: Style) -> String {
+pub(crate) fn draw(lines: &[Vec<String>], aligns: &[Align], style: Style) -> String {
     let lines: Vec<Vec<String>> = lines
         .iter()
         .map(|line| line.iter().map(|cell| harmless(cell)).collect())

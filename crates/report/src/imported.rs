@@ -1,16 +1,14 @@
 //! What was read from others' output, as text: results, tables that stood beside them, and what was not
 //! understood.
 
-mod table;
-
 use std::collections::BTreeMap;
 
 use iodyno_model::{Figure, Imported, ImportedTable, ImportedTrial, SourceLine, Unit};
 use iodyno_units::Bytes;
 
+use crate::columns::{Align, draw};
 use crate::compare::value;
 use crate::style::{Paint, Style, harmless, trimmed};
-use table::{Align, draw};
 
 /// Dimensions that number repetitions: their trials share a line.
 const REPETITIONS: [&str; 2] = ["loop", "round"];
