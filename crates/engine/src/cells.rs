@@ -13,7 +13,7 @@ use iodyno_sys::memory::zeroed_counters;
 /// Counters of all directions of one worker.
 #[derive(Debug)]
 pub struct Cells {
-    directions: [DirectionCells; 4],
+    directions: [DirectionCells; Direction::COUNT],
 }
 
 /// Counters of one direction.
@@ -36,18 +36,28 @@ pub struct DirectionCells {
 }
 
 impl Cells {
-    /// Empty cells. Memory is only touched where something is recorded.
-    pub fn new(paced: bool, submits: bool) -> Cells {
-        Cells {
-            directions: std::array::from_fn(|_| DirectionCells {
+    /// Empty cells for ops of these kinds; latencies of others must not be recorded. Memory is only
+    /// touched where something is recorded.
+    pub fn new(directions: &[Direction], paced: bool, submits: bool) -> Cells {
+        let cells = |index| {
+            let used = directions.contains(&Direction::EVERY[index]);
+            let where_used = |wanted: bool| (used && wanted).then(LatencyCells::new);
+            DirectionCells {
                 bytes: AtomicU64::new(0),
                 errors: AtomicU64::new(0),
                 short: AtomicU64::new(0),
-                service: LatencyCells::new(),
-                response: paced.then(LatencyCells::new),
-                submission: submits.then(LatencyCells::new),
-                completion: submits.then(LatencyCells::new),
-            }),
+                service: if used {
+                    LatencyCells::new()
+                } else {
+                    LatencyCells::unused()
+                },
+                response: where_used(paced),
+                submission: where_used(submits),
+                completion: where_used(submits),
+            }
+        };
+        Cells {
+            directions: std::array::from_fn(cells),
         }
     }
 
@@ -78,8 +88,17 @@ impl LatencyCells {
     /// Empty.
     #[allow(clippy::new_without_default)]
     pub fn new() -> LatencyCells {
+        LatencyCells::with_bins(BinLayout::BINS)
+    }
+
+    /// Without bins: nothing can be recorded, and no memory is reserved.
+    fn unused() -> LatencyCells {
+        LatencyCells::with_bins(0)
+    }
+
+    fn with_bins(bins: usize) -> LatencyCells {
         LatencyCells {
-            bins: zeroed_counters(BinLayout::BINS),
+            bins: zeroed_counters(bins),
             sum: AtomicU64::new(0),
             min: AtomicU64::new(u64::MAX),
             max: AtomicU64::new(0),

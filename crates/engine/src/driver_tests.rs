@@ -19,7 +19,7 @@ fn simulate(job: Job, device: SimDevice, seconds: u64) -> (Histogram, Histogram,
     let clock = VirtualClock::default();
     let depth = job.engine.depth;
     let arena = Arena::new(depth, 4096, 0, false).unwrap();
-    let shared = CloneShared::new(true, false);
+    let shared = CloneShared::new(&Direction::ALL, true, false);
     let job = Arc::new(job);
     let parts = Parts {
         job: job.clone(),

@@ -127,7 +127,7 @@ mod tests {
             (100 * 4096, 0.0, "`rate_min`"),
             (0, 100.0, "`rate_iops_min`"),
         ] {
-            let cells = Cells::new(false, false);
+            let cells = Cells::new(&Direction::ALL, false, false);
             let mut floor = floor(bytes, iops).unwrap();
             assert_eq!(floor.due(), 12 * SECOND);
             // Nothing was done in the settling time, and nothing is said of it.

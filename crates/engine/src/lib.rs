@@ -12,6 +12,7 @@ mod floor;
 mod flow;
 mod log;
 mod numa;
+pub mod operations;
 mod prepare;
 mod shared;
 mod spec;

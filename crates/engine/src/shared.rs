@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 
-use iodyno_model::Step;
+use iodyno_model::{Direction, Job, Step};
 
 use crate::cells::Cells;
 
@@ -41,16 +41,25 @@ pub struct CloneShared {
 const IDLE: u8 = 255;
 
 impl CloneShared {
-    /// Cells for a worker; `paced` says whether response latencies will be recorded, `submits` whether
-    /// submission latencies will.
-    pub fn new(paced: bool, submits: bool) -> CloneShared {
+    /// Cells for a worker of this job.
+    pub fn of(job: &Job) -> CloneShared {
+        CloneShared::new(
+            &job.directions(),
+            job.pacing.scheduled(),
+            job.engine.kind.submits_apart(),
+        )
+    }
+
+    /// Cells for a worker that records ops of these kinds; `paced` says whether response latencies will be
+    /// recorded, `submits` whether submission latencies will.
+    pub fn new(directions: &[Direction], paced: bool, submits: bool) -> CloneShared {
         CloneShared {
             stop: AtomicU8::new(0),
             phase: AtomicU8::new(IDLE),
             measure_start: AtomicU64::new(0),
             measure_end: AtomicU64::new(0),
-            ramp: Cells::new(paced, submits),
-            measure: Cells::new(paced, submits),
+            ramp: Cells::new(directions, paced, submits),
+            measure: Cells::new(directions, paced, submits),
             gate: Gate::default(),
         }
     }

@@ -8,6 +8,7 @@ use iodyno_model::{CpuUse, DepthUse, EndedBy, EngineUsed, ErrorCount, Job, Step,
 
 use crate::flow::SharedFlow;
 use crate::log::OpLog;
+use crate::operations::OperationsPart;
 
 /// A file or device of one clone, open and admitted.
 #[derive(Debug)]
@@ -45,6 +46,8 @@ pub struct CloneSpec {
     pub flow: Option<Arc<SharedFlow>>,
     /// The folder that bad blocks are written to (`verify.dump`).
     pub dumps: PathBuf,
+    /// Where and with whom it does file operations; `Some` where the job has any.
+    pub operations: Option<OperationsPart>,
 }
 
 /// A worker that could not begin, or whose backend broke.
@@ -78,8 +81,6 @@ pub struct CloneOutcome {
     pub broken: Option<WorkerError>,
     /// Start and end of the measured time; equal if there was none.
     pub measured: (u64, u64),
-    /// Last completion of each direction, if any (read, write, trim, sync).
-    pub last_completion: [Option<u64>; 4],
     /// Steps.
     pub steps: Vec<StepSpan>,
     /// CPU over the measured time.

@@ -246,7 +246,6 @@ impl<B: Backend, C: Clock> Work<'_, B, C> {
             ended,
             broken: self.broken,
             measured,
-            last_completion: self.driver.last_completion,
             steps: self.steps,
             cpu,
             depth: self.driver.depth,

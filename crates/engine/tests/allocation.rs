@@ -29,7 +29,7 @@ fn a_million_ops_allocate_nothing() {
         job.access.writes = true;
         job.sync.fdatasync_every = if kind == EngineKind::Null { 100 } else { 0 };
         job.end.time_based = true;
-        let shared = CloneShared::new(false, kind.submits_apart());
+        let shared = CloneShared::new(&Direction::ALL, false, kind.submits_apart());
         let file = std::fs::OpenOptions::new()
             .read(true)
             .write(true)
@@ -51,6 +51,7 @@ fn a_million_ops_allocate_nothing() {
             log: None,
             flow: None,
             dumps: std::env::temp_dir(),
+            operations: None,
         };
         std::thread::scope(|scope| {
             let worker = scope.spawn(|| run(spec, &shared).unwrap());

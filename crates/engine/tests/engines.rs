@@ -44,10 +44,7 @@ fn open(path: &Path, direct: bool) -> File {
 }
 
 fn start(job: Job, file: Option<File>) -> (CloneOutcome, Arc<CloneShared>) {
-    let shared = Arc::new(CloneShared::new(
-        job.pacing.scheduled(),
-        job.engine.kind.submits_apart(),
-    ));
+    let shared = Arc::new(CloneShared::of(&job));
     shared.gate.release(0);
     (run(spec(job, file), &shared).unwrap(), shared)
 }
@@ -69,6 +66,7 @@ fn spec(job: Job, file: Option<File>) -> CloneSpec {
         log: None,
         flow: None,
         dumps: std::env::temp_dir(),
+        operations: None,
     }
 }
 
@@ -298,7 +296,7 @@ fn a_stop_is_heard_and_keeps_what_was_measured() {
         if stop != Stop::Abort {
             endless.engine.sim = None;
         }
-        let shared = Arc::new(CloneShared::new(false, false));
+        let shared = Arc::new(CloneShared::new(&Direction::ALL, false, false));
         shared.gate.release(0);
         let began = std::time::Instant::now();
         let outcome = std::thread::scope(|scope| {

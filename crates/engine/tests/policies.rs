@@ -57,11 +57,12 @@ fn spec(job: Job, path: Option<&Path>, folder: &Path) -> CloneSpec {
         log: None,
         flow: None,
         dumps: folder.to_owned(),
+        operations: None,
     }
 }
 
 fn shared() -> Arc<CloneShared> {
-    let shared = Arc::new(CloneShared::new(false, false));
+    let shared = Arc::new(CloneShared::new(&Direction::ALL, false, false));
     shared.gate.release(0);
     shared
 }

@@ -47,7 +47,7 @@ pub(crate) fn device_bytes(parts: &[Part], direction: Direction) -> Option<u64> 
         Direction::Read => 0,
         Direction::Write => 1,
         Direction::Trim => 2,
-        Direction::Sync => return None,
+        _ => return None,
     };
     let mut sum = 0;
     for part in parts {

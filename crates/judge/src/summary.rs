@@ -138,7 +138,7 @@ fn resolution(clones: &[&CloneResult]) -> u64 {
 }
 
 fn rows(clones: &[&CloneResult], asked: &[f64], resolution_ns: u64) -> Vec<Row> {
-    Direction::ALL
+    Direction::EVERY
         .into_iter()
         .filter_map(|direction| row(clones, direction, asked, resolution_ns))
         .collect()

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Amount;
 
-/// A kind of op that moves data, or that makes it durable.
+/// A kind of op: one that moves data or makes it durable, or a file operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
@@ -18,10 +18,63 @@ pub enum Direction {
     Trim,
     /// fsync, fdatasync, sync_file_range.
     Sync,
+    /// One cycle of file operations: what its timed steps took together.
+    Op,
+    /// open with O_CREAT and O_EXCL.
+    Create,
+    /// open of a file that is there.
+    Open,
+    /// close.
+    Close,
+    /// fsync of a folder.
+    SyncFolder,
+    /// unlink.
+    Unlink,
+    /// rename.
+    Rename,
+    /// stat of a file.
+    Stat,
+    /// statfs of the folder.
+    Statfs,
+    /// mkdir.
+    Mkdir,
+    /// rmdir.
+    Rmdir,
+    /// All entries of the folder.
+    Readdir,
+    /// ftruncate.
+    Truncate,
+    /// fallocate.
+    Fallocate,
 }
 
 impl Direction {
-    /// All directions, in the order of every table and array.
+    /// How many there are: the length of arrays that have one entry each.
+    pub const COUNT: usize = Direction::EVERY.len();
+
+    /// Every kind, in the order of every table and array; `EVERY[i] as usize == i`.
+    pub const EVERY: [Direction; 18] = [
+        Direction::Read,
+        Direction::Write,
+        Direction::Trim,
+        Direction::Sync,
+        Direction::Op,
+        Direction::Create,
+        Direction::Open,
+        Direction::Close,
+        Direction::SyncFolder,
+        Direction::Unlink,
+        Direction::Rename,
+        Direction::Stat,
+        Direction::Statfs,
+        Direction::Mkdir,
+        Direction::Rmdir,
+        Direction::Readdir,
+        Direction::Truncate,
+        Direction::Fallocate,
+    ];
+
+    /// Those of jobs that read and write at offsets, in table order: the first of [`Self::EVERY`].
     pub const ALL: [Direction; 4] = [
         Direction::Read,
         Direction::Write,
@@ -36,6 +89,20 @@ impl Direction {
             Direction::Write => "write",
             Direction::Trim => "trim",
             Direction::Sync => "sync",
+            Direction::Op => "op",
+            Direction::Create => "create",
+            Direction::Open => "open",
+            Direction::Close => "close",
+            Direction::SyncFolder => "sync_folder",
+            Direction::Unlink => "unlink",
+            Direction::Rename => "rename",
+            Direction::Stat => "stat",
+            Direction::Statfs => "statfs",
+            Direction::Mkdir => "mkdir",
+            Direction::Rmdir => "rmdir",
+            Direction::Readdir => "readdir",
+            Direction::Truncate => "truncate",
+            Direction::Fallocate => "fallocate",
         }
     }
 }
@@ -52,13 +119,13 @@ pub struct PerDirection<T> {
 }
 
 impl<T> PerDirection<T> {
-    /// The value of a direction; a sync has none.
+    /// The value of a direction; a sync and file operations have none.
     pub fn get(&self, direction: Direction) -> Option<&T> {
         match direction {
             Direction::Read => Some(&self.read),
             Direction::Write => Some(&self.write),
             Direction::Trim => Some(&self.trim),
-            Direction::Sync => None,
+            _ => None,
         }
     }
 }

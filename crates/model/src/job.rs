@@ -7,7 +7,8 @@ use iodyno_units::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Access, Amount, Buffers, Engine, EngineKind, ErrorPolicy, Files, Pacing, Place, Verify,
+    Access, Amount, Buffers, Direction, Engine, EngineKind, ErrorPolicy, Files, Operations, Pacing,
+    Place, SharedFiles, Verify,
 };
 
 /// When a job may begin.
@@ -198,6 +199,13 @@ pub struct Job {
     pub files: Files,
     /// Region.
     pub extent: Extent,
+    /// File operations in place of reads and writes at offsets: `access`, `files` and `extent` are then
+    /// without meaning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operations: Option<Operations>,
+    /// One set of files that all clones walk by one law in place of `access`' order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_files: Option<SharedFiles>,
     /// End.
     pub end: JobEnd,
     /// Rate.
@@ -220,6 +228,16 @@ pub struct Job {
     pub options: BTreeMap<String, String>,
 }
 
+impl Job {
+    /// The kinds of op that it can record, in table order.
+    pub fn directions(&self) -> Vec<Direction> {
+        match &self.operations {
+            None => Direction::ALL.to_vec(),
+            Some(operations) => operations.directions(),
+        }
+    }
+}
+
 impl Default for Job {
     /// One clone of sequential 4 KiB reads by psync, nameless, on files by fio's default names.
     fn default() -> Job {
@@ -235,6 +253,8 @@ impl Default for Job {
             access: Default::default(),
             files: Default::default(),
             extent: Default::default(),
+            operations: None,
+            shared_files: None,
             end: Default::default(),
             pacing: Default::default(),
             sync: Default::default(),

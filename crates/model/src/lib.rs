@@ -22,10 +22,12 @@ mod job;
 mod key;
 mod metric;
 mod observation;
+mod operations;
 mod pacing;
 mod part;
 mod plan;
 mod run;
+mod shared_files;
 mod summary;
 mod trial;
 mod verify;
@@ -55,6 +57,7 @@ pub use job::{After, Extent, Job, JobEnd, Logs, Placement, Reporting, Span, Sync
 pub use key::{RunId, TrialKey};
 pub use metric::{Better, Figure, Metric, Unit, Withheld};
 pub use observation::{Fact, FactClass, Flag, Kind, Observation, SourceLine};
+pub use operations::{Action, CycleStep, FileSet, Needs, Operations, PickOrder, Subject};
 pub use pacing::{Arrival, DirectionRate, Flow, Pacing, ThinkTime};
 pub use part::{
     CloneResult, CpuUse, DepthUse, DeviceUse, DirectionResult, EndedBy, EngineUsed, ErrorCount,
@@ -62,6 +65,7 @@ pub use part::{
 };
 pub use plan::{BoundPlan, Configuration, Plan, Settling, Source, Stopping, Target, Workload};
 pub use run::{DirectionTotal, RunState, RunSummary, TrialSummary};
+pub use shared_files::{SharedFiles, SharedMode};
 pub use summary::{
     CpuSummary, DeviceShare, DeviceSummary, GroupSummary, Point, Quantile, Row, Summary,
 };

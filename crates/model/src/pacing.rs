@@ -60,6 +60,10 @@ pub struct Pacing {
     pub arrival: Arrival,
     /// Think time.
     pub think: Option<ThinkTime>,
+    /// Cycles of file operations, or requests of shared files, a second of one clone; 0: as fast as they
+    /// go.
+    #[serde(default)]
+    pub ops_per_s: f64,
     /// `rate_min` is judged over this long.
     pub check_every: Nanos,
     /// Held to a ratio of ops with the other jobs of its flow.
@@ -70,8 +74,9 @@ pub struct Pacing {
 impl Pacing {
     /// A rate was asked for, so that ops have an intended instant.
     pub fn scheduled(&self) -> bool {
-        [self.rates.read, self.rates.write, self.rates.trim]
-            .iter()
-            .any(|rate| rate.bytes_per_s > 0 || rate.iops > 0.0)
+        self.ops_per_s > 0.0
+            || [self.rates.read, self.rates.write, self.rates.trim]
+                .iter()
+                .any(|rate| rate.bytes_per_s > 0 || rate.iops > 0.0)
     }
 }

@@ -97,7 +97,7 @@ fn times(frame: &Frame, elapsed: Nanos, total: Option<Nanos>) -> String {
 /// `read 138.4k IOPS 541 MiB/s p99 1.19 ms` for each direction with anything in it.
 fn rates(frame: &Frame) -> Vec<String> {
     let seconds = frame.end_ns.saturating_sub(frame.start_ns) as f64 / 1e9;
-    Direction::ALL
+    Direction::EVERY
         .into_iter()
         .filter_map(|direction| rate(frame, direction, seconds))
         .collect()

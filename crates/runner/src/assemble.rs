@@ -128,7 +128,7 @@ fn directions(shared: &CloneShared, left: &Left, runtime_ns: u64) -> Vec<Directi
         (!histogram.is_empty()).then_some(histogram)
     };
     let mut results = Vec::new();
-    for (index, direction) in Direction::ALL.into_iter().enumerate() {
+    for (index, direction) in Direction::EVERY.into_iter().enumerate() {
         let cells = shared.measure.of(direction);
         let service = cells.service.histogram();
         if service.is_empty() && cells.errors.load(Relaxed) == 0 {

@@ -86,8 +86,8 @@ impl Taken {
 struct Watch {
     job: usize,
     shared: Arc<CloneShared>,
-    ramp: [Taken; 4],
-    measure: [Taken; 4],
+    ramp: [Taken; Direction::COUNT],
+    measure: [Taken; Direction::COUNT],
     ramping: bool,
     rates: Rates,
     log: Option<WindowLog>,
@@ -98,7 +98,7 @@ impl Watch {
     fn drain(&mut self, pending: &mut JobPending) {
         // Asked before the look: what ramps until then is seen by it, and nothing ramps afterwards.
         let measured = self.shared.measure_start() != 0;
-        for (index, direction) in Direction::ALL.into_iter().enumerate() {
+        for (index, direction) in Direction::EVERY.into_iter().enumerate() {
             let cells = self.shared.measure.of(direction);
             let gain = self.measure[index].advance(cells, self.log.is_some());
             if !gain.is_empty() {
@@ -126,8 +126,8 @@ impl Watch {
 /// What the clones of a job did since the last frame.
 #[derive(Debug, Default)]
 struct JobPending {
-    ramp: [Gain; 4],
-    measure: [Gain; 4],
+    ramp: [Gain; Direction::COUNT],
+    measure: [Gain; Direction::COUNT],
 }
 
 /// The watcher of a trial.
@@ -350,13 +350,13 @@ impl Monitor {
 #[derive(Debug, Default)]
 pub(crate) struct Left {
     /// Bandwidth and IOPS, by direction.
-    pub(crate) rates: [(SampleStats, SampleStats); 4],
+    pub(crate) rates: [(SampleStats, SampleStats); Direction::COUNT],
     /// Why its log is incomplete.
     pub(crate) log_fault: Option<String>,
 }
 
-fn directions(gains: [Gain; 4]) -> Vec<DirectionFrame> {
-    Direction::ALL
+fn directions(gains: [Gain; Direction::COUNT]) -> Vec<DirectionFrame> {
+    Direction::EVERY
         .into_iter()
         .zip(gains)
         .filter(|(_, gain)| !gain.is_empty())

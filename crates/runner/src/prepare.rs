@@ -186,6 +186,7 @@ fn open_all(
                 .flow
                 .map(|flow| Arc::clone(flows.entry(flow.id).or_default())),
             dumps: folder.to_owned(),
+            operations: None,
         };
         clones.push(Waiting {
             job: clone.job,

@@ -1,6 +1,6 @@
 //! Windowed rates of one clone: mean and extremes of what it did in each half second.
 
-use iodyno_model::SampleStats;
+use iodyno_model::{Direction, SampleStats};
 
 /// fio's window for both bandwidth and IOPS.
 pub(crate) const WINDOW_NS: u64 = 500_000_000;
@@ -56,7 +56,7 @@ struct Lane {
 pub(crate) struct Rates {
     /// Start of the window, ns; `None` before the measured time.
     since: Option<u64>,
-    lanes: [Lane; 4],
+    lanes: [Lane; Direction::COUNT],
 }
 
 impl Rates {

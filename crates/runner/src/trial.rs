@@ -384,10 +384,7 @@ impl<'a> Trial<'a> {
         let player = &mut self.players[clone];
         let spec: CloneSpec = player.waiting.spec.take()?;
         let job = &spec.job;
-        let shared = Arc::new(CloneShared::new(
-            job.pacing.scheduled(),
-            job.engine.kind.submits_apart(),
-        ));
+        let shared = Arc::new(CloneShared::of(job));
         player.shared = Some(Arc::clone(&shared));
         let log = player.waiting.logs.windows.take();
         let job = player.waiting.job as usize;

@@ -25,7 +25,7 @@ pub fn is_own_metric(name: &str) -> bool {
         let percent = text.strip_prefix('p').and_then(|p| p.parse::<f64>().ok());
         percent.is_some_and(|percent| (0.0..=100.0).contains(&percent))
     };
-    Direction::ALL
+    Direction::EVERY
         .iter()
         .any(|direction| direction.name() == op)
         && (["iops", "bandwidth", "mean", "max"].contains(&figure) || percentile(figure))

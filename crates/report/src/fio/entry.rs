@@ -49,8 +49,11 @@ impl<'a> Entry<'a> {
     /// `flush_ns` is how long the job's closing fsync took: fio's runtime has it, and so have the
     /// rates, which makes its bandwidth that of data on stable storage.
     fn add(&mut self, clone: &CloneResult, flush_ns: u64) {
+        // fio knows no file operations.
         for result in &clone.directions {
-            let sum = &mut self.directions[slot(result.direction)];
+            let Some(sum) = self.directions.get_mut(result.direction as usize) else {
+                continue;
+            };
             let longest_ns = sum.runtime_ns;
             sum.add(result);
             if result.direction != Direction::Sync {
@@ -100,7 +103,7 @@ impl<'a> Entry<'a> {
     }
 
     pub(super) fn direction(&self, direction: Direction) -> &DirectionResult {
-        &self.directions[slot(direction)]
+        &self.directions[direction as usize]
     }
 
     /// Reads, writes and trims.
@@ -133,15 +136,6 @@ impl<'a> Entry<'a> {
     /// Context switches.
     pub(super) fn switches(&self) -> u64 {
         self.cpu.voluntary + self.cpu.involuntary
-    }
-}
-
-fn slot(direction: Direction) -> usize {
-    match direction {
-        Direction::Read => 0,
-        Direction::Write => 1,
-        Direction::Trim => 2,
-        Direction::Sync => 3,
     }
 }
 

@@ -37,7 +37,7 @@ fn histograms(summary: &Summary) -> Vec<(Direction, Histogram)> {
         .iter()
         .flat_map(|group| &group.rows)
         .collect();
-    Direction::ALL
+    Direction::EVERY
         .into_iter()
         .filter_map(|direction| {
             let mut sum = Histogram::default();

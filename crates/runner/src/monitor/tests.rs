@@ -6,7 +6,7 @@ fn monitor(clones: &[usize]) -> (Monitor, Vec<Arc<CloneShared>>) {
     monitor.start(1000, 0);
     let shared: Vec<_> = clones
         .iter()
-        .map(|_| Arc::new(CloneShared::new(true, true)))
+        .map(|_| Arc::new(CloneShared::new(&Direction::ALL, true, true)))
         .collect();
     for (clone, job) in clones.iter().enumerate() {
         monitor.watch(clone, *job, Arc::clone(&shared[clone]), None);

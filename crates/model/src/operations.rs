@@ -1,0 +1,358 @@
+//! File operations: steps that are done again and again, and the files that are there before.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Direction;
+
+/// A workload of file operations, in a folder that the trial makes in its target and removes at its
+/// end. Sizes in bytes. Contents are as the job's buffers say.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Operations {
+    /// One line that says what is done and what is timed.
+    pub about: String,
+    /// What is made before, in this order; the folder is synced after the last. Timed as the step `LayOut`.
+    pub sets: Vec<FileSet>,
+    /// One cycle; at least one step of it is timed. A job ends as its `end` says (`ops` are cycles, of all
+    /// clones together), and when a set is empty that a cycle takes a file from.
+    pub cycle: Vec<CycleStep>,
+    /// Each clone works in a folder of its own below the trial's; otherwise all in one. Files of a set
+    /// are dealt out to the clones in turn either way.
+    pub own_folders: bool,
+    /// When all clones have ended: sync the file system and wait until its free space is steady. Timed
+    /// as the step `Drain`, and part of the work's completion.
+    pub drain: bool,
+}
+
+/// Files that are made before anything is timed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileSet {
+    /// Its name, unique; the files are called after it.
+    pub name: String,
+    /// How many, all clones together.
+    pub count: u64,
+    /// Each one's length, bytes.
+    pub size: u64,
+    /// Each is fsynced before it is closed.
+    pub fsync: bool,
+}
+
+/// One step of a cycle.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CycleStep {
+    /// What is done.
+    pub action: Action,
+    /// It counts towards the op's time.
+    pub timed: bool,
+}
+
+/// Which file of a set is next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PickOrder {
+    /// The one made last.
+    #[default]
+    Newest,
+    /// The one made first.
+    Oldest,
+    /// Any, drawn uniformly.
+    Random,
+}
+
+/// The file that a step is done to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Subject {
+    /// The one that the cycle created or opened last; an unlink forgets it.
+    Current,
+    /// One of a set. An unlink takes it out of the set; other steps go round: they begin anew after the last.
+    Set {
+        /// The set's name.
+        name: String,
+        /// Which.
+        order: PickOrder,
+    },
+}
+
+/// What a step does. `Current` is the clone's file that was created or opened last.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "do")]
+pub enum Action {
+    /// Makes a new, empty file and leaves it open (O_CREAT, O_EXCL, write only).
+    Create,
+    /// Opens a file for writing.
+    Open {
+        /// Which.
+        of: Subject,
+    },
+    /// Closes the current file.
+    Close,
+    /// Appends to the current file.
+    Write {
+        /// So many bytes.
+        bytes: u64,
+    },
+    /// Appends to a file that stays open over cycles; another one is made when it would grow beyond
+    /// `new_file_at`. Making and closing count as part of this step.
+    Append {
+        /// So many bytes.
+        bytes: u64,
+        /// Largest length of a file, bytes; at least `bytes`.
+        new_file_at: u64,
+        /// So many full files stay beside the one appended to, older ones are removed; `None`: all stay.
+        keep: Option<u32>,
+    },
+    /// fsync of the current file.
+    Sync,
+    /// fsync of the folder.
+    SyncFolder,
+    /// Unlinks a file, which must be closed: otherwise its space would not be given back.
+    Unlink {
+        /// Which.
+        of: Subject,
+    },
+    /// Renames a file; it stays in its set and its place.
+    Rename {
+        /// Which.
+        of: Subject,
+    },
+    /// stat of a file by its name.
+    Stat {
+        /// Which.
+        of: Subject,
+    },
+    /// statfs of the folder.
+    Statfs,
+    /// Makes a new folder in the folder.
+    Mkdir,
+    /// Removes the folder that was made last.
+    Rmdir,
+    /// Reads all entries of the folder.
+    Readdir,
+    /// ftruncate of the current file.
+    Truncate {
+        /// To this length, bytes.
+        length: u64,
+    },
+    /// fallocate at the end of the current file.
+    Fallocate {
+        /// So many bytes.
+        bytes: u64,
+    },
+}
+
+impl Action {
+    /// Under which it is counted.
+    pub fn direction(&self) -> Direction {
+        match self {
+            Action::Create => Direction::Create,
+            Action::Open { .. } => Direction::Open,
+            Action::Close => Direction::Close,
+            Action::Write { .. } | Action::Append { .. } => Direction::Write,
+            Action::Sync => Direction::Sync,
+            Action::SyncFolder => Direction::SyncFolder,
+            Action::Unlink { .. } => Direction::Unlink,
+            Action::Rename { .. } => Direction::Rename,
+            Action::Stat { .. } => Direction::Stat,
+            Action::Statfs => Direction::Statfs,
+            Action::Mkdir => Direction::Mkdir,
+            Action::Rmdir => Direction::Rmdir,
+            Action::Readdir => Direction::Readdir,
+            Action::Truncate { .. } => Direction::Truncate,
+            Action::Fallocate { .. } => Direction::Fallocate,
+        }
+    }
+}
+
+impl Operations {
+    /// The kinds of op that are recorded, in table order: the cycle as [`Direction::Op`], and each step, timed or
+    /// not.
+    pub fn directions(&self) -> Vec<Direction> {
+        let done = |direction: &Direction| {
+            *direction == Direction::Op
+                || self
+                    .cycle
+                    .iter()
+                    .any(|step| step.action.direction() == *direction)
+        };
+        Direction::EVERY.into_iter().filter(done).collect()
+    }
+
+    /// Whether steps of this kind count towards the op's time.
+    pub fn times(&self, direction: Direction) -> bool {
+        direction == Direction::Op
+            || self
+                .cycle
+                .iter()
+                .any(|step| step.timed && step.action.direction() == direction)
+    }
+}
+
+/// Space that a workload of file operations takes, in one folder, all clones together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Needs {
+    /// Bytes of data that are there at once before any growth.
+    pub bytes: u64,
+    /// Files and folders, likewise.
+    pub files: u64,
+    /// Bytes that each cycle adds and leaves.
+    pub bytes_per_op: u64,
+    /// Files and folders that each cycle adds and leaves.
+    pub files_per_op: u64,
+}
+
+impl Needs {
+    /// Bytes and files after so many cycles.
+    pub fn after(&self, ops: u64) -> (u64, u64) {
+        let grown = |base: u64, each: u64| base.saturating_add(each.saturating_mul(ops));
+        (
+            grown(self.bytes, self.bytes_per_op),
+            grown(self.files, self.files_per_op),
+        )
+    }
+}
+
+impl Operations {
+    /// What so many clones need: the sets, what one cycle of each holds at once, and what cycles leave.
+    pub fn needs(&self, clones: u32) -> Needs {
+        let clones = u64::from(clones.max(1));
+        let mut needs = Needs::default();
+        for set in &self.sets {
+            needs.files = needs.files.saturating_add(set.count);
+            needs.bytes = needs
+                .bytes
+                .saturating_add(set.count.saturating_mul(set.size));
+        }
+        // What the current file has, and what a cycle leaves behind.
+        let (mut current, mut largest) = (0u64, 0u64);
+        let (mut made, mut most_files, mut left_bytes) = (0u64, 0u64, 0u64);
+        for step in &self.cycle {
+            match &step.action {
+                Action::Create => {
+                    (made, left_bytes) = (made + 1, left_bytes + current);
+                    current = 0;
+                }
+                Action::Mkdir => made += 1,
+                Action::Write { bytes } | Action::Fallocate { bytes } => current += bytes,
+                Action::Append {
+                    bytes,
+                    new_file_at,
+                    keep,
+                } => match keep {
+                    Some(keep) => {
+                        let files = u64::from(*keep) + 2;
+                        needs.files += files * clones;
+                        let standing = files.saturating_mul(*new_file_at);
+                        needs.bytes = needs.bytes.saturating_add(standing.saturating_mul(clones));
+                    }
+                    None => {
+                        needs.bytes_per_op += bytes;
+                        needs.files_per_op += u64::from(*bytes == *new_file_at);
+                        needs.files += clones;
+                    }
+                },
+                Action::Unlink {
+                    of: Subject::Current,
+                } => (made, current) = (made.saturating_sub(1), 0),
+                Action::Rmdir => made = made.saturating_sub(1),
+                _ => {}
+            }
+            largest = largest.max(left_bytes + current);
+            most_files = most_files.max(made);
+        }
+        needs.files_per_op += made;
+        needs.bytes_per_op += left_bytes + current;
+        needs.bytes = needs.bytes.saturating_add(largest.saturating_mul(clones));
+        needs.files = needs.files.saturating_add(most_files * clones);
+        needs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn needs_are_what_stands_at_once_and_what_each_cycle_leaves() {
+        let step = |action| CycleStep {
+            action,
+            timed: true,
+        };
+        let current = || Subject::Current;
+        let check = |sets: &[(u64, u64)], cycle: Vec<Action>, clones, expected| {
+            let sets = sets.iter().map(|(count, size)| FileSet {
+                name: "files".to_owned(),
+                count: *count,
+                size: *size,
+                fsync: true,
+            });
+            let operations = Operations {
+                about: String::new(),
+                sets: sets.collect(),
+                cycle: cycle.into_iter().map(step).collect(),
+                own_folders: false,
+                drain: false,
+            };
+            let needs = operations.needs(clones);
+            let found = (
+                needs.bytes,
+                needs.files,
+                needs.bytes_per_op,
+                needs.files_per_op,
+            );
+            assert_eq!(found, expected);
+        };
+        let make = |bytes| vec![Action::Create, Action::Write { bytes }, Action::Close];
+        let mut made_and_unlinked = make(200);
+        made_and_unlinked.push(Action::Unlink { of: current() });
+        let append = |keep| {
+            vec![Action::Append {
+                bytes: 10,
+                new_file_at: 100,
+                keep,
+            }]
+        };
+        check(&[(10, 100)], vec![], 1, (1000, 10, 0, 0));
+        check(&[(10, 100)], made_and_unlinked, 2, (1400, 12, 0, 0));
+        check(&[], make(0), 1, (0, 1, 0, 1));
+        check(&[], make(7), 1, (7, 1, 7, 1));
+        check(&[], append(None), 1, (0, 1, 10, 0));
+        check(&[], append(Some(0)), 3, (600, 6, 0, 0));
+        check(&[], vec![Action::Mkdir, Action::Rmdir], 4, (0, 4, 0, 0));
+    }
+
+    #[test]
+    fn a_cycle_records_itself_and_each_kind_of_step_once() {
+        let step = |action, timed| CycleStep { action, timed };
+        let operations = Operations {
+            about: String::new(),
+            sets: Vec::new(),
+            cycle: vec![
+                step(Action::Create, true),
+                step(Action::SyncFolder, true),
+                step(Action::Close, false),
+            ],
+            own_folders: false,
+            drain: false,
+        };
+        let directions = operations.directions();
+        assert_eq!(
+            directions,
+            [
+                Direction::Op,
+                Direction::Create,
+                Direction::Close,
+                Direction::SyncFolder
+            ]
+        );
+        let timed: Vec<bool> = directions.iter().map(|d| operations.times(*d)).collect();
+        assert_eq!(timed, [true, true, false, true]);
+    }
+
+    #[test]
+    fn every_direction_stands_at_its_own_number() {
+        for (index, direction) in Direction::EVERY.into_iter().enumerate() {
+            assert_eq!(direction as usize, index);
+        }
+        assert_eq!(Direction::ALL, Direction::EVERY[..4]);
+    }
+}
