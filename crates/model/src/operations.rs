@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::Direction;
 
+mod faults;
+
 /// A workload of file operations, in a folder that the trial makes in its target and removes at its
 /// end. Sizes in bytes. Contents are as the job's buffers say.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

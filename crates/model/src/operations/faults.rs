@@ -1,0 +1,480 @@
+//! What is wrong with a workload of file operations, found without doing any of it.
+
+use std::collections::BTreeSet;
+
+use super::{Action, FileSet, Operations, Subject};
+
+/// Files of a set and steps count in 32 bits.
+const MOST_FILES: u64 = u32::MAX as u64 - 1;
+/// Lengths and offsets are signed on Linux.
+const MOST_BYTES: u64 = i64::MAX as u64;
+/// A name has at most 255 bytes; the file's number and a dot follow.
+const LONGEST_NAME: usize = 200;
+
+impl Operations {
+    /// Every fault, in words that follow on "job `x`: "; empty: it can be carried out as it stands.
+    ///
+    /// Names of sets become names of files: letters, digits, `-` and `_` only.
+    pub fn faults(&self) -> Vec<String> {
+        let mut faults = self.of_sets();
+        if self.cycle.is_empty() {
+            faults.push("its cycle has no step".to_owned());
+        } else if !self.cycle.iter().any(|step| step.timed) {
+            faults.push("no step of its cycle is timed".to_owned());
+        }
+        for (index, step) in self.cycle.iter().enumerate() {
+            let own = of_amounts(&step.action).into_iter();
+            let unknown = step.action.set().filter(|name| !self.has(name));
+            let unknown = unknown.map(|name| format!("there is no set `{name}`"));
+            faults.extend(own.chain(unknown).map(|fault| at(index, step, &fault)));
+        }
+        faults.extend(self.of_files());
+        if self.bytes() > u128::from(MOST_BYTES) {
+            faults.push("its sets and a cycle are more bytes than can be counted".to_owned());
+        }
+        faults
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.sets.iter().any(|set| set.name == name)
+    }
+
+    fn of_sets(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        let mut seen = BTreeSet::new();
+        for FileSet {
+            name, count, size, ..
+        } in &self.sets
+        {
+            let fit = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+            if name.is_empty() || name.len() > LONGEST_NAME || !name.bytes().all(fit) {
+                faults.push(format!(
+                    "the set's name `{name}` cannot begin a file's: use up to {LONGEST_NAME} \
+                     letters, digits, `-` and `_`"
+                ));
+            }
+            if !seen.insert(name) {
+                faults.push(format!("there are two sets `{name}`"));
+            }
+            if *count == 0 {
+                faults.push(format!("the set `{name}` has no files"));
+            }
+            if *count > MOST_FILES {
+                faults.push(format!(
+                    "the set `{name}` has {count} files; at most {MOST_FILES} can be"
+                ));
+            }
+            if *size > MOST_BYTES {
+                faults.push(format!("files of set `{name}` are longer than any can be"));
+            }
+        }
+        faults
+    }
+
+    /// Steps on a file that cannot be there, or is open when it may not be. The cycle is gone through twice:
+    /// what it leaves is what the next one finds.
+    fn of_files(&self) -> Vec<String> {
+        let mut faults: Vec<String> = Vec::new();
+        let mut state = State::default();
+        for _ in 0..2 {
+            for (index, step) in self.cycle.iter().enumerate() {
+                if let Some(fault) = state.after(&step.action) {
+                    let fault = at(index, step, fault);
+                    if !faults.contains(&fault) {
+                        faults.push(fault);
+                    }
+                }
+            }
+        }
+        faults
+    }
+
+    /// Of all sets, and of what one cycle asks for.
+    fn bytes(&self) -> u128 {
+        let sets = self.sets.iter();
+        let sets = sets.map(|set| u128::from(set.count) * u128::from(set.size));
+        let steps = self.cycle.iter().map(|step| match &step.action {
+            Action::Write { bytes } | Action::Fallocate { bytes } => u128::from(*bytes),
+            Action::Append { new_file_at, .. } => u128::from(*new_file_at),
+            _ => 0,
+        });
+        sets.chain(steps).fold(0, u128::saturating_add)
+    }
+}
+
+impl Action {
+    /// The file it is done to, where its step names one.
+    fn subject(&self) -> Option<&Subject> {
+        match self {
+            Action::Open { of }
+            | Action::Unlink { of }
+            | Action::Rename { of }
+            | Action::Stat { of } => Some(of),
+            _ => None,
+        }
+    }
+
+    /// The set that its file is of.
+    fn set(&self) -> Option<&str> {
+        match self.subject()? {
+            Subject::Current => None,
+            Subject::Set { name, .. } => Some(name),
+        }
+    }
+}
+
+/// A fault with its step, counted from 1.
+fn at(index: usize, step: &super::CycleStep, fault: &str) -> String {
+    let number = index + 1;
+    format!(
+        "step {number} ({}): {fault}",
+        step.action.direction().name()
+    )
+}
+
+fn of_amounts(action: &Action) -> Vec<String> {
+    let mut faults = Vec::new();
+    let (bytes, may_be_none) = match action {
+        Action::Write { bytes } | Action::Fallocate { bytes } => (*bytes, false),
+        Action::Append {
+            bytes, new_file_at, ..
+        } => {
+            if bytes > new_file_at {
+                faults.push(format!(
+                    "{bytes} bytes are appended to files of at most {new_file_at}"
+                ));
+            }
+            ((*bytes).min(*new_file_at), *bytes > 0)
+        }
+        Action::Truncate { length } => (*length, true),
+        _ => return faults,
+    };
+    if bytes == 0 && !may_be_none {
+        faults.push("0 bytes".to_owned());
+    }
+    if bytes > MOST_BYTES {
+        faults.push(format!("{bytes} bytes are more than a file can have"));
+    }
+    faults
+}
+
+/// The current file, as far as it follows from the steps before.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+enum Current {
+    #[default]
+    None,
+    /// With its set, if it is of one.
+    Open(Option<String>),
+    Closed(Option<String>),
+    /// Appended to over cycles.
+    Appended,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    current: Current,
+    /// Folders made and not removed.
+    folders: u32,
+}
+
+const NO_FILE: &str = "no file was created or opened before it";
+const NOT_OPEN: &str = "the current file is closed by then";
+const STILL_OPEN: &str =
+    "the file before is still open: close it first, or each cycle leaves one more open";
+const STAYS_OPEN: &str = "a file that is appended to stays open over cycles";
+
+impl State {
+    /// Goes on by a step; what is wrong with it.
+    fn after(&mut self, action: &Action) -> Option<&'static str> {
+        use Current::{Appended, Closed, None as Nothing, Open};
+        let (fault, next) = match (action, &self.current) {
+            (Action::Create, before) => (still_open(before), Open(None)),
+            (Action::Append { .. }, before) => (still_open(before), Appended),
+            (
+                Action::Open {
+                    of: Subject::Current,
+                },
+                before,
+            ) => match before {
+                Nothing => (Some(NO_FILE), Open(None)),
+                Closed(set) => (None, Open(set.clone())),
+                before => (Some(STILL_OPEN), before.clone()),
+            },
+            (
+                Action::Open {
+                    of: Subject::Set { name, .. },
+                },
+                before,
+            ) => (still_open(before), Open(Some(name.clone()))),
+            (Action::Close, Open(set)) => (None, Closed(set.clone())),
+            (Action::Close, Appended) => (Some(STAYS_OPEN), Appended),
+            (Action::Close, before) => (not_open(before), before.clone()),
+            (
+                Action::Write { .. }
+                | Action::Sync
+                | Action::Truncate { .. }
+                | Action::Fallocate { .. },
+                before,
+            ) => (not_open(before), before.clone()),
+            (
+                Action::Unlink {
+                    of: Subject::Current,
+                },
+                before,
+            ) => (unlinks(before), Nothing),
+            (
+                Action::Unlink {
+                    of: Subject::Set { name, .. },
+                },
+                before,
+            ) => match before {
+                Open(Some(set)) if set == name => (
+                    Some(
+                        "a file of the set may still be open: close it first, or its space is not given back",
+                    ),
+                    before.clone(),
+                ),
+                // It may be the one that is gone.
+                Closed(Some(set)) if set == name => (None, Nothing),
+                before => (None, before.clone()),
+            },
+            (
+                Action::Rename {
+                    of: Subject::Current,
+                },
+                before,
+            ) => (renames(before), before.clone()),
+            (
+                Action::Stat {
+                    of: Subject::Current,
+                },
+                Nothing,
+            ) => (Some(NO_FILE), Nothing),
+            (Action::Mkdir, before) => {
+                self.folders += 1;
+                (None, before.clone())
+            }
+            (Action::Rmdir, before) => {
+                let fault = (self.folders == 0).then_some("no folder was made before it");
+                self.folders = self.folders.saturating_sub(1);
+                (fault, before.clone())
+            }
+            (_, before) => (None, before.clone()),
+        };
+        self.current = next;
+        fault
+    }
+}
+
+fn still_open(before: &Current) -> Option<&'static str> {
+    matches!(before, Current::Open(_)).then_some(STILL_OPEN)
+}
+
+fn not_open(before: &Current) -> Option<&'static str> {
+    match before {
+        Current::None => Some(NO_FILE),
+        Current::Closed(_) => Some(NOT_OPEN),
+        Current::Open(_) | Current::Appended => None,
+    }
+}
+
+fn unlinks(before: &Current) -> Option<&'static str> {
+    match before {
+        Current::None => Some(NO_FILE),
+        Current::Open(_) => {
+            Some("the file is still open: close it first, or its space is not given back")
+        }
+        Current::Appended => Some(STAYS_OPEN),
+        Current::Closed(Some(_)) => {
+            Some("the file is of a set: name the set, which then has one less")
+        }
+        Current::Closed(None) => None,
+    }
+}
+
+fn renames(before: &Current) -> Option<&'static str> {
+    match before {
+        Current::None => Some(NO_FILE),
+        Current::Appended => Some("a file that is appended to keeps its name"),
+        Current::Open(Some(_)) | Current::Closed(Some(_)) => {
+            Some("the file is of a set: name the set, which then knows its new name")
+        }
+        Current::Open(None) | Current::Closed(None) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CycleStep, PickOrder};
+
+    fn set(name: &str, count: u64, size: u64) -> FileSet {
+        FileSet {
+            name: name.to_owned(),
+            count,
+            size,
+            fsync: true,
+        }
+    }
+
+    fn operations(sets: &[FileSet], cycle: &[Action]) -> Operations {
+        let timed = |action: &Action| CycleStep {
+            action: action.clone(),
+            timed: true,
+        };
+        Operations {
+            about: String::new(),
+            sets: sets.to_vec(),
+            cycle: cycle.iter().map(timed).collect(),
+            own_folders: false,
+            drain: false,
+        }
+    }
+
+    /// Each expectation is a part of one fault, in order.
+    #[track_caller]
+    fn check(sets: &[FileSet], cycle: &[Action], expected: &[&str]) {
+        let faults = operations(sets, cycle).faults();
+        assert_eq!(faults.len(), expected.len(), "{faults:#?}");
+        for (fault, part) in faults.iter().zip(expected) {
+            assert!(fault.contains(part), "`{fault}` has no `{part}`");
+        }
+    }
+
+    const CURRENT: Subject = Subject::Current;
+
+    fn of(name: &str) -> Subject {
+        Subject::Set {
+            name: name.to_owned(),
+            order: PickOrder::Newest,
+        }
+    }
+
+    fn append(bytes: u64, new_file_at: u64) -> Action {
+        Action::Append {
+            bytes,
+            new_file_at,
+            keep: None,
+        }
+    }
+
+    use Action::{Close, Create, Mkdir, Rmdir, Statfs, Sync, SyncFolder};
+
+    #[test]
+    fn what_can_be_done_has_no_fault() {
+        let write = || Action::Write { bytes: 9 };
+        let unlink = |of| Action::Unlink { of };
+        let (open, rename) = (|of| Action::Open { of }, |of| Action::Rename { of });
+        let files = [set("files", 10, 5)];
+        check(&[], &[Create, SyncFolder, Close], &[]);
+        check(&files, &[unlink(of("files"))], &[]);
+        check(
+            &files,
+            &[Create, write(), Sync, Close, unlink(CURRENT)],
+            &[],
+        );
+        check(&[], &[append(5, 5), Sync, Statfs], &[]);
+        check(&[], &[Create, Close, append(5, 9), Sync], &[]);
+        check(&files, &[open(of("files")), write(), Close], &[]);
+        let stat = Action::Stat { of: CURRENT };
+        check(
+            &[],
+            &[Create, rename(CURRENT), Close, stat, open(CURRENT), Close],
+            &[],
+        );
+        check(&[], &[Mkdir, Mkdir, Rmdir, Rmdir], &[]);
+        check(
+            &files,
+            &[open(of("files")), Close, unlink(of("files"))],
+            &[],
+        );
+        check(&[], &[Create, Action::Truncate { length: 0 }, Close], &[]);
+        check(&[set("empty", 1, 0)], &[Statfs], &[]);
+    }
+
+    #[test]
+    fn sets_are_named_once_and_hold_something() {
+        let cycle = [Statfs];
+        check(&[set("a/b", 1, 1)], &cycle, &["`a/b` cannot begin"]);
+        check(&[set("", 1, 1), set("..", 1, 1)], &cycle, &["``", "`..`"]);
+        check(&[set(&"n".repeat(201), 1, 1)], &cycle, &["up to 200"]);
+        check(&[set("a", 1, 1), set("a", 1, 1)], &cycle, &["two sets `a`"]);
+        check(&[set("a", 0, 1)], &cycle, &["`a` has no files"]);
+        check(&[set("a", 1 << 32, 1)], &cycle, &["4294967296 files"]);
+        check(&[set("a", 1 << 31, 1 << 33)], &cycle, &["more bytes"]);
+        check(&[set("a", 1, 1 << 63)], &cycle, &["longer", "more bytes"]);
+    }
+
+    #[test]
+    fn steps_need_a_file_in_the_right_state() {
+        let write = |bytes| Action::Write { bytes };
+        let unlink = |of| Action::Unlink { of };
+        let open = |of| Action::Open { of };
+        let files = [set("s", 1, 1)];
+        check(&[], &[], &["no step"]);
+        check(&[], &[write(1)], &["step 1 (write): no file"]);
+        check(&[], &[Sync], &["step 1 (sync): no file"]);
+        check(&[], &[Close], &["step 1 (close): no file"]);
+        check(
+            &[],
+            &[Create, Close, Sync],
+            &["step 3 (sync): the current file is closed"],
+        );
+        check(
+            &[],
+            &[Create, Close, Close],
+            &["step 3 (close): the current"],
+        );
+        check(
+            &[],
+            &[Create],
+            &["step 1 (create): the file before is still open"],
+        );
+        check(
+            &[],
+            &[Create, unlink(CURRENT)],
+            &["step 2 (unlink): the file is still open"],
+        );
+        check(&[], &[unlink(CURRENT)], &["step 1 (unlink): no file"]);
+        check(&[], &[append(1, 1), unlink(CURRENT)], &["stays open"]);
+        check(&[], &[append(1, 1), Close], &["stays open"]);
+        check(
+            &[],
+            &[unlink(of("x"))],
+            &["step 1 (unlink): there is no set `x`"],
+        );
+        let held = [open(of("s")), unlink(of("s")), Close];
+        check(&files, &held, &["step 2 (unlink): a file of the set may"]);
+        let unnamed = [open(of("s")), Close, unlink(CURRENT)];
+        check(&files, &unnamed, &["the file is of a set"]);
+        check(&[], &[Rmdir], &["step 1 (rmdir): no folder"]);
+        check(&[], &[Mkdir, Rmdir, Rmdir], &["step 3 (rmdir): no folder"]);
+        check(&[], &[open(CURRENT)], &["no file", "still open"]);
+    }
+
+    #[test]
+    fn amounts_are_possible() {
+        let none = [Create, Action::Write { bytes: 0 }, Close];
+        check(&[], &none, &["step 2 (write): 0 bytes"]);
+        check(
+            &[],
+            &[append(5, 4)],
+            &["5 bytes are appended to files of at most 4"],
+        );
+        check(&[], &[append(0, 4)], &["step 1 (write): 0 bytes"]);
+        check(
+            &[],
+            &[append(4, 0)],
+            &["4 bytes are appended to files of at most 0"],
+        );
+        let vast = [Create, Action::Write { bytes: u64::MAX }, Close];
+        check(&[], &vast, &["more than a file", "more bytes"]);
+    }
+
+    #[test]
+    fn something_is_timed_and_all_faults_are_told_at_once() {
+        let mut untimed = operations(&[set("", 0, 1)], &[Sync]);
+        untimed.cycle[0].timed = false;
+        assert_eq!(untimed.faults().len(), 4, "{:?}", untimed.faults());
+    }
+}
