@@ -4,4 +4,5 @@
 //! the text, all of it at once. It does no I/O of its own: files and facts of the host are passed in.
 
 pub mod fio;
+pub mod operations;
 pub mod results;

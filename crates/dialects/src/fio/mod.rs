@@ -28,7 +28,7 @@ mod substitute;
 mod text;
 mod traps;
 mod value;
-mod words;
+pub(crate) mod words;
 
 use std::path::PathBuf;
 

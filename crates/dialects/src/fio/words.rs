@@ -24,7 +24,7 @@ pub(super) fn split_outside<'a>(text: &'a str, separators: &[char]) -> Vec<&'a s
 }
 
 /// The nearest of `names`, if it is near enough to be a slip of the fingers.
-pub(super) fn closest<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+pub(crate) fn closest<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     let word = word.to_ascii_lowercase();
     if word.is_empty() || word.len() > 64 {
         return None;

@@ -1,0 +1,357 @@
+//! What a command line changes of a workload.
+
+use std::collections::BTreeSet;
+
+use iodyno_model::{Action, Arrival, Diagnostic, Job, Operations, Subject};
+use iodyno_units::{Bytes, Nanos};
+
+use super::section::{LARGEST, listed};
+use super::sets::MOST_FILES;
+use super::write::total_rate;
+use super::{Described, amounts, check, read};
+
+/// Changes to a workload; what is `None`, empty or false stays as it is.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Overrides {
+    /// Threads.
+    pub threads: Option<u32>,
+    /// Each thread in a folder of its own, or all in one.
+    pub own_folders: Option<bool>,
+    /// How many files the named set has. Without a name: the set that the cycle takes files from, or the only
+    /// one.
+    pub files: Vec<(Option<String>, u64)>,
+    /// Bytes of each file of the named set. Without a name: of what the timed steps work on, which is the set that
+    /// they take files from, or else what a cycle writes.
+    pub file_size: Vec<(Option<String>, u64)>,
+    /// Measured time.
+    pub duration: Option<Nanos>,
+    /// Cycles of all threads together.
+    pub max_ops: Option<u64>,
+    /// Time before statistics begin.
+    pub ramp: Option<Nanos>,
+    /// Cycles a second, all threads together.
+    pub rate: Option<f64>,
+    /// Cycles are due at exponential distances.
+    pub poisson: bool,
+    /// Sync and wait for steady free space at the end.
+    pub drain: Option<bool>,
+    /// What compression can save of the data, percent.
+    pub compress_percent: Option<u32>,
+}
+
+impl Described {
+    /// With changes. The name stays; where amounts change, `about` says the real ones.
+    ///
+    /// # Errors
+    /// Everything that does not fit this workload.
+    pub fn with(mut self, overrides: &Overrides) -> Result<Described, Vec<Diagnostic>> {
+        let mut faults = Vec::new();
+        let rate = (self.job.pacing.ops_per_s > 0.0).then(|| total_rate(&self.job));
+        apply_to_job(&mut self.job, rate, overrides, &mut faults);
+        if let Some(operations) = &mut self.job.operations {
+            apply_to_operations(operations, &self.name, overrides, &mut faults);
+            if !(overrides.files.is_empty() && overrides.file_size.is_empty()) {
+                self.about = corrected(&self.about, operations);
+                operations.about.clone_from(&self.about);
+                self.job.description.clone_from(&self.about);
+            }
+        }
+        if faults.is_empty() {
+            let found = check::check(&self.job).into_iter();
+            faults.extend(found.map(|fault| Diagnostic::error(fault.message).hint(fault.hint)));
+        }
+        match faults.is_empty() {
+            true => Ok(self),
+            false => Err(faults),
+        }
+    }
+}
+
+/// Amounts that were said before may be others now.
+fn corrected(about: &str, operations: &Operations) -> String {
+    let before = match about.find(" (here: ") {
+        Some(end) => &about[..end],
+        None => about,
+    };
+    format!("{before} (here: {})", amounts::amounts(operations))
+}
+
+fn apply_to_job(
+    job: &mut Job,
+    rate: Option<f64>,
+    overrides: &Overrides,
+    faults: &mut Vec<Diagnostic>,
+) {
+    let mut refuse = |refused: bool, message: &str, hint: &str| {
+        if refused {
+            faults.push(Diagnostic::error(message).hint(hint));
+        }
+    };
+    let threads = overrides.threads.unwrap_or(job.clones);
+    refuse(
+        !(1..=read::MOST_THREADS).contains(&threads),
+        "the number of threads is out of range",
+        "it is from 1 to 4096",
+    );
+    let rate = overrides.rate.or(rate);
+    refuse(
+        rate.is_some_and(|rate| !(rate.is_finite() && rate > 0.0)),
+        "the rate is no number above 0",
+        "it is in ops a second of all threads together",
+    );
+    refuse(
+        overrides.poisson && rate.is_none(),
+        "exponential distances mean nothing without a rate",
+        "say at which rate ops are to begin",
+    );
+    refuse(
+        overrides.duration == Some(Nanos(0)),
+        "a duration of nothing measures nothing",
+        "say how long, such as 10s",
+    );
+    refuse(
+        overrides
+            .max_ops
+            .is_some_and(|ops| !(1..=i64::MAX as u64).contains(&ops)),
+        "the number of ops is out of range",
+        "at least one op is to be done",
+    );
+    let percent = overrides.compress_percent;
+    refuse(
+        percent.is_some_and(|percent| percent > 100),
+        "compression cannot save more than 100 %",
+        "it is from 0 to 100",
+    );
+    job.clones = threads;
+    job.end.runtime = overrides.duration.or(job.end.runtime);
+    job.end.time_based = job.end.runtime.is_some();
+    job.end.ops = overrides.max_ops.or(job.end.ops);
+    job.end.ramp = overrides.ramp.unwrap_or(job.end.ramp);
+    job.pacing.ops_per_s = rate.map_or(0.0, |rate| rate / f64::from(threads.max(1)));
+    if overrides.poisson {
+        job.pacing.arrival = Arrival::Poisson;
+    }
+    if let Some(percent) = percent {
+        job.buffers.content = read::content(percent);
+    }
+}
+
+fn apply_to_operations(
+    operations: &mut Operations,
+    name: &str,
+    overrides: &Overrides,
+    faults: &mut Vec<Diagnostic>,
+) {
+    operations.own_folders = overrides.own_folders.unwrap_or(operations.own_folders);
+    operations.drain = overrides.drain.unwrap_or(operations.drain);
+    // What is meant without a name is found before anything changes.
+    let mut change = Change {
+        workload: name,
+        done: BTreeSet::new(),
+        operations,
+        faults,
+    };
+    for (set, count) in &overrides.files {
+        change.count(set.as_deref(), *count);
+    }
+    change.done.clear();
+    for (set, size) in &overrides.file_size {
+        change.size(set.as_deref(), *size);
+    }
+}
+
+/// What a size is the size of.
+enum Sized {
+    /// A set's files, by its index.
+    Set(usize),
+    /// What a step of the cycle writes, by its index.
+    Step(usize),
+}
+
+struct Change<'a> {
+    workload: &'a str,
+    /// What was changed already: a second change would contradict the first.
+    done: BTreeSet<(bool, usize)>,
+    operations: &'a mut Operations,
+    faults: &'a mut Vec<Diagnostic>,
+}
+
+impl Change<'_> {
+    fn fault(&mut self, message: String, hint: String) {
+        self.faults.push(Diagnostic::error(message).hint(hint));
+    }
+
+    fn count(&mut self, set: Option<&str>, count: u64) {
+        let index = match set {
+            Some(name) => self.named(name),
+            None => self.counted(),
+        };
+        let Some(index) = index else { return };
+        if !(1..=MOST_FILES).contains(&count) {
+            let set = &self.operations.sets[index].name;
+            let message = format!("set `{set}` cannot have {count} files");
+            self.fault(message, format!("it is from 1 to {MOST_FILES}"));
+        } else if self.first_time((true, index), "number of files") {
+            self.operations.sets[index].count = count;
+        }
+    }
+
+    fn size(&mut self, set: Option<&str>, size: u64) {
+        let sized = match set {
+            Some(name) => self.named(name).map(Sized::Set),
+            None => self.sized(),
+        };
+        let Some(sized) = sized else { return };
+        let (key, least) = match sized {
+            Sized::Set(index) => ((true, index), 0),
+            Sized::Step(index) => ((false, index), 1),
+        };
+        if !(least..=LARGEST).contains(&size) {
+            let message = format!("files cannot have a size of {}", Bytes(size));
+            self.fault(
+                message,
+                format!("it is from {least} bytes to {}", Bytes(LARGEST)),
+            );
+            return;
+        }
+        if !self.first_time(key, "size of files") {
+            return;
+        }
+        match sized {
+            Sized::Set(index) => self.operations.sets[index].size = size,
+            Sized::Step(index) => write_so_much(&mut self.operations.cycle[index].action, size),
+        }
+    }
+
+    /// Whether this is not changed yet; says so otherwise.
+    fn first_time(&mut self, key: (bool, usize), what: &str) -> bool {
+        if self.done.insert(key) {
+            return true;
+        }
+        let of = match key {
+            (true, index) => format!("set `{}`", self.operations.sets[index].name),
+            (false, _) => "what a cycle writes".to_owned(),
+        };
+        let message = format!("the {what} of {of} is given twice");
+        self.fault(message, "give it once".to_owned());
+        false
+    }
+
+    fn set_names(&self) -> Vec<&str> {
+        let names = self.operations.sets.iter();
+        names.map(|set| set.name.as_str()).collect()
+    }
+
+    fn named(&mut self, name: &str) -> Option<usize> {
+        let names = self.set_names();
+        let found = names.iter().position(|known| *known == name);
+        if found.is_none() {
+            let message = format!("`{}` has no set `{name}`", self.workload);
+            let hint = match names.is_empty() {
+                true => "it makes no files before; leave out the name".to_owned(),
+                false => format!("it has {}", listed(&names)),
+            };
+            self.fault(message, hint);
+        }
+        found
+    }
+
+    /// The set whose number of files is meant without a name.
+    fn counted(&mut self) -> Option<usize> {
+        let taken = self.taken(false);
+        match (taken.as_slice(), self.operations.sets.len()) {
+            ([one], _) => Some(*one),
+            ([], 1) => Some(0),
+            ([], 0) => {
+                let message = format!(
+                    "`{}` makes no files before, so that none can be counted",
+                    self.workload
+                );
+                let hint = "leave it out, or say how many ops there are to be".to_owned();
+                self.fault(message, hint);
+                None
+            }
+            _ => self.unclear("number of files"),
+        }
+    }
+
+    /// What is meant by a size without a name.
+    fn sized(&mut self) -> Option<Sized> {
+        let steps = self.operations.cycle.iter().enumerate();
+        let writes = steps.filter(|(_, step)| {
+            matches!(step.action, Action::Write { .. } | Action::Append { .. })
+        });
+        let writes: Vec<usize> = writes.map(|(index, _)| index).collect();
+        match (self.taken(true).as_slice(), writes.as_slice()) {
+            ([set], _) => Some(Sized::Set(*set)),
+            ([], [step]) => Some(Sized::Step(*step)),
+            ([], []) if self.operations.sets.len() == 1 => Some(Sized::Set(0)),
+            ([], []) if self.operations.sets.is_empty() => {
+                let message = format!(
+                    "`{}` writes nothing, so that no file has a size",
+                    self.workload
+                );
+                self.fault(message, "leave it out".to_owned());
+                None
+            }
+            _ => {
+                self.unclear("size");
+                None
+            }
+        }
+    }
+
+    fn unclear(&mut self, what: &str) -> Option<usize> {
+        let names = self.set_names();
+        let hint = match names.is_empty() {
+            true => "change it in the text of the workload".to_owned(),
+            false => format!(
+                "name the set, {} or in the text of the workload",
+                listed(&names)
+            ),
+        };
+        let message = format!(
+            "it is not clear whose {what} is meant in `{}`",
+            self.workload
+        );
+        self.fault(message, hint);
+        None
+    }
+
+    /// The sets that steps take files from; of all steps, or of the timed ones.
+    fn taken(&self, timed_only: bool) -> Vec<usize> {
+        let steps = self.operations.cycle.iter();
+        let names = steps
+            .filter(|step| step.timed || !timed_only)
+            .filter_map(|step| taken_from(&step.action));
+        let indices: BTreeSet<usize> = names
+            .filter_map(|name| self.operations.sets.iter().position(|set| set.name == name))
+            .collect();
+        indices.into_iter().collect()
+    }
+}
+
+/// The set that a step takes a file from.
+fn taken_from(action: &Action) -> Option<&str> {
+    match action {
+        Action::Open { of }
+        | Action::Unlink { of }
+        | Action::Rename { of }
+        | Action::Stat { of } => match of {
+            Subject::Set { name, .. } => Some(name),
+            Subject::Current => None,
+        },
+        _ => None,
+    }
+}
+
+/// A step that writes writes so much; a file that is appended to holds at least that.
+fn write_so_much(action: &mut Action, size: u64) {
+    match action {
+        Action::Write { bytes } => *bytes = size,
+        Action::Append {
+            bytes, new_file_at, ..
+        } => (*bytes, *new_file_at) = (size, size.max(*new_file_at)),
+        _ => {}
+    }
+}

@@ -1,0 +1,227 @@
+//! A whole text: its first keys, its sets, its cycle; then whether they fit together.
+
+use std::ops::Range;
+use std::path::Path;
+
+use iodyno_model::{
+    Action, Arrival, Content, CycleStep, Diagnostic, Engine, EngineKind, ErrorPolicy, Job, JobEnd,
+    Operations, Pacing, Reporting,
+};
+use iodyno_units::Nanos;
+use toml::de::DeTable;
+
+use super::check::{self, Spot};
+use super::report::Report;
+use super::section::{Found, Section};
+use super::{Described, amounts, cycle, sets};
+
+/// Threads at most.
+pub(super) const MOST_THREADS: u32 = 4096;
+
+/// The keys before the first `[[…]]`.
+const KEYS: [&str; 13] = [
+    "name",
+    "about",
+    "threads",
+    "folders",
+    "duration",
+    "max-ops",
+    "ramp",
+    "rate",
+    "arrival",
+    "drain",
+    "compress-percent",
+    "files",
+    "cycle",
+];
+
+/// Where things stand that can be wrong together.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    /// Each step.
+    pub(super) steps: Vec<Range<usize>>,
+}
+
+impl Places {
+    fn of(&self, spot: Spot) -> Range<usize> {
+        match spot {
+            Spot::Whole => 0..0,
+            Spot::Step(step) => self.steps.get(step).cloned().unwrap_or(0..0),
+        }
+    }
+}
+
+/// Reads a workload of file operations. `source` names the text in messages, and names the workload where the
+/// text does not.
+///
+/// # Errors
+/// Everything that is wrong with the text, each with its place, in the order of the text.
+pub fn read(source: &str, text: &str) -> Result<Described, Vec<Diagnostic>> {
+    let mut report = Report::new(source, text);
+    let (table, faults) = DeTable::parse_recoverable(text);
+    for fault in &faults {
+        report.plain_error(fault.span().unwrap_or_default(), fault.message());
+    }
+    report.broken = !faults.is_empty();
+    let file = Section::new(table.get_ref(), 0..0, "the file");
+    file.refuse_unknown(&KEYS, &mut report);
+    let name = name(source, &file, &mut report);
+    let about = about(&file, &mut report);
+    let mut places = Places::default();
+    let sets = sets::read(&file, &mut report);
+    let cycle = cycle::read(&file, &sets, &mut places, &mut report);
+    let unlinks = |step: &CycleStep| matches!(step.action, Action::Unlink { .. });
+    let drain = file.switch("drain", &mut report);
+    let operations = Operations {
+        about: about.unwrap_or_else(|| amounts::steps(&cycle)),
+        // Where files are removed, the work is not done before their space is free.
+        drain: drain.unwrap_or_else(|| cycle.iter().any(unlinks)),
+        sets,
+        cycle,
+        own_folders: folders(&file, &mut report),
+    };
+    let job = job(&name, operations, &file, &mut report);
+    if report.is_empty() {
+        for fault in check::check(&job) {
+            report.error(places.of(fault.spot), fault.message, fault.hint);
+        }
+    }
+    if !report.is_empty() {
+        return Err(report.into_diagnostics());
+    }
+    let about = job.description.clone();
+    Ok(Described { name, about, job })
+}
+
+/// Letters, digits, `_`, `.` and `-`, the first a letter or digit: names stand in lines that others read.
+pub(super) fn sound_name(name: &str, also: &[char]) -> bool {
+    let plain = |letter: char| letter.is_ascii_alphanumeric();
+    name.starts_with(plain)
+        && name.len() <= 100
+        && name
+            .chars()
+            .all(|letter| plain(letter) || also.contains(&letter))
+}
+
+fn name(source: &str, file: &Section<'_, '_>, report: &mut Report<'_>) -> String {
+    let allowed = "letters, digits, `_`, `.` and `-`, the first a letter or digit, 100 at most";
+    let sound = |name: &str| sound_name(name, &['_', '.', '-']);
+    if file.key("name").is_some() {
+        let found = file.text("name", report).unwrap_or_else(|| Found {
+            value: "nameless".to_owned(),
+            at: 0..0,
+        });
+        if !sound(&found.value) {
+            let message = format!("{:?} cannot be a workload's name", found.value);
+            report.error(found.at, message, format!("a name has {allowed}"));
+        }
+        return found.value;
+    }
+    let stem = Path::new(source).file_stem().and_then(|stem| stem.to_str());
+    match stem.filter(|stem| sound(stem)) {
+        Some(stem) => stem.to_owned(),
+        None => {
+            file.miss("name", "\"my_workload\"", report);
+            String::new()
+        }
+    }
+}
+
+fn about(file: &Section<'_, '_>, report: &mut Report<'_>) -> Option<String> {
+    let found = file.text("about", report)?;
+    if found.value.chars().any(char::is_control) {
+        let hint = "say in one line what is done and what is timed";
+        report.error(found.at, "`about` is more than one line", hint);
+        return None;
+    }
+    Some(found.value)
+}
+
+fn folders(file: &Section<'_, '_>, report: &mut Report<'_>) -> bool {
+    let words = [("shared", false), ("own", true)];
+    let found = file.word("folders", &words, report);
+    found.is_some_and(|found| found.value)
+}
+
+fn job(name: &str, operations: Operations, file: &Section<'_, '_>, report: &mut Report<'_>) -> Job {
+    let threads = file.count("threads", (1, u64::from(MOST_THREADS)), report);
+    let threads = threads.map_or(1, |found| found.value as u32);
+    let percent = file.count("compress-percent", (0, 100), report);
+    let mut job = new_job(name, operations);
+    job.clones = threads;
+    job.end = end(file, report);
+    job.pacing = pacing(threads, file, report);
+    job.buffers.content = content(percent.map_or(0, |found| found.value as u32));
+    job
+}
+
+/// A job of file operations that nothing ends yet.
+fn new_job(name: &str, operations: Operations) -> Job {
+    Job {
+        name: name.to_owned(),
+        description: operations.about.clone(),
+        engine: Engine::new(EngineKind::Psync, 1),
+        operations: Some(operations),
+        // A step that fails ends all: what the other threads would measure is not what was asked for.
+        errors: ErrorPolicy {
+            exit_all: true,
+            ..ErrorPolicy::default()
+        },
+        reporting: Reporting {
+            together: true,
+            ..Reporting::default()
+        },
+        ..Job::default()
+    }
+}
+
+/// What files hold of which compression can save so much.
+pub(super) fn content(compress_percent: u32) -> Content {
+    match compress_percent {
+        0 => Content::Random,
+        percent => Content::Compressible {
+            percent,
+            chunk: 0,
+            pattern: None,
+        },
+    }
+}
+
+fn end(file: &Section<'_, '_>, report: &mut Report<'_>) -> JobEnd {
+    let runtime = file.time("duration", report);
+    if runtime == Some(Nanos(0)) {
+        let at = file.key("duration").unwrap_or_default();
+        report.error(
+            at,
+            "a `duration` of nothing measures nothing",
+            "say how long, such as `\"10s\"`",
+        );
+    }
+    let ops = file.count("max-ops", (1, i64::MAX as u64), report);
+    JobEnd {
+        runtime,
+        time_based: runtime.is_some(),
+        ops: ops.map(|found| found.value),
+        ramp: file.time("ramp", report).unwrap_or_default(),
+        ..JobEnd::default()
+    }
+}
+
+fn pacing(threads: u32, file: &Section<'_, '_>, report: &mut Report<'_>) -> Pacing {
+    let rate = file.positive("rate", report);
+    let words = [("linear", Arrival::Linear), ("poisson", Arrival::Poisson)];
+    let arrival = file.word("arrival", &words, report);
+    if let (Some(arrival), None) = (&arrival, file.key("rate")) {
+        let hint = "add `rate`, in ops a second of all threads together";
+        report.error(
+            arrival.at.clone(),
+            "`arrival` means nothing without a `rate`",
+            hint,
+        );
+    }
+    Pacing {
+        ops_per_s: rate.map_or(0.0, |rate| rate.value / f64::from(threads)),
+        arrival: arrival.map_or(Arrival::Linear, |found| found.value),
+        ..Pacing::default()
+    }
+}

@@ -1,0 +1,108 @@
+//! What is said about a text, and where in it.
+
+use std::ops::Range;
+use std::path::PathBuf;
+
+use iodyno_model::{Diagnostic, Place};
+
+/// Faults of one text. Ranges are of bytes of the text.
+#[derive(Debug)]
+pub(super) struct Report<'t> {
+    source: &'t str,
+    text: &'t str,
+    diagnostics: Vec<Diagnostic>,
+    /// The text is not TOML throughout: what seems to be missing may be what could not be read.
+    pub(super) broken: bool,
+}
+
+impl<'t> Report<'t> {
+    pub(super) fn new(source: &'t str, text: &'t str) -> Report<'t> {
+        Report {
+            source,
+            text,
+            diagnostics: Vec::new(),
+            broken: false,
+        }
+    }
+
+    /// An error at a range.
+    pub(super) fn error(
+        &mut self,
+        at: Range<usize>,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
+        let place = self.place(at);
+        self.diagnostics
+            .push(Diagnostic::error(message).at(place).hint(hint));
+    }
+
+    /// An error that says all by itself.
+    pub(super) fn plain_error(&mut self, at: Range<usize>, message: impl Into<String>) {
+        let place = self.place(at);
+        self.diagnostics.push(Diagnostic::error(message).at(place));
+    }
+
+    /// Nothing was wrong so far.
+    pub(super) fn is_empty(&self) -> bool {
+        self.diagnostics.is_empty()
+    }
+
+    /// Everything said, in the order of the text.
+    pub(super) fn into_diagnostics(mut self) -> Vec<Diagnostic> {
+        self.diagnostics.sort_by_key(|said| {
+            let place = said.place.as_ref();
+            place.map(|place| (place.line, place.column))
+        });
+        self.diagnostics
+    }
+
+    /// The line that a range begins in; it covers at least one character, and none of the next line.
+    fn place(&self, at: Range<usize>) -> Place {
+        let start = floor(self.text, at.start);
+        let line_start = self.text[..start].rfind('\n').map_or(0, |end| end + 1);
+        let line = self.text[line_start..].lines().next().unwrap_or_default();
+        let end = floor(self.text, at.end.max(start)).min(line_start + line.len());
+        let characters = line.chars().count().max(1);
+        let before = self.text[line_start..start].chars().count();
+        let column = (before + 1).min(characters);
+        let covered = self.text.get(start..end).unwrap_or("").chars().count();
+        Place {
+            file: PathBuf::from(self.source),
+            line: self.text[..line_start].matches('\n').count() as u32 + 1,
+            column: column as u32,
+            length: covered.clamp(1, characters + 1 - column) as u32,
+            text: line.to_owned(),
+        }
+    }
+}
+
+/// The nearest index at or before `index` that begins a character.
+fn floor(text: &str, index: usize) -> usize {
+    let mut index = index.min(text.len());
+    while !text.is_char_boundary(index) {
+        index -= 1;
+    }
+    index
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_counts_characters_and_stays_within_its_line() {
+        let check = |text: &str, at: Range<usize>, expected: (u32, u32, u32, &str)| {
+            let place = Report::new("x.toml", text).place(at);
+            let found = (place.line, place.column, place.length, place.text.as_str());
+            assert_eq!(found, expected, "{text:?}");
+        };
+        check("", 0..0, (1, 1, 1, ""));
+        check("ab = 1\ncd = 2\n", 7..9, (2, 1, 2, "cd = 2"));
+        check("ab = 1\r\ncd = 2", 5..14, (1, 6, 1, "ab = 1"));
+        check("é = 'é'", 5..7, (1, 5, 1, "é = 'é'"));
+        check("a = 1\n", 6..6, (2, 1, 1, ""));
+        check("a = 1\n", 5..6, (1, 5, 1, "a = 1"));
+        check("é", 1..9, (1, 1, 1, "é"));
+    }
+}
