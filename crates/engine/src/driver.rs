@@ -10,6 +10,7 @@ use iodyno_model::{DepthUse, EndedBy, Job};
 use std::sync::Arc;
 
 use crate::cells::{Cells, LatencyCells, add};
+use crate::checks::Checks;
 use crate::content::Filler;
 use crate::floor::RateFloor;
 use crate::log::{OpLog, OpRecord};
@@ -17,7 +18,6 @@ use crate::shared::{CloneShared, Stop};
 use crate::spec::WorkerError;
 use crate::stream::{Issue, Next, OpStream};
 use crate::tally::{self, ErrorTally};
-use crate::verify::Verifier;
 
 /// The longest wait, ns: how late a stop may be heard.
 const HEARING_NS: u64 = 100_000_000;
@@ -92,7 +92,7 @@ pub(crate) struct Driver<'a, B, C> {
     filling: bool,
     completions: Completions,
     filler: Filler,
-    pub(crate) verifier: Option<Verifier>,
+    pub(crate) verifier: Option<Checks>,
     log: Option<Arc<OpLog>>,
     stamps_each: bool,
     submits_apart: bool,
@@ -123,7 +123,7 @@ pub(crate) struct Parts<'a> {
     pub(crate) shared: &'a CloneShared,
     pub(crate) names: Vec<String>,
     pub(crate) filler: Filler,
-    pub(crate) verifier: Option<Verifier>,
+    pub(crate) verifier: Option<Checks>,
     pub(crate) log: Option<Arc<OpLog>>,
 }
 
@@ -132,7 +132,7 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         let depth = parts.job.engine.depth.max(1);
         let capabilities = backend.capabilities();
         let idle = InFlight {
-            issue: crate::stream::end_fsync(0),
+            issue: crate::stream::end_sync(OpKind::Fsync, 0),
             moved: 0,
             first_submitted: 0,
             submission_ns: 0,

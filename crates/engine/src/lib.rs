@@ -6,6 +6,7 @@
 //! disturbing it. The engine knows nothing of reports, stores or job files.
 
 pub mod cells;
+mod checks;
 mod content;
 mod driver;
 mod floor;
@@ -15,6 +16,7 @@ mod numa;
 pub mod operations;
 mod prepare;
 mod shared;
+mod shared_files;
 mod spec;
 pub mod stream;
 mod tally;
@@ -26,6 +28,7 @@ mod worker;
 pub use flow::SharedFlow;
 pub use log::{OpLog, OpRecord};
 pub use shared::{CloneShared, Gate, Stop};
+pub use shared_files::{SharedFilesPart, SharedFilesState, TRAILER};
 pub use spec::{CloneOutcome, CloneSpec, JobFile, StepSpan, WorkerError};
 
 /// Runs one clone to its end: prepares its backend and buffers, arrives at the gate, waits for its

@@ -7,8 +7,8 @@ use iodyno_io::{
     Pvsync2, SeekSync, SimBackend, SimDevice, SyncBackend, SyncCalls, UringBackend, UringWishes,
 };
 use iodyno_model::{
-    Amount, Distribution, Engine, EngineKind, Memory, Order, Placement, SimFault, SimLaw,
-    SimOptions,
+    Amount, Distribution, Engine, EngineKind, Memory, Order, Placement, SharedFiles, SimFault,
+    SimLaw, SimOptions,
 };
 use iodyno_sys::file::{RWF_ATOMIC, RWF_HIPRI, RWF_NOWAIT, RwFlags};
 use iodyno_sys::memory::{Arena, Pages};
@@ -16,12 +16,14 @@ use iodyno_sys::thread;
 use iodyno_units::Bytes;
 use rand_distr::{Exp, LogNormal};
 
+use crate::checks::Checks;
 use crate::content::Filler;
 use crate::driver::Parts;
 use crate::numa;
 use crate::shared::CloneShared;
+use crate::shared_files::{TRAILER, Trailers};
 use crate::spec::{CloneOutcome, CloneSpec, WorkerError};
-use crate::stream::JobStream;
+use crate::stream::{CloneStream, JobStream, SharedStream};
 use crate::verify::{HEADER, Verifier};
 use crate::worker::{Bound, work};
 
@@ -53,19 +55,66 @@ pub(crate) fn run(mut spec: CloneSpec, shared: &CloneShared) -> Result<CloneOutc
         verifier,
         log: spec.log.clone(),
     };
-    let writable = job.access.writes || job.access.trims;
     let files = if engine.kind.without_files() {
         Vec::new()
     } else {
         files(&mut spec)?
     };
-    let stream = JobStream::new(job.clone(), &regions, spec.byte_budget, spec.seed);
-    let seed = spec.seed ^ DEVICE;
+    let storage = Storage {
+        files,
+        regions,
+        arena,
+        seed: spec.seed ^ DEVICE,
+    };
+    if let Some(rule) = &job.shared_files {
+        let Some(part) = &spec.shared_files else {
+            return Err(WorkerError {
+                what: "walk shared files".to_owned(),
+                cause: "the clones were not told of one another".to_owned(),
+                hint: None,
+            });
+        };
+        let stream = SharedStream::new(&job, rule, part.state(), spec.seed);
+        let bound = Bound {
+            spec,
+            stream,
+            notes,
+        };
+        return on_backend(engine, storage, bound, parts);
+    }
+    let stream = JobStream::new(job.clone(), &storage.regions, spec.byte_budget, spec.seed);
     let bound = Bound {
         spec,
         stream,
         notes,
     };
+    on_backend(engine, storage, bound, parts)
+}
+
+/// What a backend is made of.
+struct Storage {
+    files: Vec<File>,
+    /// (base, length) of each file.
+    regions: Vec<(u64, u64)>,
+    arena: Arena,
+    seed: u64,
+}
+
+/// Makes the backend, and has the clone work on it.
+fn on_backend<S: CloneStream>(
+    engine: &Engine,
+    storage: Storage,
+    bound: Bound<S>,
+    parts: Parts<'_>,
+) -> Result<CloneOutcome, WorkerError> {
+    let Storage {
+        files,
+        regions,
+        arena,
+        seed,
+    } = storage;
+    let access = &bound.spec.job.access;
+    let writable = access.writes || access.trims;
     let clock = MonotonicClock;
     let rw_flags = rw_flags(engine);
     Ok(match engine.kind {
@@ -145,7 +194,9 @@ fn files(spec: &mut CloneSpec) -> Result<Vec<File>, WorkerError> {
 
 fn arena(spec: &CloneSpec, notes: &mut Vec<String>) -> Result<Arena, WorkerError> {
     let job = &spec.job;
-    let (depth, block) = (job.engine.depth.max(1), job.access.max_block().max(1));
+    let request = job.shared_files.as_ref().map_or(0, SharedFiles::request);
+    let block = job.access.max_block().max(request).max(1);
+    let depth = job.engine.depth.max(1);
     let huge = job.buffers.memory == Memory::Huge;
     let arena = Arena::new(depth, block as usize, job.buffers.align as usize, huge);
     let arena = arena.map_err(|error| WorkerError {
@@ -168,7 +219,7 @@ fn arena(spec: &CloneSpec, notes: &mut Vec<String>) -> Result<Arena, WorkerError
 }
 
 /// Puts the thread where the job wants it; what could not be done is a note.
-fn place(placement: &Placement, clone: u32) -> Vec<String> {
+pub(crate) fn place(placement: &Placement, clone: u32) -> Vec<String> {
     let mut notes = Vec::new();
     let mut cpus = placement.cpus.clone();
     if !placement.numa_cpu_nodes.is_empty() {
@@ -205,8 +256,27 @@ fn place(placement: &Placement, clone: u32) -> Vec<String> {
     notes
 }
 
-fn verifier(spec: &CloneSpec) -> Result<Option<Verifier>, WorkerError> {
+/// Blocks with trailers, where shared files have them.
+fn trailers(rule: &SharedFiles, spec: &CloneSpec) -> Result<Option<Checks>, WorkerError> {
+    if !rule.validate {
+        return Ok(None);
+    }
+    if rule.block <= TRAILER as u64 {
+        return Err(WorkerError {
+            what: format!("validate blocks of {} bytes", rule.block),
+            cause: format!("a checksum and an offset take {TRAILER}"),
+            hint: Some("make the blocks longer (`--file-block-size`)".to_owned()),
+        });
+    }
+    let names = spec.files.iter().map(|file| file.name.clone()).collect();
+    Ok(Some(Checks::Trailers(Trailers::new(rule.block, names))))
+}
+
+fn verifier(spec: &CloneSpec) -> Result<Option<Checks>, WorkerError> {
     let job = &spec.job;
+    if let Some(rule) = &job.shared_files {
+        return trailers(rule, spec);
+    }
     let Some(rule) = job.verify.clone() else {
         return Ok(None);
     };
@@ -233,7 +303,7 @@ fn verifier(spec: &CloneSpec) -> Result<Option<Verifier>, WorkerError> {
     if dumps {
         verifier.dump_to(&spec.dumps);
     }
-    Ok(Some(verifier))
+    Ok(Some(Checks::Headers(verifier)))
 }
 
 /// Zones given in bytes must lie within each file: what is beyond could only be left out in silence.

@@ -9,6 +9,7 @@ use iodyno_model::{CpuUse, DepthUse, EndedBy, EngineUsed, ErrorCount, Job, Step,
 use crate::flow::SharedFlow;
 use crate::log::OpLog;
 use crate::operations::OperationsPart;
+use crate::shared_files::SharedFilesPart;
 
 /// A file or device of one clone, open and admitted.
 #[derive(Debug)]
@@ -48,6 +49,8 @@ pub struct CloneSpec {
     pub dumps: PathBuf,
     /// Where and with whom it does file operations; `Some` where the job has any.
     pub operations: Option<OperationsPart>,
+    /// What it shares with the other clones of its job; `Some` where the job has `shared_files`.
+    pub shared_files: Option<SharedFilesPart>,
 }
 
 /// A worker that could not begin, or whose backend broke.

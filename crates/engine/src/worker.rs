@@ -1,21 +1,21 @@
 //! One clone from its preparation to its end.
 
-use iodyno_io::{Backend, BackendError, Clock};
+use iodyno_io::{Backend, BackendError, Clock, OpKind};
 use iodyno_model::{CpuUse, EndedBy, EngineUsed, Step};
 use iodyno_sys::thread::{Usage, thread_usage};
 
 use crate::driver::{Driver, Parts};
 use crate::shared::{CloneShared, Stop};
 use crate::spec::{CloneOutcome, CloneSpec, StepSpan, WorkerError};
-use crate::stream::{JobStream, ListStream, checked_read, end_fsync};
+use crate::stream::{CloneStream, ListStream, checked_read, end_sync, sync_kind};
 
 /// How long cancelled ops are waited for before they are given up as stuck, ns.
 const PATIENCE_NS: u64 = 3_000_000_000;
 
 /// What is bound before the backend is made.
-pub(crate) struct Bound {
+pub(crate) struct Bound<S> {
     pub(crate) spec: CloneSpec,
-    pub(crate) stream: JobStream,
+    pub(crate) stream: S,
     pub(crate) notes: Vec<String>,
 }
 
@@ -30,19 +30,19 @@ impl From<BackendError> for WorkerError {
 }
 
 /// A clone at work: its driver, its stream, and what is known so far.
-struct Work<'a, B, C> {
+struct Work<'a, B, C, S> {
     driver: Driver<'a, B, C>,
-    stream: JobStream,
+    stream: S,
     shared: &'a CloneShared,
     steps: Vec<StepSpan>,
     broken: Option<WorkerError>,
 }
 
 /// Arrives at the gate, waits for the start, and does the job's steps.
-pub(crate) fn work<B: Backend, C: Clock>(
+pub(crate) fn work<B: Backend, C: Clock, S: CloneStream>(
     backend: B,
     clock: C,
-    bound: Bound,
+    bound: Bound<S>,
     parts: Parts<'_>,
 ) -> CloneOutcome {
     let Bound {
@@ -75,7 +75,7 @@ pub(crate) fn work<B: Backend, C: Clock>(
     work.run(&spec, start, engine)
 }
 
-impl<B: Backend, C: Clock> Work<'_, B, C> {
+impl<B: Backend, C: Clock, S: CloneStream> Work<'_, B, C, S> {
     fn run(mut self, spec: &CloneSpec, start: u64, engine: EngineUsed) -> CloneOutcome {
         let job = &spec.job;
         while self.driver.clock.now() < start && self.shared.told() == Stop::No {
@@ -178,9 +178,16 @@ impl<B: Backend, C: Clock> Work<'_, B, C> {
         let usable = |work: &Self| {
             work.broken.is_none() && work.shared.told() < Stop::Finish && ended != EndedBy::Error
         };
-        if job.sync.end_fsync && job.access.writes && usable(self) {
+        if let (Some(part), Some(rule)) = (&spec.shared_files, &job.shared_files) {
+            let files = part.leave();
+            if !files.is_empty() && usable(self) {
+                let syncs = files.iter().map(|file| end_sync(sync_kind(rule), *file));
+                self.list(Step::EndFsync, syncs);
+            }
+        } else if job.sync.end_fsync && job.access.writes && usable(self) {
             let files = 0..spec.files.len() as u32;
-            self.list(Step::EndFsync, files.map(end_fsync));
+            let syncs = files.map(|file| end_sync(OpKind::Fsync, file));
+            self.list(Step::EndFsync, syncs);
         }
         let written =
             job.access.writes && job.verify.as_ref().is_some_and(|v| v.do_verify && !v.only);
@@ -198,7 +205,7 @@ impl<B: Backend, C: Clock> Work<'_, B, C> {
             .driver
             .verifier
             .as_ref()
-            .is_some_and(|verifier| verifier.result.bad() > 0);
+            .is_some_and(|verifier| verifier.result().bad() > 0);
         if let Some(fault) = self.driver.fault.take() {
             self.broken.get_or_insert(fault);
         }
@@ -239,8 +246,8 @@ impl<B: Backend, C: Clock> Work<'_, B, C> {
         mut engine: EngineUsed,
     ) -> CloneOutcome {
         let verifier = self.driver.verifier.as_ref();
-        let dump_fault = verifier.and_then(|verifier| verifier.dump_fault.clone());
-        engine.fallbacks.extend(dump_fault);
+        let dump_fault = verifier.and_then(|verifier| verifier.dump_fault());
+        engine.fallbacks.extend(dump_fault.map(str::to_owned));
         let windows = self.driver.windows.histogram();
         CloneOutcome {
             ended,
@@ -250,14 +257,14 @@ impl<B: Backend, C: Clock> Work<'_, B, C> {
             cpu,
             depth: self.driver.depth,
             errors: self.driver.errors.counts,
-            verify: self.driver.verifier.map(|verifier| verifier.result),
+            verify: verifier.map(|verifier| verifier.result().clone()),
             engine,
             stamp_window: (windows.percentile_ns(50.0), windows.percentile_ns(99.0)),
         }
     }
 }
 
-fn used(before: Usage, after: Usage) -> CpuUse {
+pub(crate) fn used(before: Usage, after: Usage) -> CpuUse {
     CpuUse {
         user_ns: after.user_ns - before.user_ns,
         system_ns: after.system_ns - before.system_ns,

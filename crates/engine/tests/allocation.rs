@@ -52,6 +52,7 @@ fn a_million_ops_allocate_nothing() {
             flow: None,
             dumps: std::env::temp_dir(),
             operations: None,
+            shared_files: None,
         };
         std::thread::scope(|scope| {
             let worker = scope.spawn(|| run(spec, &shared).unwrap());

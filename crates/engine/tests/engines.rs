@@ -67,6 +67,7 @@ fn spec(job: Job, file: Option<File>) -> CloneSpec {
         flow: None,
         dumps: std::env::temp_dir(),
         operations: None,
+        shared_files: None,
     }
 }
 

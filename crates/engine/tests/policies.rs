@@ -58,6 +58,7 @@ fn spec(job: Job, path: Option<&Path>, folder: &Path) -> CloneSpec {
         flow: None,
         dumps: folder.to_owned(),
         operations: None,
+        shared_files: None,
     }
 }
 

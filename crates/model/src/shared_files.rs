@@ -85,3 +85,14 @@ pub struct SharedFiles {
     /// Each block ends in a checksum and its offset, which reads check.
     pub validate: bool,
 }
+
+impl SharedFiles {
+    /// Bytes of a request, at least 1: a block, or in sequential modes as many as are merged.
+    pub fn request(&self) -> u64 {
+        match self.merged {
+            merged if merged > 0 && !self.mode.random() => merged,
+            _ => self.block,
+        }
+        .max(1)
+    }
+}

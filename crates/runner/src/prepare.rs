@@ -187,6 +187,7 @@ fn open_all(
                 .map(|flow| Arc::clone(flows.entry(flow.id).or_default())),
             dumps: folder.to_owned(),
             operations: None,
+            shared_files: None,
         };
         clones.push(Waiting {
             job: clone.job,

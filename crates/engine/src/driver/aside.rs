@@ -76,7 +76,12 @@ impl<B: Backend, C: Clock> Driver<'_, B, C> {
         } else if issue.checked && !verifier.check(&issue.op, self.backend.buffer(slot)) {
             let file = &self.names[issue.op.file as usize];
             self.errors.count(Direction::Read, EILSEQ, &issue.op, file);
-            self.failed |= self.job.verify.as_ref().is_some_and(|verify| verify.fatal);
+            let policy = &self.job.errors;
+            self.failed |= match &self.job.verify {
+                Some(verify) => verify.fatal,
+                // Shared files have no policy of their own: as sysbench, the first bad block ends it.
+                None => !policy.continue_verify,
+            };
         }
     }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::hazards::Hazards;
 use super::mix::{Choice, Mix};
 use super::region::Region;
-use super::{Issue, Next, OpStream, sizes};
+use super::{CloneStream, Issue, Next, OpStream, sizes};
 use crate::flow::SharedFlow;
 
 /// How long a clone that is ahead of its flow waits before it looks again where the job does not say,
@@ -186,36 +186,6 @@ impl JobStream {
             only_checks: job.verify.as_ref().is_some_and(|verify| verify.only),
             job,
         }
-    }
-
-    /// The schedule counts from this instant; without an end until [`JobStream::measure`].
-    pub fn begin(&mut self, start: u64) {
-        self.start = start;
-        (self.byte_budget, self.op_budget) = (ENDLESS, ENDLESS);
-    }
-
-    /// The measured time begins: budgets count from here.
-    pub fn measure(&mut self) {
-        (self.issued_bytes, self.issued_ops) = (0, 0);
-        (self.byte_budget, self.op_budget) = self.budgets;
-    }
-
-    /// Takes part in the job's flow, if it has one, from now on.
-    pub fn join(&mut self, flow: &Arc<SharedFlow>) {
-        if let Some(rule) = self.job.pacing.flow {
-            let turn = FlowTurn {
-                shared: Arc::clone(flow),
-                rule,
-                ops: 0,
-            };
-            flow.join(turn.weight());
-            self.flow = Some(turn);
-        }
-    }
-
-    /// No longer takes part in it.
-    pub fn leave(&mut self) {
-        self.flow = None;
     }
 
     #[inline]
@@ -450,6 +420,34 @@ impl JobStream {
             self.wrote(issue.op.file);
         }
         Next::Op
+    }
+}
+
+impl CloneStream for JobStream {
+    fn begin(&mut self, start: u64) {
+        self.start = start;
+        (self.byte_budget, self.op_budget) = (ENDLESS, ENDLESS);
+    }
+
+    fn measure(&mut self) {
+        (self.issued_bytes, self.issued_ops) = (0, 0);
+        (self.byte_budget, self.op_budget) = self.budgets;
+    }
+
+    fn join(&mut self, flow: &Arc<SharedFlow>) {
+        if let Some(rule) = self.job.pacing.flow {
+            let turn = FlowTurn {
+                shared: Arc::clone(flow),
+                rule,
+                ops: 0,
+            };
+            flow.join(turn.weight());
+            self.flow = Some(turn);
+        }
+    }
+
+    fn leave(&mut self) {
+        self.flow = None;
     }
 }
 

@@ -13,7 +13,7 @@ const KIB: u64 = 1024;
 fn issued(job: Job, regions: &[(u64, u64)], budget: u64) -> Vec<(u32, u64, u64, Direction)> {
     let mut stream = JobStream::new(Arc::new(job), regions, budget, 5);
     let mut ops = Vec::new();
-    let mut place = super::super::end_fsync(0);
+    let mut place = super::super::end_sync(OpKind::Fsync, 0);
     for now in 0..100_000 {
         match stream.next(now, 0, &mut place) {
             Next::Op => {
@@ -187,7 +187,7 @@ fn a_number_of_ops_ends_each_clone_after_that_many() {
 fn what_a_ramp_does_is_not_taken_off_the_budget() {
     let job = Arc::new(random_reads(1));
     let mut stream = JobStream::new(job, &[(0, 1 << 20)], 16 * KIB, 5);
-    let mut place = super::super::end_fsync(0);
+    let mut place = super::super::end_sync(OpKind::Fsync, 0);
     stream.begin(0);
     for now in 0..1000 {
         assert_eq!(
@@ -212,7 +212,7 @@ fn a_pause_comes_after_so_many_ops_once_they_have_ended() {
         every_ops: 3,
     });
     let mut stream = JobStream::new(Arc::new(job), &[(0, 1 << 20)], 1 << 20, 5);
-    let mut place = super::super::end_fsync(0);
+    let mut place = super::super::end_sync(OpKind::Fsync, 0);
     let mut next = |stream: &mut JobStream, now, slot| stream.next(now, slot, &mut place);
     for round in 0..3 {
         let now = round * 10_000;
@@ -262,7 +262,7 @@ fn a_clone_ahead_of_its_flow_waits_and_leaves_it_at_its_end() {
         stream
     };
     let (mut slow, mut fast) = (stream(1, 700), stream(3, 0));
-    let mut place = super::super::end_fsync(0);
+    let mut place = super::super::end_sync(OpKind::Fsync, 0);
     let mut ops = [0u32; 2];
     for now in 0..120 {
         for (index, stream) in [&mut slow, &mut fast].into_iter().enumerate() {

@@ -23,11 +23,11 @@ impl<I: Iterator<Item = Issue>> OpStream for ListStream<I> {
     fn completed(&mut self, _slot: Slot, _well: bool, _bytes: u64, _now: u64) {}
 }
 
-/// An fsync of a file that only its errors are kept of.
-pub fn end_fsync(file: u32) -> Issue {
+/// A sync of a file, of this kind, that only its errors are kept of.
+pub fn end_sync(kind: OpKind, file: u32) -> Issue {
     Issue {
         op: Op {
-            kind: OpKind::Fsync,
+            kind,
             file,
             offset: 0,
             length: 0,

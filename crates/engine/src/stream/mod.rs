@@ -5,18 +5,25 @@ mod hazards;
 mod job;
 mod list;
 mod mix;
-mod pacing;
+pub(crate) mod pacing;
 mod permutation;
 mod region;
+mod shared;
+mod shared_fill;
 mod sizes;
 
 use std::num::NonZeroU64;
+use std::sync::Arc;
 
 use iodyno_io::{Op, Slot};
 use iodyno_model::{Direction, EndedBy};
 
+use crate::flow::SharedFlow;
+
 pub use job::JobStream;
-pub use list::{ListStream, checked_read, end_fsync};
+pub use list::{ListStream, checked_read, end_sync};
+pub use shared::SharedStream;
+pub(crate) use shared::sync_kind;
 
 /// An op to be issued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,4 +64,19 @@ pub trait OpStream {
 
     /// The op under `slot` has ended, well or not, having moved `bytes`.
     fn completed(&mut self, slot: Slot, well: bool, bytes: u64, now: u64);
+}
+
+/// The stream of a clone through the steps of its job.
+pub trait CloneStream: OpStream {
+    /// The schedule counts from this instant; without an end until [`CloneStream::measure`].
+    fn begin(&mut self, start: u64);
+
+    /// The measured time begins: budgets count from here.
+    fn measure(&mut self);
+
+    /// Takes part in the job's flow, if it has one, from now on.
+    fn join(&mut self, _flow: &Arc<SharedFlow>) {}
+
+    /// No longer takes part in it.
+    fn leave(&mut self) {}
 }

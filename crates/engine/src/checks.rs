@@ -1,0 +1,72 @@
+//! How blocks are checked: by headers of our own, or by the trailers of shared files.
+
+use iodyno_io::{Op, Slot};
+use iodyno_model::VerifyResult;
+
+use crate::shared_files::Trailers;
+use crate::verify::Verifier;
+
+/// Seals what is written and checks what is read.
+#[derive(Debug)]
+pub(crate) enum Checks {
+    /// Ours.
+    Headers(Verifier),
+    /// sysbench's.
+    Trailers(Trailers),
+}
+
+impl Checks {
+    /// Before a write.
+    pub(crate) fn seal(&mut self, slot: Slot, op: &Op, buffer: &mut [u8]) {
+        match self {
+            Checks::Headers(headers) => headers.seal(slot, op, buffer),
+            Checks::Trailers(trailers) => trailers.seal(op, buffer),
+        }
+    }
+
+    /// A write has ended well.
+    pub(crate) fn written(&mut self, slot: Slot, op: &Op) {
+        if let Checks::Headers(headers) = self {
+            headers.written(slot, op);
+        }
+    }
+
+    /// A trim has ended well.
+    pub(crate) fn trimmed(&mut self, op: &Op) {
+        if let Checks::Headers(headers) = self {
+            headers.trimmed(op);
+        }
+    }
+
+    /// Checks what was read; `false` if any of it is bad.
+    pub(crate) fn check(&mut self, op: &Op, buffer: &[u8]) -> bool {
+        match self {
+            Checks::Headers(headers) => headers.check(op, buffer),
+            Checks::Trailers(trailers) => trailers.check(op, buffer),
+        }
+    }
+
+    /// What the verify pass reads back; blocks with trailers are checked by the job's own reads.
+    pub(crate) fn ranges(&self, longest: usize) -> Vec<(u32, u64, u32)> {
+        match self {
+            Checks::Headers(headers) => headers.ranges(longest),
+            Checks::Trailers(_) => Vec::new(),
+        }
+    }
+
+    /// What was found.
+    pub(crate) fn result(&self) -> &VerifyResult {
+        match self {
+            Checks::Headers(headers) => &headers.result,
+            Checks::Trailers(trailers) => &trailers.result,
+        }
+    }
+
+    /// A bad block that could not be written to a file of its own, with the reason.
+    pub(crate) fn dump_fault(&self) -> Option<&str> {
+        match self {
+            Checks::Headers(headers) => headers.dump_fault.as_deref(),
+            Checks::Trailers(_) => None,
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Files that are made longer: each from its end on, by one op at a time.
+//!
+//! One op at a time, so that whatever ends the work, a `kill -9` included, leaves no hole in a file: what
+//! its length says is there, and the next time goes on from it. Several ops in flight fill several files.
+
+use iodyno_io::Slot;
+
+use crate::shared_files::{Place, SharedFilesState};
+
+/// The files that one clone is filling.
+#[derive(Debug)]
+pub(super) struct Filling {
+    /// Those without an op in flight, and where they end.
+    idle: Vec<(u32, u64)>,
+    /// By slot: the file, and where it will end.
+    busy: Box<[Option<(u32, u64)>]>,
+}
+
+impl Filling {
+    pub(super) fn new(depth: usize) -> Filling {
+        Filling {
+            idle: Vec::with_capacity(depth),
+            busy: vec![None; depth].into_boxed_slice(),
+        }
+    }
+
+    /// The next piece: of a file that was begun, or else of a new one.
+    pub(super) fn next(&mut self, state: &SharedFilesState, slot: Slot) -> Option<Place> {
+        let (file, offset) = self.idle.pop().or_else(|| state.next_to_fill())?;
+        let length = state.geometry().length_at(offset);
+        self.busy[slot as usize] = Some((file, offset + u64::from(length)));
+        Some(Place {
+            number: 0,
+            file,
+            offset,
+            length,
+        })
+    }
+
+    /// The piece of a slot was written. A file whose write failed is given up.
+    pub(super) fn written(&mut self, state: &SharedFilesState, slot: Slot, well: bool) {
+        if let Some((file, end)) = self.busy[slot as usize].take()
+            && well
+            && end < state.geometry().file_size()
+        {
+            self.idle.push((file, end));
+        }
+    }
+}
