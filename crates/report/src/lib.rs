@@ -9,10 +9,13 @@ mod columns;
 pub mod compare;
 pub mod diagnostic;
 pub mod fio;
+pub mod fsbench;
 pub mod imported;
 pub mod json;
 pub mod live;
+mod operations;
 mod style;
+pub mod sysbench;
 pub mod text;
 
 pub use style::Style;

@@ -162,6 +162,11 @@ impl<T: PartialEq + Clone> Distinct<T> {
     }
 }
 
+/// A name that benchstat takes as it is, without parameters.
+pub(crate) fn benchmark_name(name: &str) -> String {
+    self::name(&(name.to_owned(), Vec::new()))
+}
+
 fn name((bare, named): &RawName) -> String {
     let mut name = word(bare);
     for (dimension, value) in named {

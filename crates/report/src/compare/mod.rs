@@ -25,6 +25,7 @@ mod samples;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use benchstat::benchmark_name;
 pub use benchstat::benchstat;
 pub use csv::csv;
 pub use figures::percent;

@@ -9,7 +9,7 @@ use super::{join, percent};
 const TOLD: usize = 4;
 
 /// `steady from 2 s (range 6 %)`, `3 regimes: 4.1k/s until 2 s, …`; empty without a series.
-pub(super) fn words(behaviour: &Behaviour) -> String {
+pub(crate) fn words(behaviour: &Behaviour) -> String {
     match behaviour.course {
         Course::Steady {
             from_ns,

@@ -1,7 +1,7 @@
 //! A trial, and lists of runs, for the terminal: dense and calm.
 
 mod bars;
-mod course;
+pub(crate) mod course;
 mod describe;
 mod list;
 mod spark;

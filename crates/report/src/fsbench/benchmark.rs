@@ -1,0 +1,51 @@
+//! A line for benchstat.
+//!
+//! Its name, an integer, then pairs of value and unit. Units are those that this program's other benchstat
+//! output uses, so that both can be compared, and so that the importer gives them their metrics' names.
+
+use iodyno_model::{Summary, Trial, Workload};
+
+use crate::compare;
+use crate::operations;
+
+/// Metadata lines that tell benchstat which way the units are better. Printed once, above the first
+/// [`benchmark_line`].
+pub fn benchmark_units() -> &'static str {
+    "Unit ops/sec better=higher\n\
+     Unit op-mean-ns better=lower\n\
+     Unit op-p50-ns better=lower\n\
+     Unit op-p95-ns better=lower\n\
+     Unit op-p99-ns better=lower\n\
+     Unit op-max-ns better=lower\n\
+     Unit completion-ns better=lower\n"
+}
+
+/// `Benchmarkfsbench/NAME N X ops/sec …` with a newline: cycles, cycles a second of measured time, then the op's
+/// mean, percentiles and largest, and for work that came to its end the time until it was on the storage, drain
+/// included, all in ns. Several threads stand in the name: `/threads=4`. Empty where no cycle completed.
+pub fn benchmark_line(workload: &Workload, trial: &Trial, summary: &Summary) -> String {
+    let Some(cycles) = operations::cycles(workload, summary) else {
+        return String::new();
+    };
+    let (ops, rate) = (cycles.op.result.ops, cycles.op.iops());
+    if ops == 0 || rate <= 0.0 {
+        return String::new();
+    }
+    let threads = match cycles.group.clones {
+        0 | 1 => String::new(),
+        clones => format!("/threads={clones}"),
+    };
+    let name = compare::benchmark_name(&workload.name);
+    let (latency, _) = cycles.op.latency();
+    let mut line = format!("Benchmarkfsbench/{name}{threads} {ops} {rate:.3} ops/sec");
+    line += &format!(" {:.1} op-mean-ns", latency.mean_ns());
+    for percent in [50.0, 95.0, 99.0] {
+        let ns = latency.percentile_ns(percent);
+        line += &format!(" {ns} op-p{percent}-ns");
+    }
+    line += &format!(" {} op-max-ns", latency.max_ns());
+    if cycles.finite() {
+        line += &format!(" {} completion-ns", cycles.completion_ns(trial));
+    }
+    line + "\n"
+}

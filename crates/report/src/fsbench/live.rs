@@ -1,0 +1,103 @@
+//! The table that grows by a row a second.
+
+use iodyno_model::{Direction, Frame, Histogram, Step};
+
+use super::{digits, optype};
+
+/// A head stands above every so many rows.
+const ROWS_PER_HEAD: u32 = 20;
+
+/// A frame shorter than this, at the end of a trial, is no second: its ops are in the closing row, ns.
+const SHORTEST_NS: u64 = 100_000_000;
+
+const HEAD: &str =
+    "____optype__elapsed__ops/sec(inst)___ops/sec(cum)__p50(ms)__p95(ms)__p99(ms)_pMax(ms)";
+
+/// Draws the rows of one trial, as its frames come.
+#[derive(Debug, Clone)]
+pub struct Live {
+    name: String,
+    rows: u32,
+    /// Start of the measured time on the trial's clock, ns.
+    began_ns: Option<u64>,
+    ops: u64,
+}
+
+impl Live {
+    /// For a workload of this name.
+    pub fn new(name: &str) -> Live {
+        Live {
+            name: optype(name),
+            rows: 0,
+            began_ns: None,
+            ops: 0,
+        }
+    }
+
+    /// The row of a frame, with a head above every twentieth, each ending with a newline. `None` for frames
+    /// that are not of the measured time, and for a last one that is too short to be a row.
+    ///
+    /// `ops/sec(inst)` are the frame's ops over its own length, `ops/sec(cum)` all ops over the measured time
+    /// so far. A second without ops has dashes for its latencies.
+    pub fn frame(&mut self, frame: &Frame) -> Option<String> {
+        if frame.step != Step::Measure {
+            return None;
+        }
+        let began = *self.began_ns.get_or_insert(frame.start_ns);
+        let ops = frame.ops(Direction::Op);
+        self.ops += ops;
+        let span = frame.end_ns.saturating_sub(frame.start_ns);
+        if span < SHORTEST_NS {
+            return None;
+        }
+        let elapsed = frame.end_ns.saturating_sub(began);
+        let head = match self.rows.is_multiple_of(ROWS_PER_HEAD) {
+            true => format!("{HEAD}\n"),
+            false => String::new(),
+        };
+        self.rows += 1;
+        let rate = |ops: u64, ns: u64| digits::rate(ops as f64 * 1e9 / ns.max(1) as f64);
+        let [p50, p95, p99, max] = latencies(&latency(frame));
+        Some(format!(
+            "{head}{:<10}{:>9}{:>15}{:>15}{p50:>9}{p95:>9}{p99:>9}{max:>9}\n",
+            self.name,
+            seconds(elapsed),
+            rate(ops, span),
+            rate(self.ops, elapsed),
+        ))
+    }
+}
+
+/// Of all jobs' cycles: response latency where a rate was asked for, what their timed steps took otherwise.
+fn latency(frame: &Frame) -> Histogram {
+    let mut all = Histogram::default();
+    for share in frame.of(Direction::Op) {
+        match &share.response {
+            Some(response) if !response.is_empty() => all.merge(response),
+            _ => all.merge(&share.service),
+        }
+    }
+    all
+}
+
+/// p50, p95, p99 and the largest.
+pub(super) fn latencies(histogram: &Histogram) -> [String; 4] {
+    if histogram.is_empty() {
+        return std::array::from_fn(|_| "-".to_owned());
+    }
+    let percentile = |percent| digits::ms(histogram.percentile_ns(percent) as f64);
+    [
+        percentile(50.0),
+        percentile(95.0),
+        percentile(99.0),
+        digits::ms(histogram.max_ns() as f64),
+    ]
+}
+
+/// `12s`; a tenth where a second is not whole: `1.8s`.
+fn seconds(ns: u64) -> String {
+    match (ns + 50_000_000) / 100_000_000 {
+        tenths if tenths.is_multiple_of(10) => format!("{}s", tenths / 10),
+        tenths => format!("{}.{}s", tenths / 10, tenths % 10),
+    }
+}

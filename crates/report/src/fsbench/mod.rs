@@ -1,0 +1,30 @@
+//! Trials of file operations as a table of seconds, a closing row, and lines that benchstat reads.
+//!
+//! The layout is the one that file-operation benchmarks are published in: names cut to ten letters, a row a
+//! second, a head every twenty rows. Times keep three significant digits from a nanosecond on, within the
+//! same columns.
+
+mod benchmark;
+mod closing;
+mod digits;
+mod list;
+mod live;
+#[cfg(test)]
+mod tests;
+
+pub use benchmark::{benchmark_line, benchmark_units};
+pub use closing::closing;
+pub use list::{ListRow, list, needs};
+pub use live::Live;
+
+pub(crate) use digits::ms;
+
+use crate::style::{cut, harmless};
+
+/// Columns of a name; what is longer is cut.
+const NAME: usize = 10;
+
+/// The name as it stands in a row.
+fn optype(name: &str) -> String {
+    cut(&harmless(name), NAME)
+}

@@ -1,0 +1,175 @@
+//! What trials of file operations have that others have not: cycles with steps that are not timed, set-up,
+//! drain. Shared by the texts that tell of them.
+
+use iodyno_model::{
+    Direction, EndedBy, GroupSummary, Operations, Row, Step, Summary, Trial, Workload,
+};
+use iodyno_units::{Bytes, Nanos, Rate, significant};
+
+/// Below this share of a cycle, what is in no step is not worth a word.
+const REST_TOLD: f64 = 0.05;
+
+/// The file operations of a group, where its jobs are such.
+pub(crate) fn of_group<'a>(workload: &'a Workload, group: &GroupSummary) -> Option<&'a Operations> {
+    let first = *group.jobs.first()? as usize;
+    workload.jobs.get(first)?.operations.as_ref()
+}
+
+/// The group whose cycles are the ops, its operations, and the row of its cycles.
+pub(crate) struct Cycles<'a> {
+    pub(crate) group: &'a GroupSummary,
+    pub(crate) operations: &'a Operations,
+    pub(crate) op: &'a Row,
+}
+
+/// The first group of file operations that completed or failed a cycle.
+pub(crate) fn cycles<'a>(workload: &'a Workload, summary: &'a Summary) -> Option<Cycles<'a>> {
+    summary.groups.iter().find_map(|group| of(workload, group))
+}
+
+/// The same for one group.
+pub(crate) fn of<'a>(workload: &'a Workload, group: &'a GroupSummary) -> Option<Cycles<'a>> {
+    let operations = of_group(workload, group)?;
+    let op = group
+        .rows
+        .iter()
+        .find(|row| row.result.direction == Direction::Op)?;
+    Some(Cycles {
+        group,
+        operations,
+        op,
+    })
+}
+
+impl Cycles<'_> {
+    /// `op 1.23 ms of 4.56 ms a cycle; not timed: write 3.1 ms, create 12 µs`; empty without ops.
+    pub(crate) fn times(&self, trial: &Trial) -> String {
+        let ops = self.op.result.ops;
+        if ops == 0 {
+            return String::new();
+        }
+        let op = self.op.result.service.mean_ns();
+        let each = |row: &Row| row.result.service.sum_ns() as f64 / ops as f64;
+        let untimed: Vec<(Direction, f64)> = self
+            .group
+            .rows
+            .iter()
+            .filter(|row| !self.operations.times(row.result.direction) && row.result.ops > 0)
+            .map(|row| (row.result.direction, each(row)))
+            .collect();
+        let cycle = self.cycle_ns(trial);
+        let rest = cycle - op - untimed.iter().map(|(_, ns)| ns).sum::<f64>();
+        let mut others: Vec<String> = untimed
+            .iter()
+            .map(|(direction, ns)| format!("{} {}", direction.name(), nanos(*ns)))
+            .collect();
+        if rest > cycle * REST_TOLD {
+            let why = match self.op.response.is_empty() {
+                true => "between steps",
+                false => "waiting for the rate",
+            };
+            others.push(format!("{why} {}", nanos(rest)));
+        }
+        let mut text = format!("{} of {} a cycle", nanos(op), nanos(cycle.max(op)));
+        if !others.is_empty() {
+            text += &format!("; not timed: {}", others.join(", "));
+        }
+        text
+    }
+
+    /// Measured time of all clones ÷ cycles, ns.
+    fn cycle_ns(&self, trial: &Trial) -> f64 {
+        let clones = trial.parts.iter().flat_map(|part| &part.clones);
+        let spans = clones
+            .filter(|clone| self.group.jobs.contains(&clone.job))
+            .map(|clone| clone.runtime_ns as f64);
+        spans.sum::<f64>() / self.op.result.ops.max(1) as f64
+    }
+
+    /// The work came to its end, no clock did: completion is then what counts.
+    pub(crate) fn finite(&self) -> bool {
+        let done = |by: &EndedBy| matches!(by, EndedBy::Count | EndedBy::Size);
+        !self.group.ended.is_empty() && self.group.ended.iter().all(|(by, _)| done(by))
+    }
+
+    /// From the first clone's start until all work, drain and all, was on the storage, ns.
+    pub(crate) fn completion_ns(&self, trial: &Trial) -> u64 {
+        let clones = || {
+            let all = trial.parts.iter().flat_map(|part| &part.clones);
+            all.filter(|clone| self.group.jobs.contains(&clone.job))
+        };
+        let start = clones().map(|clone| clone.start_ns).min().unwrap_or(0);
+        let worked = clones().map(|clone| {
+            let measured = clone.start_ns.saturating_add(clone.runtime_ns);
+            clone.done_ns.unwrap_or(0).max(measured)
+        });
+        let drains = trial.parts.iter().flat_map(|part| &part.steps);
+        let drained = drains
+            .filter(|time| time.step == Step::Drain)
+            .map(|time| time.start_ns.saturating_add_unsigned(time.span_ns).max(0) as u64);
+        worked
+            .chain(drained)
+            .max()
+            .unwrap_or(0)
+            .saturating_sub(start)
+    }
+
+    /// `10 000 files, 19.5 GiB in 40.2 s (249 files/s, 498 MiB/s)`; empty where nothing is made before.
+    pub(crate) fn set_up(&self, trial: &Trial) -> String {
+        let Some(span) = longest(trial, Step::LayOut) else {
+            return String::new();
+        };
+        let sets = &self.operations.sets;
+        let files: u64 = sets.iter().map(|set| set.count).sum();
+        let bytes = sets.iter().fold(0u64, |sum, set| {
+            sum.saturating_add(set.count.saturating_mul(set.size))
+        });
+        if files == 0 {
+            return String::new();
+        }
+        let seconds = Nanos(span).secs();
+        let mut rates = format!("{} files/s", Rate(files as f64 / seconds));
+        let mut made = counted(files, "file");
+        if bytes > 0 {
+            let mib = Bytes(bytes).mib() / seconds;
+            rates += &format!(", {} MiB/s", significant(mib));
+            made += &format!(", {}", Bytes(bytes));
+        }
+        format!("{made} in {} ({rates})", Nanos(span))
+    }
+}
+
+/// The longest time any node took for a step, ns; `None` where it took none.
+pub(crate) fn longest(trial: &Trial, step: Step) -> Option<u64> {
+    let times = trial.parts.iter().flat_map(|part| &part.steps);
+    let spans = times.filter(|time| time.step == step);
+    spans.map(|time| time.span_ns).max().filter(|ns| *ns > 0)
+}
+
+/// `1 file`, `10 000 files`.
+pub(crate) fn counted(number: u64, word: &str) -> String {
+    match number {
+        1 => format!("1 {word}"),
+        _ => format!("{} {word}s", grouped(number)),
+    }
+}
+
+/// Digits in groups of three from 10 000 on.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    if digits.len() < 5 {
+        return digits;
+    }
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn nanos(ns: f64) -> Nanos {
+    Nanos(ns.round() as u64)
+}

@@ -1,0 +1,140 @@
+//! Trials of shared files in the words and columns of sysbench 1.0's fileio test, so that what reads its output
+//! reads ours; and under them, in words that nothing greps for, what it cannot tell.
+
+mod additions;
+mod explanation;
+mod histogram;
+mod live;
+mod preamble;
+mod prepare;
+mod result;
+#[cfg(test)]
+mod tests;
+
+use iodyno_model::{CloneResult, Direction, Histogram, Job, SharedFiles, Trial, Workload};
+use iodyno_units::Nanos;
+
+pub use explanation::explanation;
+pub use histogram::histogram;
+pub use live::{Live, interval};
+pub use preamble::preamble;
+pub use prepare::{prepared, preparing};
+pub use result::result;
+
+/// Printed when the threads are about to start, after the preamble.
+pub const INITIALIZING: &str = "Initializing worker threads...\n\n";
+/// Printed when they have.
+pub const STARTED: &str = "Threads started!\n\n";
+/// Printed when `cleanup` begins.
+pub const REMOVING: &str = "Removing test files...\n";
+
+/// What of the output was asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// The percentile shown; 0: none.
+    pub percentile: f64,
+    /// The latency histogram is printed above the figures.
+    pub histogram: bool,
+    /// A line each such time.
+    pub report_interval: Option<Nanos>,
+    /// The seed, where one was given.
+    pub seed: Option<u64>,
+}
+
+impl Default for Options {
+    /// The 95th percentile, and nothing more.
+    fn default() -> Options {
+        Options {
+            percentile: 95.0,
+            histogram: false,
+            report_interval: None,
+            seed: None,
+        }
+    }
+}
+
+/// Of these the test's events are made: requests, and an fsync of one file each.
+const EVENTS: [Direction; 3] = [Direction::Read, Direction::Write, Direction::Sync];
+
+/// The job of shared files, which is the only one of its workload, and its files.
+fn job(workload: &Workload) -> Option<&Job> {
+    workload.jobs.iter().find(|job| job.shared_files.is_some())
+}
+
+fn shared(job: &Job) -> Option<&SharedFiles> {
+    job.shared_files.as_ref()
+}
+
+/// What all threads did in a trial.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct Totals {
+    ops: [u64; 3],
+    bytes: [u64; 3],
+    latency: [Histogram; 3],
+    /// Intended → completed, where a rate was asked for.
+    response: [Histogram; 3],
+    /// From the first thread's start to the last one's end, ns.
+    span_ns: u64,
+}
+
+impl Totals {
+    fn of(trial: &Trial) -> Totals {
+        let mut totals = Totals::default();
+        for clone in clones(trial) {
+            for (index, direction) in EVENTS.into_iter().enumerate() {
+                if let Some(result) = clone.direction(direction) {
+                    totals.ops[index] += result.ops;
+                    totals.bytes[index] += result.bytes;
+                    totals.latency[index].merge(&result.service);
+                    if let Some(response) = &result.response {
+                        totals.response[index].merge(response);
+                    }
+                }
+            }
+        }
+        let start = clones(trial).map(|clone| clone.start_ns).min().unwrap_or(0);
+        let end = clones(trial).map(|clone| clone.start_ns.saturating_add(clone.runtime_ns));
+        totals.span_ns = end.max().unwrap_or(0).saturating_sub(start);
+        totals
+    }
+
+    fn seconds(&self) -> f64 {
+        Nanos(self.span_ns).secs()
+    }
+
+    /// A count over the whole time; 0 without time.
+    fn per_second(&self, count: u64) -> f64 {
+        per_second(count, self.span_ns)
+    }
+
+    fn events(&self) -> u64 {
+        self.ops.iter().sum()
+    }
+
+    /// All events' latencies in one.
+    fn merged(&self) -> Histogram {
+        let mut all = Histogram::default();
+        self.latency.iter().for_each(|latency| all.merge(latency));
+        all
+    }
+}
+
+fn clones(trial: &Trial) -> impl Iterator<Item = &CloneResult> {
+    trial.parts.iter().flat_map(|part| &part.clones)
+}
+
+fn per_second(count: u64, span_ns: u64) -> f64 {
+    match span_ns {
+        0 => 0.0,
+        ns => count as f64 * 1e9 / ns as f64,
+    }
+}
+
+/// MiB of bytes, or of bytes a second.
+fn mib(bytes: f64) -> f64 {
+    bytes / f64::from(1 << 20)
+}
+
+fn ms(ns: f64) -> f64 {
+    ns / 1e6
+}

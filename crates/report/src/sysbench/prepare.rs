@@ -1,0 +1,69 @@
+//! The words of `prepare`.
+
+use iodyno_model::{Direction, Job, Step, Trial};
+use iodyno_units::Nanos;
+
+use super::preamble::open_flags;
+use super::{Totals, clones, mib, shared};
+use crate::operations::longest;
+
+/// What is printed before: files, sizes, open flags. Ends with a newline; empty for a job without shared files.
+pub fn preparing(job: &Job) -> String {
+    let Some(files) = shared(job) else {
+        return String::new();
+    };
+    let total = files.file_size.saturating_mul(job.files.count.into());
+    format!(
+        "{} files, {}Kb each, {}Mb total\nCreating files for the test...\n{}",
+        job.files.count,
+        files.file_size >> 10,
+        total >> 20,
+        open_flags(job)
+    )
+}
+
+/// What is printed after: a line a file, as far as it is known what became of it, then
+/// `2147483648 bytes written in 3.21 seconds (637.98 MiB/sec).` The time is that of writing and of the fsyncs.
+pub fn prepared(job: &Job, trial: &Trial) -> String {
+    let Some(files) = shared(job) else {
+        return String::new();
+    };
+    let totals = Totals::of(trial);
+    let written = totals.bytes[Direction::Write as usize];
+    let total = files.file_size.saturating_mul(job.files.count.into());
+    let numbers = 0..job.files.count;
+    // Of files that were there in part, only the sum is known.
+    let done = match written {
+        0 => Some("Reusing existing file"),
+        bytes if bytes >= total => Some("Creating file"),
+        _ => None,
+    };
+    let mut text: String = match done {
+        Some(words) => numbers
+            .map(|number| format!("{words} {}\n", name(job, number)))
+            .collect(),
+        None => String::new(),
+    };
+    text += &match written {
+        0 => "No bytes written.\n".to_owned(),
+        bytes => {
+            let seconds = Nanos(span_ns(trial, &totals)).secs();
+            let rate = mib(bytes as f64) / seconds.max(1e-9);
+            format!("{bytes} bytes written in {seconds:.2} seconds ({rate:.2} MiB/sec).\n")
+        }
+    };
+    text
+}
+
+fn name(job: &Job, number: u32) -> String {
+    job.files.format.replace("$filenum", &number.to_string())
+}
+
+/// Until all was on the storage, as far as the job asks.
+fn span_ns(trial: &Trial, totals: &Totals) -> u64 {
+    let start = clones(trial).map(|clone| clone.start_ns).min().unwrap_or(0);
+    let done = clones(trial).filter_map(|clone| clone.done_ns).max();
+    let synced = totals.span_ns + longest(trial, Step::EndFsync).unwrap_or(0);
+    done.map_or(0, |done| done.saturating_sub(start))
+        .max(synced)
+}

@@ -1,0 +1,96 @@
+//! The figures at the end.
+
+use iodyno_model::{Histogram, Trial, Workload};
+
+use super::{EVENTS, Options, Totals, additions, clones, histogram, mib, ms};
+
+/// Columns of a line up to the end of its figure.
+const COLUMNS: usize = 53;
+
+/// Where asked for the histogram, then rates, throughput, latencies and fairness as sysbench 1.0 prints them, and
+/// below what is ours. Rates are counts over the total time, which is the measured one; events and latencies are
+/// of reads, writes and fsyncs together. Begins with an empty line, ends with a newline.
+pub fn result(workload: &Workload, trial: &Trial, options: &Options) -> String {
+    let totals = Totals::of(trial);
+    let merged = totals.merged();
+    let histogram = match options.histogram {
+        true => histogram(&merged),
+        false => String::new(),
+    };
+    [
+        histogram,
+        rates(&totals),
+        latency(&merged, options.percentile),
+        fairness(trial),
+        additions::additions(workload, trial, &totals),
+    ]
+    .concat()
+}
+
+fn rates(totals: &Totals) -> String {
+    let [reads, writes, fsyncs] = totals.ops.map(|ops| totals.per_second(ops));
+    let [read, written, _] = totals.bytes.map(|bytes| mib(totals.per_second(bytes)));
+    format!(
+        "\nFile operations:\n    \
+         reads/s:                      {reads:4.2}\n    \
+         writes/s:                     {writes:4.2}\n    \
+         fsyncs/s:                     {fsyncs:4.2}\n\
+         \nThroughput:\n    \
+         read, MiB/s:                  {read:4.2}\n    \
+         written, MiB/s:               {written:4.2}\n\
+         \nGeneral statistics:\n    \
+         total time:                          {:.4}s\n    \
+         total number of events:              {}\n",
+        totals.seconds(),
+        totals.events(),
+    )
+}
+
+fn latency(merged: &Histogram, percentile: f64) -> String {
+    let line = |name: &str, ns: f64| {
+        let name = format!("{name:>12}: ");
+        format!("{name}{:>1$.2}\n", ms(ns), COLUMNS - name.len())
+    };
+    let at = match percentile > 0.0 {
+        true => {
+            let name = format!("        {percentile:>3}th percentile: ");
+            let value = ms(merged.percentile_ns(percentile) as f64);
+            format!("{name}{value:>0$.2}\n", COLUMNS.saturating_sub(name.len()))
+        }
+        false => "         percentile stats:               disabled\n".to_owned(),
+    };
+    format!(
+        "\nLatency (ms):\n{}{}{}{at}{}",
+        line("min", merged.min_ns() as f64),
+        line("avg", merged.mean_ns()),
+        line("max", merged.max_ns() as f64),
+        line("sum", merged.sum_ns() as f64),
+    )
+}
+
+/// Events and time within them of each thread: mean and population deviation.
+fn fairness(trial: &Trial) -> String {
+    let each = |figure: fn(&iodyno_model::DirectionResult) -> f64| -> Vec<f64> {
+        clones(trial)
+            .map(|clone| {
+                let results = EVENTS.into_iter().filter_map(|kind| clone.direction(kind));
+                results.map(figure).sum()
+            })
+            .collect()
+    };
+    let (events, events_deviation) = spread(&each(|result| result.ops as f64));
+    let (time, time_deviation) = spread(&each(|result| result.service.sum_ns() as f64 / 1e9));
+    format!(
+        "\nThreads fairness:\n    \
+         events (avg/stddev):           {events:.4}/{events_deviation:3.2}\n    \
+         execution time (avg/stddev):   {time:.4}/{time_deviation:3.2}\n\n"
+    )
+}
+
+/// Mean and population standard deviation; zeroes of nothing.
+fn spread(values: &[f64]) -> (f64, f64) {
+    let count = values.len().max(1) as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (mean, (squares / count).sqrt())
+}
