@@ -6,3 +6,4 @@
 pub mod fio;
 pub mod operations;
 pub mod results;
+pub mod sysbench;

@@ -1,0 +1,236 @@
+//! What the options say together: sizes that fit, flags that go with the mode, and surprises.
+
+use iodyno_model::{Diagnostic, Severity, SharedMode};
+use iodyno_units::Bytes;
+
+use super::Action;
+use super::command_line::Gathered;
+use super::draft::{Draft, IoMode, Law};
+
+/// Offsets and lengths of O_DIRECT are multiples of at least this, bytes.
+const SECTOR: u64 = 512;
+/// The kernel moves no more at once, bytes.
+const LARGEST: u64 = 0x7fff_f000;
+/// A checksum of 4 bytes and an offset of 8.
+pub(super) const SEAL: u64 = 12;
+
+/// Holds the options against each other, for a command that makes a job.
+pub(super) fn check(gathered: &mut Gathered<'_>, action: Action) {
+    let draft = gathered.draft.clone();
+    if sizes(gathered, &draft) {
+        alignment(gathered, &draft);
+        seals(gathered, &draft);
+    }
+    match action {
+        Action::Prepare => preparing(gathered, &draft),
+        _ => {
+            flags(gathered, &draft);
+            running(gathered, &draft);
+        }
+    }
+}
+
+fn note(message: impl Into<String>) -> Diagnostic {
+    Diagnostic {
+        severity: Severity::Note,
+        ..Diagnostic::error(message)
+    }
+}
+
+/// Files and blocks are there and fit one another.
+fn sizes(gathered: &mut Gathered<'_>, draft: &Draft) -> bool {
+    let mut sound = true;
+    for (option, value) in [
+        ("file-total-size", draft.total),
+        ("file-block-size", draft.block),
+    ] {
+        if value == 0 {
+            sound = false;
+            let message = format!("`--{option}` is 0");
+            gathered.about(option, Diagnostic::error(message).hint("give a size"));
+        }
+    }
+    if draft.block > LARGEST {
+        sound = false;
+        let (block, most) = (Bytes(draft.block), Bytes(LARGEST));
+        let message = format!("a block of {block} is more than the kernel moves at once, {most}");
+        gathered.about("file-block-size", Diagnostic::error(message));
+    }
+    let (files, each) = (u64::from(draft.file_num), draft.file_size());
+    if sound && draft.block > each {
+        sound = false;
+        let message = format!(
+            "{files} files of {} together have {} each, which is less than a block of {}",
+            Bytes(draft.total),
+            Bytes(each),
+            Bytes(draft.block)
+        );
+        let least = files.saturating_mul(draft.block);
+        let hint =
+            format!("use `--file-total-size={least}` or more, fewer files or smaller blocks");
+        let option = match gathered.draft.has("file-total-size") {
+            true => "file-total-size",
+            false => "file-block-size",
+        };
+        gathered.about(option, Diagnostic::error(message).hint(hint));
+    }
+    let rest = draft.total % files.max(1);
+    if sound && rest > 0 {
+        let message = format!(
+            "{} bytes do not divide into {files} files: each has {each}, and {rest} are left out",
+            draft.total
+        );
+        gathered.about("file-total-size", note(message));
+    }
+    sound
+}
+
+/// O_DIRECT needs whole sectors, also at the end of a file.
+fn alignment(gathered: &mut Gathered<'_>, draft: &Draft) {
+    if !draft.direct {
+        return;
+    }
+    if !draft.block.is_multiple_of(SECTOR) {
+        let message = format!(
+            "`direct` needs whole sectors of {SECTOR} bytes; a block has {} bytes",
+            draft.block
+        );
+        let hint = format!(
+            "use `--file-block-size={}`",
+            draft.block.next_multiple_of(SECTOR)
+        );
+        gathered.about("file-block-size", Diagnostic::error(message).hint(hint));
+    } else if !draft.file_size().is_multiple_of(SECTOR) {
+        let (files, each) = (u64::from(draft.file_num), draft.file_size());
+        let message = format!(
+            "`direct` needs whole sectors of {SECTOR} bytes; each of {files} files has {each} bytes"
+        );
+        let whole = (each - each % draft.block).saturating_mul(files);
+        let hint = format!("use `--file-total-size={whole}`: whole blocks in each file");
+        gathered.about("file-total-size", Diagnostic::error(message).hint(hint));
+    }
+}
+
+/// Checksum and offset need room at the end of each block, the last one of a file included.
+fn seals(gathered: &mut Gathered<'_>, draft: &Draft) {
+    if !draft.validate {
+        return;
+    }
+    let tail = draft.file_size() % draft.block;
+    for (what, bytes) in [("a block", draft.block), ("the last block of a file", tail)] {
+        if (1..=SEAL).contains(&bytes) {
+            let message = format!(
+                "{what} has {bytes} bytes, and `--validate` needs {SEAL} for a checksum and an offset"
+            );
+            let hint = "choose sizes so that blocks are larger";
+            gathered.about("validate", Diagnostic::error(message).hint(hint));
+            return;
+        }
+    }
+}
+
+/// Open flags that have no meaning for the I/O mode.
+fn flags(gathered: &mut Gathered<'_>, draft: &Draft) {
+    let flag = if draft.direct {
+        "direct"
+    } else if draft.sync {
+        "sync"
+    } else if draft.dsync {
+        "dsync"
+    } else {
+        ""
+    };
+    if draft.io_mode == IoMode::Mmap && !flag.is_empty() {
+        let message = format!("`{flag}` cannot be had of a mapped file, which is the page cache");
+        let hint = "leave the flag out, or use `--file-io-mode=sync`";
+        gathered.about("file-extra-flags", Diagnostic::error(message).hint(hint));
+    }
+    if draft.io_mode == IoMode::Async && !draft.direct {
+        let message =
+            "the kernel does buffered asynchronous requests one at a time, within submission";
+        let hint = "add `--file-extra-flags=direct`";
+        gathered.about("file-io-mode", Diagnostic::warning(message).hint(hint));
+    }
+    if draft.has("file-async-backlog") && draft.io_mode != IoMode::Async {
+        let message = "`--file-async-backlog` has no effect without `--file-io-mode=async`";
+        gathered.about("file-async-backlog", note(message));
+    }
+}
+
+fn preparing(gathered: &mut Gathered<'_>, draft: &Draft) {
+    if draft.threads > 1 {
+        let message =
+            "files are prepared by one thread, as sysbench does, whatever `--threads` says";
+        gathered.about("threads", note(message));
+    }
+}
+
+fn running(gathered: &mut Gathered<'_>, draft: &Draft) {
+    let Some(mode) = draft.mode else {
+        // A mode that could not be read was told already.
+        if !draft.has("file-test-mode") {
+            let missing = Diagnostic::error("`run` needs `--file-test-mode`")
+                .hint("one of seqwr, seqrewr, seqrd, rndrd, rndwr, rndrw");
+            gathered.said.push(missing);
+        }
+        return;
+    };
+    distribution(gathered, draft, mode);
+    if draft.has("file-rw-ratio") && mode != SharedMode::RandomMix {
+        let message = format!("`--file-rw-ratio` has no effect on `{}`", mode.name());
+        gathered.about("file-rw-ratio", note(message));
+    }
+    if draft.merged_requests > 1 {
+        merging(gathered, draft, mode);
+    }
+    if draft.fsync_all {
+        let off = [
+            ("file-fsync-freq", draft.fsync_freq > 0),
+            ("file-fsync-end", draft.fsync_end),
+        ];
+        for (option, on) in off {
+            if on && draft.has(option) {
+                let message = format!("`--file-fsync-all` turns `--{option}` off");
+                gathered.about(option, note(message));
+            }
+        }
+    }
+    if draft.time.0 == 0 && draft.events == 0 {
+        let endless = Diagnostic::warning("neither `--time` nor `--events` ends the run")
+            .hint("it goes on until Ctrl-C");
+        gathered.about("time", endless);
+    }
+}
+
+fn distribution(gathered: &mut Gathered<'_>, draft: &Draft, mode: SharedMode) {
+    if !draft.has("rand-type") || draft.law == Law::Uniform {
+        return;
+    }
+    if !mode.random() {
+        let message = format!("`--rand-type` has no effect on `{}`", mode.name());
+        gathered.about("rand-type", note(message));
+        return;
+    }
+    let message =
+        "`--rand-type` has its effect here; sysbench's fileio takes it and draws uniformly";
+    let hint = "leave it out to compare with sysbench's figures";
+    gathered.about("rand-type", Diagnostic::warning(message).hint(hint));
+}
+
+fn merging(gathered: &mut Gathered<'_>, draft: &Draft, mode: SharedMode) {
+    if mode.random() {
+        let message = format!(
+            "`--file-merged-requests` has no effect on `{}`",
+            mode.name()
+        );
+        gathered.about("file-merged-requests", note(message));
+    } else if draft.merged(u64::from(draft.merged_requests)) > LARGEST {
+        let message = format!(
+            "{} blocks of {} are more than the kernel moves at once, {}",
+            draft.merged_requests,
+            Bytes(draft.block),
+            Bytes(LARGEST)
+        );
+        gathered.about("file-merged-requests", Diagnostic::error(message));
+    }
+}

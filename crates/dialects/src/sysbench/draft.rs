@@ -1,0 +1,112 @@
+//! The options' values, as they are gathered from the table's defaults and the arguments.
+
+use std::collections::BTreeMap;
+
+use iodyno_model::SharedMode;
+use iodyno_units::Nanos;
+
+use super::options::options;
+
+/// How requests reach the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum IoMode {
+    #[default]
+    Sync,
+    Async,
+    Mmap,
+}
+
+/// How offsets are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Law {
+    #[default]
+    Uniform,
+    Gaussian,
+    Special,
+    Pareto,
+    Zipfian,
+}
+
+/// Every option's value. Sizes in bytes.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Draft {
+    pub(super) file_num: u32,
+    pub(super) block: u64,
+    pub(super) total: u64,
+    pub(super) mode: Option<SharedMode>,
+    pub(super) io_mode: IoMode,
+    pub(super) backlog: u32,
+    pub(super) sync: bool,
+    pub(super) dsync: bool,
+    pub(super) direct: bool,
+    pub(super) fsync_freq: u32,
+    pub(super) fsync_all: bool,
+    pub(super) fsync_end: bool,
+    pub(super) data_only: bool,
+    pub(super) merged_requests: u32,
+    pub(super) ratio: f64,
+    pub(super) threads: u32,
+    pub(super) events: u64,
+    pub(super) time: Nanos,
+    pub(super) warmup: Nanos,
+    pub(super) rate: f64,
+    pub(super) report_interval: Nanos,
+    pub(super) validate: bool,
+    pub(super) help: bool,
+    pub(super) version: bool,
+    pub(super) law: Law,
+    pub(super) seed: u64,
+    pub(super) iterations: u32,
+    pub(super) special_percent: f64,
+    pub(super) special_share: f64,
+    pub(super) pareto_h: f64,
+    pub(super) zipf_exponent: f64,
+    pub(super) percentile: f64,
+    pub(super) histogram: bool,
+    /// What was written, by the options' own names.
+    pub(super) written: BTreeMap<String, String>,
+}
+
+impl Draft {
+    /// Every option at its default.
+    pub(super) fn new() -> Draft {
+        let mut draft = Draft::default();
+        for option in options().filter(|option| !option.default.is_empty()) {
+            let set = (option.set)(&mut draft, option.default);
+            debug_assert_eq!(set, Ok(()), "{}", option.name);
+        }
+        draft
+    }
+
+    /// The option was written.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.written.contains_key(name)
+    }
+
+    /// Length of each file, bytes; rounded down, so that no offset lies beyond the last file.
+    pub(super) fn file_size(&self) -> u64 {
+        self.total / u64::from(self.file_num.max(1))
+    }
+
+    /// Bytes of a sequential request where `requests` blocks are merged, no longer than a file; 0: one
+    /// block.
+    pub(super) fn merged(&self, requests: u64) -> u64 {
+        match requests {
+            0 | 1 => 0,
+            _ => self.block.saturating_mul(requests).min(self.file_size()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_default_is_a_value_of_its_option() {
+        for option in options().filter(|option| !option.default.is_empty()) {
+            let set = (option.set)(&mut Draft::default(), option.default);
+            assert_eq!(set, Ok(()), "{}", option.name);
+        }
+    }
+}

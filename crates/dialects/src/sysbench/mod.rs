@@ -1,0 +1,120 @@
+//! The language of sysbench's fileio test: its command line, read into a [`Job`].
+//!
+//! Names, defaults and life (`prepare`, `run`, `cleanup` in the current folder) are those of release 1.0,
+//! with what later ones added and earlier ones named otherwise. Faults are gathered, all at once, each with its
+//! place. The option table ([`TOPICS`]) is data: name, unit, default, text, status and effect in one
+//! entry, from which the help and the compatibility page are generated. A value that can only be
+//! read in part is a fault, never a smaller value.
+
+mod check;
+mod command_line;
+mod compatibility;
+mod distribution;
+mod draft;
+mod help;
+mod job;
+mod option;
+mod options;
+mod value;
+
+use iodyno_model::{Diagnostic, Job, Severity, Source, Workload};
+use iodyno_units::Nanos;
+
+pub use compatibility::compatibility;
+pub use help::help;
+pub use option::{OptionSpec, Status, Unit};
+pub use options::{TOPICS, options};
+
+use command_line::{Line, gather};
+
+/// What a command line asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Make the files.
+    Prepare,
+    /// Measure.
+    Run,
+    /// Remove the files.
+    Cleanup,
+    /// Print [`help`].
+    Help,
+    /// Print the program's version.
+    Version,
+}
+
+/// A command line, read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Command {
+    /// What to do.
+    pub action: Action,
+    /// What is done to the files, for [`Action::Prepare`] and [`Action::Run`].
+    pub job: Option<Job>,
+    /// How many files there are.
+    pub file_num: u32,
+    /// A line is printed so often.
+    pub report_interval: Option<Nanos>,
+    /// The latencies' histogram is printed.
+    pub histogram: bool,
+    /// The percentile of latency that is printed, in percent; 0: none.
+    pub percentile: f64,
+    /// What is worth knowing, and what may not mean what its author thinks; no errors.
+    pub notes: Vec<Diagnostic>,
+    /// The arguments, as a shell would take them apart again.
+    pub source: Source,
+}
+
+impl Command {
+    /// The job as a workload, named after what it does.
+    pub fn workload(&self) -> Option<Workload> {
+        let job = self.job.clone()?;
+        Some(Workload::new(
+            job.name.clone(),
+            vec![self.source.clone()],
+            vec![job],
+        ))
+    }
+}
+
+/// Reads the arguments after `fileio`; also those of a whole command, with options before `fileio` or
+/// `--test=fileio`.
+///
+/// # Errors
+/// Everything that is wrong or surprising, in the order of the arguments, with at least one error.
+pub fn read(arguments: &[String]) -> Result<Command, Vec<Diagnostic>> {
+    let line = Line::new(arguments);
+    let mut gathered = gather(arguments, &line);
+    let action = gathered.action();
+    if matches!(action, Some(Action::Help | Action::Version)) {
+        gathered.said.clear();
+    }
+    if let Some(action @ (Action::Prepare | Action::Run)) = action {
+        check::check(&mut gathered, action);
+    }
+    let (draft, mut said) = (gathered.draft, gathered.said);
+    // What stands in the line comes in its order; what is missing comes last.
+    said.sort_by_key(|said| said.place.as_ref().map_or(u32::MAX, |place| place.column));
+    let faulty = said.iter().any(|said| said.severity == Severity::Error);
+    let Some(action) = action.filter(|_| !faulty) else {
+        return Err(said);
+    };
+    let job = match (action, draft.mode) {
+        (Action::Prepare, _) => Some(job::prepare(&draft)),
+        (Action::Run, Some(mode)) => Some(job::run(&draft, mode)),
+        _ => None,
+    };
+    Ok(Command {
+        action,
+        job,
+        file_num: draft.file_num,
+        report_interval: (draft.report_interval.0 > 0).then_some(draft.report_interval),
+        histogram: draft.histogram,
+        percentile: draft.percentile,
+        notes: said,
+        source: line.source(),
+    })
+}
+
+/// The names of the files, in the current folder: exactly what `cleanup` removes.
+pub fn cleanup_files(file_num: u32) -> impl Iterator<Item = String> {
+    (0..file_num).map(|number| format!("test_file.{number}"))
+}
