@@ -13,6 +13,7 @@ mod repeats;
 mod summary;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod work;
 
 pub use behaviour::behaviour;
 pub use compare::{

@@ -8,6 +8,7 @@ use iodyno_model::{
 
 use crate::devices;
 use crate::kind::{in_stages, kind};
+use crate::work;
 
 /// A percentile below this many stamp windows (p99) is the harness's as much as the storage's.
 pub(crate) const WINDOWS_PER_RESOLVED_PERCENTILE: u64 = 10;
@@ -20,6 +21,9 @@ const LEAST_CPU_SPAN_NS: u64 = 10_000_000;
 
 /// The percentiles of every table.
 const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
+
+/// Also of tables of file operations and of sysbench.
+const TABLE_PERCENTILE: f64 = 95.0;
 
 /// Groups that share less than this part of their time are not added up.
 const COMMON_TIME: f64 = 0.9;
@@ -40,7 +44,7 @@ pub fn summary(workload: &Workload, trial: &Trial) -> Summary {
             .collect(),
         false => Vec::new(),
     };
-    let series = series(trial);
+    let series = series(workload, trial);
     // Several behaviours that were asked for say nothing of the storage.
     let behaviour = match in_stages(trial) {
         true => Behaviour::default(),
@@ -48,7 +52,7 @@ pub fn summary(workload: &Workload, trial: &Trial) -> Summary {
     };
     Summary {
         total,
-        cpu: cpu(trial, &clones),
+        cpu: cpu(workload, trial, &clones),
         devices: device_summaries(trial),
         shares: shares(workload, trial),
         behaviour,
@@ -60,11 +64,26 @@ pub fn summary(workload: &Workload, trial: &Trial) -> Summary {
 /// All clones together, with every percentile that any job asks for.
 pub(crate) fn all_rows(workload: &Workload, trial: &Trial) -> Vec<Row> {
     let clones: Vec<&CloneResult> = trial.parts.iter().flat_map(|part| &part.clones).collect();
-    let jobs = workload.jobs.iter();
-    let asked: Vec<f64> = jobs
-        .flat_map(|job| job.reporting.percentiles.iter().copied())
-        .collect();
+    let asked: Vec<f64> = workload.jobs.iter().flat_map(asked).collect();
     rows(&clones, &asked, resolution(&clones))
+}
+
+/// The latencies of all ops of all clones in one: reads, writes and syncs alike, as sysbench has them. `None` without any.
+pub(crate) fn together(workload: &Workload, trial: &Trial) -> Option<Row> {
+    let mut all = DirectionResult::empty(Direction::Op);
+    for row in all_rows(workload, trial) {
+        all.ops += row.result.ops;
+        all.service.merge(row.latency().0);
+    }
+    let clones: Vec<&CloneResult> = work::clones(trial).collect();
+    let asked: Vec<f64> = workload.jobs.iter().flat_map(asked).collect();
+    all.runtime_ns = measured_ns(trial);
+    (all.ops > 0).then(|| Row {
+        errors: 0,
+        service: quantiles(&all.service, &asked, resolution(&clones)),
+        response: Vec::new(),
+        result: all,
+    })
 }
 
 /// The time in which any clone was measured, ns.
@@ -106,7 +125,7 @@ fn group(workload: &Workload, jobs: Vec<u32>, clones: &[&CloneResult]) -> GroupS
     let asked: Vec<f64> = jobs
         .iter()
         .filter_map(|job| workload.jobs.get(*job as usize))
-        .flat_map(|job: &Job| job.reporting.percentiles.iter().copied())
+        .flat_map(asked)
         .collect();
     let resolution_ns = resolution(&clones);
     let mut engines = Vec::new();
@@ -128,6 +147,13 @@ fn group(workload: &Workload, jobs: Vec<u32>, clones: &[&CloneResult]) -> GroupS
     }
 }
 
+/// The percentiles that a job asks for. Tables of file operations and of sysbench have one that fio's lack.
+fn asked(job: &Job) -> impl Iterator<Item = f64> {
+    let usual = job.operations.is_some() || job.shared_files.is_some();
+    let asked = job.reporting.percentiles.iter().copied();
+    asked.chain(usual.then_some(TABLE_PERCENTILE))
+}
+
 fn resolution(clones: &[&CloneResult]) -> u64 {
     clones
         .iter()
@@ -137,9 +163,12 @@ fn resolution(clones: &[&CloneResult]) -> u64 {
         .saturating_mul(WINDOWS_PER_RESOLVED_PERCENTILE)
 }
 
+/// A row a direction, in table order; that of cycles before those of their steps.
 fn rows(clones: &[&CloneResult], asked: &[f64], resolution_ns: u64) -> Vec<Row> {
-    Direction::EVERY
-        .into_iter()
+    let others = Direction::EVERY.into_iter();
+    let others = others.filter(|direction| *direction != Direction::Op);
+    std::iter::once(Direction::Op)
+        .chain(others)
         .filter_map(|direction| row(clones, direction, asked, resolution_ns))
         .collect()
 }
@@ -292,7 +321,7 @@ fn verify(clones: &[&CloneResult]) -> Option<VerifyResult> {
     sum
 }
 
-fn cpu(trial: &Trial, clones: &[&CloneResult]) -> CpuSummary {
+fn cpu(workload: &Workload, trial: &Trial, clones: &[&CloneResult]) -> CpuSummary {
     let worker_user_ns: u64 = clones.iter().map(|clone| clone.cpu.user_ns).sum();
     let worker_system_ns: u64 = clones.iter().map(|clone| clone.cpu.system_ns).sum();
     let host = trial.parts.iter().map(|part| &part.host);
@@ -314,12 +343,7 @@ fn cpu(trial: &Trial, clones: &[&CloneResult]) -> CpuSummary {
         worker_system_ns,
         other_ns: all.saturating_sub(worker_user_ns + worker_system_ns),
         span_ns,
-        ops: clones
-            .iter()
-            .flat_map(|clone| &clone.directions)
-            .filter(|result| result.direction != Direction::Sync)
-            .map(|result| result.ops)
-            .sum(),
+        ops: clones.iter().map(|clone| work::ops(workload, clone)).sum(),
     }
 }
 
@@ -359,15 +383,15 @@ fn shares(workload: &Workload, trial: &Trial) -> Vec<DeviceShare> {
         .collect()
 }
 
-fn series(trial: &Trial) -> Vec<Point> {
+fn series(workload: &Workload, trial: &Trial) -> Vec<Point> {
     trial
         .frames
         .iter()
         .filter(|frame| frame.step == Step::Measure && frame.end_ns > frame.start_ns)
         .map(|frame| {
-            let moved = [Direction::Read, Direction::Write, Direction::Trim];
-            let ops: u64 = moved.iter().map(|direction| frame.ops(*direction)).sum();
-            let bytes: u64 = moved.iter().map(|direction| frame.bytes(*direction)).sum();
+            let ops = work::frame_ops(workload, frame);
+            let moved = work::MOVING.iter();
+            let bytes: u64 = moved.map(|direction| frame.bytes(*direction)).sum();
             let seconds = frame.span_ns() as f64 / 1e9;
             Point {
                 start_ns: frame.start_ns,

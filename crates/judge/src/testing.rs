@@ -1,6 +1,7 @@
 //! Made-up workloads and trials for tests: plausible, deterministic, and small to write down.
 
 pub mod observations;
+pub mod operations;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

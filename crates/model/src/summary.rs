@@ -67,7 +67,7 @@ pub struct GroupSummary {
     pub jobs: Vec<u32>,
     /// Clones that reported.
     pub clones: u32,
-    /// Directions with ops or errors, in table order.
+    /// Directions with ops or errors, in table order; cycles of file operations before their steps.
     pub rows: Vec<Row>,
     /// What ended the clones, and how many each, most first.
     pub ended: Vec<(EndedBy, u32)>,
@@ -94,7 +94,7 @@ pub struct CpuSummary {
     pub other_ns: u64,
     /// The measured time, ns.
     pub span_ns: u64,
-    /// Ops completed, all directions but sync.
+    /// Ops completed, all directions but sync; of file operations the cycles.
     pub ops: u64,
 }
 
@@ -170,7 +170,7 @@ pub struct Point {
     pub start_ns: u64,
     /// Length, ns.
     pub span_ns: u64,
-    /// Ops a second, all directions but sync.
+    /// Ops a second, all directions but sync; of file operations the cycles.
     pub iops: f64,
     /// Bytes a second.
     pub bytes_per_s: f64,

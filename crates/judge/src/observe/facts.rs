@@ -7,13 +7,13 @@
 //! system knows can be compared between kinds.
 
 use iodyno_model::{
-    DeviceLayer, EndedBy, Environment, Fact, FactClass, Job, Kind, MountInfo, StackLayer,
-    TargetInfo, Trial, Workload,
+    CloneResult, DeviceLayer, EndedBy, Environment, Fact, FactClass, Job, Kind, MountInfo,
+    Operations, SharedFiles, SharedMode, StackLayer, TargetInfo, Trial, Workload,
 };
 use iodyno_units::{Bytes, Nanos};
 
 use super::words::{self, Values};
-use crate::devices;
+use crate::{devices, work};
 
 /// Options that the kernel's mount layer knows by itself, whatever the file system.
 const COMMON_OPTIONS: [&str; 16] = [
@@ -245,23 +245,120 @@ fn work(workload: &Workload, trial: &Trial, found: &mut Vec<Fact>) {
         add(name, values);
     }
     let clones = || trial.parts.iter().flat_map(|part| &part.clones);
-    let size: u64 = clones().map(|clone| clone.region_bytes).sum();
+    // What clones share is there once; what file operations make and remove stands among their own facts.
+    let shared = workload.jobs.iter().filter_map(shared_bytes);
+    let own = clones().filter(|clone| {
+        let job = workload.jobs.get(clone.job as usize);
+        job.is_none_or(|job| job.shared_files.is_none() && job.operations.is_none())
+    });
+    let own: u64 = own.map(|clone| clone.region_bytes).sum();
+    let size = shared.fold(own, u64::saturating_add);
     add(
         "size",
         Values::of((size > 0).then(|| Bytes(size).to_string()).into_iter()),
     );
     let each = |value: fn(&Job) -> String| Values::of(workload.jobs.iter().map(value));
-    add("sync", each(words::sync));
+    let fio = || {
+        let jobs = workload.jobs.iter();
+        jobs.filter(|job| job.operations.is_none() && job.shared_files.is_none())
+    };
+    add("sync", Values::of(fio().map(words::sync)));
     add("rate", each(words::rate));
+    file_operations(workload, &mut add);
+    shared_files(workload, &mut add);
     // The next best engine or feature that was taken in place of the one asked for.
     let fallbacks = clones().flat_map(|clone| &clone.engine.fallbacks).cloned();
     add("fallbacks", Values::of(fallbacks));
 }
 
+fn shared_bytes(job: &Job) -> Option<u64> {
+    let shared = job.shared_files.as_ref()?;
+    Some(u64::from(job.files.count).saturating_mul(shared.file_size))
+}
+
+/// What makes two workloads of file operations of one name different ones.
+fn file_operations(workload: &Workload, add: &mut impl FnMut(&str, Values)) {
+    let jobs = || workload.jobs.iter();
+    let each = |value: &dyn Fn(&Job, &Operations) -> String| {
+        Values::of(jobs().filter_map(|job| Some(value(job, job.operations.as_ref()?))))
+    };
+    add("sets", each(&|_, of| words::sets(of)));
+    add("cycle", each(&|_, of| words::cycle(of)));
+    add("folders", each(&words::folders));
+    add("drain", each(&|_, of| yes_no(of.drain)));
+    let writes = jobs().filter(|job| match (&job.operations, &job.shared_files) {
+        (Some(of), _) => work::makes_data(of),
+        (_, Some(shared)) => shared.mode.writes(),
+        _ => false,
+    });
+    let content = writes.map(|job| words::content(&job.buffers));
+    add("content", Values::of(content));
+}
+
+/// What makes two runs over shared files different ones, under sysbench's names of the options.
+fn shared_files(workload: &Workload, add: &mut impl FnMut(&str, Values)) {
+    let each = |value: &dyn Fn(&Job, &SharedFiles) -> Option<String>| {
+        let jobs = workload.jobs.iter();
+        Values::of(jobs.filter_map(|job| value(job, job.shared_files.as_ref()?)))
+    };
+    let always = |value: &dyn Fn(&SharedFiles) -> String| each(&|_, shared| Some(value(shared)));
+    add("test mode", always(&|shared| shared.mode.name().to_owned()));
+    add("files", each(&|job, _| Some(job.files.count.to_string())));
+    add(
+        "file size",
+        always(&|shared| Bytes(shared.file_size).to_string()),
+    );
+    let merged = |shared: &SharedFiles| match (shared.mode.random(), shared.merged) {
+        (true, _) | (_, 0) => "none".to_owned(),
+        (_, bytes) => Bytes(bytes).to_string(),
+    };
+    add("merged requests", always(&merged));
+    let ratio = |shared: &SharedFiles| shared.read_write_ratio.to_string();
+    let mixes = |shared: &SharedFiles| shared.mode == SharedMode::RandomMix;
+    add(
+        "rw-ratio",
+        each(&|_, shared| mixes(shared).then(|| ratio(shared))),
+    );
+    add(
+        "rand-type",
+        each(&|job, shared| shared.mode.random().then(|| words::distribution(job))),
+    );
+    add("open flags", each(&|job, _| Some(words::open_flags(job))));
+    add(
+        "fsync-freq",
+        always(&|shared| match shared.fsync_every {
+            0 => "none".to_owned(),
+            every => every.to_string(),
+        }),
+    );
+    add("fsync-all", always(&|shared| yes_no(shared.fsync_all)));
+    add("fsync-end", always(&|shared| yes_no(shared.fsync_end)));
+    let call = |shared: &SharedFiles| match shared.data_only {
+        true => "fdatasync".to_owned(),
+        false => "fsync".to_owned(),
+    };
+    add("fsync-mode", always(&call));
+    add("validate", always(&|shared| yes_no(shared.validate)));
+}
+
+fn yes_no(is: bool) -> String {
+    match is {
+        true => "yes".to_owned(),
+        false => "no".to_owned(),
+    }
+}
+
 fn ending(workload: &Workload, trial: &Trial, kind: Kind, found: &mut Vec<Fact>) {
     let mut add = |name: &str, values| add(found, FactClass::Ending, name, values);
     let clones = trial.parts.iter().flat_map(|part| &part.clones);
-    let mut ended: Vec<&str> = clones.map(|clone| ended_by(clone.ended)).collect();
+    let cycles = |clone: &CloneResult| work::operations(workload, clone).is_some();
+    let mut ended: Vec<&str> = clones
+        .map(|clone| match clone.ended {
+            // An empty set is an end by count, as who counts the files of the set would say.
+            EndedBy::Size if cycles(clone) => ended_by(EndedBy::Count),
+            ended => ended_by(ended),
+        })
+        .collect();
     // In whatever order the clones ended.
     ended.sort_unstable();
     add("ended by", Values::of(ended.into_iter().map(str::to_owned)));

@@ -1,18 +1,24 @@
 //! A trial's figures: one number a metric, and those that the data do not bear out kept back.
 
 use iodyno_model::{
-    Figure, Job, Kind, Metric, Quantile, Row, Step, Summary, Trial, Withheld, Workload,
+    Direction, Figure, Job, Kind, Metric, Quantile, Row, Step, Summary, Trial, Withheld, Workload,
 };
 use iodyno_units::Nanos;
 
-use super::is_finite;
-use super::words::MOVING;
+use super::{file_operations, is_finite};
 use crate::summary::{
     VALUES_BEYOND_PERCENTILE, WINDOWS_PER_RESOLVED_PERCENTILE, all_rows, measured_ns,
 };
+use crate::work::{self, MOVING};
 
 /// From this mean block size on, bytes, it is bytes that are waited for and not ops.
 const LARGE_BLOCK: f64 = 65536.0;
+
+/// Steps that do not count towards the op take this share of the time, and the rate of cycles is theirs as well.
+pub(super) const UNTIMED: f64 = 0.01;
+
+/// They take this share of it, and the time to complete is mostly theirs.
+const MOSTLY_UNTIMED: f64 = 0.5;
 
 /// What was measured, and what it is best judged by.
 pub(super) struct Measured {
@@ -33,9 +39,18 @@ pub(super) fn figures(
         withheld: Vec::new(),
         primary: None,
     };
-    measured.rates(&rows, measured_ns(trial));
+    measured.rates(workload, trial, &rows);
     for row in &rows {
-        measured.row(row);
+        measured.row(row, work::all_operations(workload));
+    }
+    if work::all_shared(workload)
+        && let Some(together) = crate::summary::together(workload, trial)
+    {
+        measured.latency(&together);
+    }
+    if work::all_operations(workload) {
+        let further = file_operations::figures(workload, trial);
+        measured.figures.extend(further);
     }
     if is_finite(kind)
         && let Some(ns) = completion_ns(trial)
@@ -45,7 +60,10 @@ pub(super) fn figures(
     if let Some(ns) = summary.cpu.worker_ns_per_op() {
         measured.add(Metric::time("cpu_per_op"), ns);
     }
-    measured.primary = measured.best(workload, &rows, kind);
+    measured.primary = match work::all_operations(workload) {
+        true => Some(measured.best_of_cycles(workload, trial, kind)),
+        false => measured.best(workload, &rows, kind),
+    };
     measured
 }
 
@@ -58,28 +76,42 @@ impl Measured {
         });
     }
 
-    /// All directions that move data, over the time in which any clone was measured.
-    fn rates(&mut self, rows: &[Row], span_ns: u64) {
-        let moving = || rows.iter().filter(|row| moves(row));
-        if span_ns == 0 || moving().next().is_none() {
+    /// All ops that count, and the bytes that were moved, over the time in which any clone was measured.
+    fn rates(&mut self, workload: &Workload, trial: &Trial, rows: &[Row]) {
+        let span_ns = measured_ns(trial);
+        let counts = |row: &&Row| moves(row) || row.result.direction == Direction::Op;
+        if span_ns == 0 || !rows.iter().any(|row| counts(&row)) {
             return;
         }
         let seconds = span_ns as f64 / 1e9;
-        let ops: u64 = moving().map(|row| row.result.ops).sum();
-        let bytes: u64 = moving().map(|row| row.result.bytes).sum();
+        let clones = work::clones(trial);
+        let ops: u64 = clones.map(|clone| work::ops(workload, clone)).sum();
+        let moving = rows.iter().filter(|row| moves(row));
+        let bytes: u64 = moving.map(|row| row.result.bytes).sum();
         self.add(Metric::iops(Metric::IOPS), ops as f64 / seconds);
-        self.add(Metric::bandwidth(Metric::BANDWIDTH), bytes as f64 / seconds);
+        if bytes > 0 || !work::all_operations(workload) {
+            self.add(Metric::bandwidth(Metric::BANDWIDTH), bytes as f64 / seconds);
+        }
     }
 
-    fn row(&mut self, row: &Row) {
+    /// A cycle's steps come at the cycle's own rate: it is told once.
+    fn row(&mut self, row: &Row, of_cycles: bool) {
         let name = row.result.direction.name();
+        let is_step = of_cycles && row.result.direction != Direction::Op;
         if row.result.runtime_ns > 0 {
-            self.add(Metric::iops(format!("{name}.iops")), row.iops());
+            if !is_step {
+                self.add(Metric::iops(format!("{name}.iops")), row.iops());
+            }
             if moves(row) {
                 let metric = Metric::bandwidth(format!("{name}.bandwidth"));
                 self.add(metric, row.bytes_per_s());
             }
         }
+        self.latency(row);
+    }
+
+    fn latency(&mut self, row: &Row) {
+        let name = row.result.direction.name();
         let (histogram, quantiles) = row.latency();
         if histogram.is_empty() {
             return;
@@ -95,6 +127,10 @@ impl Measured {
                 }),
             }
         }
+        if row.result.direction == Direction::Op {
+            let smallest = histogram.min_ns() as f64;
+            self.add(Metric::time(format!("{name}.min")), smallest);
+        }
         let largest = histogram.max_ns() as f64;
         self.add(Metric::time(format!("{name}.max")), largest);
     }
@@ -103,6 +139,30 @@ impl Measured {
         self.figures
             .iter()
             .any(|figure| figure.metric.name == metric)
+    }
+
+    /// Finite work by its completion, unless most of it is work that is not to count; what was asked at a rate,
+    /// by how late it came; otherwise by the rate of cycles, or by the time of the op where other work takes
+    /// part in the rate.
+    fn best_of_cycles(&self, workload: &Workload, trial: &Trial, kind: Kind) -> Metric {
+        let untimed = work::untimed_share(workload, trial);
+        let scheduled = workload.jobs.iter().all(|job| job.pacing.scheduled());
+        match () {
+            () if is_finite(kind) && untimed < MOSTLY_UNTIMED => Metric::time(Metric::COMPLETION),
+            () if scheduled => self.tail(Direction::Op),
+            () if untimed >= UNTIMED => Metric::time("op.mean"),
+            () => Metric::iops(Metric::IOPS),
+        }
+    }
+
+    /// The 99th percentile of an op, or its mean where that is kept back.
+    fn tail(&self, direction: Direction) -> Metric {
+        let name = direction.name();
+        let tail = format!("{name}.p99");
+        Metric::time(match self.has(&tail) {
+            true => tail,
+            false => format!("{name}.mean"),
+        })
     }
 
     /// Finite work by its completion; what was asked at a rate, by how late it came; otherwise by ops, or by bytes
@@ -121,11 +181,9 @@ impl Measured {
             && !workload.jobs.is_empty()
             && workload.jobs.iter().all(paced)
         {
-            let name = row.result.direction.name();
-            let tail = format!("{name}.p99");
-            return Some(Metric::time(match self.has(&tail) {
-                true => tail,
-                false => format!("{name}.mean"),
+            return Some(self.tail(match work::all_shared(workload) {
+                true => Direction::Op,
+                false => row.result.direction,
             }));
         }
         let moving = || rows.iter().filter(|row| moves(row));

@@ -2,6 +2,7 @@
 
 mod facts;
 mod figures;
+mod file_operations;
 mod names;
 #[cfg(test)]
 mod tests;

@@ -2,9 +2,25 @@
 
 use iodyno_model::{Direction, Metric};
 
+/// Time to make the files that are there before the first cycle, ns.
+pub(super) const SETUP: &str = "setup";
+
+/// Time after the last cycle until nothing was left to be done, ns.
+pub(super) const DRAIN: &str = "drain";
+
+/// Cycles a second where the cycle holds work that is not to count.
+pub(super) const LOOP_RATE: &str = "loop.iops";
+
+/// Cycles a second, had there been nothing but what is to count.
+pub(super) const RATE_FROM_MEAN: &str = "ops_from_mean";
+
 /// The names, in words.
 pub const OWN_METRICS: &str = "iops, bandwidth, completion, cpu_per_op; read, write, trim or sync \
-                               with .iops, .bandwidth, .mean, .max, .p50, .p99, .p99.9, …";
+                               with .iops, .bandwidth, .mean, .max, .p50, .p99, .p99.9, …; of file \
+                               operations also setup, drain, loop.iops, ops_from_mean, op with .iops, \
+                               .mean, .min, .max, .p50, .p99, …, and steps (create, unlink, sync_folder, …) \
+                               with .mean, .max, .p50, .p99, …; of fileio also op with .mean, .min, .max, \
+                               .p95, …";
 
 /// Whether a trial of iodyno's own can have a metric of this name. It need not: a job that never writes has
 /// no `write.iops`, and a percentile may be kept back.
@@ -14,6 +30,10 @@ pub fn is_own_metric(name: &str) -> bool {
         Metric::BANDWIDTH,
         Metric::COMPLETION,
         "cpu_per_op",
+        SETUP,
+        DRAIN,
+        LOOP_RATE,
+        RATE_FROM_MEAN,
     ];
     if whole.contains(&name) {
         return true;
@@ -25,10 +45,18 @@ pub fn is_own_metric(name: &str) -> bool {
         let percent = text.strip_prefix('p').and_then(|p| p.parse::<f64>().ok());
         percent.is_some_and(|percent| (0.0..=100.0).contains(&percent))
     };
-    Direction::EVERY
-        .iter()
-        .any(|direction| direction.name() == op)
-        && (["iops", "bandwidth", "mean", "max"].contains(&figure) || percentile(figure))
+    let mut directions = Direction::EVERY.into_iter();
+    let Some(direction) = directions.find(|direction| direction.name() == op) else {
+        return false;
+    };
+    let at_offsets = Direction::ALL.contains(&direction);
+    match figure {
+        "mean" | "max" => true,
+        "iops" => at_offsets || direction == Direction::Op,
+        "bandwidth" => at_offsets,
+        "min" => direction == Direction::Op,
+        other => percentile(other),
+    }
 }
 
 #[cfg(test)]
@@ -44,6 +72,15 @@ mod tests {
             "write.mean",
             "sync.iops",
             "trim.max",
+            "setup",
+            "drain",
+            "loop.iops",
+            "ops_from_mean",
+            "op.iops",
+            "op.min",
+            "op.p95",
+            "sync_folder.mean",
+            "unlink.p99.9",
         ] {
             assert!(is_own_metric(name), "{name}");
         }
@@ -56,6 +93,10 @@ mod tests {
             "read.p101",
             "p99",
             "",
+            "op.bandwidth",
+            "unlink.iops",
+            "read.min",
+            "sync folder.mean",
         ] {
             assert!(!is_own_metric(name), "{name}");
         }

@@ -1,7 +1,12 @@
 //! What was done, in the words of job files.
 
-use iodyno_model::{Amount, BlockSizes, Direction, Job, Workload};
+use iodyno_model::{
+    Action, Amount, Arrival, BlockSizes, Buffers, Content, Distribution, EngineKind, Job,
+    Operations, PickOrder, Subject, Workload,
+};
 use iodyno_units::{Bytes, Rate};
+
+use crate::work;
 
 /// A trait of a workload: the distinct values of its jobs, in their order.
 pub(super) struct Values(Vec<String>);
@@ -31,21 +36,37 @@ impl Values {
     }
 }
 
-/// The traits that are dimensions as well as facts, by name.
+/// The traits that are dimensions as well as facts, by name. File operations have none of those that speak of reads
+/// and writes at offsets, but a number of threads.
 pub(super) fn traits(workload: &Workload) -> Vec<(&'static str, Values)> {
-    let each = |value: fn(&Job) -> String| Values::of(workload.jobs.iter().map(value));
-    let clones: u32 = workload.jobs.iter().map(|job| job.clones).sum();
+    let at_offsets = || workload.jobs.iter().filter(|job| job.operations.is_none());
+    let cycles = || workload.jobs.iter().filter(|job| job.operations.is_some());
+    let each = |value: fn(&Job) -> String| Values::of(at_offsets().map(value));
+    let number = |clones: u32| Values::of((clones > 0).then(|| clones.to_string()).into_iter());
     vec![
         ("rw", each(|job| job.access.pattern().to_owned())),
         ("bs", each(sizes)),
-        ("engine", each(|job| job.engine.kind.name().to_owned())),
+        ("engine", each(engine)),
         ("depth", each(|job| job.engine.depth.to_string())),
         (
             "direct",
             each(|job| u8::from(job.engine.direct).to_string()),
         ),
-        ("jobs", Values::of(std::iter::once(clones.to_string()))),
+        ("jobs", number(at_offsets().map(|job| job.clones).sum())),
+        ("threads", number(cycles().map(|job| job.clones).sum())),
     ]
+}
+
+/// The engine; of shared files sysbench's I/O mode, so that its own output and ours name it alike.
+fn engine(job: &Job) -> String {
+    match (&job.shared_files, job.engine.kind) {
+        (None, kind) => kind.name(),
+        (Some(_), EngineKind::Mmap) => "mmap",
+        (Some(_), EngineKind::Libaio | EngineKind::IoUring | EngineKind::Posixaio) => "async",
+        (Some(_), EngineKind::Psync | EngineKind::Sync | EngineKind::Pvsync2) => "sync",
+        (Some(_), kind) => kind.name(),
+    }
+    .to_owned()
 }
 
 /// `4k`, or one for each direction: `4k,64k`.
@@ -87,6 +108,14 @@ pub(super) fn sync(job: &Job) -> String {
 
 /// The rates asked for: `read 1000 ops/s`, or `none`.
 pub(super) fn rate(job: &Job) -> String {
+    if job.pacing.ops_per_s > 0.0 {
+        // As sysbench's output is read: of all threads, in full.
+        let all = job.pacing.ops_per_s * f64::from(job.clones.max(1));
+        return match job.pacing.arrival {
+            Arrival::Linear => format!("{all} ops/s"),
+            Arrival::Poisson => format!("{all} ops/s, poisson"),
+        };
+    }
     let rates = job.access.directions().filter_map(|direction| {
         let rate = job.pacing.rates.get(direction)?;
         let asked = match (rate.bytes_per_s, rate.iops) {
@@ -104,8 +133,17 @@ pub(super) fn rate(job: &Job) -> String {
 
 /// The work of a job that ends with it: `1000 ops`, `4 GiB`, `2 × the files' size`.
 pub(super) fn amount(job: &Job) -> String {
+    if let Some(operations) = &job.operations {
+        let until_empty = work::cycles_until_empty(operations, job.clones);
+        let cycles = job.end.ops.into_iter().chain(until_empty).min();
+        return cycles.map_or_else(|| "no end".to_owned(), |cycles| format!("{cycles} ops"));
+    }
     if let Some(ops) = job.end.ops {
         return format!("{ops} ops");
+    }
+    if let Some(shared) = &job.shared_files {
+        let all = u64::from(job.files.count).saturating_mul(shared.file_size);
+        return Bytes(all).to_string();
     }
     let once = match job.end.io_size.or(job.extent.size) {
         Some(Amount::Bytes(bytes)) => Bytes(bytes).to_string(),
@@ -118,5 +156,143 @@ pub(super) fn amount(job: &Job) -> String {
     }
 }
 
-/// The directions that move data.
-pub(super) const MOVING: [Direction; 3] = [Direction::Read, Direction::Write, Direction::Trim];
+/// The files that are there before: `files: 10000 × 2 MiB, fsynced`, or `none`.
+pub(super) fn sets(operations: &Operations) -> String {
+    let sets = operations.sets.iter().map(|set| {
+        let synced = match set.fsync {
+            true => ", fsynced",
+            false => "",
+        };
+        let size = exact(set.size);
+        format!("{}: {} × {size}{synced}", set.name, set.count)
+    });
+    match sets.collect::<Vec<_>>() {
+        none if none.is_empty() => "none".to_owned(),
+        some => some.join("; "),
+    }
+}
+
+/// In full: what was asked is not rounded.
+fn exact(bytes: u64) -> String {
+    let rounded = Bytes(bytes).to_string();
+    match rounded.parse::<Bytes>() {
+        Ok(back) if back.0 == bytes => rounded,
+        _ => format!("{bytes} B"),
+    }
+}
+
+/// The steps of a cycle, those that do not count in brackets: `create, write 100 KiB, sync, (close)`.
+pub(super) fn cycle(operations: &Operations) -> String {
+    let steps = operations.cycle.iter().map(|step| {
+        let words = action(&step.action);
+        match step.timed {
+            true => words,
+            false => format!("({words})"),
+        }
+    });
+    steps.collect::<Vec<_>>().join(", ")
+}
+
+fn action(action: &Action) -> String {
+    let name = action.direction().name();
+    match action {
+        Action::Write { bytes } | Action::Fallocate { bytes } => {
+            format!("{name} {}", exact(*bytes))
+        }
+        Action::Truncate { length } => format!("{name} to {}", exact(*length)),
+        Action::Append {
+            bytes,
+            new_file_at,
+            keep,
+        } => {
+            let kept = match keep {
+                Some(keep) => format!(", of which {keep} stay"),
+                None => String::new(),
+            };
+            format!(
+                "append {} to files of {}{kept}",
+                exact(*bytes),
+                exact(*new_file_at)
+            )
+        }
+        Action::Open { of }
+        | Action::Unlink { of }
+        | Action::Rename { of }
+        | Action::Stat { of } => format!("{name}{}", subject(of)),
+        Action::Create
+        | Action::Close
+        | Action::Sync
+        | Action::SyncFolder
+        | Action::Statfs
+        | Action::Mkdir
+        | Action::Rmdir
+        | Action::Readdir => name.to_owned(),
+    }
+}
+
+fn subject(of: &Subject) -> String {
+    match of {
+        Subject::Current => String::new(),
+        Subject::Set { name, order } => {
+            let order = match order {
+                PickOrder::Newest => "newest",
+                PickOrder::Oldest => "oldest",
+                PickOrder::Random => "random",
+            };
+            format!(" {order} of {name}")
+        }
+    }
+}
+
+/// Where the clones work: a single one's folder is its own either way.
+pub(super) fn folders(job: &Job, operations: &Operations) -> String {
+    match (job.clones, operations.own_folders) {
+        (0 | 1, _) => "one",
+        (_, true) => "one a thread",
+        (_, false) => "one, shared",
+    }
+    .to_owned()
+}
+
+/// What is written: `incompressible`, `50 % compressible`, `zeroes`.
+pub(super) fn content(buffers: &Buffers) -> String {
+    let content = match &buffers.content {
+        Content::Random | Content::Compressible { percent: 0, .. } => "incompressible".to_owned(),
+        Content::Zero => "zeroes".to_owned(),
+        Content::Pattern(_) => "a pattern".to_owned(),
+        Content::Compressible { percent, .. } => format!("{percent} % compressible"),
+    };
+    match buffers.dedupe_percent {
+        0 => content,
+        percent => format!("{content}, {percent} % repeated"),
+    }
+}
+
+/// As sysbench prints them: `directio`, `sync `, `(none)` without its brackets.
+pub(super) fn open_flags(job: &Job) -> String {
+    let flags = [
+        (job.engine.o_sync, "sync"),
+        (job.engine.o_dsync, "dsync"),
+        (job.engine.direct, "directio"),
+    ];
+    let set = flags.iter().filter(|(set, _)| *set);
+    match set.map(|(_, name)| *name).collect::<Vec<_>>() {
+        none if none.is_empty() => "none".to_owned(),
+        some => some.join(" "),
+    }
+}
+
+/// sysbench's `rand-type`.
+pub(super) fn distribution(job: &Job) -> String {
+    let law = match job.access.reads {
+        true => &job.access.distribution.read,
+        false => &job.access.distribution.write,
+    };
+    match law {
+        Distribution::Uniform => "uniform".to_owned(),
+        Distribution::Zipf(exponent) => format!("zipfian {exponent}"),
+        Distribution::Pareto(power) => format!("pareto {power}"),
+        Distribution::Normal(percent) => format!("gaussian {percent} %"),
+        Distribution::Zoned(zones) => format!("{} zones", zones.len()),
+    }
+}
