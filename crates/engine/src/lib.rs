@@ -32,14 +32,18 @@ pub use shared_files::{SharedFilesPart, SharedFilesState, TRAILER};
 pub use spec::{CloneOutcome, CloneSpec, JobFile, StepSpan, WorkerError};
 
 /// Runs one clone to its end: prepares its backend and buffers, arrives at the gate, waits for its
-/// start instant, and does the job's steps (ramp, measure, drain, end fsync, verify pass).
+/// start instant, and does the job's steps (ramp, measure, drain, end fsync, verify pass). A job of file
+/// operations goes to the step loop of [`operations`].
 ///
 /// Call it on the clone's own thread.
 ///
 /// # Errors
 /// It could not be prepared; nothing was done.
 pub fn run(spec: CloneSpec, shared: &CloneShared) -> Result<CloneOutcome, WorkerError> {
-    let outcome = prepare::run(spec, shared);
+    let outcome = match spec.operations.is_some() {
+        true => operations::run(spec, shared),
+        false => prepare::run(spec, shared),
+    };
     if outcome.is_err() {
         shared.gate.arrive(false);
     }

@@ -11,6 +11,10 @@ pub(crate) struct ErrorTally {
 
 impl ErrorTally {
     pub(crate) fn count(&mut self, direction: Direction, errno: i32, op: &Op, file: &str) {
+        self.count_at(direction, errno, op.offset, file);
+    }
+
+    pub(crate) fn count_at(&mut self, direction: Direction, errno: i32, offset: u64, file: &str) {
         let known = |error: &&mut ErrorCount| error.direction == direction && error.errno == errno;
         match self.counts.iter_mut().find(known) {
             Some(error) => error.count += 1,
@@ -19,7 +23,7 @@ impl ErrorTally {
                 errno,
                 count: 1,
                 first_file: file.to_owned(),
-                first_offset: op.offset,
+                first_offset: offset,
             }),
         }
     }

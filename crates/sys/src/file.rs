@@ -1,7 +1,7 @@
 //! System calls on open files that no ring is needed for.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 
 /// RWF_HIPRI of preadv2 and pwritev2.
 pub const RWF_HIPRI: u32 = 1;
@@ -125,6 +125,13 @@ pub fn seek_write(file: &OwnedFd, from: &[u8], offset: u64) -> i32 {
     }
     // SAFETY: the buffer is ours and as long as is said.
     moved(unsafe { libc::write(file.as_raw_fd(), from.as_ptr().cast(), from.len()) })
+}
+
+/// close: 0, or −errno. The descriptor is gone either way; EINTR means no more than that.
+#[inline]
+pub fn close(file: OwnedFd) -> i32 {
+    // SAFETY: the descriptor was ours alone, and nobody holds its number any more.
+    done(unsafe { libc::close(file.into_raw_fd()) })
 }
 
 /// fsync, or fdatasync: 0, or −errno.

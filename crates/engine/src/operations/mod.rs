@@ -1,12 +1,27 @@
 //! File operations: the step loop that does a job's cycle again and again.
 //!
 //! It shares the recorder, the gate and the stop word with the driver of ops at offsets, and nothing
-//! else: its calls take paths and folders, and each step waits for its own.
+//! else: its calls take paths and folders, and each step waits for its own. The clock is read right before
+//! and right after each call: names are made and buffers filled before. So an op's time, the sum of its
+//! timed steps, holds none of the harness's own work; the time of the loop does.
+
+mod clone;
+mod content;
+mod cycles;
+mod drain;
+mod fault;
+mod folder;
+mod names;
+mod plan;
+mod sets;
+mod steps;
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
+
+pub(crate) use clone::run;
 
 /// Where and with whom a clone does file operations.
 #[derive(Debug)]
@@ -29,4 +44,31 @@ pub fn file_name(set: &str, number: u64) -> String {
 /// The files of a set of `count` that a clone has: every `clones`-th, from its own number on.
 pub fn share(count: u64, clone: u32, clones: u32) -> impl Iterator<Item = u64> {
     (u64::from(clone)..count).step_by(clones.max(1) as usize)
+}
+
+/// How many [`share`] has. A job's cycles are dealt out by it too: the first clones have one more each
+/// where they do not come out even. Shares are fixed, not taken from a common counter: the clones then
+/// share no cache line, each does the same in every trial, and its cycles match its files.
+pub fn share_count(count: u64, clone: u32, clones: u32) -> u64 {
+    let (clone, clones) = (u64::from(clone), u64::from(clones.max(1)));
+    count / clones + u64::from(clone < count % clones)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_even_and_leave_nothing_over() {
+        for (count, clones) in [(0, 1), (1, 3), (10, 3), (12, 4), (1000, 7), (5, 1)] {
+            let mut all: Vec<u64> = Vec::new();
+            for clone in 0..clones {
+                let own: Vec<u64> = share(count, clone, clones).collect();
+                assert_eq!(own.len() as u64, share_count(count, clone, clones));
+                all.extend(own);
+            }
+            all.sort_unstable();
+            assert_eq!(all, (0..count).collect::<Vec<u64>>());
+        }
+    }
 }

@@ -7,7 +7,7 @@ use rand_distr::{Distribution, Exp1};
 /// An open-loop schedule: instants follow from the rate alone, never from when ops end. An op that
 /// is issued late keeps its instant, so that the rate is kept and its lateness shows.
 #[derive(Debug)]
-pub(super) struct Schedule {
+pub(crate) struct Schedule {
     /// ns an op, and ns a byte; 0 where none is asked for.
     per_op: f64,
     per_byte: f64,
@@ -18,7 +18,7 @@ pub(super) struct Schedule {
 
 impl Schedule {
     /// `None` where no rate is asked for. Where both ops and bytes are, the larger distance rules.
-    pub(super) fn new(rate: DirectionRate, arrival: Arrival) -> Option<Schedule> {
+    pub(crate) fn new(rate: DirectionRate, arrival: Arrival) -> Option<Schedule> {
         let per_op = if rate.iops > 0.0 {
             1e9 / rate.iops
         } else {
@@ -39,13 +39,13 @@ impl Schedule {
 
     /// The next op's instant, ns since the start.
     #[inline]
-    pub(super) fn due(&self) -> u64 {
+    pub(crate) fn due(&self) -> u64 {
         self.due as u64
     }
 
     /// Takes the next op's instant; the one after it follows at the rate's distance.
     #[inline]
-    pub(super) fn take(&mut self, bytes: u64, random: &mut impl Rng) -> u64 {
+    pub(crate) fn take(&mut self, bytes: u64, random: &mut impl Rng) -> u64 {
         let due = self.due as u64;
         let distance = self.per_op.max(self.per_byte * bytes as f64);
         let factor: f64 = if self.poisson {

@@ -1,0 +1,228 @@
+//! The loop: pace, do the steps of a cycle, record. It allocates nothing but for a failed step's words.
+
+use iodyno_io::{Clock, MonotonicClock};
+use iodyno_model::{Direction, DirectionRate, EndedBy, Job};
+use rand::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rustix::io::Errno;
+
+use super::fault::explain;
+use super::folder::{Failed, Folder, Halt};
+use super::plan::Plan;
+use crate::cells::{Cells, add};
+use crate::shared::{CloneShared, Stop};
+use crate::spec::WorkerError;
+use crate::stream::pacing::Schedule;
+use crate::tally::{ErrorTally, judge};
+
+/// The longest wait, ns: how late a stop may be heard.
+const HEARING_NS: u64 = 50_000_000;
+/// Keeps the seed of arrivals apart.
+const ARRIVALS: u64 = 0x94d0_49bb_1331_11eb;
+
+/// What ends a stretch of cycles, beside sets and words.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Until {
+    /// No cycle begins from this instant on.
+    pub(super) instant: u64,
+    /// So many cycles.
+    pub(super) cycles: u64,
+}
+
+/// What does the cycles, and what came of them beside the cells.
+pub(super) struct Cycles<'a> {
+    pub(super) folder: Folder,
+    plan: Plan,
+    job: &'a Job,
+    shared: &'a CloneShared,
+    clock: MonotonicClock,
+    schedule: Option<Schedule>,
+    arrivals: Xoshiro256PlusPlus,
+    start: u64,
+    /// End of the last call.
+    now: u64,
+    /// End of the last cycle that was done.
+    last_end: u64,
+    pub(super) errors: ErrorTally,
+    pub(super) fault: Option<WorkerError>,
+    /// A step failed against the policy.
+    pub(super) failed: bool,
+    /// The storage is full, and the job was to fill it.
+    full: bool,
+}
+
+impl<'a> Cycles<'a> {
+    pub(super) fn new(
+        job: &'a Job,
+        plan: Plan,
+        folder: Folder,
+        shared: &'a CloneShared,
+        seed: u64,
+    ) -> Cycles<'a> {
+        let rate = DirectionRate {
+            iops: job.pacing.ops_per_s,
+            ..DirectionRate::default()
+        };
+        Cycles {
+            folder,
+            plan,
+            shared,
+            clock: MonotonicClock,
+            schedule: Schedule::new(rate, job.pacing.arrival),
+            arrivals: Xoshiro256PlusPlus::seed_from_u64(seed ^ ARRIVALS),
+            start: 0,
+            now: 0,
+            last_end: 0,
+            errors: ErrorTally {
+                counts: Vec::with_capacity(16),
+            },
+            fault: None,
+            failed: false,
+            full: false,
+            job,
+        }
+    }
+
+    /// The schedule begins.
+    pub(super) fn begin(&mut self, now: u64) {
+        (self.start, self.now, self.last_end) = (now, now, now);
+    }
+
+    /// What was counted until now was the ramp's, unless it ended there.
+    pub(super) fn forget_ramp(&mut self, ended: bool) {
+        if !ended {
+            self.errors.counts.clear();
+        }
+    }
+
+    pub(super) fn last_end(&self) -> u64 {
+        self.last_end
+    }
+
+    /// Does cycles until one of these ends comes.
+    pub(super) fn run(&mut self, cells: &Cells, until: Until) -> EndedBy {
+        self.now = self.clock.now();
+        let mut left = until.cycles;
+        loop {
+            if let Some(ended) = self.ended(until.instant, left) {
+                return ended;
+            }
+            let intended = match self.due() {
+                Ok(intended) => intended,
+                Err(instant) => {
+                    let hearing = self.now + HEARING_NS;
+                    self.clock
+                        .sleep_until(instant.min(until.instant).min(hearing));
+                    self.now = self.clock.now();
+                    continue;
+                }
+            };
+            match self.cycle(cells, intended) {
+                Ok(()) => left -= 1,
+                Err((_, Halt::Told)) => {}
+                Err((_, Halt::Empty)) => return EndedBy::Size,
+                Err((direction, Halt::Failed(failed))) => self.failed(cells, direction, failed),
+            }
+        }
+    }
+
+    #[inline]
+    fn ended(&self, until: u64, left: u64) -> Option<EndedBy> {
+        match self.shared.told() {
+            _ if self.failed => Some(EndedBy::Error),
+            _ if self.full => Some(EndedBy::Size),
+            Stop::ExitAll => Some(EndedBy::ExitAll),
+            Stop::Finish | Stop::Abort => Some(EndedBy::Interruption),
+            Stop::No if left == 0 => Some(EndedBy::Count),
+            Stop::No if !self.folder.has(&self.plan.wants) => Some(EndedBy::Size),
+            Stop::No if self.now >= until => Some(EndedBy::Runtime),
+            Stop::No => None,
+        }
+    }
+
+    /// The instant the next cycle was due, where a rate is asked for, or when it will be.
+    #[inline]
+    fn due(&mut self) -> Result<Option<u64>, u64> {
+        let Some(schedule) = &mut self.schedule else {
+            return Ok(None);
+        };
+        let due = self.start + schedule.due();
+        if due > self.now {
+            return Err(due);
+        }
+        schedule.take(0, &mut self.arrivals);
+        Ok(Some(due))
+    }
+
+    /// One cycle. Each step is recorded as it ends, the cycle when all have.
+    #[inline]
+    fn cycle(&mut self, cells: &Cells, intended: Option<u64>) -> Result<(), (Direction, Halt)> {
+        let (mut service, mut timed_end) = (0, 0);
+        for index in 0..self.plan.steps.len() {
+            let step = self.plan.steps[index];
+            if index > 0 && self.shared.told() != Stop::No {
+                return Err((step.direction, Halt::Told));
+            }
+            let done = self
+                .folder
+                .carry_out(step.deed, self.shared)
+                .map_err(|halt| (step.direction, halt))?;
+            let of = cells.of(step.direction);
+            if done.bytes > 0 {
+                add(&of.bytes, done.bytes);
+                add(&of.short, done.short.into());
+            }
+            of.service.record(done.ns);
+            if step.timed {
+                service += done.ns;
+                timed_end = done.end;
+            }
+            self.now = done.end;
+        }
+        let op = cells.of(Direction::Op);
+        if let (Some(response), Some(intended)) = (&op.response, intended) {
+            response.record(timed_end.saturating_sub(intended));
+        }
+        op.service.record(service);
+        self.last_end = self.now;
+        Ok(())
+    }
+
+    /// Counts a failed step. The cycle it was of is given up.
+    #[cold]
+    fn failed(&mut self, cells: &Cells, direction: Direction, failed: Failed) {
+        let errno = failed.errno.raw_os_error();
+        let (counts, goes_on) = judge(&self.job.errors, direction, errno);
+        let filled = self.job.end.until_full && matches!(failed.errno, Errno::NOSPC | Errno::DQUOT);
+        if filled {
+            self.full = true;
+        } else if counts {
+            add(&cells.of(direction).errors, 1);
+            let path = self.folder.path_of(failed.about);
+            let name = path.display().to_string();
+            self.errors.count_at(direction, errno, failed.offset, &name);
+            if !goes_on {
+                self.failed = true;
+                let fault = explain(&self.folder, direction, failed.errno, &path);
+                self.fault = self.fault.take().or(fault);
+            }
+        }
+        let closed = self.folder.close_current();
+        if let Err(Halt::Failed(failed)) = closed
+            && !self.failed
+        {
+            self.failed(cells, Direction::Close, failed);
+        }
+        self.now = self.clock.now();
+    }
+
+    /// Closes what is still open.
+    pub(super) fn close_all(&mut self) {
+        if let Err(Halt::Failed(failed)) = self.folder.close_all()
+            && !self.failed
+        {
+            let shared = self.shared;
+            self.failed(&shared.measure, Direction::Close, failed);
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! The folder as one clone works in it: its open files, its sets, and the names of both.
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+use iodyno_model::Operations;
+use iodyno_sys::file::close;
+use rand::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rustix::fs::{Mode, OFlags, openat};
+use rustix::io::Errno;
+
+use super::OperationsPart;
+use super::content::Contents;
+use super::names::Name;
+use super::plan::{Plan, Which};
+use super::sets::SetFiles;
+
+/// Entries of a folder are read in pieces of this size, bytes.
+const ENTRIES: usize = 32 << 10;
+
+/// A file or folder, by what its name is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum About {
+    /// The folder itself.
+    Folder,
+    /// Made by this clone: its number.
+    Own(u64),
+    /// Appended to: its step's slot and its number.
+    Appended(usize, u64),
+    /// Of a set: the set, and the number in this clone's share.
+    InSet(usize, u32),
+}
+
+/// Why a step did not come to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Halt {
+    /// The clone was told to stop.
+    Told,
+    /// A set has no file left.
+    Empty,
+    /// A call failed.
+    Failed(Failed),
+}
+
+/// A call that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Failed {
+    pub(super) errno: Errno,
+    pub(super) about: About,
+    /// Bytes into the file.
+    pub(super) offset: u64,
+}
+
+impl Halt {
+    pub(super) fn failed(errno: Errno, about: About) -> Halt {
+        let offset = 0;
+        Halt::Failed(Failed {
+            errno,
+            about,
+            offset,
+        })
+    }
+}
+
+/// An open file, and its length as far as it is known.
+pub(super) struct Open {
+    pub(super) descriptor: OwnedFd,
+    pub(super) length: Option<u64>,
+}
+
+/// The file created or opened last.
+pub(super) struct CurrentFile {
+    pub(super) about: About,
+    pub(super) open: Option<Open>,
+}
+
+/// A step's file that stays open over cycles.
+#[derive(Default)]
+pub(super) struct Appended {
+    pub(super) open: Option<Open>,
+    /// Files made so far.
+    pub(super) made: u64,
+}
+
+/// See the module.
+pub(super) struct Folder {
+    pub(super) descriptor: OwnedFd,
+    /// A description of its own for reading entries: these have a position.
+    pub(super) entries: Option<OwnedFd>,
+    pub(super) entry_bytes: Vec<u8>,
+    pub(super) path: PathBuf,
+    prefix: String,
+    set_names: Vec<String>,
+    clone: (u64, u64),
+    pub(super) sets: Vec<SetFiles>,
+    pub(super) current: Option<CurrentFile>,
+    /// The slot whose file is the current one, in place of `current`.
+    pub(super) current_slot: Option<usize>,
+    pub(super) appended: Vec<Appended>,
+    /// The folders made last.
+    pub(super) made: VecDeque<u64>,
+    /// Number of the next name.
+    next: u64,
+    pub(super) name: Name,
+    pub(super) new_name: Name,
+    pub(super) contents: Contents,
+    random: Xoshiro256PlusPlus,
+}
+
+impl Folder {
+    /// Everything reserved for this plan.
+    ///
+    /// # Errors
+    /// What could not be done, and why.
+    pub(super) fn new(
+        part: OperationsPart,
+        operations: &Operations,
+        plan: &mut Plan,
+        contents: Contents,
+        (clone, clones, seed): (u32, u32, u64),
+    ) -> Result<Folder, (String, Errno)> {
+        let entries = plan.reads_folder.then(|| {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            openat(&part.folder, c".", flags, Mode::empty())
+        });
+        let entries = entries
+            .transpose()
+            .map_err(|errno| (format!("open `{}`", part.path.display()), errno))?;
+        let entry_bytes = if entries.is_some() { ENTRIES } else { 0 };
+        Ok(Folder {
+            descriptor: part.folder,
+            entries,
+            entry_bytes: Vec::with_capacity(entry_bytes),
+            path: part.path,
+            prefix: part.prefix,
+            set_names: operations.sets.iter().map(|set| set.name.clone()).collect(),
+            clone: (clone.into(), clones.into()),
+            sets: std::mem::take(&mut plan.sets),
+            current: None,
+            current_slot: None,
+            appended: (0..plan.appended).map(|_| Appended::default()).collect(),
+            made: VecDeque::with_capacity(plan.folders),
+            next: 0,
+            name: Name::new(),
+            new_name: Name::new(),
+            contents,
+            random: Xoshiro256PlusPlus::seed_from_u64(seed),
+        })
+    }
+
+    /// Whether each set has as many files left as a cycle wants.
+    #[inline]
+    pub(super) fn has(&self, wants: &[u32]) -> bool {
+        self.sets
+            .iter()
+            .zip(wants)
+            .all(|(set, wants)| set.left() >= *wants)
+    }
+
+    /// A number that no name of this clone has had.
+    #[inline]
+    pub(super) fn take_number(&mut self) -> u64 {
+        self.next += 1;
+        self.next - 1
+    }
+
+    /// The file that is next.
+    #[inline]
+    pub(super) fn pick(&mut self, which: Which) -> Result<About, Halt> {
+        let (set, file) = match which {
+            Which::Current => return self.current_about(),
+            Which::Taken { set, order } => (set, self.sets[set].next(order, &mut self.random)),
+            Which::Round { set, cursor } => (set, self.sets[set].round(cursor, &mut self.random)),
+        };
+        Ok(About::InSet(set, file.ok_or(Halt::Empty)?))
+    }
+
+    fn current_about(&self) -> Result<About, Halt> {
+        if let Some(slot) = self.current_slot {
+            return Ok(About::Appended(slot, self.appended[slot].made - 1));
+        }
+        // The plan has one here, unless it was taken out of its set meanwhile.
+        let current = self.current.as_ref();
+        let gone = Halt::failed(Errno::NOENT, About::Folder);
+        current.map(|current| current.about).ok_or(gone)
+    }
+
+    /// The open file that is current, with what it is; the contents beside it.
+    #[inline]
+    pub(super) fn open_file(&mut self) -> Result<(&mut Open, About, &mut Contents), Halt> {
+        let (open, about) = match (self.current_slot, &mut self.current) {
+            (Some(slot), _) => {
+                let appended = &mut self.appended[slot];
+                let about = About::Appended(slot, appended.made.saturating_sub(1));
+                (appended.open.as_mut(), about)
+            }
+            (None, Some(current)) => (current.open.as_mut(), current.about),
+            (None, None) => (None, About::Folder),
+        };
+        match open {
+            Some(open) => Ok((open, about, &mut self.contents)),
+            None => Err(Halt::failed(Errno::BADF, about)),
+        }
+    }
+
+    /// Makes `self.name` that of a file.
+    #[inline]
+    pub(super) fn name_of(&mut self, about: About) {
+        match about {
+            About::Folder => self.name.set(format_args!(".")),
+            About::Own(number) => self.name.set(format_args!("{}{number:09}", self.prefix)),
+            About::Appended(slot, number) => {
+                let prefix = &self.prefix;
+                self.name.set(format_args!("{prefix}a{slot}.{number:09}"));
+            }
+            About::InSet(set, file) => match self.sets[set].renamed(file) {
+                Some(number) => self.name.set(format_args!("{}{number:09}", self.prefix)),
+                None => {
+                    let number = self.clone.0 + u64::from(file) * self.clone.1;
+                    self.name
+                        .set(format_args!("{}.{number:09}", self.set_names[set]));
+                }
+            },
+        }
+    }
+
+    /// Makes `self.new_name` one that was never there before; its number.
+    #[inline]
+    pub(super) fn name_anew(&mut self) -> u64 {
+        let number = self.take_number();
+        self.new_name
+            .set(format_args!("{}{number:09}", self.prefix));
+        number
+    }
+
+    /// A file's path, for messages.
+    pub(super) fn path_of(&mut self, about: About) -> PathBuf {
+        self.name_of(about);
+        match about {
+            About::Folder => self.path.clone(),
+            _ => self.path.join(self.name.as_c().to_string_lossy().as_ref()),
+        }
+    }
+
+    /// Forgets the current file if it is this one: it is gone.
+    #[inline]
+    pub(super) fn forget(&mut self, about: About) {
+        if let Some(current) = &self.current
+            && current.about == about
+        {
+            self.current = None;
+        }
+        if let About::InSet(set, file) = about {
+            self.sets[set].remove(file);
+        }
+    }
+
+    /// Closes the current file where a cycle was given up before it did.
+    #[inline]
+    pub(super) fn close_current(&mut self) -> Result<(), Halt> {
+        match self.current.take() {
+            Some(CurrentFile {
+                about,
+                open: Some(open),
+            }) => closed(close(open.descriptor)).map_err(|errno| Halt::failed(errno, about)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Closes all files; the first that fails.
+    pub(super) fn close_all(&mut self) -> Result<(), Halt> {
+        let mut result = self.close_current();
+        for (slot, appended) in self.appended.iter_mut().enumerate() {
+            if let Some(open) = appended.open.take() {
+                let about = About::Appended(slot, appended.made - 1);
+                let own = closed(close(open.descriptor));
+                result = result.and(own.map_err(|errno| Halt::failed(errno, about)));
+            }
+        }
+        result
+    }
+}
+
+/// What close says; an interrupted one has closed all the same.
+#[inline]
+pub(super) fn closed(result: i32) -> rustix::io::Result<()> {
+    match Errno::from_raw_os_error(-result) {
+        _ if result >= 0 => Ok(()),
+        Errno::INTR => Ok(()),
+        errno => Err(errno),
+    }
+}

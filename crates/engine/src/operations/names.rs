@@ -1,0 +1,65 @@
+//! Names of files, made in a buffer that was reserved before.
+
+use std::ffi::CStr;
+use std::fmt::{self, Write};
+
+/// The longest name of a file on Linux, bytes.
+pub(super) const LONGEST: usize = 255;
+
+/// A name as the kernel takes it.
+pub(super) struct Name {
+    bytes: [u8; LONGEST + 1],
+    length: usize,
+}
+
+impl Name {
+    pub(super) fn new() -> Name {
+        Name {
+            bytes: [0; LONGEST + 1],
+            length: 0,
+        }
+    }
+
+    /// Becomes these words. Those that could be too long, or hold a NUL, are refused with the plan.
+    #[inline]
+    pub(super) fn set(&mut self, words: fmt::Arguments<'_>) {
+        self.length = 0;
+        let _ = self.write_fmt(words);
+        self.bytes[self.length] = 0;
+    }
+
+    #[inline]
+    pub(super) fn as_c(&self) -> &CStr {
+        CStr::from_bytes_with_nul(&self.bytes[..=self.length]).unwrap_or_default()
+    }
+}
+
+impl fmt::Write for Name {
+    #[inline]
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let end = self.length + text.len();
+        let place = self.bytes[..LONGEST].get_mut(self.length..end);
+        place.ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
+        self.length = end;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_what_was_last_set_and_never_longer_than_the_kernel_takes() {
+        let mut name = Name::new();
+        name.set(format_args!("{}{:09}", "c7.", 42));
+        assert_eq!(name.as_c(), c"c7.000000042");
+        name.set(format_args!("x"));
+        assert_eq!(name.as_c(), c"x");
+        let longest = "n".repeat(LONGEST);
+        name.set(format_args!("{longest}"));
+        assert_eq!(name.as_c().to_bytes(), longest.as_bytes());
+        name.set(format_args!("{longest}{}", 1));
+        assert_eq!(name.as_c().to_bytes(), longest.as_bytes());
+    }
+}

@@ -1,0 +1,269 @@
+//! A cycle as it is carried out, checked beforehand: what cannot work is refused with all its faults.
+
+use iodyno_model::{Action, CycleStep, Direction, FileSet, Operations, PickOrder, Subject};
+
+use super::names::LONGEST;
+use super::sets::SetFiles;
+use super::share_count;
+
+/// The longest that follows a prefix: a slot and a number of the most digits.
+const NUMBER: usize = 48;
+
+/// A file that a step is done to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Which {
+    /// The one created or opened last.
+    Current,
+    /// The next of a set, which is taken out of it.
+    Taken { set: usize, order: PickOrder },
+    /// The next of a round over a set.
+    Round { set: usize, cursor: usize },
+}
+
+/// What a step does; see [`Action`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Deed {
+    Create,
+    Open(Which),
+    Close,
+    Write {
+        bytes: u64,
+    },
+    Append {
+        slot: usize,
+        bytes: u64,
+        new_file_at: u64,
+        keep: Option<u32>,
+    },
+    Sync,
+    SyncFolder,
+    Unlink(Which),
+    Rename(Which),
+    Stat(Which),
+    Statfs,
+    Mkdir,
+    Rmdir,
+    Readdir,
+    Truncate {
+        length: u64,
+    },
+    Fallocate {
+        bytes: u64,
+    },
+}
+
+/// A step.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Planned {
+    pub(super) deed: Deed,
+    pub(super) direction: Direction,
+    pub(super) timed: bool,
+}
+
+/// A cycle, and what it takes.
+pub(super) struct Plan {
+    pub(super) steps: Vec<Planned>,
+    pub(super) sets: Vec<SetFiles>,
+    /// Files that must be left of each set for a cycle to begin.
+    pub(super) wants: Vec<u32>,
+    /// Files that stay open over cycles.
+    pub(super) appended: usize,
+    /// Folders that a cycle makes.
+    pub(super) folders: usize,
+    pub(super) reads_folder: bool,
+    pub(super) longest_write: u64,
+}
+
+impl Plan {
+    /// For one of so many clones, whose files begin with `prefix`.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub(super) fn new(
+        operations: &Operations,
+        prefix: &str,
+        (clone, clones): (u32, u32),
+    ) -> Result<Plan, Vec<String>> {
+        let mut faults = Vec::new();
+        if prefix.contains(['/', '\0']) || prefix.len() + NUMBER > LONGEST {
+            faults.push(format!("names cannot begin with `{prefix}`"));
+        }
+        faults.extend(operations.faults());
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        let rename = |step: &CycleStep| matches!(step.action, Action::Rename { .. });
+        let renames = operations.cycle.iter().any(rename);
+        let sets = operations.sets.iter().map(|set| {
+            // A set's files count in 32 bits: more were refused above.
+            SetFiles::new(share_count(set.count, clone, clones) as u32, renames)
+        });
+        let mut plan = Plan {
+            steps: Vec::with_capacity(operations.cycle.len()),
+            sets: sets.collect(),
+            wants: wants(operations),
+            appended: 0,
+            folders: 0,
+            reads_folder: false,
+            longest_write: 0,
+        };
+        for step in &operations.cycle {
+            let planned = Planned {
+                deed: plan.deed(&step.action, &operations.sets),
+                direction: step.action.direction(),
+                timed: step.timed,
+            };
+            plan.steps.push(planned);
+        }
+        Ok(plan)
+    }
+
+    fn deed(&mut self, action: &Action, sets: &[FileSet]) -> Deed {
+        match action {
+            Action::Create => Deed::Create,
+            Action::Open { of } => Deed::Open(self.which(of, sets, false)),
+            Action::Close => Deed::Close,
+            Action::Write { bytes } => {
+                self.longest_write = self.longest_write.max(*bytes);
+                Deed::Write { bytes: *bytes }
+            }
+            Action::Append {
+                bytes,
+                new_file_at,
+                keep,
+            } => {
+                self.longest_write = self.longest_write.max(*bytes);
+                self.appended += 1;
+                Deed::Append {
+                    slot: self.appended - 1,
+                    bytes: *bytes,
+                    new_file_at: *new_file_at,
+                    keep: *keep,
+                }
+            }
+            Action::Sync => Deed::Sync,
+            Action::SyncFolder => Deed::SyncFolder,
+            Action::Unlink { of } => Deed::Unlink(self.which(of, sets, true)),
+            Action::Rename { of } => Deed::Rename(self.which(of, sets, false)),
+            Action::Stat { of } => Deed::Stat(self.which(of, sets, false)),
+            Action::Statfs => Deed::Statfs,
+            Action::Mkdir => {
+                self.folders += 1;
+                Deed::Mkdir
+            }
+            Action::Rmdir => Deed::Rmdir,
+            Action::Readdir => {
+                self.reads_folder = true;
+                Deed::Readdir
+            }
+            Action::Truncate { length } => Deed::Truncate { length: *length },
+            Action::Fallocate { bytes } => Deed::Fallocate { bytes: *bytes },
+        }
+    }
+
+    fn which(&mut self, subject: &Subject, sets: &[FileSet], takes: bool) -> Which {
+        match subject {
+            Subject::Current => Which::Current,
+            Subject::Set { name, order } => {
+                // It is there: operations without faults name no other.
+                let set = sets.iter().position(|set| set.name == *name).unwrap_or(0);
+                let order = *order;
+                match takes {
+                    true => Which::Taken { set, order },
+                    false => Which::Round {
+                        set,
+                        cursor: self.sets[set].add_cursor(order),
+                    },
+                }
+            }
+        }
+    }
+}
+
+/// Files of each set that must be left for a cycle to begin: those it takes, and one more where a step
+/// after the last of these needs one.
+fn wants(operations: &Operations) -> Vec<u32> {
+    let mut taken = vec![0; operations.sets.len()];
+    let mut wants = taken.clone();
+    for step in &operations.cycle {
+        let (Action::Open { of }
+        | Action::Unlink { of }
+        | Action::Rename { of }
+        | Action::Stat { of }) = &step.action
+        else {
+            continue;
+        };
+        let found = operations.sets.iter().position(|set| match of {
+            Subject::Set { name, .. } => set.name == *name,
+            Subject::Current => false,
+        });
+        if let Some(set) = found {
+            wants[set] = wants[set].max(taken[set] + 1);
+            taken[set] += u32::from(matches!(step.action, Action::Unlink { .. }));
+        }
+    }
+    wants
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SET: &str = "files";
+
+    fn plan(cycle: Vec<Action>, prefix: &str) -> Result<Plan, Vec<String>> {
+        let timed = |action| CycleStep {
+            action,
+            timed: true,
+        };
+        let operations = Operations {
+            about: String::new(),
+            sets: vec![FileSet {
+                name: SET.to_owned(),
+                count: 9,
+                size: 0,
+                fsync: false,
+            }],
+            cycle: cycle.into_iter().map(timed).collect(),
+            own_folders: false,
+            drain: false,
+        };
+        Plan::new(&operations, prefix, (0, 1))
+    }
+
+    #[test]
+    fn a_cycle_begins_only_with_as_many_files_as_it_takes() {
+        let newest = || Subject::Set {
+            name: SET.to_owned(),
+            order: PickOrder::Newest,
+        };
+        let stat = || Action::Stat { of: newest() };
+        let unlink = || Action::Unlink { of: newest() };
+        let check = |cycle, expected| {
+            assert_eq!(
+                plan(cycle, "c0.").map(|plan| plan.wants).unwrap(),
+                [expected]
+            );
+        };
+        check(vec![Action::Statfs], 0);
+        check(vec![stat(), stat()], 1);
+        check(vec![unlink(), unlink(), unlink()], 3);
+        check(vec![stat(), unlink()], 1);
+        check(vec![unlink(), stat()], 2);
+    }
+
+    #[test]
+    fn what_cannot_work_is_refused_with_all_its_faults() {
+        let check = |cycle, prefix, expected: &[&str]| {
+            let faults = plan(cycle, prefix).err().unwrap_or_default();
+            assert_eq!(faults.len(), expected.len(), "{faults:?}");
+            for (fault, part) in faults.iter().zip(expected) {
+                assert!(fault.contains(part), "{fault}: {part}");
+            }
+        };
+        check(vec![Action::Statfs], "c0.", &[]);
+        check(vec![], "c0.", &["no step"]);
+        check(vec![Action::Close], "../", &["`../`", "step 1 (close)"]);
+        check(vec![Action::Statfs], &"n".repeat(250), &["cannot begin"]);
+    }
+}
