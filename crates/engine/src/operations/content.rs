@@ -15,7 +15,8 @@ pub(super) const CHUNK: usize = 1 << 20;
 const BLOCK: usize = 4096;
 
 /// The buffer that is written from.
-pub(super) struct Contents {
+#[derive(Debug)]
+pub struct Contents {
     arena: Arena,
     filler: Filler,
     /// A word of each block is made new beside what the filler does: it does so for wholly random ones only.
@@ -28,7 +29,7 @@ impl Contents {
     ///
     /// # Errors
     /// ENOMEM.
-    pub(super) fn new(buffers: &Buffers, longest: u64, seed: u64) -> io::Result<Contents> {
+    pub fn new(buffers: &Buffers, longest: u64, seed: u64) -> io::Result<Contents> {
         let length = usize::try_from(longest).unwrap_or(CHUNK).min(CHUNK);
         let huge = buffers.memory == Memory::Huge;
         let mut arena = Arena::new(1, length, buffers.align as usize, huge)?;
@@ -53,8 +54,8 @@ impl Contents {
         missed.then(|| "buffer not in huge pages: none free (see `vm.nr_hugepages`)".to_owned())
     }
 
-    /// What the next `length` bytes are to be; at most [`CHUNK`].
-    pub(super) fn next(&mut self, length: usize) -> &[u8] {
+    /// What the next `length` bytes are to be; at most 1 MiB, and no more than `new` was told of.
+    pub fn next(&mut self, length: usize) -> &[u8] {
         let bytes = &mut self.arena.slot_mut(0)[..length];
         for block in bytes.chunks_mut(BLOCK) {
             self.filler.before_write(block);

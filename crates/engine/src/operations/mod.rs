@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 pub(crate) use clone::run;
+pub use content::Contents;
 
 /// Where and with whom a clone does file operations.
 #[derive(Debug)]
