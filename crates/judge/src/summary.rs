@@ -404,4 +404,6 @@ fn series(workload: &Workload, trial: &Trial) -> Vec<Point> {
 }
 
 #[cfg(test)]
+mod operations_tests;
+#[cfg(test)]
 mod tests;

@@ -84,6 +84,12 @@ pub(crate) fn writes(job: &Job) -> bool {
     }
 }
 
+/// Length of all files that the clones of a job share.
+pub(crate) fn shared_bytes(job: &Job) -> Option<u64> {
+    let shared = job.shared_files.as_ref()?;
+    Some(u64::from(job.files.count).saturating_mul(shared.file_size))
+}
+
 /// Data are written, before the cycles or by them.
 pub(crate) fn makes_data(operations: &Operations) -> bool {
     let mut steps = operations.cycle.iter();

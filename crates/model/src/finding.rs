@@ -52,6 +52,10 @@ pub enum FindingKind {
     Interrupted,
     /// The one-second series is not one behaviour.
     Unsteady,
+    /// The file system did much of the work after the last op: the drain took long.
+    Deferred,
+    /// Most of the time went into syncs that follow from a rule of the workload.
+    SyncsDominate,
 }
 
 /// One finding.

@@ -352,5 +352,7 @@ fn in_words(kind: FindingKind) -> &'static str {
         FindingKind::StoreOnTarget => "results stored on the storage under test",
         FindingKind::Interrupted => "cut off",
         FindingKind::Unsteady => "swings widely",
+        FindingKind::Deferred => "work left for after the ops",
+        FindingKind::SyncsDominate => "mostly syncs",
     }
 }

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use iodyno_model::{Difference, Fact, FactClass, Observation, Question};
 
+use iodyno_units::Nanos;
+
 use super::words;
 
 /// A difference with the class of its fact.
@@ -50,7 +52,7 @@ pub(super) fn compare_facts(
         let Some((_, of_candidate)) = right.get(name) else {
             continue;
         };
-        if as_sets_equal(of_baseline, of_candidate) {
+        if as_sets_equal(of_baseline, of_candidate) || same_time(name, of_baseline, of_candidate) {
             facts.same.push((*name).to_owned());
             continue;
         }
@@ -85,6 +87,20 @@ fn values<'a>(side: &[&'a Observation]) -> Values<'a> {
 
 fn as_sets_equal(left: &[&str], right: &[&str]) -> bool {
     left.len() == right.len() && left.iter().all(|value| right.contains(value))
+}
+
+/// Durations as one program prints them and another: `20 s`, `20.0 s`.
+fn same_time(name: &str, left: &[&str], right: &[&str]) -> bool {
+    let shown = |value: &&str| {
+        let seconds = value
+            .strip_suffix(" s")
+            .and_then(|number| number.parse::<f64>().ok());
+        seconds.map_or_else(
+            || (*value).to_owned(),
+            |seconds| Nanos((seconds * 1e9).round() as u64).to_string(),
+        )
+    };
+    name == "duration" && left.iter().map(shown).eq(right.iter().map(shown))
 }
 
 fn joined(values: &[&str]) -> String {

@@ -11,7 +11,7 @@ const NAMES: [&str; 3] = [Observation::WORKLOAD, Observation::CONFIGURATION, NOD
 const NODE: &str = "node";
 
 /// What tells them apart where each column has workloads of its own: what the workloads do.
-const SHAPES: [&str; 6] = ["rw", "bs", "engine", "depth", "direct", "jobs"];
+const SHAPES: [&str; 7] = ["rw", "bs", "engine", "depth", "direct", "jobs", "threads"];
 
 /// One workload of a row.
 #[derive(Debug)]

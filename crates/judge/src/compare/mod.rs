@@ -35,6 +35,7 @@ use iodyno_model::{Claim, Comparison, Observation, Question};
 pub use defaults::{default_rows, most_telling, telling_runs_apart};
 pub use error::{CompareError, Fault};
 pub use projection::{TooFewRounds, can_decide, default_rounds, primaries, widest_interval};
+pub(crate) use words::regimes;
 
 /// As a metric's name: every metric that both sides have.
 pub const ALL_METRICS: &str = "all";

@@ -35,7 +35,7 @@ pub(super) fn percent(share: f64) -> String {
 }
 
 /// `two regimes: 3.93k/s until 1.88 s, then 65.3k/s`.
-pub(super) fn regimes(regimes: &[Regime]) -> String {
+pub(crate) fn regimes(regimes: &[Regime]) -> String {
     const MOST: usize = 6;
     let last = regimes.len().min(MOST).saturating_sub(1);
     let rates: Vec<String> = regimes

@@ -6,7 +6,7 @@ use iodyno_model::{
 use iodyno_units::Bytes;
 
 use super::{Evidence, finding, remedied};
-use crate::devices;
+use crate::{devices, work};
 
 /// Below this share of the jobs' bytes the device did not do what the figure says; the tenth left
 /// is for write-back still under way, metadata and counters read a moment apart.
@@ -42,7 +42,7 @@ fn share(evidence: &Evidence, direction: Direction) -> Option<f64> {
 
 fn served(evidence: &Evidence, direction: Direction) -> Option<Finding> {
     let ratio = share(evidence, direction)?;
-    if ratio >= SERVED_SHARE {
+    if ratio >= SERVED_SHARE || !data_count(evidence, direction) {
         return None;
     }
     let share = evidence
@@ -78,11 +78,56 @@ fn served(evidence: &Evidence, direction: Direction) -> Option<Finding> {
     ))
 }
 
+/// Whether the figure is one of data at all. Where nothing but what file operations write untimed on their way
+/// to something else stays in memory, no figure is the cache's.
+fn data_count(evidence: &Evidence, direction: Direction) -> bool {
+    if !evidence.only_operations() || direction != Direction::Write {
+        return true;
+    }
+    let jobs = evidence.workload.jobs.iter();
+    let mut operations = jobs.filter_map(|job| job.operations.as_ref());
+    operations.any(|of| of.times(Direction::Write) || of.times(Direction::Sync))
+}
+
 fn cache_remedy(evidence: &Evidence, direction: Direction) -> &'static str {
+    if evidence.only_operations() {
+        let mut operations =
+            (evidence.workload.jobs.iter()).filter_map(|job| job.operations.as_ref());
+        return match operations.any(|of| of.times(Direction::Sync)) {
+            true => {
+                "what was synced is not on the device known: a layer between keeps it, or stores less than it is \
+                 given (compression)"
+            }
+            false => {
+                "add a timed sync step to the cycle, or judge by the completion with its drain"
+            }
+        };
+    }
+    if evidence.only_shared() {
+        return match (
+            direction,
+            evidence.workload.jobs.iter().all(|job| job.engine.direct),
+        ) {
+            (Direction::Read, false) => {
+                "set file-extra-flags=direct, or file-total-size well above the host's memory"
+            }
+            (Direction::Read, true) => {
+                "file-extra-flags=direct does not pass this file system's cache, or a layer below keeps one: take \
+                 file-total-size well above the host's memory"
+            }
+            (_, false) => {
+                "add the time of the fsyncs at the end, or set file-extra-flags=direct or file-fsync-all"
+            }
+            (_, true) => {
+                "file-extra-flags=direct does not pass this file system's cache, or it stores less than it is given \
+                 (compression, deduplication)"
+            }
+        };
+    }
     let direct = evidence.clones_on_files().all(|(_, job)| job.engine.direct);
     let mut writers = evidence
         .clones_on_files()
-        .filter(|(_, job)| job.access.writes);
+        .filter(|(_, job)| work::writes(job));
     let synced = writers.all(|(_, job)| job.sync.end_fsync);
     match (direction, direct) {
         (Direction::Read, false) => "set direct=1, or a size well above the host's memory",
@@ -199,14 +244,21 @@ fn memory_target(evidence: &Evidence) -> Option<Finding> {
 fn smaller_than_memory(evidence: &Evidence) -> Option<Finding> {
     let cached_anyway = mounts(evidence).any(|mount| is_zfs(&mount.file_system));
     let cached = |job: &Job| {
-        job.access.reads
+        work::reads(job)
             && (!job.engine.direct || job.engine.kind == EngineKind::Mmap || cached_anyway)
     };
     let in_memory = mounts(evidence).any(|mount| IN_MEMORY.contains(&mount.file_system.as_str()));
-    let region: u64 = evidence
+    let own: u64 = evidence
         .clones_on_files()
-        .filter(|(_, job)| cached(job))
+        .filter(|(_, job)| cached(job) && job.shared_files.is_none())
         .map(|(clone, _)| clone.region_bytes)
+        .sum();
+    let shared: u64 = evidence
+        .workload
+        .jobs
+        .iter()
+        .filter(|job| cached(job))
+        .filter_map(work::shared_bytes)
         .sum();
     let memory = evidence
         .trial
@@ -222,10 +274,11 @@ fn smaller_than_memory(evidence: &Evidence) -> Option<Finding> {
         .flat_map(|part| &part.files)
         .map(|file| file.length)
         .sum();
-    let set = match files {
-        0 => region,
-        files => region.min(files),
+    let own = match files {
+        0 => own,
+        files => own.min(files),
     };
+    let set = own.saturating_add(shared);
     if set == 0 || set >= memory || in_memory {
         return None;
     }
@@ -245,6 +298,9 @@ fn smaller_than_memory(evidence: &Evidence) -> Option<Finding> {
             ),
             "bytes read through a cache < the host's memory",
         ),
-        "set direct=1, or a size well above the host's memory",
+        match evidence.only_shared() {
+            true => "set file-extra-flags=direct, or file-total-size well above the host's memory",
+            false => "set direct=1, or a size well above the host's memory",
+        },
     ))
 }

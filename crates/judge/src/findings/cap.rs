@@ -11,6 +11,9 @@ use crate::devices;
 /// The seconds range over at most this share of their mean, in percent. Storage left to itself ranges over some 5 to 20 %.
 const FLAT_PERCENT: f64 = 2.0;
 
+/// … or by one op a second, where that is more; but by no more than storage left to itself does at least.
+const SCATTER_PERCENT: f64 = 5.0;
+
 /// For at least so long, ns: a few seconds lie close together by chance.
 const LEAST_NS: u64 = 10_000_000_000;
 
@@ -51,9 +54,18 @@ fn even(evidence: &Evidence) -> bool {
         .last()
         .is_some_and(|regime| regime.end_ns.saturating_sub(regime.start_ns) >= LEAST_NS);
     match behaviour.course {
-        Course::Steady { range_percent, .. } => long && range_percent <= FLAT_PERCENT,
+        Course::Steady { range_percent, .. } => {
+            let rate = behaviour.regimes.last().map_or(0.0, |regime| regime.rate);
+            long && range_percent <= flat_percent(rate)
+        }
         _ => false,
     }
+}
+
+/// Where few large ops fit into a second, the most even rate there is still goes up and down by one op.
+fn flat_percent(rate: f64) -> f64 {
+    let one_op = 100.0 / rate.max(1.0);
+    one_op.clamp(FLAT_PERCENT, SCATTER_PERCENT)
 }
 
 /// The job itself holds back.
@@ -105,7 +117,7 @@ fn capped(device: &DeviceUse, limit: &str) -> Finding {
                 device.name
             ),
             format!(
-                "one-second rates range over ≤ {FLAT_PERCENT} % for ≥ {} s, the device is busy ≥ {BUSY_PERCENT} % \
+                "one-second rates range over ≤ {FLAT_PERCENT} % (or one op, at most {SCATTER_PERCENT} %) for ≥ {} s, the device is busy ≥ {BUSY_PERCENT} % \
                  and at most {BELOW_PERCENT} % below or {ABOVE_PERCENT} % above a round number of MB/s, MiB/s or IOPS",
                 LEAST_NS / 1_000_000_000
             ),

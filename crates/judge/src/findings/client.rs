@@ -1,6 +1,6 @@
 //! Whether the client, and not the storage, set the figure; and what it had to do without.
 
-use iodyno_model::{EngineKind, Finding, FindingKind, Job, Weight};
+use iodyno_model::{CloneResult, Direction, EngineKind, Finding, FindingKind, Job, Weight};
 
 use super::{Evidence, finding, list, remedied};
 
@@ -11,9 +11,14 @@ const SATURATED_PERCENT: f64 = 95.0;
 /// A worker measured for less than this is judged by noise: CPU time comes in scheduler ticks.
 const LEAST_TIME_NS: u64 = 200_000_000;
 
+/// File operations that fill this share of a worker's time are what it is busy with; the rest is the harness's:
+/// filling buffers, making names, reading clocks.
+const WITHIN_SHARE: f64 = 0.5;
+
 pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
     saturated(evidence)
         .into_iter()
+        .chain(in_the_kernel(evidence))
         .chain(fallbacks(evidence))
         .collect()
 }
@@ -30,9 +35,8 @@ fn saturated(evidence: &Evidence) -> Option<Finding> {
             continue;
         }
         workers += 1;
-        let busy =
-            (clone.cpu.user_ns + clone.cpu.system_ns) as f64 * 100.0 / clone.runtime_ns as f64;
-        if busy >= SATURATED_PERCENT {
+        let busy = busy_percent(clone);
+        if busy >= SATURATED_PERCENT && !within_calls(clone, job) {
             full += 1;
             highest = highest.max(busy);
             polls &= busy_by_design(job);
@@ -61,9 +65,65 @@ fn saturated(evidence: &Evidence) -> Option<Finding> {
                 Weight::Warning,
                 format!("{text}: the client set the figure, not the storage"),
             ),
-            "raise numjobs, or take a cheaper engine (io_uring) or larger blocks",
+            match (evidence.only_operations(), evidence.only_shared()) {
+                (true, _) => {
+                    "raise the number of threads, or put less besides calls into the cycle"
+                }
+                (_, true) => "raise the number of threads, or take larger blocks",
+                _ => "raise numjobs, or take a cheaper engine (io_uring) or larger blocks",
+            },
         ),
     })
+}
+
+fn busy_percent(clone: &CloneResult) -> f64 {
+    (clone.cpu.user_ns + clone.cpu.system_ns) as f64 * 100.0 / clone.runtime_ns as f64
+}
+
+/// Whether a clone of file operations spent its time within its calls: then it is the file system's code that
+/// keeps the core busy, and that is what is measured.
+fn within_calls(clone: &CloneResult, job: &Job) -> bool {
+    let steps = clone.directions.iter();
+    let steps = steps.filter(|result| result.direction != Direction::Op);
+    let within: u128 = steps.map(|result| result.service.sum_ns()).sum();
+    job.operations.is_some() && within as f64 >= WITHIN_SHARE * clone.runtime_ns as f64
+}
+
+/// File operations whose pace the file system's own CPU time made.
+fn in_the_kernel(evidence: &Evidence) -> Option<Finding> {
+    let (mut workers, mut full, mut highest) = (0, 0, 0.0f64);
+    for clone in evidence.clones() {
+        let judged = |job: &&Job| job.operations.is_some() && clone.runtime_ns >= LEAST_TIME_NS;
+        let Some(job) = evidence.job(clone).filter(judged) else {
+            continue;
+        };
+        workers += 1;
+        let busy = busy_percent(clone);
+        if busy >= SATURATED_PERCENT && within_calls(clone, job) {
+            full += 1;
+            highest = highest.max(busy);
+        }
+    }
+    let who = match (full, workers) {
+        (0, _) => return None,
+        (_, 1) => "the worker".to_owned(),
+        _ => format!("{full} of {workers} workers"),
+    };
+    Some(remedied(
+        finding(
+            FindingKind::ClientSaturated,
+            Weight::Note,
+            format!(
+                "{who} used a whole core (up to {highest:.0} %), and was within its calls meanwhile: the file \
+                 system's own CPU time, and not the device, set the pace"
+            ),
+            format!(
+                "CPU time of a worker ≥ {SATURATED_PERCENT} % of its measured time, calls ≥ {:.0} % of it",
+                WITHIN_SHARE * 100.0
+            ),
+        ),
+        "more threads show whether the file system does it on several cores at once",
+    ))
 }
 
 /// Polling and spinning keep a core busy whatever the storage does.

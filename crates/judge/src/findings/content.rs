@@ -1,10 +1,12 @@
 //! What was written, and what lay in the files that were read.
 
-use iodyno_model::{Buffers, Content, Finding, FindingKind, MountInfo, StackLayer, Weight};
+use iodyno_model::{
+    Buffers, Content, Finding, FindingKind, Job, MountInfo, SharedMode, StackLayer, Weight,
+};
 use iodyno_units::Bytes;
 
 use super::{Evidence, finding, list, remedied};
-use crate::devices;
+use crate::{devices, work};
 
 /// Reads of holes cost nothing; more than this share of a file, in percent, moves the figure
 /// visibly.
@@ -23,6 +25,9 @@ pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
 fn compressible(evidence: &Evidence) -> Option<Finding> {
     let mut what: Vec<String> = Vec::new();
     for (_, job) in evidence.clones_on_files() {
+        if !gives_data(job) {
+            continue;
+        }
         // Files that a reading job laid out hold the same content.
         for text in easy_content(&job.buffers) {
             let text = format!("{text} ({})", job.name);
@@ -57,6 +62,16 @@ fn compressible(evidence: &Evidence) -> Option<Finding> {
         ),
         "leave buffers at their default (incompressible), unless this is what is measured",
     ))
+}
+
+/// Whether the job's buffers come to lie on the storage. A job that lays its files out fills them even if it only
+/// reads; shared files were made by another command.
+fn gives_data(job: &Job) -> bool {
+    match (&job.operations, &job.shared_files) {
+        (Some(operations), _) => work::makes_data(operations),
+        (_, Some(shared)) => shared.mode.writes(),
+        _ => true,
+    }
 }
 
 fn easy_content(buffers: &Buffers) -> Vec<String> {
@@ -102,7 +117,17 @@ fn reduces(mount: &MountInfo) -> bool {
 fn unwritten(evidence: &Evidence) -> Option<Finding> {
     let files = || evidence.trial.parts.iter().flat_map(|part| &part.files);
     let reads = files().any(|file| file.read);
-    let writes = evidence.clones_on_files().any(|(_, job)| job.access.writes);
+    // Files that are made by the trial are empty on purpose.
+    let makes = |job: &Job| {
+        let mode = job.shared_files.as_ref().map(|shared| shared.mode);
+        matches!(
+            mode,
+            Some(SharedMode::Prepare | SharedMode::SequentialWrite)
+        )
+    };
+    let mut jobs = evidence.clones_on_files().map(|(_, job)| job);
+    let writes = jobs.any(|job| work::writes(job) && !makes(job));
+    let shared = evidence.only_shared();
     // A file that is only written may well begin empty.
     let (length, holes) = files()
         .filter(|file| file.read || !reads)
@@ -135,7 +160,10 @@ fn unwritten(evidence: &Evidence) -> Option<Finding> {
                     "{amount} had never been written when reading began: such reads touch no data"
                 ),
             ),
-            "write the files first, or remove them so that they are laid out",
+            match shared {
+                true => "make the files with `prepare` first",
+                false => "write the files first, or remove them so that they are laid out",
+            },
         ),
         false => remedied(
             found(
@@ -144,7 +172,10 @@ fn unwritten(evidence: &Evidence) -> Option<Finding> {
                     "{amount} had never been written: first writes also allocate or convert extents"
                 ),
             ),
-            "set overwrite=1 to measure writes in place",
+            match shared {
+                true => "make the files with `prepare` first, to measure writes in place",
+                false => "set overwrite=1 to measure writes in place",
+            },
         ),
     })
 }

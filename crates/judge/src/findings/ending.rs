@@ -1,6 +1,8 @@
 //! How the trial came out: cut off, failed ops, wrong data.
 
-use iodyno_model::{Direction, Finding, FindingKind, Outcome, VerifyResult, Weight, errno_name};
+use iodyno_model::{
+    Direction, ErrorCount, Finding, FindingKind, Outcome, VerifyResult, Weight, errno_name,
+};
 use iodyno_units::Nanos;
 
 use super::{Evidence, finding, list, remedied};
@@ -20,11 +22,14 @@ fn interrupted(evidence: &Evidence) -> Option<Finding> {
     let Outcome::Interrupted(reason) = &evidence.trial.outcome else {
         return None;
     };
-    let measured = Nanos(evidence.summary.cpu.span_ns);
+    let text = match crate::summary::measured_ns(evidence.trial) {
+        0 => format!("cut off before anything was measured: {reason}"),
+        span => format!("cut off after {} of measuring: {reason}", Nanos(span)),
+    };
     Some(finding(
         FindingKind::Interrupted,
         Weight::Warning,
-        format!("cut off after {measured} of measuring: {reason}"),
+        text,
         "any end before the planned one",
     ))
 }
@@ -82,19 +87,24 @@ fn errors(evidence: &Evidence) -> Option<Finding> {
     let done: u64 = clones
         .iter()
         .flat_map(|clone| &clone.directions)
+        // Of a cycle its steps can fail.
+        .filter(|result| result.direction != Direction::Op)
         .map(|result| result.ops)
         .sum();
     let percent = failed as f64 * 100.0 / (failed + done) as f64;
     let kinds: Vec<String> = errors
         .iter()
         .map(|error| {
+            let at = match is_step(evidence, error) {
+                true => String::new(),
+                false => format!(" at {}", error.first_offset),
+            };
             format!(
-                "{} × {} on {} (first: {} at {})",
+                "{} × {} on {} (first: {}{at})",
                 error.count,
                 errno_name(error.errno),
                 error.direction.name(),
                 error.first_file,
-                error.first_offset
             )
         })
         .collect();
@@ -116,12 +126,47 @@ fn errors(evidence: &Evidence) -> Option<Finding> {
     Some(
         match errors
             .iter()
-            .find_map(|error| advice(error.errno, error.direction))
-        {
+            .find_map(|error| match is_step(evidence, error) {
+                true => advice_for_steps(error.errno),
+                false => advice(error.errno, error.direction),
+            }) {
             Some(remedy) => remedied(found, remedy),
             None => found,
         },
     )
+}
+
+/// A step of a cycle failed, which has no offset.
+fn is_step(evidence: &Evidence, error: &ErrorCount) -> bool {
+    evidence.only_operations() || !Direction::ALL.contains(&error.direction)
+}
+
+/// What helps against an errno of a file operation.
+fn advice_for_steps(errno: i32) -> Option<&'static str> {
+    match errno {
+        1 | 13 => Some("the folder must let this user make and remove files in it"),
+        2 => Some(
+            "something else removed the file or its folder, or the file system was unmounted meanwhile",
+        ),
+        5 => Some("look at the kernel's log: the device or its path failed"),
+        17 => Some(
+            "something else makes files in the trial's own folder: nothing else may work in it",
+        ),
+        23 | 24 => {
+            Some("raise the limit of open files (ulimit -n), or lower the number of threads")
+        }
+        27 => Some("lower the size of files: the file system or a limit allows no file this large"),
+        28 => Some(
+            "free some space or inodes, or ask for fewer or smaller files, or for fewer ops or less time",
+        ),
+        30 => Some("remount it writable; a file system goes read-only after errors of its own"),
+        31 => Some(
+            "the file system allows no more folders in one: give each thread a folder of its own",
+        ),
+        95 => Some("this file system does not know the operation: leave that step out"),
+        122 => Some("raise the quota, or ask for fewer or smaller files"),
+        _ => None,
+    }
 }
 
 /// What helps against an errno, where the errno alone tells.

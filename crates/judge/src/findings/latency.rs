@@ -1,6 +1,6 @@
 //! What the percentiles can and cannot tell.
 
-use iodyno_model::{Finding, FindingKind, GroupSummary, Quantile, Row, Weight};
+use iodyno_model::{Direction, Finding, FindingKind, GroupSummary, Quantile, Row, Weight};
 use iodyno_units::Nanos;
 
 use super::{Evidence, finding, list, remedied};
@@ -39,7 +39,20 @@ fn marked(group: &GroupSummary, select: impl Fn(&Quantile) -> bool) -> Vec<Strin
         };
         Some(format!("{} {which}", row.result.direction.name()))
     };
-    group.rows.iter().filter_map(mark).collect()
+    judged(group).filter_map(mark).collect()
+}
+
+/// The rows whose percentiles matter: of cycles theirs, and not those of each step, of which many are meant to
+/// take next to nothing.
+fn judged(group: &GroupSummary) -> impl Iterator<Item = &Row> {
+    let cycles = is_of_cycles(group);
+    let rows = group.rows.iter();
+    rows.filter(move |row| !cycles || row.result.direction == Direction::Op)
+}
+
+fn is_of_cycles(group: &GroupSummary) -> bool {
+    let mut rows = group.rows.iter();
+    rows.any(|row| row.result.direction == Direction::Op)
 }
 
 fn of(name: Option<&str>) -> String {
@@ -65,13 +78,16 @@ fn limited(group: &GroupSummary, name: Option<&str>) -> Option<Finding> {
             ),
             format!("a percentile < {WINDOWS_PER_RESOLVED_PERCENTILE} × the stamp window's p99"),
         ),
-        "lower iodepth or the completion batch to resolve shorter latencies",
+        match is_of_cycles(group) {
+            true => "put the steps into a cycle several times over, and divide",
+            false => "lower iodepth or the completion batch to resolve shorter latencies",
+        },
     ))
 }
 
 fn too_short(group: &GroupSummary, name: Option<&str>) -> Option<Finding> {
     let mut short = Vec::new();
-    for row in &group.rows {
+    for row in judged(group) {
         let (histogram, quantiles) = row.latency();
         if quantiles.iter().any(|q| q.percent == TAIL_PERCENT && q.few) {
             short.push(format!(
@@ -98,6 +114,9 @@ fn too_short(group: &GroupSummary, name: Option<&str>) -> Option<Finding> {
                 "fewer than {VALUES_BEYOND_PERCENTILE} ops beyond the {TAIL_PERCENT}th percentile"
             ),
         ),
-        "run longer",
+        match is_of_cycles(group) {
+            true => "run longer, or over more files",
+            false => "run longer",
+        },
     ))
 }

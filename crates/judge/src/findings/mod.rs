@@ -7,14 +7,20 @@ mod cache;
 mod cap;
 mod client;
 mod content;
+mod deferred;
 mod ending;
 mod host;
 mod latency;
+#[cfg(test)]
+mod operations_tests;
 mod pace;
+mod syncs;
 #[cfg(test)]
 mod tests;
 
 use iodyno_model::{CloneResult, Finding, FindingKind, Job, Summary, Trial, Weight, Workload};
+
+use crate::work;
 
 /// What the families look at.
 pub(crate) struct Evidence<'a> {
@@ -37,6 +43,16 @@ impl<'a> Evidence<'a> {
         self.clones()
             .filter_map(|clone| Some((clone, self.job(clone)?)))
             .filter(|(_, job)| !job.engine.kind.without_files())
+    }
+
+    /// The trial has nothing but file operations.
+    fn only_operations(&self) -> bool {
+        work::all_operations(self.workload)
+    }
+
+    /// The trial has nothing but shared files.
+    fn only_shared(&self) -> bool {
+        work::all_shared(self.workload)
     }
 
     /// How a group is called in a sentence: its jobs' names.
@@ -103,6 +119,8 @@ pub fn findings(workload: &Workload, trial: &Trial) -> Vec<Finding> {
         client::findings,
         host::findings,
         pace::findings,
+        deferred::findings,
+        syncs::findings,
         latency::findings,
     ];
     let mut found: Vec<Finding> = families

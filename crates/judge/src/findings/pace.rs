@@ -1,9 +1,13 @@
 //! Whether the asked pace was kept, and whether the pace was steady.
 
-use iodyno_model::{Arrival, CloneResult, Course, Direction, Finding, FindingKind, Job, Weight};
-use iodyno_units::{Bytes, Rate};
+use iodyno_model::{
+    Arrival, CloneResult, Course, Direction, Finding, FindingKind, Job, Kind, Weight,
+};
+use iodyno_units::{Bytes, Nanos, Rate};
 
 use super::{Evidence, finding, remedied};
+use crate::kind::kind;
+use crate::work;
 
 /// Asked rates are kept within this many percent.
 const RATE_PERCENT: f64 = 1.0;
@@ -14,6 +18,10 @@ const POISSON_SIGMAS: f64 = 3.0;
 pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
     let mut found: Vec<Finding> = Vec::new();
     for (index, job) in evidence.workload.jobs.iter().enumerate() {
+        if job.pacing.ops_per_s > 0.0 {
+            found.extend(missed_together(evidence, index, job));
+            continue;
+        }
         for direction in job.access.directions() {
             found.extend(missed(evidence, index, job, direction));
         }
@@ -43,21 +51,12 @@ fn missed(evidence: &Evidence, index: usize, job: &Job, direction: Direction) ->
         got += moved as f64 * 1e9 / result.runtime_ns as f64;
         ops += result.ops;
     }
-    let asked = each * clones.len() as f64;
-    let off = (got / asked - 1.0) * 100.0;
-    // One op more or less at the edges of the measured time is no fault.
-    let count = (ops as f64).max(1.0);
-    let chance = match job.pacing.arrival {
-        Arrival::Linear => clones.len() as f64 / count,
-        Arrival::Poisson => POISSON_SIGMAS / count.sqrt(),
-    };
-    if off.abs() <= RATE_PERCENT.max(chance * 100.0) {
-        return None;
-    }
     let show = |rate: f64| match in_bytes {
         true => format!("{}/s", Bytes(rate as u64)),
         false => format!("{} ops/s", Rate(rate)),
     };
+    let asked = each * clones.len() as f64;
+    let off = off_percent(job, clones.len(), ops, got / asked)?;
     let text = format!(
         "{}: {} {} were asked for and {} kept ({off:+.1} %)",
         job.name,
@@ -65,24 +64,108 @@ fn missed(evidence: &Evidence, index: usize, job: &Job, direction: Direction) ->
         direction.name(),
         show(got)
     );
+    Some(off_the_rate(
+        text,
+        off,
+        "ask for less, or raise iodepth or numjobs: response latency grows without bound meanwhile",
+    ))
+}
+
+/// Cycles of file operations, or requests of shared files, against the rate asked of all of them together.
+fn missed_together(evidence: &Evidence, index: usize, job: &Job) -> Option<Finding> {
+    let ran = evidence
+        .clones()
+        .filter(|clone| clone.job as usize == index);
+    let clones: Vec<&CloneResult> = ran.filter(|clone| clone.runtime_ns > 0).collect();
+    let (mut got, mut ops) = (0.0, 0u64);
+    for clone in &clones {
+        let did = work::ops(evidence.workload, clone);
+        got += did as f64 * 1e9 / clone.runtime_ns as f64;
+        ops += did;
+    }
+    let asked = job.pacing.ops_per_s * clones.len() as f64;
+    if clones.is_empty() {
+        return None;
+    }
+    let off = off_percent(job, clones.len(), ops, got / asked)?;
+    let text = format!(
+        "{}: {} ops/s were asked for and {} ops/s kept ({off:+.1} %)",
+        job.name,
+        Rate(asked),
+        Rate(got)
+    );
+    Some(off_the_rate(
+        text,
+        off,
+        "ask for less, or raise the number of threads: response latency grows without bound meanwhile",
+    ))
+}
+
+/// How far off the rate is, in percent, where it is more than allowed.
+fn off_percent(job: &Job, clones: usize, ops: u64, kept: f64) -> Option<f64> {
+    let off = (kept - 1.0) * 100.0;
+    // One op more or less at the edges of the measured time is no fault.
+    let count = (ops as f64).max(1.0);
+    let chance = match job.pacing.arrival {
+        Arrival::Linear => clones as f64 / count,
+        Arrival::Poisson => POISSON_SIGMAS / count.sqrt(),
+    };
+    (off.abs() > RATE_PERCENT.max(chance * 100.0)).then_some(off)
+}
+
+fn off_the_rate(text: String, off: f64, remedy: &str) -> Finding {
     let found = finding(
         FindingKind::RateMissed,
         Weight::Warning,
         text,
         format!("more than {RATE_PERCENT} % off the asked rate, beyond chance"),
     );
-    Some(match off < 0.0 {
-        true => remedied(
-            found,
-            "ask for less, or raise iodepth or numjobs: response latency grows without bound meanwhile",
-        ),
+    match off < 0.0 {
+        true => remedied(found, remedy),
         false => found,
-    })
+    }
 }
+
+/// Work that gets faster or slower on its way is no fault of it: each rate is told, and how long it took in all.
+fn regimes_of_finite_work(evidence: &Evidence) -> Finding {
+    let complete = crate::observe::completion_ns(evidence.trial);
+    let complete = complete.map_or(String::new(), |ns| {
+        format!("; complete after {}", Nanos(ns))
+    });
+    let regimes = &evidence.summary.behaviour.regimes;
+    // One clone does one op after the other: a rate is the time of an op.
+    let each = match evidence.only_operations() && evidence.clones().count() == 1 {
+        true => {
+            let times = regimes.iter().filter(|regime| regime.rate > 0.0);
+            let times = times.map(|regime| Nanos((1e9 / regime.rate).round() as u64).to_string());
+            format!(" ({} an op)", times.collect::<Vec<_>>().join(", then "))
+        }
+        false => String::new(),
+    };
+    let regimes = crate::compare::regimes(regimes);
+    remedied(
+        finding(
+            FindingKind::Unsteady,
+            Weight::Note,
+            format!("{regimes}{each}{complete}"),
+            CHANGES,
+        ),
+        "compare by the completion",
+    )
+}
+
+/// When a series is not one behaviour.
+const CHANGES: &str = "change points; the means of five rounds range over > 20 %, the rates rise by > 10 % or \
+                       deviate by > 25 %, and more than noise explains";
 
 /// The behaviour says it all; this puts it among what is to be said.
 fn unsteady(evidence: &Evidence) -> Option<Finding> {
     let behaviour = &evidence.summary.behaviour;
+    if behaviour.course == Course::Regimes
+        && kind(evidence.workload, evidence.trial) == Kind::Finite
+    {
+        return Some(regimes_of_finite_work(evidence));
+    }
     let (text, remedy) = match behaviour.course {
         Course::Regimes => {
             let rates = || behaviour.regimes.iter().map(|regime| regime.rate);
@@ -120,8 +203,7 @@ fn unsteady(evidence: &Evidence) -> Option<Finding> {
             FindingKind::Unsteady,
             Weight::Note,
             format!("{text}: one figure does not describe them"),
-            "change points; the means of five rounds range over > 20 %, the rates rise by > 10 % or \
-             deviate by > 25 %, and more than noise explains",
+            CHANGES,
         ),
         remedy,
     ))

@@ -246,7 +246,7 @@ fn work(workload: &Workload, trial: &Trial, found: &mut Vec<Fact>) {
     }
     let clones = || trial.parts.iter().flat_map(|part| &part.clones);
     // What clones share is there once; what file operations make and remove stands among their own facts.
-    let shared = workload.jobs.iter().filter_map(shared_bytes);
+    let shared = workload.jobs.iter().filter_map(work::shared_bytes);
     let own = clones().filter(|clone| {
         let job = workload.jobs.get(clone.job as usize);
         job.is_none_or(|job| job.shared_files.is_none() && job.operations.is_none())
@@ -269,11 +269,6 @@ fn work(workload: &Workload, trial: &Trial, found: &mut Vec<Fact>) {
     // The next best engine or feature that was taken in place of the one asked for.
     let fallbacks = clones().flat_map(|clone| &clone.engine.fallbacks).cloned();
     add("fallbacks", Values::of(fallbacks));
-}
-
-fn shared_bytes(job: &Job) -> Option<u64> {
-    let shared = job.shared_files.as_ref()?;
-    Some(u64::from(job.files.count).saturating_mul(shared.file_size))
 }
 
 /// What makes two workloads of file operations of one name different ones.

@@ -224,7 +224,7 @@ fn against(quantile: &Quantile, count: u64) -> Option<String> {
 /// From the first clone's start (its ramp, where there is one) until all work was on the storage as far as the jobs ask: drain and
 /// end fsync included, verification not. Trials of before the clones told that instant have it from their
 /// steps, at most by as much too early as clones of one job ended apart.
-fn completion_ns(trial: &Trial) -> Option<u64> {
+pub(crate) fn completion_ns(trial: &Trial) -> Option<u64> {
     let parts = trial.parts.iter();
     let spans = parts.filter_map(|part| {
         let ran = || part.clones.iter().filter(|clone| clone.runtime_ns > 0);

@@ -5,6 +5,8 @@ mod figures;
 mod file_operations;
 mod names;
 #[cfg(test)]
+mod operations_tests;
+#[cfg(test)]
 mod tests;
 mod words;
 
@@ -15,6 +17,7 @@ use iodyno_model::{
     Point, Trial, TrialKey, Weight, Workload,
 };
 
+pub(crate) use figures::completion_ns;
 pub use names::{OWN_METRICS, is_own_metric};
 
 use crate::kind::kind;

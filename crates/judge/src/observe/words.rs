@@ -141,8 +141,7 @@ pub(super) fn amount(job: &Job) -> String {
     if let Some(ops) = job.end.ops {
         return format!("{ops} ops");
     }
-    if let Some(shared) = &job.shared_files {
-        let all = u64::from(job.files.count).saturating_mul(shared.file_size);
+    if let Some(all) = work::shared_bytes(job) {
         return Bytes(all).to_string();
     }
     let once = match job.end.io_size.or(job.extent.size) {

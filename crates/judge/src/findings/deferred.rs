@@ -1,0 +1,57 @@
+//! Whether the file system was done when the ops were.
+
+use iodyno_model::{Finding, FindingKind, Kind, Step, Weight};
+use iodyno_units::Nanos;
+
+use super::{Evidence, finding, remedied};
+use crate::kind::kind;
+use crate::summary::measured_ns;
+use crate::work;
+
+/// A drain of this share of the ops' own time is no tail of theirs: the rate of the ops tells less than half of
+/// what they cost.
+const DRAIN_SHARE: f64 = 1.0;
+
+/// A shorter drain than this, ns, is a sync of what little there is: every trial has one.
+const LEAST_NS: u64 = 100_000_000;
+
+pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
+    drained_long(evidence).into_iter().collect()
+}
+
+fn drained_long(evidence: &Evidence) -> Option<Finding> {
+    let drain = work::step_ns(evidence.workload, evidence.trial, Step::Drain)?;
+    let measured = measured_ns(evidence.trial);
+    if drain < LEAST_NS || measured == 0 || (drain as f64) < DRAIN_SHARE * measured as f64 {
+        return None;
+    }
+    let finite = kind(evidence.workload, evidence.trial) == Kind::Finite;
+    let text = format!(
+        "the ops took {}, and the file system {} more until they were on the storage and its free space was steady: {}",
+        Nanos(measured),
+        Nanos(drain),
+        match finite {
+            true => "the completion has it, rates and latencies have not",
+            false => "rates and latencies do not have it",
+        }
+    );
+    let weight = match finite {
+        true => Weight::Note,
+        false => Weight::Warning,
+    };
+    Some(remedied(
+        finding(
+            FindingKind::Deferred,
+            weight,
+            text,
+            format!(
+                "a drain ≥ {DRAIN_SHARE} × the ops' own time, and ≥ {}",
+                Nanos(LEAST_NS)
+            ),
+        ),
+        match finite {
+            true => "compare by the completion",
+            false => "compare by the completion of a fixed number of ops, or sync within the cycle",
+        },
+    ))
+}
