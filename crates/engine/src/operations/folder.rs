@@ -286,9 +286,8 @@ impl Folder {
 /// What close says; an interrupted one has closed all the same.
 #[inline]
 pub(super) fn closed(result: i32) -> rustix::io::Result<()> {
-    match Errno::from_raw_os_error(-result) {
-        _ if result >= 0 => Ok(()),
-        Errno::INTR => Ok(()),
-        errno => Err(errno),
+    if result >= 0 || result == -Errno::INTR.raw_os_error() {
+        return Ok(());
     }
+    Err(Errno::from_raw_os_error(-result))
 }

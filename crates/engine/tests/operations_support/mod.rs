@@ -1,0 +1,286 @@
+//! A folder, clones that work in it, and what came of them.
+#![allow(dead_code, clippy::print_stderr)]
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use iodyno_engine::operations::{OperationsPart, file_name, share};
+use iodyno_engine::{CloneOutcome, CloneShared, CloneSpec, Stop, WorkerError, run};
+use iodyno_model::{
+    Action, CycleStep, Direction, FileSet, Histogram, Job, Operations, PickOrder, Subject,
+};
+use iodyno_sys::clock::monotonic_ns;
+
+pub fn set(name: &str, count: u64, size: u64) -> FileSet {
+    FileSet {
+        name: name.to_owned(),
+        count,
+        size,
+        fsync: false,
+    }
+}
+
+pub fn of(name: &str, order: PickOrder) -> Subject {
+    Subject::Set {
+        name: name.to_owned(),
+        order,
+    }
+}
+
+pub fn current() -> Subject {
+    Subject::Current
+}
+
+pub fn timed(action: Action) -> CycleStep {
+    CycleStep {
+        action,
+        timed: true,
+    }
+}
+
+pub fn untimed(action: Action) -> CycleStep {
+    CycleStep {
+        action,
+        timed: false,
+    }
+}
+
+/// A file is made, written and closed.
+pub fn make(bytes: u64) -> [Action; 3] {
+    [Action::Create, Action::Write { bytes }, Action::Close]
+}
+
+/// All steps timed, one folder, no drain.
+pub fn operations(sets: Vec<FileSet>, cycle: &[Action]) -> Operations {
+    Operations {
+        about: String::new(),
+        sets,
+        cycle: cycle.iter().cloned().map(timed).collect(),
+        own_folders: false,
+        drain: false,
+    }
+}
+
+pub struct Bench {
+    root: PathBuf,
+    kept: Option<tempfile::TempDir>,
+    pub job: Job,
+    pub seed: u64,
+    pub start_in: Duration,
+    pub never_start: bool,
+    left: Arc<AtomicU32>,
+    shared: Vec<Arc<CloneShared>>,
+    outcomes: Vec<CloneOutcome>,
+}
+
+impl Bench {
+    pub fn new(operations: Operations, clones: u32) -> Bench {
+        let folder = tempfile::tempdir().unwrap();
+        let mut bench = Bench::within(folder.path(), operations, clones);
+        bench.kept = Some(folder);
+        bench
+    }
+
+    pub fn within(root: &Path, operations: Operations, clones: u32) -> Bench {
+        let job = Job {
+            name: "test".to_owned(),
+            clones,
+            operations: Some(operations),
+            ..Job::default()
+        };
+        Bench {
+            root: root.to_owned(),
+            kept: None,
+            job,
+            seed: 5,
+            start_in: Duration::ZERO,
+            never_start: false,
+            left: Arc::new(AtomicU32::new(clones)),
+            shared: Vec::new(),
+            outcomes: Vec::new(),
+        }
+    }
+
+    /// Where a clone works.
+    pub fn folder(&self, clone: u32) -> PathBuf {
+        match &self.job.operations {
+            Some(operations) if operations.own_folders => self.root.join(format!("clone{clone}")),
+            _ => self.root.clone(),
+        }
+    }
+
+    /// Makes the folders and the files of the sets.
+    pub fn lay_out(&self) {
+        let operations = self.job.operations.as_ref().unwrap();
+        for clone in 0..self.job.clones {
+            fs::create_dir_all(self.folder(clone)).unwrap();
+            for set in operations.sets.iter().filter(|set| !set.name.contains('/')) {
+                for number in share(set.count, clone, self.job.clones) {
+                    let path = self.folder(clone).join(file_name(&set.name, number));
+                    fs::write(path, vec![b'x'; set.size as usize]).unwrap();
+                }
+            }
+        }
+    }
+
+    pub fn spec(&self, clone: u32) -> CloneSpec {
+        let path = self.folder(clone);
+        CloneSpec {
+            job: Arc::new(self.job.clone()),
+            job_index: 0,
+            clone,
+            files: Vec::new(),
+            seed: self.seed + 1000 * u64::from(clone),
+            byte_budget: 0,
+            log: None,
+            flow: None,
+            dumps: std::env::temp_dir(),
+            operations: Some(OperationsPart {
+                folder: File::open(&path).unwrap().into(),
+                path,
+                prefix: format!("c{clone}."),
+                unfinished: Arc::clone(&self.left),
+            }),
+            shared_files: None,
+        }
+    }
+
+    /// Starts all clones; `meanwhile` runs while they do.
+    pub fn play_with<T>(&mut self, meanwhile: impl FnOnce(&[Arc<CloneShared>]) -> T) -> T {
+        self.lay_out();
+        let clones = 0..self.job.clones;
+        self.shared = clones
+            .clone()
+            .map(|_| Arc::new(CloneShared::of(&self.job)))
+            .collect();
+        let specs: Vec<CloneSpec> = clones.map(|clone| self.spec(clone)).collect();
+        let workers: Vec<_> = specs
+            .into_iter()
+            .zip(&self.shared)
+            .map(|(spec, shared)| {
+                let shared = Arc::clone(shared);
+                thread::spawn(move || run(spec, &shared).unwrap())
+            })
+            .collect();
+        let start = monotonic_ns() + self.start_in.as_nanos() as u64;
+        for shared in &self.shared {
+            assert!(shared.gate.arrived());
+            match self.never_start {
+                true => shared.gate.close(),
+                false => shared.gate.release(start),
+            }
+        }
+        let result = meanwhile(&self.shared);
+        self.outcomes = workers
+            .into_iter()
+            .map(|worker| worker.join().unwrap())
+            .collect();
+        result
+    }
+
+    /// Runs all clones to their end.
+    pub fn play(&mut self) {
+        self.play_with(|_| ());
+    }
+
+    /// Tells all clones to stop after so long; how long the last of them took to end.
+    pub fn play_until(&mut self, after: Duration, stop: Stop) -> Duration {
+        let told = self.play_with(|all| {
+            thread::sleep(after);
+            all.iter().for_each(|shared| shared.tell(stop));
+            Instant::now()
+        });
+        told.elapsed()
+    }
+
+    /// Why a clone cannot begin.
+    pub fn refused(&mut self) -> WorkerError {
+        self.lay_out();
+        let shared = CloneShared::of(&self.job);
+        let error = run(self.spec(0), &shared).unwrap_err();
+        assert!(!shared.gate.arrived());
+        error
+    }
+
+    pub fn outcome(&self, clone: usize) -> &CloneOutcome {
+        &self.outcomes[clone]
+    }
+
+    pub fn unfinished(&self) -> u32 {
+        self.left.load(Ordering::Relaxed)
+    }
+
+    pub fn ops_of(&self, clone: usize, direction: Direction) -> u64 {
+        self.shared[clone].measure.of(direction).service.count()
+    }
+
+    pub fn ops(&self, direction: Direction) -> u64 {
+        self.histogram(direction).count()
+    }
+
+    pub fn ramp_ops(&self, direction: Direction) -> u64 {
+        let clones = self.shared.iter();
+        clones
+            .map(|one| one.ramp.of(direction).service.count())
+            .sum()
+    }
+
+    pub fn bytes(&self, direction: Direction) -> u64 {
+        let bytes =
+            |one: &Arc<CloneShared>| one.measure.of(direction).bytes.load(Ordering::Relaxed);
+        self.shared.iter().map(bytes).sum()
+    }
+
+    pub fn errors(&self, direction: Direction) -> u64 {
+        let errors =
+            |one: &Arc<CloneShared>| one.measure.of(direction).errors.load(Ordering::Relaxed);
+        self.shared.iter().map(errors).sum()
+    }
+
+    pub fn histogram(&self, direction: Direction) -> Histogram {
+        let mut all = Histogram::default();
+        for shared in &self.shared {
+            all.merge(&shared.measure.of(direction).service.histogram());
+        }
+        all
+    }
+
+    pub fn response(&self, direction: Direction) -> Option<Histogram> {
+        let mut all = Histogram::default();
+        for shared in &self.shared {
+            all.merge(&shared.measure.of(direction).response.as_ref()?.histogram());
+        }
+        Some(all)
+    }
+
+    /// Names and lengths of what a clone's folder holds, by name; folders have the length `u64::MAX`.
+    pub fn entries(&self, clone: u32) -> Vec<(String, u64)> {
+        let entries = fs::read_dir(self.folder(clone)).unwrap();
+        let mut found: Vec<(String, u64)> = entries
+            .map(|entry| {
+                let entry = entry.unwrap();
+                let metadata = entry.metadata().unwrap();
+                let length = if metadata.is_dir() {
+                    u64::MAX
+                } else {
+                    metadata.len()
+                };
+                (entry.file_name().into_string().unwrap(), length)
+            })
+            .collect();
+        found.sort();
+        found
+    }
+
+    /// Descriptors of this process that are of files below the folder.
+    pub fn open_files(&self) -> Vec<PathBuf> {
+        let all = fs::read_dir("/proc/self/fd").unwrap();
+        all.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok())
+            .filter(|path| path.starts_with(&self.root) && *path != self.root)
+            .collect()
+    }
+}
