@@ -9,15 +9,17 @@ use super::draft::{Draft, IoMode, Law};
 
 /// Offsets and lengths of O_DIRECT are multiples of at least this, bytes.
 const SECTOR: u64 = 512;
-/// The kernel moves no more at once, bytes.
-const LARGEST: u64 = 0x7fff_f000;
+/// The longest request, bytes: well within what one system call moves.
+const LARGEST: u64 = 1 << 30;
 /// A checksum of 4 bytes and an offset of 8.
-pub(super) const SEAL: u64 = 12;
+const SEAL: u64 = 12;
 
 /// Holds the options against each other, for a command that makes a job.
 pub(super) fn check(gathered: &mut Gathered<'_>, action: Action) {
     let draft = gathered.draft.clone();
-    if sizes(gathered, &draft) {
+    // What follows from a default in place of a value that could not be read is nobody's fault.
+    let sized = gathered.read_well(&["file-num", "file-total-size", "file-block-size"]);
+    if sized && sizes(gathered, &draft) {
         alignment(gathered, &draft);
         seals(gathered, &draft);
     }
@@ -53,7 +55,7 @@ fn sizes(gathered: &mut Gathered<'_>, draft: &Draft) -> bool {
     if draft.block > LARGEST {
         sound = false;
         let (block, most) = (Bytes(draft.block), Bytes(LARGEST));
-        let message = format!("a block of {block} is more than the kernel moves at once, {most}");
+        let message = format!("a block of {block} is longer than a request may be, {most}");
         gathered.about("file-block-size", Diagnostic::error(message));
     }
     let (files, each) = (u64::from(draft.file_num), draft.file_size());
@@ -111,21 +113,15 @@ fn alignment(gathered: &mut Gathered<'_>, draft: &Draft) {
     }
 }
 
-/// Checksum and offset need room at the end of each block, the last one of a file included.
+/// Checksum and offset need room at the end of each block. A file's last block may do without.
 fn seals(gathered: &mut Gathered<'_>, draft: &Draft) {
-    if !draft.validate {
-        return;
-    }
-    let tail = draft.file_size() % draft.block;
-    for (what, bytes) in [("a block", draft.block), ("the last block of a file", tail)] {
-        if (1..=SEAL).contains(&bytes) {
-            let message = format!(
-                "{what} has {bytes} bytes, and `--validate` needs {SEAL} for a checksum and an offset"
-            );
-            let hint = "choose sizes so that blocks are larger";
-            gathered.about("validate", Diagnostic::error(message).hint(hint));
-            return;
-        }
+    if draft.validate && draft.block <= SEAL {
+        let message = format!(
+            "a block has {} bytes, and `--validate` needs {SEAL} for a checksum and an offset",
+            draft.block
+        );
+        let hint = "use larger blocks";
+        gathered.about("validate", Diagnostic::error(message).hint(hint));
     }
 }
 
@@ -168,7 +164,7 @@ fn preparing(gathered: &mut Gathered<'_>, draft: &Draft) {
 fn running(gathered: &mut Gathered<'_>, draft: &Draft) {
     let Some(mode) = draft.mode else {
         // A mode that could not be read was told already.
-        if !draft.has("file-test-mode") {
+        if gathered.read_well(&["file-test-mode"]) {
             let missing = Diagnostic::error("`run` needs `--file-test-mode`")
                 .hint("one of seqwr, seqrewr, seqrd, rndrd, rndwr, rndrw");
             gathered.said.push(missing);
@@ -226,7 +222,7 @@ fn merging(gathered: &mut Gathered<'_>, draft: &Draft, mode: SharedMode) {
         gathered.about("file-merged-requests", note(message));
     } else if draft.merged(u64::from(draft.merged_requests)) > LARGEST {
         let message = format!(
-            "{} blocks of {} are more than the kernel moves at once, {}",
+            "{} blocks of {} are longer than a request may be, {}",
             draft.merged_requests,
             Bytes(draft.block),
             Bytes(LARGEST)

@@ -85,10 +85,14 @@ pub(super) struct Gathered<'a> {
     /// The commands among the words, with their places.
     commands: Vec<(usize, Action)>,
     pub(super) said: Vec<Diagnostic>,
-    /// Where each option was written last.
+    /// Where each option was written, in order.
     written_at: Vec<(&'static str, usize)>,
+    /// Options whose value could not be read.
+    unread: Vec<&'static str>,
     line: &'a Line,
     test_named: bool,
+    /// A word stands where the command should.
+    command_unread: bool,
 }
 
 /// Reads all arguments.
@@ -98,8 +102,10 @@ pub(super) fn gather<'a>(arguments: &[String], line: &'a Line) -> Gathered<'a> {
         commands: Vec::new(),
         said: Vec::new(),
         written_at: Vec::new(),
+        unread: Vec::new(),
         line,
         test_named: false,
+        command_unread: false,
     };
     let mut index = 0;
     while index < arguments.len() {
@@ -134,7 +140,8 @@ impl Gathered<'_> {
             self.say(index, diagnostic);
             return 1;
         };
-        if known != option.name {
+        let ignored = matches!(option.status, Status::Ignored { .. });
+        if known != option.name && !ignored {
             let note = format!("`--{known}` is an old name of `--{}`", option.name);
             self.note(index, &note, &format!("write `--{}`", option.name));
         }
@@ -151,12 +158,20 @@ impl Gathered<'_> {
     }
 
     fn apply(&mut self, index: usize, option: &'static OptionSpec, value: &str) {
+        if self.draft.has(option.name) {
+            let message = format!("`--{}` is given again", option.name);
+            self.note(index, &message, "the last one counts");
+        }
         match option.status {
             Status::Honoured => match (option.set)(&mut self.draft, value) {
                 Ok(()) => {}
                 Err(fault) => self.fault(index, option, fault),
             },
-            Status::Ignored { .. } => {}
+            Status::Ignored { .. } if value == option.default => {}
+            Status::Ignored { why } => {
+                let message = format!("`--{}` has no effect", option.name);
+                self.note(index, &message, why);
+            }
             // `--report-checkpoints=` asks for none.
             Status::Refused { .. } if value.is_empty() => {}
             Status::Refused { why, instead } => {
@@ -172,7 +187,8 @@ impl Gathered<'_> {
         self.written_at.push((option.name, index));
     }
 
-    fn fault(&mut self, index: usize, option: &OptionSpec, fault: Fault) {
+    fn fault(&mut self, index: usize, option: &'static OptionSpec, fault: Fault) {
+        self.unread.push(option.name);
         let diagnostic = Diagnostic {
             hint: fault.hint,
             ..Diagnostic::error(format!("`--{}`: {}", option.name, fault.message))
@@ -181,7 +197,13 @@ impl Gathered<'_> {
     }
 
     /// A value apart from its name would be taken for the test's name or the command.
-    fn without_value(&mut self, index: usize, option: &OptionSpec, next: Option<&str>) -> usize {
+    fn without_value(
+        &mut self,
+        index: usize,
+        option: &'static OptionSpec,
+        next: Option<&str>,
+    ) -> usize {
+        self.unread.push(option.name);
         let diagnostic = Diagnostic::error(format!("`--{}` needs a value", option.name));
         let apart = next.filter(|next| !next.starts_with('-') && command(next).is_none());
         let hint = match apart {
@@ -236,10 +258,13 @@ impl Gathered<'_> {
         let names = COMMANDS.iter().map(|(name, _)| *name);
         let hint = match word.strip_prefix('-').filter(|name| !name.is_empty()) {
             Some(name) => format!("options begin with two dashes: `--{name}`"),
-            None => match closest(word, names) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => "the commands are prepare, run, cleanup and help".to_owned(),
-            },
+            None => {
+                self.command_unread = true;
+                match closest(word, names) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => "the commands are prepare, run, cleanup and help".to_owned(),
+                }
+            }
         };
         self.say(index, diagnostic.hint(hint));
     }
@@ -253,6 +278,7 @@ impl Gathered<'_> {
             return Some(Action::Version);
         }
         match self.commands.as_slice() {
+            [] if self.command_unread => None,
             [] => {
                 let missing = Diagnostic::error("there is no command")
                     .hint("end with prepare, run, cleanup or help");
@@ -280,6 +306,11 @@ impl Gathered<'_> {
 
     fn say(&mut self, index: usize, diagnostic: Diagnostic) {
         self.said.push(diagnostic.at(self.line.place(index)));
+    }
+
+    /// All of these options have the values that they were given, or none.
+    pub(super) fn read_well(&self, options: &[&str]) -> bool {
+        !self.unread.iter().any(|unread| options.contains(unread))
     }
 
     /// Says something about an option, at the place where it was written, if it was.

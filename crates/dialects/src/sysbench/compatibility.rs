@@ -69,9 +69,9 @@ const MENDED: &str = "\
 |---|---|
 | where `file-num` does not divide `file-total-size`, an offset may lie in a file beyond the last one | each file has the part rounded down, and offsets end with the last file |
 | `async` times only the submission of a request | from submission to completion |
-| `async` syncs files, and with `file-fsync-all` each write, while writes are still in flight | a sync begins when the writes before it are done |
+| `async` syncs files, and with `file-fsync-all` each write, while writes are still in flight | a sync waits until the writes of its thread are done |
 | latencies lie in 1024 bins from 1 µs to 100 s, and percentiles are cut off at both ends | 3 significant digits, from 1 ns on |
-| `mmap` calls msync, whatever `file-fsync-mode` says | fsync or fdatasync, as asked |
+| `mmap` calls msync, whatever `file-fsync-mode` says | fsync; for fdatasync msync, which is Linux's fdatasync of what is mapped |
 | `rand-type` is taken and every offset is uniform | it has its effect, and a warning says that sysbench's figures are of uniform offsets. Without the option offsets are uniform |
 | at the end each thread syncs all files | they are synced once, as a step of its own with its time, and the figures are of the run before it |
 | reads, writes and fsyncs share one histogram of latency | each has its own, and the report has the one of all of them too |

@@ -88,12 +88,13 @@ impl Draft {
         self.total / u64::from(self.file_num.max(1))
     }
 
-    /// Bytes of a sequential request where `requests` blocks are merged, no longer than a file; 0: one
-    /// block.
+    /// Bytes of a sequential request where `requests` blocks are merged, no longer than a file's blocks; 0:
+    /// one block.
     pub(super) fn merged(&self, requests: u64) -> u64 {
-        match requests {
+        let blocks = self.file_size().div_ceil(self.block.max(1));
+        match requests.min(blocks) {
             0 | 1 => 0,
-            _ => self.block.saturating_mul(requests).min(self.file_size()),
+            requests => self.block.saturating_mul(requests),
         }
     }
 }

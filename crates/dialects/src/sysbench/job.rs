@@ -31,8 +31,8 @@ pub(super) fn run(draft: &Draft, mode: SharedMode) -> Job {
         read_write_ratio: draft.ratio,
         fsync_every: if draft.fsync_all { 0 } else { draft.fsync_freq },
         fsync_all: draft.fsync_all,
-        // Files that were only read have nothing to sync.
-        fsync_end: draft.fsync_end && !draft.fsync_all && mode.writes(),
+        // Modes that only read have nothing to sync then.
+        fsync_end: draft.fsync_end && !draft.fsync_all,
         data_only: draft.data_only,
         validate: draft.validate,
     };
