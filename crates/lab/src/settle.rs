@@ -71,7 +71,13 @@ pub(crate) fn planned_for(plan: &Plan, cell: u32) -> BTreeSet<PathBuf> {
             paths.insert(path.clone());
         }
         Target::AsWritten { folder } => {
-            for files in workload.jobs.iter().map(|job| &job.files) {
+            for job in &workload.jobs {
+                // File operations have a folder of their own there, whatever the job's files say.
+                if job.operations.is_some() {
+                    paths.insert(folder.clone());
+                    continue;
+                }
+                let files = &job.files;
                 let folders = files.directories.iter();
                 paths.extend(folders.map(|path| folder.join(path)));
                 paths.extend(files.names.iter().map(|path| folder.join(path)));
@@ -86,6 +92,8 @@ pub(crate) fn planned_for(plan: &Plan, cell: u32) -> BTreeSet<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use iodyno_model::Operations;
+
     use super::*;
     use crate::testing::plan;
 
@@ -105,5 +113,13 @@ mod tests {
         let files = &mut plan.workloads[0].jobs[0].files;
         files.names = vec!["/dev/loop9".into(), "data".into()];
         assert_eq!(paths(&plan), ["/dev/loop9", "/home/ada/data"]);
+        plan.workloads[0].jobs[0].operations = Some(Operations {
+            about: String::new(),
+            sets: Vec::new(),
+            cycle: Vec::new(),
+            own_folders: false,
+            drain: false,
+        });
+        assert_eq!(paths(&plan), ["/home/ada"]);
     }
 }

@@ -75,7 +75,8 @@ impl Rebuilder {
         self.end_ns = self.end_ns.max(frame.end_ns);
         self.add_step(frame);
         let samples_before = self.samples;
-        if counts(frame) {
+        let measures = counts(frame) && !waits(frame);
+        if measures {
             self.samples += u64::from(samples(frame));
             self.measured_ns += span_ns(frame);
             self.measured_until_ns = frame.end_ns;
@@ -85,7 +86,7 @@ impl Rebuilder {
             let sum = self.jobs.entry(job.job).or_default();
             sum.running = job.running;
             let at_work = job.running > 0 || !job.directions.is_empty();
-            if !counts(frame) || !at_work {
+            if !measures || !at_work {
                 continue;
             }
             if sum.start_ns.is_none() {
@@ -335,6 +336,12 @@ impl Samples {
 /// The drain gives no sample: nothing is submitted in it.
 fn samples(frame: &Frame) -> bool {
     frame.step == Step::Measure && span_ns(frame) > 0
+}
+
+/// Nothing is done any more: the ops are over, and the file system is waited for, which may take minutes.
+fn waits(frame: &Frame) -> bool {
+    let mut jobs = frame.jobs.iter();
+    frame.step == Step::Drain && jobs.all(|job| job.directions.is_empty())
 }
 
 fn span_ns(frame: &Frame) -> u64 {

@@ -213,3 +213,48 @@ fn nothing_makes_up_nothing() {
     assert!(part.clones.is_empty() && part.steps.is_empty());
     assert_eq!(part.host.span_ns, 0);
 }
+
+/// A job of file operations did so many cycles, of one step each, in a frame.
+fn cycles(count: usize) -> JobFrame {
+    let did = |direction| DirectionFrame {
+        direction,
+        ops: count as u64,
+        bytes: 0,
+        errors: 0,
+        service: vec![250_000; count].into_iter().collect(),
+        response: None,
+    };
+    JobFrame {
+        job: 0,
+        running: 1,
+        directions: match count {
+            0 => Vec::new(),
+            _ => vec![did(Direction::Unlink), did(Direction::Op)],
+        },
+    }
+}
+
+#[test]
+fn cycles_and_their_steps_come_back_and_the_wait_for_the_file_system_is_no_work() {
+    let part = part(&[
+        measured(0, vec![cycles(4)]),
+        measured(1, vec![cycles(6)]),
+        frame(2, Step::Drain, vec![cycles(0)]),
+        frame(3, Step::Drain, vec![cycles(0)]),
+    ]);
+    let clone = &part.clones[0];
+    let kinds: Vec<Direction> = clone.directions.iter().map(|did| did.direction).collect();
+    assert_eq!(kinds, [Direction::Op, Direction::Unlink], "in table order");
+    for result in &clone.directions {
+        assert_eq!((result.ops, result.runtime_ns), (10, 2 * SECOND));
+        assert_eq!((result.iops.samples, result.iops.mean), (2, 5.0));
+    }
+    assert_eq!(
+        clone.runtime_ns,
+        2 * SECOND,
+        "cycles a second of the cycles' own time"
+    );
+    assert_eq!(part.host.span_ns, 2 * SECOND);
+    let drain = part.steps.iter().find(|step| step.step == Step::Drain);
+    assert_eq!(drain.map(|step| step.span_ns), Some(2 * SECOND));
+}

@@ -3,6 +3,7 @@
 mod claims;
 mod comparability;
 mod errors;
+mod file_operations;
 mod floors;
 mod properties;
 mod rows;
