@@ -235,6 +235,17 @@ pub(crate) fn outcome(ended: &[Ended], jobs: &[Job], told: Told) -> Outcome {
     }
 }
 
+/// An outcome with what brought it about, where that is known; otherwise it is worth a note.
+pub(crate) fn because(outcome: Outcome, cause: Option<String>, notes: &mut Vec<String>) -> Outcome {
+    match (outcome, cause) {
+        (Outcome::Failed(reason), Some(cause)) => Outcome::Failed(format!("{cause}; {reason}")),
+        (outcome, cause) => {
+            notes.extend(cause);
+            outcome
+        }
+    }
+}
+
 fn fails(clone: &Ended) -> bool {
     clone.broken.is_some() || clone.result.ended == EndedBy::Error
 }
@@ -253,6 +264,13 @@ fn fault(clone: &Ended) -> String {
         );
     }
     match clone.result.errors.first() {
+        // A file operation has no offset.
+        Some(error) if error.direction > Direction::Op => format!(
+            "{} of {}, first of `{}`",
+            errno_name(error.errno),
+            error.direction.name(),
+            error.first_file
+        ),
         Some(error) => format!(
             "{} of {}, first in `{}` at offset {}",
             errno_name(error.errno),

@@ -9,6 +9,8 @@ pub(crate) enum Wish {
     GoOn,
     Finish,
     Abort,
+    /// Cleaning up takes too long, too.
+    Leave,
 }
 
 /// Ends a trial early. Clones share one word. All methods are a single atomic operation each and may be
@@ -32,12 +34,17 @@ impl Cancel {
         self.0.fetch_max(2, Ordering::Relaxed);
     }
 
-    /// As a user's Ctrl-C means it: the first time [`Cancel::finish`], from the second on
-    /// [`Cancel::abort`].
+    /// Does not even wait for what the trial made to be removed: the child is killed.
+    pub fn leave(&self) {
+        self.0.fetch_max(3, Ordering::Relaxed);
+    }
+
+    /// As a user's Ctrl-C means it: the first time [`Cancel::finish`], the second time
+    /// [`Cancel::abort`], and from then on [`Cancel::leave`].
     pub fn interrupt(&self) {
         // Beyond 250 it no longer matters; the word must not wrap around to "go on".
         if self.0.fetch_add(1, Ordering::Relaxed) > 250 {
-            self.0.store(2, Ordering::Relaxed);
+            self.0.store(3, Ordering::Relaxed);
         }
     }
 
@@ -50,7 +57,8 @@ impl Cancel {
         match self.0.load(Ordering::Relaxed) {
             0 => Wish::GoOn,
             1 => Wish::Finish,
-            _ => Wish::Abort,
+            2 => Wish::Abort,
+            _ => Wish::Leave,
         }
     }
 }
@@ -60,15 +68,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_interruption_aborts_and_no_later_one_takes_it_back() {
+    fn the_second_interruption_aborts_the_third_leaves_and_no_later_one_takes_it_back() {
         let cancel = Cancel::new();
         let shared = cancel.clone();
         assert_eq!(shared.wish(), Wish::GoOn);
         cancel.interrupt();
         assert_eq!(shared.wish(), Wish::Finish);
+        cancel.interrupt();
+        assert_eq!(shared.wish(), Wish::Abort);
         for _ in 0..1000 {
             cancel.interrupt();
-            assert_eq!(shared.wish(), Wish::Abort);
+            assert_eq!(shared.wish(), Wish::Leave);
         }
     }
 

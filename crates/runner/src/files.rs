@@ -18,6 +18,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::prepare::Unready;
 use crate::resolve::{FileKind, ResolvedClone};
+use crate::shared_files;
 use crate::wanted::Wanted;
 
 /// Files whose state is told.
@@ -305,7 +306,9 @@ fn room_needed<'a>(wanted: impl Iterator<Item = &'a Wanted>) -> Vec<Need> {
         });
         need.bytes = need.bytes.saturating_add(wanted.to_allocate());
         need.inodes += u64::from(wanted.existing.is_none());
-        need.longest = need.longest.max(wanted.fill_to.max(wanted.reserve_to));
+        need.longest = need
+            .longest
+            .max(wanted.fill_to.max(wanted.reserve_to).max(wanted.grows_to));
     }
     needs.into_values().collect()
 }
@@ -316,7 +319,20 @@ fn open_one(job: &Job, admitted: &Admitted, base: u64) -> Result<OwnedFd, Diagno
     let shown = admitted.path.display();
     let step = u64::from(admitted.logical_block_size);
     let block = job.access.min_block();
-    if direct && (!block.is_multiple_of(step) || !base.is_multiple_of(step)) {
+    if let Some(rule) = &job.shared_files
+        && direct
+        && !shared_files::aligned(rule, step)
+    {
+        return Err(Diagnostic::error(format!(
+            "direct I/O on `{shown}` goes in multiples of {step} bytes, and blocks of {} or files of {} bytes do not",
+            rule.block, rule.file_size
+        ))
+        .hint("see --file-block-size, and --file-total-size ÷ --file-num"));
+    }
+    if direct
+        && job.shared_files.is_none()
+        && (!block.is_multiple_of(step) || !base.is_multiple_of(step))
+    {
         return Err(Diagnostic::error(format!(
             "direct I/O on `{shown}` goes in multiples of {step} bytes, and its blocks or offset do not"
         ))
@@ -368,7 +384,7 @@ pub(crate) fn raise_descriptors(needed: u64) -> Result<(), Diagnostic> {
 }
 
 /// The guard's texts end in a hint; a diagnostic keeps it apart.
-fn split_hint(text: &str) -> Diagnostic {
+pub(crate) fn split_hint(text: &str) -> Diagnostic {
     match text.rsplit_once("\nhint: ") {
         Some((message, hint)) => Diagnostic::error(message).hint(hint),
         None => Diagnostic::error(text),

@@ -89,8 +89,9 @@ fn trial(
         Err(error) => return Some(unready(error)),
     };
     outbox.say(trial.ready());
-    let Some(instant) = trial.await_start() else {
-        return Some(FromNode::Withdrawn);
+    let instant = match trial.await_start() {
+        Ok(instant) => instant,
+        Err(error) => return Some(unready(error)),
     };
     let (part, outcome) = trial.run(instant);
     Some(FromNode::Part {

@@ -18,6 +18,7 @@ use iodyno_model::{BoundPlan, Diagnostic, Environment, Frame, Outcome, Part, Ste
 use crate::cancel::{Cancel, Wish};
 use crate::clock;
 use crate::death::Death;
+use crate::operations::{Estate, Left};
 use crate::protocol::{self, FromNode, PROTOCOL, ReadError, ToNode};
 
 /// How often the cancel word is looked at.
@@ -28,6 +29,9 @@ const HELLO: Duration = Duration::from_secs(10);
 const AFTER_ABORT: Duration = Duration::from_secs(6);
 /// From the child's last word, or SIGKILL, to giving up on it.
 const AFTER_END: Duration = Duration::from_secs(3);
+/// From one word of how far it is with removing its files to SIGKILL: on busy storage a single large one
+/// takes seconds.
+const AFTER_TEAR_DOWN: Duration = Duration::from_secs(30);
 /// From `Ready` to the start: covers the way of the message.
 const LEAD_NS: u64 = 500_000;
 
@@ -158,7 +162,42 @@ pub fn carry_out(
         io::ErrorKind::BrokenPipe => Ok(()),
         _ => Err(RunnerError::Plan(error)),
     })?;
-    Ok(session.follow(events))
+    let end = session.follow(events);
+    Ok(match Estate::of(plan) {
+        Some(estate) => bury(end, estate, cancel, events),
+        None => end,
+    })
+}
+
+/// What a node that died could not remove any more is removed here, and told with its end.
+fn bury(end: TrialEnd, estate: Estate, cancel: &Cancel, events: &mut dyn FnMut(Event)) -> TrialEnd {
+    let TrialEnd::Failed {
+        outcome,
+        death: Some(death),
+    } = end
+    else {
+        return end;
+    };
+    let mut tell = |done, total| {
+        let step = Step::TearDown;
+        events(Event::Progress { step, done, total });
+    };
+    let leave = || cancel.wish() == Wish::Leave;
+    let left = match &death {
+        Death::Stuck { .. } => Left::Said(estate.held()),
+        _ => estate.clear(&leave, &mut tell),
+    };
+    let outcome = match (left, outcome) {
+        (Left::Said(words), Outcome::Interrupted(why)) => {
+            Outcome::Interrupted(format!("{why}; {words}"))
+        }
+        (Left::Said(words), Outcome::Failed(why)) => Outcome::Failed(format!("{why}; {words}")),
+        (_, outcome) => outcome,
+    };
+    TrialEnd::Failed {
+        outcome,
+        death: Some(death),
+    }
 }
 
 /// What the reading thread brings.
@@ -263,6 +302,9 @@ impl<'a> Session<'a> {
         let end = loop {
             match self.next() {
                 Heard::Said(FromNode::Progress { step, done, total }) => {
+                    if step == Step::TearDown && self.patience.is_some() && !self.killed {
+                        self.patience = Some(Instant::now() + AFTER_TEAR_DOWN);
+                    }
                     events(Event::Progress { step, done, total });
                 }
                 Heard::Said(FromNode::Ready { environment, notes }) => {
@@ -361,6 +403,7 @@ impl<'a> Session<'a> {
                 self.patience = Some(Instant::now() + AFTER_ABORT);
                 ToNode::Abort
             }
+            Wish::Leave => return self.kill(),
         };
         let _ = self.say(&message);
     }

@@ -15,10 +15,12 @@ use crate::control::{Control, Told};
 use crate::files::{self, Files};
 use crate::layout::{self, LayoutError};
 use crate::logs::{self, CloneLogs};
+use crate::operations::Site;
 use crate::outbox::Outbox;
 use crate::probe::HostProbe;
 use crate::protocol::FromNode;
 use crate::resolve::{Resolved, resolve};
+use crate::shared_files;
 use crate::wanted::{self, Wanted};
 
 /// Why a trial does not begin.
@@ -47,10 +49,12 @@ pub(crate) struct Waiting {
 }
 
 /// Everything that a trial needs.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Prepared {
     pub(crate) clones: Vec<Waiting>,
     pub(crate) files: Files,
+    /// Where file operations are done, if any are.
+    pub(crate) site: Option<Site>,
     pub(crate) states: Vec<FileState>,
     pub(crate) environment: Environment,
     pub(crate) notes: Vec<String>,
@@ -73,29 +77,58 @@ pub(crate) fn prepare(
     files::raise_descriptors(descriptors(&resolved, wanted.len()))
         .map_err(|fault| Unready::Unprepared(vec![fault]))?;
     // A layout changes what it tells: then it is read after.
-    let beside = wanted.iter().all(Wanted::ready);
-    let paths = wanted.iter().map(|wanted| wanted.path.clone()).collect();
-    let environment = read_environment(paths, beside);
-    let mut files = Files::admit(plan, wanted)?;
-    let made = make(plan, control, outbox, &resolved, &mut files);
-    let (clones, layout) = match made {
-        Ok(made) => made,
-        Err(unready) => {
-            files.undo_unfinished();
-            return Err(unready);
-        }
+    let beside = wanted.iter().all(Wanted::ready) && !Site::lays_out(plan);
+    let paths = wanted.iter().map(|wanted| wanted.path.clone());
+    let environment = read_environment(paths.chain(Site::folder(plan)).collect(), beside);
+    let mut prepared = Prepared {
+        files: Files::admit(plan, wanted)?,
+        ..Prepared::default()
     };
-    let mut notes = resolved.notes;
-    notes.extend(files.notes());
+    if let Err(unready) = make(plan, control, outbox, &resolved, &mut prepared) {
+        return Err(prepared.undo(unready, outbox));
+    }
+    let (files, site) = (&prepared.files, &prepared.site);
+    prepared.notes = resolved.notes;
+    prepared.notes.extend(files.notes());
+    prepared.notes.extend(site.iter().flat_map(Site::notes));
     files.invalidate();
-    Ok(Prepared {
-        clones,
-        states: files.states(),
-        environment: environment.get(),
-        files,
-        notes,
-        layout,
-    })
+    prepared.states = files.states();
+    let folders = site.iter().flat_map(|site| site.states(plan));
+    prepared.states.extend(folders);
+    prepared.environment = environment.get();
+    Ok(prepared)
+}
+
+impl Prepared {
+    /// Nothing comes of it: removes what was made and is of no use the next time. What cannot be removed is
+    /// told beside why.
+    pub(crate) fn undo(&mut self, why: Unready, outbox: &Outbox) -> Unready {
+        self.files.undo_unfinished();
+        let left = self.tear_down(outbox);
+        match (why, left) {
+            (Unready::Refused(mut faults), Some(left)) => {
+                faults.push(left);
+                Unready::Refused(faults)
+            }
+            (Unready::Unprepared(mut faults), Some(left)) => {
+                faults.push(left);
+                Unready::Unprepared(faults)
+            }
+            (Unready::Withdrawn, Some(left)) => Unready::Unprepared(vec![left]),
+            (why, None) => why,
+        }
+    }
+
+    /// Removes the folder of the trial's file operations, if there is one; what is left of it.
+    pub(crate) fn tear_down(&mut self, outbox: &Outbox) -> Option<Diagnostic> {
+        let site = self.site.as_mut()?;
+        site.tear_down(&mut telling(outbox, Step::TearDown))
+    }
+}
+
+/// Tells of a step, how far it is.
+fn telling(outbox: &Outbox, step: Step) -> impl FnMut(u64, u64) {
+    move |done, total| outbox.say(FromNode::Progress { step, done, total })
 }
 
 /// Files of the trial, of each clone, and a ring and five logs a clone.
@@ -104,44 +137,51 @@ fn descriptors(resolved: &Resolved, shared: usize) -> u64 {
     (shared + own.sum::<usize>()) as u64
 }
 
-type Made = (Vec<Waiting>, Option<(u64, u64)>);
-
 /// Opens what each clone needs, and then, when nothing can fail any more but the storage, lays out.
 fn make(
     plan: &BoundPlan,
     control: &Control,
     outbox: &Outbox,
     resolved: &Resolved,
-    files: &mut Files,
-) -> Result<Made, Unready> {
+    prepared: &mut Prepared,
+) -> Result<(), Unready> {
     let jobs: Vec<Arc<Job>> = plan.workload.jobs.iter().cloned().map(Arc::new).collect();
     let folder = match &plan.configuration.target {
         Target::AsWritten { folder } => folder.clone(),
         Target::Path(_) => PathBuf::new(),
     };
-    let clones = open_all(resolved, files, &jobs, &folder).map_err(Unready::Unprepared)?;
-    let needed = files.list.iter().any(|file| !file.wanted.ready());
+    prepared.site = Site::make(plan)?;
+    let (files, site) = (&mut prepared.files, prepared.site.as_ref());
+    shared_files::check(files, &plan.workload.jobs).map_err(Unready::Unprepared)?;
+    prepared.clones =
+        open_all(resolved, files, site, &jobs, &folder).map_err(Unready::Unprepared)?;
+    let mut needed = files.list.iter().any(|file| !file.wanted.ready());
     let from = clock::now();
+    let stop = || control.told() != Told::GoOn;
+    let mut progress = telling(outbox, Step::LayOut);
+    let unready = |error| match error {
+        LayoutError::Stopped => Unready::Withdrawn,
+        LayoutError::Failed(fault) => Unready::Unprepared(vec![fault]),
+    };
     if needed {
-        let stop = || control.told() != Told::GoOn;
-        let mut progress = |done, total| {
-            let step = Step::LayOut;
-            outbox.say(FromNode::Progress { step, done, total });
-        };
-        layout::lay_out(files, plan.seed, &stop, &mut progress).map_err(|error| match error {
-            LayoutError::Stopped => Unready::Withdrawn,
-            LayoutError::Failed(fault) => Unready::Unprepared(vec![fault]),
-        })?;
+        layout::lay_out(files, plan.seed, &stop, &mut progress).map_err(unready)?;
     }
-    match control.told() {
-        Told::GoOn => Ok((clones, needed.then(|| (from, clock::now())))),
-        _ => Err(Unready::Withdrawn),
+    if let Some(site) = site {
+        needed |= site.lay_out(plan, &stop, &mut progress).map_err(unready)?;
     }
+    if control.told() != Told::GoOn {
+        return Err(Unready::Withdrawn);
+    }
+    shared_files::make_ready(files, &plan.workload.jobs)
+        .map_err(|fault| Unready::Unprepared(vec![fault]))?;
+    prepared.layout = needed.then(|| (from, clock::now()));
+    Ok(())
 }
 
 fn open_all(
     resolved: &Resolved,
     files: &Files,
+    site: Option<&Site>,
     jobs: &[Arc<Job>],
     folder: &Path,
 ) -> Result<Vec<Waiting>, Vec<Diagnostic>> {
@@ -150,6 +190,7 @@ fn open_all(
     let mut clones = Vec::with_capacity(resolved.clones.len());
     // The jobs of a flow share its count of ops.
     let mut flows: HashMap<u32, Arc<SharedFlow>> = HashMap::new();
+    let mut states = shared_files::States::default();
     for (index, clone) in resolved.clones.iter().enumerate() {
         let job = &jobs[clone.job as usize];
         let opened = match files.open(job, clone, &by_path) {
@@ -162,6 +203,16 @@ fn open_all(
                         .filter(|f| !faults.contains(f))
                         .collect::<Vec<_>>(),
                 );
+                continue;
+            }
+        };
+        let operations = match site
+            .map(|site| site.part(clone.job, clone.clone))
+            .transpose()
+        {
+            Ok(part) => part.flatten(),
+            Err(fault) => {
+                faults.push(files::of_job(fault, job));
                 continue;
             }
         };
@@ -186,8 +237,8 @@ fn open_all(
                 .flow
                 .map(|flow| Arc::clone(flows.entry(flow.id).or_default())),
             dumps: folder.to_owned(),
-            operations: None,
-            shared_files: None,
+            operations,
+            shared_files: states.part(clone.job, job, &clone.files, clone.seed),
         };
         clones.push(Waiting {
             job: clone.job,
@@ -199,6 +250,7 @@ fn open_all(
                 .iter()
                 .take(NAMES)
                 .map(|f| f.name.clone())
+                .chain(site.and_then(|site| site.path(clone.job, clone.clone)))
                 .collect(),
             spec: (!job.files.create_only).then_some(spec),
             logs,

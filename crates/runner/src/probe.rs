@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
-use rustix::fs::{major, minor};
+use rustix::fs::{Access, AtFlags, CWD, accessat, major, minor};
 
 use crate::resolve::{Found, Probe};
 
@@ -22,10 +22,21 @@ impl Probe for HostProbe {
         }
     }
 
+    fn is_link(&self, path: &Path) -> bool {
+        fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_symlink())
+    }
+
     fn free(&self, folder: &Path) -> Option<u64> {
         iodyno_target::space::room(folder)
             .ok()
             .map(|room| room.bytes)
+    }
+
+    fn unwritable(&self, folder: &Path) -> Option<String> {
+        let wanted = Access::WRITE_OK | Access::EXEC_OK;
+        let seen = accessat(CWD, folder, wanted, AtFlags::EACCESS);
+        seen.err()
+            .map(|error| format!("cannot be written to: {error}"))
     }
 }
 
@@ -95,6 +106,14 @@ mod tests {
         assert_eq!(look("file"), Found::File(700));
         assert_eq!(look("link"), Found::File(700));
         assert_eq!(look("new"), Found::Missing);
+        for (name, link) in [
+            ("file", false),
+            ("link", true),
+            ("loose", true),
+            ("new", false),
+        ] {
+            assert_eq!(HostProbe.is_link(&at(name)), link, "{name}");
+        }
         assert_eq!(look("a/b/c"), Found::NoFolder(at("a")));
         assert_eq!(look(""), Found::Folder);
         assert!(matches!(look("loose"), Found::Other(what) if what.contains("leads nowhere")));

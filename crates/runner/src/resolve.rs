@@ -9,7 +9,9 @@ use iodyno_units::Bytes;
 
 use crate::conductor;
 use crate::naming::{self, Base};
+use crate::operations;
 use crate::seeds;
+use crate::shared_files;
 
 /// What lies at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,8 +36,14 @@ pub enum Found {
 pub trait Probe {
     /// What lies at a path, links followed.
     fn look(&self, path: &Path) -> Found;
+    /// Whether the path itself is a symbolic link.
+    fn is_link(&self, path: &Path) -> bool;
     /// Bytes free to this user in the file system of a folder; `None` where it does not tell.
     fn free(&self, folder: &Path) -> Option<u64>;
+    /// Why this user cannot make anything in a folder, in words that follow on its name; `None`: it can.
+    fn unwritable(&self, _folder: &Path) -> Option<String> {
+        None
+    }
 }
 
 /// What a target of a clone is.
@@ -78,7 +86,8 @@ pub struct ResolvedClone {
     pub job: u32,
     /// Number of the clone, from 0.
     pub clone: u32,
-    /// At least one. For engines without files: one, without a path that means anything.
+    /// At least one. For engines without files: one, without a path that means anything. None for file
+    /// operations.
     pub files: Vec<ResolvedFile>,
     /// Bytes of all regions.
     pub region_bytes: u64,
@@ -118,10 +127,16 @@ pub fn resolve(plan: &BoundPlan, probe: &dyn Probe) -> Result<Resolved, Vec<Diag
     for (index, job) in plan.workload.jobs.iter().enumerate() {
         let mut told = Vec::new();
         for clone in 0..job.clones.max(1) {
+            let seed = seeds::clone(plan.seed, job, index as u32, clone);
+            if let Some(operations) = &job.operations {
+                let bound = operations::clone(job, operations, (index as u32, clone), seed);
+                resolved.clones.push(bound);
+                continue;
+            }
             let binding = Binding {
                 job,
                 clone,
-                seed: seeds::clone(plan.seed, job, index as u32, clone),
+                seed,
                 probe,
             };
             match binding.bind(base, index as u32, &mut resolved.notes) {
@@ -129,6 +144,15 @@ pub fn resolve(plan: &BoundPlan, probe: &dyn Probe) -> Result<Resolved, Vec<Diag
                 // What is wrong with all clones of a job is said once.
                 Err(messages) => told.extend(messages),
             }
+        }
+        if let Some(operations) = &job.operations {
+            let folder = operations::target_folder(target);
+            let faults = operations::faults(job, operations, folder, probe);
+            told.extend(
+                faults
+                    .into_iter()
+                    .map(|(message, hint)| Fault { message, hint }),
+            );
         }
         if let After::Job(name) = &job.after
             && conductor::named_before(&plan.workload.jobs, index, name).is_empty()
@@ -150,13 +174,13 @@ pub fn resolve(plan: &BoundPlan, probe: &dyn Probe) -> Result<Resolved, Vec<Diag
 
 /// A fault before it has its job's name and place.
 #[derive(Debug, PartialEq, Eq)]
-struct Fault {
+pub(crate) struct Fault {
     message: String,
     hint: String,
 }
 
 impl Fault {
-    fn new(message: impl Into<String>, hint: impl Into<String>) -> Fault {
+    pub(crate) fn new(message: impl Into<String>, hint: impl Into<String>) -> Fault {
         Fault {
             message: message.into(),
             hint: hint.into(),
@@ -188,6 +212,18 @@ impl Binding<'_> {
         index: u32,
         notes: &mut Vec<String>,
     ) -> Result<ResolvedClone, Vec<Fault>> {
+        if let Some(rule) = &self.job.shared_files {
+            let files = shared_files::bind(self.job, rule, base, self.probe)?;
+            let bytes = files.iter().map(|file| file.length).sum();
+            return Ok(ResolvedClone {
+                job: index,
+                clone: self.clone,
+                files,
+                region_bytes: bytes,
+                byte_budget: bytes,
+                seed: self.seed,
+            });
+        }
         let files = match self.job.engine.kind.without_files() {
             true => vec![ResolvedFile {
                 path: PathBuf::from(self.job.engine.kind.name()),

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
 use iodyno_engine::{CloneShared, CloneSpec, Stop};
-use iodyno_model::{BoundPlan, Diagnostic, EndedBy, Job, Outcome, Part, Step};
+use iodyno_model::{BoundPlan, Diagnostic, EndedBy, Job, Outcome, Part, Step, StepTime};
 
 use crate::assemble::{self, Ended};
 use crate::clock;
@@ -17,9 +17,11 @@ use crate::files;
 use crate::host::HostWatch;
 use crate::logs::OpsLog;
 use crate::monitor::Monitor;
+use crate::operations::Site;
 use crate::outbox::Outbox;
 use crate::prepare::{Prepared, Unready, Waiting};
 use crate::protocol::{FromNode, ToNode};
+use crate::shared_files;
 use crate::worker::{self, Signal};
 
 /// A worker that was aborted returns within this, or is given up. (The engine itself gives up ops that
@@ -95,8 +97,7 @@ impl<'a> Trial<'a> {
             Ok(()) => Ok(trial),
             Err(unready) => {
                 trial.obey_stop(Stop::Abort);
-                trial.prepared.files.undo_unfinished();
-                Err(unready)
+                Err(trial.prepared.undo(unready, outbox))
             }
         }
     }
@@ -152,15 +153,17 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Waits for the start. `None`: it is not to be.
-    pub(crate) fn await_start(&mut self) -> Option<u64> {
+    /// Waits for the start.
+    ///
+    /// # Errors
+    /// It was withdrawn, or what was made for it cannot be removed.
+    pub(crate) fn await_start(&mut self) -> Result<u64, Unready> {
         loop {
             match self.signals.recv() {
-                Ok(Signal::Said(ToNode::StartAt { instant })) => return Some(instant),
+                Ok(Signal::Said(ToNode::StartAt { instant })) => return Ok(instant),
                 Ok(Signal::Said(ToNode::Finish | ToNode::Abort) | Signal::Gone) | Err(_) => {
                     self.obey_stop(Stop::Abort);
-                    self.prepared.files.undo_unfinished();
-                    return None;
+                    return Err(self.prepared.undo(Unready::Withdrawn, self.outbox));
                 }
                 Ok(_) => {}
             }
@@ -200,7 +203,12 @@ impl<'a> Trial<'a> {
     /// Any job has steps after its measured time.
     fn followed(&self) -> bool {
         let mut jobs = self.plan.workload.jobs.iter();
-        jobs.any(|job| job.sync.end_fsync || job.verify.is_some())
+        jobs.any(|job| {
+            let shared = job.shared_files.as_ref();
+            let synced = shared.is_some_and(|rule| rule.fsync_end && rule.mode.writes());
+            let drains = job.operations.as_ref().is_some_and(|o| o.drain);
+            job.sync.end_fsync || job.verify.is_some() || synced || drains
+        })
     }
 
     /// Passes the parent's word on, each once.
@@ -326,12 +334,15 @@ impl<'a> Trial<'a> {
 
     /// Takes the host's counters when nothing is measured any more, and tells of later steps.
     fn look(&mut self) {
-        let mut shared = self.players.iter().filter_map(|p| p.shared.as_deref());
-        let measuring = shared.any(|shared| {
-            matches!(
-                shared.phase(),
-                Some(Step::Ramp | Step::Measure | Step::Drain)
-            )
+        let jobs = &self.plan.workload.jobs;
+        let measuring = self.players.iter().any(|player| {
+            let phase = player.shared.as_deref().and_then(CloneShared::phase);
+            match phase {
+                Some(Step::Ramp | Step::Measure) => true,
+                // Ops in flight end within what is measured; a file system takes its own time.
+                Some(Step::Drain) => jobs[player.waiting.job as usize].operations.is_none(),
+                _ => false,
+            }
         });
         self.host.look(measuring);
         if measuring {
@@ -411,6 +422,26 @@ impl<'a> Trial<'a> {
         &self.plan.workload.jobs[self.players[clone].waiting.job as usize]
     }
 
+    /// Removes what is not to stay after the trial.
+    fn tear_down(&mut self, told: Told, origin: u64) -> Option<StepTime> {
+        let (closes, clears) = (self.prepared.files.to_close(), self.prepared.site.is_some());
+        if !closes && !clears {
+            return None;
+        }
+        let from = clock::now();
+        if closes {
+            let haste = told >= Told::Abort;
+            self.prepared.notes.extend(self.prepared.files.close(haste));
+        }
+        if let Some(left) = self.prepared.tear_down(self.outbox) {
+            let hint = left.hint.unwrap_or_default();
+            self.prepared
+                .notes
+                .push(format!("{}; {hint}", left.message));
+        }
+        Some(assemble::step(Step::TearDown, from, clock::now(), origin))
+    }
+
     /// The last frame, what is to be removed, and the part.
     fn finish(mut self) -> (Part, Outcome) {
         let now = clock::now();
@@ -438,13 +469,14 @@ impl<'a> Trial<'a> {
             steps.push(assemble::step(Step::LayOut, from, to, origin));
         }
         steps.extend(assemble::steps(&ended, origin));
-        if self.prepared.files.to_close() {
-            let from = clock::now();
-            let haste = self.control.told() >= Told::Abort;
-            self.prepared.notes.extend(self.prepared.files.close(haste));
-            steps.push(assemble::step(Step::TearDown, from, clock::now(), origin));
-        }
-        let outcome = assemble::outcome(&ended, &self.plan.workload.jobs, self.control.told());
+        let undone =
+            shared_files::settle(&mut self.prepared.files, &self.plan.workload.jobs, &ended);
+        self.prepared.notes.extend(undone);
+        let told = self.control.told();
+        let outcome = assemble::outcome(&ended, &self.plan.workload.jobs, told);
+        let vanished = self.prepared.site.as_ref().and_then(Site::vanished);
+        let outcome = assemble::because(outcome, vanished, &mut self.prepared.notes);
+        steps.extend(self.tear_down(told, origin));
         let part = Part {
             node: "local".to_owned(),
             clock_offset_ns: 0,

@@ -1,0 +1,154 @@
+//! What of a job of file operations cannot be done here, and what each clone has of it.
+
+use std::path::Path;
+
+use iodyno_engine::operations;
+use iodyno_model::{Action, Job, Operations, Subject};
+
+use crate::resolve::{Found, Probe, ResolvedClone};
+
+/// A fault and what to do.
+pub(crate) type Told = (String, String);
+
+const DESCRIPTION: &str = "correct the description of the workload";
+
+/// Everything that is wrong with a job and its folder. Nothing is touched.
+pub(crate) fn faults(
+    job: &Job,
+    operations: &Operations,
+    folder: &Path,
+    probe: &dyn Probe,
+) -> Vec<Told> {
+    let mut told = Vec::new();
+    if let Some(fault) = of_folder(folder, probe) {
+        told.push(fault);
+    }
+    let own = operations.faults().into_iter();
+    told.extend(own.map(|fault| (fault, DESCRIPTION.to_owned())));
+    told.extend(of_shares(job, operations));
+    told.extend(of_end(job, operations));
+    told
+}
+
+fn of_folder(folder: &Path, probe: &dyn Probe) -> Option<Told> {
+    let shown = folder.display();
+    let (fault, hint) = match probe.look(folder) {
+        Found::Folder => (
+            format!("the folder `{shown}` {}", probe.unwritable(folder)?),
+            "name a folder that this user may write to".to_owned(),
+        ),
+        Found::Missing | Found::NoFolder(_) => (
+            format!("the folder `{shown}` is not there"),
+            "mount or make it first; a target is never made".to_owned(),
+        ),
+        found => {
+            let what = match found {
+                Found::File(_) => "is a file".to_owned(),
+                Found::Device(_) => "is a block device".to_owned(),
+                Found::Null => "is a null device".to_owned(),
+                Found::Other(what) => what,
+                _ => "is no folder".to_owned(),
+            };
+            (
+                format!("`{shown}` {what}, and file operations need a folder"),
+                "name a folder, with `--dir` or `--on NAME=PATH`".to_owned(),
+            )
+        }
+    };
+    Some((fault, hint))
+}
+
+/// Sets with too few files for a cycle of each clone.
+fn of_shares(job: &Job, operations: &Operations) -> Vec<Told> {
+    let clones = u64::from(job.clones.max(1));
+    let sets = operations.sets.iter();
+    sets.filter(|set| {
+        set.count > 0 && set.count < clones.saturating_mul(in_a_cycle(operations, &set.name))
+    })
+    .map(|set| {
+        let each = in_a_cycle(operations, &set.name);
+        (
+            format!(
+                "the set `{}` has {} files, and {clones} threads that need {each} each for a cycle",
+                set.name, set.count
+            ),
+            "lower `--threads`, or raise `--files`".to_owned(),
+        )
+    })
+    .collect()
+}
+
+/// Files of a set that a cycle needs at least.
+fn in_a_cycle(operations: &Operations, name: &str) -> u64 {
+    let of = |of: &Subject| matches!(of, Subject::Set { name: set, .. } if set == name);
+    let (mut used, mut taken) = (0, 0);
+    for step in &operations.cycle {
+        match &step.action {
+            Action::Unlink { of: subject } if of(subject) => taken += 1,
+            Action::Open { of: subject }
+            | Action::Rename { of: subject }
+            | Action::Stat { of: subject }
+                if of(subject) =>
+            {
+                used = 1;
+            }
+            _ => {}
+        }
+    }
+    used.max(taken)
+}
+
+/// Ends that are none, and rates that are impossible.
+fn of_end(job: &Job, operations: &Operations) -> Vec<Told> {
+    let mut told = Vec::new();
+    let empties = operations.cycle.iter().any(|step| {
+        matches!(
+            &step.action,
+            Action::Unlink {
+                of: Subject::Set { .. }
+            }
+        )
+    });
+    let say = |fault: &str, hint: &str| (fault.to_owned(), hint.to_owned());
+    match (job.end.runtime, job.end.ops) {
+        (None, None) if !empties => told.push(say(
+            "nothing ends it",
+            "give it a time or a number of cycles: `--duration` or `--max-ops`",
+        )),
+        (Some(runtime), _) if runtime.0 == 0 => {
+            told.push(say("it has no time", "raise `--duration`"));
+        }
+        (_, Some(0)) => told.push(say("it has no cycles to do", "raise `--max-ops`")),
+        _ => {}
+    }
+    let rate = job.pacing.ops_per_s;
+    if !rate.is_finite() || rate < 0.0 {
+        told.push(say(
+            "its rate is no rate",
+            "give `--rate` a positive number",
+        ));
+    }
+    told
+}
+
+/// What a clone has of its job: a share of the sets.
+pub(crate) fn clone(
+    job: &Job,
+    operations: &Operations,
+    (index, clone): (u32, u32),
+    seed: u64,
+) -> ResolvedClone {
+    let sets = operations.sets.iter();
+    let bytes = sets.map(|set| {
+        let own = operations::share_count(set.count, clone, job.clones);
+        own.saturating_mul(set.size)
+    });
+    ResolvedClone {
+        job: index,
+        clone,
+        files: Vec::new(),
+        region_bytes: bytes.fold(0, u64::saturating_add),
+        byte_budget: u64::MAX,
+        seed,
+    }
+}

@@ -1,0 +1,247 @@
+//! A trial's own folder: made under a name that no other trial has, marked, and locked for as long as the
+//! trial lives.
+//!
+//! The marker says whose the folder is, and its lock falls with the process that holds it. So a folder that
+//! somebody left is told from one that is in use, and from one that only has such a name.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use iodyno_model::TrialKey;
+use rustix::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+
+/// What every trial's folder begins with.
+const PREFIX: &str = "iodyno-";
+/// The marker's name.
+pub(super) const MARKER: &str = ".iodyno";
+/// Left folders that are named one by one.
+const NAMED: usize = 5;
+const FOLDER: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
+
+/// The name of a trial's own folder in its target.
+pub fn folder_name(key: &TrialKey) -> String {
+    let run = key.run.0.simple();
+    let TrialKey {
+        round,
+        cell,
+        attempt,
+        ..
+    } = key;
+    format!("{PREFIX}{run}-{round}-{cell}-{attempt}")
+}
+
+/// What a marker holds.
+fn mark(key: &TrialKey) -> String {
+    format!(
+        "The files of a running trial of iodyno, which removes them at its end.\n{}\n",
+        folder_name(key)
+    )
+}
+
+/// The folder, open.
+#[derive(Debug)]
+pub(super) struct Own {
+    /// The target that it lies in.
+    pub(super) target: OwnedFd,
+    pub(super) name: String,
+    pub(super) path: PathBuf,
+    pub(super) folder: OwnedFd,
+    /// Holds the lock; dropped with the folder.
+    _marker: Option<File>,
+}
+
+impl Own {
+    /// Makes it, for this user alone.
+    ///
+    /// # Errors
+    /// EEXIST where anything has its name already; what was begun is removed again.
+    pub(super) fn make(target: OwnedFd, at: &Path, key: &TrialKey) -> io::Result<Own> {
+        let name = folder_name(key);
+        fs::mkdirat(&target, name.as_str(), Mode::RWXU)?;
+        let marked = open(target.as_fd(), &name).and_then(|folder| {
+            let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+            let marker = fs::openat(&folder, MARKER, flags, Mode::RUSR | Mode::WUSR)?;
+            let mut marker = File::from(marker);
+            // Where the file system has no locks the trial goes on without.
+            let _ = fs::flock(&marker, FlockOperation::NonBlockingLockExclusive);
+            marker.write_all(mark(key).as_bytes())?;
+            Ok((folder, marker))
+        });
+        match marked {
+            Ok((folder, marker)) => Ok(Own {
+                path: at.join(&name),
+                target,
+                name,
+                folder,
+                _marker: Some(marker),
+            }),
+            Err(error) => {
+                if let Ok(folder) = open(target.as_fd(), &name) {
+                    let _ = fs::unlinkat(&folder, MARKER, AtFlags::empty());
+                }
+                let _ = fs::unlinkat(&target, name.as_str(), AtFlags::REMOVEDIR);
+                Err(error)
+            }
+        }
+    }
+
+    /// The folder of a trial whose process is dead, if it is there and that trial's: its lock is free and
+    /// its marker says so, or it is empty, as it is for an instant after it was made.
+    pub(super) fn bequeathed(at: &Path, key: &TrialKey) -> io::Result<Option<Own>> {
+        let target = fs::open(
+            at,
+            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )?;
+        let name = folder_name(key);
+        let folder = match open(target.as_fd(), &name) {
+            Ok(folder) => folder,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let marker = match state(folder.as_fd())? {
+            State::Left(marker, mut file) => {
+                let written = mark(key);
+                // Killed while it wrote it.
+                if !written.starts_with(&marker) {
+                    return Err(io::Error::other("it is not this trial's"));
+                }
+                let _ = file.flush();
+                Some(file)
+            }
+            State::InUse => return Err(io::Error::other("a process still holds it")),
+            State::Unmarked if is_empty(folder.as_fd())? => None,
+            State::Unmarked => return Err(io::Error::other("it does not have iodyno's marker")),
+        };
+        Ok(Some(Own {
+            path: at.join(&name),
+            target,
+            name,
+            folder,
+            _marker: marker,
+        }))
+    }
+
+    /// Makes a folder in it and opens it.
+    pub(super) fn make_below(parent: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
+        fs::mkdirat(parent, name, Mode::RWXU)?;
+        open(parent, name)
+    }
+}
+
+/// Opens a folder by its name in another; no link is followed.
+pub(super) fn open(parent: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
+    Ok(fs::openat(parent, name, FOLDER, Mode::empty())?)
+}
+
+/// The same folder once more, with a position of its own.
+pub(super) fn again(folder: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    open(folder, ".")
+}
+
+/// It, or what is left of it, has no name any more.
+pub(super) fn is_gone(folder: BorrowedFd<'_>) -> bool {
+    fs::fstat(folder).is_ok_and(|state| state.st_nlink == 0)
+}
+
+enum State {
+    /// Nobody holds its lock; with what its marker says.
+    Left(String, File),
+    InUse,
+    Unmarked,
+}
+
+fn state(folder: BorrowedFd<'_>) -> io::Result<State> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let mut marker = match fs::openat(folder, MARKER, flags, Mode::empty()) {
+        Ok(marker) => File::from(marker),
+        Err(Errno::NOENT | Errno::LOOP) => return Ok(State::Unmarked),
+        Err(error) => return Err(error.into()),
+    };
+    match fs::flock(&marker, FlockOperation::NonBlockingLockShared) {
+        Ok(()) => {
+            let mut text = String::new();
+            let read = (&mut marker).take(4096).read_to_string(&mut text);
+            Ok(match read {
+                Ok(_) => State::Left(text, marker),
+                Err(_) => State::Unmarked,
+            })
+        }
+        Err(Errno::WOULDBLOCK) => Ok(State::InUse),
+        // Without locks nothing can be told: it counts as in use.
+        Err(_) => Ok(State::InUse),
+    }
+}
+
+fn is_empty(folder: BorrowedFd<'_>) -> io::Result<bool> {
+    for entry in fs::Dir::read_from(folder)? {
+        let entry = entry?;
+        if ![&b"."[..], b".."].contains(&entry.file_name().to_bytes()) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// What of other trials lies in a target, in words: folders that were left there, and trials at work.
+pub(super) fn others(target: BorrowedFd<'_>, at: &Path) -> io::Result<Vec<String>> {
+    let (mut left, mut busy) = (Vec::new(), Vec::new());
+    for entry in fs::Dir::read_from(target)? {
+        let entry = entry?;
+        let Ok(name) = entry.file_name().to_str() else {
+            continue;
+        };
+        let folder = matches!(entry.file_type(), FileType::Directory | FileType::Unknown);
+        if !folder || !name.starts_with(PREFIX) {
+            continue;
+        }
+        // One that cannot be looked at is not ours.
+        let Ok(folder) = open(target, name) else {
+            continue;
+        };
+        match state(folder.as_fd()) {
+            Ok(State::Left(text, _)) if text.contains(name) => left.push(name.to_owned()),
+            Ok(State::InUse) => busy.push(name.to_owned()),
+            _ => {}
+        }
+    }
+    left.sort_unstable();
+    let mut notes = Vec::new();
+    if !left.is_empty() {
+        let more = left.len().saturating_sub(NAMED);
+        let paths = left.iter().take(NAMED);
+        let paths: Vec<String> = paths.map(|name| quoted(&at.join(name))).collect();
+        let rest = match more {
+            0 => String::new(),
+            more => format!(" (and {more} more like these)"),
+        };
+        notes.push(format!(
+            "trials that were killed left their folders, which no process holds any more; remove them \
+             with: rm -r {}{rest}",
+            paths.join(" ")
+        ));
+    }
+    if !busy.is_empty() {
+        notes.push(format!(
+            "another trial of iodyno works in `{}` at the same time: both disturb each other",
+            at.display()
+        ));
+    }
+    Ok(notes)
+}
+
+/// For a shell.
+pub(super) fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
+    match text.chars().all(plain) {
+        true => text,
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}

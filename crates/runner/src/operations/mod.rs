@@ -1,0 +1,20 @@
+//! File operations: the folder that a trial makes in its target, what lies in it beforehand, and its end.
+//!
+//! What must stay true: nothing but that folder is ever made or removed, and everything below it is
+//! reached from its descriptor, never by a path that somebody could have changed meanwhile.
+
+mod check;
+mod folder;
+mod remove;
+mod room;
+mod sets;
+mod site;
+mod undertaker;
+
+pub(crate) use check::{clone, faults};
+pub use folder::folder_name;
+pub(crate) use site::{Site, target_folder};
+pub(crate) use undertaker::{Estate, Left};
+
+/// What a remover tells: files removed, of so many found.
+pub(crate) type Tell<'a> = &'a mut dyn FnMut(u64, u64);

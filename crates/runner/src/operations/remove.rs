@@ -1,0 +1,200 @@
+//! Removing a folder with all that lies in it, and nothing else.
+//!
+//! Each name is removed from the descriptor of the folder that it was found in; links are removed and never
+//! followed, and what is mounted in it is left alone.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+use super::Tell;
+
+/// So often it is told how far it is.
+const TELL_EVERY: Duration = Duration::from_millis(100);
+/// A folder that something is made in all the time is gone through so often.
+const PASSES: u32 = 50;
+
+/// Removes what lies in a folder.
+pub(super) struct Remover<'a> {
+    tell: Tell<'a>,
+    told: Instant,
+    removed: u64,
+    found: u64,
+    /// The first thing that could not be removed.
+    fault: Option<(String, io::Error)>,
+}
+
+struct Entry {
+    inode: u64,
+    name: CString,
+    folder: bool,
+}
+
+impl<'a> Remover<'a> {
+    pub(super) fn new(tell: Tell<'a>) -> Remover<'a> {
+        Remover {
+            tell,
+            told: Instant::now(),
+            removed: 0,
+            found: 0,
+            fault: None,
+        }
+    }
+
+    /// Everything in `folder` but `spare`, and then that, and the folder itself by its `name` in `parent`.
+    ///
+    /// # Errors
+    /// The first thing that could not be removed, with its name. All that can be is removed nevertheless.
+    pub(super) fn remove(
+        mut self,
+        parent: BorrowedFd<'_>,
+        name: &str,
+        folder: BorrowedFd<'_>,
+        spare: &str,
+    ) -> Result<u64, (String, io::Error)> {
+        (self.tell)(0, 0);
+        self.empty(folder, Some(spare));
+        if self.fault.is_none() {
+            // Last: until then the folder can be told from others' by it.
+            if let Err(error) = gone(fs::unlinkat(folder, spare, AtFlags::empty())) {
+                self.fault = Some((spare.to_owned(), error.into()));
+            }
+        }
+        if self.fault.is_none() && same(parent, name, folder) {
+            if let Err(error) = gone(fs::unlinkat(parent, name, AtFlags::REMOVEDIR)) {
+                self.fault = Some((name.to_owned(), error.into()));
+            }
+        }
+        (self.tell)(self.removed, self.found);
+        match self.fault {
+            None => Ok(self.removed),
+            Some(fault) => Err(fault),
+        }
+    }
+
+    /// Removes what lies in it, again and again until nothing does: file systems may leave entries out
+    /// while others are removed, and a worker that was given up may still make some.
+    fn empty(&mut self, folder: BorrowedFd<'_>, spare: Option<&str>) {
+        for _ in 0..PASSES {
+            let entries = match entries(folder, spare) {
+                Ok(entries) => entries,
+                Err(error) => return self.note(".", error),
+            };
+            let before = self.removed;
+            self.found += entries.len() as u64;
+            for entry in &entries {
+                self.entry(folder, entry);
+            }
+            if entries.is_empty() || self.removed == before {
+                return;
+            }
+        }
+    }
+
+    fn entry(&mut self, parent: BorrowedFd<'_>, entry: &Entry) {
+        let removed = match entry.folder {
+            true => self.folder(parent, &entry.name),
+            false => gone(fs::unlinkat(parent, &entry.name, AtFlags::empty())).map_err(Into::into),
+        };
+        match removed {
+            Ok(()) => self.removed += 1,
+            Err(error) => self.note(&entry.name.to_string_lossy(), error),
+        }
+        if self.told.elapsed() >= TELL_EVERY {
+            self.told = Instant::now();
+            (self.tell)(self.removed, self.found);
+        }
+    }
+
+    fn folder(&mut self, parent: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
+        match within(parent, name) {
+            Ok(folder) => self.empty(folder.as_fd(), None),
+            Err(Errno::NOENT) => return Ok(()),
+            Err(Errno::XDEV) => {
+                return Err(io::Error::other(
+                    "something is mounted there, which is left alone",
+                ));
+            }
+            Err(error) => return Err(error.into()),
+        }
+        Ok(gone(fs::unlinkat(parent, name, AtFlags::REMOVEDIR))?)
+    }
+
+    fn note(&mut self, name: &str, error: io::Error) {
+        self.fault.get_or_insert_with(|| (name.to_owned(), error));
+    }
+}
+
+/// What is not there any more is as good as removed.
+fn gone(removed: Result<(), Errno>) -> Result<(), Errno> {
+    match removed {
+        Err(Errno::NOENT) => Ok(()),
+        other => other,
+    }
+}
+
+/// Opens a folder without following a link or crossing a mount.
+fn within(parent: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
+    loop {
+        match fs::openat2(parent, name, flags, Mode::empty(), resolve) {
+            // A rename elsewhere on the host came between: to be asked again.
+            Err(Errno::AGAIN | Errno::INTR) => continue,
+            // Kernels before 5.6, and sandboxes that do not know it.
+            Err(Errno::NOSYS | Errno::PERM) => {}
+            other => return other,
+        }
+        let folder = fs::openat(parent, name, flags, Mode::empty())?;
+        return match fs::fstat(&folder)?.st_dev == fs::fstat(parent)?.st_dev {
+            true => Ok(folder),
+            false => Err(Errno::XDEV),
+        };
+    }
+}
+
+/// A name still leads to this very folder.
+fn same(parent: BorrowedFd<'_>, name: &str, folder: BorrowedFd<'_>) -> bool {
+    let ours = fs::fstat(folder);
+    let theirs = fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW);
+    match (ours, theirs) {
+        (Ok(ours), Ok(theirs)) => (ours.st_dev, ours.st_ino) == (theirs.st_dev, theirs.st_ino),
+        _ => false,
+    }
+}
+
+/// In the order of their inodes, which is how they lie on most file systems.
+fn entries(folder: BorrowedFd<'_>, spare: Option<&str>) -> io::Result<Vec<Entry>> {
+    let mut entries = Vec::new();
+    for entry in fs::Dir::read_from(folder)? {
+        let entry = match entry {
+            Ok(entry) => entry,
+            // The folder itself was removed.
+            Err(Errno::NOENT) => break,
+            Err(error) => return Err(error.into()),
+        };
+        let name = entry.file_name();
+        let bytes = name.to_bytes();
+        if bytes == b"." || bytes == b".." || spare.is_some_and(|spare| spare.as_bytes() == bytes) {
+            continue;
+        }
+        let kind = match entry.file_type() {
+            FileType::Unknown => fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
+                .map_or(FileType::Unknown, |state| {
+                    FileType::from_raw_mode(state.st_mode)
+                }),
+            kind => kind,
+        };
+        entries.push(Entry {
+            inode: entry.ino(),
+            name: name.to_owned(),
+            folder: kind == FileType::Directory,
+        });
+    }
+    entries.sort_unstable_by_key(|entry| entry.inode);
+    Ok(entries)
+}

@@ -1,0 +1,335 @@
+//! Where a trial's file operations are done, from the making of its folder to its removal.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+use iodyno_engine::operations::OperationsPart;
+use iodyno_model::{BoundPlan, Diagnostic, FileState, Job, Operations, Target};
+use iodyno_target::{AdmitError, Guard, Intent, OpenFlags, Request, Roots};
+
+use super::folder::{self, Own};
+use super::remove::Remover;
+use super::room::Wanted;
+use super::sets::{self, Place, Progress, Talk};
+use super::{Tell, folder::MARKER};
+use crate::files;
+use crate::layout::LayoutError;
+use crate::prepare::Unready;
+use crate::seeds;
+
+/// The trial's own folder, with what its jobs have in it.
+#[derive(Debug)]
+pub(crate) struct Site {
+    own: Own,
+    works: Vec<Work>,
+    notes: Vec<String>,
+    removed: bool,
+}
+
+/// The folders of a job.
+#[derive(Debug)]
+struct Work {
+    /// Its index in the workload.
+    job: usize,
+    /// One for all clones, or one for each.
+    folders: Vec<OwnedFd>,
+    paths: Vec<PathBuf>,
+    unfinished: Arc<AtomicU32>,
+}
+
+/// The folder that a plan's file operations are done in.
+pub(crate) fn target_folder(target: &Target) -> &Path {
+    match target {
+        Target::AsWritten { folder } => folder,
+        Target::Path(path) => path,
+    }
+}
+
+fn jobs(plan: &BoundPlan) -> impl Iterator<Item = (usize, &Job, &Operations)> {
+    let jobs = plan.workload.jobs.iter().enumerate();
+    jobs.filter_map(|(index, job)| Some((index, job, job.operations.as_ref()?)))
+}
+
+impl Site {
+    /// Any job does file operations.
+    pub(crate) fn wanted(plan: &BoundPlan) -> bool {
+        jobs(plan).next().is_some()
+    }
+
+    /// Any of them has files that are made before.
+    pub(crate) fn lays_out(plan: &BoundPlan) -> bool {
+        jobs(plan).any(|(_, _, operations)| !operations.sets.is_empty())
+    }
+
+    /// The folder of the user's that it lies in.
+    pub(crate) fn folder(plan: &BoundPlan) -> Option<PathBuf> {
+        Site::wanted(plan).then(|| target_folder(&plan.configuration.target).to_owned())
+    }
+
+    /// Has the target admitted, looks for room, and makes the folders; `None` where no job needs any.
+    ///
+    /// # Errors
+    /// Nothing was made, or nothing of it is left.
+    pub(crate) fn make(plan: &BoundPlan) -> Result<Option<Site>, Unready> {
+        if !Site::wanted(plan) {
+            return Ok(None);
+        }
+        let at = target_folder(&plan.configuration.target);
+        let target = admit(at)?;
+        let lacks = Wanted::of(plan).lacks(at);
+        if !lacks.is_empty() {
+            return Err(Unready::Unprepared(lacks));
+        }
+        let notes = folder::others(target.as_fd(), at).unwrap_or_default();
+        let own = Own::make(target, at, &plan.key).map_err(|error| {
+            let path = at.join(folder::folder_name(&plan.key));
+            match error.kind() {
+                io::ErrorKind::AlreadyExists => {
+                    let message = format!(
+                        "`{}` is there already, and a trial only works in a folder that it made",
+                        path.display()
+                    );
+                    let hint = format!(
+                        "look into it, and remove it: rm -r {}",
+                        folder::quoted(&path)
+                    );
+                    Unready::Refused(vec![Diagnostic::error(message).hint(hint)])
+                }
+                _ => cannot_make(&path, &error),
+            }
+        })?;
+        let mut site = Site {
+            own,
+            works: Vec::new(),
+            notes,
+            removed: false,
+        };
+        for (index, job, operations) in jobs(plan) {
+            if let Err((path, error)) = site.add(index, job, operations) {
+                let mut unready = cannot_make(&path, &error);
+                if let (Err(fault), Unready::Unprepared(faults)) =
+                    (site.remove(&mut |_, _| {}), &mut unready)
+                {
+                    faults.push(fault);
+                }
+                return Err(unready);
+            }
+        }
+        Ok(Some(site))
+    }
+
+    /// Makes the folders of a job.
+    fn add(
+        &mut self,
+        index: usize,
+        job: &Job,
+        operations: &Operations,
+    ) -> Result<(), (PathBuf, io::Error)> {
+        let name = format!("job{index}");
+        let path = self.own.path.join(&name);
+        let make = |parent: &OwnedFd, name: &str, path: &Path| {
+            Own::make_below(parent.as_fd(), name).map_err(|error| (path.to_owned(), error))
+        };
+        let folder = make(&self.own.folder, &name, &path)?;
+        let (mut folders, mut paths) = (Vec::new(), Vec::new());
+        if operations.own_folders {
+            for clone in 0..job.clones.max(1) {
+                let name = format!("clone{clone}");
+                let path = path.join(&name);
+                folders.push(make(&folder, &name, &path)?);
+                paths.push(path);
+            }
+        } else {
+            folders.push(folder);
+            paths.push(path);
+        }
+        self.works.push(Work {
+            job: index,
+            folders,
+            paths,
+            unfinished: Arc::new(AtomicU32::new(job.clones.max(1))),
+        });
+        Ok(())
+    }
+
+    /// What a clone of a job gets; `None` for jobs that do no file operations.
+    ///
+    /// # Errors
+    /// Its folder cannot be opened once more: too many open files, or it was removed.
+    pub(crate) fn part(&self, job: u32, clone: u32) -> Result<Option<OperationsPart>, Diagnostic> {
+        let Some(work) = self.works.iter().find(|work| work.job == job as usize) else {
+            return Ok(None);
+        };
+        let index = clone as usize % work.folders.len();
+        let path = work.paths[index].clone();
+        let folder = folder::again(work.folders[index].as_fd()).map_err(|error| {
+            let message = format!("cannot open `{}`\n  cause: {error}", path.display());
+            Diagnostic::error(message).hint(sets::hint(&error))
+        })?;
+        Ok(Some(OperationsPart {
+            folder,
+            path,
+            // No set's name has a `~`.
+            prefix: format!("new~{clone}."),
+            unfinished: Arc::clone(&work.unfinished),
+        }))
+    }
+
+    /// Makes the files of all sets. `false`: there are none.
+    ///
+    /// # Errors
+    /// Told to stop, or a fault; what was made is left for [`Self::tear_down`].
+    pub(crate) fn lay_out(
+        &self,
+        plan: &BoundPlan,
+        stop: &dyn Fn() -> bool,
+        tell: &mut dyn FnMut(u64, u64),
+    ) -> Result<bool, LayoutError> {
+        let progress = Progress::of(jobs(plan).flat_map(|(_, _, operations)| &operations.sets));
+        if !progress.any() {
+            return Ok(false);
+        }
+        let mut talk = Talk {
+            stop,
+            tell,
+            progress: &progress,
+        };
+        for ((index, job, operations), work) in jobs(plan).zip(&self.works) {
+            let place = Place {
+                folders: &work.folders,
+                paths: &work.paths,
+            };
+            for (number, set) in operations.sets.iter().enumerate() {
+                let seed = seeds::clone(plan.seed, job, index as u32, number as u32);
+                sets::make(set, place, &job.buffers, !seed, &mut talk)
+                    .map_err(|error| of_job(error, job))?;
+            }
+            let folders = work.folders.iter().chain([&self.own.folder]);
+            for (folder, path) in folders.zip(work.paths.iter().chain([&self.own.path])) {
+                rustix::fs::fsync(folder).map_err(|error| {
+                    let message = format!("cannot sync `{}`: {error}", path.display());
+                    let fault = Diagnostic::error(message).hint(sets::hint(&error.into()));
+                    LayoutError::Failed(files::of_job(fault, job))
+                })?;
+            }
+        }
+        let (done, total) = progress.share();
+        tell(done, total);
+        Ok(true)
+    }
+
+    /// Where the job's clones work, for the result.
+    pub(crate) fn path(&self, job: u32, clone: u32) -> Option<String> {
+        let work = self.works.iter().find(|work| work.job == job as usize)?;
+        let path = &work.paths[clone as usize % work.paths.len()];
+        Some(path.display().to_string())
+    }
+
+    /// The folders as the trial met them: each job's, with what lies in it.
+    pub(crate) fn states(&self, plan: &BoundPlan) -> Vec<FileState> {
+        let works = jobs(plan).zip(&self.works);
+        let states = works.map(|((_, _, operations), work)| {
+            let sets = operations.sets.iter();
+            let bytes = sets.map(|set| set.count.saturating_mul(set.size));
+            let path = match work.paths.as_slice() {
+                [only] => only,
+                paths => paths[0].parent().unwrap_or(&self.own.path),
+            };
+            FileState {
+                path: path.display().to_string(),
+                length: bytes.fold(0, u64::saturating_add),
+                unwritten: None,
+                read: false,
+                laid_out: !operations.sets.is_empty(),
+                device: false,
+            }
+        });
+        states.collect()
+    }
+
+    /// What of other trials lies beside it.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        self.notes.clone()
+    }
+
+    /// Said where one of its folders was removed by somebody else meanwhile.
+    pub(crate) fn vanished(&self) -> Option<String> {
+        let own = [(&self.own.folder, &self.own.path)];
+        let works = self.works.iter();
+        let works = works.flat_map(|work| work.folders.iter().zip(&work.paths));
+        let mut all = own.into_iter().chain(works);
+        let (_, path) = all.find(|(folder, _)| folder::is_gone(folder.as_fd()))?;
+        Some(format!(
+            "the trial's folder `{}` was removed by somebody else while it ran",
+            path.display()
+        ))
+    }
+
+    /// Removes the trial's own folder with all that lies in it, once; what is left to do where that is not
+    /// possible.
+    pub(crate) fn tear_down(&mut self, tell: Tell<'_>) -> Option<Diagnostic> {
+        self.remove(tell).err()
+    }
+
+    fn remove(&mut self, tell: Tell<'_>) -> Result<(), Diagnostic> {
+        if std::mem::replace(&mut self.removed, true) {
+            return Ok(());
+        }
+        self.works.clear();
+        remove(&self.own, tell).map(drop)
+    }
+}
+
+/// Removes a trial's folder; how many files and folders were in it.
+pub(super) fn remove(own: &Own, tell: Tell<'_>) -> Result<u64, Diagnostic> {
+    let remover = Remover::new(tell);
+    let (target, folder) = (own.target.as_fd(), own.folder.as_fd());
+    remover
+        .remove(target, &own.name, folder, MARKER)
+        .map_err(|(name, error)| {
+            let message = format!(
+                "the trial's folder `{}` could not be removed: `{name}`: {error}",
+                own.path.display()
+            );
+            let hint = format!("remove it: rm -r {}", folder::quoted(&own.path));
+            Diagnostic::error(message).hint(hint)
+        })
+}
+
+fn admit(at: &Path) -> Result<OwnedFd, Unready> {
+    let request = Request {
+        path: at,
+        intent: Intent::WRITE,
+        flags: OpenFlags::default(),
+        named: true,
+        destroy: &[],
+    };
+    match Guard::new(Roots::host()).admit(&request) {
+        Ok(admitted) => Ok(admitted.descriptor),
+        Err(error) => {
+            let fault = files::split_hint(&error.to_string());
+            Err(match error {
+                AdmitError::Refused(_) => Unready::Refused(vec![fault]),
+                AdmitError::Failed { .. } => Unready::Unprepared(vec![fault]),
+            })
+        }
+    }
+}
+
+fn cannot_make(path: &Path, error: &io::Error) -> Unready {
+    let message = format!(
+        "cannot make the folder `{}`\n  cause: {error}",
+        path.display()
+    );
+    Unready::Unprepared(vec![Diagnostic::error(message).hint(sets::hint(error))])
+}
+
+fn of_job(error: LayoutError, job: &Job) -> LayoutError {
+    match error {
+        LayoutError::Failed(fault) => LayoutError::Failed(files::of_job(fault, job)),
+        LayoutError::Stopped => LayoutError::Stopped,
+    }
+}

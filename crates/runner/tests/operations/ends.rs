@@ -1,0 +1,377 @@
+//! However a trial of file operations ends, its folder is removed and nothing else is.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use iodyno_model::{BoundPlan, Direction, Outcome, Step};
+use iodyno_runner::{Cancel, Event, NodeCommand, PROTOCOL, TrialEnd, carry_out};
+
+use crate::common;
+use crate::stage::{MIB, Told, node, watched};
+use crate::workloads::{
+    creates, deletes, formatted, has, job, names, ops, own, plan, stats, timed,
+};
+
+crate::tests![
+    a_finish_in_set_up_leaves_nothing,
+    a_finish_and_an_abort_keep_what_was_measured_and_leave_nothing,
+    a_disk_that_fills_up_in_set_up_is_an_error_with_its_progress,
+    a_disk_that_fills_up_in_the_measurement_is_a_failure_and_leaves_nothing,
+    a_folder_that_vanishes_is_told_as_such,
+    the_folder_of_a_killed_node_is_removed_by_its_parent,
+    the_folder_of_a_killed_parent_is_removed_by_its_node,
+    what_is_mounted_or_linked_in_the_folder_is_left_alone,
+    patience_lasts_while_files_are_being_removed_and_ends_when_told_to_leave,
+];
+
+/// A folder with something of the user's in it.
+struct Ground(tempfile::TempDir);
+
+impl Ground {
+    fn new() -> Ground {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("theirs")).unwrap();
+        fs::write(folder.path().join("theirs/file"), "stays").unwrap();
+        fs::write(folder.path().join("iodyno-notes.txt"), "stays").unwrap();
+        Ground(folder)
+    }
+
+    #[track_caller]
+    fn is_as_before(&self) {
+        let names: Vec<String> = names(self.0.path()).into_iter().collect();
+        assert_eq!(names, ["iodyno-notes.txt", "theirs"]);
+        let theirs = fs::read_to_string(self.0.path().join("theirs/file"));
+        assert_eq!(theirs.unwrap(), "stays");
+    }
+}
+
+fn a_finish_in_set_up_leaves_nothing() {
+    for abort in [false, true] {
+        let ground = Ground::new();
+        // More than can be done in the time.
+        let plan = plan(ground.0.path(), vec![deletes(200_000, 4096)]);
+        let mut asked = None;
+        let told = watched(&plan, |event, cancel| {
+            if let Event::Progress {
+                step: Step::LayOut, ..
+            } = event
+            {
+                asked.get_or_insert_with(Instant::now);
+                match abort {
+                    true => cancel.abort(),
+                    false => cancel.finish(),
+                }
+            }
+        });
+        let TrialEnd::Failed { outcome, death } = &told.end else {
+            panic!("{:?}", told.end);
+        };
+        assert!(matches!(outcome, Outcome::Interrupted(_)) && death.is_none());
+        assert!(asked.unwrap().elapsed() < Duration::from_secs(10));
+        ground.is_as_before();
+    }
+}
+
+fn a_finish_and_an_abort_keep_what_was_measured_and_leave_nothing() {
+    for abort in [false, true] {
+        let ground = Ground::new();
+        let mut job = creates(None, 60_000);
+        job.clones = 2;
+        let told = watched(&plan(ground.0.path(), vec![job]), |event, cancel| {
+            if let Event::Frame(_) = event {
+                match abort {
+                    true => cancel.abort(),
+                    false => cancel.finish(),
+                }
+            }
+        });
+        let (part, outcome) = told.done();
+        assert!(matches!(outcome, Outcome::Interrupted(_)), "{outcome:?}");
+        assert!(ops(part, Direction::Op) > 10);
+        assert!(has(part, Step::TearDown));
+        ground.is_as_before();
+    }
+}
+
+fn a_disk_that_fills_up_in_set_up_is_an_error_with_its_progress() {
+    let Some(disk) = formatted(256, &["mkfs.ext4", "-q", "-N", "30000"]) else {
+        return;
+    };
+    let mounted = disk.mount();
+    let filler = mounted.point.join("filler");
+    let told = watched(
+        &plan(&mounted.point, vec![deletes(20_000, 8192)]),
+        |event, _| {
+            if matches!(
+                event,
+                Event::Progress {
+                    step: Step::LayOut,
+                    ..
+                }
+            ) && !filler.exists()
+            {
+                let mut file = fs::File::create(&filler).unwrap();
+                while file.write_all(&[7; 1 << 16]).is_ok() {}
+            }
+        },
+    );
+    let TrialEnd::Unprepared(faults) = &told.end else {
+        panic!("{:?}", told.end);
+    };
+    let message = &faults[0].message;
+    for part in ["No space left", "of 20000 files", "job `fs`", "files.0"] {
+        assert!(message.contains(part), "{message}");
+    }
+    assert!(faults[0].hint.as_deref().unwrap().contains("`--files`"));
+    let left: Vec<String> = names(&mounted.point).into_iter().collect();
+    assert_eq!(left, ["filler", "lost+found"]);
+}
+
+fn a_disk_that_fills_up_in_the_measurement_is_a_failure_and_leaves_nothing() {
+    let Some(disk) = formatted(64, &["mkfs.ext4", "-q"]) else {
+        return;
+    };
+    let mounted = disk.mount();
+    let cycle = [
+        iodyno_model::Action::Create,
+        iodyno_model::Action::Write { bytes: MIB },
+        iodyno_model::Action::Sync,
+        iodyno_model::Action::Close,
+    ];
+    let mut growing = job(Vec::new(), cycle.map(timed).to_vec());
+    growing.end.runtime = Some(iodyno_units::Nanos::from_secs(60));
+    let told = watched(&plan(&mounted.point, vec![growing]), |_, _| {});
+    let (part, outcome) = told.done();
+    let Outcome::Failed(reason) = outcome else {
+        panic!("{outcome:?}");
+    };
+    assert!(reason.contains("ENOSPC"), "{reason}");
+    assert!(ops(part, Direction::Op) > 10);
+    let left: Vec<String> = names(&mounted.point).into_iter().collect();
+    assert_eq!(left, ["lost+found"]);
+}
+
+fn a_folder_that_vanishes_is_told_as_such() {
+    let ground = Ground::new();
+    let plan = plan(ground.0.path(), vec![stats(100, 60_000)]);
+    let own = own(&plan);
+    let told = watched(&plan, |event, _| {
+        if let Event::Frame(_) = event
+            && own.exists()
+        {
+            fs::remove_dir_all(&own).unwrap();
+        }
+    });
+    let (_, outcome) = told.done();
+    let Outcome::Failed(reason) = outcome else {
+        panic!("{outcome:?}");
+    };
+    assert!(reason.contains("removed"), "{reason}");
+    assert!(reason.contains("ENOENT"), "{reason}");
+    ground.is_as_before();
+}
+
+/// The only child of this process' that is a node of the trial's.
+fn kill_node(own: &Path) {
+    // The node holds its folder open.
+    let holds = |pid: &str| {
+        let Ok(open) = fs::read_dir(format!("/proc/{pid}/fd")) else {
+            return false;
+        };
+        open.flatten()
+            .any(|fd| fs::read_link(fd.path()).is_ok_and(|to| to.starts_with(own)))
+    };
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let name = entry.file_name().into_string().unwrap();
+        if name.parse::<u32>().is_ok() && holds(&name) {
+            common::run(&["kill", "-9", &name]).unwrap();
+            return;
+        }
+    }
+    panic!("no process holds `{}`", own.display());
+}
+
+fn the_folder_of_a_killed_node_is_removed_by_its_parent() {
+    let in_set_up = deletes(200_000, 4096);
+    let at_work = stats(300, 60_000);
+    for job in [in_set_up, at_work] {
+        let ground = Ground::new();
+        let plan = plan(ground.0.path(), vec![job]);
+        let own = own(&plan);
+        let mut killed = false;
+        let told: Told = watched(&plan, |event, _| {
+            let now = matches!(
+                event,
+                Event::Frame(_)
+                    | Event::Progress {
+                        step: Step::LayOut,
+                        done: 1..,
+                        ..
+                    }
+            );
+            if now
+                && !killed
+                && (matches!(event, Event::Frame(_)) || plan.workload.jobs[0].end.runtime.is_none())
+            {
+                killed = true;
+                kill_node(&own);
+            }
+        });
+        let TrialEnd::Failed { outcome, death } = &told.end else {
+            panic!("{:?}", told.end);
+        };
+        let reason = outcome.reason().unwrap();
+        assert!(death.is_some() && reason.contains("SIGKILL"), "{reason}");
+        assert!(
+            reason.contains("its folder") && reason.contains("was removed"),
+            "{reason}"
+        );
+        ground.is_as_before();
+    }
+}
+
+/// Carries out a trial until it is killed itself.
+pub(crate) fn be_a_parent(folder: &str) -> ExitCode {
+    let folder = PathBuf::from(folder);
+    let plan: BoundPlan = plan(&folder, vec![stats(2000, 60_000)]);
+    let end = carry_out(&plan, &node(), &Cancel::new(), &mut |event| {
+        if let Event::Started { .. } = event {
+            println(&own(&plan));
+        }
+    });
+    ExitCode::from(u8::from(end.is_err()))
+}
+
+fn println(path: &Path) {
+    let mut out = io::stdout();
+    let _ = writeln!(out, "{}", path.display());
+    let _ = out.flush();
+}
+
+fn the_folder_of_a_killed_parent_is_removed_by_its_node() {
+    let ground = Ground::new();
+    let mut parent = Command::new(std::env::current_exe().unwrap())
+        .arg("parent")
+        .arg(ground.0.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = [0; 1];
+    parent
+        .stdout
+        .as_mut()
+        .unwrap()
+        .read_exact(&mut first)
+        .unwrap();
+    assert_eq!(names(ground.0.path()).len(), 3);
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    let within = Instant::now() + Duration::from_secs(20);
+    while names(ground.0.path()).len() > 2 {
+        assert!(Instant::now() < within, "it is still there");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    ground.is_as_before();
+}
+
+fn what_is_mounted_or_linked_in_the_folder_is_left_alone() {
+    let ground = Ground::new();
+    let theirs = ground.0.path().join("theirs");
+    let plan = plan(ground.0.path(), vec![stats(10, 60_000)]);
+    let own = own(&plan);
+    let inside = own.join("job0/mounted");
+    let mut mounted = false;
+    let told = watched(&plan, |event, cancel| {
+        if let Event::Started { .. } = event {
+            std::os::unix::fs::symlink(&theirs, own.join("job0/link")).unwrap();
+            fs::create_dir(&inside).unwrap();
+            let bind = [
+                "mount",
+                "--bind",
+                theirs.to_str().unwrap(),
+                inside.to_str().unwrap(),
+            ];
+            match common::run(&bind) {
+                Ok(_) => mounted = true,
+                Err(why) => common::skip(&why),
+            }
+        }
+        if let Event::Frame(_) = event {
+            cancel.finish();
+        }
+    });
+    let (part, _) = told.done();
+    if mounted {
+        common::run(&["umount", inside.to_str().unwrap()]).unwrap();
+        let notes = part.notes.join("\n");
+        assert!(notes.contains("something is mounted there"), "{notes}");
+        assert!(notes.contains("rm -r "), "{notes}");
+        assert_eq!(names(&own.join("job0")), ["mounted".to_owned()].into());
+        fs::remove_dir_all(&own).unwrap();
+    }
+    ground.is_as_before();
+}
+
+/// A node that takes 9 s to remove its files, and tells of it all the time.
+pub(crate) fn be_a_slow_node() -> ExitCode {
+    let mut input = io::stdin();
+    let mut hear = || {
+        let mut length = [0; 4];
+        input.read_exact(&mut length).unwrap();
+        let mut body = vec![0; u32::from_le_bytes(length) as usize];
+        input.read_exact(&mut body).unwrap();
+        String::from_utf8(body).unwrap()
+    };
+    let say = |text: &str| {
+        let mut out = io::stdout();
+        out.write_all(&(text.len() as u32).to_le_bytes()).unwrap();
+        out.write_all(text.as_bytes()).unwrap();
+        out.flush().unwrap();
+    };
+    say(&format!(
+        r#"{{"say":"hello","version":{PROTOCOL},"iodyno":"0","pid":1}}"#
+    ));
+    while !hear().contains(r#""prepare""#) {}
+    say(r#"{"say":"progress","step":"lay_out","done":1,"total":2}"#);
+    while !hear().contains(r#""abort""#) {}
+    for done in 0..18 {
+        say(&format!(
+            r#"{{"say":"progress","step":"tear_down","done":{done},"total":18}}"#
+        ));
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    say(r#"{"say":"withdrawn"}"#);
+    ExitCode::SUCCESS
+}
+
+fn patience_lasts_while_files_are_being_removed_and_ends_when_told_to_leave() {
+    let slow = NodeCommand {
+        arguments: vec!["slow-node".into()],
+        ..node()
+    };
+    for leaves in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let plan = plan(folder.path(), vec![stats(10, 1000)]);
+        let cancel = Cancel::new();
+        let begin = Instant::now();
+        let end = carry_out(&plan, &slow, &cancel, &mut |event| match event {
+            Event::Progress {
+                step: Step::TearDown,
+                done: 2..,
+                ..
+            } if leaves => cancel.leave(),
+            _ => cancel.abort(),
+        });
+        let TrialEnd::Failed { outcome, death } = end.unwrap() else {
+            panic!("it ended otherwise");
+        };
+        assert!(matches!(outcome, Outcome::Interrupted(_)));
+        assert_eq!(death.is_some(), leaves, "{outcome:?}");
+        let took = begin.elapsed();
+        assert_eq!(took < Duration::from_secs(6), leaves, "{took:?}");
+    }
+}

@@ -1,0 +1,145 @@
+//! What cannot be done is said before anything is made, with numbers, and nothing is touched.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use iodyno_model::{Action, Job, Target};
+use iodyno_runner::TrialEnd;
+
+use crate::common::run;
+use crate::stage::{MIB, watched};
+use crate::workloads::{creates, deletes, formatted, job, names, own, plan, timed};
+
+crate::tests![
+    a_target_that_is_no_folder_is_refused_with_every_other_fault,
+    a_folder_that_cannot_be_written_to_is_refused,
+    too_little_space_is_refused_up_front_with_numbers,
+    too_few_inodes_are_refused_up_front_with_numbers,
+    a_folder_of_the_same_name_is_never_worked_in,
+];
+
+/// Why a trial on `target` does not begin.
+fn told(target: &Path, jobs: Vec<Job>) -> String {
+    let mut plan = plan(target, jobs);
+    plan.configuration.target = Target::Path(target.to_owned());
+    match watched(&plan, |_, _| {}).end {
+        TrialEnd::Unprepared(faults) | TrialEnd::Refused(faults) => {
+            let lines = faults.iter().map(|fault| {
+                let hint = fault.hint.as_deref().unwrap_or("");
+                format!("{}\nhint: {hint}\n", fault.message)
+            });
+            lines.collect()
+        }
+        other => panic!("it was not refused: {other:?}"),
+    }
+}
+
+#[track_caller]
+fn check(target: &Path, jobs: Vec<Job>, expected: &[&str]) {
+    let text = told(target, jobs);
+    for part in expected {
+        assert!(text.contains(part), "`{part}` is not in:\n{text}");
+    }
+}
+
+fn a_target_that_is_no_folder_is_refused_with_every_other_fault() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, "x").unwrap();
+    let mut faulty = job(Vec::new(), vec![timed(Action::Sync)]);
+    faulty.pacing.ops_per_s = -1.0;
+    let faults = [
+        "file` is a file, and file operations need a folder",
+        "step 1 (sync): no file",
+        "nothing ends it",
+        "its rate is no rate",
+        "hint: name a folder",
+    ];
+    check(&file, vec![faulty.clone(), faulty], &faults);
+    check(
+        &folder.path().join("gone"),
+        vec![creates(None, 9)],
+        &["is not there"],
+    );
+    let mut few = deletes(2, 9);
+    few.clones = 3;
+    check(
+        folder.path(),
+        vec![few],
+        &["2 files, and 3 threads", "`--threads`"],
+    );
+    check(
+        folder.path(),
+        vec![creates(Some(0), 9)],
+        &["no cycles to do"],
+    );
+    assert_eq!(names(folder.path()), ["file".to_owned()].into());
+}
+
+fn a_folder_that_cannot_be_written_to_is_refused() {
+    let Some(disk) = formatted(64, &["mkfs.ext4", "-q"]) else {
+        return;
+    };
+    let mounted = disk.mount();
+    let point = mounted.point.to_str().unwrap();
+    run(&["mount", "-o", "remount,ro", point]).unwrap();
+    check(
+        &mounted.point,
+        vec![creates(None, 9)],
+        &["Read-only", "hint: name a folder"],
+    );
+}
+
+fn too_little_space_is_refused_up_front_with_numbers() {
+    let Some(disk) = formatted(64, &["mkfs.ext4", "-q"]) else {
+        return;
+    };
+    let mounted = disk.mount();
+    let before = names(&mounted.point);
+    let words = [
+        "206 MiB are needed",
+        "are free",
+        "200 MiB of data in 103 files",
+        "`--files`, `--file-size`",
+    ];
+    check(&mounted.point, vec![deletes(100, 2 * MIB)], &words);
+    // Cycles that are counted are taken into account, too.
+    let cycle = [Action::Create, Action::Write { bytes: MIB }, Action::Close];
+    let mut growing = job(Vec::new(), cycle.map(timed).to_vec());
+    growing.end.ops = Some(1000);
+    check(&mounted.point, vec![growing.clone()], &["`--max-ops`"]);
+    growing.end.ops = Some(10);
+    let end = watched(&plan(&mounted.point, vec![growing]), |_, _| {});
+    end.completed();
+    assert_eq!(names(&mounted.point), before);
+}
+
+fn too_few_inodes_are_refused_up_front_with_numbers() {
+    let Some(disk) = formatted(64, &["mkfs.ext4", "-q", "-N", "64"]) else {
+        return;
+    };
+    let mounted = disk.mount();
+    let before = names(&mounted.point);
+    let words = ["1003 files", "inodes for ", "more inodes", "`--files`"];
+    check(&mounted.point, vec![deletes(1000, 0)], &words);
+    assert_eq!(names(&mounted.point), before);
+}
+
+fn a_folder_of_the_same_name_is_never_worked_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = plan(folder.path(), vec![creates(Some(5), 1000)]);
+    let own: PathBuf = own(&plan);
+    fs::create_dir(&own).unwrap();
+    fs::write(own.join("theirs"), "stays").unwrap();
+    let told = watched(&plan, |_, _| {});
+    let TrialEnd::Refused(faults) = &told.end else {
+        panic!("{:?}", told.end);
+    };
+    assert!(faults[0].message.contains("is there already"), "{faults:?}");
+    assert_eq!(fs::read_to_string(own.join("theirs")).unwrap(), "stays");
+    fs::remove_dir_all(&own).unwrap();
+    fs::write(&own, "a file").unwrap();
+    let told = watched(&plan, |_, _| {});
+    assert!(matches!(told.end, TrialEnd::Refused(_)), "{:?}", told.end);
+    assert_eq!(fs::read_to_string(&own).unwrap(), "a file");
+}

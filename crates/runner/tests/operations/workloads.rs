@@ -1,0 +1,122 @@
+//! Workloads of file operations, and what is looked at after them.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use iodyno_model::{
+    Action, BoundPlan, CycleStep, Direction, FileSet, Job, Operations, Part, PickOrder, RunId,
+    Step, Subject,
+};
+use iodyno_units::Nanos;
+
+use crate::common::{Loop, run, skip};
+use crate::samples;
+
+pub(crate) fn timed(action: Action) -> CycleStep {
+    CycleStep {
+        action,
+        timed: true,
+    }
+}
+
+pub(crate) fn newest() -> Subject {
+    Subject::Set {
+        name: "files".to_owned(),
+        order: PickOrder::Newest,
+    }
+}
+
+pub(crate) fn files(count: u64, size: u64) -> FileSet {
+    FileSet {
+        name: "files".to_owned(),
+        count,
+        size,
+        fsync: true,
+    }
+}
+
+pub(crate) fn job(sets: Vec<FileSet>, cycle: Vec<CycleStep>) -> Job {
+    let mut job = Job {
+        name: "fs".to_owned(),
+        operations: Some(Operations {
+            about: "for a test".to_owned(),
+            sets,
+            cycle,
+            own_folders: false,
+            drain: false,
+        }),
+        ..Job::default()
+    };
+    // The first failed step ends it, as `Job`'s default policy says.
+    job.end.runtime = None;
+    job
+}
+
+/// Makes files until it is told to stop, or this many.
+pub(crate) fn creates(count: Option<u64>, ms: u64) -> Job {
+    let cycle = [Action::Create, Action::SyncFolder, Action::Close];
+    let mut job = job(Vec::new(), cycle.map(timed).to_vec());
+    job.end.ops = count;
+    job.end.runtime = Some(Nanos::from_millis(ms));
+    job
+}
+
+/// Removes as many files as were made before.
+pub(crate) fn deletes(count: u64, size: u64) -> Job {
+    let unlink = Action::Unlink { of: newest() };
+    job(vec![files(count, size)], vec![timed(unlink)])
+}
+
+/// Looks at files that were made before, and makes none.
+pub(crate) fn stats(count: u64, ms: u64) -> Job {
+    let stat = Action::Stat { of: newest() };
+    let mut job = job(vec![files(count, 100)], vec![timed(stat)]);
+    job.end.runtime = Some(Nanos::from_millis(ms));
+    job
+}
+
+/// A trial that no other has the key of.
+pub(crate) fn plan(folder: &Path, jobs: Vec<Job>) -> BoundPlan {
+    let mut plan = samples::plan(folder, jobs);
+    plan.key.run = RunId::fresh();
+    plan
+}
+
+/// The trial's own folder.
+pub(crate) fn own(plan: &BoundPlan) -> PathBuf {
+    let iodyno_model::Target::AsWritten { folder } = &plan.configuration.target else {
+        panic!("samples are as written");
+    };
+    folder.join(iodyno_runner::folder_name(&plan.key))
+}
+
+/// What lies in a folder.
+pub(crate) fn names(folder: &Path) -> BTreeSet<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.collect()
+}
+
+/// Ops of a direction, all clones together.
+pub(crate) fn ops(part: &Part, direction: Direction) -> u64 {
+    let clones = part.clones.iter();
+    let results = clones.filter_map(|clone| clone.direction(direction));
+    results.map(|result| result.ops).sum()
+}
+
+pub(crate) fn has(part: &Part, step: Step) -> bool {
+    part.steps.iter().any(|took| took.step == step)
+}
+
+/// A loop device of so many MiB with a file system on it; `None`, said aloud, where that is not possible.
+pub(crate) fn formatted(mib: u64, make: &[&str]) -> Option<Loop> {
+    let disk = Loop::blank(mib)?;
+    let command = [make, &[disk.path()]].concat();
+    match run(&command) {
+        Ok(_) => Some(disk),
+        Err(why) => {
+            skip(&why);
+            None
+        }
+    }
+}
