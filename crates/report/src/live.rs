@@ -3,6 +3,7 @@
 use iodyno_model::{Direction, DirectionFrame, Frame, Histogram, Step};
 use iodyno_units::{Bytes, Nanos, Rate};
 
+use crate::operations::{counted, grouped};
 use crate::style::{Paint, Style, cut, width};
 
 /// Bar, times, rates and p99 of the last frame, for a terminal; one line without its end, never
@@ -77,6 +78,26 @@ pub fn lay_out(done: Bytes, all: Bytes, elapsed: Nanos, style: Style) -> String 
     cut(&style.plain(&text), style.columns().saturating_sub(1))
 }
 
+/// The same in files, where what is made has no bytes, or none that count.
+pub fn lay_out_files(done: u64, all: u64, elapsed: Nanos, style: Style) -> String {
+    let share = done as f64 / all.max(1) as f64;
+    let rate = Rate::of(done, elapsed);
+    let left = match rate.0 > 0.0 && all > done {
+        true => {
+            let seconds = (all - done) as f64 / rate.0;
+            format!("  {} left", whole_seconds(Nanos((seconds * 1e9) as u64)))
+        }
+        false => String::new(),
+    };
+    let text = format!(
+        "{}  laying out {} of {}  {rate} files/s{left}",
+        bar(share, 18, style),
+        grouped(done),
+        counted(all, "file"),
+    );
+    cut(&style.plain(&text), style.columns().saturating_sub(1))
+}
+
 fn times(frame: &Frame, elapsed: Nanos, total: Option<Nanos>) -> String {
     let step = match frame.step {
         Step::Ramp => "ramp ",
@@ -94,11 +115,15 @@ fn times(frame: &Frame, elapsed: Nanos, total: Option<Nanos>) -> String {
     }
 }
 
-/// `read 138.4k IOPS 541 MiB/s p99 1.19 ms` for each direction with anything in it.
+/// `read 138.4k IOPS 541 MiB/s p99 1.19 ms` for each direction with anything in it; of file operations only the
+/// whole, unless something else failed.
 fn rates(frame: &Frame) -> Vec<String> {
     let seconds = frame.end_ns.saturating_sub(frame.start_ns) as f64 / 1e9;
+    let cycles = frame.of(Direction::Op).next().is_some();
+    let failed = |direction| frame.of(direction).any(|share| share.errors > 0);
     Direction::EVERY
         .into_iter()
+        .filter(|direction| !cycles || *direction == Direction::Op || failed(*direction))
         .filter_map(|direction| rate(frame, direction, seconds))
         .collect()
 }
@@ -119,7 +144,13 @@ fn rate(frame: &Frame, direction: Direction, seconds: f64) -> Option<String> {
         true => count as f64 / seconds,
         false => 0.0,
     };
-    let mut text = format!("{} {} IOPS", direction.name(), Rate(per_second(ops)));
+    let rate = Rate(per_second(ops));
+    let mut text = match direction {
+        Direction::Read | Direction::Write | Direction::Trim | Direction::Sync => {
+            format!("{} {rate} IOPS", direction.name())
+        }
+        _ => format!("{} {rate}/s", direction.name()),
+    };
     if bytes > 0 {
         let rate = per_second(bytes) / f64::from(1 << 20);
         text += &match rate >= 10.0 {
@@ -164,11 +195,11 @@ fn whole_seconds(span: Nanos) -> String {
 
 #[cfg(test)]
 mod tests {
-    use iodyno_judge::testing;
-    use iodyno_model::Direction::{Read, Sync, Write};
+    use iodyno_judge::testing::{self, operations as made};
+    use iodyno_model::Direction::{self, Read, Sync, Write};
     use iodyno_units::{Bytes, Nanos};
 
-    use super::{lay_out, line, plain_line, width};
+    use super::{lay_out, lay_out_files, line, plain_line, width};
     use crate::Style;
 
     const TOTAL: Option<Nanos> = Some(Nanos::from_secs(20));
@@ -256,6 +287,35 @@ mod tests {
         assert_eq!(
             lay_out(Bytes(0), Bytes(0), Nanos(0), style),
             "[------------------]  laying out 0 B of 0 B  0 MiB/s"
+        );
+    }
+
+    #[test]
+    fn of_file_operations_the_whole_is_told_and_a_step_only_where_it_failed() {
+        let style = Style::default();
+        let mut frame = made::frame(3, &[(Direction::Op, 671, 0), (Direction::Create, 671, 0)]);
+        let elapsed = Nanos::from_secs(4);
+        assert_eq!(
+            plain_line(&frame, elapsed, None, style),
+            "4 s  op 671/s p99 10.0 µs"
+        );
+        frame.jobs[0].directions[1].errors = 1;
+        assert_eq!(
+            plain_line(&frame, elapsed, None, style),
+            "4 s  op 671/s p99 10.0 µs  create 671/s p99 10.0 µs 1 errors"
+        );
+    }
+
+    #[test]
+    fn laying_out_files_tells_how_many() {
+        let style = Style::default();
+        assert_eq!(
+            lay_out_files(2_500, 10_000, Nanos::from_secs(10), style),
+            "[████░░░░░░░░░░░░░░]  laying out 2500 of 10 000 files  250 files/s  30 s left"
+        );
+        assert_eq!(
+            lay_out_files(0, 0, Nanos(0), style),
+            "[░░░░░░░░░░░░░░░░░░]  laying out 0 of 0 files  0 files/s"
         );
     }
 }

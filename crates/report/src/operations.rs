@@ -2,7 +2,8 @@
 //! drain. Shared by the texts that tell of them.
 
 use iodyno_model::{
-    Direction, EndedBy, GroupSummary, Operations, Row, Step, Summary, Trial, Workload,
+    CloneResult, Direction, DirectionResult, EndedBy, GroupSummary, Operations, Row, Step, Summary,
+    Trial, Workload,
 };
 use iodyno_units::{Bytes, Nanos, Rate, significant};
 
@@ -78,40 +79,12 @@ impl Cycles<'_> {
     }
 
     /// Measured time of all clones ÷ cycles, ns.
-    fn cycle_ns(&self, trial: &Trial) -> f64 {
+    pub(crate) fn cycle_ns(&self, trial: &Trial) -> f64 {
         let clones = trial.parts.iter().flat_map(|part| &part.clones);
         let spans = clones
             .filter(|clone| self.group.jobs.contains(&clone.job))
             .map(|clone| clone.runtime_ns as f64);
         spans.sum::<f64>() / self.op.result.ops.max(1) as f64
-    }
-
-    /// The work came to its end, no clock did: completion is then what counts.
-    pub(crate) fn finite(&self) -> bool {
-        let done = |by: &EndedBy| matches!(by, EndedBy::Count | EndedBy::Size);
-        !self.group.ended.is_empty() && self.group.ended.iter().all(|(by, _)| done(by))
-    }
-
-    /// From the first clone's start until all work, drain and all, was on the storage, ns.
-    pub(crate) fn completion_ns(&self, trial: &Trial) -> u64 {
-        let clones = || {
-            let all = trial.parts.iter().flat_map(|part| &part.clones);
-            all.filter(|clone| self.group.jobs.contains(&clone.job))
-        };
-        let start = clones().map(|clone| clone.start_ns).min().unwrap_or(0);
-        let worked = clones().map(|clone| {
-            let measured = clone.start_ns.saturating_add(clone.runtime_ns);
-            clone.done_ns.unwrap_or(0).max(measured)
-        });
-        let drains = trial.parts.iter().flat_map(|part| &part.steps);
-        let drained = drains
-            .filter(|time| time.step == Step::Drain)
-            .map(|time| time.start_ns.saturating_add_unsigned(time.span_ns).max(0) as u64);
-        worked
-            .chain(drained)
-            .max()
-            .unwrap_or(0)
-            .saturating_sub(start)
     }
 
     /// `10 000 files, 19.5 GiB in 40.2 s (249 files/s, 498 MiB/s)`; empty where nothing is made before.
@@ -139,6 +112,47 @@ impl Cycles<'_> {
     }
 }
 
+/// The cycles of all clones in one, over the time from the first one's start to the last one's end; and how many
+/// clones did any.
+pub(crate) fn all_cycles(trial: &Trial) -> (DirectionResult, usize) {
+    let mut all = DirectionResult::empty(Direction::Op);
+    let (mut start, mut end, mut clones) = (u64::MAX, 0, 0);
+    for clone in cycling(trial) {
+        if let Some(result) = clone.direction(Direction::Op) {
+            all.add(result);
+        }
+        start = start.min(clone.start_ns);
+        end = end.max(clone.start_ns.saturating_add(clone.runtime_ns));
+        clones += 1;
+    }
+    all.runtime_ns = end.saturating_sub(start);
+    (all, clones)
+}
+
+fn cycling(trial: &Trial) -> impl Iterator<Item = &CloneResult> {
+    let clones = trial.parts.iter().flat_map(|part| &part.clones);
+    clones.filter(|clone| clone.direction(Direction::Op).is_some())
+}
+
+/// The work of all clones came to its end, no clock did: its completion is then what counts.
+pub(crate) fn came_to_its_end(trial: &Trial) -> bool {
+    let done = |clone: &CloneResult| matches!(clone.ended, EndedBy::Count | EndedBy::Size);
+    cycling(trial).next().is_some() && cycling(trial).all(done)
+}
+
+/// From the first clone's start until all work, drain and all, was on the storage, ns.
+pub(crate) fn completion_ns(trial: &Trial) -> u64 {
+    let start = cycling(trial)
+        .map(|clone| clone.start_ns)
+        .min()
+        .unwrap_or(0);
+    let worked = cycling(trial).map(|clone| {
+        let measured = clone.start_ns.saturating_add(clone.runtime_ns);
+        clone.done_ns.unwrap_or(0).max(measured)
+    });
+    worked.max().unwrap_or(0).saturating_sub(start)
+}
+
 /// The longest time any node took for a step, ns; `None` where it took none.
 pub(crate) fn longest(trial: &Trial, step: Step) -> Option<u64> {
     let times = trial.parts.iter().flat_map(|part| &part.steps);
@@ -155,7 +169,7 @@ pub(crate) fn counted(number: u64, word: &str) -> String {
 }
 
 /// Digits in groups of three from 10 000 on.
-fn grouped(number: u64) -> String {
+pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     if digits.len() < 5 {
         return digits;

@@ -170,7 +170,9 @@ pub(super) fn entries<'a>(workload: &'a Workload, trial: &Trial) -> Vec<Entry<'a
     let mut clones: Vec<&CloneResult> = trial.parts.iter().flat_map(|part| &part.clones).collect();
     clones.sort_by_key(|clone| (clone.job, clone.clone));
     let mut entries: Vec<Entry<'a>> = Vec::new();
-    for (index, job) in workload.jobs.iter().enumerate() {
+    let jobs = workload.jobs.iter().enumerate();
+    // Steps of file operations that are called write or sync are not what fio's are.
+    for (index, job) in jobs.filter(|(_, job)| job.operations.is_none()) {
         let own: Vec<&CloneResult> = clones
             .iter()
             .copied()

@@ -31,6 +31,8 @@ struct Document<'a> {
     fio_version: &'static str,
     #[serde(rename = "iodyno version")]
     iodyno_version: &'a str,
+    #[serde(rename = "iodyno note", skip_serializing_if = "Option::is_none")]
+    iodyno_note: Option<String>,
     timestamp: u64,
     timestamp_ms: u64,
     time: String,
@@ -146,12 +148,13 @@ struct DiskObject<'a> {
 }
 
 /// A trial as `--output-format=json`, or `json+` with the bins of each distribution. Ends with a
-/// newline. Ours beside fio's keys: `iodyno version`, and `response_lat_ns` where a rate was asked.
+/// newline. Ours beside fio's keys: `iodyno version`, `iodyno note` where jobs are left out, and `response_lat_ns` where a rate was asked.
 pub fn json(workload: &Workload, trial: &Trial, context: &Context, plus: bool) -> String {
     let entries = entry::entries(workload, trial);
     let document = Document {
         fio_version: VERSION,
         iodyno_version: &context.version,
+        iodyno_note: super::cannot_tell(workload),
         timestamp: context.now_unix_ms / 1000,
         timestamp_ms: context.now_unix_ms,
         time: clock::ctime(context.now_unix_ms, context.utc_offset_s),

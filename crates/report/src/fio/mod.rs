@@ -15,6 +15,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use iodyno_model::Workload;
 pub use json::json;
 pub use normal::{banner, normal};
 pub use terse::terse;
@@ -42,4 +43,21 @@ pub struct Context {
     /// For each job of the workload its resolved options; a job beyond the list shows the options
     /// it was written with.
     pub job_options: Vec<BTreeMap<String, String>>,
+}
+
+/// Why fio's formats have nothing of a workload, in a sentence; `None` where they have all of it. Their documents
+/// stay valid: jobs of file operations are left out of them.
+pub fn cannot_tell(workload: &Workload) -> Option<String> {
+    let left_out: Vec<&str> = workload
+        .jobs
+        .iter()
+        .filter(|job| job.operations.is_some())
+        .map(|job| job.name.as_str())
+        .collect();
+    (!left_out.is_empty()).then(|| {
+        format!(
+            "fio's formats have no file operations: they tell nothing of {}; use `--json`",
+            left_out.join(", ")
+        )
+    })
 }

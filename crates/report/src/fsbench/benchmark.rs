@@ -3,7 +3,7 @@
 //! Its name, an integer, then pairs of value and unit. Units are those that this program's other benchstat
 //! output uses, so that both can be compared, and so that the importer gives them their metrics' names.
 
-use iodyno_model::{Summary, Trial, Workload};
+use iodyno_model::{Trial, Workload};
 
 use crate::compare;
 use crate::operations;
@@ -23,29 +23,33 @@ pub fn benchmark_units() -> &'static str {
 /// `Benchmarkfsbench/NAME N X ops/sec …` with a newline: cycles, cycles a second of measured time, then the op's
 /// mean, percentiles and largest, and for work that came to its end the time until it was on the storage, drain
 /// included, all in ns. Several threads stand in the name: `/threads=4`. Empty where no cycle completed.
-pub fn benchmark_line(workload: &Workload, trial: &Trial, summary: &Summary) -> String {
-    let Some(cycles) = operations::cycles(workload, summary) else {
-        return String::new();
-    };
-    let (ops, rate) = (cycles.op.result.ops, cycles.op.iops());
-    if ops == 0 || rate <= 0.0 {
+pub fn benchmark_line(workload: &Workload, trial: &Trial) -> String {
+    let (op, clones) = operations::all_cycles(trial);
+    if op.ops == 0 || op.runtime_ns == 0 {
         return String::new();
     }
-    let threads = match cycles.group.clones {
+    let rate = op.ops as f64 * 1e9 / op.runtime_ns as f64;
+    let threads = match clones {
         0 | 1 => String::new(),
         clones => format!("/threads={clones}"),
     };
     let name = compare::benchmark_name(&workload.name);
-    let (latency, _) = cycles.op.latency();
-    let mut line = format!("Benchmarkfsbench/{name}{threads} {ops} {rate:.3} ops/sec");
+    let latency = match &op.response {
+        Some(response) if !response.is_empty() => response,
+        _ => &op.service,
+    };
+    let mut line = format!(
+        "Benchmarkfsbench/{name}{threads} {} {rate:.3} ops/sec",
+        op.ops
+    );
     line += &format!(" {:.1} op-mean-ns", latency.mean_ns());
     for percent in [50.0, 95.0, 99.0] {
         let ns = latency.percentile_ns(percent);
         line += &format!(" {ns} op-p{percent}-ns");
     }
     line += &format!(" {} op-max-ns", latency.max_ns());
-    if cycles.finite() {
-        line += &format!(" {} completion-ns", cycles.completion_ns(trial));
+    if operations::came_to_its_end(trial) {
+        line += &format!(" {} completion-ns", operations::completion_ns(trial));
     }
     line + "\n"
 }

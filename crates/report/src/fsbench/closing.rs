@@ -55,7 +55,7 @@ fn facts(cycles: &Cycles, trial: &Trial, summary: &Summary, style: Style) -> Str
     let lines = [
         ("op", op(cycles, trial)),
         ("set-up", cycles.set_up(trial)),
-        ("done", done(cycles, trial)),
+        ("done", done(trial)),
         ("rates", rates(summary)),
         ("errors", errors(cycles)),
     ];
@@ -75,12 +75,12 @@ fn op(cycles: &Cycles, trial: &Trial) -> String {
 }
 
 /// `in 12.3 s, of which drain 10.5 s; torn down in 200 ms`.
-fn done(cycles: &Cycles, trial: &Trial) -> String {
+fn done(trial: &Trial) -> String {
     let drain = operations::longest(trial, Step::Drain);
     let mut parts = Vec::new();
-    match (cycles.finite(), drain) {
+    match (operations::came_to_its_end(trial), drain) {
         (true, drain) => {
-            let all = Nanos(cycles.completion_ns(trial));
+            let all = Nanos(operations::completion_ns(trial));
             let drain = drain.map(|ns| format!(", of which drain {}", Nanos(ns)));
             parts.push(format!("in {all}{}", drain.unwrap_or_default()));
         }

@@ -2,12 +2,11 @@
 
 use iodyno_model::Needs;
 use iodyno_units::Bytes;
+use serde::Serialize;
 
+use crate::json;
 use crate::operations::counted;
-use crate::style::{Paint, Style, harmless, left, width};
-
-/// Room that a description needs beside the other columns; with less it has lines of its own.
-const LEAST_ABOUT: usize = 30;
+use crate::style::{Paint, Style, harmless, left, trimmed, width};
 
 /// A workload that has a name.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -26,70 +25,91 @@ pub struct ListRow {
     pub ops: Option<u64>,
 }
 
-/// An entry a workload: its name, what it needs, what it does, and its other names. Ends with a newline; empty
-/// without workloads.
+/// A line a workload: its name, what it needs, what it does, and its other names; where the style's width is too
+/// little for some, what they do stands below each. Ends with a newline; empty without workloads.
 pub fn list(rows: &[ListRow], style: Style) -> String {
-    let texts: Vec<(String, String)> = rows
-        .iter()
-        .map(|row| (harmless(&row.name), needs(&row.needs, row.ops)))
-        .collect();
-    let widest = |column: fn(&(String, String)) -> &str| {
+    let texts: Vec<[String; 4]> = rows.iter().map(texts).collect();
+    let widest = |column: usize| {
         texts
             .iter()
-            .map(|row| width(column(row)))
+            .map(|row| width(&row[column]))
             .max()
             .unwrap_or(0)
     };
-    let (name_width, needs_width) = (widest(|row| &row.0), widest(|row| &row.1));
-    let before = name_width + needs_width + 4;
-    let beside = style.columns() >= before + LEAST_ABOUT;
+    let widths = [0, 1, 2, 3].map(widest);
+    let one_line = texts.iter().all(|[_, _, about, also]| {
+        widths[0] + widths[1] + width(about) + width(also) + 6 <= style.columns()
+    });
     let mut text = String::new();
-    for (row, (name, needs)) in rows.iter().zip(&texts) {
-        let head = format!("{}  {}", left(name, name_width), left(needs, needs_width));
-        let about = about(row);
-        let drawn = match beside {
-            true => style.wrap(&format!("{head}  {about}"), before),
-            false => format!(
-                "{}\n{}",
-                head.trim_end(),
-                style.wrap(&format!("    {about}"), 4)
-            ),
+    for [name, needs, about, also] in &texts {
+        let bold = style.paint(Paint::Strong, &left(name, widths[0]));
+        let also = style.paint(Paint::Dim, also);
+        text += &match one_line {
+            true => format!("{bold}  {}  {about}  {also}", left(needs, widths[1])),
+            false => {
+                let below = style.wrap(&format!("    {about}"), 4);
+                format!("{bold}  {}  {also}\n{below}", left(needs, widths[1]))
+            }
         };
-        text += &(paint(&drawn, name, row, style) + "\n");
+        text += "\n";
     }
-    style.plain(&text)
+    style.plain(&trimmed(&text))
 }
 
-fn about(row: &ListRow) -> String {
+/// Name, needs, what is done, other names.
+fn texts(row: &ListRow) -> [String; 4] {
     let also = match row.aliases.as_slice() {
         [] => String::new(),
-        names => format!(" (also {})", names.join(", ")),
+        names => format!("also {}", names.join(", ")),
     };
-    harmless(&format!("{}{also}", row.about))
+    let needs = needs(&row.needs, row.ops);
+    [
+        harmless(&row.name),
+        needs,
+        harmless(&row.about),
+        harmless(&also),
+    ]
 }
 
-/// The name stands out, other names stand back. Done after wrapping: escape sequences take no room.
-fn paint(drawn: &str, name: &str, row: &ListRow, style: Style) -> String {
-    if !style.color {
-        return drawn.to_owned();
-    }
-    let rest = drawn.strip_prefix(name).unwrap_or(drawn);
-    let head = style.paint(Paint::Strong, name);
-    match rest.rfind("(also ") {
-        Some(at) if !row.aliases.is_empty() => {
-            let (about, also) = rest.split_at(at);
-            let lines: Vec<String> = also
-                .lines()
-                .map(|line| {
-                    let text = line.trim_start();
-                    let indent = &line[..line.len() - text.len()];
-                    indent.to_owned() + &style.paint(Paint::Dim, text)
-                })
-                .collect();
-            format!("{head}{about}{}", lines.join("\n"))
-        }
-        _ => head + rest,
-    }
+/// The same for programs: `schema` = `iodyno.fs/1` and `workloads`. Ends with a newline.
+pub fn list_json(rows: &[ListRow]) -> String {
+    let workloads = rows.iter().map(|row| Entry {
+        name: &row.name,
+        aliases: &row.aliases,
+        about: &row.about,
+        clones: row.clones,
+        ops: row.ops,
+        needs_bytes: row.needs.bytes,
+        needs_files: row.needs.files,
+        needs_bytes_per_op: row.needs.bytes_per_op,
+        needs_files_per_op: row.needs.files_per_op,
+    });
+    json::print(&Document {
+        schema: "iodyno.fs/1",
+        workloads: workloads.collect(),
+    })
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: &'static str,
+    workloads: Vec<Entry<'a>>,
+}
+
+#[derive(Serialize)]
+struct Entry<'a> {
+    name: &'a str,
+    aliases: &'a [String],
+    about: &'a str,
+    clones: u32,
+    /// Null: time ends it, or a set that is empty.
+    ops: Option<u64>,
+    /// There at once, before anything grows.
+    needs_bytes: u64,
+    needs_files: u64,
+    /// What each cycle adds and leaves.
+    needs_bytes_per_op: u64,
+    needs_files_per_op: u64,
 }
 
 /// `19.5 GiB, 10 000 files`; what grows: `9.54 MiB a cycle`, `1 file a cycle`; after so many cycles, where they

@@ -9,13 +9,15 @@ mod closing;
 mod digits;
 mod list;
 mod live;
+mod opening;
 #[cfg(test)]
 mod tests;
 
 pub use benchmark::{benchmark_line, benchmark_units};
 pub use closing::closing;
-pub use list::{ListRow, list, needs};
+pub use list::{ListRow, list, list_json, needs};
 pub use live::Live;
+pub use opening::opening;
 
 pub(crate) use digits::ms;
 

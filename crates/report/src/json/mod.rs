@@ -6,6 +6,7 @@
 mod node;
 #[cfg(test)]
 mod tests;
+mod work;
 
 use iodyno_model::{
     Behaviour, Comparison, Direction, DirectionResult, EndedBy, EngineUsed, ErrorCount, Finding,
@@ -15,6 +16,7 @@ use iodyno_model::{
 use serde::Serialize;
 
 use crate::compare;
+use crate::operations::of_group;
 
 /// A trial with what was put together of it.
 #[derive(Debug, Clone, Copy)]
@@ -133,6 +135,12 @@ struct GroupObject<'a> {
     rows: Vec<RowObject>,
     errors: Vec<ErrorObject<'a>>,
     verify: &'a Option<VerifyResult>,
+    /// The cycle of file operations.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    operations: Option<work::OperationsObject<'a>>,
+    /// The files that all clones walk by one law.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shared_files: Option<work::SharedObject>,
 }
 
 #[derive(Serialize)]
@@ -154,6 +162,9 @@ struct ErrorObject<'a> {
 #[derive(Serialize)]
 struct RowObject {
     direction: Direction,
+    /// Of file operations: it counts towards the op's time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timed: Option<bool>,
     ops: u64,
     bytes: u64,
     short_ops: u64,
@@ -275,7 +286,7 @@ fn document<'a>(view: &TrialView<'a>) -> TrialDocument<'a> {
         workload: &trial.workload,
         started_unix_ms: trial.started_unix_ms,
         outcome: &trial.outcome,
-        groups: groups(workload, summary),
+        groups: groups(workload, trial, summary),
         totals: summary.total.iter().map(row).collect(),
         cpu: cpu(summary),
         devices: devices(summary),
@@ -288,7 +299,7 @@ fn document<'a>(view: &TrialView<'a>) -> TrialDocument<'a> {
     }
 }
 
-fn groups<'a>(workload: &'a Workload, summary: &'a Summary) -> Vec<GroupObject<'a>> {
+fn groups<'a>(workload: &'a Workload, trial: &Trial, summary: &'a Summary) -> Vec<GroupObject<'a>> {
     let groups = summary.groups.iter();
     groups
         .map(|group| GroupObject {
@@ -310,9 +321,19 @@ fn groups<'a>(workload: &'a Workload, summary: &'a Summary) -> Vec<GroupObject<'
                 .collect(),
             resolution_ns: group.resolution_ns,
             engines: &group.engines,
-            rows: group.rows.iter().map(row).collect(),
+            rows: group
+                .rows
+                .iter()
+                .map(|found| RowObject {
+                    timed: of_group(workload, group)
+                        .map(|operations| operations.times(found.result.direction)),
+                    ..row(found)
+                })
+                .collect(),
             errors: group.errors.iter().map(error).collect(),
             verify: &group.verify,
+            operations: work::operations(workload, group, trial),
+            shared_files: work::shared(workload, group),
         })
         .collect()
 }
@@ -334,6 +355,7 @@ fn row(row: &Row) -> RowObject {
     let submission = result.submission.as_ref();
     RowObject {
         direction: result.direction,
+        timed: None,
         ops: result.ops,
         bytes: result.bytes,
         short_ops: result.short,

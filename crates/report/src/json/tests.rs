@@ -1,4 +1,4 @@
-use iodyno_judge::testing;
+use iodyno_judge::testing::{self, operations as made};
 use iodyno_model::{
     CloneResult, Direction, DirectionResult, Histogram, HistogramBuilder, Outcome, Part,
     SampleStats, Trial, Workload,
@@ -56,6 +56,44 @@ fn every_quantity_has_its_unit_in_its_key() {
     ] {
         assert!(!names.iter().any(|name| name == bare), "{bare}");
     }
+}
+
+#[test]
+fn file_operations_tell_their_cycle_what_of_it_is_timed_and_what_they_need() {
+    let (workload, measured) = made::delete_trial(10_500_000_000);
+    let document = parse(&workload, &measured);
+    let group = &document["groups"][0];
+    assert_eq!(group["operations"]["sets"][0]["size_bytes"], 2 << 20);
+    assert_eq!(group["operations"]["cycle"][0]["direction"], "unlink");
+    assert_eq!(group["operations"]["needs"]["files"], 100_000);
+    assert_eq!(group["operations"]["completion_ns"], 24_500_000_000u64);
+    assert!(group.get("shared_files").is_none());
+    let (workload, measured) = made::write_sync_trial();
+    let document = parse(&workload, &measured);
+    let group = &document["groups"][0];
+    let timed = |direction: &str| {
+        let rows = group["rows"].as_array().unwrap();
+        let row = rows.iter().find(|row| row["direction"] == direction);
+        row.unwrap()["timed"].clone()
+    };
+    assert_eq!(timed("op"), true);
+    assert_eq!(timed("sync"), true);
+    assert_eq!(timed("write"), false);
+    assert!(group["operations"]["completion_ns"].is_null());
+    let mut names = Vec::new();
+    keys(&document, &mut names);
+    assert!(!names.iter().any(|name| name == "size" || name == "length"));
+}
+
+#[test]
+fn shared_files_tell_their_law() {
+    let (workload, measured) = made::fileio_trial();
+    let document = parse(&workload, &measured);
+    let group = &document["groups"][0];
+    assert_eq!(group["shared_files"]["mode"], "rndrw");
+    assert_eq!(group["shared_files"]["fsync_every_requests"], 100);
+    assert!(group.get("operations").is_none());
+    assert!(group["rows"][0].get("timed").is_none());
 }
 
 fn keys(value: &Value, names: &mut Vec<String>) {

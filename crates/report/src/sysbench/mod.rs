@@ -18,27 +18,16 @@ pub use explanation::explanation;
 pub use histogram::histogram;
 pub use live::{Live, interval};
 pub use preamble::preamble;
-pub use prepare::{prepared, preparing};
+pub use prepare::prepared;
 pub use result::result;
 
-/// Printed when the threads are about to start, after the preamble.
-pub const INITIALIZING: &str = "Initializing worker threads...\n\n";
-/// Printed when they have.
-pub const STARTED: &str = "Threads started!\n\n";
-/// Printed when `cleanup` begins.
-pub const REMOVING: &str = "Removing test files...\n";
-
-/// What of the output was asked for.
+/// What of the figures was asked for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
     /// The percentile shown; 0: none.
     pub percentile: f64,
     /// The latency histogram is printed above the figures.
     pub histogram: bool,
-    /// A line each such time.
-    pub report_interval: Option<Nanos>,
-    /// The seed, where one was given.
-    pub seed: Option<u64>,
 }
 
 impl Default for Options {
@@ -47,8 +36,6 @@ impl Default for Options {
         Options {
             percentile: 95.0,
             histogram: false,
-            report_interval: None,
-            seed: None,
         }
     }
 }

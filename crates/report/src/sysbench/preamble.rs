@@ -1,20 +1,29 @@
 //! The settings in force.
 
-use iodyno_model::{EngineKind, Job, SharedMode};
+use iodyno_model::{EngineKind, Job, SharedFiles, SharedMode};
 use iodyno_units::Nanos;
 
-use super::{Options, shared};
+use super::shared;
 
-/// The settings, from `Running the test with following options:` to `Doing random r/w test`. Ends with a newline.
-/// Empty for a job without shared files.
-pub fn preamble(job: &Job, options: &Options) -> String {
+/// The settings, from `Running the test with following options:` to `Threads started!`, and an empty line. Empty
+/// for a job without shared files.
+pub fn preamble(job: &Job, seed: Option<u64>, report_interval: Option<Nanos>) -> String {
     match shared(job) {
-        Some(_) => general(job, options) + &fileio(job),
+        Some(files) => {
+            general(job, files, seed, report_interval)
+                + &fileio(job, files)
+                + "Initializing worker threads...\n\nThreads started!\n\n"
+        }
         None => String::new(),
     }
 }
 
-fn general(job: &Job, options: &Options) -> String {
+fn general(
+    job: &Job,
+    files: &SharedFiles,
+    seed: Option<u64>,
+    report_interval: Option<Nanos>,
+) -> String {
     let mut text = format!(
         "Running the test with following options:\nNumber of threads: {}\n",
         job.clones
@@ -26,24 +35,21 @@ fn general(job: &Job, options: &Options) -> String {
         let rate = job.pacing.ops_per_s * f64::from(job.clones);
         text += &format!("Target transaction rate: {rate:.0}/sec\n");
     }
-    if let Some(Nanos(ns)) = options.report_interval.filter(|every| every.0 > 0) {
-        let seconds = Nanos(ns).secs();
+    if let Some(every) = report_interval.filter(|every| every.0 > 0) {
+        let seconds = every.secs();
         text += &format!("Report intermediate results every {seconds} second(s)\n");
     }
-    if shared(job).is_some_and(|files| files.validate) {
+    if files.validate {
         text += "Validation checks: on.\n\n";
     }
-    text += &match options.seed {
+    text += &match seed {
         Some(seed) => format!("Initializing random number generator from seed ({seed}).\n"),
         None => "Initializing random number generator from current time\n".to_owned(),
     };
     text + "\n\n"
 }
 
-fn fileio(job: &Job) -> String {
-    let Some(files) = shared(job) else {
-        return String::new();
-    };
+fn fileio(job: &Job, files: &SharedFiles) -> String {
     let total = files.file_size.saturating_mul(job.files.count.into());
     let mut text = format!(
         "{}{} files, {}B each\n{}B total file size\nBlock size {}B\n",

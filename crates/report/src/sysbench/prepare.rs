@@ -1,31 +1,17 @@
 //! The words of `prepare`.
 
-use iodyno_model::{Direction, Job, Step, Trial};
+use iodyno_model::{Direction, Job, Step, Trial, Workload};
 use iodyno_units::Nanos;
 
 use super::preamble::open_flags;
-use super::{Totals, clones, mib, shared};
+use super::{Totals, clones, job, mib, shared};
 use crate::operations::longest;
 
-/// What is printed before: files, sizes, open flags. Ends with a newline; empty for a job without shared files.
-pub fn preparing(job: &Job) -> String {
-    let Some(files) = shared(job) else {
-        return String::new();
-    };
-    let total = files.file_size.saturating_mul(job.files.count.into());
-    format!(
-        "{} files, {}Kb each, {}Mb total\nCreating files for the test...\n{}",
-        job.files.count,
-        files.file_size >> 10,
-        total >> 20,
-        open_flags(job)
-    )
-}
-
-/// What is printed after: a line a file, as far as it is known what became of it, then
+/// What prepare says: sizes and open flags, a line a file, as far as it is known what became of it, then
 /// `2147483648 bytes written in 3.21 seconds (637.98 MiB/sec).` The time is that of writing and of the fsyncs.
-pub fn prepared(job: &Job, trial: &Trial) -> String {
-    let Some(files) = shared(job) else {
+/// Ends with a newline; empty for a workload without shared files.
+pub fn prepared(workload: &Workload, trial: &Trial) -> String {
+    let Some((job, files)) = job(workload).and_then(|job| Some((job, shared(job)?))) else {
         return String::new();
     };
     let totals = Totals::of(trial);
@@ -38,12 +24,16 @@ pub fn prepared(job: &Job, trial: &Trial) -> String {
         bytes if bytes >= total => Some("Creating file"),
         _ => None,
     };
-    let mut text: String = match done {
-        Some(words) => numbers
-            .map(|number| format!("{words} {}\n", name(job, number)))
-            .collect(),
-        None => String::new(),
-    };
+    let mut text = format!(
+        "{} files, {}Kb each, {}Mb total\nCreating files for the test...\n{}",
+        job.files.count,
+        files.file_size >> 10,
+        total >> 20,
+        open_flags(job)
+    );
+    if let Some(words) = done {
+        text.extend(numbers.map(|number| format!("{words} {}\n", name(job, number))));
+    }
     text += &match written {
         0 => "No bytes written.\n".to_owned(),
         bytes => {

@@ -37,8 +37,11 @@ fn histograms(summary: &Summary) -> Vec<(Direction, Histogram)> {
         .iter()
         .flat_map(|group| &group.rows)
         .collect();
+    // Of file operations only the whole: its steps are in the table.
+    let has_cycles = rows.iter().any(|row| row.result.direction == Direction::Op);
     Direction::EVERY
         .into_iter()
+        .filter(|direction| !has_cycles || *direction == Direction::Op)
         .filter_map(|direction| {
             let mut sum = Histogram::default();
             for row in rows.iter().filter(|row| row.result.direction == direction) {

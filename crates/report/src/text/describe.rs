@@ -6,7 +6,7 @@ use iodyno_model::{
 };
 use iodyno_units::{Bytes, Rate};
 
-use super::join;
+use super::{join, operations};
 use crate::style::{Paint, Style, harmless};
 
 /// The lines above the table.
@@ -73,6 +73,14 @@ fn group_pieces(workload: &Workload, group: &GroupSummary) -> Vec<String> {
         .iter()
         .filter_map(|job| workload.jobs.get(*job as usize))
         .collect();
+    if let [job, ..] = jobs.as_slice() {
+        if let Some(steps) = &job.operations {
+            return operations::pieces(job, steps);
+        }
+        if let Some(files) = &job.shared_files {
+            return operations::shared(job, files);
+        }
+    }
     let mut pieces = Vec::new();
     if group.clones > 1 {
         pieces.push(format!("{} workers", group.clones));

@@ -4,6 +4,7 @@ mod bars;
 pub(crate) mod course;
 mod describe;
 mod list;
+mod operations;
 mod spark;
 mod table;
 #[cfg(test)]
@@ -16,7 +17,9 @@ use iodyno_units::{Nanos, Rate, significant};
 
 pub use list::{RunRow, list};
 
+use crate::operations::{Cycles, came_to_its_end, completion_ns, cycles, longest};
 use crate::style::{Paint, Style, harmless, left, trimmed};
+use crate::sysbench;
 
 /// Columns of the words that lines begin with.
 const LABEL: usize = 9;
@@ -33,7 +36,7 @@ pub fn trial(
     let blocks = [
         describe::header(workload, trial, summary, style),
         table::table(workload, summary, style),
-        facts(summary, trial, style),
+        facts(workload, summary, trial, style),
         bars::histogram(summary, style),
         remarks(trial, findings, style),
     ];
@@ -41,13 +44,21 @@ pub fn trial(
 }
 
 /// The lines below the table: series, CPU and devices, steps, verification.
-fn facts(summary: &Summary, trial: &Trial, style: Style) -> String {
+fn facts(workload: &Workload, summary: &Summary, trial: &Trial, style: Style) -> String {
+    let cycles = cycles(workload, summary);
     let lines = [
+        (
+            "op",
+            cycles
+                .as_ref()
+                .map_or_else(String::new, |cycles| cycles.times(trial)),
+        ),
         ("series", series(summary, style)),
-        ("cpu", cpu(summary)),
+        ("cpu", cpu(summary, cycles.is_some())),
         ("device", device(summary)),
         ("verify", verify(summary)),
-        ("steps", steps(trial)),
+        ("syncs", syncs(workload, trial)),
+        ("steps", steps(trial, cycles.as_ref())),
     ];
     lines
         .into_iter()
@@ -100,7 +111,15 @@ fn ended(summary: &Summary) -> Option<String> {
     }
 }
 
-fn cpu(summary: &Summary) -> String {
+/// Where the fsyncs of shared files come from, if the counters bear it out.
+fn syncs(workload: &Workload, trial: &Trial) -> String {
+    match workload.jobs.as_slice() {
+        [job] => sysbench::explanation(job, trial).unwrap_or_default(),
+        _ => String::new(),
+    }
+}
+
+fn cpu(summary: &Summary, cycles: bool) -> String {
     let cpu = &summary.cpu;
     if cpu.cores() <= 0.0 {
         return String::new();
@@ -111,7 +130,12 @@ fn cpu(summary: &Summary) -> String {
         text += &format!(", {worker}/op (harness +{other})");
     }
     if let Some(rate) = cpu.iops_per_core() {
-        text += &format!(", {} IOPS/core", Rate(rate));
+        let unit = if cycles {
+            "ops/s per core"
+        } else {
+            "IOPS/core"
+        };
+        text += &format!(", {} {unit}", Rate(rate));
     }
     text
 }
@@ -143,7 +167,8 @@ fn verify(summary: &Summary) -> String {
     format!("{checked} blocks checked, {bad} bad")
 }
 
-fn steps(trial: &Trial) -> String {
+fn steps(trial: &Trial, cycles: Option<&Cycles>) -> String {
+    let set_up = cycles.map_or_else(String::new, |cycles| cycles.set_up(trial));
     let all = [
         (Step::Provision, "provision"),
         (Step::LayOut, "lay out"),
@@ -155,18 +180,25 @@ fn steps(trial: &Trial) -> String {
         (Step::TearDown, "tear down"),
     ];
     let times = all.into_iter().filter_map(|(step, name)| {
-        let times = trial.parts.iter().flat_map(|part| &part.steps);
-        let longest = times
-            .filter(|time| time.step == step)
-            .map(|time| time.span_ns)
-            .max()?;
-        (longest > 0).then(|| format!("{name} {}", Nanos(longest)))
+        let longest = longest(trial, step)?;
+        Some(match step {
+            Step::LayOut if !set_up.is_empty() => format!("set-up {set_up}"),
+            _ => format!("{name} {}", Nanos(longest)),
+        })
     });
-    join(times, "   ")
+    // Work that came to its end has a time to it, its drain included.
+    let done = cycles
+        .filter(|_| came_to_its_end(trial))
+        .map(|_| format!("complete in {}", Nanos(completion_ns(trial))));
+    join(times.chain(done), "   ")
 }
 
-/// Findings, notes, and how it went wrong if it did.
-fn remarks(trial: &Trial, findings: &[Finding], style: Style) -> String {
+/// What a trial's own data say against it, a paragraph each; empty where nothing does. Ends with a newline.
+pub fn findings(findings: &[Finding], style: Style) -> String {
+    style.plain(&trimmed(&objections(findings, style)))
+}
+
+fn objections(findings: &[Finding], style: Style) -> String {
     let mut text = String::new();
     for finding in findings {
         let paint = match finding.weight {
@@ -181,6 +213,12 @@ fn remarks(trial: &Trial, findings: &[Finding], style: Style) -> String {
             text += &(style.paint(paint, line) + "\n");
         }
     }
+    text
+}
+
+/// Findings, notes, and how it went wrong if it did.
+pub fn remarks(trial: &Trial, findings: &[Finding], style: Style) -> String {
+    let mut text = objections(findings, style);
     for note in trial.parts.iter().flat_map(|part| &part.notes) {
         for line in style.wrap(&harmless(&format!("- {note}")), 2).lines() {
             text += &(style.paint(Paint::Dim, line) + "\n");

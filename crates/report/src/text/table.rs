@@ -4,6 +4,7 @@ use iodyno_model::{Direction, Histogram, Quantile, Row, Summary, Workload};
 use iodyno_units::{Nanos, Rate};
 
 use super::{LABEL, describe};
+use crate::operations::{self, Cycles};
 use crate::style::{Paint, Style, left, right, width};
 
 /// The columns, with their least widths and the order in which a narrow terminal loses them
@@ -38,7 +39,10 @@ pub(super) fn table(workload: &Workload, summary: &Summary, style: Style) -> Str
         if summary.groups.len() > 1 {
             items.push(Item::Heading(describe::group(workload, group)));
         }
-        items.extend(group.rows.iter().flat_map(lines).map(Item::Line));
+        match operations::of(workload, group) {
+            Some(cycles) => items.extend(of_cycles(&cycles).map(Item::Line)),
+            None => items.extend(group.rows.iter().flat_map(lines).map(Item::Line)),
+        }
     }
     if !summary.total.is_empty() {
         items.push(Item::Heading("all together".to_owned()));
@@ -47,10 +51,38 @@ pub(super) fn table(workload: &Workload, summary: &Summary, style: Style) -> Str
     if !items.iter().any(|item| matches!(item, Item::Line(_))) {
         return style.paint(Paint::Yellow, "no op completed") + "\n";
     }
-    draw(&items, style) + &footnotes(summary, style)
+    let files = operations::cycles(workload, summary).is_some();
+    draw(&items, files, style) + &footnotes(summary, files, style)
 }
 
-fn draw(items: &[Item], style: Style) -> String {
+/// The cycle first, then its steps in their order; timed ones are marked.
+fn of_cycles<'a>(cycles: &'a Cycles) -> impl Iterator<Item = Line> + 'a {
+    let mut order = vec![Direction::Op];
+    order.extend(
+        cycles
+            .operations
+            .cycle
+            .iter()
+            .map(|step| step.action.direction()),
+    );
+    let place = |row: &&Row| {
+        order
+            .iter()
+            .position(|known| *known == row.result.direction)
+    };
+    let mut rows: Vec<&Row> = cycles.group.rows.iter().collect();
+    rows.sort_by_key(|row| place(row).unwrap_or(usize::MAX));
+    rows.into_iter().flat_map(|row| {
+        let mut lines = lines(row);
+        let direction = row.result.direction;
+        if direction != Direction::Op && cycles.operations.times(direction) {
+            lines[0].label += "*";
+        }
+        lines
+    })
+}
+
+fn draw(items: &[Item], files: bool, style: Style) -> String {
     let mut widths = COLUMNS.map(|column| column.1);
     let mut label_width = LABEL;
     for item in items {
@@ -70,7 +102,11 @@ fn draw(items: &[Item], style: Style) -> String {
                 line + &right(cell, width)
             })
     };
-    let mut text = style.paint(Paint::Dim, &line("", COLUMNS.map(|column| column.0))) + "\n";
+    let mut heads = COLUMNS.map(|column| column.0);
+    if files {
+        heads[0] = "ops/s";
+    }
+    let mut text = style.paint(Paint::Dim, &line("", heads)) + "\n";
     for item in items {
         text += &match item {
             Item::Heading(heading) => style
@@ -120,8 +156,10 @@ fn lines(row: &Row) -> Vec<Line> {
     let (histogram, quantiles) = row.latency();
     let latency = latency_cells(histogram, quantiles);
     let bandwidth = match result.direction {
-        Direction::Sync => String::new(),
-        _ => format!("{:.1}", row.bytes_per_s() / f64::from(1 << 20)),
+        Direction::Read | Direction::Write | Direction::Trim => {
+            format!("{:.1}", row.bytes_per_s() / f64::from(1 << 20))
+        }
+        _ => String::new(),
     };
     let [mean, p50, p99, p999, max] = latency;
     let first = Line {
@@ -178,7 +216,7 @@ fn latency_cells(histogram: &Histogram, quantiles: &[Quantile]) -> [String; 5] {
 }
 
 /// What the marks and the second line mean, where there are any.
-fn footnotes(summary: &Summary, style: Style) -> String {
+fn footnotes(summary: &Summary, files: bool, style: Style) -> String {
     let rows = || summary.groups.iter().flat_map(|group| &group.rows);
     let drawn = |quantile: &&Quantile| [50.0, 99.0, 99.9].contains(&quantile.percent);
     let quantiles = || {
@@ -187,6 +225,9 @@ fn footnotes(summary: &Summary, style: Style) -> String {
             .filter(drawn)
     };
     let mut notes = Vec::new();
+    if files {
+        notes.push("* timed: these steps make up the op".to_owned());
+    }
     if rows().any(|row| !row.response.is_empty()) {
         notes.push(
             "latency: response, intended → completed; service, submitted → completed".to_owned(),

@@ -1,4 +1,4 @@
-use iodyno_judge::testing;
+use iodyno_judge::testing::{self, operations as made};
 use iodyno_model::{
     After, Arrival, Direction, EndedBy, ErrorCount, Finding, Outcome, StackLayer, Step, StepTime,
     Trial, VerifyResult, Workload,
@@ -193,4 +193,54 @@ fn runs_are_listed_in_columns() {
     let rows = [run("9", "completed", "größe", &["default"]), long];
     insta::assert_snapshot!(list(&rows, WIDE));
     assert_eq!(list(&[], WIDE), "");
+}
+
+#[test]
+fn file_operations_have_their_op_first_and_say_which_steps_it_is_made_of() {
+    let (mut workload, mut trial) = made::create_empty_trial();
+    workload.jobs[0].clones = 4;
+    if let Some(operations) = &mut workload.jobs[0].operations {
+        operations.own_folders = true;
+    }
+    trial.workload = "create_empty".to_owned();
+    insta::assert_snapshot!(draw(&workload, &trial, WIDE));
+}
+
+#[test]
+fn what_is_not_timed_is_told_apart_and_only_writes_have_a_bandwidth() {
+    let (workload, trial) = made::write_sync_trial();
+    insta::assert_snapshot!(draw(&workload, &trial, WIDE));
+}
+
+#[test]
+fn deletes_tell_set_up_regimes_and_when_all_was_done() {
+    let (workload, trial) = made::delete_trial(10_500_000_000);
+    insta::assert_snapshot!(draw(&workload, &trial, WIDE));
+}
+
+#[test]
+fn shared_files_are_described_by_their_law() {
+    let (workload, trial) = made::fileio_trial();
+    insta::assert_snapshot!(draw(&workload, &trial, WIDE));
+}
+
+#[test]
+fn file_operations_keep_within_the_terminal() {
+    for (workload, trial) in [
+        made::create_empty_trial(),
+        made::write_sync_trial(),
+        made::delete_trial(1_000_000_000),
+        made::fileio_trial(),
+    ] {
+        for columns in [60, 80, 120] {
+            let style = Style {
+                width: columns,
+                unicode: false,
+                ..WIDE
+            };
+            let text = draw(&workload, &trial, style);
+            assert!(text.is_ascii(), "{text}");
+            assert!(text.lines().all(|line| width(line) <= columns), "{text}");
+        }
+    }
 }
