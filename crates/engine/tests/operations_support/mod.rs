@@ -15,7 +15,7 @@ use iodyno_model::{
 };
 use iodyno_sys::clock::monotonic_ns;
 
-pub fn set(name: &str, count: u64, size: u64) -> FileSet {
+pub(crate) fn set(name: &str, count: u64, size: u64) -> FileSet {
     FileSet {
         name: name.to_owned(),
         count,
@@ -24,25 +24,25 @@ pub fn set(name: &str, count: u64, size: u64) -> FileSet {
     }
 }
 
-pub fn of(name: &str, order: PickOrder) -> Subject {
+pub(crate) fn of(name: &str, order: PickOrder) -> Subject {
     Subject::Set {
         name: name.to_owned(),
         order,
     }
 }
 
-pub fn current() -> Subject {
+pub(crate) fn current() -> Subject {
     Subject::Current
 }
 
-pub fn timed(action: Action) -> CycleStep {
+pub(crate) fn timed(action: Action) -> CycleStep {
     CycleStep {
         action,
         timed: true,
     }
 }
 
-pub fn untimed(action: Action) -> CycleStep {
+pub(crate) fn untimed(action: Action) -> CycleStep {
     CycleStep {
         action,
         timed: false,
@@ -50,12 +50,12 @@ pub fn untimed(action: Action) -> CycleStep {
 }
 
 /// A file is made, written and closed.
-pub fn make(bytes: u64) -> [Action; 3] {
+pub(crate) fn make(bytes: u64) -> [Action; 3] {
     [Action::Create, Action::Write { bytes }, Action::Close]
 }
 
 /// All steps timed, one folder, no drain.
-pub fn operations(sets: Vec<FileSet>, cycle: &[Action]) -> Operations {
+pub(crate) fn operations(sets: Vec<FileSet>, cycle: &[Action]) -> Operations {
     Operations {
         about: String::new(),
         sets,
@@ -65,27 +65,27 @@ pub fn operations(sets: Vec<FileSet>, cycle: &[Action]) -> Operations {
     }
 }
 
-pub struct Bench {
+pub(crate) struct Bench {
     root: PathBuf,
     kept: Option<tempfile::TempDir>,
-    pub job: Job,
-    pub seed: u64,
-    pub start_in: Duration,
-    pub never_start: bool,
+    pub(crate) job: Job,
+    pub(crate) seed: u64,
+    pub(crate) start_in: Duration,
+    pub(crate) never_start: bool,
     left: Arc<AtomicU32>,
     shared: Vec<Arc<CloneShared>>,
     outcomes: Vec<CloneOutcome>,
 }
 
 impl Bench {
-    pub fn new(operations: Operations, clones: u32) -> Bench {
+    pub(crate) fn new(operations: Operations, clones: u32) -> Bench {
         let folder = tempfile::tempdir().unwrap();
         let mut bench = Bench::within(folder.path(), operations, clones);
         bench.kept = Some(folder);
         bench
     }
 
-    pub fn within(root: &Path, operations: Operations, clones: u32) -> Bench {
+    pub(crate) fn within(root: &Path, operations: Operations, clones: u32) -> Bench {
         let job = Job {
             name: "test".to_owned(),
             clones,
@@ -106,7 +106,7 @@ impl Bench {
     }
 
     /// Where a clone works.
-    pub fn folder(&self, clone: u32) -> PathBuf {
+    pub(crate) fn folder(&self, clone: u32) -> PathBuf {
         match &self.job.operations {
             Some(operations) if operations.own_folders => self.root.join(format!("clone{clone}")),
             _ => self.root.clone(),
@@ -114,7 +114,7 @@ impl Bench {
     }
 
     /// Makes the folders and the files of the sets.
-    pub fn lay_out(&self) {
+    pub(crate) fn lay_out(&self) {
         let operations = self.job.operations.as_ref().unwrap();
         for clone in 0..self.job.clones {
             fs::create_dir_all(self.folder(clone)).unwrap();
@@ -127,7 +127,7 @@ impl Bench {
         }
     }
 
-    pub fn spec(&self, clone: u32) -> CloneSpec {
+    pub(crate) fn spec(&self, clone: u32) -> CloneSpec {
         let path = self.folder(clone);
         CloneSpec {
             job: Arc::new(self.job.clone()),
@@ -150,7 +150,7 @@ impl Bench {
     }
 
     /// Starts all clones; `meanwhile` runs while they do.
-    pub fn play_with<T>(&mut self, meanwhile: impl FnOnce(&[Arc<CloneShared>]) -> T) -> T {
+    pub(crate) fn play_with<T>(&mut self, meanwhile: impl FnOnce(&[Arc<CloneShared>]) -> T) -> T {
         self.lay_out();
         let clones = 0..self.job.clones;
         self.shared = clones
@@ -183,12 +183,12 @@ impl Bench {
     }
 
     /// Runs all clones to their end.
-    pub fn play(&mut self) {
+    pub(crate) fn play(&mut self) {
         self.play_with(|_| ());
     }
 
     /// Tells all clones to stop after so long; how long the last of them took to end.
-    pub fn play_until(&mut self, after: Duration, stop: Stop) -> Duration {
+    pub(crate) fn play_until(&mut self, after: Duration, stop: Stop) -> Duration {
         let told = self.play_with(|all| {
             thread::sleep(after);
             all.iter().for_each(|shared| shared.tell(stop));
@@ -198,7 +198,7 @@ impl Bench {
     }
 
     /// Why a clone cannot begin.
-    pub fn refused(&mut self) -> WorkerError {
+    pub(crate) fn refused(&mut self) -> WorkerError {
         self.lay_out();
         let shared = CloneShared::of(&self.job);
         let error = run(self.spec(0), &shared).unwrap_err();
@@ -206,42 +206,42 @@ impl Bench {
         error
     }
 
-    pub fn outcome(&self, clone: usize) -> &CloneOutcome {
+    pub(crate) fn outcome(&self, clone: usize) -> &CloneOutcome {
         &self.outcomes[clone]
     }
 
-    pub fn unfinished(&self) -> u32 {
+    pub(crate) fn unfinished(&self) -> u32 {
         self.left.load(Ordering::Relaxed)
     }
 
-    pub fn ops_of(&self, clone: usize, direction: Direction) -> u64 {
+    pub(crate) fn ops_of(&self, clone: usize, direction: Direction) -> u64 {
         self.shared[clone].measure.of(direction).service.count()
     }
 
-    pub fn ops(&self, direction: Direction) -> u64 {
+    pub(crate) fn ops(&self, direction: Direction) -> u64 {
         self.histogram(direction).count()
     }
 
-    pub fn ramp_ops(&self, direction: Direction) -> u64 {
+    pub(crate) fn ramp_ops(&self, direction: Direction) -> u64 {
         let clones = self.shared.iter();
         clones
             .map(|one| one.ramp.of(direction).service.count())
             .sum()
     }
 
-    pub fn bytes(&self, direction: Direction) -> u64 {
+    pub(crate) fn bytes(&self, direction: Direction) -> u64 {
         let bytes =
             |one: &Arc<CloneShared>| one.measure.of(direction).bytes.load(Ordering::Relaxed);
         self.shared.iter().map(bytes).sum()
     }
 
-    pub fn errors(&self, direction: Direction) -> u64 {
+    pub(crate) fn errors(&self, direction: Direction) -> u64 {
         let errors =
             |one: &Arc<CloneShared>| one.measure.of(direction).errors.load(Ordering::Relaxed);
         self.shared.iter().map(errors).sum()
     }
 
-    pub fn histogram(&self, direction: Direction) -> Histogram {
+    pub(crate) fn histogram(&self, direction: Direction) -> Histogram {
         let mut all = Histogram::default();
         for shared in &self.shared {
             all.merge(&shared.measure.of(direction).service.histogram());
@@ -249,7 +249,7 @@ impl Bench {
         all
     }
 
-    pub fn response(&self, direction: Direction) -> Option<Histogram> {
+    pub(crate) fn response(&self, direction: Direction) -> Option<Histogram> {
         let mut all = Histogram::default();
         for shared in &self.shared {
             all.merge(&shared.measure.of(direction).response.as_ref()?.histogram());
@@ -258,7 +258,7 @@ impl Bench {
     }
 
     /// Names and lengths of what a clone's folder holds, by name; folders have the length `u64::MAX`.
-    pub fn entries(&self, clone: u32) -> Vec<(String, u64)> {
+    pub(crate) fn entries(&self, clone: u32) -> Vec<(String, u64)> {
         let entries = fs::read_dir(self.folder(clone)).unwrap();
         let mut found: Vec<(String, u64)> = entries
             .map(|entry| {
@@ -277,7 +277,7 @@ impl Bench {
     }
 
     /// Descriptors of this process that are of files below the folder.
-    pub fn open_files(&self) -> Vec<PathBuf> {
+    pub(crate) fn open_files(&self) -> Vec<PathBuf> {
         let all = fs::read_dir("/proc/self/fd").unwrap();
         all.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok())
             .filter(|path| path.starts_with(&self.root) && *path != self.root)

@@ -1,0 +1,193 @@
+//! File operations that fail: a full, a vanished and a read-only folder, each told for what it is.
+#![allow(clippy::print_stderr)]
+
+mod operations_support;
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use iodyno_engine::CloneOutcome;
+use iodyno_model::{Action, Direction, EndedBy, Operations, PickOrder};
+use operations_support::{Bench, make, of, operations, set};
+
+/// A small file system of its own, unmounted at the end.
+struct Mount(tempfile::TempDir);
+
+impl Mount {
+    /// `None`, said aloud, where none can be mounted.
+    fn new(options: &str) -> Option<Mount> {
+        let folder = tempfile::tempdir().unwrap();
+        let mounted = mount(&["-t", "tmpfs", "-o", options, "tmpfs"], folder.path());
+        if !mounted {
+            eprintln!("SKIPPED: a tmpfs cannot be mounted (root is needed)");
+            return None;
+        }
+        Some(Mount(folder))
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0.path()).status();
+    }
+}
+
+fn mount(arguments: &[&str], on: &Path) -> bool {
+    let command = Command::new("mount").args(arguments).arg(on).output();
+    command.is_ok_and(|output| output.status.success())
+}
+
+/// The one error of a clone: its direction, errno, file and how often; and why, in words.
+fn only_error(outcome: &CloneOutcome) -> (Direction, i32, String, u64, String) {
+    assert_eq!(outcome.errors.len(), 1, "{:?}", outcome.errors);
+    let error = &outcome.errors[0];
+    let broken = outcome.broken.as_ref();
+    let words = broken.map_or(String::new(), |broken| {
+        assert!(broken.hint.is_some());
+        format!("{}: {}", broken.what, broken.cause)
+    });
+    (
+        error.direction,
+        error.errno,
+        error.first_file.clone(),
+        error.count,
+        words,
+    )
+}
+
+fn fails(root: &Path, operations: Operations, meanwhile: impl FnOnce()) -> Bench {
+    let mut bench = Bench::within(root, operations, 1);
+    bench.play_with(|_| meanwhile());
+    assert_eq!(bench.outcome(0).ended, EndedBy::Error);
+    assert!(bench.open_files().is_empty());
+    assert_eq!(bench.unfinished(), 0);
+    bench
+}
+
+#[test]
+fn a_full_file_system_ends_the_job_with_the_file_and_the_place() {
+    let Some(mount) = Mount::new("size=8m") else {
+        return;
+    };
+    let bench = fails(mount.0.path(), operations(vec![], &make(3 << 20)), || ());
+    let (direction, errno, file, count, words) = only_error(bench.outcome(0));
+    assert_eq!((direction, errno, count), (Direction::Write, 28, 1));
+    assert!(file.ends_with("/c0.000000002"), "{file}");
+    assert_eq!(bench.outcome(0).errors[0].first_offset, 2 << 20);
+    assert!(words.contains("ENOSPC: the file system is full"), "{words}");
+    assert_eq!(bench.errors(Direction::Write), 1);
+    assert_eq!(
+        (bench.ops(Direction::Op), bench.ops(Direction::Write)),
+        (2, 2)
+    );
+    assert_eq!(bench.ops(Direction::Create), 3, "what was done is counted");
+}
+
+#[test]
+fn a_job_that_is_to_fill_the_file_system_ends_well_when_it_is_full() {
+    let Some(mount) = Mount::new("size=4m") else {
+        return;
+    };
+    let mut bench = Bench::within(mount.0.path(), operations(vec![], &make(1 << 20)), 1);
+    bench.job.end.until_full = true;
+    bench.play();
+    assert_eq!(bench.outcome(0).ended, EndedBy::Size);
+    assert!(bench.outcome(0).errors.is_empty());
+}
+
+#[test]
+fn too_few_inodes_are_told_from_too_few_blocks() {
+    let Some(mount) = Mount::new("size=8m,nr_inodes=20") else {
+        return;
+    };
+    let cycle = [Action::Create, Action::SyncFolder, Action::Close];
+    let bench = fails(mount.0.path(), operations(vec![], &cycle), || ());
+    let (direction, errno, _, _, words) = only_error(bench.outcome(0));
+    assert_eq!((direction, errno), (Direction::Create, 28));
+    assert!(words.contains("no inode left"), "{words}");
+}
+
+#[test]
+fn a_read_only_file_system_is_told_as_such() {
+    let Some(mount_point) = Mount::new("size=8m") else {
+        return;
+    };
+    let path = mount_point.0.path().to_owned();
+    let cycle = [Action::Mkdir, Action::Rmdir];
+    let bench = fails(&path, operations(vec![], &cycle), || {
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(mount(&["-o", "remount,ro"], &path));
+    });
+    let (direction, errno, file, _, words) = only_error(bench.outcome(0));
+    assert!(matches!(direction, Direction::Mkdir | Direction::Rmdir));
+    assert_eq!(errno, 30);
+    assert!(file.starts_with(path.to_str().unwrap()));
+    assert!(
+        words.contains("EROFS: the file system is read-only"),
+        "{words}"
+    );
+}
+
+#[test]
+fn a_folder_that_vanishes_is_told_from_a_file_that_does() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("trial");
+    let cycle = [Action::Mkdir, Action::Rmdir];
+    let bench = fails(&folder, operations(vec![], &cycle), || {
+        std::thread::sleep(Duration::from_millis(50));
+        while std::fs::remove_dir_all(&folder).is_err() {}
+    });
+    let (_, errno, _, _, words) = only_error(bench.outcome(0));
+    assert_eq!(errno, 2);
+    assert!(
+        words.contains("its folder was removed meanwhile"),
+        "{words}"
+    );
+
+    let unlink = Action::Unlink {
+        of: of("files", PickOrder::Newest),
+    };
+    let root = tempfile::tempdir().unwrap();
+    let mut bench = Bench::within(
+        root.path(),
+        operations(vec![set("files", 5, 0)], &[unlink]),
+        1,
+    );
+    bench.start_in = Duration::from_millis(300);
+    let file = root.path().join("files.000000002");
+    bench.play_with(|_| std::fs::remove_file(&file).unwrap());
+    let (direction, errno, name, _, words) = only_error(bench.outcome(0));
+    assert_eq!((direction, errno), (Direction::Unlink, 2));
+    assert_eq!(name, file.display().to_string());
+    assert!(words.contains("it was removed meanwhile"), "{words}");
+    assert_eq!(bench.ops(Direction::Op), 2);
+}
+
+#[test]
+fn a_job_goes_on_after_errors_where_it_is_told_to_and_counts_them() {
+    let unlink = Action::Unlink {
+        of: of("files", PickOrder::Newest),
+    };
+    for (ignored, counted) in [(vec![], 3), (vec![2], 0)] {
+        let root = tempfile::tempdir().unwrap();
+        let sets = vec![set("files", 10, 0)];
+        let cycle = [Action::Create, unlink.clone(), Action::Close];
+        let mut bench = Bench::within(root.path(), operations(sets, &cycle), 1);
+        bench.job.errors.continue_write = true;
+        bench.job.errors.ignore_write = ignored;
+        bench.start_in = Duration::from_millis(300);
+        bench.play_with(|_| {
+            for number in [1, 4, 8] {
+                let path = root.path().join(format!("files.{number:09}"));
+                std::fs::remove_file(path).unwrap();
+            }
+        });
+        let outcome = bench.outcome(0);
+        assert_eq!(outcome.ended, EndedBy::Size);
+        let count: u64 = outcome.errors.iter().map(|error| error.count).sum();
+        assert_eq!((count, bench.errors(Direction::Unlink)), (counted, counted));
+        assert_eq!(bench.ops(Direction::Op), 7);
+        assert!(bench.open_files().is_empty());
+    }
+}
