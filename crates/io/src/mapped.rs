@@ -1,4 +1,4 @@
-//! Memory copies to and from mapped files; fsync is msync.
+//! Memory copies to and from mapped files; fdatasync is msync.
 
 use iodyno_sys::file;
 use iodyno_sys::mapped::MappedFile;
@@ -41,10 +41,13 @@ impl Doer for Mapped {
             OpKind::Read => copied(mapped.read(op.offset, buffer)),
             OpKind::Write => copied(mapped.write(op.offset, buffer)),
             OpKind::Trim => file::trim(&file.descriptor, file.device, op.offset, op.length.into()),
-            OpKind::Fsync | OpKind::Fdatasync => match mapped.sync() {
-                Ok(()) => file::sync(&file.descriptor, op.kind == OpKind::Fdatasync),
+            // Linux's msync(MS_SYNC) is the fdatasync of what is mapped, and its fsync writes mapped pages, too:
+            // doing both would flush the device twice.
+            OpKind::Fdatasync => match mapped.sync() {
+                Ok(()) => 0,
                 Err(error) => -error.raw_os_error().unwrap_or(EIO),
             },
+            OpKind::Fsync => file::sync(&file.descriptor, false),
         }
     }
 }

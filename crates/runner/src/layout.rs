@@ -252,6 +252,7 @@ mod tests {
             named: true,
             fill_to,
             reserve_to: 0,
+            grows_to: 0,
             fallocate: Fallocate::None,
             fsync: false,
             fsync_on_close: false,

@@ -142,7 +142,13 @@ pub fn resolve(plan: &BoundPlan, probe: &dyn Probe) -> Result<Resolved, Vec<Diag
             match binding.bind(base, index as u32, &mut resolved.notes) {
                 Ok(bound) => resolved.clones.push(bound),
                 // What is wrong with all clones of a job is said once.
-                Err(messages) => told.extend(messages),
+                Err(messages) => {
+                    for message in messages {
+                        if !told.contains(&message) {
+                            told.push(message);
+                        }
+                    }
+                }
             }
         }
         if let Some(operations) = &job.operations {
@@ -162,7 +168,6 @@ pub fn resolve(plan: &BoundPlan, probe: &dyn Probe) -> Result<Resolved, Vec<Diag
                 "check the name in `wait_for=`; a job can only wait for an earlier one",
             ));
         }
-        told.dedup();
         faults.extend(told.into_iter().map(|fault| fault.of(job)));
     }
     resolved.notes.dedup();

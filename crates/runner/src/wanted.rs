@@ -10,6 +10,7 @@ use iodyno_model::{EngineKind, Fallocate, Job, Target};
 use iodyno_target::Intent;
 
 use crate::resolve::{FileKind, Resolved};
+use crate::shared_files;
 
 /// A file or device of the trial.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +28,8 @@ pub(crate) struct Wanted {
     pub(crate) fill_to: u64,
     /// Space must be reserved up to here.
     pub(crate) reserve_to: u64,
+    /// The job itself makes it so long: there must be room for it.
+    pub(crate) grows_to: u64,
     pub(crate) fallocate: Fallocate,
     pub(crate) fsync: bool,
     pub(crate) fsync_on_close: bool,
@@ -48,6 +51,7 @@ impl Wanted {
         };
         self.fill_to
             .max(reserved)
+            .max(self.grows_to)
             .saturating_sub(self.existing.unwrap_or(0))
     }
 
@@ -61,7 +65,7 @@ impl Wanted {
 fn needs(job: &Job) -> (bool, bool) {
     let access = &job.access;
     let verifies_only = job.verify.as_ref().is_some_and(|verify| verify.only);
-    if job.files.create_on_open {
+    if job.files.create_on_open || job.shared_files.is_some() {
         return (false, false);
     }
     let mapped = job.engine.kind == EngineKind::Mmap;
@@ -97,6 +101,7 @@ pub(crate) fn of(
                     named: false,
                     fill_to: 0,
                     reserve_to: 0,
+                    grows_to: 0,
                     fallocate: Fallocate::None,
                     fsync: false,
                     fsync_on_close: false,
@@ -113,6 +118,11 @@ pub(crate) fn of(
                 || file.path == Path::new(&job.name);
             wanted.intent.read |= job.access.reads || job.verify.is_some();
             wanted.intent.write |= job.access.writes;
+            if let Some(rule) = &job.shared_files {
+                wanted.intent.read |= rule.mode.reads();
+                wanted.intent.write |= rule.mode.writes();
+                wanted.grows_to = shared_files::grows_to(job).unwrap_or(0);
+            }
             wanted.intent.trim |= job.access.trims;
             wanted.invalidate |= job.files.invalidate;
             wanted.fsync_on_close |= job.files.fsync_on_close && wanted.intent.changes();

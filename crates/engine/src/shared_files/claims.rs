@@ -40,7 +40,7 @@ impl Claims {
         match kind {
             Kind::Write => cell.compare_exchange(0, WRITTEN, AcqRel, Relaxed).is_ok(),
             Kind::Read => {
-                let one_more = |readers| (readers != WRITTEN).then_some(readers + 1);
+                let one_more = |readers| (readers != WRITTEN).then(|| readers + 1);
                 cell.fetch_update(AcqRel, Acquire, one_more).is_ok()
             }
         }

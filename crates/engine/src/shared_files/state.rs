@@ -304,7 +304,10 @@ mod tests {
 
     #[test]
     fn the_last_clone_to_end_syncs_for_all_and_does_so_once() {
-        let state = Arc::new(state(|_, job| job.clones = 3));
+        let state = Arc::new(state(|rule, job| {
+            rule.fsync_end = true;
+            job.clones = 3;
+        }));
         let parts: Vec<_> = (0..3).map(|_| SharedFilesPart::new(&state)).collect();
         let [first, second, third] = &parts[..] else {
             panic!("three clones");

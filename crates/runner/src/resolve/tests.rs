@@ -30,6 +30,10 @@ impl Probe for Fake {
         }
     }
 
+    fn is_link(&self, path: &Path) -> bool {
+        path.ends_with("link")
+    }
+
     fn free(&self, _: &Path) -> Option<u64> {
         Some(1000 * MIB)
     }
