@@ -16,38 +16,54 @@ pub(super) enum Spot {
 pub(super) struct Fault {
     pub(super) spot: Spot,
     pub(super) message: String,
-    pub(super) hint: String,
+    pub(super) hint: Option<&'static str>,
 }
 
-impl Fault {
-    fn new(spot: Spot, message: impl Into<String>, hint: impl Into<String>) -> Fault {
-        Fault {
-            spot,
-            message: message.into(),
-            hint: hint.into(),
-        }
-    }
-}
-
-/// What cannot be carried out.
-pub(super) fn check(job: &Job) -> Vec<Fault> {
+/// What cannot be carried out. `end_is_said`: something is to end the job, though it may be unreadable.
+pub(super) fn check(job: &Job, end_is_said: bool) -> Vec<Fault> {
     let Some(operations) = &job.operations else {
         return Vec::new();
     };
-    if operations.cycle.is_empty() {
-        let hint = "add a step: a line `[[cycle]]`, then `op = \"create\"` and `timed = true`";
-        return vec![Fault::new(Spot::Whole, "there is no `[[cycle]]`", hint)];
+    let mut faults: Vec<Fault> = operations.faults().into_iter().map(placed).collect();
+    let hint = hint(operations);
+    for fault in &mut faults {
+        fault.hint = hint.filter(|_| fault.spot == Spot::Whole);
     }
-    let mut faults = Vec::new();
-    if !operations.cycle.iter().any(|step| step.timed) {
-        let hint = "write `timed = true` in the steps whose time counts";
-        faults.push(Fault::new(Spot::Step(0), "no step is timed", hint));
-    }
-    if !ends(job, operations) {
-        let hint = "add `duration = \"10s\"` or `max-ops = 1000`";
-        faults.push(Fault::new(Spot::Whole, "nothing ends it", hint));
+    let ends = end_is_said || ends(job, operations);
+    if !operations.cycle.is_empty() && !ends {
+        faults.push(Fault {
+            spot: Spot::Whole,
+            message: "nothing ends the workload".to_owned(),
+            hint: Some("give it a duration, such as 10s, or a largest number of ops"),
+        });
     }
     faults
+}
+
+/// The model tells the step in words, `step 3 (close): …`; here its place is known.
+fn placed(fault: String) -> Fault {
+    let step = fault.strip_prefix("step ").and_then(|rest| {
+        let (number, rest) = rest.split_once(" (")?;
+        let index = number.parse::<usize>().ok()?.checked_sub(1)?;
+        Some((index, rest.split_once("): ")?.1.to_owned()))
+    });
+    let (spot, message) = match step {
+        Some((index, message)) => (Spot::Step(index), message),
+        None => (Spot::Whole, fault),
+    };
+    Fault {
+        spot,
+        message,
+        hint: None,
+    }
+}
+
+fn hint(operations: &Operations) -> Option<&'static str> {
+    if operations.cycle.is_empty() {
+        return Some("add a step: a line `[[cycle]]`, then `op = \"create\"` and `timed = true`");
+    }
+    let timed = operations.cycle.iter().any(|step| step.timed);
+    (!timed).then_some("write `timed = true` in the steps whose time counts")
 }
 
 /// Something ends the job: a time, a number of cycles, or a set that is used up.

@@ -78,9 +78,12 @@ pub(super) fn read(
             sets,
             report,
         };
-        if let Some(step) = reader.step() {
-            places.steps.push(section.at.clone());
-            steps.push(step);
+        match reader.step() {
+            Some(step) => {
+                places.steps.push(section.at.clone());
+                steps.push(step);
+            }
+            None => places.incomplete = true,
         }
     }
     steps
@@ -105,10 +108,9 @@ impl StepReader<'_, '_, '_, '_, '_> {
         };
         self.refuse_unfit(op, keys);
         let action = self.action(op)?;
-        Some(CycleStep {
-            action,
-            timed: timed?,
-        })
+        // Where a fault was told, anything goes that is no fault of its own.
+        let timed = timed.unwrap_or(true);
+        Some(CycleStep { action, timed })
     }
 
     /// Says which keys are unknown, and which do not go with this op.
@@ -136,9 +138,9 @@ impl StepReader<'_, '_, '_, '_, '_> {
             "open" => Action::Open { of: self.of()? },
             "close" => Action::Close,
             "write" => Action::Write {
-                bytes: self.bytes("bytes", 1)?,
+                bytes: self.bytes("bytes", 1).unwrap_or(1),
             },
-            "append" => self.append()?,
+            "append" => self.append(),
             "sync" => Action::Sync,
             "sync_folder" => Action::SyncFolder,
             "unlink" => Action::Unlink { of: self.of()? },
@@ -149,10 +151,10 @@ impl StepReader<'_, '_, '_, '_, '_> {
             "rmdir" => Action::Rmdir,
             "readdir" => Action::Readdir,
             "truncate" => Action::Truncate {
-                length: self.bytes("length", 0)?,
+                length: self.bytes("length", 0).unwrap_or(0),
             },
             _ => Action::Fallocate {
-                bytes: self.bytes("bytes", 1)?,
+                bytes: self.bytes("bytes", 1).unwrap_or(1),
             },
         })
     }
@@ -162,16 +164,17 @@ impl StepReader<'_, '_, '_, '_, '_> {
         self.section.size(key, least, self.report)
     }
 
-    fn append(&mut self) -> Option<Action> {
+    fn append(&mut self) -> Action {
         let bytes = self.bytes("bytes", 1);
         let new_file_at = self.bytes("new-file-at", 1);
         let most = u64::from(u32::MAX) / 2;
         let keep = self.section.count("keep", (0, most), self.report);
-        Some(Action::Append {
-            bytes: bytes?,
-            new_file_at: new_file_at?,
+        let (bytes, new_file_at) = bytes.zip(new_file_at).unwrap_or((1, 1));
+        Action::Append {
+            bytes,
+            new_file_at,
             keep: keep.map(|found| found.value as u32),
-        })
+        }
     }
 
     /// Which file the step is done to.

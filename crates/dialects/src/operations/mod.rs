@@ -9,6 +9,7 @@ mod check;
 mod cycle;
 mod names;
 mod overrides;
+mod page;
 mod read;
 mod report;
 mod section;
@@ -19,6 +20,7 @@ use iodyno_model::{Job, Needs, Operations, Source, Workload};
 
 pub use names::{Named, named, names, suggest, text};
 pub use overrides::Overrides;
+pub use page::names_markdown;
 pub use read::read;
 pub use write::write;
 

@@ -57,8 +57,11 @@ impl Described {
             }
         }
         if faults.is_empty() {
-            let found = check::check(&self.job).into_iter();
-            faults.extend(found.map(|fault| Diagnostic::error(fault.message).hint(fault.hint)));
+            let found = check::check(&self.job, false).into_iter();
+            faults.extend(found.map(|fault| Diagnostic {
+                hint: fault.hint.map(str::to_owned),
+                ..Diagnostic::error(fault.message)
+            }));
         }
         match faults.is_empty() {
             true => Ok(self),

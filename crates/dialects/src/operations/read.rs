@@ -40,6 +40,8 @@ const KEYS: [&str; 13] = [
 pub(super) struct Places {
     /// Each step.
     pub(super) steps: Vec<Range<usize>>,
+    /// A step or a set could not be read: what the others lack may be what it says.
+    pub(super) incomplete: bool,
 }
 
 impl Places {
@@ -68,7 +70,7 @@ pub fn read(source: &str, text: &str) -> Result<Described, Vec<Diagnostic>> {
     let name = name(source, &file, &mut report);
     let about = about(&file, &mut report);
     let mut places = Places::default();
-    let sets = sets::read(&file, &mut report);
+    let sets = sets::read(&file, &mut places, &mut report);
     let cycle = cycle::read(&file, &sets, &mut places, &mut report);
     let unlinks = |step: &CycleStep| matches!(step.action, Action::Unlink { .. });
     let drain = file.switch("drain", &mut report);
@@ -81,9 +83,12 @@ pub fn read(source: &str, text: &str) -> Result<Described, Vec<Diagnostic>> {
         own_folders: folders(&file, &mut report),
     };
     let job = job(&name, operations, &file, &mut report);
-    if report.is_empty() {
-        for fault in check::check(&job) {
-            report.error(places.of(fault.spot), fault.message, fault.hint);
+    if !(report.broken || places.incomplete) {
+        let end_is_said = ["duration", "max-ops"]
+            .iter()
+            .any(|key| file.key(key).is_some());
+        for fault in check::check(&job, end_is_said) {
+            report.push(places.of(fault.spot), fault.message, fault.hint);
         }
     }
     if !report.is_empty() {

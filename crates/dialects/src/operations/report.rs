@@ -32,15 +32,27 @@ impl<'t> Report<'t> {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
-        let place = self.place(at);
-        self.diagnostics
-            .push(Diagnostic::error(message).at(place).hint(hint));
+        let hint: String = hint.into();
+        self.push(at, message, Some(&hint));
     }
 
     /// An error that says all by itself.
     pub(super) fn plain_error(&mut self, at: Range<usize>, message: impl Into<String>) {
-        let place = self.place(at);
-        self.diagnostics.push(Diagnostic::error(message).at(place));
+        self.push(at, message, None);
+    }
+
+    /// An error, with a hint or without.
+    pub(super) fn push(
+        &mut self,
+        at: Range<usize>,
+        message: impl Into<String>,
+        hint: Option<&str>,
+    ) {
+        self.diagnostics.push(Diagnostic {
+            place: Some(self.place(at)),
+            hint: hint.map(str::to_owned),
+            ..Diagnostic::error(message)
+        });
     }
 
     /// Nothing was wrong so far.

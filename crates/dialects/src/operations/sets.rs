@@ -2,9 +2,9 @@
 
 use iodyno_model::FileSet;
 
-use super::read::sound_name;
+use super::read::{Places, sound_name};
 use super::report::Report;
-use super::section::Section;
+use super::section::{Found, Section};
 
 const KEYS: [&str; 4] = ["name", "count", "size", "fsync"];
 
@@ -15,41 +15,48 @@ pub(super) const MOST_FILES: u64 = 1_000_000_000;
 pub(super) const MOST: usize = 256;
 
 /// The sets, as far as they can be read.
-pub(super) fn read(file: &Section<'_, '_>, report: &mut Report<'_>) -> Vec<FileSet> {
+pub(super) fn read(
+    file: &Section<'_, '_>,
+    places: &mut Places,
+    report: &mut Report<'_>,
+) -> Vec<FileSet> {
     let sections = file.tables("files", "a set", report);
     if let Some(beyond) = sections.get(MOST) {
         report.plain_error(beyond.at.clone(), format!("more than {MOST} sets"));
     }
     let mut sets: Vec<FileSet> = Vec::new();
     for section in &sections {
-        let set = set(section, &sets, report);
-        sets.push(set);
+        section.refuse_unknown(&KEYS, report);
+        section.miss("name", "\"files\"", report);
+        section.miss("count", "1000", report);
+        section.miss("size", "\"2MiB\"", report);
+        let name = section.text("name", report);
+        let sound = name.as_ref().map(|name| is_sound(name, &sets, report));
+        places.incomplete |= sound != Some(true);
+        let count = section.count("count", (1, MOST_FILES), report);
+        sets.push(FileSet {
+            name: name.map(|found| found.value).unwrap_or_default(),
+            count: count.map_or(1, |found| found.value),
+            size: section.size("size", 0, report).unwrap_or(0),
+            fsync: section.switch("fsync", report).unwrap_or(true),
+        });
     }
     sets
 }
 
-fn set(section: &Section<'_, '_>, before: &[FileSet], report: &mut Report<'_>) -> FileSet {
-    section.refuse_unknown(&KEYS, report);
-    section.miss("name", "\"files\"", report);
-    section.miss("count", "1000", report);
-    section.miss("size", "\"2MiB\"", report);
-    let name = section.text("name", report);
-    if let Some(name) = &name {
-        if !sound_name(&name.value, &['_', '-']) || name.value == "current" {
-            let message = format!("{:?} cannot be a set's name", name.value);
-            let hint = "a name has letters, digits, `_` and `-`, the first a letter or digit; \
-                        `current` is the file that a cycle made";
-            report.error(name.at.clone(), message, hint);
-        } else if before.iter().any(|set| set.name == name.value) {
-            let message = format!("there are two sets `{}`", name.value);
-            report.error(name.at.clone(), message, "give each a name of its own");
-        }
+/// Whether a set may have this name; says so otherwise.
+fn is_sound(name: &Found<String>, before: &[FileSet], report: &mut Report<'_>) -> bool {
+    if !sound_name(&name.value, &['_', '-']) || name.value == "current" {
+        let message = format!("{:?} cannot be a set's name", name.value);
+        let hint = "a name has letters, digits, `_` and `-`, the first a letter or digit; \
+                    `current` is the file that a cycle made";
+        report.error(name.at.clone(), message, hint);
+        return false;
     }
-    let count = section.count("count", (1, MOST_FILES), report);
-    FileSet {
-        name: name.map(|found| found.value).unwrap_or_default(),
-        count: count.map_or(1, |found| found.value),
-        size: section.size("size", 0, report).unwrap_or(0),
-        fsync: section.switch("fsync", report).unwrap_or(true),
+    if before.iter().any(|set| set.name == name.value) {
+        let message = format!("there are two sets `{}`", name.value);
+        report.error(name.at.clone(), message, "give each a name of its own");
+        return false;
     }
+    true
 }
