@@ -11,6 +11,8 @@ pub(crate) struct Filler {
     random: Xoshiro256PlusPlus,
     /// Seeds of earlier blocks, to be repeated by deduplicable ones.
     repeated: [u64; 16],
+    /// No two stretches of so many bytes are alike.
+    stretch: usize,
 }
 
 impl Filler {
@@ -20,7 +22,15 @@ impl Filler {
             repeated: std::array::from_fn(|_| random.next_u64()),
             buffers: buffers.clone(),
             random,
+            stretch: usize::MAX,
         }
+    }
+
+    /// No two stretches of so many bytes are alike, where otherwise no two whole blocks are: storage that
+    /// stores alike pages once would store long blocks nearly once.
+    pub(crate) fn differing_every(mut self, bytes: usize) -> Filler {
+        self.stretch = bytes.max(8);
+        self
     }
 
     /// Before the first op.
@@ -41,11 +51,13 @@ impl Filler {
             self.content(buffer, seed);
         } else if self.buffers.refill {
             self.fill(buffer);
-        } else if self.buffers.content == Content::Random
-            && let Some(word) = buffer.first_chunk_mut::<8>()
-        {
-            // One word differs: no two blocks are alike, at the cost of one store.
-            *word = self.random.next_u64().to_le_bytes();
+        } else if self.buffers.content == Content::Random {
+            // One word differs: no two stretches are alike, at the cost of one store each.
+            for stretch in buffer.chunks_mut(self.stretch) {
+                if let Some(word) = stretch.first_chunk_mut::<8>() {
+                    *word = self.random.next_u64().to_le_bytes();
+                }
+            }
         }
     }
 
@@ -114,6 +126,19 @@ mod tests {
         for _ in 0..1000 {
             filler.before_write(&mut buffer);
             assert!(seen.insert(buffer.clone()));
+        }
+    }
+
+    #[test]
+    fn pages_differ_where_they_are_to() {
+        let mut filler = filler(Content::Random, 0).differing_every(4096);
+        let mut buffer = vec![0; 16 << 10];
+        filler.fill(&mut buffer);
+        let mut seen = std::collections::HashSet::new();
+        for _ in 0..100 {
+            filler.before_write(&mut buffer);
+            let new = |page: &[u8]| assert!(seen.insert(page.to_vec()));
+            buffer.chunks(4096).for_each(new);
         }
     }
 

@@ -7,7 +7,7 @@ use iodyno_io::{
     Pvsync2, SeekSync, SimBackend, SimDevice, SyncBackend, SyncCalls, UringBackend, UringWishes,
 };
 use iodyno_model::{
-    Amount, Distribution, Engine, EngineKind, Memory, Order, Placement, SharedFiles, SimFault,
+    Amount, Distribution, Engine, EngineKind, Job, Memory, Order, Placement, SharedFiles, SimFault,
     SimLaw, SimOptions,
 };
 use iodyno_sys::file::{RWF_ATOMIC, RWF_HIPRI, RWF_NOWAIT, RwFlags};
@@ -30,6 +30,8 @@ use crate::worker::{Bound, work};
 /// Keeps the seeds of offsets, contents and the simulated device apart.
 const CONTENT: u64 = 0x9e37_79b9_7f4a_7c15;
 const DEVICE: u64 = 0xd1b5_4a32_d192_ed03;
+/// What storage that deduplicates compares at the least, bytes.
+const PAGE: usize = 4096;
 /// What marks the blocks of jobs with repeatable offsets: other runs of them can check these.
 const REPEATABLE: u64 = 0x69_6f_64_79_6e_6f;
 
@@ -51,7 +53,7 @@ pub(crate) fn run(mut spec: CloneSpec, shared: &CloneShared) -> Result<CloneOutc
         job: job.clone(),
         shared,
         names: spec.files.iter().map(|file| file.name.clone()).collect(),
-        filler: Filler::new(&job.buffers, spec.seed ^ CONTENT),
+        filler: filler(&job, spec.seed ^ CONTENT),
         verifier,
         log: spec.log.clone(),
     };
@@ -149,6 +151,14 @@ fn on_backend<S: CloneStream>(
             work(SimBackend::new(arena, clock, device), clock, bound, parts)
         }
     })
+}
+
+fn filler(job: &Job, seed: u64) -> Filler {
+    let filler = Filler::new(&job.buffers, seed);
+    match job.shared_files.is_some() {
+        true => filler.differing_every(PAGE),
+        false => filler,
+    }
 }
 
 fn calling<S: SyncCalls>(calls: S, files: Vec<File>, arena: Arena) -> SyncBackend<Calling<S>> {

@@ -1,0 +1,92 @@
+//! Walking shared files allocates nothing, whoever else walks them: counted by the allocator itself.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use iodyno_engine::{
+    CloneShared, CloneSpec, JobFile, SharedFilesPart, SharedFilesState, Stop, run,
+};
+use iodyno_model::{Direction, Engine, EngineKind, SharedMode};
+use iodyno_sys::counting::{CountingAllocator, allocations};
+
+#[path = "../src/testing.rs"]
+mod testing;
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+const FILES: u32 = 16;
+const FILE_SIZE: u64 = 64 << 10;
+
+#[test]
+fn many_requests_of_two_clones_allocate_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    for kind in [EngineKind::Psync, EngineKind::Libaio, EngineKind::IoUring] {
+        for validate in [false, true] {
+            let mut rule = testing::shared_rule(SharedMode::RandomMix, FILE_SIZE, 4096);
+            (rule.fsync_every, rule.validate) = (10_000, validate);
+            let mut job = testing::shared_job(&rule, FILES);
+            (job.engine, job.clones) = (Engine::new(kind, 8), 2);
+            job.errors.continue_verify = true;
+            let lengths = [FILE_SIZE; FILES as usize];
+            let state = Arc::new(SharedFilesState::new(&job, &rule, &lengths, 1));
+            let job = Arc::new(job);
+            let open = |number| {
+                let mut options = std::fs::OpenOptions::new();
+                options.read(true).write(true).create(true).truncate(false);
+                let path = folder.path().join(format!("test_file.{number}"));
+                let file = options.open(path).unwrap();
+                file.set_len(FILE_SIZE).unwrap();
+                JobFile {
+                    descriptor: Some(file.into()),
+                    name: "f".to_owned(),
+                    base: 0,
+                    length: FILE_SIZE,
+                    device: false,
+                }
+            };
+            let spec = |clone| CloneSpec {
+                job: Arc::clone(&job),
+                job_index: 0,
+                clone,
+                files: (0..FILES).map(open).collect(),
+                seed: clone.into(),
+                byte_budget: 0,
+                log: None,
+                flow: None,
+                dumps: folder.path().to_owned(),
+                operations: None,
+                shared_files: Some(SharedFilesPart::new(&state)),
+            };
+            let clones: Vec<_> = (0..2)
+                .map(|number| (spec(number), CloneShared::of(&job)))
+                .collect();
+            std::thread::scope(|scope| {
+                let mut shared = Vec::new();
+                for (spec, clone) in clones {
+                    let clone = Arc::new(clone);
+                    shared.push(Arc::clone(&clone));
+                    scope.spawn(move || run(spec, &clone).unwrap());
+                }
+                shared.iter().for_each(|clone| clone.gate.release(0));
+                let bytes = || -> u64 {
+                    let each = shared
+                        .iter()
+                        .map(|clone| clone.measure.of(Direction::Write));
+                    each.map(|cells| cells.bytes.load(Ordering::Relaxed)).sum()
+                };
+                // All blocks have been written and read, and the first error, if any, has been told.
+                while bytes() < 5000 * 4096 {
+                    std::thread::yield_now();
+                }
+                let (calls, start) = (allocations(), bytes());
+                while bytes() - start < 30_000 * 4096 {
+                    std::thread::yield_now();
+                }
+                let during = allocations() - calls;
+                shared.iter().for_each(|clone| clone.tell(Stop::Finish));
+                assert_eq!(during, 0, "{kind:?} {validate} allocated {during} times");
+            });
+        }
+    }
+}
