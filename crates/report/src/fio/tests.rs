@@ -1,10 +1,10 @@
 use std::collections::BTreeMap;
 
-use iodyno_judge::testing;
+use iodyno_judge::testing::{self, operations as made};
 use iodyno_model::{Direction, ErrorCount, Step, StepTime, Trial, Workload};
 use serde_json::Value;
 
-use super::{Context, banner, json, normal, terse};
+use super::{Context, banner, cannot_tell, json, normal, terse};
 use Direction::{Read, Sync, Write};
 
 fn context() -> Context {
@@ -227,4 +227,22 @@ fn a_job_without_results_yet_has_an_entry() {
     assert_eq!(document["jobs"][1]["read"]["iops"], 0.0);
     assert_eq!(terse(&workload, &trial, &context()).lines().count(), 2);
     assert!(!normal(&workload, &trial, &context()).contains("groupid"));
+}
+
+#[test]
+fn of_file_operations_nothing_is_told_in_fios_words() {
+    let (workload, trial) = made::write_sync_trial();
+    let text = json(&workload, &trial, &context(), false);
+    let document: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(document["jobs"].as_array().unwrap().len(), 0);
+    let note = document["iodyno note"].as_str().unwrap();
+    assert!(note.contains("write_sync_10MB"), "{note}");
+    assert_eq!(terse(&workload, &trial, &context()), "");
+    assert!(!normal(&workload, &trial, &context()).contains("IOPS="));
+    let (workload, trial) = made::fileio_trial();
+    assert_eq!(cannot_tell(&workload), None);
+    let document: Value =
+        serde_json::from_str(&json(&workload, &trial, &context(), false)).unwrap();
+    assert!(document.get("iodyno note").is_none());
+    assert_eq!(document["jobs"][0]["read"]["total_ios"], 30_000);
 }

@@ -41,7 +41,7 @@ fn rows_stand_below_their_heads_whatever_their_size() {
     let heads = text.lines().filter(|line| line.starts_with("____optype"));
     assert_eq!(heads.count(), 2);
     let shown: Vec<&str> = text.lines().take(5).chain(text.lines().last()).collect();
-    insta::assert_snapshot!(shown.join("\n"), @"");
+    insta::assert_snapshot!(shown.join("\n"));
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn latencies_are_those_since_due_where_a_rate_was_asked() {
 #[test]
 fn time_bound_work_closes_with_its_op_told_from_its_loop() {
     let (workload, trial) = made::write_sync_trial();
-    insta::assert_snapshot!(close(&workload, &trial), @"");
+    insta::assert_snapshot!(close(&workload, &trial));
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn finite_work_closes_with_set_up_completion_and_regimes() {
         start_ns: 25_000_000_000,
         span_ns: 212_000_000,
     });
-    insta::assert_snapshot!(close(&workload, &trial), @"");
+    insta::assert_snapshot!(close(&workload, &trial));
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn workloads_are_listed_with_what_they_need() {
     };
     let text = list(&rows(), narrow);
     assert!(text.lines().all(|line| width(line) <= 80), "{text}");
-    insta::assert_snapshot!(text, @"");
+    insta::assert_snapshot!(text);
     let wide = Style {
         width: 140,
         ..Style::default()

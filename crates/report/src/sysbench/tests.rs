@@ -1,3 +1,6 @@
+use std::io::Write;
+use std::process::Command;
+
 use iodyno_judge::testing::operations as made;
 use iodyno_model::{
     Direction, ErrorCount, Histogram, Job, SharedMode, Step, StepTime, Trial, VerifyResult,
@@ -40,7 +43,7 @@ fn figures_stand_where_sysbench_has_them() {
     let (workload, trial) = made::fileio_trial();
     let text = result(&workload, &trial, &Options::default());
     let ours = text.strip_prefix(FIGURES);
-    insta::assert_snapshot!(ours.unwrap_or(&text), @"");
+    insta::assert_snapshot!(ours.unwrap_or(&text));
 }
 
 #[test]
@@ -390,4 +393,62 @@ fn prepare_tells_what_became_of_the_files() {
         wrote(16 << 20),
         format!("{head}16777216 bytes written in 25.00 seconds (0.64 MiB/sec).\n")
     );
+}
+
+/// Runs the program itself where it is installed, on files of its own in a folder of its own.
+fn run_sysbench() -> Option<String> {
+    let folder = std::env::temp_dir().join(format!("iodyno-sysbench-{}", std::process::id()));
+    std::fs::create_dir(&folder).unwrap();
+    let call = |action: &str| {
+        let mut command = Command::new("sysbench");
+        let options = ["--file-num=2", "--file-total-size=1M", "--events=500"];
+        let mode = ["--file-test-mode=rndrw", "--rand-seed=7", action];
+        let output = command
+            .arg("fileio")
+            .args(options)
+            .args(mode)
+            .current_dir(&folder)
+            .output();
+        Some(String::from_utf8(output.ok()?.stdout).unwrap())
+    };
+    let printed = call("prepare").and_then(|_| call("run"));
+    std::fs::remove_dir_all(&folder).unwrap();
+    if printed.is_none() {
+        writeln!(std::io::stderr(), "SKIPPED: sysbench is not installed").unwrap();
+    }
+    printed
+}
+
+/// Without what differs from run to run: each number is a 9, and of a column only its right edge is kept.
+fn shape(text: &str) -> Vec<String> {
+    let line = |line: &str| {
+        let mut shape = String::new();
+        for character in line.chars() {
+            match character {
+                '0'..='9' if shape.ends_with('9') => {}
+                '0'..='9' => shape.push('9'),
+                '.' if shape.ends_with('9') => {}
+                character => shape.push(character),
+            }
+        }
+        let words: Vec<&str> = shape.split_whitespace().collect();
+        let indent = line.len() - line.trim_start().len();
+        let right = line.starts_with("         ").then_some(line.len());
+        format!("{indent} {} {right:?}", words.join(" "))
+    };
+    text.lines().map(line).collect()
+}
+
+#[test]
+fn the_program_itself_prints_them_alike() {
+    let Some(theirs) = run_sysbench() else { return };
+    let (mut workload, trial) = made::fileio_trial();
+    let job = &mut workload.jobs[0];
+    (job.clones, job.files.count, job.end.ops) = (1, 2, Some(500));
+    job.shared_files.as_mut().unwrap().file_size = 512 << 10;
+    let ours = preamble(job, Some(7), None) + FIGURES;
+    assert!(result(&workload, &trial, &Options::default()).starts_with(FIGURES));
+    let from = theirs.find("Running the test").unwrap();
+    let theirs = shape(&theirs[from..]);
+    assert_eq!(shape(&ours)[..theirs.len()], theirs[..]);
 }

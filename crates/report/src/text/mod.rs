@@ -36,7 +36,7 @@ pub fn trial(
     let blocks = [
         describe::header(workload, trial, summary, style),
         table::table(workload, summary, style),
-        facts(workload, summary, trial, style),
+        facts(workload, summary, trial, findings, style),
         bars::histogram(summary, style),
         remarks(trial, findings, style),
     ];
@@ -44,7 +44,13 @@ pub fn trial(
 }
 
 /// The lines below the table: series, CPU and devices, steps, verification.
-fn facts(workload: &Workload, summary: &Summary, trial: &Trial, style: Style) -> String {
+fn facts(
+    workload: &Workload,
+    summary: &Summary,
+    trial: &Trial,
+    findings: &[Finding],
+    style: Style,
+) -> String {
     let cycles = cycles(workload, summary);
     let lines = [
         (
@@ -57,7 +63,7 @@ fn facts(workload: &Workload, summary: &Summary, trial: &Trial, style: Style) ->
         ("cpu", cpu(summary, cycles.is_some())),
         ("device", device(summary)),
         ("verify", verify(summary)),
-        ("syncs", syncs(workload, trial)),
+        ("syncs", syncs(workload, trial, findings)),
         ("steps", steps(trial, cycles.as_ref())),
     ];
     lines
@@ -112,9 +118,12 @@ fn ended(summary: &Summary) -> Option<String> {
 }
 
 /// Where the fsyncs of shared files come from, if the counters bear it out.
-fn syncs(workload: &Workload, trial: &Trial) -> String {
+fn syncs(workload: &Workload, trial: &Trial, findings: &[Finding]) -> String {
+    let told = findings
+        .iter()
+        .any(|finding| finding.kind == FindingKind::SyncsDominate);
     match workload.jobs.as_slice() {
-        [job] => sysbench::explanation(job, trial).unwrap_or_default(),
+        [job] if !told => sysbench::explanation(job, trial).unwrap_or_default(),
         _ => String::new(),
     }
 }

@@ -1,6 +1,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
+use iodyno_judge::testing;
 use iodyno_model::{Behaviour, Figure, Kind, Metric, Observation, Question, Unit};
 use iodyno_stats::{Sample, mann_whitney};
 
@@ -371,4 +372,30 @@ fn units_say_what_is_counted_and_how() {
     ] {
         assert_eq!(super::unit(&metric), unit);
     }
+}
+
+#[test]
+fn lines_of_file_operations_bring_no_warning_but_of_their_number() {
+    let lines: String = [1_000_000_000, 10_500_000_000]
+        .into_iter()
+        .map(|drain| {
+            let (workload, trial) = testing::operations::delete_trial(drain);
+            crate::fsbench::benchmark_line(&workload, &trial)
+        })
+        .collect();
+    let text = format!("{}{lines}", crate::fsbench::benchmark_units());
+    let Some((printed, warned)) = run_benchstat(&["-format", "csv"], &text) else {
+        return;
+    };
+    // It turns ns into seconds by itself.
+    for told in [
+        "fsbench/delete,",
+        "ops/sec",
+        "op-mean-sec",
+        "completion-sec,CI\nfsbench/delete,19.75",
+    ] {
+        assert!(printed.contains(told), "{printed}");
+    }
+    let others = warned.lines().filter(|line| !of_their_number(line));
+    assert_eq!(others.count(), 0, "{warned}");
 }
