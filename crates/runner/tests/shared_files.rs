@@ -1,0 +1,283 @@
+//! Whole trials on shared files, from `carry_out` to the part, with this program as the node.
+#![allow(clippy::print_stderr, missing_docs, dead_code)]
+
+#[path = "../src/samples.rs"]
+mod samples;
+#[path = "trials/stage.rs"]
+mod stage;
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use iodyno_model::{
+    BlockSizes, Diagnostic, Direction, EndedBy, Engine, EngineKind, Job, Outcome, PerDirection,
+    SharedFiles, SharedMode, Step,
+};
+use iodyno_runner::{Event, TrialEnd};
+use libtest_mimic::{Arguments, Trial};
+
+use stage::{MIB, Told, run, watched};
+
+crate::tests![
+    many_clones_share_many_files_that_were_prepared_by_several,
+    missing_files_are_told_and_none_is_made,
+    a_link_is_refused_and_what_it_leads_to_is_left_alone,
+    a_preparation_that_is_ended_early_leaves_what_was_there_before,
+    a_preparation_that_cannot_fit_is_refused_before_it_begins,
+    a_sequential_write_makes_and_empties_its_files,
+    a_sequential_write_empties_no_file_of_another_name,
+    a_bad_block_fails_the_trial_with_file_and_offset,
+    direct_requests_that_are_no_multiples_are_refused,
+];
+
+fn main() -> ExitCode {
+    if std::env::args().nth(1).as_deref() == Some("node") {
+        return ExitCode::from(iodyno_runner::serve());
+    }
+    let trials = TESTS.iter().map(|(name, test)| {
+        Trial::test(*name, move || {
+            test();
+            Ok(())
+        })
+    });
+    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
+}
+
+const BLOCK: u64 = 16 << 10;
+
+fn sharing(mode: SharedMode, count: u32, file_size: u64) -> Job {
+    let rule = SharedFiles {
+        mode,
+        file_size,
+        block: BLOCK,
+        merged: 0,
+        read_write_ratio: 1.5,
+        fsync_every: 100,
+        fsync_all: false,
+        fsync_end: true,
+        data_only: false,
+        validate: false,
+    };
+    let mut job = samples::job("fileio");
+    (job.access.reads, job.access.writes) = (mode.reads(), mode.writes());
+    job.access.block_sizes = PerDirection::all(BlockSizes::Fixed(BLOCK));
+    job.files.format = "test_file.$filenum".to_owned();
+    job.files.count = count;
+    (job.files.invalidate, job.files.advise) = (false, false);
+    job.shared_files = Some(rule);
+    job
+}
+
+fn with(mut job: Job, change: impl FnOnce(&mut SharedFiles)) -> Job {
+    change(job.shared_files.as_mut().unwrap());
+    job
+}
+
+fn events(mut job: Job, events: u64, clones: u32) -> Job {
+    (job.end.ops, job.clones) = (Some(events), clones);
+    job
+}
+
+fn at(folder: &Path, number: u32) -> PathBuf {
+    folder.join(format!("test_file.{number}"))
+}
+
+fn length(folder: &Path, number: u32) -> Option<u64> {
+    fs::metadata(at(folder, number))
+        .ok()
+        .map(|found| found.len())
+}
+
+fn count(folder: &Path) -> usize {
+    fs::read_dir(folder).unwrap().count()
+}
+
+fn ops(told: &Told, direction: Direction) -> u64 {
+    let clones = told.completed().clones.iter();
+    clones
+        .filter_map(|clone| clone.direction(direction))
+        .map(|result| result.ops)
+        .sum()
+}
+
+/// What speaks against a trial that did not begin.
+fn faults(told: &Told) -> &[Diagnostic] {
+    match &told.end {
+        TrialEnd::Unprepared(faults) | TrialEnd::Refused(faults) => faults,
+        other => panic!("it began: {other:?}"),
+    }
+}
+
+fn many_clones_share_many_files_that_were_prepared_by_several() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut prepare = with(sharing(SharedMode::Prepare, 128, 64 << 10), |rule| {
+        rule.validate = true
+    });
+    prepare.clones = 3;
+    let told = run(folder.path(), vec![prepare]);
+    assert_eq!(ops(&told, Direction::Write), 128 * 4);
+    let steps = &told.completed().steps;
+    assert!(steps.iter().any(|step| step.step == Step::EndFsync));
+    assert!((0..128).all(|number| length(folder.path(), number) == Some(64 << 10)));
+    for kind in [EngineKind::Psync, EngineKind::Libaio, EngineKind::Mmap] {
+        let mut job = sharing(SharedMode::RandomMix, 128, 64 << 10);
+        job.engine = Engine::new(kind, 4);
+        let job = with(events(job, 30_000, 64), |rule| rule.validate = true);
+        let told = run(folder.path(), vec![job]);
+        let (reads, writes) = (ops(&told, Direction::Read), ops(&told, Direction::Write));
+        let syncs = ops(&told, Direction::Sync);
+        assert_eq!(reads + writes + syncs, 30_000, "{kind:?}");
+        // Each of 64 clones may be a read or two ahead.
+        assert!(reads.abs_diff(writes * 3 / 2) < 130, "{reads} {writes}");
+        assert!((syncs as f64 / 128.0 - (reads + writes) as f64 / 100.0).abs() <= 1.5);
+    }
+    assert_eq!(count(folder.path()), 128, "they stay");
+}
+
+fn missing_files_are_told_and_none_is_made() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(at(folder.path(), 0), vec![1; MIB as usize]).unwrap();
+    fs::write(at(folder.path(), 1), b"short").unwrap();
+    let told = run(
+        folder.path(),
+        vec![events(sharing(SharedMode::RandomMix, 9, MIB), 10, 4)],
+    );
+    let faults = faults(&told);
+    assert_eq!(faults.len(), 2, "{faults:?}");
+    let text = format!("{faults:?}");
+    for words in [
+        "test_file.2, test_file.3",
+        "7 of 9 files are missing",
+        "test_file.1 (5 B)",
+        "prepare",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    assert_eq!(count(folder.path()), 2);
+}
+
+fn a_link_is_refused_and_what_it_leads_to_is_left_alone() {
+    for mode in [
+        SharedMode::Prepare,
+        SharedMode::SequentialWrite,
+        SharedMode::RandomWrite,
+    ] {
+        let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let precious = other.path().join("precious");
+        fs::write(&precious, vec![5; 2 * MIB as usize]).unwrap();
+        fs::write(at(folder.path(), 0), vec![1; MIB as usize]).unwrap();
+        symlink(&precious, at(folder.path(), 1)).unwrap();
+        let told = run(folder.path(), vec![sharing(mode, 2, MIB)]);
+        let text = format!("{:?}", faults(&told));
+        assert!(text.contains("test_file.1` is a symbolic link"), "{text}");
+        assert_eq!(fs::read(&precious).unwrap(), vec![5; 2 * MIB as usize]);
+        assert_eq!(length(folder.path(), 0), Some(MIB));
+    }
+}
+
+fn a_preparation_that_is_ended_early_leaves_what_was_there_before() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(at(folder.path(), 0), vec![3; 70_000]).unwrap();
+    fs::write(at(folder.path(), 3), vec![4; 65 * MIB as usize]).unwrap();
+    fs::write(folder.path().join("mine"), b"mine").unwrap();
+    let mut job = sharing(SharedMode::Prepare, 8, 64 * MIB);
+    (job.engine.o_sync, job.clones) = (true, 2);
+    job.shared_files.as_mut().unwrap().block = 4096;
+    let told = watched(&samples::plan(folder.path(), vec![job]), |event, cancel| {
+        if let Event::Started { .. } = event {
+            std::thread::sleep(std::time::Duration::from_millis(200));
+            cancel.finish();
+        }
+    });
+    let (part, outcome) = told.done();
+    assert!(matches!(outcome, Outcome::Interrupted(_)), "{outcome:?}");
+    assert!(
+        part.notes.iter().any(|note| note.contains("not finished")),
+        "{:?}",
+        part.notes
+    );
+    assert_eq!(fs::read(at(folder.path(), 0)).unwrap(), vec![3; 70_000]);
+    assert_eq!(length(folder.path(), 3), Some(65 * MIB));
+    assert_eq!(count(folder.path()), 3);
+}
+
+fn a_preparation_that_cannot_fit_is_refused_before_it_begins() {
+    let folder = tempfile::tempdir().unwrap();
+    let told = run(
+        folder.path(),
+        vec![sharing(SharedMode::Prepare, 128, 1 << 40)],
+    );
+    let text = format!("{:?}", faults(&told));
+    assert!(text.contains("free"), "{text}");
+    assert_eq!(count(folder.path()), 0);
+}
+
+fn a_sequential_write_makes_and_empties_its_files() {
+    for kind in [EngineKind::Psync, EngineKind::Mmap] {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(at(folder.path(), 1), vec![1; 3 * MIB as usize]).unwrap();
+        let mut job = sharing(SharedMode::SequentialWrite, 4, MIB);
+        job.engine = Engine::new(kind, 1);
+        let job = with(events(job, 4 * 64, 2), |rule| rule.fsync_every = 0);
+        let told = run(folder.path(), vec![job]);
+        assert_eq!(ops(&told, Direction::Write), 4 * 64);
+        assert_eq!(told.completed().clones[0].ended, EndedBy::Count);
+        assert!((0..4).all(|number| length(folder.path(), number) == Some(MIB)));
+        let old = fs::read(at(folder.path(), 1)).unwrap();
+        assert!(old.chunks(512).all(|chunk| chunk != [1; 512]));
+    }
+}
+
+fn a_sequential_write_empties_no_file_of_another_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let mine = folder.path().join("mine");
+    fs::write(&mine, vec![1; MIB as usize]).unwrap();
+    fs::hard_link(&mine, at(folder.path(), 0)).unwrap();
+    let told = run(
+        folder.path(),
+        vec![sharing(SharedMode::SequentialWrite, 2, MIB)],
+    );
+    let text = format!("{:?}", faults(&told));
+    assert!(text.contains("has another name"), "{text}");
+    assert_eq!(fs::read(&mine).unwrap(), vec![1; MIB as usize]);
+    assert_eq!(count(folder.path()), 2, "what was made is removed");
+}
+
+fn a_bad_block_fails_the_trial_with_file_and_offset() {
+    let folder = tempfile::tempdir().unwrap();
+    let prepare = with(sharing(SharedMode::Prepare, 4, MIB), |rule| {
+        rule.validate = true
+    });
+    run(folder.path(), vec![prepare]).completed();
+    let mut content = fs::read(at(folder.path(), 2)).unwrap();
+    content[5 * BLOCK as usize + 9] ^= 4;
+    fs::write(at(folder.path(), 2), content).unwrap();
+    let job = with(sharing(SharedMode::SequentialRead, 4, MIB), |rule| {
+        rule.validate = true
+    });
+    let told = run(folder.path(), vec![events(job, 100_000, 1)]);
+    let (_, outcome) = told.done();
+    let Outcome::Failed(reason) = outcome else {
+        panic!("{outcome:?}");
+    };
+    let place = format!("test_file.2 at offset {}", 5 * BLOCK);
+    assert!(reason.contains(&place), "{reason}");
+}
+
+fn direct_requests_that_are_no_multiples_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let size = MIB + 100;
+    run(folder.path(), vec![sharing(SharedMode::Prepare, 3, size)]).completed();
+    assert!((0..3).all(|number| length(folder.path(), number) == Some(size)));
+    let mut job = events(sharing(SharedMode::RandomRead, 3, size), 100, 4);
+    let told = run(folder.path(), vec![job.clone()]);
+    assert_eq!(ops(&told, Direction::Read), 100);
+    job.engine.direct = true;
+    let text = format!("{:?}", faults(&run(folder.path(), vec![job])));
+    assert!(
+        text.contains("multiples of") && text.contains("--file-total-size"),
+        "{text}"
+    );
+}
