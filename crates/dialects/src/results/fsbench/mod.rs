@@ -14,13 +14,16 @@ use self::figures::Ended;
 use self::names::Names;
 use self::table::{Line, Named, Row};
 use super::context::Context;
-use super::found::Found;
+use super::found::{Found, FoundWhat};
 use super::lines::Lines;
 
 pub(super) use self::figures::of_line;
 
 /// What it is read as.
 const FORM: &str = "fsbench table";
+
+/// A rate in a table and the one in a line below it, which may be finer, part by less than this share.
+const SAME_RATE: f64 = 0.01;
 
 /// A benchmark whose lines are being gathered.
 #[derive(Debug, Default)]
@@ -61,8 +64,10 @@ impl Gathering {
     /// Whether a closing line belongs to what was gathered.
     fn is_closed_by(&self, named: &Named) -> bool {
         let fits = |optype| names::fits(&named.name, optype);
+        let same_rate = |rate: f64| (rate - named.rate).abs() <= SAME_RATE * named.rate;
         let same_figures = |row: &Row| {
-            row.get("ops(total)") == Some(named.ops) && row.get("ops/sec(cum)") == Some(named.rate)
+            row.get("ops(total)") == Some(named.ops)
+                && row.get("ops/sec(cum)").is_some_and(same_rate)
         };
         self.named.is_none()
             && self.optype().is_some_and(fits)
@@ -108,6 +113,7 @@ impl Reader<'_, '_> {
             Line::SeriesHead(columns) => self.head(number, columns, false),
             Line::ClosingHead(columns) => self.head(number, columns, true),
             Line::Named(named) => self.named(number, named),
+            Line::Full(named) => self.full(number, text, &named),
             Line::Description(_) | Line::Other => self.other(number, text),
         }
     }
@@ -123,6 +129,10 @@ impl Reader<'_, '_> {
 
     fn other(&mut self, number: u32, text: &str) {
         if text.trim().is_empty() {
+            return;
+        }
+        if self.now.closed.is_some() && table::is_remark(text) {
+            self.now.takes(number);
             return;
         }
         let row = match self.now.closed {
@@ -156,6 +166,19 @@ impl Reader<'_, '_> {
         }
         self.now.series.push((number, row));
         self.now.takes(number);
+    }
+
+    /// A line that says all the table above it says, and finer: its own reader makes the result.
+    fn full(&mut self, number: u32, text: &str, named: &Named) {
+        if self.now.closed.is_none() || !self.now.is_closed_by(named) {
+            return self.other(number, text);
+        }
+        self.names.note(&named.name);
+        let now = std::mem::take(&mut self.now);
+        self.found.push(Found {
+            lines: now.lines(),
+            what: FoundWhat::Known,
+        });
     }
 
     fn named(&mut self, number: u32, named: Named) {

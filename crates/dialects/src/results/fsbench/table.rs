@@ -13,6 +13,8 @@ pub(super) enum Line {
     Description(String),
     /// `fsbench/NAME N X ops/sec`.
     Named(Named),
+    /// `Benchmarkfsbench/NAME N X ops/sec …` with more figures behind the rate.
+    Full(Named),
     /// Nothing of these.
     Other,
 }
@@ -66,7 +68,7 @@ pub(super) fn line(text: &str) -> Line {
     if let Some(words) = text.strip_prefix("Description:") {
         return Line::Description(words.trim().to_owned());
     }
-    named(text).map_or(Line::Other, Line::Named)
+    full(text).map_or_else(|| named(text).map_or(Line::Other, Line::Named), Line::Full)
 }
 
 /// The columns of a head: words that underscores part and pad.
@@ -100,6 +102,22 @@ pub(super) fn row(text: &str, columns: &[String]) -> Option<Row> {
     })
 }
 
+/// A benchmark line with more than the rate. Parameters of its name are left out.
+fn full(text: &str) -> Option<Named> {
+    let rest = text.strip_prefix("Benchmarkfsbench/")?;
+    let words: Vec<&str> = rest.split_whitespace().collect();
+    let [name, ops, rate, "ops/sec", _, _, ..] = words[..] else {
+        return None;
+    };
+    let (name, _) = name.split_once('/').unwrap_or((name, ""));
+    Some(Named {
+        name: name.to_owned(),
+        ops: number(ops)?,
+        rate: number(rate)?,
+        prefixed: true,
+    })
+}
+
 fn named(text: &str) -> Option<Named> {
     let (prefixed, rest) = match text.strip_prefix("Benchmark") {
         Some(rest) => (true, rest),
@@ -118,6 +136,15 @@ fn named(text: &str) -> Option<Named> {
         ops: number(ops)?,
         rate: number(rate)?,
         prefixed,
+    })
+}
+
+/// A line that iodyno has below a closing row: a label in a column of its own, or its text going on.
+pub(super) fn is_remark(text: &str) -> bool {
+    const COLUMN: usize = 9;
+    const LABELS: [&str; 6] = ["op", "set-up", "done", "rates", "errors", ""];
+    text.split_at_checked(COLUMN).is_some_and(|(label, rest)| {
+        LABELS.contains(&label.trim_end()) && !rest.starts_with(' ') && !rest.is_empty()
     })
 }
 

@@ -48,6 +48,34 @@ fn takes_a_table_and_the_line_below_it_for_one_trial() {
 }
 
 #[test]
+fn leaves_a_table_to_the_finer_line_below_it() {
+    let row = "delete_10k  2.0s  200  100.0  10.0  9.0  20.0\n\
+               op       9.9 ms of 10 ms a cycle; not timed:\n         write 1 ms\n\
+               done     in 12 s, of which drain 10 s\n";
+    let line = |name: &str, ops| {
+        format!(
+            "Benchmarkfsbench/{name} {ops} 100.021 ops/sec 9998.2 op-mean-ns 2000 completion-ns\n"
+        )
+    };
+    for (below, tables) in [
+        (line("delete_10k_2MB", 200), 0),
+        (line("delete_10k_2MB/threads=4", 200), 0),
+        (line("delete_10k_2MB", 201), 1),
+        (line("statfs", 200), 1),
+    ] {
+        let text = format!("{CLOSING}{row}\n{below}");
+        let (trials, unread) = found(&text);
+        assert_eq!((trials.len(), unread.len()), (tables, 0), "{below}");
+        let texts = [crate::results::Text {
+            source: "notes.md",
+            text: &text,
+        }];
+        let read = crate::results::read(&texts, &Default::default());
+        assert_eq!(read.trials.len(), tables + 1, "{below}");
+    }
+}
+
+#[test]
 fn takes_a_line_with_other_figures_for_a_trial_of_its_own() {
     let text = format!(
         "{CLOSING}delete_10k  2.0s  200  100.0  10.0  9.0  20.0\n\nfsbench/delete_10k_2MB 300 100.0 ops/sec\n"
