@@ -17,7 +17,7 @@ pub(crate) fn counted(job: Option<&Job>) -> &'static [Direction] {
     }
 }
 
-fn job_of<'a>(workload: &'a Workload, job: u32) -> Option<&'a Job> {
+fn job_of(workload: &Workload, job: u32) -> Option<&Job> {
     workload.jobs.get(job as usize)
 }
 

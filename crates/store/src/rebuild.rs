@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use iodyno_model::{
     CloneResult, CpuUse, DepthUse, Direction, DirectionFrame, DirectionResult, EndedBy, EngineUsed,
-    Environment, ErrorCount, Frame, HostUse, Part, SampleStats, Step, StepTime, Workload,
+    Environment, ErrorCount, Frame, HostUse, Job, Part, SampleStats, Step, StepTime, Workload,
 };
 
 use crate::totals::counts;
@@ -239,16 +239,25 @@ impl JobSum {
             cpu: CpuUse::default(),
             depth: DepthUse::default(),
             verify: None,
-            engine: planned.map_or_else(EngineUsed::default, |planned| EngineUsed {
-                name: planned.engine.kind.name().to_owned(),
-                depth: planned.engine.depth,
-                features: Vec::new(),
-                fallbacks: Vec::new(),
-            }),
+            engine: planned.map_or_else(EngineUsed::default, engine),
             region_bytes: 0,
             files: Vec::new(),
             stamp_window_ns: (0, 0),
         }
+    }
+}
+
+/// The backend as it was asked for; cycles of file operations go through none.
+fn engine(job: &Job) -> EngineUsed {
+    let (name, depth) = match job.operations {
+        Some(_) => ("file operations", 1),
+        None => (job.engine.kind.name(), job.engine.depth),
+    };
+    EngineUsed {
+        name: name.to_owned(),
+        depth,
+        features: Vec::new(),
+        fallbacks: Vec::new(),
     }
 }
 

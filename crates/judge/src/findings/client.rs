@@ -138,12 +138,20 @@ fn fallbacks(evidence: &Evidence) -> Option<Finding> {
             missing.push(fallback);
         }
     }
+    // File operations have no features to do without, but wishes that were not fulfilled, the drain's end among them.
+    let (what, threshold) = match evidence.only_operations() {
+        true => ("not as asked", "anything that could not be done as asked"),
+        false => (
+            "not available, the next best was used",
+            "any feature asked for or usual that the kernel or device does not have",
+        ),
+    };
     (!missing.is_empty()).then(|| {
         finding(
             FindingKind::Fallback,
             Weight::Note,
-            format!("not available, the next best was used: {}", list(&missing)),
-            "any feature asked for or usual that the kernel or device does not have",
+            format!("{what}: {}", list(&missing)),
+            threshold,
         )
     })
 }

@@ -91,6 +91,19 @@ fn nothing_is_said_against_clean_file_operations() {
 }
 
 #[test]
+fn a_drain_that_was_given_up_is_no_missing_feature() {
+    let given_up = "the drain was given up after 60 s".to_owned();
+    let found = check(
+        "restless",
+        even_delete(),
+        |_, trial| trial.parts[0].clones[0].engine.fallbacks = vec![given_up],
+        &[(Fallback, Note)],
+        &["not as asked: the drain was given up"],
+    );
+    assert!(!found[0].text.contains("next best"), "{found:?}");
+}
+
+#[test]
 fn ops_too_short_or_too_few_are_told_of_the_op_alone() {
     check(
         "short",
