@@ -38,7 +38,8 @@ const LEAD_NS: u64 = 500_000;
 /// What a trial tells while it runs.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// Of a long step; bytes, or 0 of 0 where the step has no measure.
+    /// Of a long step; bytes (files where it moves none, as tear-down does), or 0 of 0 where the step has no
+    /// measure.
     Progress {
         /// Which.
         step: Step,

@@ -186,83 +186,73 @@ const STAYS_OPEN: &str = "a file that is appended to stays open over cycles";
 impl State {
     /// Goes on by a step; what is wrong with it.
     fn after(&mut self, action: &Action) -> Option<&'static str> {
-        use Current::{Appended, Closed, None as Nothing, Open};
-        let (fault, next) = match (action, &self.current) {
-            (Action::Create, before) => (still_open(before), Open(None)),
-            (Action::Append { .. }, before) => (still_open(before), Appended),
-            (
-                Action::Open {
-                    of: Subject::Current,
-                },
-                before,
-            ) => match before {
-                Nothing => (Some(NO_FILE), Open(None)),
-                Closed(set) => (None, Open(set.clone())),
-                before => (Some(STILL_OPEN), before.clone()),
+        use Current::{Appended, Closed, Open};
+        let before = self.current.clone();
+        let (fault, next) = match action {
+            Action::Create => (still_open(&before), Open(None)),
+            Action::Append { .. } => (still_open(&before), Appended),
+            Action::Open { of } => opens(of, before),
+            Action::Unlink { of } => unlinks(of, before),
+            Action::Rename {
+                of: Subject::Current,
+            } => (renames(&before), before),
+            Action::Stat {
+                of: Subject::Current,
+            } => ((before == Current::None).then_some(NO_FILE), before),
+            Action::Close => match before {
+                Open(set) => (None, Closed(set)),
+                Appended => (Some(STAYS_OPEN), Appended),
+                before => (not_open(&before), before),
             },
-            (
-                Action::Open {
-                    of: Subject::Set { name, .. },
-                },
-                before,
-            ) => (still_open(before), Open(Some(name.clone()))),
-            (Action::Close, Open(set)) => (None, Closed(set.clone())),
-            (Action::Close, Appended) => (Some(STAYS_OPEN), Appended),
-            (Action::Close, before) => (not_open(before), before.clone()),
-            (
-                Action::Write { .. }
-                | Action::Sync
-                | Action::Truncate { .. }
-                | Action::Fallocate { .. },
-                before,
-            ) => (not_open(before), before.clone()),
-            (
-                Action::Unlink {
-                    of: Subject::Current,
-                },
-                before,
-            ) => (unlinks(before), Nothing),
-            (
-                Action::Unlink {
-                    of: Subject::Set { name, .. },
-                },
-                before,
-            ) => match before {
-                Open(Some(set)) if set == name => (
-                    Some(
-                        "a file of the set may still be open: close it first, or its space is not given back",
-                    ),
-                    before.clone(),
-                ),
-                // It may be the one that is gone.
-                Closed(Some(set)) if set == name => (None, Nothing),
-                before => (None, before.clone()),
-            },
-            (
-                Action::Rename {
-                    of: Subject::Current,
-                },
-                before,
-            ) => (renames(before), before.clone()),
-            (
-                Action::Stat {
-                    of: Subject::Current,
-                },
-                Nothing,
-            ) => (Some(NO_FILE), Nothing),
-            (Action::Mkdir, before) => {
+            Action::Write { .. }
+            | Action::Sync
+            | Action::Truncate { .. }
+            | Action::Fallocate { .. } => (not_open(&before), before),
+            Action::Mkdir => {
                 self.folders += 1;
-                (None, before.clone())
+                (None, before)
             }
-            (Action::Rmdir, before) => {
+            Action::Rmdir => {
                 let fault = (self.folders == 0).then_some("no folder was made before it");
                 self.folders = self.folders.saturating_sub(1);
-                (fault, before.clone())
+                (fault, before)
             }
-            (_, before) => (None, before.clone()),
+            Action::Rename { .. }
+            | Action::Stat { .. }
+            | Action::SyncFolder
+            | Action::Statfs
+            | Action::Readdir => (None, before),
         };
         self.current = next;
         fault
+    }
+}
+
+fn opens(of: &Subject, before: Current) -> (Option<&'static str>, Current) {
+    match (of, before) {
+        (Subject::Set { name, .. }, before) => {
+            (still_open(&before), Current::Open(Some(name.clone())))
+        }
+        (Subject::Current, Current::None) => (Some(NO_FILE), Current::Open(None)),
+        (Subject::Current, Current::Closed(set)) => (None, Current::Open(set)),
+        (Subject::Current, before) => (Some(STILL_OPEN), before),
+    }
+}
+
+fn unlinks(of: &Subject, before: Current) -> (Option<&'static str>, Current) {
+    match (of, before) {
+        (Subject::Current, before) => (forgets(&before), Current::None),
+        (Subject::Set { name, .. }, Current::Open(Some(set))) if set == *name => (
+            Some(
+                "a file of the set may still be open: close it first, or its space is not given back",
+            ),
+            Current::Open(Some(set)),
+        ),
+        // It may be the one that is gone.
+        (Subject::Set { name, .. }, Current::Closed(Some(set))) if set == *name => {
+            (None, Current::None)
+        }
+        (_, before) => (None, before),
     }
 }
 
@@ -278,7 +268,7 @@ fn not_open(before: &Current) -> Option<&'static str> {
     }
 }
 
-fn unlinks(before: &Current) -> Option<&'static str> {
+fn forgets(before: &Current) -> Option<&'static str> {
     match before {
         Current::None => Some(NO_FILE),
         Current::Open(_) => {

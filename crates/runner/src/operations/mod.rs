@@ -11,6 +11,9 @@ mod sets;
 mod site;
 mod undertaker;
 
+#[cfg(test)]
+mod tests;
+
 pub(crate) use check::{clone, faults};
 pub use folder::folder_name;
 pub(crate) use site::{Site, target_folder};

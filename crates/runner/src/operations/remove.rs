@@ -64,10 +64,11 @@ impl<'a> Remover<'a> {
                 self.fault = Some((spare.to_owned(), error.into()));
             }
         }
-        if self.fault.is_none() && same(parent, name, folder) {
-            if let Err(error) = gone(fs::unlinkat(parent, name, AtFlags::REMOVEDIR)) {
-                self.fault = Some((name.to_owned(), error.into()));
-            }
+        if self.fault.is_none()
+            && same(parent, name, folder)
+            && let Err(error) = gone(fs::unlinkat(parent, name, AtFlags::REMOVEDIR))
+        {
+            self.fault = Some((name.to_owned(), error.into()));
         }
         (self.tell)(self.removed, self.found);
         match self.fault {

@@ -54,6 +54,12 @@ impl Wanted {
         wanted
     }
 
+    /// Bytes of data, files and folders, the longest file's bytes.
+    #[cfg(test)]
+    pub(super) fn figures(&self) -> (u64, u64, u64) {
+        (self.data, self.files, self.longest)
+    }
+
     /// What metadata may take, an estimate on the safe side.
     fn metadata(&self) -> u64 {
         let files = self.files.saturating_mul(EACH_FILE);

@@ -97,7 +97,7 @@ fn too_little_space_is_refused_up_front_with_numbers() {
     let mounted = disk.mount();
     let before = names(&mounted.point);
     let words = [
-        "206 MiB are needed",
+        "205 MiB are needed",
         "are free",
         "200 MiB of data in 103 files",
         "`--files`, `--file-size`",

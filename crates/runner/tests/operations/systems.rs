@@ -128,8 +128,11 @@ fn set_up_is_told_in_bytes_and_in_files_where_there_are_none() {
         let part = told.completed();
         assert_eq!(ops(part, Direction::Op), 60);
         let of = |step| told.progress.iter().filter(move |told| told.0 == step);
-        assert_eq!(of(Step::LayOut).last(), Some(&(Step::LayOut, total, total)));
-        let last = of(Step::TearDown).last().unwrap();
+        assert_eq!(
+            of(Step::LayOut).next_back(),
+            Some(&(Step::LayOut, total, total))
+        );
+        let last = of(Step::TearDown).next_back().unwrap();
         // What is left is the job's folder.
         assert_eq!((last.1, last.2), (1, 1));
     }

@@ -1,0 +1,344 @@
+//! The trial's folder, its files and its removal, on whatever file system temporary folders lie.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use iodyno_model::{Action, Buffers, CycleStep, FileSet, Job, Operations, RunId, TrialKey};
+
+use super::folder::{self, Own, folder_name};
+use super::room::Wanted;
+use super::sets::{self, Place, Progress, Talk};
+use super::{Estate, Left, site};
+use crate::layout::LayoutError;
+use crate::samples;
+
+const MIB: u64 = 1 << 20;
+
+fn key() -> TrialKey {
+    TrialKey {
+        run: RunId::fresh(),
+        round: 1,
+        cell: 2,
+        attempt: 3,
+    }
+}
+
+fn opened(folder: &Path) -> OwnedFd {
+    fs::File::open(folder).unwrap().into()
+}
+
+fn own(folder: &Path, key: &TrialKey) -> io::Result<Own> {
+    Own::make(opened(folder), folder, key)
+}
+
+/// A job of file operations that makes files of so many bytes.
+fn makes(bytes: u64, sets: &[(u64, u64)], clones: u32) -> Job {
+    let cycle = [Action::Create, Action::Write { bytes }, Action::Close];
+    let sets = sets.iter().enumerate().map(|(index, set)| FileSet {
+        name: format!("set{index}"),
+        count: set.0,
+        size: set.1,
+        fsync: false,
+    });
+    Job {
+        clones,
+        operations: Some(Operations {
+            about: String::new(),
+            sets: sets.collect(),
+            cycle: cycle
+                .map(|action| CycleStep {
+                    action,
+                    timed: true,
+                })
+                .to_vec(),
+            own_folders: false,
+            drain: false,
+        }),
+        ..Job::default()
+    }
+}
+
+fn estate(folder: &Path, key: TrialKey) -> Estate {
+    let mut plan = samples::plan(folder, vec![makes(1, &[], 1)]);
+    plan.key = key;
+    Estate::of(&plan).unwrap()
+}
+
+#[test]
+fn a_name_says_whose_trial_it_is_and_no_two_share_one() {
+    let one = key();
+    let name = folder_name(&one);
+    assert!(
+        name.starts_with("iodyno-") && name.ends_with("-1-2-3"),
+        "{name}"
+    );
+    for other in [
+        TrialKey { round: 9, ..one },
+        TrialKey { cell: 9, ..one },
+        TrialKey { attempt: 9, ..one },
+        key(),
+    ] {
+        assert_ne!(folder_name(&other), name);
+    }
+}
+
+#[test]
+fn a_folder_is_made_once_and_for_its_user_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let key = key();
+    let made = own(folder.path(), &key).unwrap();
+    let mode = fs::metadata(&made.path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+    let again = own(folder.path(), &key).unwrap_err();
+    assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
+    assert!(made.path.join(".iodyno").exists());
+}
+
+#[test]
+fn what_killed_trials_left_is_named_with_its_command_and_what_is_not_theirs_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let notes = || folder::others(opened(at).as_fd(), at).unwrap();
+    fs::create_dir(at.join("iodyno-users-own")).unwrap();
+    fs::write(at.join("iodyno-file"), "").unwrap();
+    // A marker that speaks of another folder is a copy.
+    fs::create_dir(at.join("iodyno-copy")).unwrap();
+    fs::write(at.join("iodyno-copy/.iodyno"), "iodyno-other\n").unwrap();
+    assert_eq!(notes(), Vec::<String>::new());
+
+    let working = own(at, &key()).unwrap();
+    let found = notes();
+    assert!(
+        found.len() == 1 && found[0].contains("at the same time"),
+        "{found:?}"
+    );
+    let left = working.path.clone();
+    drop(working);
+    let found = notes();
+    let command = format!("rm -r {}", left.display());
+    assert!(found.len() == 1 && found[0].contains(&command), "{found:?}");
+    for _ in 0..9 {
+        drop(own(at, &key()).unwrap());
+    }
+    let found = notes();
+    assert!(found[0].contains("and 5 more"), "{found:?}");
+}
+
+#[test]
+fn paths_can_be_pasted_into_a_shell() {
+    for (path, expected) in [
+        ("/a/b-1.2_c", "/a/b-1.2_c"),
+        ("/a b", "'/a b'"),
+        ("/a'b", r"'/a'\''b'"),
+        ("/$x", "'/$x'"),
+    ] {
+        assert_eq!(folder::quoted(Path::new(path)), expected);
+    }
+}
+
+#[test]
+fn removal_takes_the_folder_with_all_in_it_and_follows_no_link() {
+    let folder = tempfile::tempdir().unwrap();
+    let theirs = folder.path().join("theirs");
+    fs::create_dir(&theirs).unwrap();
+    fs::write(theirs.join("file"), "stays").unwrap();
+    let own = own(folder.path(), &key()).unwrap();
+    let deep = own.path.join("a/b/c");
+    fs::create_dir_all(&deep).unwrap();
+    for number in 0..300 {
+        fs::write(deep.join(number.to_string()), "x").unwrap();
+    }
+    std::os::unix::fs::symlink(&theirs, own.path.join("a/link")).unwrap();
+    std::os::unix::fs::symlink(theirs.join("file"), deep.join("link")).unwrap();
+    let mut told = Vec::new();
+    let removed = site::remove(&own, &mut |done, of| told.push((done, of)));
+    assert_eq!(removed, Ok(305));
+    assert_eq!(told.last(), Some(&(305, 305)));
+    assert!(!own.path.exists());
+    assert_eq!(fs::read_to_string(theirs.join("file")).unwrap(), "stays");
+}
+
+#[test]
+fn a_folder_that_went_elsewhere_is_emptied_and_what_took_its_name_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let own = own(folder.path(), &key()).unwrap();
+    fs::write(own.path.join("file"), "ours").unwrap();
+    let moved = folder.path().join("moved");
+    fs::rename(&own.path, &moved).unwrap();
+    fs::create_dir(&own.path).unwrap();
+    fs::write(own.path.join("theirs"), "stays").unwrap();
+    assert_eq!(site::remove(&own, &mut |_, _| {}), Ok(1));
+    assert_eq!(fs::read_dir(&moved).unwrap().count(), 0);
+    assert!(own.path.join("theirs").exists());
+    fs::remove_dir_all(&moved).unwrap();
+    assert!(!folder::is_gone(opened(&own.path).as_fd()));
+    assert!(folder::is_gone(own.folder.as_fd()));
+}
+
+#[test]
+fn a_parent_removes_only_what_its_dead_node_made() {
+    let never = || false;
+    let clear = |folder: &Path, key| estate(folder, key).clear(&never, &mut |_, _| {});
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    assert_eq!(clear(at, key()), Left::Nothing);
+
+    let whole = key();
+    let made = own(at, &whole).unwrap();
+    let path = made.path.clone();
+    let Left::Said(held) = clear(at, whole) else {
+        panic!("it was there");
+    };
+    assert!(
+        held.contains("a process still holds it") && path.exists(),
+        "{held}"
+    );
+    drop(made);
+    let Left::Said(removed) = clear(at, whole) else {
+        panic!("it was there");
+    };
+    assert!(
+        removed.ends_with("was removed") && !path.exists(),
+        "{removed}"
+    );
+
+    // Killed before its marker was there, and while it was written.
+    let begun = key();
+    fs::create_dir(at.join(folder_name(&begun))).unwrap();
+    assert!(matches!(clear(at, begun), Left::Said(words) if words.ends_with("was removed")));
+    fs::create_dir(at.join(folder_name(&begun))).unwrap();
+    fs::write(at.join(folder_name(&begun)).join(".iodyno"), "The files of").unwrap();
+    assert!(matches!(clear(at, begun), Left::Said(words) if words.ends_with("was removed")));
+
+    // Somebody else's.
+    for marker in [None, Some("another's")] {
+        let theirs = key();
+        let path = at.join(folder_name(&theirs));
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join("file"), "stays").unwrap();
+        if let Some(marker) = marker {
+            fs::write(path.join(".iodyno"), marker).unwrap();
+        }
+        assert!(matches!(clear(at, theirs), Left::Said(words) if words.contains("could not")));
+        assert_eq!(fs::read_to_string(path.join("file")).unwrap(), "stays");
+    }
+}
+
+/// Makes a set; how it ended, and the numbers that are there.
+fn make(
+    set: &FileSet,
+    folder: &Path,
+    stop: &dyn Fn() -> bool,
+) -> (Result<(), LayoutError>, Vec<u64>) {
+    let (folders, paths) = ([opened(folder)], [PathBuf::from(folder)]);
+    let place = Place {
+        folders: &folders,
+        paths: &paths,
+    };
+    let progress = Progress::of([set].into_iter());
+    let mut talk = Talk {
+        stop,
+        tell: &mut |_, _| {},
+        progress: &progress,
+    };
+    let made = sets::make(set, place, &Buffers::default(), 7, &mut talk);
+    let names = fs::read_dir(folder).unwrap().map(|entry| {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        name.rsplit('.').next().unwrap().parse().unwrap()
+    });
+    let mut numbers: Vec<u64> = names.collect();
+    numbers.sort_unstable();
+    (made, numbers)
+}
+
+#[test]
+fn files_are_whole_and_incompressible() {
+    let folder = tempfile::tempdir().unwrap();
+    let set = FileSet {
+        name: "big".to_owned(),
+        count: 5,
+        size: 2 * MIB + 5000,
+        fsync: true,
+    };
+    let (made, numbers) = make(&set, folder.path(), &|| false);
+    assert_eq!((made, numbers), (Ok(()), (0..5).collect()));
+    let mut blocks = std::collections::HashSet::new();
+    for entry in fs::read_dir(folder.path()).unwrap() {
+        let content = fs::read(entry.unwrap().path()).unwrap();
+        assert_eq!(content.len() as u64, set.size);
+        let zeroes = content.iter().filter(|byte| **byte == 0).count();
+        assert!(zeroes < content.len() / 128, "{zeroes}");
+        for block in content.chunks_exact(4096) {
+            assert!(blocks.insert(block.to_vec()), "two blocks are alike");
+        }
+    }
+}
+
+#[test]
+fn files_are_made_in_the_order_of_their_numbers_and_a_stop_is_heard() {
+    let folder = tempfile::tempdir().unwrap();
+    let set = FileSet {
+        name: "many".to_owned(),
+        count: 10_000_000,
+        size: 100,
+        fsync: false,
+    };
+    let (begun, asked) = (std::time::Instant::now(), AtomicBool::new(false));
+    let stop = || {
+        let now = begun.elapsed().as_millis() > 150;
+        asked.fetch_or(now, Ordering::Relaxed);
+        now
+    };
+    let (made, numbers) = make(&set, folder.path(), &stop);
+    assert_eq!(made, Err(LayoutError::Stopped));
+    // All below the highest, but for the few that were just begun.
+    let highest = *numbers.last().unwrap();
+    assert!(
+        highest > 50 && highest + 1 - numbers.len() as u64 <= 4,
+        "{highest}"
+    );
+}
+
+#[test]
+fn a_file_that_is_there_already_is_a_fault_and_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let set = FileSet {
+        name: "s".to_owned(),
+        count: 100,
+        size: 10,
+        fsync: false,
+    };
+    let theirs = folder.path().join("s.000000050");
+    fs::write(&theirs, "stays").unwrap();
+    let (made, _) = make(&set, folder.path(), &|| false);
+    let Err(LayoutError::Failed(fault)) = made else {
+        panic!("{made:?}");
+    };
+    assert!(fault.message.contains("s.000000050") && fault.message.contains("of 100 files"));
+    assert_eq!(fs::read_to_string(theirs).unwrap(), "stays");
+}
+
+#[test]
+fn room_is_reckoned_in_whole_blocks_with_what_metadata_take() {
+    let check = |jobs: Vec<Job>, (data, files, longest): (u64, u64, u64)| {
+        let wanted = Wanted::of(&samples::plan("/", jobs));
+        assert_eq!(wanted.figures(), (data, files, longest));
+    };
+    let counted = |mut job: Job, ops| {
+        job.end.ops = Some(ops);
+        job
+    };
+    // The folder, its marker and the job's; a cycle's file, and the one that it leaves.
+    check(vec![makes(0, &[], 1)], (0, 5, 0));
+    check(vec![makes(5000, &[], 1)], (2 * 5000 + 2 * 2048, 5, 5000));
+    check(vec![counted(makes(0, &[], 1), 1000)], (0, 1004, 0));
+    check(vec![makes(0, &[(10, 4096)], 1)], (40_960, 15, 4096));
+    check(
+        vec![makes(0, &[(10, 1), (5, 4097)], 1)],
+        (10 * 4096 + 5 * 8192, 20, 4097),
+    );
+}
