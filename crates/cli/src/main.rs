@@ -10,6 +10,7 @@ mod duration;
 mod exit;
 mod experiment;
 mod failure;
+mod measure;
 mod observations;
 mod plan_text;
 mod progress;
@@ -18,6 +19,7 @@ mod screen;
 mod signals;
 mod terminal;
 mod trials;
+mod workloads;
 
 use std::process::ExitCode;
 
@@ -35,6 +37,8 @@ fn main() -> ExitCode {
     let ended = match &cli.command {
         Command::Run(args) => commands::run(args, &context),
         Command::Fio(args) => return commands::fio(args, &context),
+        Command::Fs(args) => commands::fs(args, &context),
+        Command::Fileio(args) => commands::fileio(args, &context),
         Command::List(args) => commands::list(args, &context),
         Command::Show(args) => commands::show(args, &context),
         Command::Compare(args) => commands::compare(args, &context),

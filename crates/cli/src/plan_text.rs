@@ -87,6 +87,15 @@ fn target(configuration: &Configuration) -> String {
 }
 
 fn workload(workload: &Workload, style: Style) -> String {
+    // What is done in place of reads and writes at offsets is told by its own text.
+    if workload.jobs.iter().any(|job| job.operations.is_some()) {
+        let sources = workload.sources.iter().map(|source| source.text.trim_end());
+        let text: String = sources
+            .flat_map(str::lines)
+            .map(|text| format!("  {text}\n"))
+            .collect();
+        return line("workload", &workload.name, style) + &text;
+    }
     let jobs = counted(workload.jobs.len(), "job");
     let mut text = line("workload", &format!("{}: {jobs}", workload.name), style);
     for job in &workload.jobs {

@@ -61,6 +61,8 @@ pub(crate) struct Reporter<'a> {
     trial: String,
     /// A whole round was told: single trials are not told any more.
     rounds_told: bool,
+    /// Frames are shown elsewhere, as data.
+    without_frames: bool,
 }
 
 impl<'a> Reporter<'a> {
@@ -76,6 +78,15 @@ impl<'a> Reporter<'a> {
             next_plain: FIRST,
             trial: String::new(),
             rounds_told: false,
+            without_frames: false,
+        }
+    }
+
+    /// Without a word on frames: they are printed as data.
+    pub(crate) fn without_frames(self) -> Reporter<'a> {
+        Reporter {
+            without_frames: true,
+            ..self
         }
     }
 
@@ -175,6 +186,7 @@ impl<'a> Reporter<'a> {
                 let line = || step_line(*step, *done, *total, elapsed, style);
                 self.draw(elapsed, line, line);
             }
+            Event::Frame(_) if self.without_frames => {}
             Event::Frame(frame) => {
                 // Frames end some µs before the full second.
                 let elapsed =

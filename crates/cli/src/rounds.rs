@@ -3,7 +3,7 @@
 use iodyno_model::{Diagnostic, Direction, Observation, Plan, Question, Settling, Stopping};
 use iodyno_units::Nanos;
 
-use crate::args::RunArgs;
+use crate::args::ExperimentArgs;
 use crate::duration::longest;
 
 /// With a rule to stop and no number of rounds, so many at most.
@@ -13,7 +13,7 @@ const ROUNDS_TO_STOP_IN: u32 = 100;
 const IDLE: Nanos = Nanos::from_secs(10);
 
 /// A plan with what the flags ask of it, or every fault.
-pub(crate) fn with_rounds(plan: Plan, args: &RunArgs) -> Result<Plan, Vec<Diagnostic>> {
+pub(crate) fn with_rounds(plan: Plan, args: &ExperimentArgs) -> Result<Plan, Vec<Diagnostic>> {
     let columns = match (plan.configurations.len(), plan.workloads.len()) {
         (1, 2..) => Observation::WORKLOAD,
         _ => Observation::CONFIGURATION,
@@ -120,7 +120,10 @@ fn unknown_metric(name: &str, plan: &Plan) -> Option<Diagnostic> {
     }
     let (op, _) = name.split_once('.')?;
     let jobs = plan.workloads.iter().flat_map(|workload| &workload.jobs);
-    let mut issued = jobs.flat_map(|job| job.access.directions());
+    let mut issued = jobs.flat_map(|job| match job.operations {
+        Some(_) => job.directions(),
+        None => job.access.directions().collect(),
+    });
     // Syncs come from several options; a missing one is told by the verdict.
     let known = op == Direction::Sync.name() || issued.any(|direction| direction.name() == op);
     (!known).then(|| {
@@ -130,7 +133,7 @@ fn unknown_metric(name: &str, plan: &Plan) -> Option<Diagnostic> {
 }
 
 /// Flags that ask for a comparison where there is one cell alone.
-fn nothing_to_compare(plan: &Plan, args: &RunArgs) -> Vec<Diagnostic> {
+fn nothing_to_compare(plan: &Plan, args: &ExperimentArgs) -> Vec<Diagnostic> {
     if plan.cells() > 1 {
         return Vec::new();
     }
@@ -143,7 +146,7 @@ fn nothing_to_compare(plan: &Plan, args: &RunArgs) -> Vec<Diagnostic> {
     asked
         .map(|(flag, _)| {
             Diagnostic::error(format!("`{flag}` needs something to compare"))
-                .hint("name a second target with `--on`, or a second job file")
+                .hint("name a second target with `--on`, or a second workload")
         })
         .collect()
 }

@@ -5,7 +5,7 @@ use iodyno_model::{
     Comparison, Frame, Histogram, Outcome, Plan, RunState, Summary, Trial, TrialKey, Workload,
 };
 use iodyno_report::json::{RunView, TrialView};
-use iodyno_report::{Style, fio, json, text};
+use iodyno_report::{Style, fio, fsbench, json, text};
 use iodyno_store::{Run, RunHandle, Store, StoreError};
 
 use crate::args::Format;
@@ -92,6 +92,21 @@ impl<'a> Drawn<'a> {
             &self.trial.findings,
             style,
         )
+    }
+
+    /// The closing rows that file-operation benchmarks are known by.
+    pub(crate) fn fsbench_closing(&self, style: Style) -> String {
+        fsbench::closing(self.workload, self.trial, &self.summary, style)
+    }
+
+    /// The line of a trial of file operations that benchstat reads.
+    pub(crate) fn benchmark_line(&self) -> String {
+        fsbench::benchmark_line(self.workload, self.trial)
+    }
+
+    /// What speaks against the figures, and how it went wrong if it did; empty where nothing is to be said.
+    pub(crate) fn remarks(&self, style: Style) -> String {
+        text::remarks(self.trial, &self.trial.findings, style)
     }
 
     /// What our JSON is made from.

@@ -3,6 +3,9 @@
 //! The only file that knows flags; everything after it works on plain values. The man pages and
 //! shell completions are made from it.
 
+mod experiment;
+mod foreign;
+mod fs;
 mod percent;
 mod run;
 mod stored;
@@ -13,8 +16,11 @@ use std::path::PathBuf;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Parser, Subcommand, ValueEnum, ValueHint};
 
+pub(crate) use experiment::ExperimentArgs;
+pub(crate) use foreign::{FileioArgs, FioArgs};
+pub(crate) use fs::{Counted, FsArgs, FsCommand, FsListArgs, FsRunArgs, FsShowArgs, Sized};
 pub(crate) use percent::Percent;
-pub(crate) use run::{FioArgs, RunArgs};
+pub(crate) use run::RunArgs;
 pub(crate) use stored::{
     CompareArgs, CompareFormat, ExportArgs, FailOn, Format, ImportArgs, ListArgs, ShowArgs,
 };
@@ -31,6 +37,10 @@ Examples:
   iodyno run job.fio --on /mnt/data       Measure the folder with a fio job file
   iodyno fio --name=t --rw=randread --size=1g --runtime=10
                                           The same from fio's own command line
+  iodyno fs run create_empty --dir /mnt/data
+                                          Create files and sync their folder, for ten seconds
+  iodyno fileio --file-test-mode=rndrw run
+                                          As `sysbench fileio` would
   iodyno run job.fio --on ext4=/mnt/e --on xfs=/mnt/x
                                           Which of two folders is faster, in interleaved rounds
   iodyno list                             What has been measured
@@ -86,6 +96,8 @@ pub(crate) enum When {
 pub(crate) enum Command {
     Run(RunArgs),
     Fio(FioArgs),
+    Fs(FsArgs),
+    Fileio(FileioArgs),
     List(ListArgs),
     Show(ShowArgs),
     Compare(CompareArgs),
@@ -152,7 +164,7 @@ mod tests {
     fn every_command_has_a_description_and_all_but_the_hidden_one_examples() {
         for command in Cli::command().get_subcommands() {
             assert!(command.get_about().is_some(), "{}", command.get_name());
-            if !command.is_hide_set() {
+            if !command.is_hide_set() && !command.has_subcommands() {
                 let after = command
                     .get_after_help()
                     .map(ToString::to_string)

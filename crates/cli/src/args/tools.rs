@@ -15,7 +15,7 @@ Examples:
   iodyno check job.fio
   iodyno check --json jobs/*.fio")]
 pub(crate) struct CheckArgs {
-    /// Job files in fio's format.
+    /// Job files in fio's format, or workloads of file operations in TOML.
     #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) files: Vec<PathBuf>,
 

@@ -1,4 +1,4 @@
-//! `iodyno check`: every fault and trap of job files, and whether they can be run.
+//! `iodyno check`: every fault and trap of job files and workloads, and whether they can be run.
 
 use std::path::Path;
 
@@ -11,6 +11,7 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::{Failure, counted};
 use crate::screen::write_out;
+use crate::workloads::{described, is_toml};
 
 /// Reads each file on its own; what is found is the data that this command prints.
 pub(crate) fn check(args: &CheckArgs, context: &Context) -> Result<Exit, Failure> {
@@ -19,6 +20,22 @@ pub(crate) fn check(args: &CheckArgs, context: &Context) -> Result<Exit, Failure
     let (mut worst, mut jobs) = (Verdict::Runnable, 0);
     let mut refusals = String::new();
     for file in &args.files {
+        if is_toml(file) {
+            let verdict = match described(file) {
+                Ok(_) => Verdict::Runnable,
+                Err(faults) => {
+                    found.extend(faults);
+                    Verdict::Faulty
+                }
+            };
+            jobs += usize::from(verdict == Verdict::Runnable);
+            worst = worst.max(verdict);
+            files.push(Checked {
+                file: file.display().to_string(),
+                verdict: verdict.name(),
+            });
+            continue;
+        }
         let parsed = parse_files(std::slice::from_ref(file), &[], &SystemHost);
         let verdict = parsed.verdict();
         worst = worst.max(verdict);

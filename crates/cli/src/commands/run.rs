@@ -1,143 +1,116 @@
-//! `iodyno run`: job files on targets, measured, printed and stored.
+//! `iodyno run`: workloads on targets, measured, printed and stored.
 
 use std::path::{Path, PathBuf};
 
-use iodyno_dialects::fio::{SystemHost, parse_files};
-use iodyno_lab::{Progress, StopReason};
-use iodyno_model::{
-    Comparison, Diagnostic, Plan, RunId, RunState, Severity, Trial, Verdict, Workload,
-};
-use iodyno_store::{SqliteStore, Store};
+use iodyno_lab::Progress;
+use iodyno_model::{Diagnostic, Plan, RunId, Severity, Workload};
+use iodyno_store::Store;
 
-use crate::args::RunArgs;
-use crate::commands::compare::{Judged, judge};
+use crate::args::{ExperimentArgs, RunArgs};
 use crate::configurations::configurations;
 use crate::context::Context;
 use crate::exit::Exit;
-use crate::experiment::{Audience, Begin, Carried, carry_out};
+use crate::experiment::{Audience, Begin};
 use crate::failure::Failure;
-use crate::observations::observations;
+use crate::measure::measure;
 use crate::plan_text::plan_text;
 use crate::progress::{Mode, Reporter};
 use crate::rounds::{doubts, with_rounds};
 use crate::screen::write_out;
-use crate::trials::{Drawn, has_figures, run_json, run_view, trials_json};
+use crate::trials::{Drawn, has_figures};
+use crate::workloads::read;
 
-/// Carries the job files out, goes on with a run, or shows what would be done.
+/// Carries workloads out, goes on with a run, or shows what would be done.
 pub(crate) fn run(args: &RunArgs, context: &Context) -> Result<Exit, Failure> {
+    let experiment = &args.experiment;
+    let reporter = Reporter::new(context, Mode::of(context.terminal, experiment.quiet));
     if let Some(name) = &args.resume {
         let store = context.store()?;
         let run = store.run(store.find(name)?)?;
         let begin = Begin::Resume {
             run: run.summary.id,
-            rounds: args.rounds,
+            rounds: experiment.rounds,
         };
-        return measure(&run.plan, begin, &store, args, context);
+        let mut tables = Tables::of(&run.plan, context);
+        return measure(
+            &run.plan,
+            begin,
+            &store,
+            experiment,
+            context,
+            reporter,
+            &mut tables,
+        );
     }
     let plan = plan(args, context)?;
-    if !args.quiet {
+    if !experiment.quiet {
         context.tell(&doubts(&plan));
     }
-    if args.dry_run {
-        let text = match args.json {
-            true => context.json(&plan),
-            false => plan_text(&plan, context.style_out()),
-        };
-        write_out(text)?;
-        return Ok(Exit::Fine);
+    if experiment.dry_run {
+        return show_plan(&plan, experiment, context);
     }
     let store = context.store()?;
-    measure(&plan, Begin::New(&plan), &store, args, context)
+    let mut tables = Tables::of(&plan, context);
+    measure(
+        &plan,
+        Begin::New(&plan),
+        &store,
+        experiment,
+        context,
+        reporter,
+        &mut tables,
+    )
 }
 
-/// Makes the trials and prints what came of them.
-fn measure(
+/// `--dry-run`.
+pub(crate) fn show_plan(
     plan: &Plan,
-    begin: Begin<'_>,
-    store: &SqliteStore,
-    args: &RunArgs,
+    args: &ExperimentArgs,
     context: &Context,
 ) -> Result<Exit, Failure> {
-    let reporter = Reporter::new(context, Mode::of(context.terminal, args.quiet));
-    let several = plan.cells() > 1 || plan.rounds > 1;
-    let mut tables = Tables {
-        context,
-        // Of many trials the verdict is printed; `show` has their tables.
-        silent: args.json || plan.rounds > 1,
-        spaced: several,
-        unstored: Vec::new(),
+    let text = match args.json {
+        true => context.json(plan),
+        false => plan_text(plan, context.style_out()),
     };
-    let carried = carry_out(begin, store, context, reporter, &mut tables)?;
-    // What was measured is stored: a verdict that cannot be given is told, and takes nothing with it.
-    let (verdict, verdict_exit) = match several.then(|| verdict(&carried, store)) {
-        None => (None, Exit::Fine),
-        Some(Ok(verdict)) => (verdict, Exit::Fine),
-        Some(Err(failure)) => {
-            context.tell(&failure.faults);
-            (None, failure.exit)
-        }
-    };
-    match args.json {
-        true => {
-            let comparison = match &verdict {
-                Some(Judged::Compared(comparison)) => Some(&**comparison),
-                _ => None,
-            };
-            write_out(document(
-                plan,
-                store,
-                &carried,
-                comparison,
-                tables.unstored,
-            )?)?;
-        }
-        false => {
-            if let Some(judged) = &verdict {
-                write_out(judged.text(context.style_out()) + "\n")?;
-            }
-            write_out(conclusion(plan, store, &carried, verdict.as_ref()))?;
-        }
-    }
-    let judged = verdict.map_or(Exit::Fine, |judged| judged.exit(args.fail_on));
-    Ok(carried.exit.max(judged).max(verdict_exit))
-}
-
-/// What the stored trials say; nothing where no trial can be used.
-fn verdict(carried: &Carried, store: &SqliteStore) -> Result<Option<Judged>, Failure> {
-    let run = store.run(carried.end.handle.id)?;
-    let mut trials = observations(store, &run)?;
-    if trials.iter().all(|trial| trial.unusable.is_some()) {
-        return Ok(None);
-    }
-    let question = run.plan.question.clone();
-    judge(&[run], &mut trials, &question).map(Some)
+    write_out(text)?;
+    Ok(Exit::Fine)
 }
 
 /// The plan of a command, or all of its faults. Warnings are told.
 fn plan(args: &RunArgs, context: &Context) -> Result<Plan, Failure> {
     let folder = working_folder()?;
-    let mut faults = Vec::new();
-    let (settings, setting_faults) = settings(&args.settings);
-    faults.extend(setting_faults);
-    let configurations = configurations(&args.on, &folder, !args.dry_run).unwrap_or_else(|found| {
-        faults.extend(found);
-        Vec::new()
-    });
+    let experiment = &args.experiment;
+    let (settings, mut faults) = settings(&args.settings);
+    let configurations = configurations(&experiment.on, &folder, !experiment.dry_run)
+        .unwrap_or_else(|found| {
+            faults.extend(found);
+            Vec::new()
+        });
     let mut workloads: Vec<Workload> = Vec::new();
     for file in &args.files {
-        let parsed = parse_files(std::slice::from_ref(file), &settings, &SystemHost);
-        for fault in parsed.diagnostics {
+        let (workload, found) = read(file, &settings);
+        for fault in found {
             // What is wrong with `--set` is wrong with it in every file.
             if !faults.contains(&fault) {
                 faults.push(fault);
             }
         }
-        workloads.extend(
-            parsed
-                .workload
-                .map(|workload| named_apart(workload, file, &workloads)),
-        );
+        workloads.extend(workload.map(|workload| named_apart(workload, file, &workloads)));
     }
+    let plan = Plan {
+        destroy: args.destroy.iter().map(|path| folder.join(path)).collect(),
+        ..Plan::new("", configurations, workloads)
+    };
+    finished(plan, faults, experiment, context)
+}
+
+/// A plan with what the flags of every experiment ask for, unless there are faults. Warnings are told.
+pub(crate) fn finished(
+    plan: Plan,
+    mut faults: Vec<Diagnostic>,
+    args: &ExperimentArgs,
+    context: &Context,
+) -> Result<Plan, Failure> {
     if faults.iter().any(|fault| fault.severity == Severity::Error) {
         return Err(Failure::input(faults));
     }
@@ -145,12 +118,12 @@ fn plan(args: &RunArgs, context: &Context) -> Result<Plan, Failure> {
         faults.retain(|fault| fault.severity != Severity::Note);
         context.tell(&faults);
     }
-    let name = args.name.clone().unwrap_or_else(|| name_of(&workloads));
+    let name = args.name.clone();
     let plan = Plan {
+        name: name.unwrap_or_else(|| name_of(&plan.workloads)),
         command: command_line(),
         seed: args.seed.unwrap_or_else(fresh_seed),
-        destroy: args.destroy.iter().map(|path| folder.join(path)).collect(),
-        ..Plan::new(name, configurations, workloads)
+        ..plan
     };
     with_rounds(plan, args).map_err(Failure::input)
 }
@@ -174,7 +147,7 @@ fn settings(texts: &[String]) -> (Vec<(String, String)>, Vec<Diagnostic>) {
 }
 
 /// A second workload of the same name goes by its path.
-fn named_apart(workload: Workload, file: &Path, others: &[Workload]) -> Workload {
+pub(crate) fn named_apart(workload: Workload, file: &Path, others: &[Workload]) -> Workload {
     match others.iter().any(|other| other.name == workload.name) {
         true => Workload {
             name: file.display().to_string(),
@@ -216,12 +189,20 @@ pub(crate) fn fresh_seed() -> u64 {
 /// Prints each trial as it ends.
 struct Tables<'a> {
     context: &'a Context,
-    /// No tables: something else is printed at the end.
+    /// Of many trials the verdict is printed; `show` has their tables.
     silent: bool,
     /// More is printed after each.
     spaced: bool,
-    /// Trials that only memory holds, for the JSON document at the end.
-    unstored: Vec<Trial>,
+}
+
+impl<'a> Tables<'a> {
+    fn of(plan: &Plan, context: &'a Context) -> Tables<'a> {
+        Tables {
+            context,
+            silent: plan.rounds > 1,
+            spaced: plan.cells() > 1,
+        }
+    }
 }
 
 impl Audience for Tables<'_> {
@@ -230,8 +211,6 @@ impl Audience for Tables<'_> {
             return Ok(());
         };
         if self.silent {
-            self.unstored
-                .extend(ended.unstored.map(|_| ended.trial.clone()));
             return Ok(());
         }
         if !has_figures(ended.trial) {
@@ -246,102 +225,6 @@ impl Audience for Tables<'_> {
             false => table,
             true => table + "\n",
         })
-    }
-}
-
-/// The run as JSON: from the store, but for what that does not hold.
-fn document(
-    plan: &Plan,
-    store: &SqliteStore,
-    carried: &Carried,
-    comparison: Option<&Comparison>,
-    unstored: Vec<Trial>,
-) -> Result<String, Failure> {
-    let handle = carried.end.handle;
-    match store.run(handle.id) {
-        Ok(run) => Ok(run_json(store, &run, comparison, unstored)?),
-        Err(_) => Ok(trials_json(
-            plan,
-            &run_view(plan, handle, carried.end.state),
-            comparison,
-            &unstored,
-        )),
-    }
-}
-
-fn came_out(exit: Exit) -> &'static str {
-    match exit {
-        Exit::Interrupted => "was interrupted",
-        Exit::Refused => "was refused",
-        _ => "failed",
-    }
-}
-
-/// Where the result is, what it is worth, and what can be done next.
-fn conclusion(
-    plan: &Plan,
-    store: &SqliteStore,
-    carried: &Carried,
-    verdict: Option<&Judged>,
-) -> String {
-    let end = &carried.end;
-    let alias = end.handle.alias;
-    let stored = match end.unstored {
-        None => format!("run {alias} stored in {}.", store.path().display()),
-        Some(_) => format!("run {alias} could not be stored as a whole."),
-    };
-    let trials = end.planned;
-    let worth = match end.state {
-        RunState::Completed if trials == 1 => "One trial: no verdict.".to_owned(),
-        RunState::Completed => format!("{} trials{}.", end.completed, stopped(end.stopped)),
-        _ if trials == 1 => format!("It {}.", came_out(carried.exit)),
-        _ => format!(
-            "It {}: {} of {trials} trials completed.",
-            came_out(carried.exit),
-            end.completed
-        ),
-    };
-    let next = match (&end.unstored, verdict, end.state) {
-        (Some(_), ..) => String::new(),
-        (None, _, RunState::Interrupted | RunState::Failed) if trials > 1 => {
-            format!("  Next: iodyno run --resume {alias}")
-        }
-        (None, Some(judged), _) => match rounds_needed(judged, end.rounds) {
-            Some(rounds) => format!("  Next: iodyno run --resume {alias} --rounds {rounds}"),
-            None => format!("  Next: iodyno compare {alias}"),
-        },
-        (None, None, _) => format!("  Next: iodyno show {alias}"),
-    };
-    let seed = format!(" Seed {}.", plan.seed);
-    format!("{stored} {worth}{seed}{next}\n")
-}
-
-/// More rounds than this are not proposed: whoever needs them knows.
-const MOST_PROPOSED: u32 = 100;
-
-/// Rounds in all with which every primary comparison is expected to be decided, where that is within
-/// reach and some are not. Of the rounds `made`, some may not count.
-fn rounds_needed(judged: &Judged, made: u32) -> Option<u32> {
-    let Judged::Compared(comparison) = judged else {
-        return None;
-    };
-    let more = comparison
-        .primary_cells()
-        .filter_map(|cell| match cell.verdict {
-            Verdict::CannotDecide { n, least, .. } => Some(least.saturating_sub(n)),
-            Verdict::Inconclusive { more } => more,
-            _ => None,
-        });
-    let rounds = more.max()?.saturating_add(made);
-    (rounds > made && rounds <= MOST_PROPOSED).then_some(rounds)
-}
-
-/// Why there were no more rounds, where that was not the plan's number.
-fn stopped(reason: StopReason) -> &'static str {
-    match reason {
-        StopReason::Width => ", until the intervals were narrow enough",
-        StopReason::MaxTime => ", as many as `--max-time` allowed",
-        _ => "",
     }
 }
 

@@ -1,6 +1,7 @@
 //! `iodyno show`: a stored run, in every form.
 
 use iodyno_model::{Diagnostic, Imported};
+use iodyno_report::fio::cannot_tell;
 use iodyno_store::{Run, SqliteStore, Store};
 
 use crate::args::{Format, ShowArgs};
@@ -71,6 +72,12 @@ fn text(store: &SqliteStore, run: &Run, context: &Context) -> Result<(), Failure
 
 /// Trials one after the other: several JSON documents where there are several trials.
 fn fio(store: &SqliteStore, run: &Run, form: FioForm, context: &Context) -> Result<(), Failure> {
+    for workload in &run.plan.workloads {
+        if let Some(why) = cannot_tell(workload) {
+            let fault = format!("run {} cannot be shown in this form", run.summary.alias);
+            return Err(Failure::one(Diagnostic::error(fault).hint(why)));
+        }
+    }
     for stored in &run.trials {
         let trial = load(store, stored.key, Format::FioJson.series())?;
         let (_, workload) = run.plan.cell(stored.key.cell);

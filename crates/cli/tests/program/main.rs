@@ -5,7 +5,10 @@
 mod check;
 mod engines;
 mod faults;
+mod fileio;
+mod filesystem;
 mod fio;
+mod fs;
 mod guard;
 mod harness;
 mod imports;

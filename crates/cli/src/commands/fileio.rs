@@ -1,0 +1,167 @@
+//! `iodyno fileio`: sysbench fileio's own command line, life and output.
+
+use iodyno_dialects::sysbench::{self, Action, Command};
+use iodyno_lab::Progress;
+use iodyno_model::{Diagnostic, Job, Plan, Severity};
+use iodyno_report::sysbench as report;
+use iodyno_runner::Event;
+
+use crate::args::FileioArgs;
+use crate::commands::run::{command_line, fresh_seed, working_folder};
+use crate::configurations::configurations;
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::experiment::{Audience, Begin, carry_out};
+use crate::failure::{Failure, reason};
+use crate::progress::{Mode, Reporter};
+use crate::screen::write_out;
+use crate::trials::{Drawn, has_figures};
+
+/// Does as `sysbench fileio` would, and stores the trial as well.
+pub(crate) fn fileio(args: &FileioArgs, context: &Context) -> Result<Exit, Failure> {
+    let command = sysbench::read(&args.arguments).map_err(Failure::input)?;
+    let notes = command.notes.iter();
+    let warnings: Vec<Diagnostic> = notes
+        .filter(|said| said.severity != Severity::Note)
+        .cloned()
+        .collect();
+    context.tell(&warnings);
+    match command.action {
+        Action::Help => write_out(sysbench::help()).map(|()| Exit::Fine),
+        Action::Version => {
+            write_out(format!("iodyno {}\n", env!("CARGO_PKG_VERSION"))).map(|()| Exit::Fine)
+        }
+        Action::Cleanup => cleanup(&command, context),
+        Action::Prepare | Action::Run => measure(&command, context),
+    }
+}
+
+/// Unlinks the files that `prepare` makes, and nothing else.
+fn cleanup(command: &Command, context: &Context) -> Result<Exit, Failure> {
+    let folder = working_folder()?;
+    let mut removed = 0u64;
+    let mut faults = Vec::new();
+    for name in sysbench::cleanup_files(command.file_num) {
+        let path = folder.join(&name);
+        match path.symlink_metadata() {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Ok(found) if !found.is_file() => {
+                faults.push(
+                    Diagnostic::error(format!("`{name}` is no regular file and stays"))
+                        .hint("remove it by hand if it is not wanted"),
+                );
+                continue;
+            }
+            _ => {}
+        }
+        match std::fs::remove_file(&path) {
+            Ok(()) => removed += 1,
+            Err(error) => faults.push(Diagnostic::error(format!(
+                "cannot remove `{name}`: {}",
+                reason(&error)
+            ))),
+        }
+    }
+    write_out("Removing test files...\n")?;
+    context.note(&format!("{removed} of {} files removed", command.file_num));
+    match faults.is_empty() {
+        true => Ok(Exit::Fine),
+        false => Err(Failure {
+            exit: Exit::CheckFailed,
+            faults,
+        }),
+    }
+}
+
+fn measure(command: &Command, context: &Context) -> Result<Exit, Failure> {
+    let Some(job) = &command.job else {
+        return Ok(Exit::Fine);
+    };
+    let plan = plan(command, job)?;
+    let store = context.store()?;
+    let mut reporter = Reporter::new(context, Mode::of(context.terminal, false));
+    let lines = command
+        .report_interval
+        .filter(|_| command.action == Action::Run);
+    if lines.is_some() {
+        reporter = reporter.without_frames();
+    }
+    let mut printer = Printer {
+        command,
+        job,
+        options: report::Options {
+            percentile: command.percentile,
+            histogram: command.histogram,
+        },
+        live: lines.map(|every| report::Live::new(every, command.percentile)),
+        context,
+    };
+    let carried = carry_out(Begin::New(&plan), &store, context, reporter, &mut printer)?;
+    if carried.end.unstored.is_none() {
+        let alias = carried.end.handle.alias;
+        context.note(&format!(
+            "run {alias} stored; `iodyno show {alias}` says more"
+        ));
+    }
+    Ok(carried.exit)
+}
+
+fn plan(command: &Command, job: &Job) -> Result<Plan, Failure> {
+    let folder = working_folder()?;
+    let configurations = configurations(&[], &folder, false).map_err(Failure::input)?;
+    let workloads = command.workload().into_iter().collect();
+    Ok(Plan {
+        command: command_line(),
+        seed: job.access.seed.unwrap_or_else(fresh_seed),
+        ..Plan::new(format!("fileio-{}", job.name), configurations, workloads)
+    })
+}
+
+/// Prints what sysbench prints, when it does.
+struct Printer<'a> {
+    command: &'a Command,
+    job: &'a Job,
+    options: report::Options,
+    live: Option<report::Live>,
+    context: &'a Context,
+}
+
+impl Printer<'_> {
+    fn print(&self, text: &str) -> Result<(), Failure> {
+        self.context.screen.clear();
+        write_out(text)
+    }
+}
+
+impl Audience for Printer<'_> {
+    fn told(&mut self, progress: &Progress<'_>) -> Result<(), Failure> {
+        let running = self.command.action == Action::Run;
+        match progress {
+            // Not before: what cannot begin leaves the output empty.
+            Progress::Node(Event::Ready { .. }) if running => self.print(&report::preamble(
+                self.job,
+                self.job.access.seed,
+                self.command.report_interval,
+            )),
+            Progress::Node(Event::Frame(frame)) => {
+                let line = self.live.as_mut().and_then(|live| live.frame(frame));
+                line.map_or(Ok(()), |line| self.print(&line))
+            }
+            Progress::Ended(ended) if has_figures(ended.trial) => {
+                let (workload, trial) = (ended.workload, ended.trial);
+                let drawn = Drawn::new(workload, trial);
+                self.print(&match running {
+                    false => report::prepared(workload, trial),
+                    true => report::result(workload, trial, &self.options),
+                })?;
+                // What speaks against the figures does not belong between sysbench's words.
+                let remarks = drawn.remarks(self.context.style_err());
+                if !remarks.is_empty() {
+                    self.context.note(&remarks);
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}

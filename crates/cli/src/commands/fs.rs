@@ -1,0 +1,246 @@
+//! `iodyno fs`: file-operation workloads, listed, shown and run.
+
+use std::ffi::OsString;
+
+use iodyno_dialects::operations::{self, Overrides};
+use iodyno_lab::Progress;
+use iodyno_model::{Diagnostic, Plan, Workload};
+use iodyno_report::fsbench::{self, ListRow, Live};
+use iodyno_runner::Event;
+
+use crate::args::{FsArgs, FsCommand, FsListArgs, FsRunArgs, FsShowArgs};
+use crate::commands::run::{finished, named_apart, show_plan, working_folder};
+use crate::configurations::configurations;
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::experiment::{Audience, Begin};
+use crate::failure::Failure;
+use crate::measure::measure;
+use crate::progress::{Mode, Reporter};
+use crate::rounds::doubts;
+use crate::screen::write_out;
+use crate::trials::{Drawn, has_figures};
+use crate::workloads::described;
+
+/// Lists, shows or runs file-operation workloads.
+pub(crate) fn fs(args: &FsArgs, context: &Context) -> Result<Exit, Failure> {
+    match &args.command {
+        FsCommand::List(args) => list(args, context),
+        FsCommand::Show(args) => show(args),
+        FsCommand::Run(args) => run(args, context),
+    }
+}
+
+fn list(args: &FsListArgs, context: &Context) -> Result<Exit, Failure> {
+    let rows: Vec<ListRow> = operations::names()
+        .into_iter()
+        .filter_map(|named| {
+            let described = operations::named(named.name)?;
+            Some(ListRow {
+                name: named.name.to_owned(),
+                aliases: named
+                    .aliases
+                    .iter()
+                    .map(|alias| alias.to_string())
+                    .collect(),
+                about: described.about.clone(),
+                needs: described.needs(),
+                clones: described.job.clones,
+                ops: described.job.end.ops,
+            })
+        })
+        .collect();
+    write_out(match args.json {
+        true => fsbench::list_json(&rows),
+        false => fsbench::list(&rows, context.style_out()),
+    })?;
+    Ok(Exit::Fine)
+}
+
+fn show(args: &FsShowArgs) -> Result<Exit, Failure> {
+    let described = described(args.name.as_ref()).map_err(Failure::input)?;
+    write_out(operations::write(&described))?;
+    Ok(Exit::Fine)
+}
+
+fn run(args: &FsRunArgs, context: &Context) -> Result<Exit, Failure> {
+    let plan = plan(args, context)?;
+    let experiment = &args.experiment;
+    if !experiment.quiet {
+        context.tell(&doubts(&plan));
+    }
+    if experiment.dry_run {
+        return show_plan(&plan, experiment, context);
+    }
+    let store = context.store()?;
+    let several = plan.cells() > 1 || plan.rounds > 1;
+    let reporter = Reporter::new(context, Mode::of(context.terminal, experiment.quiet));
+    let (reporter, mut tables) = match several {
+        true => (reporter, Tables::lines(context)),
+        // The table that grows shows how far it is.
+        false if !experiment.json => (reporter.without_frames(), Tables::growing(context)),
+        false => (reporter, Tables::growing(context)),
+    };
+    let begin = Begin::New(&plan);
+    measure(
+        &plan,
+        begin,
+        &store,
+        experiment,
+        context,
+        reporter,
+        &mut tables,
+    )
+}
+
+fn plan(args: &FsRunArgs, context: &Context) -> Result<Plan, Failure> {
+    let folder = working_folder()?;
+    let experiment = &args.experiment;
+    let on: Vec<OsString> = match (&args.dir, experiment.on.as_slice()) {
+        (None, []) => vec![OsString::from("here=.")],
+        (None, on) => on.to_vec(),
+        (Some(dir), _) => {
+            let mut named = OsString::from("dir=");
+            named.push(dir);
+            vec![named]
+        }
+    };
+    let mut faults = Vec::new();
+    let configurations =
+        configurations(&on, &folder, !experiment.dry_run).unwrap_or_else(|found| {
+            faults.extend(found);
+            Vec::new()
+        });
+    let overrides = overrides(args);
+    let mut workloads: Vec<Workload> = Vec::new();
+    for file in &args.workloads {
+        let found = described(file).and_then(|described| described.with(&overrides));
+        match found {
+            Ok(described) => {
+                let workload = named_apart(described.workload(), file, &workloads);
+                workloads.push(workload);
+            }
+            Err(found) => {
+                let new: Vec<Diagnostic> = found
+                    .into_iter()
+                    .filter(|fault| !faults.contains(fault))
+                    .collect();
+                faults.extend(new);
+            }
+        }
+    }
+    let plan = Plan::new("", configurations, workloads);
+    finished(plan, faults, experiment, context)
+}
+
+fn overrides(args: &FsRunArgs) -> Overrides {
+    let either = |yes: bool, no: bool| (yes || no).then_some(yes);
+    Overrides {
+        threads: args.threads,
+        own_folders: either(args.own_folders, args.shared_folder),
+        files: args
+            .files
+            .iter()
+            .map(|files| (files.set.clone(), files.count))
+            .collect(),
+        file_size: args
+            .file_size
+            .iter()
+            .map(|size| (size.set.clone(), size.bytes))
+            .collect(),
+        duration: args.duration,
+        max_ops: args.max_ops,
+        ramp: args.ramp,
+        rate: args.rate,
+        poisson: args.poisson,
+        drain: either(args.drain, args.no_drain),
+        compress_percent: args
+            .compress
+            .map(|percent| (percent.share * 100.0).round() as u32),
+    }
+}
+
+/// Prints trials in the form that file-operation benchmarks are known by: of a single one the table as it
+/// grows, of each its line for benchstat.
+struct Tables<'a> {
+    context: &'a Context,
+    single: bool,
+    live: Option<Live>,
+    /// The configuration that the lines to come are of.
+    configuration: String,
+    told: String,
+}
+
+impl<'a> Tables<'a> {
+    fn growing(context: &'a Context) -> Tables<'a> {
+        Tables {
+            context,
+            single: true,
+            live: None,
+            configuration: String::new(),
+            told: String::new(),
+        }
+    }
+
+    fn lines(context: &'a Context) -> Tables<'a> {
+        Tables {
+            single: false,
+            ..Tables::growing(context)
+        }
+    }
+
+    /// Above whatever is shown of the progress.
+    fn print(&self, text: &str) -> Result<(), Failure> {
+        self.context.screen.clear();
+        write_out(text)
+    }
+}
+
+impl Audience for Tables<'_> {
+    fn told(&mut self, progress: &Progress<'_>) -> Result<(), Failure> {
+        match progress {
+            Progress::Trial {
+                configuration,
+                workload,
+                ..
+            } => {
+                self.configuration.clone_from(&configuration.name);
+                if !self.single {
+                    return Ok(());
+                }
+                self.live = Some(Live::new(&workload.name));
+                self.print(&fsbench::opening(workload))
+            }
+            Progress::Node(Event::Frame(frame)) => {
+                let row = self.live.as_mut().and_then(|live| live.frame(frame));
+                row.map_or(Ok(()), |row| self.print(&row))
+            }
+            Progress::Ended(ended) if has_figures(ended.trial) => {
+                let (workload, trial) = (ended.workload, ended.trial);
+                let drawn = Drawn::new(workload, trial);
+                let line = drawn.benchmark_line();
+                if self.single {
+                    let style = self.context.style_out();
+                    let (closing, remarks) = (drawn.fsbench_closing(style), drawn.remarks(style));
+                    let units = fsbench::benchmark_units();
+                    return self.print(&format!("{closing}\n{units}{line}\n{remarks}"));
+                }
+                let mut text = String::new();
+                if self.told.is_empty() {
+                    text += fsbench::benchmark_units();
+                }
+                if self.told != self.configuration {
+                    self.told.clone_from(&self.configuration);
+                    text += &format!("configuration: {}\n", self.configuration);
+                }
+                self.print(&(text + &line))
+            }
+            Progress::Ended(ended) if ended.faults.is_empty() => {
+                let drawn = Drawn::new(ended.workload, ended.trial);
+                self.context.note(&drawn.text(self.context.style_err()));
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Carries a plan out, and says at the end what came of it: for `run` and `fs run`.
+
+use iodyno_lab::{Progress, StopReason};
+use iodyno_model::{Comparison, Plan, RunState, Trial, Verdict};
+use iodyno_store::{SqliteStore, Store};
+
+use crate::args::ExperimentArgs;
+use crate::commands::{Judged, judge};
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::experiment::{Audience, Begin, Carried, carry_out};
+use crate::failure::Failure;
+use crate::observations::observations;
+use crate::progress::Reporter;
+use crate::screen::write_out;
+use crate::trials::{run_json, run_view, trials_json};
+
+/// Makes the trials and prints what came of them: each by `tables` as it ends, or with `--json` all of them as one
+/// document, and then the verdict.
+pub(crate) fn measure(
+    plan: &Plan,
+    begin: Begin<'_>,
+    store: &SqliteStore,
+    args: &ExperimentArgs,
+    context: &Context,
+    reporter: Reporter<'_>,
+    tables: &mut dyn Audience,
+) -> Result<Exit, Failure> {
+    let mut unstored = Unstored::default();
+    let audience: &mut dyn Audience = match args.json {
+        true => &mut unstored,
+        false => tables,
+    };
+    let carried = carry_out(begin, store, context, reporter, audience)?;
+    let several = plan.cells() > 1 || plan.rounds > 1;
+    // What was measured is stored: a verdict that cannot be given is told, and takes nothing with it.
+    let (verdict, verdict_exit) = match several.then(|| verdict(&carried, store)) {
+        None => (None, Exit::Fine),
+        Some(Ok(verdict)) => (verdict, Exit::Fine),
+        Some(Err(failure)) => {
+            context.tell(&failure.faults);
+            (None, failure.exit)
+        }
+    };
+    match args.json {
+        true => {
+            let comparison = match &verdict {
+                Some(Judged::Compared(comparison)) => Some(&**comparison),
+                _ => None,
+            };
+            let document = document(plan, store, &carried, comparison, unstored.trials)?;
+            write_out(document)?;
+        }
+        false => {
+            if let Some(judged) = &verdict {
+                write_out(judged.text(context.style_out()) + "\n")?;
+            }
+            write_out(conclusion(plan, store, &carried, verdict.as_ref()))?;
+        }
+    }
+    let judged = verdict.map_or(Exit::Fine, |judged| judged.exit(args.fail_on));
+    Ok(carried.exit.max(judged).max(verdict_exit))
+}
+
+/// Trials that only memory holds, for the JSON document at the end.
+#[derive(Default)]
+struct Unstored {
+    trials: Vec<Trial>,
+}
+
+impl Audience for Unstored {
+    fn told(&mut self, progress: &Progress<'_>) -> Result<(), Failure> {
+        if let Progress::Ended(ended) = progress {
+            let trials = ended.unstored.map(|_| ended.trial.clone());
+            self.trials.extend(trials);
+        }
+        Ok(())
+    }
+}
+
+/// What the stored trials say; nothing where no trial can be used.
+fn verdict(carried: &Carried, store: &SqliteStore) -> Result<Option<Judged>, Failure> {
+    let run = store.run(carried.end.handle.id)?;
+    let mut trials = observations(store, &run)?;
+    if trials.iter().all(|trial| trial.unusable.is_some()) {
+        return Ok(None);
+    }
+    let question = run.plan.question.clone();
+    judge(&[run], &mut trials, &question).map(Some)
+}
+
+/// The run as JSON: from the store, but for what that does not hold.
+fn document(
+    plan: &Plan,
+    store: &SqliteStore,
+    carried: &Carried,
+    comparison: Option<&Comparison>,
+    unstored: Vec<Trial>,
+) -> Result<String, Failure> {
+    let handle = carried.end.handle;
+    match store.run(handle.id) {
+        Ok(run) => Ok(run_json(store, &run, comparison, unstored)?),
+        Err(_) => Ok(trials_json(
+            plan,
+            &run_view(plan, handle, carried.end.state),
+            comparison,
+            &unstored,
+        )),
+    }
+}
+
+fn came_out(exit: Exit) -> &'static str {
+    match exit {
+        Exit::Interrupted => "was interrupted",
+        Exit::Refused => "was refused",
+        _ => "failed",
+    }
+}
+
+/// Where the result is, what it is worth, and what can be done next.
+fn conclusion(
+    plan: &Plan,
+    store: &SqliteStore,
+    carried: &Carried,
+    verdict: Option<&Judged>,
+) -> String {
+    let end = &carried.end;
+    let alias = end.handle.alias;
+    let stored = match end.unstored {
+        None => format!("run {alias} stored in {}.", store.path().display()),
+        Some(_) => format!("run {alias} could not be stored as a whole."),
+    };
+    let trials = end.planned;
+    let worth = match end.state {
+        RunState::Completed if trials == 1 => "One trial: no verdict.".to_owned(),
+        RunState::Completed => format!("{} trials{}.", end.completed, stopped(end.stopped)),
+        _ if trials == 1 => format!("It {}.", came_out(carried.exit)),
+        _ => format!(
+            "It {}: {} of {trials} trials completed.",
+            came_out(carried.exit),
+            end.completed
+        ),
+    };
+    let next = match (&end.unstored, verdict, end.state) {
+        (Some(_), ..) => String::new(),
+        (None, _, RunState::Interrupted | RunState::Failed) if trials > 1 => {
+            format!("  Next: iodyno run --resume {alias}")
+        }
+        (None, Some(judged), _) => match rounds_needed(judged, end.rounds) {
+            Some(rounds) => format!("  Next: iodyno run --resume {alias} --rounds {rounds}"),
+            None => format!("  Next: iodyno compare {alias}"),
+        },
+        (None, None, _) => format!("  Next: iodyno show {alias}"),
+    };
+    let seed = format!(" Seed {}.", plan.seed);
+    format!("{stored} {worth}{seed}{next}\n")
+}
+
+/// More rounds than this are not proposed: whoever needs them knows.
+const MOST_PROPOSED: u32 = 100;
+
+/// Rounds in all with which every primary comparison is expected to be decided, where that is within
+/// reach and some are not. Of the rounds `made`, some may not count.
+fn rounds_needed(judged: &Judged, made: u32) -> Option<u32> {
+    let Judged::Compared(comparison) = judged else {
+        return None;
+    };
+    let more = comparison
+        .primary_cells()
+        .filter_map(|cell| match cell.verdict {
+            Verdict::CannotDecide { n, least, .. } => Some(least.saturating_sub(n)),
+            Verdict::Inconclusive { more } => more,
+            _ => None,
+        });
+    let rounds = more.max()?.saturating_add(made);
+    (rounds > made && rounds <= MOST_PROPOSED).then_some(rounds)
+}
+
+/// Why there were no more rounds, where that was not the plan's number.
+fn stopped(reason: StopReason) -> &'static str {
+    match reason {
+        StopReason::Width => ", until the intervals were narrow enough",
+        StopReason::MaxTime => ", as many as `--max-time` allowed",
+        _ => "",
+    }
+}

@@ -1,0 +1,140 @@
+//! What a command names, as workloads: job files, file-operation workloads by name or in TOML.
+
+use std::path::Path;
+
+use iodyno_dialects::fio::{SystemHost, parse_files};
+use iodyno_dialects::operations::{self, Described, Overrides};
+use iodyno_model::{Diagnostic, Workload};
+use iodyno_units::Nanos;
+
+use crate::args::{Counted, Sized};
+use crate::failure::reason;
+
+/// A workload of `run`, with its options changed by `settings`, and what is to be said of it. There is
+/// none where anything said is an error.
+pub(crate) fn read(
+    file: &Path,
+    settings: &[(String, String)],
+) -> (Option<Workload>, Vec<Diagnostic>) {
+    if is_toml(file) || (is_name(file) && !file.exists()) {
+        let found = described(file).and_then(|described| {
+            let overrides = overrides(settings, file)?;
+            described.with(&overrides)
+        });
+        return match found {
+            Ok(described) => (Some(described.workload()), Vec::new()),
+            Err(faults) => (None, faults),
+        };
+    }
+    let parsed = parse_files(&[file.to_owned()], settings, &SystemHost);
+    (parsed.workload, parsed.diagnostics)
+}
+
+/// A file-operation workload: a TOML file, or one that has a name.
+pub(crate) fn described(file: &Path) -> Result<Described, Vec<Diagnostic>> {
+    let shown = file.display().to_string();
+    if is_toml(file) {
+        return match std::fs::read_to_string(file) {
+            Ok(text) => operations::read(&shown, &text),
+            Err(error) => {
+                let message = format!("cannot read `{shown}`: {}", reason(&error));
+                Err(vec![Diagnostic::error(message)])
+            }
+        };
+    }
+    operations::named(&shown).ok_or_else(|| {
+        let hint = match operations::suggest(&shown) {
+            Some(near) => format!("did you mean `{near}`? `iodyno fs list` shows all"),
+            None => "`iodyno fs list` shows those that have a name".to_owned(),
+        };
+        let message = match is_name(file) {
+            true => format!("there is no file `{shown}`, and no workload of that name"),
+            false => format!("`{shown}` is no workload of file operations"),
+        };
+        vec![Diagnostic::error(message).hint(format!("{hint}; a file of one's own ends in .toml"))]
+    })
+}
+
+pub(crate) fn is_toml(file: &Path) -> bool {
+    file.extension().is_some_and(|ending| ending == "toml")
+}
+
+/// Neither in a folder nor with an ending: it may be the name of a workload.
+fn is_name(file: &Path) -> bool {
+    file.components().count() == 1 && file.extension().is_none()
+}
+
+/// `--set` for file operations: the flags of `iodyno fs run`.
+fn overrides(settings: &[(String, String)], file: &Path) -> Result<Overrides, Vec<Diagnostic>> {
+    let mut overrides = Overrides::default();
+    let mut faults = Vec::new();
+    for (key, value) in settings {
+        if let Err(why) = set(&mut overrides, &key.replace('_', "-"), value) {
+            let what = format!("`--set {key}={value}`, for {}: {why}", file.display());
+            faults.push(Diagnostic::error(what));
+        }
+    }
+    match faults.is_empty() {
+        true => Ok(overrides),
+        false => Err(faults),
+    }
+}
+
+fn set(overrides: &mut Overrides, key: &str, value: &str) -> Result<(), String> {
+    fn number<T: std::str::FromStr>(value: &str) -> Result<T, String> {
+        value.parse().map_err(|_| "a number is wanted".to_owned())
+    }
+    let time = || value.parse::<Nanos>().map_err(|error| error.to_string());
+    match key {
+        "threads" => overrides.threads = Some(number(value)?),
+        "files" => {
+            let Counted { set, count } = value.parse()?;
+            overrides.files.push((set, count));
+        }
+        "file-size" => {
+            let Sized { set, bytes } = value.parse()?;
+            overrides.file_size.push((set, bytes));
+        }
+        "duration" => overrides.duration = Some(time()?),
+        "ramp" => overrides.ramp = Some(time()?),
+        "max-ops" => overrides.max_ops = Some(number(value)?),
+        "rate" => overrides.rate = Some(number(value)?),
+        _ => {
+            return Err(
+                "file operations take threads, files, file-size, duration, ramp, max-ops \
+                        and rate"
+                    .to_owned(),
+            );
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_a_workload_and_a_slip_of_the_pen_is_told_with_the_nearest() {
+        let (workload, faults) = read(Path::new("create_empty"), &[]);
+        assert!(faults.is_empty(), "{faults:?}");
+        assert!(workload.unwrap().jobs[0].operations.is_some());
+        let (workload, faults) = read(Path::new("create_emtpy"), &[]);
+        assert!(workload.is_none());
+        let hint = faults[0].hint.as_deref().unwrap_or_default();
+        assert!(hint.contains("create_empty"), "{hint}");
+    }
+
+    #[test]
+    fn settings_are_the_flags_of_fs_run_and_every_fault_is_told() {
+        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        let settings = [pair("threads", "2"), pair("max_ops", "50")];
+        let (workload, _) = read(Path::new("create_empty"), &settings);
+        let job = &workload.unwrap().jobs[0];
+        assert_eq!((job.clones, job.end.ops), (2, Some(50)));
+        let wrong = [pair("bs", "4k"), pair("duration", "soon")];
+        let (workload, faults) = read(Path::new("create_empty"), &wrong);
+        assert!(workload.is_none());
+        assert_eq!(faults.len(), 2, "{faults:?}");
+    }
+}

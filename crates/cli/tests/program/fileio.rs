@@ -1,0 +1,319 @@
+//! sysbench fileio's command line: its life, its words, its proportions, and its own files.
+
+use std::process::Command;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::filesystem::{FileSystem, KINDS, entries};
+use crate::harness::{Home, skip, wait_for};
+
+/// Small enough for a test: 128 files of 64 KiB.
+const SMALL: [&str; 1] = ["--file-total-size=8M"];
+
+fn fileio<'a>(options: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
+    let words = [&["fileio"], options, more];
+    words.into_iter().flatten().copied().collect()
+}
+
+/// The figure after a label: `reads/s:   12.5`.
+#[track_caller]
+fn figure(text: &str, label: &str) -> f64 {
+    let line = text
+        .lines()
+        .find(|line| line.trim_start().starts_with(label));
+    let line = line.unwrap_or_else(|| panic!("no `{label}`:\n{text}"));
+    let value = line.trim_start()[label.len()..].trim();
+    value
+        .trim_end_matches('s')
+        .parse()
+        .unwrap_or_else(|error| panic!("{error}: {line}"))
+}
+
+/// Ops of a direction in the latest trial, all clones together.
+fn ops(home: &Home, direction: &str) -> u64 {
+    let shown = home.iodyno(&["show", "last", "--json"]).succeeds().json();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut sum = 0;
+    let mut look = vec![&shown["trials"][0]["parts"]];
+    while let Some(value) = look.pop() {
+        match value {
+            Value::Array(values) => look.extend(values),
+            Value::Object(fields) => {
+                if fields.get("direction").map(text).as_deref() == Some(direction) {
+                    sum += fields["ops"].as_u64().unwrap_or(0);
+                } else {
+                    look.extend(fields.values());
+                }
+            }
+            _ => {}
+        }
+    }
+    sum
+}
+
+#[test]
+fn the_life_of_sysbench_s_files_is_prepare_run_cleanup() {
+    let home = Home::new();
+    home.file("mine", "1");
+    home.iodyno(&fileio(&SMALL, &["prepare"]))
+        .succeeds()
+        .prints("8388608 bytes written");
+    let made = entries(&home.work());
+    assert_eq!(made.len(), 129, "{made:?}");
+    for number in [0, 127] {
+        let path = home.work().join(format!("test_file.{number}"));
+        assert_eq!(path.metadata().unwrap().len(), 65536);
+    }
+    for mode in ["seqrd", "seqrewr", "rndrd", "rndwr", "rndrw", "seqwr"] {
+        let test = format!("--file-test-mode={mode}");
+        let done = home
+            .iodyno(&fileio(&SMALL, &[&test, "--time=1", "run"]))
+            .succeeds();
+        for words in [
+            "128 files, 64KiB each",
+            "8MiB total file size",
+            "Block size 16KiB",
+            "Threads started!",
+            "File operations:",
+            "Throughput:",
+            "General statistics:",
+            "Latency (ms):",
+            "Threads fairness:",
+        ] {
+            assert!(
+                done.stdout.contains(words),
+                "{mode}: {words}:\n{}",
+                done.stdout
+            );
+        }
+        let (reads, writes) = (
+            figure(&done.stdout, "reads/s:"),
+            figure(&done.stdout, "writes/s:"),
+        );
+        assert_eq!(
+            reads > 0.0,
+            ["seqrd", "rndrd", "rndrw"].contains(&mode),
+            "{mode}"
+        );
+        assert_eq!(writes > 0.0, mode.contains('w'), "{mode}");
+        // What was printed can be read again.
+        home.file("printed.txt", &done.stdout);
+        home.iodyno(&["import", "printed.txt"]).succeeds();
+        std::fs::remove_file(home.work().join("printed.txt")).unwrap();
+        assert_eq!(entries(&home.work()), made, "{mode}");
+    }
+    home.iodyno(&fileio(&SMALL, &["cleanup"])).succeeds();
+    assert_eq!(entries(&home.work()), ["mine"]);
+    let list = home.iodyno(&["list", "--json"]).succeeds().json();
+    assert_eq!(
+        list["runs"].as_array().unwrap().len(),
+        13,
+        "every prepare, run and import is stored"
+    );
+}
+
+#[test]
+fn the_seed_s_own_commands_work_unchanged_but_for_the_size() {
+    let home = Home::new();
+    let seed = [
+        "--file-total-size=8M",
+        "--file-test-mode=rndrd",
+        "--threads=16",
+        "--file-block-size=16384",
+    ];
+    home.iodyno(&fileio(&seed, &["prepare"])).succeeds();
+    let run = [
+        "--file-total-size=8M",
+        "--file-test-mode=rndrw",
+        "--file-extra-flags=directio",
+        "--file-block-size=16384",
+        "--time=1",
+        "--threads=1",
+    ];
+    let done = home.iodyno(&fileio(&run, &["run"])).succeeds();
+    for words in ["Extra file open flags: directio", "Doing random r/w test"] {
+        assert!(done.stdout.contains(words), "{words}:\n{}", done.stdout);
+    }
+}
+
+#[test]
+fn reads_writes_and_fsyncs_stand_in_sysbench_s_proportion_and_the_output_says_why() {
+    let home = Home::new();
+    home.iodyno(&fileio(&SMALL, &["prepare"])).succeeds();
+    for threads in ["--threads=1", "--threads=4"] {
+        let more = ["--file-test-mode=rndrw", "--time=2", threads, "run"];
+        let done = home.iodyno(&fileio(&SMALL, &more)).succeeds();
+        let (reads, writes, syncs) = (
+            ops(&home, "read") as f64,
+            ops(&home, "write") as f64,
+            ops(&home, "sync") as f64,
+        );
+        assert!((reads / writes - 1.5).abs() < 0.05, "{reads} {writes}");
+        let waves = (reads + writes) / 100.0;
+        // One wave more or less is under way at the end.
+        assert!(
+            (syncs / 128.0 - waves).abs() <= 1.01,
+            "{reads} {writes} {syncs}"
+        );
+        assert!(done.stdout.contains("128 files"), "{}", done.stdout);
+    }
+    let more = ["--file-test-mode=rndrw", "--events=500", "--time=0", "run"];
+    let done = home.iodyno(&fileio(&SMALL, &more)).succeeds();
+    assert!((figure(&done.stdout, "total number of events:") - 500.0).abs() < 0.5);
+}
+
+#[test]
+fn runs_on_every_file_system_in_every_io_mode() {
+    let home = Home::new();
+    for (kind, mib, tool) in KINDS {
+        let Some(disk) = FileSystem::new(&home, kind, mib, tool) else {
+            continue;
+        };
+        let at = |arguments: &[&str]| {
+            let mut command = home.command(arguments);
+            command.current_dir(&disk.folder);
+            let output = command.output().unwrap();
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert!(output.status.success(), "{kind}: {arguments:?}: {output:?}");
+            text
+        };
+        at(&fileio(&SMALL, &["prepare"]));
+        for mode in ["sync", "async", "mmap"] {
+            let io = format!("--file-io-mode={mode}");
+            let more = [
+                "--file-test-mode=rndrw",
+                "--time=1",
+                "--threads=2",
+                &io,
+                "run",
+            ];
+            let text = at(&fileio(&SMALL, &more));
+            assert!(figure(&text, "writes/s:") > 0.0, "{kind} {mode}:\n{text}");
+        }
+        at(&fileio(&SMALL, &["cleanup"]));
+        assert_eq!(entries(&disk.folder), [""; 0]);
+    }
+}
+
+#[test]
+fn files_that_are_missing_or_short_are_told_with_what_to_do() {
+    let home = Home::new();
+    let run = ["--file-test-mode=rndrd", "--time=1", "run"];
+    let done = home.iodyno(&fileio(&SMALL, &run));
+    assert_ne!(done.code, 0);
+    assert!(done.stderr.contains("prepare"), "{}", done.stderr);
+    assert_eq!(entries(&home.work()), [""; 0], "nothing was made");
+    home.iodyno(&fileio(&SMALL, &["prepare"])).succeeds();
+    let done = home.iodyno(&fileio(&["--file-total-size=16M"], &run));
+    assert_ne!(done.code, 0);
+    assert!(done.stderr.contains("test_file."), "{}", done.stderr);
+}
+
+#[test]
+fn typos_are_told_all_at_once_with_the_nearest_option() {
+    let home = Home::new();
+    let done = home
+        .iodyno(&[
+            "fileio",
+            "--file-totl-size=8M",
+            "--file-test-mode=rndrx",
+            "--threads=x",
+            "run",
+        ])
+        .exits(2);
+    for words in ["file-total-size", "rndrx", "threads"] {
+        assert!(done.stderr.contains(words), "{words}: {}", done.stderr);
+    }
+    home.iodyno(&["fileio", "run"])
+        .exits(2)
+        .tells("file-test-mode");
+    home.iodyno(&["fileio", "help"])
+        .succeeds()
+        .prints("--file-fsync-freq");
+}
+
+#[test]
+fn validation_finds_a_flipped_byte() {
+    let home = Home::new();
+    let options = ["--file-total-size=1M", "--file-num=4", "--validate"];
+    home.iodyno(&fileio(&options, &["prepare"])).succeeds();
+    let run = ["--file-test-mode=rndrw", "--time=1", "--threads=2", "run"];
+    home.iodyno(&fileio(&options, &run)).succeeds();
+    let path = home.work().join("test_file.2");
+    let mut bytes = std::fs::read(&path).unwrap();
+    for block in bytes.chunks_mut(16384) {
+        block[100] ^= 1;
+    }
+    std::fs::write(&path, bytes).unwrap();
+    let read = ["--file-test-mode=seqrd", "--time=5", "run"];
+    let done = home.iodyno(&fileio(&options, &read));
+    assert_ne!(done.code, 0, "{}", done.stdout);
+    let told = done.stdout + &done.stderr;
+    assert!(told.contains("test_file.2"), "{told}");
+}
+
+#[test]
+fn files_of_sysbench_s_own_are_accepted() {
+    let home = Home::new();
+    let prepared = Command::new("sysbench")
+        .args(["fileio", "--file-total-size=8M", "prepare"])
+        .current_dir(home.work())
+        .output();
+    match prepared {
+        Ok(output) if output.status.success() => {}
+        _ => return skip("sysbench is not installed"),
+    }
+    let run = ["--file-test-mode=rndrw", "--time=1", "run"];
+    home.iodyno(&fileio(&SMALL, &run)).succeeds();
+    home.iodyno(&fileio(&SMALL, &["cleanup"])).succeeds();
+    assert_eq!(entries(&home.work()), [""; 0]);
+}
+
+#[test]
+fn intervals_percentile_and_histogram_are_printed_as_asked() {
+    let home = Home::new();
+    home.iodyno(&fileio(&SMALL, &["prepare"])).succeeds();
+    let more = [
+        "--file-test-mode=rndrd",
+        "--time=3",
+        "--report-interval=1",
+        "--percentile=99",
+        "--histogram",
+        "--rate=200",
+        "run",
+    ];
+    let done = home.iodyno(&fileio(&SMALL, &more)).succeeds();
+    let lines = done.stdout.lines().filter(|line| {
+        line.starts_with("[ ") && line.contains("s ] reads:") && line.contains("latency (ms,99%):")
+    });
+    assert!((2..=3).contains(&lines.count()), "{}", done.stdout);
+    for words in [
+        "Latency histogram (values are in milliseconds)",
+        "99th percentile:",
+    ] {
+        assert!(done.stdout.contains(words), "{words}:\n{}", done.stdout);
+    }
+    let reads = figure(&done.stdout, "reads/s:");
+    assert!((120.0..280.0).contains(&reads), "{reads}");
+}
+
+#[test]
+fn an_interruption_keeps_what_was_measured() {
+    let home = Home::new();
+    home.iodyno(&fileio(&SMALL, &["prepare"])).succeeds();
+    let running = home.start(&fileio(
+        &SMALL,
+        &["--file-test-mode=rndrd", "--time=60", "run"],
+    ));
+    wait_for("a second of it", || {
+        let list: Value = serde_json::from_str(&home.iodyno(&["list", "--json"]).stdout).ok()?;
+        let runs = list["runs"].as_array()?;
+        (runs.len() == 2).then_some(())
+    });
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    running.signal(Signal::INT);
+    let done = running.done().exits(130);
+    assert!(figure(&done.stdout, "reads/s:") > 0.0, "{}", done.stdout);
+    assert_eq!(entries(&home.work()).len(), 128, "the files stay");
+}

@@ -1,0 +1,97 @@
+//! File systems of a test's own: on a loop device, in a file of its home. Unmounted and detached at the end.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::harness::{Home, root, skip};
+
+/// A kind of file system, and how it is made: in so many MiB, the least that its tool accepts and more.
+pub(crate) const KINDS: [(&str, u64, &[&str]); 3] = [
+    ("ext4", 64, &["mkfs.ext4", "-q", "-F", "-m", "0"]),
+    ("xfs", 320, &["mkfs.xfs", "-q", "-f"]),
+    ("btrfs", 192, &["mkfs.btrfs", "-q", "-f"]),
+];
+
+/// A mounted file system.
+pub(crate) struct FileSystem {
+    /// Where it is mounted.
+    pub(crate) folder: PathBuf,
+    device: String,
+}
+
+impl FileSystem {
+    /// A new one; `None`, said aloud, where root or a tool is missing.
+    pub(crate) fn new(home: &Home, name: &str, mib: u64, tool: &[&str]) -> Option<FileSystem> {
+        if !root() {
+            skip("a file system on a loop device needs root");
+            return None;
+        }
+        let image = home.work().join(format!("{name}.img"));
+        File::create(&image).unwrap().set_len(mib << 20).unwrap();
+        let shown = image.to_str().unwrap();
+        let made: Vec<&str> = tool.iter().copied().chain([shown]).collect();
+        let device = run(&made)
+            .and_then(|_| run(&["losetup", "--find", "--show", shown]))
+            .map_err(|why| skip(&why))
+            .ok()?;
+        let folder = home.work().join(name);
+        std::fs::create_dir(&folder).unwrap();
+        // From here on it is undone whatever happens.
+        let made = FileSystem { folder, device };
+        match run(&["mount", &made.device, made.folder.to_str().unwrap()]) {
+            Ok(_) => Some(made),
+            Err(why) => {
+                skip(&why);
+                None
+            }
+        }
+    }
+
+    /// ext4 of so many MiB.
+    pub(crate) fn ext4(home: &Home, mib: u64) -> Option<FileSystem> {
+        FileSystem::new(home, "ext4", mib, KINDS[0].2)
+    }
+
+    /// Mounts it again, with other options.
+    pub(crate) fn remount(&self, options: &str) {
+        let folder = self.folder.to_str().unwrap();
+        run(&["mount", "-o", &format!("remount,{options}"), folder]).unwrap();
+    }
+}
+
+impl Drop for FileSystem {
+    fn drop(&mut self) {
+        let _ = run(&["umount", "-l", self.folder.to_str().unwrap()]);
+        let _ = run(&["losetup", "--detach", &self.device]);
+    }
+}
+
+/// Runs a command to its end; what it printed, or why it failed.
+fn run(command: &[&str]) -> Result<String, String> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let output = Command::new(command[0])
+        .args(&command[1..])
+        .env("PATH", format!("{path}:/usr/sbin:/sbin"))
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("{}: {error}", command[0]))?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned()),
+        false => Err(format!(
+            "{command:?}: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        )),
+    }
+}
+
+/// What lies in a folder, sorted; ext4's own folder left out.
+pub(crate) fn entries(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name != "lost+found")
+        .collect();
+    names.sort();
+    names
+}
