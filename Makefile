@@ -13,7 +13,8 @@ help:
 	@echo "make test     all tests; installs the tools they need, where it may"
 	@echo "make check    form, lints, dependencies and tests"
 	@echo "make static   one file for any Linux guest, in $(TARGET)/$(STATIC)/release"
-	@echo "make bench    what a million numbers and what an op costs, beside fio's; FIO=PATH chooses the fio"
+	@echo "make bench    what a million numbers and what an op costs, beside fio, pebble and sysbench where"
+	@echo "              they are installed; FIO=PATH, PEBBLE=PATH and SYSBENCH=PATH choose them"
 
 build:
 	cargo build --release --locked
@@ -45,3 +46,4 @@ static:
 bench: build
 	@cargo run --release --locked -q -p iodyno-stats --example million
 	@benches/against-fio.py $(IODYNO)
+	@benches/against-peers.py $(IODYNO)
