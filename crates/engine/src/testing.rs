@@ -1,4 +1,5 @@
 //! Jobs for tests.
+#![allow(dead_code, reason = "each test program takes what it needs of it")]
 
 use iodyno_model::{Access, Engine, EngineKind, Job, Order, SharedFiles, SharedMode};
 
@@ -16,7 +17,6 @@ pub(crate) fn random_reads(depth: u32) -> Job {
 }
 
 /// What is done to shared files of this length: nothing is synced, merged or checked.
-#[allow(dead_code, reason = "this file is also a module of whole-crate tests")]
 pub(crate) fn shared_rule(mode: SharedMode, file_size: u64, block: u64) -> SharedFiles {
     SharedFiles {
         mode,
@@ -33,7 +33,6 @@ pub(crate) fn shared_rule(mode: SharedMode, file_size: u64, block: u64) -> Share
 }
 
 /// A job of one clone that does this to so many files.
-#[allow(dead_code, reason = "this file is also a module of whole-crate tests")]
 pub(crate) fn shared_job(rule: &SharedFiles, files: u32) -> Job {
     let mut job = Job {
         name: "fileio".to_owned(),
