@@ -38,6 +38,7 @@ pub(super) fn fill(
     ];
     let program = match &preamble.version {
         Some(version) => format!("sysbench {version}"),
+        None if preamble.ours => "iodyno".to_owned(),
         None => "sysbench".to_owned(),
     };
     trial.facts.push(Fact {

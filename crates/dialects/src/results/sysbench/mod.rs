@@ -1,5 +1,7 @@
-//! sysbench 1.0's fileio output: whole, or from `File operations:` on, as people paste it.
+//! sysbench 1.0's fileio output, and iodyno's in the same words: whole, or from `File operations:` on, as
+//! people paste it.
 
+mod apart;
 mod facts;
 mod figures;
 mod fsyncs;
@@ -10,6 +12,7 @@ use super::found::Found;
 use super::fsbench::configuration;
 use super::lines::Lines;
 
+use self::apart::Apart;
 use self::preamble::Preamble;
 use self::result::Result;
 
@@ -34,10 +37,19 @@ pub(super) fn read(lines: &Lines<'_>) -> Vec<Found> {
             found.push(Found::unread(number..end, why));
             continue;
         }
-        let preamble = Preamble::read(lines.range(start..number));
+        let mut preamble = Preamble::read(lines.range(start..number));
+        let (apart, end) = match Apart::read(lines, end) {
+            Some((apart, end)) => (Some(apart), end),
+            None => (None, end),
+        };
+        free_from = end;
+        preamble.ours |= apart.is_some();
         let mut trial = lines.trial(FORM, start);
         trial.configuration = configuration(&lines.context(start));
         figures::fill(&mut trial, &preamble, &result);
+        if let Some(apart) = apart {
+            apart.fill(&mut trial);
+        }
         found.push(Found::trial(start..end, trial));
     }
     found

@@ -6,6 +6,8 @@ use iodyno_units::Bytes;
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Preamble {
     pub(super) version: Option<String>,
+    /// It is iodyno's own output.
+    pub(super) ours: bool,
     pub(super) threads: Option<u32>,
     pub(super) rate: Option<f64>,
     pub(super) open_flags: Option<String>,
@@ -50,10 +52,13 @@ pub(super) fn begins(text: &str) -> bool {
 /// A command line of `run`, not of `prepare`.
 pub(super) fn is_run_command(text: &str) -> bool {
     let words: Vec<&str> = text.split_whitespace().collect();
-    let command = words
-        .iter()
-        .any(|word| *word == "sysbench" || word.ends_with("/sysbench"));
+    let command = is_called(&words, "sysbench") || is_called(&words, "iodyno");
     command && words.contains(&"run") && words.iter().any(|word| word.contains("fileio"))
+}
+
+fn is_called(words: &[&str], program: &str) -> bool {
+    let names = words.iter().filter_map(|word| word.rsplit('/').next());
+    names.into_iter().any(|name| name == program)
 }
 
 /// Whether a line is one of sysbench's.
@@ -132,7 +137,9 @@ impl Preamble {
 
     /// The options of the run's own command line; what is printed below it counts more.
     fn command(&mut self, text: &str) {
-        for word in text.split_whitespace() {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        self.ours |= is_called(&words, "iodyno");
+        for word in words {
             let Some((name, value)) = word.trim_start_matches('-').split_once('=') else {
                 continue;
             };

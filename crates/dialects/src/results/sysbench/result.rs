@@ -122,7 +122,7 @@ fn pair(place: &mut Option<(f64, f64)>, value: &str) -> bool {
     fresh
 }
 
-fn number(text: &str) -> Option<f64> {
+pub(super) fn number(text: &str) -> Option<f64> {
     text.trim()
         .parse::<f64>()
         .ok()

@@ -180,7 +180,75 @@ fn reads_figures_alone_and_says_where_there_are_none() {
     assert!(trials(PREPARE).is_empty());
 }
 
+/// As iodyno prints it: sysbench's words, and more below them.
+fn ours() -> String {
+    let figures = &RNDRW[RNDRW.find("Running the test").unwrap()..];
+    format!(
+        "$ iodyno fileio --file-test-mode=rndrw --time=2 run\n{}\n\n\
+         Each kind apart (ms):\n                    \
+         per second      mean       p50       p95       p99   largest\n    \
+         read              85581.64  0.002110  0.001980  0.003320  0.007100      1.20\n    \
+         write             57054.43  0.004120  0.003980  0.005320  0.009100      2.20\n     \
+         since due                  0.014000  0.013000  0.025000  0.039000      2.90\n    \
+         sync               5707.07    0.0320    0.0300    0.0450    0.0910      3.20\n    \
+         5707 syncs a second follow from file-fsync-freq=100 × 4 files: (85582 + 57054) / 100 × 4\n    \
+         afterwards all files were synced in 1.31 ms\n\n",
+        figures.trim_end()
+    )
+}
+
+#[test]
+fn reads_what_iodyno_prints_below_with_each_kind_apart() {
+    let found = trials(&ours());
+    assert_eq!(found.len(), 1);
+    let trial = &found[0];
+    assert_eq!((trial.at.line, trial.workload.as_str()), (1, "rndrw"));
+    assert_eq!(fact(trial, "program"), "iodyno");
+    for (name, ns) in [
+        ("read.mean", 2110.0),
+        ("read.p50", 1980.0),
+        ("read.p95", 3320.0),
+        ("read.p99", 7100.0),
+        ("read.max", 1_200_000.0),
+        ("write.mean", 14_000.0),
+        ("write.p99", 39_000.0),
+        ("write.max", 2_900_000.0),
+        ("sync.p50", 30_000.0),
+        ("sync.max", 3_200_000.0),
+    ] {
+        assert_eq!(figure(trial, name), Some(ns), "{name}");
+    }
+    assert_eq!(figure(trial, "read.iops"), Some(85581.64));
+    assert!(says(trial, "afterwards all files were synced in 1.31 ms"));
+    assert!(says(trial, "5707 syncs a second follow from"));
+}
+
+#[test]
+fn no_line_below_is_left_for_another_reader_and_the_next_run_stands_apart() {
+    let text = format!("{}{}", ours(), ours());
+    let found = read(&Lines::new("run.txt", &text));
+    assert_eq!(found.len(), 2);
+    let lines = text.lines().count() as u32;
+    assert_eq!(
+        (found[0].lines.start, found[1].lines.start),
+        (1, lines / 2 + 1)
+    );
+    assert_eq!(found[0].lines.end, lines / 2);
+    let without = trials(RNDRW);
+    assert_eq!(fact(&without[0], "program"), "sysbench 1.0.20");
+    assert_eq!(figure(&without[0], "read.mean"), None);
+}
+
 proptest! {
+    #[test]
+    fn bears_our_output_cut_anywhere(end in 0usize..2500) {
+        let text = ours();
+        let end = (0..=end.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+        for trial in trials(&text[..end.unwrap_or(0)]) {
+            prop_assert!(trial.figures.iter().all(|figure| figure.value.is_finite()));
+        }
+    }
+
     #[test]
     fn bears_an_output_cut_anywhere(end in 0..RNDRD.len()) {
         for trial in trials(&RNDRD[..end]) {

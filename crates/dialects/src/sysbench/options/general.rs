@@ -19,7 +19,8 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         "events",
         Unit::Count,
         "0",
-        "Ends after so many requests of all threads together; 0: no such end.",
+        "Ends after so many events of all threads together, where an event is a request or the fsync of one file; 0: no \
+         such end.",
         |draft, text| count(text, 0..=i64::MAX as u64).map(|value| draft.events = value),
     )
     .once(&["max-requests"]),
@@ -42,7 +43,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         "rate",
         Unit::Number,
         "0",
-        "Requests a second of all threads together, at random instants; 0: as fast as they go.",
+        "Events a second of all threads together, at random instants; 0: as fast as they go.",
         |draft, text| number_within(text, 0.0..=1e12).map(|value| draft.rate = value),
     )
     .once(&["tx-rate"]),
