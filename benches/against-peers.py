@@ -97,16 +97,15 @@ def operations(iodyno, folder, name, arguments):
     command = [iodyno, "--store", store, "fs", "run", name, "--dir", folder, "--json", "--quiet", *arguments]
     text, cpu, _ = run(command, folder)
     store.unlink()
-    part = json.loads(text)["trials"][0]["parts"][0]
-    rows = [row for clone in part["clones"] for row in clone["directions"] if row["direction"] == "op"]
-    ops, spent = sum(row["ops"] for row in rows), sum(row["runtime_ns"] for row in rows)
-    latency = rows[0]["service"]
-    set_up = [step["span_ns"] for step in part["steps"] if step["step"] == "lay_out"]
+    trial = json.loads(text)["trials"][0]
+    op = next(row for row in trial["groups"][0]["rows"] if row["direction"] == "op")
+    percentiles = {entry["percent"]: entry["ns"] for entry in op["service"]["percentiles"]}
+    set_up = [step["span_ns"] for step in trial["steps"] if step["step"] == "lay_out"]
     return {
-        RATE.name: ops / (spent / len(rows)) * 1e9,
-        OP_MEAN.name: latency["mean_ns"] / 1e3,
-        OP_P50.name: latency["percentiles"]["50"] / 1e3,
-        CPU.name: cpu / ops * 1e6,
+        RATE.name: op["iops"],
+        OP_MEAN.name: op["service"]["mean_ns"] / 1e3,
+        OP_P50.name: percentiles[50.0] / 1e3,
+        CPU.name: cpu / op["ops"] * 1e6,
         SET_UP.name: set_up[0] / 1e9 if set_up else float("nan"),
     }
 

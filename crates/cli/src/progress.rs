@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use iodyno_lab::Progress;
-use iodyno_model::{Comparison, Severity, Step};
+use iodyno_model::{Comparison, Severity, Step, Workload};
 use iodyno_report::{Style, live};
 use iodyno_runner::Event;
 use iodyno_store::StoreError;
@@ -63,6 +63,8 @@ pub(crate) struct Reporter<'a> {
     rounds_told: bool,
     /// Frames are shown elsewhere, as data.
     without_frames: bool,
+    /// What is laid out are empty files: their number is told, not their bytes.
+    empty_files: bool,
 }
 
 impl<'a> Reporter<'a> {
@@ -79,6 +81,7 @@ impl<'a> Reporter<'a> {
             trial: String::new(),
             rounds_told: false,
             without_frames: false,
+            empty_files: false,
         }
     }
 
@@ -107,6 +110,7 @@ impl<'a> Reporter<'a> {
                 workload,
             } => {
                 self.planned = longest(workload);
+                self.empty_files = makes_empty_files(workload);
                 self.begin(None);
                 if *of > 1 {
                     self.trial = format!("{number}/{of} ");
@@ -183,7 +187,14 @@ impl<'a> Reporter<'a> {
                     self.begin(Some(*step));
                 }
                 let elapsed = Nanos::from(self.begun.elapsed());
-                let line = || step_line(*step, *done, *total, elapsed, style);
+                let files = *step == Step::TearDown || self.empty_files;
+                let line = || match (files, *step, *total) {
+                    (true, Step::LayOut, 1..) => live::lay_out_files(*done, *total, elapsed, style),
+                    (true, Step::TearDown, 1..) => {
+                        format!("tidying up: {done} of {total} files")
+                    }
+                    _ => step_line(*step, *done, *total, elapsed, style),
+                };
                 self.draw(elapsed, line, line);
             }
             Event::Frame(_) if self.without_frames => {}
@@ -241,6 +252,16 @@ fn whole_seconds(ns: u64) -> Nanos {
 fn next_plain(elapsed: Nanos) -> Nanos {
     let distance = Nanos(elapsed.0 / 10).clamp(FIRST, FARTHEST);
     Nanos(elapsed.0 + distance.0)
+}
+
+/// All that is made before are files without data.
+fn makes_empty_files(workload: &Workload) -> bool {
+    let jobs = workload.jobs.iter();
+    let mut sets = jobs
+        .filter_map(|job| job.operations.as_ref())
+        .flat_map(|operations| &operations.sets)
+        .peekable();
+    sets.peek().is_some() && sets.all(|set| set.size == 0)
 }
 
 fn step_line(step: Step, done: u64, total: u64, elapsed: Nanos, style: Style) -> String {

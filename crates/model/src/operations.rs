@@ -192,9 +192,13 @@ impl Operations {
 /// Space that a workload of file operations takes, in one folder, all clones together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Needs {
-    /// Bytes of data that are there at once before any growth.
+    /// Bytes of data that are there at once, at most, before any growth without an end.
     pub bytes: u64,
-    /// Files and folders, likewise.
+    /// Of them, those that are only reached as cycles append: files of which but a few are kept.
+    pub appended: u64,
+    /// Bytes that each cycle appends until `appended` is reached.
+    pub appended_per_op: u64,
+    /// Files and folders that are there at once before any growth.
     pub files: u64,
     /// Bytes that each cycle adds and leaves.
     pub bytes_per_op: u64,
@@ -206,8 +210,10 @@ impl Needs {
     /// Bytes and files after so many cycles.
     pub fn after(&self, ops: u64) -> (u64, u64) {
         let grown = |base: u64, each: u64| base.saturating_add(each.saturating_mul(ops));
+        let appended = grown(0, self.appended_per_op).min(self.appended);
+        let bytes = self.bytes - self.appended + appended;
         (
-            grown(self.bytes, self.bytes_per_op),
+            grown(bytes, self.bytes_per_op),
             grown(self.files, self.files_per_op),
         )
     }
@@ -243,8 +249,10 @@ impl Operations {
                     Some(keep) => {
                         let files = u64::from(*keep) + 2;
                         needs.files += files * clones;
-                        let standing = files.saturating_mul(*new_file_at);
-                        needs.bytes = needs.bytes.saturating_add(standing.saturating_mul(clones));
+                        let most = files.saturating_mul(*new_file_at).saturating_mul(clones);
+                        needs.bytes = needs.bytes.saturating_add(most);
+                        needs.appended = needs.appended.saturating_add(most);
+                        needs.appended_per_op += bytes;
                     }
                     None => {
                         needs.bytes_per_op += bytes;
@@ -319,6 +327,16 @@ mod tests {
         check(&[], make(7), 1, (7, 1, 7, 1));
         check(&[], append(None), 1, (0, 1, 10, 0));
         check(&[], append(Some(0)), 3, (600, 6, 0, 0));
+        let needs = Needs {
+            bytes: 700,
+            appended: 600,
+            appended_per_op: 10,
+            files: 6,
+            bytes_per_op: 1,
+            files_per_op: 0,
+        };
+        assert_eq!(needs.after(1), (111, 6));
+        assert_eq!(needs.after(100), (800, 6));
         check(&[], vec![Action::Mkdir, Action::Rmdir], 4, (0, 4, 0, 0));
     }
 

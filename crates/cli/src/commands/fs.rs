@@ -166,6 +166,7 @@ struct Tables<'a> {
     context: &'a Context,
     single: bool,
     live: Option<Live>,
+    opening: String,
     /// The configuration that the lines to come are of.
     configuration: String,
     told: String,
@@ -177,6 +178,7 @@ impl<'a> Tables<'a> {
             context,
             single: true,
             live: None,
+            opening: String::new(),
             configuration: String::new(),
             told: String::new(),
         }
@@ -209,8 +211,11 @@ impl Audience for Tables<'_> {
                     return Ok(());
                 }
                 self.live = Some(Live::new(&workload.name));
-                self.print(&fsbench::opening(workload))
+                self.opening = fsbench::opening(workload);
+                Ok(())
             }
+            // Not before: what cannot begin leaves the output empty.
+            Progress::Node(Event::Ready { .. }) => self.print(&std::mem::take(&mut self.opening)),
             Progress::Node(Event::Frame(frame)) => {
                 let row = self.live.as_mut().and_then(|live| live.frame(frame));
                 row.map_or(Ok(()), |row| self.print(&row))

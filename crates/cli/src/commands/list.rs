@@ -1,6 +1,6 @@
 //! `iodyno list`: the runs in the store.
 
-use iodyno_model::{Direction, RunSummary};
+use iodyno_model::{Direction, DirectionTotal, RunSummary};
 use iodyno_report::text::{RunRow, list as table};
 use iodyno_store::Store;
 use iodyno_units::{Bytes, Nanos, Rate};
@@ -83,6 +83,11 @@ fn row(run: &RunSummary, context: &Context, now_ms: u64) -> RunRow {
 
 /// `read 138.4k IOPS 540 MiB, write …`: the figures of a run of one trial.
 fn headline(run: &RunSummary) -> String {
+    // Of file operations the cycles: what they were made of is no news here.
+    let cycles = |total: &DirectionTotal| total.direction == Direction::Op && total.ops > 0;
+    if let Some(total) = run.totals.iter().find(|total| cycles(total)) {
+        return format!("{} ops/s", Rate(total.iops()));
+    }
     let moves = |direction| direction != Direction::Sync;
     let parts: Vec<String> = run
         .totals

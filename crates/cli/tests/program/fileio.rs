@@ -31,25 +31,11 @@ fn figure(text: &str, label: &str) -> f64 {
 }
 
 /// Ops of a direction in the latest trial, all clones together.
-fn ops(home: &Home, direction: &str) -> u64 {
+fn ops(home: &Home, direction: &str) -> f64 {
     let shown = home.iodyno(&["show", "last", "--json"]).succeeds().json();
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let mut sum = 0;
-    let mut look = vec![&shown["trials"][0]["parts"]];
-    while let Some(value) = look.pop() {
-        match value {
-            Value::Array(values) => look.extend(values),
-            Value::Object(fields) => {
-                if fields.get("direction").map(text).as_deref() == Some(direction) {
-                    sum += fields["ops"].as_u64().unwrap_or(0);
-                } else {
-                    look.extend(fields.values());
-                }
-            }
-            _ => {}
-        }
-    }
-    sum
+    let rows = shown["trials"][0]["groups"][0]["rows"].as_array().unwrap();
+    let row = rows.iter().find(|row| row["direction"] == direction);
+    row.unwrap()["ops"].as_f64().unwrap()
 }
 
 #[test]
@@ -144,11 +130,7 @@ fn reads_writes_and_fsyncs_stand_in_sysbench_s_proportion_and_the_output_says_wh
     for threads in ["--threads=1", "--threads=4"] {
         let more = ["--file-test-mode=rndrw", "--time=2", threads, "run"];
         let done = home.iodyno(&fileio(&SMALL, &more)).succeeds();
-        let (reads, writes, syncs) = (
-            ops(&home, "read") as f64,
-            ops(&home, "write") as f64,
-            ops(&home, "sync") as f64,
-        );
+        let (reads, writes, syncs) = (ops(&home, "read"), ops(&home, "write"), ops(&home, "sync"));
         assert!((reads / writes - 1.5).abs() < 0.05, "{reads} {writes}");
         let waves = (reads + writes) / 100.0;
         // One wave more or less is under way at the end.

@@ -74,7 +74,7 @@ fn small(name: &str, more: &[&str]) -> Vec<String> {
             "--file-size",
             "16KiB",
             "--file-size",
-            "old=4KiB",
+            "beside=4KiB",
         ],
         _ => &[],
     };
@@ -295,7 +295,7 @@ fn typos_and_wrong_targets_are_told_before_anything_is_made() {
     let before = entries(&home.work());
     for (arguments, code, told) in [
         (&["fs", "run", "create_emtpy"][..], 2, "create_empty"),
-        (&["fs", "run", "create_empty", "--files", "7"], 2, "--files"),
+        (&["fs", "run", "create_empty", "--files", "7"], 2, "files"),
         (
             &["fs", "run", "create_empty", "--dir", "nowhere"],
             2,
@@ -403,9 +403,7 @@ fn a_folder_that_vanishes_fails_the_trial_and_hangs_nothing() {
     let running = home.start(&["fs", "run", "create_empty", "--duration", "30s"]);
     let own = wait_for("the trial's folder", || own_folder(&home.work()));
     let path = home.work().join(&own);
-    wait_for("some files", || {
-        (std::fs::read_dir(&path).ok()?.count() > 5).then_some(())
-    });
+    wait_for("some files", || (files(&path) > 5).then_some(()));
     wait_for("it to be gone", || std::fs::remove_dir_all(&path).ok());
     let done = running.done().exits(4);
     let told = done.stdout.clone() + &done.stderr;
@@ -416,6 +414,17 @@ fn a_folder_that_vanishes_fails_the_trial_and_hangs_nothing() {
 fn own_folder(target: &Path) -> Option<String> {
     let mut names = entries(target).into_iter();
     names.find(|name| name.starts_with("iodyno-"))
+}
+
+/// Files in a folder and those below.
+fn files(folder: &Path) -> usize {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .map(|entry| match entry.file_type() {
+            Ok(kind) if kind.is_dir() => files(&entry.path()),
+            _ => 1,
+        })
+        .sum()
 }
 
 #[test]
@@ -433,7 +442,7 @@ fn an_interruption_of_the_set_up_removes_what_was_made() {
     ]);
     let own = wait_for("the trial's folder", || own_folder(&home.work()));
     wait_for("some files", || {
-        (std::fs::read_dir(home.work().join(&own)).ok()?.count() > 3).then_some(())
+        (files(&home.work().join(&own)) > 3).then_some(())
     });
     running.signal(Signal::INT);
     running.done().exits(130);
@@ -447,7 +456,7 @@ fn an_interruption_of_the_ops_keeps_what_was_measured() {
     let node = running.node();
     wait_for("some files", || {
         let own = own_folder(&home.work())?;
-        (std::fs::read_dir(home.work().join(own)).ok()?.count() > 20).then_some(())
+        (files(&home.work().join(own)) > 20).then_some(())
     });
     std::thread::sleep(Duration::from_millis(1500));
     running.signal(Signal::INT);
@@ -464,7 +473,7 @@ fn a_node_that_is_killed_leaves_no_folder_behind() {
     let node = running.node();
     wait_for("some files", || {
         let own = own_folder(&home.work())?;
-        (std::fs::read_dir(home.work().join(own)).ok()?.count() > 20).then_some(())
+        (files(&home.work().join(own)) > 20).then_some(())
     });
     kill_process(node, Signal::KILL).unwrap();
     running.done().exits(4);

@@ -49,7 +49,8 @@ fn end(described: &Described) -> String {
 
 fn at_once(described: &Described) -> String {
     let needs = described.needs();
-    format!("{}, {}", Bytes(needs.bytes), files(needs.files))
+    let most = if needs.appended > 0 { "up to " } else { "" };
+    format!("{most}{}, {}", Bytes(needs.bytes), files(needs.files))
 }
 
 fn left(described: &Described) -> String {

@@ -139,7 +139,13 @@ pub fn needs(needs: &Needs, ops: Option<u64>) -> String {
                 what(needs.bytes_per_op, needs.files_per_op)
             )
         }
-        None => what(needs.bytes, needs.files),
+        None if needs.appended > 0 && ops.is_none() => {
+            format!("up to {}", what(needs.bytes, needs.files))
+        }
+        None => {
+            let (bytes, files) = needs.after(ops.unwrap_or(0));
+            what(bytes, files)
+        }
     };
     match text.is_empty() {
         true => "-".to_owned(),
