@@ -215,7 +215,10 @@ impl Audience for Tables<'_> {
                 Ok(())
             }
             // Not before: what cannot begin leaves the output empty.
-            Progress::Node(Event::Ready { .. }) => self.print(&std::mem::take(&mut self.opening)),
+            Progress::Node(Event::Ready { .. }) => {
+                let opening = std::mem::take(&mut self.opening);
+                self.print(&opening)
+            }
             Progress::Node(Event::Frame(frame)) => {
                 let row = self.live.as_mut().and_then(|live| live.frame(frame));
                 row.map_or(Ok(()), |row| self.print(&row))
