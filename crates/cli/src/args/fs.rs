@@ -22,7 +22,7 @@ pub(crate) struct FsArgs {
 pub(crate) enum FsCommand {
     List(FsListArgs),
     Show(FsShowArgs),
-    Run(FsRunArgs),
+    Run(Box<FsRunArgs>),
 }
 
 /// List the workloads that have a name, with the space and files that each needs.

@@ -311,7 +311,7 @@ fn typos_and_wrong_targets_are_told_before_anything_is_made() {
             2,
             "huge",
         ),
-        (&["fs", "run", "create_empty", "--rate", "-1"], 2, "rate"),
+        (&["fs", "run", "create_empty", "--rate", "0"], 2, "rate"),
     ] {
         let done = home.iodyno(arguments);
         assert!(
