@@ -230,8 +230,7 @@ impl Audience for Tables<'_> {
                 if self.single {
                     let style = self.context.style_out();
                     let (closing, remarks) = (drawn.fsbench_closing(style), drawn.remarks(style));
-                    let units = fsbench::benchmark_units();
-                    return self.print(&format!("{closing}\n{units}{line}\n{remarks}"));
+                    return self.print(&format!("{closing}\n{line}\n{remarks}"));
                 }
                 let mut text = String::new();
                 if self.told.is_empty() {

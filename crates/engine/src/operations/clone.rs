@@ -186,21 +186,28 @@ impl Life<'_> {
     /// The last of all clones to end waits for the file system, unless the trial failed or the user
     /// ended it.
     fn drain(&mut self, ended: EndedBy, last: bool) -> EndedBy {
-        let wanted = self.job.operations.as_ref().is_some_and(|all| all.drain);
         let in_vain = ended == EndedBy::Error || self.shared.told() >= Stop::Finish;
-        if !wanted || !last || in_vain {
+        let Some(operations) = self.job.operations.as_ref().filter(|all| all.drain) else {
+            return ended;
+        };
+        if !last || in_vain {
             return ended;
         }
         self.shared.enter(Some(Step::Drain));
         let start = self.clock.now();
-        let drained = drain(&self.cycles.folder.descriptor, self.shared);
+        let drained = drain(
+            &self.cycles.folder.descriptor,
+            &operations.sets,
+            self.shared,
+        );
         let end = drained.as_ref().map_or(start, |drained| drained.end);
         let step = Step::Drain;
         self.steps.push(StepSpan { step, start, end });
         match drained {
             Ok(drained) => {
                 self.notes.extend(drained.restless.then(|| {
-                    "the drain was given up after 60 s: free space still changed, perhaps by others"
+                    "the drain was given up after 60 s: free space still rose, perhaps by others, \
+                     and its time is that of the sync alone"
                         .to_owned()
                 }));
                 ended

@@ -1,64 +1,143 @@
 //! After the last cycle: until what it left to the file system is done.
+//!
+//! Others may write to the same file system meanwhile, so free space need never stand still. What unlinked
+//! files leave to be done gives space back, and nothing else is waited for:
+//!
+//! - The file system is synced.
+//! - From then on free space has to rise above the most there was by more than a tolerance, in bytes or in
+//!   inodes, and again each time within half a second; otherwise the drain is done. Space that falls, or
+//!   goes up and down below that, is others' doing and prolongs nothing.
+//! - The span ends at the last such rise, or, if there was none, with the sync.
+//! - Space that still rises after a minute is given up: the span is then that of the sync alone.
+//!
+//! Two things cannot be told apart: others who give space back look like the drain, and where they take
+//! more than is freed it ends early.
 
 use std::os::fd::OwnedFd;
 
 use iodyno_io::{Clock, MonotonicClock};
+use iodyno_model::FileSet;
 use rustix::fs::{fstatfs, syncfs};
 use rustix::io::{Errno, retry_on_intr};
 
 use crate::shared::{CloneShared, Stop};
 
-/// Free space that has not changed for so long is steady, ns.
+/// Space that does not rise for so long is steady, ns.
 const STEADY_NS: u64 = 500_000_000;
 /// How often it is looked at, ns.
 const LOOK_NS: u64 = 10_000_000;
 /// The longest it is waited for, ns.
 const PATIENCE_NS: u64 = 60_000_000_000;
+/// The least rise that counts, bytes.
+const LEAST_BYTES: u64 = 1 << 20;
+/// The least rise that counts, inodes: XFS and ZFS derive how many are free from the free space, and make
+/// of [`LEAST_BYTES`] up to so many.
+const LEAST_INODES: u64 = 4096;
+/// One of so many of what the sets held.
+const SHARE: u64 = 1000;
+
+/// What is free, or what has to be free beyond that to count as a rise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Free {
+    bytes: u64,
+    inodes: u64,
+}
 
 /// What came of draining.
 #[derive(Debug)]
 pub(super) struct Drained {
-    /// When the file system was synced and its free space last changed; the engine clock's ns.
+    /// When the file system was synced and its free space last rose; the engine clock's ns.
     pub(super) end: u64,
-    /// It never became steady.
+    /// It never became steady, and `end` is that of the sync.
     pub(super) restless: bool,
 }
 
-/// Syncs the file system and waits until its free blocks and inodes are steady; returns early when told
-/// that the user ends the trial.
+/// Syncs the file system and waits until its free space no longer rises; returns early when told that the user
+/// ends the trial. `sets` is what lay there before.
 ///
 /// # Errors
 /// The sync failed, or the folder does not answer.
-pub(super) fn drain(folder: &OwnedFd, shared: &CloneShared) -> Result<Drained, Errno> {
+pub(super) fn drain(
+    folder: &OwnedFd,
+    sets: &[FileSet],
+    shared: &CloneShared,
+) -> Result<Drained, Errno> {
     let clock = MonotonicClock;
     retry_on_intr(|| syncfs(folder))?;
     let synced = clock.now();
-    let free = || retry_on_intr(|| fstatfs(folder)).map(|found| (found.f_bfree, found.f_ffree));
-    settle(synced, &clock, free, || shared.told() >= Stop::Finish)
+    let free = || {
+        let found = retry_on_intr(|| fstatfs(folder))?;
+        let block = u64::try_from(found.f_frsize).unwrap_or(0).max(1);
+        Ok(Free {
+            bytes: found.f_bfree.saturating_mul(block),
+            inodes: found.f_ffree,
+        })
+    };
+    settle(synced, &clock, Rises::beyond(sets), free, || {
+        shared.told() >= Stop::Finish
+    })
 }
 
-fn settle<T: PartialEq>(
+/// Tells rises that count from others.
+#[derive(Debug)]
+struct Rises {
+    tolerance: Free,
+    /// The most there was when it last rose.
+    most: Option<Free>,
+}
+
+impl Rises {
+    fn beyond(sets: &[FileSet]) -> Rises {
+        let held = |of: &dyn Fn(&FileSet) -> u64| sets.iter().map(of).fold(0, u64::saturating_add);
+        let bytes = held(&|set| set.count.saturating_mul(set.size));
+        let inodes = held(&|set| set.count);
+        Rises {
+            tolerance: Free {
+                bytes: LEAST_BYTES.max(bytes / SHARE),
+                inodes: LEAST_INODES.max(inodes / SHARE),
+            },
+            most: None,
+        }
+    }
+
+    /// Takes one reading; the first is what all others are held against.
+    fn counts(&mut self, found: Free) -> bool {
+        let Some(most) = &mut self.most else {
+            self.most = Some(found);
+            return false;
+        };
+        let rose = found.bytes.saturating_sub(most.bytes) > self.tolerance.bytes
+            || found.inodes.saturating_sub(most.inodes) > self.tolerance.inodes;
+        if rose {
+            most.bytes = most.bytes.max(found.bytes);
+            most.inodes = most.inodes.max(found.inodes);
+        }
+        rose
+    }
+}
+
+fn settle(
     start: u64,
     clock: &impl Clock,
-    mut look: impl FnMut() -> Result<T, Errno>,
+    mut rises: Rises,
+    mut look: impl FnMut() -> Result<Free, Errno>,
     told: impl Fn() -> bool,
 ) -> Result<Drained, Errno> {
-    let (mut end, mut seen) = (start, look()?);
+    let mut end = start;
     loop {
+        if rises.counts(look()?) {
+            end = clock.now();
+        }
         let now = clock.now();
-        let steady = now - end >= STEADY_NS;
-        let restless = now - start >= PATIENCE_NS;
-        if steady || restless || told() {
-            return Ok(Drained {
-                end,
-                restless: restless && !steady,
-            });
+        if now - end >= STEADY_NS || told() {
+            let restless = false;
+            return Ok(Drained { end, restless });
+        }
+        if now - start >= PATIENCE_NS {
+            let (end, restless) = (start, true);
+            return Ok(Drained { end, restless });
         }
         clock.sleep_until(now + LOOK_NS);
-        let found = look()?;
-        if found != seen {
-            (end, seen) = (clock.now(), found);
-        }
     }
 }
 
@@ -67,38 +146,130 @@ mod tests {
     use super::*;
     use iodyno_io::VirtualClock;
 
-    /// Free space changes every `every` ns until `until`.
-    fn play(every: u64, until: u64, told_at: u64) -> (Drained, u64) {
+    const MIB: i64 = 1 << 20;
+    const MS: u64 = 1_000_000;
+
+    /// Free bytes and inodes are `free(ms)` beyond a tebibyte and a million; what the drain was, and how long it
+    /// took, both in ms.
+    fn play(
+        sets: &[(u64, u64)],
+        free: impl Fn(i64) -> (i64, i64),
+        told_at_ms: u64,
+    ) -> (u64, bool, u64) {
         let clock = VirtualClock::default();
-        let look = || Ok(clock.now().min(until) / every);
-        let drained = settle(0, &clock, look, || clock.now() >= told_at).unwrap();
-        (drained, clock.now())
+        let sets: Vec<FileSet> = sets
+            .iter()
+            .map(|(count, size)| FileSet {
+                name: "files".to_owned(),
+                count: *count,
+                size: *size,
+                fsync: true,
+            })
+            .collect();
+        let look = || {
+            let (bytes, inodes) = free((clock.now() / MS) as i64);
+            Ok(Free {
+                bytes: (1u64 << 40).saturating_add_signed(bytes),
+                inodes: 1_000_000u64.saturating_add_signed(inodes),
+            })
+        };
+        let told = || clock.now() >= told_at_ms.saturating_mul(MS);
+        let drained = settle(0, &clock, Rises::beyond(&sets), look, told).unwrap();
+        (drained.end / MS, drained.restless, clock.now() / MS)
     }
 
     #[test]
-    fn a_drain_ends_at_the_last_change_and_is_sure_of_it_half_a_second_later() {
-        let (drained, now) = play(100_000_000, 2_000_000_000, u64::MAX);
-        assert_eq!((drained.end, drained.restless), (2_000_000_000, false));
-        assert_eq!(now, 2_500_000_000);
+    fn only_space_that_is_given_back_prolongs_a_drain() {
+        let check = |what: &str, sets: &[(u64, u64)], free: &dyn Fn(i64) -> (i64, i64), found| {
+            assert_eq!(play(sets, free, u64::MAX), found, "{what}");
+        };
+        let few = &[(10, 1 << 20)][..];
+        let large = &[(10_000, 2 << 20)][..];
+        check("steady", few, &|_| (0, 0), (0, false, 500));
+        check(
+            "freed for two seconds",
+            few,
+            &|ms| (ms.min(2000) * MIB, 0),
+            (2000, false, 2500),
+        );
+        check(
+            "freed at once a while after the sync",
+            few,
+            &|ms| (if ms < 300 { 0 } else { 9 * MIB }, 0),
+            (300, false, 800),
+        );
+        check(
+            "inodes alone",
+            few,
+            &|ms| (0, ms.min(1000) * 1000),
+            (1000, false, 1500),
+        );
+        check("others write", few, &|ms| (-ms * MIB, -ms), (0, false, 500));
+        check(
+            "others write and remove the same again and again",
+            few,
+            &|ms| (if ms % 100 < 50 { 0 } else { -50 * MIB }, 0),
+            (0, false, 500),
+        );
+        check(
+            "a tremor upwards below the tolerance",
+            few,
+            &|ms| (ms % 7 * MIB / 8, ms % 100),
+            (0, false, 500),
+        );
+        check(
+            "freed for a second while others write half as fast, and go on",
+            few,
+            &|ms| ((2 * ms.min(1000) - ms) * MIB, 0),
+            (1000, false, 1500),
+        );
+        check(
+            "of 20 GiB 20 MiB more are no rise",
+            large,
+            &|ms| (ms.min(20) * MIB, 0),
+            (0, false, 500),
+        );
+        check(
+            "slow, but more than the tolerance every half second",
+            few,
+            &|ms| (ms.min(1200) / 400 * 2 * MIB, 0),
+            (1200, false, 1700),
+        );
+        check(
+            "slower than that",
+            few,
+            &|ms| (ms / 600 * 2 * MIB, 0),
+            (0, false, 500),
+        );
     }
 
     #[test]
-    fn space_that_was_steady_from_the_start_takes_no_time() {
-        let (drained, _) = play(1, 0, u64::MAX);
-        assert_eq!((drained.end, drained.restless), (0, false));
+    fn a_drain_without_an_end_is_given_up_and_counts_as_its_sync_alone() {
+        let found = play(&[], |ms| (ms * MIB, 0), u64::MAX);
+        assert_eq!(found, (0, true, PATIENCE_NS / MS));
     }
 
     #[test]
-    fn space_that_never_rests_is_given_up_with_a_word() {
-        let (drained, now) = play(100_000_000, u64::MAX, u64::MAX);
-        assert!(drained.restless);
-        assert_eq!(now, PATIENCE_NS);
+    fn a_word_to_end_is_heard_within_a_look_and_keeps_what_was_seen() {
+        let (end, restless, now) = play(&[], |ms| (ms * MIB, 0), 77);
+        assert!(!restless);
+        assert!(now <= 77 + LOOK_NS / MS && (60..=now).contains(&end));
     }
 
     #[test]
-    fn a_word_to_end_is_heard_within_a_look() {
-        let (drained, now) = play(1_000_000, u64::MAX, 77_000_000);
-        assert!(!drained.restless);
-        assert!(now <= 77_000_000 + LOOK_NS);
+    fn tolerances_follow_what_the_sets_held() {
+        let set = |count, size| FileSet {
+            name: String::new(),
+            count,
+            size,
+            fsync: false,
+        };
+        let check = |sets: &[FileSet], bytes, inodes| {
+            assert_eq!(Rises::beyond(sets).tolerance, Free { bytes, inodes });
+        };
+        check(&[], LEAST_BYTES, LEAST_INODES);
+        check(&[set(1000, 1000), set(5, 5)], LEAST_BYTES, LEAST_INODES);
+        check(&[set(10_000_000, 2000)], 20_000_000, 10_000);
+        check(&[set(u64::MAX, u64::MAX)], u64::MAX / 1000, u64::MAX / 1000);
     }
 }
