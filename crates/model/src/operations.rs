@@ -20,8 +20,8 @@ pub struct Operations {
     /// Each clone works in a folder of its own below the trial's; otherwise all in one. Files of a set
     /// are dealt out to the clones in turn either way.
     pub own_folders: bool,
-    /// When all clones have ended: sync the file system and wait until its free space is steady. Timed
-    /// as the step `Drain`, and part of the work's completion.
+    /// When all clones have ended: sync the file system and wait until its free space no longer rises.
+    /// Timed as the step `Drain`, and part of the work's completion.
     pub drain: bool,
 }
 
