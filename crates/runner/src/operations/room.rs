@@ -26,6 +26,8 @@ pub(super) struct Wanted {
     files: u64,
     /// The longest file, bytes.
     longest: u64,
+    /// Bytes of data beyond `data` that appending may come to hold where nothing but time ends it.
+    later: u64,
 }
 
 impl Wanted {
@@ -46,6 +48,10 @@ impl Wanted {
                 true => u64::from(job.clones) + 1,
                 false => 1,
             };
+            if job.end.ops.is_none() {
+                let later = needs.bytes.saturating_sub(bytes);
+                wanted.later = wanted.later.saturating_add(later);
+            }
             wanted.data = wanted.data.saturating_add(bytes);
             wanted.data = wanted.data.saturating_add(unused(operations, bytes, files));
             wanted.files = wanted.files.saturating_add(files).saturating_add(folders);
@@ -66,6 +72,22 @@ impl Wanted {
         (self.data / DATA_PER_BYTE)
             .saturating_add(files)
             .saturating_add(ANYWAY)
+    }
+
+    /// Said where what it holds in the end may be more than what is free, though it can begin.
+    pub(super) fn outgrows(&self, folder: &Path, free: u64) -> Option<String> {
+        let data = self.data.saturating_add(self.later);
+        let most = Wanted { data, ..*self };
+        let needed = data.saturating_add(most.metadata());
+        (self.later > 0 && needed > free).then(|| {
+            format!(
+                "with time the workload may come to hold {} in `{}`, where {} were free: it then ends \
+                 with an error, unless `--duration` or `--max-ops` ends it before",
+                Bytes(needed),
+                folder.display(),
+                Bytes(free)
+            )
+        })
     }
 
     /// Everything that lacks in a folder.

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicU32;
 
 use iodyno_engine::operations::OperationsPart;
 use iodyno_model::{BoundPlan, Diagnostic, FileState, Job, Operations, Target};
-use iodyno_target::{AdmitError, Guard, Intent, OpenFlags, Request, Roots};
+use iodyno_target::{AdmitError, Guard, Intent, OpenFlags, Request, Roots, space};
 
 use super::folder::{self, Own};
 use super::remove::Remover;
@@ -79,11 +79,14 @@ impl Site {
         }
         let at = target_folder(&plan.configuration.target);
         let target = admit(at)?;
-        let lacks = Wanted::of(plan).lacks(at);
+        let wanted = Wanted::of(plan);
+        let lacks = wanted.lacks(at);
         if !lacks.is_empty() {
             return Err(Unready::Unprepared(lacks));
         }
-        let notes = folder::others(target.as_fd(), at).unwrap_or_default();
+        let mut notes = folder::others(target.as_fd(), at).unwrap_or_default();
+        let free = space::room(at).map_or(u64::MAX, |room| room.bytes);
+        notes.extend(wanted.outgrows(at, free));
         let own = Own::make(target, at, &plan.key).map_err(|error| {
             let path = at.join(folder::folder_name(&plan.key));
             match error.kind() {
