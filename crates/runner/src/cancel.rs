@@ -9,8 +9,6 @@ pub(crate) enum Wish {
     GoOn,
     Finish,
     Abort,
-    /// Cleaning up takes too long, too.
-    Leave,
 }
 
 /// Ends a trial early. Clones share one word. All methods are a single atomic operation each and may be
@@ -34,20 +32,6 @@ impl Cancel {
         self.0.fetch_max(2, Ordering::Relaxed);
     }
 
-    /// Does not even wait for what the trial made to be removed: the child is killed.
-    pub fn leave(&self) {
-        self.0.fetch_max(3, Ordering::Relaxed);
-    }
-
-    /// As a user's Ctrl-C means it: the first time [`Cancel::finish`], the second time
-    /// [`Cancel::abort`], and from then on [`Cancel::leave`].
-    pub fn interrupt(&self) {
-        // Beyond 250 it no longer matters; the word must not wrap around to "go on".
-        if self.0.fetch_add(1, Ordering::Relaxed) > 250 {
-            self.0.store(3, Ordering::Relaxed);
-        }
-    }
-
     /// Anything was wished for.
     pub fn is_cancelled(&self) -> bool {
         self.wish() != Wish::GoOn
@@ -57,8 +41,7 @@ impl Cancel {
         match self.0.load(Ordering::Relaxed) {
             0 => Wish::GoOn,
             1 => Wish::Finish,
-            2 => Wish::Abort,
-            _ => Wish::Leave,
+            _ => Wish::Abort,
         }
     }
 }
@@ -68,25 +51,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_interruption_aborts_the_third_leaves_and_no_later_one_takes_it_back() {
+    fn a_weaker_wish_never_replaces_a_stronger_one() {
         let cancel = Cancel::new();
         let shared = cancel.clone();
         assert_eq!(shared.wish(), Wish::GoOn);
-        cancel.interrupt();
+        cancel.finish();
         assert_eq!(shared.wish(), Wish::Finish);
-        cancel.interrupt();
-        assert_eq!(shared.wish(), Wish::Abort);
-        for _ in 0..1000 {
-            cancel.interrupt();
-            assert_eq!(shared.wish(), Wish::Leave);
-        }
-    }
-
-    #[test]
-    fn a_weaker_wish_never_replaces_a_stronger_one() {
-        let cancel = Cancel::new();
         cancel.abort();
         cancel.finish();
-        assert_eq!(cancel.wish(), Wish::Abort);
+        assert_eq!(shared.wish(), Wish::Abort);
     }
 }

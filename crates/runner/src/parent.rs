@@ -165,13 +165,13 @@ pub fn carry_out(
     })?;
     let end = session.follow(events);
     Ok(match Estate::of(plan) {
-        Some(estate) => bury(end, estate, cancel, events),
+        Some(estate) => bury(end, estate, events),
         None => end,
     })
 }
 
 /// What a node that died could not remove any more is removed here, and told with its end.
-fn bury(end: TrialEnd, estate: Estate, cancel: &Cancel, events: &mut dyn FnMut(Event)) -> TrialEnd {
+fn bury(end: TrialEnd, estate: Estate, events: &mut dyn FnMut(Event)) -> TrialEnd {
     let TrialEnd::Failed {
         outcome,
         death: Some(death),
@@ -183,10 +183,9 @@ fn bury(end: TrialEnd, estate: Estate, cancel: &Cancel, events: &mut dyn FnMut(E
         let step = Step::TearDown;
         events(Event::Progress { step, done, total });
     };
-    let leave = || cancel.wish() == Wish::Leave;
     let left = match &death {
         Death::Stuck { .. } => Left::Said(estate.held()),
-        _ => estate.clear(&leave, &mut tell),
+        _ => estate.clear(&mut tell),
     };
     let outcome = match (left, outcome) {
         (Left::Said(words), Outcome::Interrupted(why)) => {
@@ -404,7 +403,6 @@ impl<'a> Session<'a> {
                 self.patience = Some(Instant::now() + AFTER_ABORT);
                 ToNode::Abort
             }
-            Wish::Leave => return self.kill(),
         };
         let _ = self.say(&message);
     }

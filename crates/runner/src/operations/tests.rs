@@ -181,8 +181,7 @@ fn a_folder_that_went_elsewhere_is_emptied_and_what_took_its_name_stays() {
 
 #[test]
 fn a_parent_removes_only_what_its_dead_node_made() {
-    let never = || false;
-    let clear = |folder: &Path, key| estate(folder, key).clear(&never, &mut |_, _| {});
+    let clear = |folder: &Path, key| estate(folder, key).clear(&mut |_, _| {});
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     assert_eq!(clear(at, key()), Left::Nothing);
@@ -341,4 +340,36 @@ fn room_is_reckoned_in_whole_blocks_with_what_metadata_take() {
         vec![makes(0, &[(10, 1), (5, 4097)], 1)],
         (10 * 4096 + 5 * 8192, 20, 4097),
     );
+}
+
+#[test]
+fn growth_that_may_exceed_what_is_free_is_said_with_both_figures_and_only_then() {
+    let appends = |keep, ops| {
+        let mut job = makes(0, &[], 1);
+        job.end.ops = ops;
+        job.operations.as_mut().unwrap().cycle = vec![CycleStep {
+            action: Action::Append {
+                bytes: 1 << 20,
+                new_file_at: 1 << 30,
+                keep,
+            },
+            timed: true,
+        }];
+        Wanted::of(&samples::plan("/", vec![job]))
+    };
+    let at = Path::new("/mnt/data");
+    let (gib, by_time) = (1u64 << 30, appends(Some(1), None));
+    let said = by_time.outgrows(at, 2 * gib).unwrap();
+    for part in [
+        "3.02 GiB in `/mnt/data`",
+        "2 GiB were free",
+        "`--duration`",
+        "`--max-ops`",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert_eq!(by_time.outgrows(at, 4 * gib), None);
+    // A number of cycles is room that is asked for beforehand, and without a bound there is no figure.
+    assert_eq!(appends(Some(1), Some(10)).outgrows(at, 0), None);
+    assert_eq!(appends(None, None).outgrows(at, 0), None);
 }

@@ -52,8 +52,8 @@ impl Estate {
         format!("its folder is left; remove it when the process is gone: rm -r {path}")
     }
 
-    /// Removes it, unless it is not that trial's. `leave` is asked whether to leave it.
-    pub(crate) fn clear(self, leave: &dyn Fn() -> bool, tell: Tell<'_>) -> Left {
+    /// Removes it, unless it is not that trial's.
+    pub(crate) fn clear(self, tell: Tell<'_>) -> Left {
         let path = self.path();
         let stays = |why: &str| {
             let command = folder::quoted(&path);
@@ -89,9 +89,6 @@ impl Estate {
             if removed != last {
                 (last, since) = (removed, Instant::now());
                 tell(removed, found);
-            }
-            if leave() {
-                return stays("aborted by the user");
             }
             if since.elapsed() >= PATIENCE {
                 return stays("its storage does not answer");
