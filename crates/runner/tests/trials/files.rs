@@ -7,6 +7,7 @@ use std::process::Command;
 
 use iodyno_model::{Amount, Direction, EndedBy, Fallocate, Outcome, Step};
 use iodyno_runner::{Event, TrialEnd};
+use rustix::fs::FallocateFlags;
 
 use crate::samples::{job, plan};
 use crate::stage::{MIB, on_file, run, watched};
@@ -325,11 +326,13 @@ fn a_disk_that_fills_up_meanwhile_leaves_nothing() {
         job.files.fallocate = Fallocate::None;
         job
     });
-    // Somebody else takes what would be left, and more: made beforehand, it is written at once.
-    let other = vec![1; 100 * MIB as usize];
+    // Somebody else takes what would be left, and more: once, at a stroke, and never gives any of it back.
+    let mut other = None;
     let told = watched(&plan(folder.path(), jobs.to_vec()), |event, _| {
-        if matches!(event, Event::Progress { done, total, .. } if done < total) {
-            let _ = fs::write(folder.path().join("other"), &other);
+        if other.is_none() && matches!(event, Event::Progress { done, total, .. } if done < total) {
+            let file = fs::File::create(folder.path().join("other")).unwrap();
+            rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, 100 * MIB).unwrap();
+            other = Some(file);
         }
     });
     let TrialEnd::Unprepared(faults) = &told.end else {
@@ -339,7 +342,7 @@ fn a_disk_that_fills_up_meanwhile_leaves_nothing() {
     assert!(faults[0].message.contains("No space left"), "{faults:?}");
     assert!(faults[0].hint.as_ref().unwrap().contains("free space"));
     assert_eq!(names(folder.path()), ["other"]);
-    drop(mounted);
+    drop((other, mounted));
 }
 
 fn a_target_folder_holds_the_files_of_the_jobs() {
