@@ -14,6 +14,7 @@ use iodyno_model::{Diagnostic, EndedBy, EngineKind, Job, SharedFiles, SharedMode
 use iodyno_target::Kind;
 use iodyno_units::Bytes;
 use rustix::fs::{FileType, fstat, ftruncate, lstat};
+use rustix::io::retry_on_intr;
 
 use crate::assemble::Ended;
 use crate::files::{self, Files, TrialFile};
@@ -252,8 +253,8 @@ pub(crate) fn check(files: &mut Files, jobs: &[Job]) -> Result<(), Vec<Diagnosti
     }
 }
 
-/// Right before the clones begin, when nothing else can fail: empties what the sequential write is to
-/// make, and notes how long the files are that are to be filled.
+/// As late as it can be, before the clones' threads have their engines: empties what the sequential write is
+/// to make, and notes how long the files are that are to be filled.
 ///
 /// # Errors
 /// A file that cannot be cut.
@@ -269,7 +270,8 @@ pub(crate) fn make_ready(files: &mut Files, jobs: &[Job]) -> Result<(), Diagnost
                     let mapped = job.engine.kind == EngineKind::Mmap;
                     let length = if mapped { rule.file_size } else { 0 };
                     let to = file.admitted.as_fd();
-                    let cut = ftruncate(to, 0).and_then(|()| ftruncate(to, length));
+                    let cut = retry_on_intr(|| ftruncate(to, 0))
+                        .and_then(|()| retry_on_intr(|| ftruncate(to, length)));
                     cut.map_err(|error| {
                         let shown = file.wanted.path.display();
                         let message = format!("cannot empty `{shown}`\n  cause: {error}");

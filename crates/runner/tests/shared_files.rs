@@ -16,6 +16,7 @@ use iodyno_model::{
     SharedFiles, SharedMode, Step,
 };
 use iodyno_runner::{Event, TrialEnd};
+use iodyno_units::Nanos;
 use libtest_mimic::{Arguments, Trial};
 
 use stage::{MIB, Told, run, watched};
@@ -28,6 +29,8 @@ crate::tests![
     a_preparation_that_cannot_fit_is_refused_before_it_begins,
     a_sequential_write_makes_and_empties_its_files,
     a_sequential_write_empties_no_file_of_another_name,
+    what_a_sequential_write_made_is_removed_where_it_never_began,
+    what_a_sequential_write_made_stays_once_it_ran,
     a_bad_block_fails_the_trial_with_file_and_offset,
     direct_requests_that_are_no_multiples_are_refused,
 ];
@@ -243,6 +246,38 @@ fn a_sequential_write_empties_no_file_of_another_name() {
     assert!(text.contains("has another name"), "{text}");
     assert_eq!(fs::read(&mine).unwrap(), vec![1; MIB as usize]);
     assert_eq!(count(folder.path()), 2, "what was made is removed");
+}
+
+/// The clones find out only when all files are there that such blocks have no room for a trailer.
+fn what_a_sequential_write_made_is_removed_where_it_never_began() {
+    for kind in [EngineKind::Psync, EngineKind::Mmap] {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(at(folder.path(), 1), b"short").unwrap();
+        fs::write(folder.path().join("mine"), b"mine").unwrap();
+        let mut job = sharing(SharedMode::SequentialWrite, 4, MIB);
+        job.engine = Engine::new(kind, 1);
+        let job = with(job, |rule| (rule.validate, rule.block) = (true, 8));
+        let told = run(folder.path(), vec![job]);
+        let text = format!("{:?}", faults(&told));
+        assert!(text.contains("validate blocks of 8 bytes"), "{text}");
+        assert_eq!(count(folder.path()), 2, "{kind:?}");
+        assert!(length(folder.path(), 1).is_some());
+        assert_eq!(fs::read(folder.path().join("mine")).unwrap(), b"mine");
+    }
+}
+
+fn what_a_sequential_write_made_stays_once_it_ran() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut job = sharing(SharedMode::SequentialWrite, 4, MIB);
+    (job.engine.o_sync, job.end.runtime) = (true, Some(Nanos::from_millis(60_000)));
+    let told = watched(&samples::plan(folder.path(), vec![job]), |event, cancel| {
+        if let Event::Frame(_) = event {
+            cancel.finish();
+        }
+    });
+    let (_, outcome) = told.done();
+    assert!(matches!(outcome, Outcome::Interrupted(_)), "{outcome:?}");
+    assert_eq!(count(folder.path()), 4);
 }
 
 fn a_bad_block_fails_the_trial_with_file_and_offset() {
