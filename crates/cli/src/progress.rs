@@ -61,7 +61,7 @@ pub(crate) struct Reporter<'a> {
     trial: String,
     /// A whole round was told: single trials are not told any more.
     rounds_told: bool,
-    /// Frames are shown elsewhere, as data.
+    /// What is measured is shown elsewhere, as data.
     without_frames: bool,
     /// What is laid out are empty files: their number is told, not their bytes.
     empty_files: bool,
@@ -85,7 +85,7 @@ impl<'a> Reporter<'a> {
         }
     }
 
-    /// Without a word on frames: they are printed as data.
+    /// Without a word on what is measured: it is printed as data.
     pub(crate) fn without_frames(self) -> Reporter<'a> {
         Reporter {
             without_frames: true,
@@ -197,7 +197,8 @@ impl<'a> Reporter<'a> {
                 };
                 self.draw(elapsed, line, line);
             }
-            Event::Frame(_) if self.without_frames => {}
+            // A drain is no data, and may take a while.
+            Event::Frame(frame) if self.without_frames && frame.step != Step::Drain => {}
             Event::Frame(frame) => {
                 // Frames end some µs before the full second.
                 let elapsed =
