@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use iodyno_model::{Better, Fact, FactClass, Figure, ImportedTrial, Kind, Metric};
 
 use super::super::found::Found;
-use super::super::fsbench::of_line;
+use super::super::fsbench::{of_cycles, of_line};
 use super::super::lines::Lines;
 use super::units;
 
@@ -24,20 +24,55 @@ const HOST: [&str; 5] = ["goos", "goarch", "cpu", "kernel", "host"];
 
 /// All results of this form.
 pub(super) fn read(lines: &Lines<'_>) -> Vec<Found> {
-    let mut keys = BTreeMap::new();
-    let directions = directions(lines);
+    let mut keys = Keys::of(lines);
     let mut found = Vec::new();
     for (number, text) in lines.iter() {
-        if text.starts_with("Benchmark") {
-            found.extend(benchmark(lines, number, text, &keys, &directions));
-        } else if let Some((key, value)) = key(text) {
-            match value {
-                "" => keys.remove(key),
-                value => keys.insert(key.to_owned(), value.to_owned()),
-            };
+        match text.starts_with("Benchmark") {
+            true => found.extend(keys.benchmark(lines, number, text)),
+            false => keys.note(text),
         }
     }
     found
+}
+
+/// What other lines say of a benchmark line.
+#[derive(Debug, Clone, Default)]
+pub(in crate::results) struct Keys {
+    values: BTreeMap<String, String>,
+    directions: HashMap<String, Better>,
+}
+
+impl Keys {
+    /// At the beginning of a text.
+    pub(in crate::results) fn of(lines: &Lines<'_>) -> Keys {
+        Keys {
+            values: BTreeMap::new(),
+            directions: directions(lines),
+        }
+    }
+
+    /// Takes a line `key: value`, which holds from here on, and ignores any other.
+    pub(in crate::results) fn note(&mut self, text: &str) {
+        match key(text) {
+            Some((key, "")) => {
+                self.values.remove(key);
+            }
+            Some((key, value)) => {
+                self.values.insert(key.to_owned(), value.to_owned());
+            }
+            None => {}
+        }
+    }
+
+    /// The trial of a benchmark line, or why it is none; `None` for other lines.
+    pub(in crate::results) fn benchmark(
+        &self,
+        lines: &Lines<'_>,
+        number: u32,
+        text: &str,
+    ) -> Option<Found> {
+        benchmark(lines, number, text.trim(), &self.values, &self.directions)
+    }
 }
 
 /// Which way is better, by unit, as `Unit` lines anywhere in the text say.
@@ -104,6 +139,9 @@ fn benchmark(
                 }
             }
             figures(&mut trial, pairs, directions);
+            if alone.is_some() {
+                of_cycles(&mut trial);
+            }
         }
     }
     Some(Found::trial(at, trial))

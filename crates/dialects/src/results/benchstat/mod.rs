@@ -4,6 +4,8 @@ mod claims;
 mod input;
 mod units;
 
+pub(super) use self::input::Keys;
+
 use super::found::Found;
 use super::lines::Lines;
 

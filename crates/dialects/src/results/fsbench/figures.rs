@@ -1,19 +1,22 @@
 //! The figures of a file-operation benchmark, and what they cannot say.
 
+use std::collections::BTreeMap;
+
 use iodyno_model::{Better, Fact, FactClass, Figure, ImportedTrial, Kind, Metric, Unit, Withheld};
 use iodyno_units::Nanos;
 
+use super::below::Below;
 use super::names;
-use super::table::{Named, Row};
+use super::table::{Named, Printed, Row};
 
-/// Latencies are printed to a tenth of a millisecond: half of it, ms.
-const ROUNDING_MS: f64 = 0.05;
 /// The ops must fill this share of the time, or the rate is one of something else.
 const FILLED: f64 = 0.95;
+/// Where they fill this share of it, the time to complete is theirs.
+const MOSTLY: f64 = 0.5;
 /// Figures computed from a latency must be surer than this, as a share.
 const SURE: f64 = 0.05;
-/// A tenth of a millisecond in words.
-const TOO_SHORT: &str = "printed as 0.0 ms, which is anything below 0.05 ms";
+/// Half the last digit of an elapsed time, s, and a little for how it was computed.
+const ELAPSED_ROUNDING: f64 = 0.051;
 
 /// How a benchmark ended.
 #[derive(Debug, Clone)]
@@ -23,11 +26,13 @@ pub(super) struct Ended {
     /// Ops a second, over the whole.
     pub(super) rate: f64,
     row: Option<Row>,
+    /// What iodyno says below it; nothing in others' tables.
+    below: Below,
 }
 
 impl Ended {
     /// From the closing row, or the `fsbench/` line where there is none.
-    pub(super) fn of(row: Option<&Row>, named: Option<&Named>) -> Option<Ended> {
+    pub(super) fn of(row: Option<&Row>, named: Option<&Named>, below: Below) -> Option<Ended> {
         let printed = match (row, named) {
             (Some(row), _) => row.get("ops(total)").zip(row.get("ops/sec(cum)")),
             (None, Some(named)) => Some((named.ops, named.rate)),
@@ -37,7 +42,17 @@ impl Ended {
             ops,
             rate,
             row: row.cloned(),
+            below,
         })
+    }
+
+    /// Whether time or work ended it, as far as its name tells; iodyno's own tables tell by themselves.
+    fn kind(&self, name: &str) -> Kind {
+        match (self.below.is_ours(), self.below.completion_ns()) {
+            (true, Some(_)) => Kind::Finite,
+            (true, None) => Kind::Timed,
+            (false, _) => names::kind(name),
+        }
     }
 
     /// How long it took. The rate is printed finer than the time.
@@ -56,13 +71,18 @@ impl Ended {
             return false;
         }
         let by_rate = self.ops / self.rate;
-        (by_rate - elapsed).abs() <= 0.051 + by_rate * 0.05 / self.rate
+        let printed = self
+            .row
+            .as_ref()
+            .and_then(|row| row.printed("ops/sec(cum)"));
+        let rounding = printed.map_or(0.0, |printed| printed.rounding());
+        (by_rate - elapsed).abs() <= ELAPSED_ROUNDING + by_rate * rounding / self.rate
     }
 
     /// The most of the time that the ops themselves can have filled, as a share; `None` without a mean.
     fn filled(&self) -> Option<f64> {
-        let mean = self.row.as_ref()?.get("avg(ms)")?;
-        Some(self.rate * (mean + ROUNDING_MS) / 1e3)
+        let mean = self.row.as_ref()?.printed("avg(ms)")?;
+        Some(self.rate * (mean.value + mean.rounding()) / 1e3)
     }
 }
 
@@ -81,14 +101,52 @@ pub(in crate::results) fn of_line(trial: &mut ImportedTrial, name: &str, ops: f6
         ops,
         rate,
         row: None,
+        below: Below::default(),
     };
     of_table(trial, name, &ended);
+}
+
+/// Adds what follows from the rate of iodyno's own line and its op's mean, under the names of tables.
+pub(in crate::results) fn of_cycles(trial: &mut ImportedTrial) {
+    let value = |name: &str| {
+        let mut figures = trial.figures.iter();
+        figures
+            .find(|figure| figure.metric.name == name)
+            .map(|figure| figure.value)
+    };
+    let (Some(rate), Some(mean_ns)) = (value(Metric::IOPS), value("op.mean")) else {
+        return;
+    };
+    let threads = trial.dimensions.get("threads").map(|it| it.parse::<u32>());
+    let Ok(threads) = threads.unwrap_or(Ok(1)) else {
+        return;
+    };
+    if mean_ns <= 0.0 {
+        return;
+    }
+    let whole = f64::from(threads) * 1e9 / mean_ns;
+    trial.figures.push(Figure {
+        metric: Metric::iops("ops_from_mean"),
+        value: whole,
+        derived: Some("threads ÷ op.mean".to_owned()),
+    });
+    if rate < whole * FILLED {
+        trial.figures.push(Figure {
+            metric: Metric::iops("loop.iops"),
+            value: rate,
+            derived: Some("iops, which counts all between the ops as well".to_owned()),
+        });
+        trial.primary = Some("op.mean".to_owned());
+    }
+    if trial.kind == Kind::Finite && rate >= whole * MOSTLY {
+        trial.primary = Some(Metric::COMPLETION.to_owned());
+    }
 }
 
 /// Fills in name, kind, figures, facts and remarks.
 pub(super) fn of_table(trial: &mut ImportedTrial, name: &str, ended: &Ended) {
     trial.workload = name.to_owned();
-    trial.kind = names::kind(name);
+    trial.kind = ended.kind(name);
     if names::may_be_cut(name) {
         trial.remarks.push(format!(
             "`{name}` has ten letters, where the table cuts names: it may lack its end"
@@ -112,6 +170,14 @@ pub(super) fn of_table(trial: &mut ImportedTrial, name: &str, ended: &Ended) {
         of_ops_alone(trial, ended);
     }
     trial.figures.push(count(ended.ops));
+    ended.below.fill(trial);
+    facts(trial, ended);
+}
+
+/// Adds what only a table tells of a trial whose figures a finer line has.
+pub(super) fn beside_line(trial: &mut ImportedTrial, name: &str, ended: &Ended) {
+    trial.kind = ended.kind(name);
+    ended.below.fill(trial);
     facts(trial, ended);
 }
 
@@ -139,18 +205,46 @@ fn of_whole_loop(trial: &mut ImportedTrial, ended: &Ended, filled: Option<f64>) 
         value: ended.rate,
         derived: None,
     });
-    trial.withheld.push(Withheld {
-        metric: Metric::IOPS.to_owned(),
-        why: format!("ops/sec(cum) is of the whole loop, untimed work included{share}"),
-    });
+    // iodyno calls the rate of cycles by this name, whatever else is in them.
+    if ended.below.is_ours() {
+        trial.figures.push(Figure {
+            metric: Metric::iops(Metric::IOPS),
+            value: ended.rate,
+            derived: None,
+        });
+    } else {
+        trial.withheld.push(Withheld {
+            metric: Metric::IOPS.to_owned(),
+            why: format!("ops/sec(cum) is of the whole loop, untimed work included{share}"),
+        });
+    }
     trial.remarks.push(format!(
         "ops/sec(cum) {} is of the whole loop, untimed work included{share}: it is to be compared by the time of an op",
         ended.rate
     ));
     trial.primary = Some("op.mean".to_owned());
+    if let Some(ns) = ended.below.completion_ns() {
+        trial.figures.push(told_completion(ns));
+        if filled.is_none_or(|percent| percent >= MOSTLY * 100.0) {
+            trial.primary = Some(Metric::COMPLETION.to_owned());
+        }
+    }
+}
+
+/// As iodyno tells it, drain included.
+fn told_completion(ns: u64) -> Figure {
+    Figure {
+        metric: Metric::time(Metric::COMPLETION),
+        value: ns as f64,
+        derived: None,
+    }
 }
 
 fn completion(trial: &mut ImportedTrial, ended: &Ended) {
+    if let Some(ns) = ended.below.completion_ns() {
+        trial.figures.push(told_completion(ns));
+        return;
+    }
     let printed = ended.row.as_ref().map(|row| row.elapsed);
     let derived = match printed {
         Some(elapsed) if !ended.agrees(elapsed) => {
@@ -183,48 +277,68 @@ fn latencies(trial: &mut ImportedTrial, ended: &Ended) {
         ("p99(ms)", "op.p99"),
         ("pMax(ms)", "op.max"),
     ];
-    let mut coarse = Vec::new();
+    // By how many decimals they have.
+    let mut coarse: BTreeMap<usize, Vec<String>> = BTreeMap::new();
     for (column, name) in columns {
-        let Some(ms) = row.get(column) else { continue };
-        if ms <= 0.0 {
-            trial.withheld.push(withheld(name, TOO_SHORT.to_owned()));
+        let Some(ms) = row.printed(column) else {
+            continue;
+        };
+        if ms.value <= 0.0 {
+            trial.withheld.push(withheld(name, too_short(ms)));
             continue;
         }
-        if ROUNDING_MS / ms > SURE {
-            coarse.push(format!("{name} ±{:.0} %", ROUNDING_MS / ms * 100.0));
+        if ms.unsure() > SURE {
+            let words = format!("{name} ±{:.0} %", ms.unsure() * 100.0);
+            coarse.entry(ms.decimals).or_default().push(words);
         }
         trial.figures.push(Figure {
             metric: Metric::time(name),
-            value: (ms * 1e6).round(),
+            value: (ms.value * 1e6).round(),
             derived: None,
         });
     }
-    if !coarse.is_empty() {
+    for (decimals, words) in coarse {
+        let step = Printed {
+            value: 0.0,
+            decimals,
+        }
+        .step();
         trial.remarks.push(format!(
-            "latencies are printed to 0.1 ms: {}",
-            coarse.join(", ")
+            "latencies are printed to {step} ms: {}",
+            words.join(", ")
         ));
     }
-    if let Some(mean) = row.get("avg(ms)") {
+    // Of several threads a mean says nothing of the rate, and iodyno's own table may be of several.
+    if let Some(mean) = row.printed("avg(ms)").filter(|_| !ended.below.is_ours()) {
         rate_by_mean(trial, mean);
     }
 }
 
+/// What a time that was rounded to nothing can be.
+fn too_short(ms: Printed) -> String {
+    format!(
+        "printed as {:.*} ms, which is anything below {} ms",
+        ms.decimals,
+        ms.value,
+        ms.rounding()
+    )
+}
+
 /// Ops a second, had there been nothing but ops.
-fn rate_by_mean(trial: &mut ImportedTrial, mean_ms: f64) {
+fn rate_by_mean(trial: &mut ImportedTrial, mean: Printed) {
     let name = "ops_from_mean";
-    if mean_ms <= 0.0 {
+    if mean.value <= 0.0 {
         trial
             .withheld
-            .push(withheld(name, format!("avg(ms) is {TOO_SHORT}")));
-    } else if ROUNDING_MS / mean_ms > SURE {
-        let percent = ROUNDING_MS / mean_ms * 100.0;
-        let why = format!("avg(ms) is {mean_ms}, which rounding makes uncertain by {percent:.0} %");
+            .push(withheld(name, format!("avg(ms) is {}", too_short(mean))));
+    } else if mean.unsure() > SURE {
+        let (ms, percent) = (mean.value, mean.unsure() * 100.0);
+        let why = format!("avg(ms) is {ms}, which rounding makes uncertain by {percent:.0} %");
         trial.withheld.push(withheld(name, why));
     } else {
         trial.figures.push(Figure {
             metric: Metric::iops(name),
-            value: 1e3 / mean_ms,
+            value: 1e3 / mean.value,
             derived: Some("1000 ÷ avg(ms)".to_owned()),
         });
     }
@@ -253,7 +367,10 @@ fn facts(trial: &mut ImportedTrial, ended: &Ended) {
     trial.facts.push(Fact {
         class: FactClass::Program,
         name: "program".to_owned(),
-        value: "fsbench".to_owned(),
+        value: match ended.below.is_ours() {
+            true => "iodyno".to_owned(),
+            false => "fsbench".to_owned(),
+        },
     });
     let ending = |name: &str, value: String| Fact {
         class: FactClass::Ending,

@@ -3,6 +3,7 @@
 //! One result is one closing row, with the rows of seconds above it and the `fsbench/` line below it. Either
 //! may lack. The table cuts names to ten letters; they are completed from what stands around it.
 
+mod below;
 mod figures;
 mod names;
 mod series;
@@ -10,14 +11,16 @@ mod table;
 
 use std::ops::Range;
 
+use self::below::Below;
 use self::figures::Ended;
 use self::names::Names;
 use self::table::{Line, Named, Row};
+use super::benchstat::Keys;
 use super::context::Context;
 use super::found::{Found, FoundWhat};
 use super::lines::Lines;
 
-pub(super) use self::figures::of_line;
+pub(super) use self::figures::{of_cycles, of_line};
 
 /// What it is read as.
 const FORM: &str = "fsbench table";
@@ -39,6 +42,7 @@ struct Gathering {
     closing: bool,
     series: Vec<(u32, Row)>,
     closed: Option<Row>,
+    below: Below,
     named: Option<Named>,
 }
 
@@ -79,11 +83,13 @@ impl Gathering {
 pub(super) fn read(lines: &Lines<'_>) -> Vec<Found> {
     let mut reader = Reader {
         lines,
+        keys: Keys::of(lines),
         names: Names::default(),
         now: Gathering::default(),
         found: Vec::new(),
     };
     for (number, text) in lines.iter() {
+        reader.keys.note(text);
         reader.line(number, text);
     }
     reader.end();
@@ -92,6 +98,8 @@ pub(super) fn read(lines: &Lines<'_>) -> Vec<Found> {
 
 struct Reader<'l, 'a> {
     lines: &'l Lines<'a>,
+    /// What holds for benchmark lines.
+    keys: Keys,
     names: Names,
     now: Gathering,
     found: Vec<Found>,
@@ -131,7 +139,7 @@ impl Reader<'_, '_> {
         if text.trim().is_empty() {
             return;
         }
-        if self.now.closed.is_some() && table::is_remark(text) {
+        if self.now.closed.is_some() && self.now.below.takes(text) {
             self.now.takes(number);
             return;
         }
@@ -168,17 +176,34 @@ impl Reader<'_, '_> {
         self.now.takes(number);
     }
 
-    /// A line that says all the table above it says, and finer: its own reader makes the result.
+    /// A line that says all the table above it says, and finer: its figures are the trial's, and the table adds its
+    /// seconds.
     fn full(&mut self, number: u32, text: &str, named: &Named) {
         if self.now.closed.is_none() || !self.now.is_closed_by(named) {
             return self.other(number, text);
         }
         self.names.note(&named.name);
+        self.now.takes(number);
         let now = std::mem::take(&mut self.now);
-        self.found.push(Found {
-            lines: now.lines(),
-            what: FoundWhat::Known,
-        });
+        let lines = now.lines();
+        let ended = Ended::of(now.closed.as_ref(), Some(named), now.below);
+        let found = self.keys.benchmark(self.lines, number, text);
+        let (Some(ended), Some(FoundWhat::Trial(mut trial))) = (ended, found.map(|it| it.what))
+        else {
+            // The line's own reader says what is wrong with it.
+            self.found.push(Found::known(now.start..number));
+            return;
+        };
+        if trial.configuration.is_empty() {
+            trial.configuration = configuration(&self.lines.context(lines.start));
+        }
+        figures::beside_line(&mut trial, &named.name, &ended);
+        if let Some(words) = now.description.as_deref().filter(|words| !words.is_empty()) {
+            let fact = figures::workload_fact("description", words);
+            trial.facts.push(fact);
+        }
+        series::fill(&mut trial, &now.series, &ended);
+        self.found.push(Found::trial(lines, *trial));
     }
 
     fn named(&mut self, number: u32, named: Named) {
@@ -217,7 +242,8 @@ impl Reader<'_, '_> {
             .filter(|name| names::fits(name, optype));
         let name = stated.or(running).cloned();
         let name = name.unwrap_or_else(|| self.names.whole(optype));
-        let Some(ended) = Ended::of(now.closed.as_ref(), now.named.as_ref()) else {
+        let below = now.below.clone();
+        let Some(ended) = Ended::of(now.closed.as_ref(), now.named.as_ref(), below) else {
             let why = format!(
                 "{} rows of `{name}` without the row that closes them: the benchmark did not end, or was cut off here",
                 now.series.len()

@@ -68,8 +68,12 @@ fn remarks(trial: &mut ImportedTrial, rows: &[(u32, Row)]) {
         let Some(printed) = row.get("ops/sec(inst)") else {
             continue;
         };
-        // Both are printed to a tenth, and the cumulative one is multiplied by the seconds.
-        let rounding = 0.05 + 0.1 * row.elapsed;
+        // The difference of two cumulative rates, each multiplied by its seconds.
+        let of = |column: &str| {
+            row.printed(column)
+                .map_or(0.0, |printed| printed.rounding())
+        };
+        let rounding = of("ops/sec(inst)") + 2.0 * of("ops/sec(cum)") * row.elapsed;
         if (rebuilt - printed).abs() <= DISAGREE * printed.max(rebuilt) + rounding {
             continue;
         }

@@ -1,5 +1,8 @@
 //! The lines of a table of file operations: heads, rows, closing lines.
 
+/// Decimals beyond which a value is exact.
+const MOST_DECIMALS: usize = 12;
+
 /// What a line is.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Line {
@@ -38,17 +41,54 @@ pub(super) struct Row {
     pub(super) optype: String,
     /// Seconds.
     pub(super) elapsed: f64,
-    /// By the column's name.
-    values: Vec<(String, f64)>,
+    /// By the column's name; columns with a dash are left out.
+    values: Vec<(String, Printed)>,
 }
 
 impl Row {
     /// The value of a column: `ops/sec(cum)`.
     pub(super) fn get(&self, column: &str) -> Option<f64> {
-        self.values
-            .iter()
+        self.printed(column).map(|printed| printed.value)
+    }
+
+    /// The same with its decimals.
+    pub(super) fn printed(&self, column: &str) -> Option<Printed> {
+        let mut values = self.values.iter();
+        values
             .find(|(name, _)| name == column)
-            .map(|&(_, value)| value)
+            .map(|&(_, printed)| printed)
+    }
+}
+
+/// A number as it stands in a table.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Printed {
+    pub(super) value: f64,
+    /// Digits behind the point.
+    pub(super) decimals: usize,
+}
+
+impl Printed {
+    fn read(word: &str) -> Option<Printed> {
+        let decimals = word.split_once('.').map_or(0, |(_, digits)| digits.len());
+        // More digits say no more.
+        let decimals = decimals.min(MOST_DECIMALS);
+        number(word).map(|value| Printed { value, decimals })
+    }
+
+    /// What one more in the last digit is worth.
+    pub(super) fn step(&self) -> f64 {
+        1.0 / 10f64.powi(self.decimals as i32)
+    }
+
+    /// The printed value is at most this far from the one that was rounded.
+    pub(super) fn rounding(&self) -> f64 {
+        0.5 / 10f64.powi(self.decimals as i32)
+    }
+
+    /// The same as a share of the value, which is above zero.
+    pub(super) fn unsure(&self) -> f64 {
+        self.rounding() / self.value
     }
 }
 
@@ -90,10 +130,11 @@ pub(super) fn row(text: &str, columns: &[String]) -> Option<Row> {
     if words.len() != columns.len() || words.len() < 3 {
         return None;
     }
-    let values = columns[2..]
-        .iter()
-        .zip(&words[2..])
-        .map(|(column, word)| Some((column.clone(), number(word)?)))
+    // A second without ops has no latencies.
+    let values = columns[2..].iter().zip(&words[2..]);
+    let values = values
+        .filter(|(_, word)| **word != "-")
+        .map(|(column, word)| Some((column.clone(), Printed::read(word)?)))
         .collect::<Option<_>>()?;
     Some(Row {
         optype: words[0].to_owned(),
@@ -136,15 +177,6 @@ fn named(text: &str) -> Option<Named> {
         ops: number(ops)?,
         rate: number(rate)?,
         prefixed,
-    })
-}
-
-/// A line that iodyno has below a closing row: a label in a column of its own, or its text going on.
-pub(super) fn is_remark(text: &str) -> bool {
-    const COLUMN: usize = 9;
-    const LABELS: [&str; 6] = ["op", "set-up", "done", "rates", "errors", ""];
-    text.split_at_checked(COLUMN).is_some_and(|(label, rest)| {
-        LABELS.contains(&label.trim_end()) && !rest.starts_with(' ') && !rest.is_empty()
     })
 }
 

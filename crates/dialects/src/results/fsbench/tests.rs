@@ -48,7 +48,8 @@ fn takes_a_table_and_the_line_below_it_for_one_trial() {
 }
 
 #[test]
-fn leaves_a_table_to_the_finer_line_below_it() {
+fn takes_the_figures_of_the_finer_line_and_the_seconds_of_the_table_above_it() {
+    let seconds = "delete_10k  1s  80.0  80.0  1.0  2.0\ndelete_10k  2s  120.0  100.0  1.0  2.0\n";
     let row = "delete_10k  2.0s  200  100.0  10.0  9.0  20.0\n\
                op       9.9 ms of 10 ms a cycle; not timed:\n         write 1 ms\n\
                done     in 12 s, of which drain 10 s\n";
@@ -57,22 +58,87 @@ fn leaves_a_table_to_the_finer_line_below_it() {
             "Benchmarkfsbench/{name} {ops} 100.021 ops/sec 9998.2 op-mean-ns 2000 completion-ns\n"
         )
     };
-    for (below, tables) in [
-        (line("delete_10k_2MB", 200), 0),
-        (line("delete_10k_2MB/threads=4", 200), 0),
-        (line("delete_10k_2MB", 201), 1),
-        (line("statfs", 200), 1),
+    for (below, trials) in [
+        (line("delete_10k_2MB", 200), 1),
+        (line("delete_10k_2MB/threads=4", 200), 1),
+        (line("delete_10k_2MB", 201), 2),
+        (line("statfs", 200), 2),
     ] {
-        let text = format!("{CLOSING}{row}\n{below}");
-        let (trials, unread) = found(&text);
-        assert_eq!((trials.len(), unread.len()), (tables, 0), "{below}");
+        let text = format!("config: ext4\n{SERIES}{seconds}{CLOSING}{row}\n{below}");
         let texts = [crate::results::Text {
             source: "notes.md",
             text: &text,
         }];
         let read = crate::results::read(&texts, &Default::default());
-        assert_eq!(read.trials.len(), tables + 1, "{below}");
+        assert_eq!(
+            (read.trials.len(), read.unread.len()),
+            (trials, 0),
+            "{below}"
+        );
+        let finer = &read.trials[trials - 1];
+        assert_eq!(finer.configuration, "ext4", "{below}");
+        assert_eq!(figure(finer, "op.mean"), Some(9998.2), "{below}");
+        assert_eq!(figure(finer, "completion"), Some(2000.0), "{below}");
+        let table = &read.trials[0];
+        assert_eq!(table.series.len(), 2, "{below}");
+        assert_eq!(figure(table, "drain"), Some(10e9), "{below}");
+        assert_eq!(table.kind, Kind::Finite, "{below}");
+        if trials == 2 {
+            assert_eq!(figure(table, "completion"), Some(12e9), "{below}");
+        }
     }
+}
+
+#[test]
+fn judges_how_sure_a_time_is_by_the_decimals_that_are_printed() {
+    let check = |ms: &str, mean: Option<f64>, remark: Option<&str>, why: Option<&str>| {
+        let text = format!("{CLOSING}create_emp  10.0s  500000  50000.0  {ms}  {ms}  20.0\n");
+        let (trials, _) = found(&text);
+        let trial = &trials[0];
+        assert_eq!(figure(trial, "op.mean"), mean, "{ms}");
+        let said = |words: &str| trial.remarks.iter().any(|it| it.contains(words));
+        assert_eq!(said("latencies are printed"), remark.is_some(), "{ms}");
+        assert!(remark.is_none_or(said), "{ms}: {:?}", trial.remarks);
+        let kept_back = trial.withheld.iter().find(|it| it.metric == "op.mean");
+        assert_eq!(kept_back.map(|it| it.why.as_str()), why, "{ms}");
+        assert_eq!(
+            figure(trial, "ops_from_mean").is_some(),
+            mean.is_some() && remark.is_none()
+        );
+    };
+    let below =
+        |printed, limit| format!("printed as {printed} ms, which is anything below {limit} ms");
+    check("0.0", None, None, Some(&below("0.0", "0.05")));
+    check(
+        "0.000000",
+        None,
+        None,
+        Some(&below("0.000000", "0.0000005")),
+    );
+    check(
+        "0.1",
+        Some(100_000.0),
+        Some("printed to 0.1 ms: op.mean ±50 %, op.p50 ±50 %"),
+        None,
+    );
+    check("0.0195", Some(19_500.0), None, None);
+    check("0.000412", Some(412.0), None, None);
+    check(
+        "0.000003",
+        Some(3.0),
+        Some("printed to 0.000001 ms: op.mean ±17 %"),
+        None,
+    );
+}
+
+#[test]
+fn bears_seconds_without_ops_and_their_dashes() {
+    let rows = "copy  1s  90.0  90.0  1.0  2.0\ncopy  2s  0.0  45.0  -  -\n";
+    let closing = "copy  2.0s  90  45.0  1.0  1.0  2.0\n";
+    let (trials, unread) = found(&format!("{SERIES}{rows}{CLOSING}{closing}"));
+    assert_eq!((trials.len(), unread.len()), (1, 0));
+    let rates: Vec<f64> = trials[0].series.iter().map(|point| point.rate).collect();
+    assert_eq!(rates, [90.0, 0.0]);
 }
 
 #[test]
