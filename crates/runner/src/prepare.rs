@@ -1,7 +1,7 @@
 //! From a plan to clones that are ready to start: names and sizes bound, files admitted, laid out and
 //! open, logs made, the environment read.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -19,7 +19,7 @@ use crate::operations::Site;
 use crate::outbox::Outbox;
 use crate::probe::HostProbe;
 use crate::protocol::FromNode;
-use crate::resolve::{Resolved, resolve};
+use crate::resolve::{Resolved, ResolvedClone, resolve};
 use crate::shared_files;
 use crate::wanted::{self, Wanted};
 
@@ -185,45 +185,64 @@ fn open_all(
     jobs: &[Arc<Job>],
     folder: &Path,
 ) -> Result<Vec<Waiting>, Vec<Diagnostic>> {
-    let by_path = files.by_path();
+    let mut opening = Opening {
+        files,
+        by_path: files.by_path(),
+        site,
+        folder,
+        flows: HashMap::new(),
+        states: shared_files::States::default(),
+    };
     let mut faults: Vec<Diagnostic> = Vec::new();
     let mut clones = Vec::with_capacity(resolved.clones.len());
-    // The jobs of a flow share its count of ops.
-    let mut flows: HashMap<u32, Arc<SharedFlow>> = HashMap::new();
-    let mut states = shared_files::States::default();
     for (index, clone) in resolved.clones.iter().enumerate() {
-        let job = &jobs[clone.job as usize];
-        let opened = match files.open(job, clone, &by_path) {
-            Ok(opened) => opened,
+        match opening.open(&jobs[clone.job as usize], clone, index + 1) {
+            Ok(waiting) => clones.push(waiting),
+            // All clones of a job on one file fail alike; it is said once.
             Err(found) => {
-                // All clones of a job on one file fail alike; it is said once.
-                faults.extend(
-                    found
-                        .into_iter()
-                        .filter(|f| !faults.contains(f))
-                        .collect::<Vec<_>>(),
-                );
-                continue;
+                for fault in found {
+                    if !faults.contains(&fault) {
+                        faults.push(fault);
+                    }
+                }
             }
-        };
-        let operations = match site
-            .map(|site| site.part(clone.job, clone.clone))
-            .transpose()
-        {
-            Ok(part) => part.flatten(),
-            Err(fault) => {
-                faults.push(files::of_job(fault, job));
-                continue;
-            }
-        };
-        let logs = match logs::create(&job.logs, folder, index + 1) {
-            Ok(logs) => logs,
-            Err(message) => {
-                let fault = Diagnostic::error(message).hint("name a folder that can be written");
-                faults.push(files::of_job(fault, job));
-                continue;
-            }
-        };
+        }
+    }
+    match faults.is_empty() {
+        true => Ok(clones),
+        false => Err(faults),
+    }
+}
+
+/// What clones are opened from, and what those of a job or a flow have in common.
+struct Opening<'a> {
+    files: &'a Files,
+    by_path: BTreeMap<&'a Path, usize>,
+    site: Option<&'a Site>,
+    folder: &'a Path,
+    /// The jobs of a flow share its count of ops.
+    flows: HashMap<u32, Arc<SharedFlow>>,
+    states: shared_files::States,
+}
+
+impl Opening<'_> {
+    /// Everything that a clone needs; `number` counts the clones of all jobs from 1.
+    fn open(
+        &mut self,
+        job: &Arc<Job>,
+        clone: &ResolvedClone,
+        number: usize,
+    ) -> Result<Waiting, Vec<Diagnostic>> {
+        let opened = self.files.open(job, clone, &self.by_path)?;
+        let of_job = |fault| vec![files::of_job(fault, job)];
+        let site = self.site;
+        let part = site.map(|site| site.part(clone.job, clone.clone));
+        let operations = part.transpose().map_err(of_job)?.flatten();
+        let logs = logs::create(&job.logs, self.folder, number).map_err(|message| {
+            of_job(Diagnostic::error(message).hint("name a folder that can be written"))
+        })?;
+        let flows = &mut self.flows;
+        let flow = job.pacing.flow;
         let spec = CloneSpec {
             job: Arc::clone(job),
             job_index: clone.job,
@@ -232,33 +251,22 @@ fn open_all(
             seed: clone.seed,
             byte_budget: clone.byte_budget,
             log: logs.ops.as_ref().map(|ops| Arc::clone(&ops.queue)),
-            flow: job
-                .pacing
-                .flow
-                .map(|flow| Arc::clone(flows.entry(flow.id).or_default())),
-            dumps: folder.to_owned(),
+            flow: flow.map(|flow| Arc::clone(flows.entry(flow.id).or_default())),
+            dumps: self.folder.to_owned(),
             operations,
-            shared_files: states.part(clone.job, job, &clone.files, clone.seed),
+            shared_files: self.states.part(clone.job, job, &clone.files, clone.seed),
         };
-        clones.push(Waiting {
+        let names = spec.files.iter().take(NAMES).map(|file| file.name.clone());
+        let folder = site.and_then(|site| site.path(clone.job, clone.clone));
+        Ok(Waiting {
             job: clone.job,
             clone: clone.clone,
             seed: clone.seed,
             region_bytes: clone.region_bytes,
-            files: spec
-                .files
-                .iter()
-                .take(NAMES)
-                .map(|f| f.name.clone())
-                .chain(site.and_then(|site| site.path(clone.job, clone.clone)))
-                .collect(),
+            files: names.chain(folder).collect(),
             spec: (!job.files.create_only).then_some(spec),
             logs,
-        });
-    }
-    match faults.is_empty() {
-        true => Ok(clones),
-        false => Err(faults),
+        })
     }
 }
 

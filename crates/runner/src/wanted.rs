@@ -121,7 +121,9 @@ pub(crate) fn of(
             if let Some(rule) = &job.shared_files {
                 wanted.intent.read |= rule.mode.reads();
                 wanted.intent.write |= rule.mode.writes();
-                wanted.grows_to = shared_files::grows_to(job).unwrap_or(0);
+                wanted.grows_to = wanted
+                    .grows_to
+                    .max(shared_files::grows_to(job).unwrap_or(0));
             }
             wanted.intent.trim |= job.access.trims;
             wanted.invalidate |= job.files.invalidate;

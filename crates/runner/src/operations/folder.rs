@@ -106,13 +106,12 @@ impl Own {
             Err(error) => return Err(error),
         };
         let marker = match state(folder.as_fd())? {
-            State::Left(marker, mut file) => {
+            State::Left(marker, file) => {
                 let written = mark(key);
                 // Killed while it wrote it.
                 if !written.starts_with(&marker) {
                     return Err(io::Error::other("it is not this trial's"));
                 }
-                let _ = file.flush();
                 Some(file)
             }
             State::InUse => return Err(io::Error::other("a process still holds it")),

@@ -13,7 +13,7 @@ use iodyno_engine::operations::{self, Contents};
 use iodyno_model::{Buffers, Diagnostic, FileSet};
 use iodyno_units::Bytes;
 use rustix::fs::{self, Mode, OFlags};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 
 use crate::layout::LayoutError;
 
@@ -212,11 +212,11 @@ impl Work<'_> {
             }
             if unsettled >= SETTLE && at < self.set.size {
                 unsettled = 0;
-                fs::fdatasync(&file)?;
+                retry_on_intr(|| fs::fdatasync(&file))?;
             }
         }
         if self.set.fsync {
-            fs::fsync(&file)?;
+            retry_on_intr(|| fs::fsync(&file))?;
         }
         Ok(true)
     }

@@ -9,6 +9,8 @@ use std::sync::atomic::AtomicU32;
 use iodyno_engine::operations::OperationsPart;
 use iodyno_model::{BoundPlan, Diagnostic, FileState, Job, Operations, Target};
 use iodyno_target::{AdmitError, Guard, Intent, OpenFlags, Request, Roots, space};
+use rustix::fs::fsync;
+use rustix::io::retry_on_intr;
 
 use super::folder::{self, Own};
 use super::remove::Remover;
@@ -212,7 +214,7 @@ impl Site {
             }
             let folders = work.folders.iter().chain([&self.own.folder]);
             for (folder, path) in folders.zip(work.paths.iter().chain([&self.own.path])) {
-                rustix::fs::fsync(folder).map_err(|error| {
+                retry_on_intr(|| fsync(folder)).map_err(|error| {
                     let message = format!("cannot sync `{}`: {error}", path.display());
                     let fault = Diagnostic::error(message).hint(sets::hint(&error.into()));
                     LayoutError::Failed(files::of_job(fault, job))
