@@ -5,13 +5,16 @@
 use std::path::{Path, PathBuf};
 
 use iodyno_model::{After, Amount, BoundPlan, Diagnostic, Job, Target};
-use iodyno_units::Bytes;
 
 use crate::conductor;
 use crate::naming::{self, Base};
 use crate::operations;
 use crate::seeds;
 use crate::shared_files;
+
+mod regions;
+
+use regions::of;
 
 /// What lies at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -327,192 +330,6 @@ impl Binding<'_> {
                 format!("`{shown}` {what}"),
                 "name a regular file or a block device",
             )),
-        }
-    }
-
-    /// Where each file's region begins and how long it is, by fio's rules.
-    fn regions(
-        &self,
-        mut files: Vec<ResolvedFile>,
-        notes: &mut Vec<String>,
-    ) -> Result<Vec<ResolvedFile>, Fault> {
-        let block = self.job.access.min_block().max(1);
-        let count = files.len() as u64;
-        let size = self.job.extent.size;
-        let none_there = files.iter().all(|file| file.existing.unwrap_or(0) == 0);
-        let until_full = self.job.end.until_full;
-        if none_there && size.is_none() && self.job.files.size.is_none() && !until_full {
-            return Err(Fault::new(
-                "there is nothing to take its size from",
-                "add `size=`: its files are not there yet, or are empty",
-            ));
-        }
-        for (number, file) in files.iter_mut().enumerate() {
-            let existing = file.existing.unwrap_or(0);
-            file.base = self.offset(existing, block);
-            let share = match size {
-                Some(Amount::Bytes(size)) if count == 1 => Some(size),
-                Some(Amount::Bytes(size)) => {
-                    // Whole blocks; what does not divide evenly makes the first files longer.
-                    let blocks = size / block;
-                    let longer = u64::from((number as u64) < blocks % count);
-                    Some((blocks / count + longer) * block)
-                }
-                Some(amount @ Amount::Percent(_)) => {
-                    let share = match existing {
-                        0 => of(amount, self.free(&file.path)?) / count,
-                        length => of(amount, length).min(length.saturating_sub(file.base)),
-                    };
-                    Some(share - share % block)
-                }
-                // More than fits: that the storage is full ends the job.
-                None if until_full && file.kind == FileKind::Regular => {
-                    let free = self.free(&file.path)?;
-                    let end = existing.saturating_add(free).saturating_add(free / 8);
-                    let length = end.saturating_sub(file.base);
-                    Some(length.div_ceil(block).saturating_mul(block))
-                }
-                None => None,
-            };
-            file.length = match (self.job.files.size, share) {
-                (Some(range), _) => self.file_size(range, file, number, block)?,
-                (None, Some(share)) => share,
-                (None, None) => self.rest(file, existing)?,
-            };
-            self.fit(file, block, notes)?;
-        }
-        Ok(files)
-    }
-
-    /// What `filesize=` makes of a file; one whose length lies within the range stays as it is.
-    fn file_size(
-        &self,
-        (low, high): (Amount, Amount),
-        file: &ResolvedFile,
-        number: usize,
-        block: u64,
-    ) -> Result<u64, Fault> {
-        let existing = file.existing.unwrap_or(0);
-        let whole = match (low, high) {
-            (Amount::Bytes(_), Amount::Bytes(_)) => 0,
-            _ if existing > 0 => existing,
-            _ => self.free(&file.path)?,
-        };
-        let (low, high) = (of(low, whole), of(high, whole));
-        let length = match (low..=high).contains(&existing) {
-            true => existing,
-            false if low >= high => low,
-            false => {
-                let drawn = low + seeds::below(self.seed, number as u64, high - low + 1);
-                (drawn - drawn % block).max(low)
-            }
-        };
-        self.rest(file, length)
-    }
-
-    fn rest(&self, file: &ResolvedFile, length: u64) -> Result<u64, Fault> {
-        match length.checked_sub(file.base) {
-            Some(rest) if rest > 0 => Ok(rest),
-            _ => Err(Fault::new(
-                format!(
-                    "its region begins at {}, but `{}` has only {}",
-                    Bytes(file.base),
-                    file.path.display(),
-                    Bytes(length)
-                ),
-                "lower `offset=` or `offset_increment=`, or raise `size=`",
-            )),
-        }
-    }
-
-    /// A device cannot grow, and a region holds a block at least.
-    fn fit(
-        &self,
-        file: &mut ResolvedFile,
-        block: u64,
-        notes: &mut Vec<String>,
-    ) -> Result<(), Fault> {
-        if file.kind == FileKind::Device {
-            let length = file.existing.unwrap_or(0);
-            let rest = self.rest(file, length)?;
-            if file.length > rest {
-                notes.push(format!(
-                    "job `{}`: `{}` ends at {}: {} are used in place of {}",
-                    self.job.name,
-                    file.path.display(),
-                    Bytes(length),
-                    Bytes(rest),
-                    Bytes(file.length)
-                ));
-                file.length = rest;
-            }
-        }
-        if file.length < block {
-            return Err(Fault::new(
-                format!(
-                    "`{}` gets {}, which is less than a block of {}",
-                    file.path.display(),
-                    Bytes(file.length),
-                    Bytes(block)
-                ),
-                "raise `size=`, or lower `bs=` or `nrfiles=`",
-            ));
-        }
-        if file
-            .base
-            .checked_add(file.length)
-            .is_none_or(|end| end > i64::MAX as u64)
-        {
-            return Err(Fault::new(
-                format!(
-                    "`{}` would be longer than any file can be",
-                    file.path.display()
-                ),
-                "lower `size=` or `offset=`",
-            ));
-        }
-        Ok(())
-    }
-
-    fn offset(&self, existing: u64, block: u64) -> u64 {
-        let extent = &self.job.extent;
-        let offset = of(extent.offset, existing).saturating_add(
-            of(extent.offset_increment, existing).saturating_mul(self.clone.into()),
-        );
-        let percent = [extent.offset, extent.offset_increment]
-            .iter()
-            .any(|amount| matches!(amount, Amount::Percent(share) if *share > 0.0));
-        match percent {
-            // Only what came of a percentage is aligned: upwards, as fio does it.
-            true => {
-                let align = match extent.offset_align {
-                    0 => block,
-                    align => align,
-                };
-                offset.div_ceil(align).saturating_mul(align)
-            }
-            false => offset,
-        }
-    }
-
-    fn free(&self, path: &Path) -> Result<u64, Fault> {
-        let folder = path.parent().unwrap_or(Path::new("/"));
-        self.probe.free(folder).ok_or_else(|| {
-            Fault::new(
-                format!("`{}` does not tell its free space", folder.display()),
-                "give the size in bytes in place of percent",
-            )
-        })
-    }
-}
-
-fn of(amount: Amount, whole: u64) -> u64 {
-    match amount {
-        Amount::Bytes(bytes) => bytes,
-        // Hundredths of a percent are exact in integers; f64 would round lengths beyond 2^53.
-        Amount::Percent(percent) => {
-            let hundredths = (percent.clamp(0.0, 100.0) * 100.0).round() as u128;
-            (u128::from(whole) * hundredths / 10_000) as u64
         }
     }
 }
