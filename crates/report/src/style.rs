@@ -74,7 +74,8 @@ impl Style {
         }
     }
 
-    /// Wraps at the width; lines after the first begin with `indent` spaces.
+    /// Wraps at the width, but never between a number and its unit; lines after the first begin with `indent`
+    /// spaces.
     pub(crate) fn wrap(&self, text: &str, indent: usize) -> String {
         let spaces = " ".repeat(indent);
         let options = textwrap::Options::new(self.columns())
@@ -82,8 +83,65 @@ impl Style {
             .break_words(false)
             .wrap_algorithm(textwrap::WrapAlgorithm::FirstFit)
             .word_splitter(textwrap::WordSplitter::NoHyphenation);
-        textwrap::fill(text, options)
+        textwrap::fill(&glued(text), options).replace(GLUE, " ")
     }
+}
+
+/// Stands for a blank at which no line breaks. For private use, so that it is in nobody's text.
+const GLUE: char = '\u{e000}';
+
+/// The text with glue between numbers and their units, within numbers, and around `×`.
+fn glued(text: &str) -> String {
+    let mut glued = String::with_capacity(text.len());
+    let mut before = "";
+    for (index, word) in text.split(' ').enumerate() {
+        if index > 0 {
+            glued.push(match belong_together(before, word) {
+                true => GLUE,
+                false => ' ',
+            });
+        }
+        glued += word;
+        before = word;
+    }
+    glued
+}
+
+fn belong_together(before: &str, word: &str) -> bool {
+    const UNITS: [&str; 20] = [
+        "ns",
+        "µs",
+        "ms",
+        "s",
+        "min",
+        "h",
+        "B",
+        "KiB",
+        "MiB",
+        "GiB",
+        "TiB",
+        "PiB",
+        "MiB/s",
+        "%",
+        "IOPS",
+        "IOPS/core",
+        "ops",
+        "ops/s",
+        "files/s",
+        "×",
+    ];
+    let unit = word.trim_end_matches([',', ';', ':', '.', ')', ']']);
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit());
+    // `138.4k`, and `(31.2k` after a bracket.
+    let amount = before.trim_start_matches(['(', '[', '<', '~', '≤', '+', '-']);
+    let number = amount.trim_end_matches(['k', 'M', 'G']);
+    let is_number =
+        number.parse::<f64>().is_ok() && number.starts_with(|c: char| c.is_ascii_digit());
+    let in_threes = digits(unit) && unit.len() == 3 && digits(amount) && amount.len() <= 3;
+    // `12 min 34 s`.
+    let goes_on = matches!(before, "min" | "h") && digits(unit) && unit.len() == 2;
+    let times = before == "×" && !word.is_empty();
+    (is_number && UNITS.contains(&unit)) || in_threes || goes_on || times
 }
 
 /// Columns that a text (without escape sequences) takes.
@@ -132,4 +190,64 @@ pub(crate) fn harmless(text: &str) -> String {
             character => character,
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_break_between_values_and_never_within_one() {
+        for (text, pieces) in [
+            ("drain 60.1 s", vec!["drain", "60.1 s"]),
+            ("in 24.5 s, of", vec!["in", "24.5 s,", "of"]),
+            ("12 min 34 s; torn", vec!["12 min 34 s;", "torn"]),
+            (
+                "100 000 files, 195 GiB",
+                vec!["100 000", "files,", "195 GiB"],
+            ),
+            (
+                "(31.2k files/s, 623 MiB/s)",
+                vec!["(31.2k files/s,", "623 MiB/s)"],
+            ),
+            ("read 1.00 × job", vec!["read", "1.00 × job"]),
+            (
+                "2 × 4 GiB 1.53k IOPS/core",
+                vec!["2 × 4 GiB", "1.53k IOPS/core"],
+            ),
+            ("97 % busy", vec!["97 %", "busy"]),
+            (
+                "steady from 2 s (range 6 %)",
+                vec!["steady", "from", "2 s", "(range", "6 %)"],
+            ),
+            ("job 3 s1 k s x", vec!["job", "3", "s1", "k", "s", "x"]),
+            (
+                "two   blanks 5  s",
+                vec!["two", "", "", "blanks", "5", "", "s"],
+            ),
+        ] {
+            let glued = glued(text);
+            let found: Vec<String> = glued
+                .split(' ')
+                .map(|piece| piece.replace(GLUE, " "))
+                .collect();
+            assert_eq!(found, pieces, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_wrapped_line_keeps_its_text_and_its_width() {
+        let style = Style {
+            width: 40,
+            ..Style::default()
+        };
+        let text = "steps    set-up 100 000 files, 195 GiB in 3.21 s (31.2k files/s)   drain 60.1 s   done";
+        let wrapped = style.wrap(text, 9);
+        assert!(wrapped.lines().all(|line| width(line) <= 40), "{wrapped}");
+        let again: Vec<&str> = wrapped.split_whitespace().collect();
+        assert_eq!(again, text.split_whitespace().collect::<Vec<_>>());
+        for value in ["100 000", "195 GiB", "3.21 s", "60.1 s"] {
+            assert!(wrapped.contains(value), "{wrapped}");
+        }
+    }
 }

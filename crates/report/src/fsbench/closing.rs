@@ -33,7 +33,7 @@ fn row(workload: &Workload, op: Option<&Row>) -> String {
     let name = optype(&workload.name);
     let Some(op) = op else {
         return format!(
-            "{name:<10}{:>9}{:>15}{:>15}{:>9}{:>9}{:>9}{:>9}{:>9}",
+            "{name}{:>9}{:>15}{:>15}{:>9}{:>9}{:>9}{:>9}{:>9}",
             "0.0s", 0, "0.0", "-", "-", "-", "-", "-"
         );
     };
@@ -45,7 +45,7 @@ fn row(workload: &Workload, op: Option<&Row>) -> String {
     let [p50, p95, p99, max] = latencies(histogram);
     let elapsed = format!("{:.1}s", Nanos(op.result.runtime_ns).secs());
     format!(
-        "{name:<10}{elapsed:>9}{:>15}{:>15}{mean:>9}{p50:>9}{p95:>9}{p99:>9}{max:>9}",
+        "{name}{elapsed:>9}{:>15}{:>15}{mean:>9}{p50:>9}{p95:>9}{p99:>9}{max:>9}",
         op.result.ops,
         digits::rate(op.iops()),
     )

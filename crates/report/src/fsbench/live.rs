@@ -59,7 +59,7 @@ impl Live {
         let rate = |ops: u64, ns: u64| digits::rate(ops as f64 * 1e9 / ns.max(1) as f64);
         let [p50, p95, p99, max] = latencies(&latency(frame));
         Some(format!(
-            "{head}{:<10}{:>9}{:>15}{:>15}{p50:>9}{p95:>9}{p99:>9}{max:>9}\n",
+            "{head}{}{:>9}{:>15}{:>15}{p50:>9}{p95:>9}{p99:>9}{max:>9}\n",
             self.name,
             seconds(elapsed),
             rate(ops, span),

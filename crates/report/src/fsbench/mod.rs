@@ -21,12 +21,12 @@ pub use opening::opening;
 
 pub(crate) use digits::ms;
 
-use crate::style::{cut, harmless};
+use crate::style::{cut, harmless, left};
 
 /// Columns of a name; what is longer is cut.
 const NAME: usize = 10;
 
-/// The name as it stands in a row.
+/// The name as it stands in a row, in so many columns.
 fn optype(name: &str) -> String {
-    cut(&harmless(name), NAME)
+    left(&cut(&harmless(name), NAME), NAME)
 }

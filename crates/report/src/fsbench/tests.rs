@@ -239,6 +239,7 @@ fn needs_are_told_in_space_and_files() {
             files,
             bytes_per_op,
             files_per_op,
+            ..Needs::default()
         };
         assert_eq!(needs(&of, ops), expected);
     };

@@ -1,0 +1,202 @@
+//! What is printed of a trial and imported again is the trial: the same metrics under the same names, with the same
+//! values as far as they were printed.
+
+use iodyno_dialects::results::{self, Text};
+use iodyno_judge::testing::operations as made;
+use iodyno_judge::{compare, observe, observe_imported, summary};
+use iodyno_model::{
+    Comparison, Configuration, ImportedTrial, Kind, Observation, Question, Target, Trial, TrialKey,
+    Verdict, Workload,
+};
+use iodyno_report::{Style, fsbench, sysbench};
+
+/// Trials of a side: enough for a verdict.
+const ROUNDS: u32 = 10;
+
+type Made = (Workload, Trial);
+
+/// The live table, its closing row, and the line for benchstat.
+fn printed_operations((workload, trial): &Made, with_line: bool) -> String {
+    let mut text = fsbench::opening(workload);
+    let mut live = fsbench::Live::new(&workload.name);
+    text.extend(trial.frames.iter().filter_map(|frame| live.frame(frame)));
+    let summary = summary(workload, trial);
+    text += &fsbench::closing(workload, trial, &summary, Style::default());
+    if with_line {
+        text += "\n";
+        text += &fsbench::benchmark_line(workload, trial);
+    }
+    text
+}
+
+fn printed_files((workload, trial): &Made) -> String {
+    let options = sysbench::Options::default();
+    sysbench::preamble(&workload.jobs[0], Some(7), None)
+        + &sysbench::result(workload, trial, &options)
+}
+
+fn read_again(text: &str) -> ImportedTrial {
+    let texts = [Text {
+        source: "printed.txt",
+        text,
+    }];
+    let mut read = results::read(&texts, &Default::default());
+    assert_eq!(
+        (read.trials.len(), read.unread.len()),
+        (1, 0),
+        "{text}\n{read:?}"
+    );
+    read.trials.remove(0)
+}
+
+fn own((workload, trial): &Made, round: u32) -> Observation {
+    let target = Configuration::new("own", Target::Path("/mnt/e".into()));
+    let key = TrialKey { round, ..trial.key };
+    observe("run 1", &target, workload, key, trial)
+}
+
+fn read(imported: &ImportedTrial) -> Observation {
+    let mut imported = imported.clone();
+    imported.configuration = "read".to_owned();
+    observe_imported("run 2", &imported)
+}
+
+/// Every figure that both have, by name, parts by no more than it was rounded by; as many as there should be.
+fn check_figures(own: &Observation, read: &Observation, least: &[&str], within: f64) {
+    let mut common = Vec::new();
+    for figure in &read.figures {
+        let name = figure.metric.name.as_str();
+        let Some(mine) = own.figure(name) else {
+            continue;
+        };
+        assert_eq!(mine.metric, figure.metric, "{name}");
+        let apart = (figure.value / mine.value - 1.0).abs();
+        assert!(
+            apart <= within,
+            "{name}: {} against {}",
+            figure.value,
+            mine.value
+        );
+        common.push(name);
+    }
+    for name in least {
+        assert!(common.contains(name), "{name} is not among {common:?}");
+    }
+}
+
+fn compared(own_trial: &Made, imported: &ImportedTrial) -> Comparison {
+    let mut all: Vec<Observation> = (0..ROUNDS).map(|round| own(own_trial, round)).collect();
+    all.extend((0..ROUNDS).map(|_| read(imported)));
+    let question = Question {
+        baseline: Some("own".to_owned()),
+        ..Question::default()
+    };
+    compare("read back", &all, &question, &[]).expect("nothing is asked that is not there")
+}
+
+fn check(trial: &Made, text: &str, metric: &str, least: &[&str], within: f64) {
+    let imported = read_again(text);
+    assert_eq!(imported.workload, trial.0.name);
+    check_figures(&own(trial, 0), &read(&imported), least, within);
+    let found = compared(trial, &imported);
+    let row = &found.rows[0];
+    assert_eq!(row.metric.name, metric, "{text}");
+    let cell = &row.cells[0];
+    assert_eq!(cell.verdict, Verdict::Equivalent, "{text}\n{cell:?}");
+    assert_eq!(cell.differs, [], "{text}");
+    assert!(
+        !cell
+            .notes
+            .iter()
+            .any(|note| note.contains("would be judged")),
+        "{:?}",
+        cell.notes
+    );
+}
+
+#[test]
+fn file_operations_that_are_printed_and_imported_are_equal_to_themselves() {
+    let delete = || made::delete_trial(10_500_000_000);
+    let of_op = ["op.mean", "op.p50", "op.p95", "op.p99", "op.max", "iops"];
+    type Case<'a> = (Made, &'a str, &'a [&'a str]);
+    let cases: [Case<'_>; 3] = [
+        (made::create_empty_trial(), "iops", &[]),
+        (made::write_sync_trial(), "op.mean", &["loop.iops"]),
+        (delete(), "completion", &["completion", "drain"]),
+    ];
+    for (trial, metric, further) in cases {
+        let mut least = match metric {
+            // 600 ops are too few for an own p99.
+            "op.mean" => vec!["op.mean", "op.p50", "op.max", "iops"],
+            _ => of_op.to_vec(),
+        };
+        least.extend(further);
+        check(
+            &trial,
+            &printed_operations(&trial, false),
+            metric,
+            &least,
+            0.005,
+        );
+        least.push("ops_from_mean");
+        check(
+            &trial,
+            &printed_operations(&trial, true),
+            metric,
+            &least,
+            0.005,
+        );
+    }
+}
+
+#[test]
+fn the_line_alone_names_its_figures_as_an_own_trial_does() {
+    for (trial, metric) in [
+        (made::create_empty_trial(), "iops"),
+        (made::write_sync_trial(), "op.mean"),
+        (made::delete_trial(0), "completion"),
+    ] {
+        let text =
+            fsbench::benchmark_units().to_owned() + &fsbench::benchmark_line(&trial.0, &trial.1);
+        let imported = read_again(&text);
+        let least = ["iops", "ops_from_mean", "op.mean", "op.p50", "op.max"];
+        check_figures(&own(&trial, 0), &read(&imported), &least, 1e-4);
+        let found = compared(&trial, &imported);
+        assert_eq!(found.rows[0].metric.name, metric);
+    }
+}
+
+#[test]
+fn a_table_brings_its_seconds_with_the_line_below_it() {
+    let trial = made::delete_trial(10_500_000_000);
+    for with_line in [false, true] {
+        let imported = read_again(&printed_operations(&trial, with_line));
+        assert_eq!(imported.series.len(), trial.1.frames.len(), "{with_line}");
+        assert_eq!(imported.kind, Kind::Finite);
+        let ops: f64 = imported
+            .series
+            .iter()
+            .map(|point| point.rate * (point.end_ns - point.start_ns) as f64 / 1e9)
+            .sum();
+        assert!((ops / 100_000.0 - 1.0).abs() < 0.001, "{ops}");
+    }
+}
+
+#[test]
+fn shared_files_that_are_printed_and_imported_are_equal_to_themselves() {
+    let trial = made::fileio_trial();
+    let least = [
+        "iops",
+        "read.iops",
+        "write.iops",
+        "sync.iops",
+        "bandwidth",
+        "op.mean",
+        "op.p95",
+        "read.mean",
+        "write.p99",
+        "sync.max",
+    ];
+    // Latencies of all kinds together are printed to 0.01 ms.
+    check(&trial, &printed_files(&trial), "iops", &least, 0.005);
+}
