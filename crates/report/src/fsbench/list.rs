@@ -43,17 +43,44 @@ pub fn list(rows: &[ListRow], style: Style) -> String {
     let mut text = String::new();
     for [name, needs, about, also] in &texts {
         let bold = style.paint(Paint::Strong, &left(name, widths[0]));
-        let also = style.paint(Paint::Dim, also);
         text += &match one_line {
-            true => format!("{bold}  {}  {about}  {also}", left(needs, widths[1])),
-            false => {
-                let below = style.wrap(&format!("    {about}"), 4);
-                format!("{bold}  {}  {also}\n{below}", left(needs, widths[1]))
+            true => {
+                let also = style.paint(Paint::Dim, also);
+                format!("{bold}  {}  {about}  {also}", left(needs, widths[1]))
             }
+            false => below(style, widths, [&bold, needs, about, also]),
         };
         text += "\n";
     }
     style.plain(&trimmed(&text))
+}
+
+/// A workload on several lines: what does not fit beside its name stands below it.
+fn below(style: Style, widths: [usize; 4], [bold, needs, about, also]: [&str; 4]) -> String {
+    const INDENT: usize = 4;
+    let room = style.columns().saturating_sub(widths[0] + 2);
+    let mut first = bold.to_owned();
+    let mut lines = Vec::new();
+    let mut add = |text: &str, paint: Option<Paint>| {
+        let wrapped = style.wrap(&format!("{}{text}", " ".repeat(INDENT)), INDENT);
+        lines.extend(wrapped.lines().map(|line| match paint {
+            Some(paint) => style.paint(paint, line),
+            None => line.to_owned(),
+        }));
+    };
+    match width(needs) <= room {
+        true => first += &format!("  {}", left(needs, widths[1].min(room))),
+        false => add(needs, None),
+    }
+    add(about, None);
+    let beside = width(needs) <= room && widths[1] + 2 + width(also) <= room;
+    match beside {
+        true => first += &format!("  {}", style.paint(Paint::Dim, also)),
+        false => add(also, Some(Paint::Dim)),
+    }
+    lines.insert(0, first);
+    lines.retain(|line| !line.trim().is_empty());
+    lines.join("\n")
 }
 
 /// Name, needs, what is done, other names.

@@ -232,6 +232,53 @@ fn workloads_are_listed_with_what_they_need() {
 }
 
 #[test]
+fn no_line_of_a_list_is_longer_than_the_terminal() {
+    let mut all = rows();
+    let needs = Needs {
+        bytes: u64::MAX,
+        files: 1_000_000_000,
+        bytes_per_op: 123_456_789,
+        files_per_op: 1,
+        ..Needs::default()
+    };
+    all.push(ListRow {
+        name: "größe_und_名前_of_a_workload".to_owned(),
+        aliases: vec!["another_name_that_is_long".to_owned(); 3],
+        about: "unlink each of 10k files of 2 MiB, newest first (here: files 300 × 1 MiB)"
+            .to_owned(),
+        needs,
+        clones: 1,
+        ops: None,
+    });
+    for columns in [40, 60, 80, 100] {
+        let style = Style {
+            width: columns,
+            ..Style::default()
+        };
+        let text = list(&all, style);
+        assert!(
+            text.lines().all(|line| width(line) <= columns),
+            "{columns}:\n{text}"
+        );
+        for row in &all {
+            assert!(text.contains(&row.name), "{columns}:\n{text}");
+        }
+        assert!(text.contains("also delete_10k_2MiB"), "{columns}:\n{text}");
+    }
+}
+
+#[test]
+fn columns_hold_a_million_ops_a_second_and_an_op_of_an_hour() {
+    let mut live = Live::new("名前_of_wide_letters");
+    for latencies in [vec![3_600_000_000_000; 3], vec![400; 5_000_000]] {
+        let row = live.frame(&frame(0, &latencies)).unwrap();
+        let line = row.lines().last().unwrap();
+        assert_eq!(width(line), 85, "{line}");
+        assert_eq!(line.split_whitespace().count(), 8, "{line}");
+    }
+}
+
+#[test]
 fn needs_are_told_in_space_and_files() {
     let check = |bytes, files, bytes_per_op, files_per_op, ops, expected: &str| {
         let of = Needs {
@@ -244,6 +291,15 @@ fn needs_are_told_in_space_and_files() {
         assert_eq!(needs(&of, ops), expected);
     };
     let mib = 1 << 20;
+    let appends = Needs {
+        bytes: 6 << 30,
+        appended: 6 << 30,
+        appended_per_op: 10 << 20,
+        files: 3,
+        ..Needs::default()
+    };
+    assert_eq!(needs(&appends, None), "up to 6 GiB, 3 files");
+    assert_eq!(needs(&appends, Some(5)), "50 MiB, 3 files");
     check(0, 0, 0, 0, None, "-");
     check(20_000 * mib, 10_000, 0, 0, None, "19.5 GiB, 10 000 files");
     check(

@@ -138,6 +138,36 @@ fn two_sizes_under_one_name_are_not_compared_in_silence() {
 }
 
 #[test]
+fn two_numbers_of_files_under_one_name_are_not_compared_in_silence() {
+    let scaled = || {
+        let (mut workload, mut trial) = delete();
+        let operations = workload.jobs[0].operations.as_mut().unwrap();
+        operations.sets[0].count = 300;
+        operations.about += " (here: files 300 × 2 MiB)";
+        for result in &mut trial.parts[0].clones[0].directions {
+            result.ops = 300;
+            result.service = made::all_alike(300, 140_000);
+        }
+        (workload, trial)
+    };
+    for times in [1.0, 2.0] {
+        let trials = both(
+            own("ext4", delete, &around(times)),
+            own("zfs", scaled, &around(1.0)),
+        );
+        let Verdict::NotComparable { reasons } = only_cell(&trials).verdict else {
+            panic!("{:?}", only_cell(&trials).verdict);
+        };
+        assert!(
+            reasons
+                .iter()
+                .any(|why| why.contains("100000 ops") && why.contains("300 ops")),
+            "{reasons:?}"
+        );
+    }
+}
+
+#[test]
 fn regimes_of_own_deletes_are_told_beside_the_verdict() {
     let paced = |configuration: &str, times: &[f64]| -> Vec<Observation> {
         let rounds = times.iter().zip(0..);
