@@ -140,12 +140,13 @@ pub(crate) fn came_to_its_end(trial: &Trial) -> bool {
     cycling(trial).next().is_some() && cycling(trial).all(done)
 }
 
-/// From the first clone's start until all work, drain and all, was on the storage, ns.
+/// From the first clone's start (its ramp, where there is one) until all work, drain and all, was on the storage, ns.
 pub(crate) fn completion_ns(trial: &Trial) -> u64 {
-    let start = cycling(trial)
-        .map(|clone| clone.start_ns)
-        .min()
-        .unwrap_or(0);
+    let steps = trial.parts.iter().flat_map(|part| &part.steps);
+    let ramps = steps.filter(|time| time.step == Step::Ramp);
+    let ramps = ramps.map(|time| u64::try_from(time.start_ns).unwrap_or(0));
+    let starts = cycling(trial).map(|clone| clone.start_ns);
+    let start = starts.chain(ramps).min().unwrap_or(0);
     let worked = cycling(trial).map(|clone| {
         let measured = clone.start_ns.saturating_add(clone.runtime_ns);
         clone.done_ns.unwrap_or(0).max(measured)
