@@ -158,7 +158,7 @@ fn watch_signals(cancel: &Cancel, context: &Context) -> Result<signals::Watch, F
             screen.note("aborting");
         }
         Request::Leave => {
-            screen.clear();
+            screen.note("leaving; what was made is removed in the background, where it can be");
             leave();
         }
     })

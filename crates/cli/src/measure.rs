@@ -15,7 +15,25 @@ use crate::progress::Reporter;
 use crate::screen::write_out;
 use crate::trials::{run_json, run_view, trials_json};
 
-/// Makes the trials and prints what came of them: each by `tables` as it ends, or with `--json` all of them as one
+/// What is told of a run beside its progress.
+pub(crate) struct Telling<'a> {
+    /// Prints each trial as it ends.
+    pub(crate) tables: &'a mut dyn Audience,
+    /// Several trials are compared; otherwise each stands for itself.
+    pub(crate) compares: bool,
+}
+
+impl<'a> Telling<'a> {
+    /// Tables, and a verdict on several trials.
+    pub(crate) fn all(tables: &'a mut dyn Audience) -> Telling<'a> {
+        Telling {
+            tables,
+            compares: true,
+        }
+    }
+}
+
+/// Makes the trials and prints what came of them: each by its tables as it ends, or with `--json` all of them as one
 /// document, and then the verdict.
 pub(crate) fn measure(
     plan: &Plan,
@@ -24,19 +42,23 @@ pub(crate) fn measure(
     args: &ExperimentArgs,
     context: &Context,
     reporter: Reporter<'_>,
-    tables: &mut dyn Audience,
+    telling: Telling<'_>,
 ) -> Result<Exit, Failure> {
     let mut unstored = Unstored::default();
     let audience: &mut dyn Audience = match args.json {
         true => &mut unstored,
-        false => tables,
+        false => telling.tables,
     };
     let carried = carry_out(begin, store, context, reporter, audience)?;
-    let several = plan.cells() > 1 || plan.rounds > 1;
+    let several = telling.compares && (plan.cells() > 1 || plan.rounds > 1);
     // What was measured is stored: a verdict that cannot be given is told, and takes nothing with it.
     let (verdict, verdict_exit) = match several.then(|| verdict(&carried, store)) {
         None => (None, Exit::Fine),
         Some(Ok(verdict)) => (verdict, Exit::Fine),
+        Some(Err(_)) if carried.exit == Exit::Interrupted => {
+            context.note("ended before there was anything to compare");
+            (None, Exit::Fine)
+        }
         Some(Err(failure)) => {
             context.tell(&failure.faults);
             (None, failure.exit)

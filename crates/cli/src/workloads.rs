@@ -7,7 +7,7 @@ use iodyno_dialects::operations::{self, Described, Overrides};
 use iodyno_model::{Diagnostic, Workload};
 use iodyno_units::Nanos;
 
-use crate::args::{Counted, Sized};
+use crate::args::{Counted, Sized, size};
 use crate::failure::reason;
 
 /// A workload of `run`, with its options changed by `settings`, and what is to be said of it. There is
@@ -16,7 +16,7 @@ pub(crate) fn read(
     file: &Path,
     settings: &[(String, String)],
 ) -> (Option<Workload>, Vec<Diagnostic>) {
-    if is_toml(file) || (is_name(file) && !file.exists()) {
+    if is_described(file) {
         let found = described(file).and_then(|described| {
             let overrides = overrides(settings, file)?;
             described.with(&overrides)
@@ -55,7 +55,12 @@ pub(crate) fn described(file: &Path) -> Result<Described, Vec<Diagnostic>> {
     })
 }
 
-pub(crate) fn is_toml(file: &Path) -> bool {
+/// A TOML file or, where there is no file of that name, a name.
+pub(crate) fn is_described(file: &Path) -> bool {
+    is_toml(file) || (is_name(file) && !file.exists())
+}
+
+fn is_toml(file: &Path) -> bool {
     file.extension().is_some_and(|ending| ending == "toml")
 }
 
@@ -95,14 +100,15 @@ fn set(overrides: &mut Overrides, key: &str, value: &str) -> Result<(), String> 
             let Sized { set, bytes } = value.parse()?;
             overrides.file_size.push((set, bytes));
         }
+        "new-file-at" => overrides.new_file_at = Some(size(value)?),
         "duration" => overrides.duration = Some(time()?),
         "ramp" => overrides.ramp = Some(time()?),
         "max-ops" => overrides.max_ops = Some(number(value)?),
         "rate" => overrides.rate = Some(number(value)?),
         _ => {
             return Err(
-                "file operations take threads, files, file-size, duration, ramp, max-ops \
-                        and rate"
+                "file operations take threads, files, file-size, new-file-at, duration, ramp, \
+                        max-ops and rate"
                     .to_owned(),
             );
         }

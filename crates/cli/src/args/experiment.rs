@@ -9,8 +9,9 @@ use super::{FailOn, Percent};
 pub(crate) struct ExperimentArgs {
     /// Measure this folder, file or device. Repeat for several configurations.
     ///
-    /// A folder takes the jobs' files; a file or device takes their place. Without NAME, the last
-    /// part of the path is the name. Without `--on`, the I/O goes where the jobs say.
+    /// A folder takes the jobs' files; a file or device takes their place. File operations need a
+    /// folder. Without NAME, the last part of the path is the name. Without `--on`, the I/O goes
+    /// where the jobs say.
     #[arg(long, value_name = "[NAME=]PATH", value_hint = ValueHint::AnyPath)]
     pub(crate) on: Vec<std::ffi::OsString>,
 

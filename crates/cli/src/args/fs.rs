@@ -94,6 +94,11 @@ pub(crate) struct FsRunArgs {
     #[arg(long, value_name = "[SET=]SIZE")]
     pub(crate) file_size: Vec<Sized>,
 
+    /// Files that are appended to give way to new ones at this length; how much space is needed
+    /// follows from it.
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) new_file_at: Option<u64>,
+
     /// End after this time: `30s`, `10m`.
     #[arg(long, value_name = "TIME")]
     pub(crate) duration: Option<Nanos>,
@@ -173,15 +178,17 @@ impl FromStr for Sized {
 
     fn from_str(text: &str) -> Result<Sized, String> {
         let (set, value) = named(text);
-        // As fio and sysbench write it: `64k`.
-        let short = value.ends_with(['k', 'K', 'm', 'M', 'g', 'G', 't', 'T']);
-        let value = format!("{value}{}", if short { "iB" } else { "" });
-        let bytes: Bytes = value.parse().map_err(|error| format!("{error}"))?;
-        Ok(Sized {
-            set,
-            bytes: bytes.0,
-        })
+        let bytes = size(value)?;
+        Ok(Sized { set, bytes })
     }
+}
+
+/// Bytes; `64k` as fio and sysbench write it, too.
+pub(crate) fn size(text: &str) -> Result<u64, String> {
+    let short = text.ends_with(['k', 'K', 'm', 'M', 'g', 'G', 't', 'T']);
+    let text = format!("{text}{}", if short { "iB" } else { "" });
+    let bytes: Bytes = text.parse().map_err(|error| format!("{error}"))?;
+    Ok(bytes.0)
 }
 
 fn named(text: &str) -> (Option<String>, &str) {

@@ -18,7 +18,7 @@ use clap::{Parser, Subcommand, ValueEnum, ValueHint};
 
 pub(crate) use experiment::ExperimentArgs;
 pub(crate) use foreign::{FileioArgs, FioArgs};
-pub(crate) use fs::{Counted, FsArgs, FsCommand, FsListArgs, FsRunArgs, FsShowArgs, Sized};
+pub(crate) use fs::{Counted, FsArgs, FsCommand, FsListArgs, FsRunArgs, FsShowArgs, Sized, size};
 pub(crate) use percent::Percent;
 pub(crate) use run::RunArgs;
 pub(crate) use stored::{

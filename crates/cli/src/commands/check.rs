@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::{Failure, counted};
 use crate::screen::write_out;
-use crate::workloads::{described, is_toml};
+use crate::workloads::{described, is_described};
 
 /// Reads each file on its own; what is found is the data that this command prints.
 pub(crate) fn check(args: &CheckArgs, context: &Context) -> Result<Exit, Failure> {
@@ -20,7 +20,7 @@ pub(crate) fn check(args: &CheckArgs, context: &Context) -> Result<Exit, Failure
     let (mut worst, mut jobs) = (Verdict::Runnable, 0);
     let mut refusals = String::new();
     for file in &args.files {
-        if is_toml(file) {
+        if is_described(file) {
             let verdict = match described(file) {
                 Ok(_) => Verdict::Runnable,
                 Err(faults) => {

@@ -15,7 +15,7 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::experiment::{Audience, Begin};
 use crate::failure::Failure;
-use crate::measure::measure;
+use crate::measure::{Telling, measure};
 use crate::progress::{Mode, Reporter};
 use crate::rounds::doubts;
 use crate::screen::write_out;
@@ -64,16 +64,21 @@ fn show(args: &FsShowArgs) -> Result<Exit, Failure> {
 }
 
 fn run(args: &FsRunArgs, context: &Context) -> Result<Exit, Failure> {
-    let plan = plan(args, context)?;
+    let mut plan = plan(args, context)?;
     let experiment = &args.experiment;
-    if !experiment.quiet {
+    // Different ops in one folder are no rivals: unless rounds are asked for, each is measured on its own.
+    let asked = experiment.rounds.is_some() || experiment.stop_width.is_some() || experiment.aa;
+    let compares = plan.configurations.len() > 1 || asked;
+    if !compares {
+        plan.rounds = 1;
+    } else if !experiment.quiet {
         context.tell(&doubts(&plan));
     }
     if experiment.dry_run {
         return show_plan(&plan, experiment, context);
     }
     let store = context.store()?;
-    let several = plan.cells() > 1 || plan.rounds > 1;
+    let several = compares && (plan.cells() > 1 || plan.rounds > 1);
     let reporter = Reporter::new(context, Mode::of(context.terminal, experiment.quiet));
     let (reporter, mut tables) = match several {
         true => (reporter, Tables::lines(context)),
@@ -89,7 +94,10 @@ fn run(args: &FsRunArgs, context: &Context) -> Result<Exit, Failure> {
         experiment,
         context,
         reporter,
-        &mut tables,
+        Telling {
+            tables: &mut tables,
+            compares,
+        },
     )
 }
 
@@ -148,6 +156,7 @@ fn overrides(args: &FsRunArgs) -> Overrides {
             .iter()
             .map(|size| (size.set.clone(), size.bytes))
             .collect(),
+        new_file_at: args.new_file_at,
         duration: args.duration,
         max_ops: args.max_ops,
         ramp: args.ramp,

@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::experiment::{Audience, Begin};
 use crate::failure::Failure;
-use crate::measure::measure;
+use crate::measure::{Telling, measure};
 use crate::plan_text::plan_text;
 use crate::progress::{Mode, Reporter};
 use crate::rounds::{doubts, with_rounds};
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &RunArgs, context: &Context) -> Result<Exit, Failure> {
             experiment,
             context,
             reporter,
-            &mut tables,
+            Telling::all(&mut tables),
         );
     }
     let plan = plan(args, context)?;
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &RunArgs, context: &Context) -> Result<Exit, Failure> {
         experiment,
         context,
         reporter,
-        &mut tables,
+        Telling::all(&mut tables),
     )
 }
 

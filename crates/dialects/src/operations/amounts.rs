@@ -15,7 +15,13 @@ pub(super) fn amounts(operations: &Operations) -> String {
         .iter()
         .filter_map(|step| match step.action {
             Action::Write { bytes } => Some(format!("a cycle writes {}", Bytes(bytes))),
-            Action::Append { bytes, .. } => Some(format!("a cycle appends {}", Bytes(bytes))),
+            Action::Append {
+                bytes, new_file_at, ..
+            } => Some(format!(
+                "a cycle appends {}, a new file at {}",
+                Bytes(bytes),
+                Bytes(new_file_at)
+            )),
             _ => None,
         });
     let mut parts: Vec<String> = written.collect();

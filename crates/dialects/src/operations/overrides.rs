@@ -23,6 +23,8 @@ pub struct Overrides {
     /// Bytes of each file of the named set. Without a name: of what the timed steps work on, which is the set that
     /// they take files from, or else what a cycle writes.
     pub file_size: Vec<(Option<String>, u64)>,
+    /// The length at which the files that are appended to give way to new ones, bytes.
+    pub new_file_at: Option<u64>,
     /// Measured time.
     pub duration: Option<Nanos>,
     /// Cycles of all threads together.
@@ -50,7 +52,10 @@ impl Described {
         apply_to_job(&mut self.job, rate, overrides, &mut faults);
         if let Some(operations) = &mut self.job.operations {
             apply_to_operations(operations, &self.name, overrides, &mut faults);
-            if !(overrides.files.is_empty() && overrides.file_size.is_empty()) {
+            if !(overrides.files.is_empty()
+                && overrides.file_size.is_empty()
+                && overrides.new_file_at.is_none())
+            {
                 self.about = corrected(&self.about, operations);
                 operations.about.clone_from(&self.about);
                 self.job.description.clone_from(&self.about);
@@ -161,6 +166,9 @@ fn apply_to_operations(
     for (set, size) in &overrides.file_size {
         change.size(set.as_deref(), *size);
     }
+    if let Some(length) = overrides.new_file_at {
+        change.new_file_at(length);
+    }
 }
 
 /// What a size is the size of.
@@ -223,6 +231,23 @@ impl Change<'_> {
         match sized {
             Sized::Set(index) => self.operations.sets[index].size = size,
             Sized::Step(index) => write_so_much(&mut self.operations.cycle[index].action, size),
+        }
+    }
+
+    fn new_file_at(&mut self, length: u64) {
+        let mut appends = 0;
+        for step in &mut self.operations.cycle {
+            if let Action::Append { new_file_at, .. } = &mut step.action {
+                *new_file_at = length;
+                appends += 1;
+            }
+        }
+        if appends == 0 {
+            let message = format!(
+                "`{}` appends to no file, so that none gives way to a new one",
+                self.workload
+            );
+            self.fault(message, "leave it out".to_owned());
         }
     }
 

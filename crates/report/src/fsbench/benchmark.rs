@@ -3,7 +3,7 @@
 //! Its name, an integer, then pairs of value and unit. Units are those that this program's other benchstat
 //! output uses, so that both can be compared, and so that the importer gives them their metrics' names.
 
-use iodyno_model::{Trial, Workload};
+use iodyno_model::{Outcome, Trial, Workload};
 
 use crate::compare;
 use crate::operations;
@@ -22,10 +22,11 @@ pub fn benchmark_units() -> &'static str {
 
 /// `Benchmarkfsbench/NAME N X ops/sec …` with a newline: cycles, cycles a second of measured time, then the op's
 /// mean, percentiles and largest, and for work that came to its end the time until it was on the storage, drain
-/// included, all in ns. Several threads stand in the name: `/threads=4`. Empty where no cycle completed.
+/// included, all in ns. Several threads stand in the name: `/threads=4`. Empty where no cycle completed, and for a trial that did not.
 pub fn benchmark_line(workload: &Workload, trial: &Trial) -> String {
     let (op, clones) = operations::all_cycles(trial);
-    if op.ops == 0 || op.runtime_ns == 0 {
+    // What did not come to its end is no result to be compared.
+    if trial.outcome != Outcome::Completed || op.ops == 0 || op.runtime_ns == 0 {
         return String::new();
     }
     let rate = op.ops as f64 * 1e9 / op.runtime_ns as f64;
