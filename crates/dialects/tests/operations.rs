@@ -219,7 +219,11 @@ fn a_number_or_size_without_a_name_means_what_the_ops_work_on() {
         sized(Some("beside"), 0),
         "beside 1000 × 0 B; a cycle writes 2 MiB",
     );
-    check("write_sync_1MB", sized(None, 4096), "a cycle appends 4 KiB");
+    check(
+        "write_sync_1MB",
+        sized(None, 4096),
+        "a cycle appends 4 KiB, a new file at 2 GiB",
+    );
     check("statfs_many_files", sized(None, 1), "a cycle writes 1 B");
 }
 
@@ -469,5 +473,30 @@ fn a_delete_takes_its_file_from_the_set_that_was_made() {
     assert_eq!(
         operations(&described).cycle[0].action,
         Action::Unlink { of }
+    );
+}
+
+#[test]
+fn files_that_are_appended_to_give_way_at_another_length_and_need_less_then() {
+    let small = Overrides {
+        new_file_at: Some(4 << 20),
+        ..Overrides::default()
+    };
+    let described = named("write_sync_1MB").unwrap().with(&small).unwrap();
+    assert_eq!(described.needs().bytes, 3 * (4 << 20));
+    let faults = named("create_empty").unwrap().with(&small).unwrap_err();
+    assert!(
+        faults[0].message.contains("appends to no file"),
+        "{faults:?}"
+    );
+    let less_than_a_write = Overrides {
+        new_file_at: Some(4096),
+        ..Overrides::default()
+    };
+    assert!(
+        named("write_sync_1MB")
+            .unwrap()
+            .with(&less_than_a_write)
+            .is_err()
     );
 }
