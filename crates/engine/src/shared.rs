@@ -92,7 +92,8 @@ impl CloneShared {
         }
     }
 
-    pub(crate) fn enter(&self, step: Option<Step>) {
+    /// Worker: begins a step; `None`: it has ended.
+    pub fn enter(&self, step: Option<Step>) {
         let word = match step {
             Some(Step::Ramp) => 2,
             Some(Step::Measure) => 3,
@@ -114,11 +115,13 @@ impl CloneShared {
         self.measure_end.load(Ordering::Acquire)
     }
 
-    pub(crate) fn set_measure_start(&self, now: u64) {
+    /// Worker: its measured time begins.
+    pub fn set_measure_start(&self, now: u64) {
         self.measure_start.store(now, Ordering::Release);
     }
 
-    pub(crate) fn set_measure_end(&self, now: u64) {
+    /// Worker: its measured time has ended; what is recorded from here on is that of its end steps.
+    pub fn set_measure_end(&self, now: u64) {
         self.measure_end.store(now, Ordering::Release);
     }
 }

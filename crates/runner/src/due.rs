@@ -7,7 +7,7 @@ const OPS_LOG_NS: u64 = 5_000_000;
 /// How often it is looked whether the measured time is over, where something follows it.
 const LOOK_NS: u64 = 50_000_000;
 /// A frame a millisecond would be a mistake, and would measure itself.
-const SHORTEST_FRAME_NS: u64 = 10_000_000;
+pub(crate) const SHORTEST_FRAME_NS: u64 = 10_000_000;
 const DEFAULT_FRAME_NS: u64 = 1_000_000_000;
 const NEVER: u64 = u64::MAX;
 
@@ -79,6 +79,11 @@ impl Due {
             self.frame = next(self.origin, self.frame_ns, now);
         }
         over
+    }
+
+    /// A frame was cut out of turn: the one that follows lasts at least to the next instant of the grid.
+    pub(crate) fn cut_early(&mut self, now: u64) {
+        self.frame = next(self.origin, self.frame_ns, now);
     }
 
     /// A little later where the trial is about to end, so that it leaves no stump of a frame behind.

@@ -5,6 +5,9 @@
 //! different times, what one of them does while it still ramps and another is measured already is
 //! left out of the series. A frame in which nothing was measured is a `Ramp` frame, with what ramped, and after the
 //! last of the measured time a `Drain` frame.
+//!
+//! Once no clone is measured any more the `Measure` frame ends where the last of them ended, however late the look
+//! comes: what only waits for the storage would make its rates too low.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,6 +16,7 @@ use iodyno_engine::CloneShared;
 use iodyno_engine::cells::{DirectionCells, Tally};
 use iodyno_model::{Direction, DirectionFrame, Frame, Histogram, JobFrame, SampleStats, Step};
 
+use crate::due;
 use crate::logs::WindowLog;
 use crate::rates::Rates;
 
@@ -121,6 +125,13 @@ impl Watch {
         let (start, end) = (self.shared.measure_start(), self.shared.measure_end());
         start != 0 && (end == 0 || end > from)
     }
+
+    /// Its measured time goes on, or is to come after its ramp.
+    fn measures(&self) -> bool {
+        let (start, end) = (self.shared.measure_start(), self.shared.measure_end());
+        let begun = matches!(self.shared.phase(), Some(Step::Ramp | Step::Measure));
+        end == 0 && (start != 0 || begun)
+    }
 }
 
 /// What the clones of a job did since the last frame.
@@ -143,6 +154,8 @@ pub(crate) struct Monitor {
     /// Something was measured in this frame, or before.
     measured: bool,
     ever_measured: bool,
+    /// The latest end of the measured time of clones that have left, the clock's ns; 0: none.
+    last_end: u64,
 }
 
 impl Monitor {
@@ -157,6 +170,7 @@ impl Monitor {
             cpu: 0,
             measured: false,
             ever_measured: false,
+            last_end: 0,
         }
     }
 
@@ -236,6 +250,7 @@ impl Monitor {
         };
         if start != 0 {
             watch.rates.end(start, end);
+            self.last_end = self.last_end.max(end);
         }
         Left {
             rates: std::array::from_fn(|direction| watch.rates.stats(direction)),
@@ -243,11 +258,42 @@ impl Monitor {
         }
     }
 
-    /// Cuts a frame. `now` and `cpu` are read right before.
+    /// Cuts a frame. `now` and `cpu` are read right before. A `Measure` frame after which nothing is measured ends
+    /// with the measured time: what follows is left to the next frame.
     pub(crate) fn cut(&mut self, now: u64, cpu: u64) -> Frame {
+        // Asked before the look: what was measured until then is seen by it.
+        let over = self.over();
         self.drain();
-        let step = self.step(self.frame_start);
-        self.cut_as(step, now, cpu)
+        let step = self.step(self.frame_start, over);
+        let end = match (step, over) {
+            (Step::Measure, Some(end)) if end > self.frame_start => end.min(now),
+            _ => now,
+        };
+        self.cut_as(step, end, cpu)
+    }
+
+    /// When the measured time of all clones so far was over; `None`: it is not, or never began.
+    fn over(&self) -> Option<u64> {
+        let mut end = self.last_end;
+        for watch in self.watches.iter().flatten() {
+            if watch.measures() {
+                return None;
+            }
+            end = end.max(watch.shared.measure_end());
+        }
+        (end != 0).then_some(end)
+    }
+
+    /// What was measured in this frame is over, and a clone does something else since.
+    pub(crate) fn follows(&self) -> bool {
+        let mut watches = self.watches.iter().flatten();
+        self.over().is_some_and(|end| end > self.frame_start)
+            && watches.any(|watch| watch.shared.phase().is_some())
+    }
+
+    /// This frame follows measured time, and is worth being told though nothing came in it.
+    pub(crate) fn tail(&self, now: u64) -> bool {
+        self.ever_measured && now.saturating_sub(self.frame_start) >= due::SHORTEST_FRAME_NS
     }
 
     /// Cuts the frame in which the ramp ends: what may be measured already belongs to the next one.
@@ -318,9 +364,14 @@ impl Monitor {
         }
     }
 
-    fn step(&mut self, from: u64) -> Step {
+    /// `over`: see [`Self::over`]; what comes after it is no work but the syncs of end steps.
+    fn step(&mut self, from: u64, over: Option<u64>) -> Step {
         let mut measured = self.measured;
-        for pending in &self.pending {
+        for pending in self
+            .pending
+            .iter()
+            .filter(|_| over.is_none_or(|end| end > from))
+        {
             measured |= pending.measure.iter().any(|gain| !gain.is_empty());
         }
         for watch in self.watches.iter().flatten() {

@@ -348,6 +348,10 @@ impl<'a> Trial<'a> {
         if measuring {
             return;
         }
+        if self.monitor.follows() {
+            self.cut();
+            self.due.cut_early(clock::now());
+        }
         let shared = self.players.iter().filter_map(|p| p.shared.as_deref());
         let step = shared.filter_map(CloneShared::phase).max();
         if let Some(step) = step.filter(|step| Some(*step) != self.told_step) {
@@ -442,7 +446,17 @@ impl<'a> Trial<'a> {
         Some(assemble::step(Step::TearDown, from, clock::now(), origin))
     }
 
-    /// The last frame, what is to be removed, and the part.
+    /// What was measured since the last frame, and what followed that.
+    fn last_frames(&mut self, now: u64) {
+        if !self.monitor.idle() {
+            self.cut();
+        }
+        if self.followed() && self.monitor.tail(now) {
+            self.cut();
+        }
+    }
+
+    /// The last frames, what is to be removed, and the part.
     fn finish(mut self) -> (Part, Outcome) {
         let now = clock::now();
         for clone in self.conductor.unfinished() {
@@ -453,9 +467,7 @@ impl<'a> Trial<'a> {
                 self.close(clone, EndedBy::NotStarted);
             }
         }
-        if !self.monitor.idle() {
-            self.cut();
-        }
+        self.last_frames(now);
         self.look();
         let host = self.host.used();
         let ended: Vec<Ended> = self

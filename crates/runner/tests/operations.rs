@@ -3,6 +3,8 @@
 
 #[path = "../../target/tests/common/mod.rs"]
 mod common;
+#[path = "operations/drains.rs"]
+mod drains;
 #[path = "operations/ends.rs"]
 mod ends;
 #[path = "operations/refusals.rs"]
@@ -30,7 +32,7 @@ fn main() -> ExitCode {
         Some("parent") => return ends::be_a_parent(&arguments[1]),
         _ => {}
     }
-    let all = [systems::TESTS, refusals::TESTS, ends::TESTS].concat();
+    let all = [systems::TESTS, drains::TESTS, refusals::TESTS, ends::TESTS].concat();
     let trials = all.into_iter().map(|(name, test)| {
         Trial::test(name, move || {
             test();

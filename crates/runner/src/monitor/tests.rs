@@ -124,3 +124,59 @@ fn a_watch_of_many_clones_is_cheap() {
     assert_eq!(frame.ops(Direction::Read), 6400);
     assert!(took.as_millis() < 100, "{took:?}");
 }
+
+#[test]
+fn a_measured_frame_ends_with_the_measured_time_and_the_wait_for_the_storage_follows() {
+    let (mut monitor, shared) = monitor(&[0, 0]);
+    for (clone, end) in [(0, 2_200), (1, 2_500)] {
+        shared[clone].enter(Some(Step::Measure));
+        shared[clone].set_measure_start(1000);
+        record(&shared[clone], Direction::Write, 0..40);
+        assert!(!monitor.follows());
+        shared[clone].set_measure_end(end);
+    }
+    shared[0].enter(None);
+    monitor.leave(0, 2_900);
+    shared[1].enter(Some(Step::Drain));
+    assert!(monitor.follows());
+    let measured = monitor.cut(3_000, 7);
+    assert!(!monitor.follows());
+    // The sync of an end step belongs to what follows.
+    record(&shared[1], Direction::Sync, 3..4);
+    let drain = monitor.cut(4_000, 9);
+    shared[1].enter(None);
+    monitor.leave(1, 4_100);
+    assert!(monitor.idle() && !monitor.tail(4_100) && monitor.tail(40_000_000));
+    let rest = monitor.cut(40_000_000, 9);
+    let frames = [&measured, &drain, &rest].map(|frame| {
+        let ops = [Direction::Write, Direction::Sync].map(|direction| frame.ops(direction));
+        (frame.step, frame.start_ns, frame.end_ns, ops)
+    });
+    assert_eq!(
+        frames,
+        [
+            (Step::Measure, 0, 1_500, [80, 0]),
+            (Step::Drain, 1_500, 3_000, [0, 1]),
+            (Step::Drain, 3_000, 39_999_000, [0, 0]),
+        ]
+    );
+}
+
+#[test]
+fn a_frame_is_whole_while_any_clone_is_measured_or_ramps() {
+    for phase in [Step::Ramp, Step::Measure] {
+        let (mut monitor, shared) = monitor(&[0, 1]);
+        shared[0].set_measure_start(1000);
+        record(&shared[0], Direction::Read, 0..4);
+        shared[0].set_measure_end(1_700);
+        shared[0].enter(Some(Step::EndFsync));
+        shared[1].enter(Some(phase));
+        assert!(!monitor.follows());
+        let frame = monitor.cut(3000, 0);
+        assert_eq!(
+            (frame.step, frame.end_ns),
+            (Step::Measure, 2000),
+            "{phase:?}"
+        );
+    }
+}
