@@ -80,6 +80,9 @@ const MENDED: &str = "\
 | `prepare` writes whole blocks, beyond the end of a file whose length is none | files have the length they should have |
 | errors of fsync in `prepare` are not looked at | they end it |
 
+With `file-fsync-all` a write and its fsync are one event, as in sysbench: `events`, the number of events, avg and sum say so.
+The smallest, largest and percentile latency are those of single calls, since the two are recorded apart.
+
 With `rand-type` gaussian is a normal distribution around the middle of all files, with the deviation of the mean of
 `rand-spec-iter` uniform numbers. special has 50 steps that follow it, and in the middle `rand-spec-pct` percent of the
 files that get `rand-spec-res` percent of the requests besides. pareto and zipfian draw a rank; ranks are

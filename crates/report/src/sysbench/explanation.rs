@@ -12,7 +12,7 @@ const EXPLAINED: f64 = 0.01;
 /// there are none, or where the counters do not bear it out.
 pub fn explanation(job: &Job, trial: &Trial) -> Option<String> {
     let files = shared(job)?;
-    let totals = Totals::of(trial);
+    let totals = Totals::of(Some(job), trial);
     let [reads, writes, syncs] = totals.ops;
     if syncs == 0 || totals.span_ns == 0 {
         return None;

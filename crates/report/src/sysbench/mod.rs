@@ -62,11 +62,16 @@ struct Totals {
     response: [Histogram; 3],
     /// From the first thread's start to the last one's end, ns.
     span_ns: u64,
+    /// Each write and its fsync are one event.
+    synced_writes: bool,
 }
 
 impl Totals {
-    fn of(trial: &Trial) -> Totals {
-        let mut totals = Totals::default();
+    fn of(job: Option<&Job>, trial: &Trial) -> Totals {
+        let mut totals = Totals {
+            synced_writes: job.and_then(shared).is_some_and(|files| files.fsync_all),
+            ..Totals::default()
+        };
         for clone in clones(trial) {
             for (index, direction) in EVENTS.into_iter().enumerate() {
                 if let Some(result) = clone.direction(direction) {
@@ -95,7 +100,19 @@ impl Totals {
     }
 
     fn events(&self) -> u64 {
-        self.ops.iter().sum()
+        let fsyncs = match self.synced_writes {
+            true => 0,
+            false => self.ops[2],
+        };
+        self.ops[0] + self.ops[1] + fsyncs
+    }
+
+    /// What an event took, in the mean, ns; 0 without events.
+    fn mean_ns(&self) -> f64 {
+        match self.events() {
+            0 => 0.0,
+            events => self.merged().sum_ns() as f64 / events as f64,
+        }
     }
 
     /// All events' latencies in one.

@@ -14,7 +14,7 @@ pub fn prepared(workload: &Workload, trial: &Trial) -> String {
     let Some((job, files)) = job(workload).and_then(|job| Some((job, shared(job)?))) else {
         return String::new();
     };
-    let totals = Totals::of(trial);
+    let totals = Totals::of(Some(job), trial);
     let written = totals.bytes[Direction::Write as usize];
     let total = files.file_size.saturating_mul(job.files.count.into());
     let numbers = 0..job.files.count;

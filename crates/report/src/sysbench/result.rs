@@ -1,17 +1,17 @@
 //! The figures at the end.
 
-use iodyno_model::{Histogram, Trial, Workload};
+use iodyno_model::{Direction, DirectionResult, Histogram, Trial, Workload};
 
-use super::{EVENTS, Options, Totals, additions, clones, histogram, mib, ms};
+use super::{EVENTS, Options, Totals, additions, clones, histogram, job, mib, ms};
 
 /// Columns of a line up to the end of its figure.
 const COLUMNS: usize = 53;
 
 /// Where asked for the histogram, then rates, throughput, latencies and fairness as sysbench 1.0 prints them, and
 /// below what is ours. Rates are counts over the total time, which is the measured one; events and latencies are
-/// of reads, writes and fsyncs together. Begins with an empty line, ends with a newline.
+/// of reads, writes and fsyncs together; with `file-fsync-all` a write and its fsync are one event. Begins with an empty line, ends with a newline.
 pub fn result(workload: &Workload, trial: &Trial, options: &Options) -> String {
-    let totals = Totals::of(trial);
+    let totals = Totals::of(job(workload), trial);
     let merged = totals.merged();
     let histogram = match options.histogram {
         true => histogram(&merged),
@@ -20,8 +20,8 @@ pub fn result(workload: &Workload, trial: &Trial, options: &Options) -> String {
     [
         histogram,
         rates(&totals),
-        latency(&merged, options.percentile),
-        fairness(trial),
+        latency(&merged, totals.mean_ns(), options.percentile),
+        fairness(trial, totals.synced_writes),
         additions::additions(workload, trial, &totals),
     ]
     .concat()
@@ -46,7 +46,7 @@ fn rates(totals: &Totals) -> String {
     )
 }
 
-fn latency(merged: &Histogram, percentile: f64) -> String {
+fn latency(merged: &Histogram, mean_ns: f64, percentile: f64) -> String {
     let line = |name: &str, ns: f64| {
         let name = format!("{name:>12}: ");
         format!("{name}{:>1$.2}\n", ms(ns), COLUMNS - name.len())
@@ -62,15 +62,15 @@ fn latency(merged: &Histogram, percentile: f64) -> String {
     format!(
         "\nLatency (ms):\n{}{}{}{at}{}",
         line("min", merged.min_ns() as f64),
-        line("avg", merged.mean_ns()),
+        line("avg", mean_ns),
         line("max", merged.max_ns() as f64),
         line("sum", merged.sum_ns() as f64),
     )
 }
 
 /// Events and time within them of each thread: mean and population deviation.
-fn fairness(trial: &Trial) -> String {
-    let each = |figure: fn(&iodyno_model::DirectionResult) -> f64| -> Vec<f64> {
+fn fairness(trial: &Trial, synced_writes: bool) -> String {
+    let each = |figure: &dyn Fn(&DirectionResult) -> f64| -> Vec<f64> {
         clones(trial)
             .map(|clone| {
                 let results = EVENTS.into_iter().filter_map(|kind| clone.direction(kind));
@@ -78,8 +78,14 @@ fn fairness(trial: &Trial) -> String {
             })
             .collect()
     };
-    let (events, events_deviation) = spread(&each(|result| result.ops as f64));
-    let (time, time_deviation) = spread(&each(|result| result.service.sum_ns() as f64 / 1e9));
+    let events =
+        |result: &DirectionResult| match synced_writes && result.direction == Direction::Sync {
+            true => 0.0,
+            false => result.ops as f64,
+        };
+    let (events, events_deviation) = spread(&each(&events));
+    let seconds = |result: &DirectionResult| result.service.sum_ns() as f64 / 1e9;
+    let (time, time_deviation) = spread(&each(&seconds));
     format!(
         "\nThreads fairness:\n    \
          events (avg/stddev):           {events:.4}/{events_deviation:3.2}\n    \
