@@ -167,6 +167,19 @@ fn the_line_alone_names_its_figures_as_an_own_trial_does() {
 }
 
 #[test]
+fn a_name_that_a_benchmark_line_cannot_have_is_still_the_tables() {
+    let (mut workload, trial) = made::delete_trial(0);
+    for name in ["delete-10", "delete", "a.delete-of_more-20"] {
+        workload.name = name.to_owned();
+        let imported = read_again(&printed_operations(
+            &(workload.clone(), trial.clone()),
+            true,
+        ));
+        assert_eq!(imported.workload, name);
+    }
+}
+
+#[test]
 fn a_table_brings_its_seconds_with_the_line_below_it() {
     let trial = made::delete_trial(10_500_000_000);
     for with_line in [false, true] {

@@ -65,9 +65,16 @@ impl Gathering {
             .map(|row| row.optype.as_str())
     }
 
+    /// The name above the table, where that of its closing line is the same as far as a benchmark's can be.
+    fn announced(&self, named: &Named) -> Option<&str> {
+        let running = self.running.as_deref()?;
+        names::alike(running, &named.name).then_some(running)
+    }
+
     /// Whether a closing line belongs to what was gathered.
     fn is_closed_by(&self, named: &Named) -> bool {
-        let fits = |optype| names::fits(&named.name, optype);
+        let running = self.announced(named);
+        let fits = |optype| names::fits(running.unwrap_or(&named.name), optype);
         let same_rate = |rate: f64| (rate - named.rate).abs() <= SAME_RATE * named.rate;
         let same_figures = |row: &Row| {
             row.get("ops(total)") == Some(named.ops)
@@ -182,9 +189,10 @@ impl Reader<'_, '_> {
         if self.now.closed.is_none() || !self.now.is_closed_by(named) {
             return self.other(number, text);
         }
-        self.names.note(&named.name);
         self.now.takes(number);
         let now = std::mem::take(&mut self.now);
+        let name = now.announced(named).unwrap_or(&named.name).to_owned();
+        self.names.note(&name);
         let lines = now.lines();
         let ended = Ended::of(now.closed.as_ref(), Some(named), now.below);
         let found = self.keys.benchmark(self.lines, number, text);
@@ -197,7 +205,8 @@ impl Reader<'_, '_> {
         if trial.configuration.is_empty() {
             trial.configuration = configuration(&self.lines.context(lines.start));
         }
-        figures::beside_line(&mut trial, &named.name, &ended);
+        trial.workload.clone_from(&name);
+        figures::beside_line(&mut trial, &name, &ended);
         if let Some(words) = now.description.as_deref().filter(|words| !words.is_empty()) {
             let fact = figures::workload_fact("description", words);
             trial.facts.push(fact);

@@ -49,6 +49,11 @@ pub(super) fn fits(name: &str, optype: &str) -> bool {
     name == optype || (optype.chars().count() == CUT && name.starts_with(optype))
 }
 
+/// Whether two names are one, but for a hyphen: at the end of a benchmark's name `-4` is a number of processors.
+pub(super) fn alike(name: &str, other: &str) -> bool {
+    name.replace('-', "_") == other.replace('-', "_")
+}
+
 /// A name that may lack its end.
 pub(super) fn may_be_cut(name: &str) -> bool {
     name.chars().count() == CUT

@@ -46,7 +46,11 @@ fn marks(rows: &[(u32, Row)], ended: &Ended) -> Option<Vec<(f64, f64)>> {
     }
     let end = ended.seconds();
     let last = marks.last().map_or(0.0, |&(at, _)| at);
-    if end - last < SHORTEST_TAIL && (end - last).abs() < 0.5 && marks.len() > 2 {
+    let before = marks.len().checked_sub(2).map_or(0.0, |at| marks[at].0);
+    // A row that is printed after the end still says a whole second.
+    let within = end < last && end > before;
+    let short = end >= last && end - last < SHORTEST_TAIL && marks.len() > 2;
+    if within || short {
         marks.pop();
     }
     if end > marks.last().map_or(0.0, |&(at, _)| at) {

@@ -205,6 +205,8 @@ fn gives_a_short_end_to_the_second_before_it() {
             "copy  2.5s  225  90.0  11.0  1.0  2.0\n",
             vec![1.0, 2.0, 2.5],
         ),
+        // The last row said a whole second that was none.
+        ("copy  1.4s  126  90.0  11.0  1.0  2.0\n", vec![1.0, 1.4]),
         ("copy  2.0s  180  90.0  11.0  1.0  2.0\n", vec![1.0, 2.0]),
     ] {
         let (trials, _) = found(&format!("{SERIES}{rows}{CLOSING}{closing}"));
