@@ -116,10 +116,19 @@ impl Files {
             }
         }
         if faults.any() {
+            let made = files.any_made();
             files.undo(|_| true);
-            return Err(faults.unready(jobs));
+            return Err(match faults.unready(jobs) {
+                Unready::Unprepared(faults) if !made => Unready::untouched(plan, faults),
+                unready => unready,
+            });
         }
         Ok(files)
+    }
+
+    /// Any was not there before.
+    pub(crate) fn any_made(&self) -> bool {
+        self.list.iter().any(|file| file.admitted.created)
     }
 
     /// Undoes the layout of those that `which` says.

@@ -26,12 +26,24 @@ use crate::wanted::{self, Wanted};
 /// Why a trial does not begin.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Unready {
-    /// The guard refused a target.
+    /// The guard refused a target, or what is to be done cannot be done on it: nothing was touched.
     Refused(Vec<Diagnostic>),
     /// It cannot be carried out here.
     Unprepared(Vec<Diagnostic>),
     /// It was told to end.
     Withdrawn,
+}
+
+impl Unready {
+    /// Faults that were found before anything was touched: of a target that file operations or shared files are
+    /// to use as it is, they are a refusal.
+    pub(crate) fn untouched(plan: &BoundPlan, faults: Vec<Diagnostic>) -> Unready {
+        let mut jobs = plan.workload.jobs.iter();
+        match jobs.any(|job| job.operations.is_some() || job.shared_files.is_some()) {
+            true => Unready::Refused(faults),
+            false => Unready::Unprepared(faults),
+        }
+    }
 }
 
 /// A clone that waits for its thread.
@@ -72,7 +84,8 @@ pub(crate) fn prepare(
     outbox: &Outbox,
 ) -> Result<Prepared, Unready> {
     let jobs = &plan.workload.jobs;
-    let resolved = resolve(plan, &HostProbe).map_err(Unready::Unprepared)?;
+    let resolved = resolve(plan, &HostProbe);
+    let resolved = resolved.map_err(|faults| Unready::untouched(plan, faults))?;
     let (wanted, _) = wanted::of(&resolved, jobs, &plan.configuration.target);
     files::raise_descriptors(descriptors(&resolved, wanted.len()))
         .map_err(|fault| Unready::Unprepared(vec![fault]))?;
@@ -152,7 +165,11 @@ fn make(
     };
     prepared.site = Site::make(plan)?;
     let (files, site) = (&mut prepared.files, prepared.site.as_ref());
-    shared_files::check(files, &plan.workload.jobs).map_err(Unready::Unprepared)?;
+    let made = site.is_some() || files.any_made();
+    shared_files::check(files, &plan.workload.jobs).map_err(|faults| match made {
+        true => Unready::Unprepared(faults),
+        false => Unready::untouched(plan, faults),
+    })?;
     prepared.clones =
         open_all(resolved, files, site, &jobs, &folder).map_err(Unready::Unprepared)?;
     let mut needed = files.list.iter().any(|file| !file.wanted.ready());

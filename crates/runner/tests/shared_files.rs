@@ -105,11 +105,19 @@ fn ops(told: &Told, direction: Direction) -> u64 {
         .sum()
 }
 
-/// What speaks against a trial that did not begin.
+/// What speaks against a trial that was refused, before anything was touched.
 fn faults(told: &Told) -> &[Diagnostic] {
     match &told.end {
-        TrialEnd::Unprepared(faults) | TrialEnd::Refused(faults) => faults,
-        other => panic!("it began: {other:?}"),
+        TrialEnd::Refused(faults) => faults,
+        other => panic!("it was not refused: {other:?}"),
+    }
+}
+
+/// What speaks against a trial that failed before it began, after something was made or opened for it.
+fn failures(told: &Told) -> &[Diagnostic] {
+    match &told.end {
+        TrialEnd::Unprepared(faults) => faults,
+        other => panic!("it did not fail: {other:?}"),
     }
 }
 
@@ -242,7 +250,7 @@ fn a_sequential_write_empties_no_file_of_another_name() {
         folder.path(),
         vec![sharing(SharedMode::SequentialWrite, 2, MIB)],
     );
-    let text = format!("{:?}", faults(&told));
+    let text = format!("{:?}", failures(&told));
     assert!(text.contains("has another name"), "{text}");
     assert_eq!(fs::read(&mine).unwrap(), vec![1; MIB as usize]);
     assert_eq!(count(folder.path()), 2, "what was made is removed");
@@ -258,7 +266,7 @@ fn what_a_sequential_write_made_is_removed_where_it_never_began() {
         job.engine = Engine::new(kind, 1);
         let job = with(job, |rule| (rule.validate, rule.block) = (true, 8));
         let told = run(folder.path(), vec![job]);
-        let text = format!("{:?}", faults(&told));
+        let text = format!("{:?}", failures(&told));
         assert!(text.contains("validate blocks of 8 bytes"), "{text}");
         assert_eq!(count(folder.path()), 2, "{kind:?}");
         assert!(length(folder.path(), 1).is_some());
@@ -310,7 +318,7 @@ fn direct_requests_that_are_no_multiples_are_refused() {
     let told = run(folder.path(), vec![job.clone()]);
     assert_eq!(ops(&told, Direction::Read), 100);
     job.engine.direct = true;
-    let text = format!("{:?}", faults(&run(folder.path(), vec![job])));
+    let text = format!("{:?}", failures(&run(folder.path(), vec![job])));
     assert!(
         text.contains("multiples of") && text.contains("--file-total-size"),
         "{text}"

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicU32;
 
 use iodyno_engine::operations::OperationsPart;
 use iodyno_model::{BoundPlan, Diagnostic, FileState, Job, Operations, Target};
-use iodyno_target::{AdmitError, Guard, Intent, OpenFlags, Request, Roots, space};
+use iodyno_target::{Guard, Intent, OpenFlags, Request, Roots, space};
 use rustix::fs::fsync;
 use rustix::io::retry_on_intr;
 
@@ -84,7 +84,7 @@ impl Site {
         let wanted = Wanted::of(plan);
         let lacks = wanted.lacks(at);
         if !lacks.is_empty() {
-            return Err(Unready::Unprepared(lacks));
+            return Err(Unready::Refused(lacks));
         }
         let mut notes = folder::others(target.as_fd(), at).unwrap_or_default();
         let free = space::room(at).map_or(u64::MAX, |room| room.bytes);
@@ -103,7 +103,9 @@ impl Site {
                     );
                     Unready::Refused(vec![Diagnostic::error(message).hint(hint)])
                 }
-                _ => cannot_make(&path, &error),
+                // Its own folder is the first that is made.
+                kind if refuses(kind) => Unready::Refused(vec![not_made(&path, &error)]),
+                _ => Unready::Unprepared(vec![not_made(&path, &error)]),
             }
         })?;
         let mut site = Site {
@@ -114,13 +116,9 @@ impl Site {
         };
         for (index, job, operations) in jobs(plan) {
             if let Err((path, error)) = site.add(index, job, operations) {
-                let mut unready = cannot_make(&path, &error);
-                if let (Err(fault), Unready::Unprepared(faults)) =
-                    (site.remove(&mut |_, _| {}), &mut unready)
-                {
-                    faults.push(fault);
-                }
-                return Err(unready);
+                let left = site.remove(&mut |_, _| {}).err();
+                let faults = [not_made(&path, &error)].into_iter().chain(left);
+                return Err(Unready::Unprepared(faults.collect()));
             }
         }
         Ok(Some(site))
@@ -315,21 +313,28 @@ fn admit(at: &Path) -> Result<OwnedFd, Unready> {
     match Guard::new(Roots::host()).admit(&request) {
         Ok(admitted) => Ok(admitted.descriptor),
         Err(error) => {
+            // A folder that cannot be opened is as little touched as one that the guard refuses.
             let fault = files::split_hint(&error.to_string());
-            Err(match error {
-                AdmitError::Refused(_) => Unready::Refused(vec![fault]),
-                AdmitError::Failed { .. } => Unready::Unprepared(vec![fault]),
-            })
+            Err(Unready::Refused(vec![fault]))
         }
     }
 }
 
-fn cannot_make(path: &Path, error: &io::Error) -> Unready {
+/// The target does not let this user make anything, or has no room for it.
+fn refuses(kind: io::ErrorKind) -> bool {
+    use io::ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    matches!(
+        kind,
+        PermissionDenied | QuotaExceeded | ReadOnlyFilesystem | StorageFull
+    )
+}
+
+fn not_made(path: &Path, error: &io::Error) -> Diagnostic {
     let message = format!(
         "cannot make the folder `{}`\n  cause: {error}",
         path.display()
     );
-    Unready::Unprepared(vec![Diagnostic::error(message).hint(sets::hint(error))])
+    Diagnostic::error(message).hint(sets::hint(error))
 }
 
 fn of_job(error: LayoutError, job: &Job) -> LayoutError {

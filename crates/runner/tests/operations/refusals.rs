@@ -23,7 +23,7 @@ fn told(target: &Path, jobs: Vec<Job>) -> String {
     let mut plan = plan(target, jobs);
     plan.configuration.target = Target::Path(target.to_owned());
     match watched(&plan, |_, _| {}).end {
-        TrialEnd::Unprepared(faults) | TrialEnd::Refused(faults) => {
+        TrialEnd::Refused(faults) => {
             let lines = faults.iter().map(|fault| {
                 let hint = fault.hint.as_deref().unwrap_or("");
                 format!("{}\nhint: {hint}\n", fault.message)
