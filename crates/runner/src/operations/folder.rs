@@ -213,18 +213,17 @@ pub(super) fn others(target: BorrowedFd<'_>, at: &Path) -> io::Result<Vec<String
     left.sort_unstable();
     let mut notes = Vec::new();
     if !left.is_empty() {
-        let more = left.len().saturating_sub(NAMED);
-        let paths = left.iter().take(NAMED);
-        let paths: Vec<String> = paths.map(|name| quoted(&at.join(name))).collect();
-        let rest = match more {
+        let more = match left.len().saturating_sub(NAMED) {
             0 => String::new(),
-            more => format!(" (and {more} more like these)"),
+            more => format!(", and {more} more like these"),
         };
         notes.push(format!(
-            "trials that were killed left their folders, which no process holds any more; remove them \
-             with: rm -r {}{rest}",
-            paths.join(" ")
+            "trials that were killed left their folders, which no process holds any more{more}; remove \
+             them with:"
         ));
+        // Each on a line of its own, so that it can be pasted.
+        let paths = left.iter().take(NAMED).map(|name| at.join(name));
+        notes.extend(paths.map(|path| format!("rm -r {}", quoted(&path))));
     }
     if !busy.is_empty() {
         notes.push(format!(
