@@ -194,7 +194,7 @@ fn unsteady(evidence: &Evidence) -> Option<Finding> {
                 },
                 rise_percent.abs()
             ),
-            "look at the series; run longer, or set ramp_time to leave the beginning out",
+            "look at the series; run longer, or leave the beginning out (`ramp_time`, `--ramp`, `--warmup-time`)",
         ),
         Course::Steady { .. } | Course::TooShort { .. } | Course::Unknown => return None,
     };
