@@ -31,21 +31,32 @@ pub(crate) fn man(args: &ManArgs) -> Result<Exit, Failure> {
 
 fn write_pages(folder: &Path, program: clap::Command) -> Result<usize, Failure> {
     fs::create_dir_all(folder).map_err(|error| Failure::file("make", folder, &error))?;
-    let commands: Vec<clap::Command> = program
-        .get_subcommands()
-        .filter(|command| !command.is_hide_set() && command.get_name() != "help")
-        .map(|command| {
-            let name = format!("iodyno-{}", command.get_name());
-            command.clone().name(name.clone()).display_name(name)
-        })
-        .chain([program.clone()])
-        .collect();
+    let mut commands = vec![program];
+    let mut next = 0;
+    while next < commands.len() {
+        let below = subcommands(&commands[next]);
+        commands.extend(below);
+        next += 1;
+    }
     let count = commands.len();
     for command in commands {
         let file = folder.join(format!("{}.1", command.get_name()));
         fs::write(&file, page(command)).map_err(|error| Failure::file("write", &file, &error))?;
     }
     Ok(count)
+}
+
+/// The commands of a command, each under its whole name: `iodyno-fs-run`.
+fn subcommands(command: &clap::Command) -> Vec<clap::Command> {
+    let shown = command
+        .get_subcommands()
+        .filter(|below| !below.is_hide_set() && below.get_name() != "help");
+    shown
+        .map(|below| {
+            let name = format!("{}-{}", command.get_name(), below.get_name());
+            below.clone().name(name.clone()).display_name(name)
+        })
+        .collect()
 }
 
 fn page(command: clap::Command) -> Vec<u8> {

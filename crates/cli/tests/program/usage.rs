@@ -65,12 +65,16 @@ fn writes_a_manual_page_for_each_command() {
     let done = home
         .iodyno(&["man", "pages/man1"])
         .succeeds()
-        .tells("11 pages");
+        .tells("16 pages");
     assert_eq!(done.stdout, "");
     for command in COMMANDS {
         let page = home.work().join(format!("pages/man1/iodyno-{command}.1"));
         let text = std::fs::read_to_string(&page).unwrap();
         assert!(text.contains("Examples"), "{command}: {text}");
+    }
+    for command in ["fs-list", "fs-show", "fs-run", "fileio"] {
+        let page = home.work().join(format!("pages/man1/iodyno-{command}.1"));
+        assert!(page.exists(), "{command}");
     }
     assert!(!home.work().join("pages/man1/iodyno-node.1").exists());
     home.file("taken", "");
