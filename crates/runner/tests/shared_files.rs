@@ -193,12 +193,13 @@ fn a_preparation_that_is_ended_early_leaves_what_was_there_before() {
     fs::write(at(folder.path(), 0), vec![3; 70_000]).unwrap();
     fs::write(at(folder.path(), 3), vec![4; 65 * MIB as usize]).unwrap();
     fs::write(folder.path().join("mine"), b"mine").unwrap();
-    let mut job = sharing(SharedMode::Prepare, 8, 64 * MIB);
+    // So much that the fastest disk is not done when it is ended.
+    let mut job = sharing(SharedMode::Prepare, 40, 64 * MIB);
     (job.engine.o_sync, job.clones) = (true, 2);
     job.shared_files.as_mut().unwrap().block = 4096;
     let told = watched(&samples::plan(folder.path(), vec![job]), |event, cancel| {
         if let Event::Started { .. } = event {
-            std::thread::sleep(std::time::Duration::from_millis(200));
+            std::thread::sleep(std::time::Duration::from_millis(50));
             cancel.finish();
         }
     });
