@@ -16,7 +16,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use super::blocks::BlockDraw;
 use super::pacing::Schedule;
 use super::shared_fill::Filling;
-use super::{CloneStream, Issue, Next, OpStream};
+use super::{CloneStream, Issue, Next, OpStream, end_sync};
 use crate::shared_files::{Claim, Place, SharedFilesState, Turn};
 
 /// Draws of a block before one at work is waited for.
@@ -261,17 +261,9 @@ fn claim(kind: OpKind) -> Option<Claim> {
 
 fn sync(kind: OpKind, file: u32, intended: Option<NonZeroU64>) -> Issue {
     Issue {
-        op: Op {
-            kind,
-            file,
-            offset: 0,
-            length: 0,
-            skip: 0,
-        },
-        direction: Direction::Sync,
         intended,
-        checked: false,
         counted: true,
+        ..end_sync(kind, file)
     }
 }
 
