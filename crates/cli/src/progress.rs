@@ -210,6 +210,8 @@ impl<'a> Reporter<'a> {
                     || live::plain_line(frame, elapsed, planned, style),
                 );
             }
+            // It is looked at with the whole trial.
+            Event::Telemetry(_) => {}
             Event::Ready { .. } | Event::Started { .. } => self.begin(None),
         }
     }

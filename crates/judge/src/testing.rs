@@ -11,7 +11,7 @@ use iodyno_model::{
     DirectionResult, EndedBy, Engine, EngineKind, EngineUsed, Environment, Extent, FileState,
     Frame, Histogram, HistogramBuilder, HostUse, Job, JobEnd, JobFrame, MemoryInfo, MountInfo,
     Order, Outcome, Part, RunId, SCHEMA, SampleStats, StackLayer, Step, StepTime, TargetInfo,
-    Trial, TrialKey, Workload,
+    Telemetry, Trial, TrialKey, Workload,
 };
 use iodyno_units::Nanos;
 
@@ -198,6 +198,7 @@ pub fn part(clones: Vec<CloneResult>) -> Part {
         steps: steps(),
         files,
         notes: Vec::new(),
+        sampling: Vec::new(),
     }
 }
 
@@ -304,6 +305,7 @@ pub fn trial(parts: Vec<Part>) -> Trial {
         outcome: Outcome::Completed,
         parts,
         frames: Vec::new(),
+        telemetry: Telemetry::default(),
         findings: Vec::new(),
     }
 }

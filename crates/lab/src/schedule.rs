@@ -46,6 +46,7 @@ pub(crate) fn bind(plan: &Plan, key: TrialKey) -> BoundPlan {
         seed: seed(plan, key),
         destroy: plan.destroy.clone(),
         frame_ns: Nanos::SECOND.0,
+        sampling: plan.sampling.clone(),
     }
 }
 

@@ -1,7 +1,8 @@
 //! One trial from its first word to its last: bound, made, kept, judged.
 
 use iodyno_model::{
-    Diagnostic, Environment, Frame, Outcome, Part, Plan, SCHEMA, Trial, TrialKey, Workload,
+    Diagnostic, Environment, Frame, Outcome, Part, Plan, SCHEMA, Telemetry, Trial, TrialKey,
+    Workload,
 };
 use iodyno_runner::{Event, RunnerError, TrialEnd};
 use iodyno_store::{Rebuilder, StoreError};
@@ -146,6 +147,7 @@ impl<'a> TrialRun<'a> {
             outcome,
             parts,
             frames: std::mem::take(&mut self.frames),
+            telemetry: Telemetry::default(),
             findings: Vec::new(),
         };
         trial.findings = iodyno_judge::findings(workload, &trial);
@@ -174,7 +176,9 @@ impl<'a> TrialRun<'a> {
                 self.frames.push(counts);
                 self.keeper.frame(frame)
             }
-            Event::Progress { .. } | Event::Started { .. } => Health::Unchanged,
+            Event::Progress { .. } | Event::Started { .. } | Event::Telemetry(_) => {
+                Health::Unchanged
+            }
         }
     }
 

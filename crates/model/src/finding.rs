@@ -56,6 +56,18 @@ pub enum FindingKind {
     Deferred,
     /// Most of the time went into syncs that follow from a rule of the workload.
     SyncsDominate,
+    /// A device's interrupts were taken by one CPU while others idled.
+    InterruptsOnOneCpu,
+    /// More requests waited for a device than it works on at a time.
+    QueueSaturated,
+    /// Memory was reclaimed, or swapped, while it was measured.
+    MemoryPressure,
+    /// Writers were slowed down because too much was dirty.
+    DirtyThrottled,
+    /// Another process did I/O on the device.
+    OtherIo,
+    /// A process under test used all of its threads' CPU time, or a whole core.
+    ServerSaturated,
 }
 
 /// One finding.

@@ -13,6 +13,7 @@ mod engine;
 mod environment;
 mod errno;
 mod errors;
+mod examination;
 mod files;
 mod finding;
 mod frame;
@@ -29,6 +30,7 @@ mod plan;
 mod run;
 mod shared_files;
 mod summary;
+mod telemetry;
 mod trial;
 mod verify;
 
@@ -48,6 +50,7 @@ pub use environment::{
 };
 pub use errno::errno_name;
 pub use errors::ErrorPolicy;
+pub use examination::{Check, CheckState, FigureColumn, FigureRow, FigureTable};
 pub use files::{Amount, Fallocate, FileService, Files};
 pub use finding::{Finding, FindingKind, Weight};
 pub use frame::{DirectionFrame, Frame, JobFrame};
@@ -63,11 +66,18 @@ pub use part::{
     CloneResult, CpuUse, DepthUse, DeviceUse, DirectionResult, EndedBy, EngineUsed, ErrorCount,
     FileState, HostUse, Part, SampleStats, Step, StepTime, VerifyResult,
 };
-pub use plan::{BoundPlan, Configuration, Plan, Settling, Source, Stopping, Target, Workload};
+pub use plan::{
+    BoundPlan, Configuration, Plan, Sampling, Settling, Source, Stopping, Target, Workload,
+};
 pub use run::{DirectionTotal, RunState, RunSummary, TrialSummary};
 pub use shared_files::{SharedFiles, SharedMode};
 pub use summary::{
     CpuSummary, DeviceShare, DeviceSummary, GroupSummary, Point, Quantile, Row, Summary,
+};
+pub use telemetry::{
+    ARC, CGROUP, CPU, DISK, LOAD, MEMORY, OTHERS, POOL, PRESSURE, PROCESS, RECLAIM, Reading,
+    Sample, SamplerCost, SeriesColumn, SeriesGap, SeriesKind, SeriesRow, SeriesShape, SeriesUnit,
+    Telemetry, TelemetryBatch,
 };
 pub use trial::{Outcome, Trial, TrialState};
 pub use verify::{Checksum, Verify};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Direction, Environment, Histogram};
+use crate::{Direction, Environment, Histogram, SamplerCost};
 
 /// A step of a trial's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -376,4 +376,7 @@ pub struct Part {
     pub files: Vec<FileState>,
     /// Facts found while preparing that bear on the figures, in words.
     pub notes: Vec<String>,
+    /// What sampling the host meanwhile cost, by series.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sampling: Vec<SamplerCost>,
 }

@@ -103,6 +103,32 @@ pub struct Settling {
     pub idle_ns: u64,
 }
 
+/// What is sampled of the host during each trial.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Sampling {
+    /// From one sample to the next, ns; 0: nothing is sampled.
+    pub every_ns: u64,
+    /// Names of processes that are sampled besides: servers under test.
+    pub processes: Vec<String>,
+}
+
+impl Sampling {
+    /// Where nothing else is asked for, ns.
+    pub const EVERY_NS: u64 = 1_000_000_000;
+    /// The shortest that is possible, ns.
+    pub const LEAST_NS: u64 = 100_000_000;
+}
+
+impl Default for Sampling {
+    fn default() -> Sampling {
+        Sampling {
+            every_ns: Sampling::EVERY_NS,
+            processes: Vec::new(),
+        }
+    }
+}
+
 /// An experiment: configurations × workloads × rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
@@ -131,6 +157,9 @@ pub struct Plan {
     /// What is done between trials.
     #[serde(default)]
     pub settling: Settling,
+    /// What is sampled of the host meanwhile.
+    #[serde(default)]
+    pub sampling: Sampling,
     /// What was read from others' output. Such a plan has no cells and is not carried out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<Imported>,
@@ -155,6 +184,7 @@ impl Plan {
             question: Question::default(),
             stopping: Stopping::default(),
             settling: Settling::default(),
+            sampling: Sampling::default(),
             imported: None,
         }
     }
@@ -195,4 +225,7 @@ pub struct BoundPlan {
     pub destroy: Vec<PathBuf>,
     /// Length of a frame, ns.
     pub frame_ns: u64,
+    /// What is sampled of the host meanwhile.
+    #[serde(default)]
+    pub sampling: Sampling,
 }

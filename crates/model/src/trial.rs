@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Finding, Frame, Part, TrialKey};
+use crate::{Finding, Frame, Part, Telemetry, TrialKey};
 
 /// How a trial came out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,6 +75,9 @@ pub struct Trial {
     pub parts: Vec<Part>,
     /// The one-second series.
     pub frames: Vec<Frame>,
+    /// What the host did meanwhile. Like frames it is kept apart from the trial's record.
+    #[serde(default, skip_serializing_if = "Telemetry::is_empty")]
+    pub telemetry: Telemetry,
     /// What its own data say against it.
     #[serde(default)]
     pub findings: Vec<Finding>,

@@ -13,7 +13,9 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use iodyno_model::{BoundPlan, Diagnostic, Environment, Frame, Outcome, Part, Step};
+use iodyno_model::{
+    BoundPlan, Diagnostic, Environment, Frame, Outcome, Part, Step, TelemetryBatch,
+};
 
 use crate::cancel::{Cancel, Wish};
 use crate::clock;
@@ -62,6 +64,8 @@ pub enum Event {
     },
     /// About a second of it: to be stored at once.
     Frame(Frame),
+    /// What the host did meanwhile, about a second of it: to be stored at once.
+    Telemetry(TelemetryBatch),
 }
 
 /// How a trial came to its end.
@@ -315,6 +319,7 @@ impl<'a> Session<'a> {
                 }
                 Heard::Said(FromNode::Started { unix_ms }) => events(Event::Started { unix_ms }),
                 Heard::Said(FromNode::Frame { frame }) => events(Event::Frame(frame)),
+                Heard::Said(FromNode::Telemetry { batch }) => events(Event::Telemetry(batch)),
                 Heard::Said(FromNode::Part { part, outcome }) => {
                     break TrialEnd::Done(part, outcome);
                 }

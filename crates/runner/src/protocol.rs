@@ -6,12 +6,14 @@
 
 use std::io::{self, Read, Write};
 
-use iodyno_model::{BoundPlan, Diagnostic, Environment, Frame, Outcome, Part, Step};
+use iodyno_model::{
+    BoundPlan, Diagnostic, Environment, Frame, Outcome, Part, Step, TelemetryBatch,
+};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// The version of the protocol; both ends must speak the same.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// No message is longer, bytes. A part of a thousand clones with wide histograms has some 100 MB.
 const LONGEST: u32 = 512 << 20;
@@ -60,6 +62,8 @@ pub(crate) enum FromNode {
     Started { unix_ms: u64 },
     /// A second of it.
     Frame { frame: Frame },
+    /// What the host did meanwhile.
+    Telemetry { batch: TelemetryBatch },
     /// Everything measured. The last word.
     Part { part: Box<Part>, outcome: Outcome },
 }

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use iodyno_model::{
-    Access, BoundPlan, Configuration, Direction, Job, Order, RunId, SCHEMA, Target, TrialKey,
-    Workload,
+    Access, BoundPlan, Configuration, Direction, Job, Order, RunId, SCHEMA, Sampling, Target,
+    TrialKey, Workload,
 };
 
 /// A job of 4 KiB random reads with everything else at its default.
@@ -47,5 +47,6 @@ pub(crate) fn plan(folder: impl Into<PathBuf>, jobs: Vec<Job>) -> BoundPlan {
         seed: 7,
         destroy: Vec::new(),
         frame_ns: 1_000_000_000,
+        sampling: Sampling::default(),
     }
 }

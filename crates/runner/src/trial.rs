@@ -499,6 +499,7 @@ impl<'a> Trial<'a> {
             host,
             files: self.prepared.states,
             notes: self.prepared.notes,
+            sampling: Vec::new(),
         };
         (part, outcome)
     }

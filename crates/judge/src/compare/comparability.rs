@@ -354,5 +354,11 @@ fn in_words(kind: FindingKind) -> &'static str {
         FindingKind::Unsteady => "swings widely",
         FindingKind::Deferred => "work left for after the ops",
         FindingKind::SyncsDominate => "mostly syncs",
+        FindingKind::InterruptsOnOneCpu => "interrupts on one CPU",
+        FindingKind::QueueSaturated => "queue saturated",
+        FindingKind::MemoryPressure => "memory reclaimed or swapped",
+        FindingKind::DirtyThrottled => "writers slowed down by dirty limits",
+        FindingKind::OtherIo => "I/O of other processes",
+        FindingKind::ServerSaturated => "server saturated",
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use iodyno_model::{
     Amount, BoundPlan, Direction, Engine, EngineKind, Environment, Frame, Job, Outcome, Part,
-    SimFault, SimLaw, SimOptions, Step,
+    SimFault, SimLaw, SimOptions, Step, TelemetryBatch,
 };
 use iodyno_runner::{Cancel, Event, NodeCommand, TrialEnd, carry_out};
 use iodyno_units::Nanos;
@@ -29,6 +29,7 @@ pub(crate) const MIB: u64 = 1 << 20;
 pub(crate) struct Told {
     pub(crate) end: TrialEnd,
     pub(crate) frames: Vec<Frame>,
+    pub(crate) telemetry: Vec<TelemetryBatch>,
     pub(crate) progress: Vec<(Step, u64, u64)>,
     pub(crate) ready: Option<(Box<Environment>, Vec<String>)>,
     pub(crate) started: Option<u64>,
@@ -63,6 +64,7 @@ pub(crate) fn watched(plan: &BoundPlan, mut watch: impl FnMut(&Event, &Cancel)) 
     let mut told = Told {
         end: TrialEnd::Refused(Vec::new()),
         frames: Vec::new(),
+        telemetry: Vec::new(),
         progress: Vec::new(),
         ready: None,
         started: None,
@@ -75,6 +77,7 @@ pub(crate) fn watched(plan: &BoundPlan, mut watch: impl FnMut(&Event, &Cancel)) 
             Event::Ready { environment, notes } => told.ready = Some((environment, notes)),
             Event::Started { unix_ms } => told.started = Some(unix_ms),
             Event::Frame(frame) => told.frames.push(frame),
+            Event::Telemetry(batch) => told.telemetry.push(batch),
         }
     });
     told.end = end.unwrap();

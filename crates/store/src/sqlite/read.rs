@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use iodyno_model::{
-    Environment, Frame, Outcome, Plan, RunId, RunState, RunSummary, Trial, TrialKey, TrialState,
-    TrialSummary,
+    Environment, Frame, Outcome, Plan, RunId, RunState, RunSummary, Telemetry, Trial, TrialKey,
+    TrialState, TrialSummary,
 };
 use rusqlite::types::{FromSqlError, Type};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
@@ -144,6 +144,7 @@ fn unfinished(
         }),
         parts: if nothing { Vec::new() } else { vec![part] },
         frames: Vec::new(),
+        telemetry: Telemetry::default(),
         findings: Vec::new(),
     })
 }

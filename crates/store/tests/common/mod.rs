@@ -120,6 +120,7 @@ pub fn trial(key: TrialKey, outcome: Outcome) -> Trial {
         outcome,
         parts: vec![part],
         frames: Vec::new(),
+        telemetry: Telemetry::default(),
         findings: vec![Finding {
             kind: FindingKind::TooShort,
             weight: Weight::Note,

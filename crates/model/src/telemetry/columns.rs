@@ -1,0 +1,145 @@
+//! The columns of each series: its samplers write them in this order, its readers find them by name.
+
+use super::{Reading, SeriesColumn, SeriesUnit};
+
+use Reading::{Count, Gauge};
+use SeriesUnit::{Bytes, BytesPerSecond, Hundredths, Nanos, Number, PerSecond};
+
+/// Columns as they stand in the tables below.
+pub(super) type Columns = [(&'static str, SeriesUnit, Reading)];
+
+/// /proc/stat by CPU. `user` has nice and guests, `irq` the soft ones.
+pub const CPU: &Columns = &[
+    ("user", Nanos, Count),
+    ("system", Nanos, Count),
+    ("idle", Nanos, Count),
+    ("iowait", Nanos, Count),
+    ("irq", Nanos, Count),
+    ("steal", Nanos, Count),
+];
+
+/// /proc/loadavg.
+pub const LOAD: &Columns = &[
+    ("load1", Hundredths, Gauge),
+    ("load5", Hundredths, Gauge),
+    ("load15", Hundredths, Gauge),
+    ("running", Number, Gauge),
+    ("tasks", Number, Gauge),
+];
+
+/// /proc/diskstats by device.
+pub const DISK: &Columns = &[
+    ("reads", Number, Count),
+    ("writes", Number, Count),
+    ("discards", Number, Count),
+    ("flushes", Number, Count),
+    ("read_merges", Number, Count),
+    ("write_merges", Number, Count),
+    ("discard_merges", Number, Count),
+    ("read_bytes", Bytes, Count),
+    ("written_bytes", Bytes, Count),
+    ("discarded_bytes", Bytes, Count),
+    // Sums over requests, from their insertion on: queueing and device.
+    ("read_time", Nanos, Count),
+    ("write_time", Nanos, Count),
+    ("discard_time", Nanos, Count),
+    ("flush_time", Nanos, Count),
+    // With any request in flight, and with each request counted.
+    ("busy_time", Nanos, Count),
+    ("queue_time", Nanos, Count),
+    ("in_flight", Number, Gauge),
+];
+
+/// /proc/pressure by resource: time in which some, or all, tasks were stalled on it.
+pub const PRESSURE: &Columns = &[("some", Nanos, Count), ("full", Nanos, Count)];
+
+/// /proc/meminfo, and the limits that /proc/vmstat has.
+pub const MEMORY: &Columns = &[
+    ("free", Bytes, Gauge),
+    ("available", Bytes, Gauge),
+    ("cached", Bytes, Gauge),
+    ("dirty", Bytes, Gauge),
+    ("writeback", Bytes, Gauge),
+    ("swap_used", Bytes, Gauge),
+    // Beyond the first, write-back begins; from the middle of both on, writers are slowed down.
+    ("dirty_background", Bytes, Gauge),
+    ("dirty_limit", Bytes, Gauge),
+];
+
+/// /proc/vmstat.
+pub const RECLAIM: &Columns = &[
+    ("scanned_kswapd", Bytes, Count),
+    ("scanned_direct", Bytes, Count),
+    ("reclaimed_kswapd", Bytes, Count),
+    ("reclaimed_direct", Bytes, Count),
+    // Allocations that had to reclaim themselves.
+    ("stalls", Number, Count),
+    // Pages of files that were read again soon after they had been reclaimed.
+    ("refaults", Bytes, Count),
+    ("major_faults", Number, Count),
+    ("swapped_in", Bytes, Count),
+    ("swapped_out", Bytes, Count),
+];
+
+/// `zpool iostat -v`: rates are over the sample's span.
+pub const POOL: &Columns = &[
+    ("alloc", Bytes, Gauge),
+    ("free", Bytes, Gauge),
+    ("reads", PerSecond, Gauge),
+    ("writes", PerSecond, Gauge),
+    ("read_bandwidth", BytesPerSecond, Gauge),
+    ("write_bandwidth", BytesPerSecond, Gauge),
+];
+
+/// ZFS's arcstats.
+pub const ARC: &Columns = &[
+    ("hits", Number, Count),
+    ("misses", Number, Count),
+    ("l2_hits", Number, Count),
+    ("l2_misses", Number, Count),
+    ("size", Bytes, Gauge),
+    ("target", Bytes, Gauge),
+];
+
+/// The harness's control group by device (`blkio` of version 1, `io` of version 2), with the limits that it or a
+/// group above it sets; `None` where there is none.
+pub const CGROUP: &Columns = &[
+    ("reads", Number, Count),
+    ("writes", Number, Count),
+    ("read_bytes", Bytes, Count),
+    ("written_bytes", Bytes, Count),
+    ("reads_limit", PerSecond, Gauge),
+    ("writes_limit", PerSecond, Gauge),
+    ("read_bandwidth_limit", BytesPerSecond, Gauge),
+    ("write_bandwidth_limit", BytesPerSecond, Gauge),
+];
+
+/// /proc/PID of a named process. Bytes are those of the storage, reads and writes are system calls.
+pub const PROCESS: &Columns = &[
+    ("user", Nanos, Count),
+    ("system", Nanos, Count),
+    ("threads", Number, Gauge),
+    ("memory", Bytes, Gauge),
+    ("reads", Number, Count),
+    ("writes", Number, Count),
+    ("read_bytes", Bytes, Count),
+    ("written_bytes", Bytes, Count),
+];
+
+/// /proc/PID/io of processes that are none of ours: bytes of the storage.
+pub const OTHERS: &Columns = &[
+    ("read_bytes", Bytes, Count),
+    ("written_bytes", Bytes, Count),
+];
+
+impl SeriesColumn {
+    /// Columns of a table.
+    pub fn of(table: &Columns) -> Vec<SeriesColumn> {
+        let column = |(name, unit, reading): &(&str, SeriesUnit, Reading)| SeriesColumn {
+            name: (*name).to_owned(),
+            unit: *unit,
+            reading: *reading,
+        };
+        table.iter().map(column).collect()
+    }
+}

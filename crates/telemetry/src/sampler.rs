@@ -1,0 +1,53 @@
+//! What every sampler is: something that reads counters as they stand.
+//!
+//! A sampler never subtracts, and knows nothing of time: [`crate::Station`] keeps the readings before, tells
+//! counts from gauges by the columns, and notices what came and went.
+
+use iodyno_model::{SeriesColumn, SeriesKind, SeriesRow};
+
+/// Counters and gauges at an instant, in the same columns for each row. Kept from one reading to the next, so that its
+/// memory is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Readings {
+    /// What they are of; no name twice.
+    pub(crate) rows: Vec<SeriesRow>,
+    /// The columns. Those of most series never change; of interrupts they are the CPUs.
+    pub(crate) columns: Vec<SeriesColumn>,
+    /// Row by row, column by column; `None`: the host does not tell. Of counts: since whenever they began.
+    pub(crate) values: Vec<Option<u64>>,
+}
+
+/// What a reading came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Read {
+    /// There are new readings.
+    Fresh,
+    /// Nothing new yet: the sampler has its own, slower pace.
+    Nothing,
+}
+
+/// A series' source. Opened by a function of its own, which says what is missing if there is nothing to read.
+pub(crate) trait Sampler: Send {
+    /// Of which series.
+    fn kind(&self) -> SeriesKind;
+
+    /// Reads the counters as they stand now. `into` holds what this sampler put there before.
+    ///
+    /// # Errors
+    /// Why nothing can be read, in words: it may be possible again later.
+    fn read(&mut self, into: &mut Readings) -> Result<Read, String>;
+
+    /// What could not be read beside what was, in words, since this was asked last: a process that may not be
+    /// looked into. Each is told once.
+    fn missed(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// How far a count goes before it begins anew, beside 64 bits: interrupts and times of disks are kept in 32.
+    fn wraps(&self, _column: usize) -> Option<u64> {
+        None
+    }
+
+    /// Ends what it began: a child, a thread.
+    fn close(&mut self) {}
+}
