@@ -1,9 +1,9 @@
 //! A trial's figures put together by job or group.
 
 use iodyno_model::{
-    Behaviour, CloneResult, CpuSummary, DeviceShare, DeviceSummary, Direction, DirectionResult,
-    EndedBy, ErrorCount, GroupSummary, Histogram, Job, Point, Quantile, Row, Step, Summary, Trial,
-    VerifyResult, Workload,
+    Behaviour, CloneResult, CpuSummary, DeviceShare, DeviceSummary, DeviceUse, Direction,
+    DirectionResult, EndedBy, ErrorCount, GroupSummary, Histogram, Job, Point, Quantile, Row,
+    ServerUse, Step, Summary, Trial, VerifyResult, Workload,
 };
 
 use crate::devices;
@@ -53,6 +53,7 @@ pub fn summary(workload: &Workload, trial: &Trial) -> Summary {
     Summary {
         total,
         cpu: cpu(workload, trial, &clones),
+        servers: server_uses(trial),
         devices: device_summaries(trial),
         shares: shares(workload, trial),
         behaviour,
@@ -347,6 +348,27 @@ fn cpu(workload: &Workload, trial: &Trial, clones: &[&CloneResult]) -> CpuSummar
     }
 }
 
+/// As the trial's record has them; what has been sampled and not yet put into the record tells otherwise.
+fn server_uses(trial: &Trial) -> Vec<ServerUse> {
+    let parts = trial.parts.iter();
+    let recorded: Vec<ServerUse> = parts.flat_map(|part| part.host.servers.clone()).collect();
+    match recorded.is_empty() {
+        true => crate::servers(trial),
+        false => recorded,
+    }
+}
+
+/// The mean time of a request, queueing and device, ns.
+pub(crate) fn await_ns(device: &DeviceUse, direction: Direction) -> Option<f64> {
+    let index = match direction {
+        Direction::Read => 0,
+        Direction::Write => 1,
+        _ => return None,
+    };
+    let ios = device.ios[index];
+    (ios > 0).then(|| device.ticks_ms[index] as f64 * 1e6 / ios as f64)
+}
+
 fn device_summaries(trial: &Trial) -> Vec<DeviceSummary> {
     let mut summaries = Vec::new();
     for part in &trial.parts {
@@ -362,6 +384,12 @@ fn device_summaries(trial: &Trial) -> Vec<DeviceSummary> {
                 lowest: lowest.contains(&device.name.as_str()),
                 busy_percent: busy.min(100.0),
                 bytes: device.bytes,
+                read_await_ns: await_ns(device, Direction::Read),
+                write_await_ns: await_ns(device, Direction::Write),
+                queue_mean: match part.host.span_ns {
+                    0 => 0.0,
+                    span => device.queue_ms as f64 * 1e6 / span as f64,
+                },
             }
         }));
     }

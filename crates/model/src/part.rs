@@ -334,6 +334,49 @@ pub struct HostUse {
     pub arc_hits: Option<(u64, u64)>,
     /// Wall clock against monotonic clock over the trial, ns; beyond some ms the clock was set.
     pub clock_drift_ns: i64,
+    /// Processes that the user named, each name once: servers under test.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub servers: Vec<ServerUse>,
+}
+
+/// The processes of one name over the measured time, from the samples that lie within it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ServerUse {
+    /// As the user named them: `virtiofsd`.
+    pub name: String,
+    /// How many there were, those that came and went included.
+    pub processes: u32,
+    /// CPU time in user mode, ns.
+    pub user_ns: u64,
+    /// CPU time in the kernel, ns.
+    pub system_ns: u64,
+    /// Threads of all of them, the mean of the samples.
+    pub threads: u64,
+    /// Resident memory of all of them, the most of any sample, bytes.
+    pub memory: u64,
+    /// Bytes read from the storage; `None`: the host did not tell.
+    #[serde(default)]
+    pub read_bytes: Option<u64>,
+    /// Bytes written to the storage; `None`: the host did not tell.
+    #[serde(default)]
+    pub written_bytes: Option<u64>,
+    /// The time that all this is over, ns: shorter than the measured time by the samples at its edges.
+    pub span_ns: u64,
+}
+
+impl ServerUse {
+    /// CPU time, ns.
+    pub fn cpu_ns(&self) -> u64 {
+        self.user_ns.saturating_add(self.system_ns)
+    }
+
+    /// Cores kept busy; 0 without time.
+    pub fn cores(&self) -> f64 {
+        match self.span_ns {
+            0 => 0.0,
+            span => self.cpu_ns() as f64 / span as f64,
+        }
+    }
 }
 
 /// A file or device as the trial met or made it.

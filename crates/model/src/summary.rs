@@ -3,7 +3,8 @@
 //! Built by `judge`, drawn by `report`; nothing here is stored, it follows from the trial.
 
 use crate::{
-    Behaviour, Direction, DirectionResult, EndedBy, EngineUsed, ErrorCount, Histogram, VerifyResult,
+    Behaviour, Direction, DirectionResult, EndedBy, EngineUsed, ErrorCount, Histogram, ServerUse,
+    VerifyResult,
 };
 
 /// A percentile of a latency, with what is to be said against it.
@@ -143,6 +144,12 @@ pub struct DeviceSummary {
     pub busy_percent: f64,
     /// Bytes read, written, discarded.
     pub bytes: [u64; 3],
+    /// From a read's insertion into the queue to its end, mean, ns; `None` without reads.
+    pub read_await_ns: Option<f64>,
+    /// The same of writes.
+    pub write_await_ns: Option<f64>,
+    /// Requests queued or in flight, mean over the time.
+    pub queue_mean: f64,
 }
 
 /// What the devices moved, against what the jobs moved.
@@ -186,6 +193,8 @@ pub struct Summary {
     pub total: Vec<Row>,
     /// CPU.
     pub cpu: CpuSummary,
+    /// Processes under test, each name once.
+    pub servers: Vec<ServerUse>,
     /// Devices, top first.
     pub devices: Vec<DeviceSummary>,
     /// Reads and writes of the lowest devices against those of the jobs; empty where no device is
@@ -195,4 +204,20 @@ pub struct Summary {
     pub series: Vec<Point>,
     /// What the series is; unknown without one, and where jobs began one after the other on purpose.
     pub behaviour: Behaviour,
+}
+
+impl Summary {
+    /// Cores that all processes under test kept busy; `None` where none was sampled.
+    pub fn server_cores(&self) -> Option<f64> {
+        let sampled = self.servers.iter().any(|server| server.span_ns > 0);
+        sampled.then(|| self.servers.iter().map(ServerUse::cores).sum())
+    }
+
+    /// Their CPU time for each op, ns; `None` without ops or samples. Samples at the edges of the measured time
+    /// are taken for as busy as the others.
+    pub fn server_ns_per_op(&self) -> Option<f64> {
+        let cores = self.server_cores()?;
+        (self.cpu.ops > 0 && self.cpu.span_ns > 0)
+            .then(|| cores * self.cpu.span_ns as f64 / self.cpu.ops as f64)
+    }
 }

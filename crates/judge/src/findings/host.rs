@@ -21,7 +21,7 @@ const DRIFT_SLACK_NS: u64 = 5_000_000;
 const SLOW_CLOCK_NS: u64 = 200;
 
 /// Clock sources that are read without entering the kernel.
-const FAST_SOURCES: [&str; 5] = [
+pub(crate) const FAST_SOURCES: [&str; 5] = [
     "tsc",
     "kvm-clock",
     "hyperv_clocksource_tsc_page",

@@ -20,6 +20,8 @@ mod tests;
 
 use iodyno_model::{CloneResult, Finding, FindingKind, Job, Summary, Trial, Weight, Workload};
 
+pub(crate) use host::FAST_SOURCES;
+
 use crate::work;
 
 /// What the families look at.

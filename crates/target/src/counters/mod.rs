@@ -89,6 +89,8 @@ impl Snapshot {
                 )
             }),
             clock_drift_ns: drift_ns(earlier.wall, self.wall, span.as_nanos() as i128),
+            // Of named processes there are samples, and no counters of their own.
+            servers: Vec::new(),
         }
     }
 

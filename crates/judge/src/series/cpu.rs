@@ -1,0 +1,35 @@
+//! CPU time: all CPUs in one row, then each.
+
+use iodyno_model::SeriesUnit::Percent;
+use iodyno_model::{SeriesKind, Telemetry};
+
+use super::view::over;
+use super::{Drawn, Formula, View, columns, row};
+
+/// The name of the row of all CPUs.
+pub(crate) const ALL: &str = "all";
+
+/// In percent of the time that was counted: ticks never come to exactly the sample's span.
+const CPU: &[Formula] = &[
+    ("%user", Percent, |row| share(row, "user")),
+    ("%system", Percent, |row| share(row, "system")),
+    ("%iowait", Percent, |row| share(row, "iowait")),
+    ("%irq", Percent, |row| share(row, "irq")),
+    ("%steal", Percent, |row| share(row, "steal")),
+    ("%idle", Percent, |row| share(row, "idle")),
+];
+
+pub(super) fn drawn(series: &Telemetry) -> Drawn {
+    let rows = series.of(SeriesKind::Cpu).flat_map(|(shape, sample)| {
+        let all = row(&View::all(shape, sample), ALL, CPU);
+        let each = View::of(shape, sample).map(|view| row(&view, view.subject(), CPU));
+        std::iter::once(all).chain(each)
+    });
+    (columns(CPU), rows.collect())
+}
+
+/// Time of one sort in percent of all that was counted.
+pub(crate) fn share(view: &View, column: &str) -> Option<f64> {
+    let all: u64 = view.values().filter_map(|(_, value)| value).sum();
+    over(view.value(column)? * 100.0, all as f64)
+}

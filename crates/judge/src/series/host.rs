@@ -1,0 +1,64 @@
+//! The host as a whole: load, pressure, memory, reclaim.
+
+use iodyno_model::SeriesUnit::{Bytes, BytesPerSecond, Number, PerSecond, Percent};
+
+use super::Formula;
+use super::view::View;
+
+/// Load averages as plain numbers.
+pub(super) const LOAD: &[Formula] = &[
+    ("load1", Number, |row| hundredth(row, "load1")),
+    ("load5", Number, |row| hundredth(row, "load5")),
+    ("load15", Number, |row| hundredth(row, "load15")),
+    ("running", Number, |row| row.value("running")),
+    ("tasks", Number, |row| row.value("tasks")),
+];
+
+fn hundredth(row: &View, column: &str) -> Option<f64> {
+    Some(row.value(column)? / 100.0)
+}
+
+/// Share of the time in which some, or all, tasks were stalled. The kernel keeps it in averages as well; these are exact.
+pub(super) const PRESSURE: &[Formula] = &[
+    ("some", Percent, |row| row.percent_of_span("some")),
+    ("full", Percent, |row| row.percent_of_span("full")),
+];
+
+/// As it was read.
+pub(super) const MEMORY: &[Formula] = &[
+    ("free", Bytes, |row| row.value("free")),
+    ("available", Bytes, |row| row.value("available")),
+    ("cached", Bytes, |row| row.value("cached")),
+    ("dirty", Bytes, |row| row.value("dirty")),
+    ("writeback", Bytes, |row| row.value("writeback")),
+    ("swap_used", Bytes, |row| row.value("swap_used")),
+    ("dirty_background", Bytes, |row| {
+        row.value("dirty_background")
+    }),
+    ("dirty_limit", Bytes, |row| row.value("dirty_limit")),
+];
+
+/// Each second.
+pub(super) const RECLAIM: &[Formula] = &[
+    ("scanned_kswapd", BytesPerSecond, |row| {
+        row.per_second("scanned_kswapd")
+    }),
+    ("scanned_direct", BytesPerSecond, |row| {
+        row.per_second("scanned_direct")
+    }),
+    ("reclaimed_kswapd", BytesPerSecond, |row| {
+        row.per_second("reclaimed_kswapd")
+    }),
+    ("reclaimed_direct", BytesPerSecond, |row| {
+        row.per_second("reclaimed_direct")
+    }),
+    ("stalls/s", PerSecond, |row| row.per_second("stalls")),
+    ("refaults", BytesPerSecond, |row| row.per_second("refaults")),
+    ("majflt/s", PerSecond, |row| row.per_second("major_faults")),
+    ("swapped_in", BytesPerSecond, |row| {
+        row.per_second("swapped_in")
+    }),
+    ("swapped_out", BytesPerSecond, |row| {
+        row.per_second("swapped_out")
+    }),
+];

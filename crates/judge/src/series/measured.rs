@@ -1,0 +1,56 @@
+//! The part of a trial's series that lies within the measured time.
+
+use iodyno_model::{Sample, Step, Telemetry, Trial};
+
+/// A sample that reaches out of the measured time by at most this share of its span still tells of it: clones begin some
+/// microseconds after the sample before them.
+const OUTSIDE: f64 = 0.05;
+
+/// The series within the measured time. Samples of ramps and drains, and those that straddle an edge of what was measured, are left
+/// out; shapes and gaps stay.
+pub fn measured(trial: &Trial) -> Telemetry {
+    let stretches = stretches(trial);
+    let samples = trial.telemetry.samples.iter();
+    let samples = samples.filter(|sample| stretches.iter().any(|stretch| within(sample, *stretch)));
+    Telemetry {
+        shapes: trial.telemetry.shapes.clone(),
+        samples: samples.cloned().collect(),
+        gaps: trial.telemetry.gaps.clone(),
+    }
+}
+
+fn within(sample: &Sample, (start, end): (u64, u64)) -> bool {
+    let allowed = (sample.span_ns as f64 * OUTSIDE) as i128;
+    let at = i128::from(sample.at_ns);
+    at - i128::from(sample.span_ns) + allowed >= i128::from(start)
+        && at <= i128::from(end) + allowed
+}
+
+/// When any clone was measured: from and to, ns on the trial's clock, ascending and apart. Without any clone's own time, the frames tell.
+fn stretches(trial: &Trial) -> Vec<(u64, u64)> {
+    let clones = crate::work::clones(trial).filter(|clone| clone.runtime_ns > 0);
+    let mut spans: Vec<(u64, u64)> = clones
+        .map(|clone| {
+            (
+                clone.start_ns,
+                clone.start_ns.saturating_add(clone.runtime_ns),
+            )
+        })
+        .collect();
+    if spans.is_empty() {
+        let frames = trial
+            .frames
+            .iter()
+            .filter(|frame| frame.step == Step::Measure);
+        spans.extend(frames.map(|frame| (frame.start_ns, frame.end_ns)));
+    }
+    spans.sort_unstable();
+    let mut merged: Vec<(u64, u64)> = Vec::new();
+    for (start, end) in spans {
+        match merged.last_mut() {
+            Some(last) if start <= last.1 => last.1 = last.1.max(end),
+            _ => merged.push((start, end)),
+        }
+    }
+    merged
+}

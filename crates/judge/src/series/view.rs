@@ -1,0 +1,109 @@
+//! A row of a sample, with its values by name.
+
+use std::borrow::Cow;
+
+use iodyno_model::{Sample, SeriesRow, SeriesShape};
+
+/// A subject in a sample.
+pub(crate) struct View<'a> {
+    shape: &'a SeriesShape,
+    sample: &'a Sample,
+    row: Option<&'a SeriesRow>,
+    /// Column by column.
+    values: Cow<'a, [Option<u64>]>,
+}
+
+impl<'a> View<'a> {
+    /// Every subject of a sample. A sample that is shorter than its shape has none for what is missing.
+    pub(crate) fn of(
+        shape: &'a SeriesShape,
+        sample: &'a Sample,
+    ) -> impl Iterator<Item = View<'a>> + use<'a> {
+        let columns = shape.columns.len().max(1);
+        let rows = sample.values.chunks_exact(columns);
+        shape
+            .subjects
+            .iter()
+            .zip(rows)
+            .map(move |(row, values)| View {
+                shape,
+                sample,
+                row: Some(row),
+                values: Cow::Borrowed(values),
+            })
+    }
+
+    /// All subjects of a sample in one: counts and gauges added up, what is known of them.
+    pub(crate) fn all(shape: &'a SeriesShape, sample: &'a Sample) -> View<'a> {
+        let mut sums = vec![None; shape.columns.len()];
+        for view in View::of(shape, sample) {
+            for (sum, value) in sums.iter_mut().zip(view.values.iter()) {
+                *sum = match (*sum, *value) {
+                    (Some(sum), Some(value)) => Some(u64::saturating_add(sum, value)),
+                    (sum, value) => sum.or(value),
+                };
+            }
+        }
+        View {
+            shape,
+            sample,
+            row: None,
+            values: Cow::Owned(sums),
+        }
+    }
+
+    /// What it is of; empty for all subjects in one.
+    pub(crate) fn subject(&self) -> &'a str {
+        self.row.map_or("", |row| row.name.as_str())
+    }
+
+    /// The device that it serves.
+    pub(crate) fn serves(&self) -> Option<&'a str> {
+        self.row?.serves.as_deref()
+    }
+
+    pub(crate) fn at_ns(&self) -> i64 {
+        self.sample.at_ns
+    }
+
+    pub(crate) fn span_ns(&self) -> u64 {
+        self.sample.span_ns
+    }
+
+    /// The values with the columns' names.
+    pub(crate) fn values(&self) -> impl Iterator<Item = (&'a str, Option<u64>)> + '_ {
+        let names = self.shape.columns.iter();
+        let names = names.map(|column| column.name.as_str());
+        names.zip(self.values.iter().copied())
+    }
+
+    /// A value as it was stored.
+    pub(crate) fn count(&self, column: &str) -> Option<u64> {
+        *self.values.get(self.shape.column(column)?)?
+    }
+
+    /// The same, to reckon with.
+    pub(crate) fn value(&self, column: &str) -> Option<f64> {
+        self.count(column).map(|value| value as f64)
+    }
+
+    /// A count for each second.
+    pub(crate) fn per_second(&self, column: &str) -> Option<f64> {
+        over(self.value(column)? * 1e9, self.span_ns() as f64)
+    }
+
+    /// A time in percent of the sample's span.
+    pub(crate) fn percent_of_span(&self, column: &str) -> Option<f64> {
+        over(self.value(column)? * 100.0, self.span_ns() as f64)
+    }
+
+    /// A count for each of another.
+    pub(crate) fn each(&self, column: &str, of: &str) -> Option<f64> {
+        over(self.value(column)?, self.value(of)?)
+    }
+}
+
+/// A quotient; `None` without anything to divide by.
+pub(crate) fn over(value: f64, by: f64) -> Option<f64> {
+    (by > 0.0).then(|| value / by)
+}
