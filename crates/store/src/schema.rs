@@ -10,7 +10,11 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 pub(crate) const APPLICATION_ID: i32 = 0x696f_6479;
 
 /// The step at index n makes schema n + 1 from schema n; schema 0 is an empty database.
-pub(crate) const STEPS: &[&str] = &[include_str!("schema/1.sql"), include_str!("schema/2.sql")];
+pub(crate) const STEPS: &[&str] = &[
+    include_str!("schema/1.sql"),
+    include_str!("schema/2.sql"),
+    include_str!("schema/3.sql"),
+];
 
 /// What a database is.
 #[derive(Debug, Clone, PartialEq, Eq)]

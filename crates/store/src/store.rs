@@ -1,7 +1,8 @@
 //! What every store can do. Small and batch-shaped, so that a database server fits behind it.
 
 use iodyno_model::{
-    Environment, Frame, Plan, RunId, RunState, RunSummary, Trial, TrialKey, TrialSummary,
+    Environment, Frame, Plan, RunId, RunState, RunSummary, TelemetryBatch, Trial, TrialKey,
+    TrialSummary,
 };
 
 use crate::StoreError;
@@ -16,7 +17,7 @@ pub struct RunHandle {
 }
 
 /// A stored run: what was to be done, and which trials there are. Figures come a trial at a time
-/// from [`Store::trial`], series a batch at a time from [`Store::frames`].
+/// from [`Store::trial`], series a batch at a time from [`Store::frames`] and [`Store::telemetry`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
     /// How far it has come.
@@ -65,8 +66,11 @@ pub trait Store {
     /// Appends a frame. It outlives this process from the moment this returns.
     fn append_frame(&self, key: TrialKey, frame: &Frame) -> Result<(), StoreError>;
 
-    /// Ends a trial with everything measured. Frames in `trial` are not looked at: they were
-    /// appended as they came. Durable when it returns.
+    /// Appends a batch of what the host did. It outlives this process from the moment this returns.
+    fn append_telemetry(&self, key: TrialKey, batch: &TelemetryBatch) -> Result<(), StoreError>;
+
+    /// Ends a trial with everything measured. Frames and telemetry in `trial` are not looked at: they
+    /// were appended as they came. Durable when it returns.
     fn finish_trial(&self, trial: &Trial) -> Result<(), StoreError>;
 
     /// Ends a run. Durable when it returns.
@@ -89,10 +93,19 @@ pub trait Store {
     /// A run without figures.
     fn run(&self, run: RunId) -> Result<Run, StoreError>;
 
-    /// A trial without frames. One that was cut off has a part rebuilt from its frames and says
+    /// A trial without frames and telemetry. One that was cut off has a part rebuilt from its frames and says
     /// why; one that still runs is given as if it were cut off now.
     fn trial(&self, key: TrialKey) -> Result<Trial, StoreError>;
 
     /// At most `limit` frames of a trial by number, from number `from` on.
     fn frames(&self, key: TrialKey, from: u32, limit: usize) -> Result<Vec<Frame>, StoreError>;
+
+    /// At most `limit` batches of a trial's telemetry by number, from number `from` on, each as it was
+    /// appended. There are none of a trial made by an iodyno that took no samples.
+    fn telemetry(
+        &self,
+        key: TrialKey,
+        from: u32,
+        limit: usize,
+    ) -> Result<Vec<TelemetryBatch>, StoreError>;
 }

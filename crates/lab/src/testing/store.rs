@@ -4,8 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use iodyno_model::{
-    Environment, Frame, Plan, RunId, RunState, RunSummary, Trial, TrialKey, TrialState,
-    TrialSummary,
+    Environment, Frame, Plan, RunId, RunState, RunSummary, TelemetryBatch, Trial, TrialKey,
+    TrialState, TrialSummary,
 };
 use iodyno_store::{Run, RunHandle, Store, StoreError};
 
@@ -19,6 +19,7 @@ pub(crate) struct FakeStore {
     rounds: Cell<u32>,
     state: Cell<Option<RunState>>,
     begun: RefCell<BTreeMap<TrialKey, Vec<Frame>>>,
+    telemetry: RefCell<BTreeMap<TrialKey, Vec<TelemetryBatch>>>,
     pub(crate) trials: RefCell<Vec<Trial>>,
 }
 
@@ -116,6 +117,13 @@ impl Store for FakeStore {
         Ok(())
     }
 
+    fn append_telemetry(&self, key: TrialKey, batch: &TelemetryBatch) -> Result<(), StoreError> {
+        self.note(format!("telemetry {}", batch.number))?;
+        let mut telemetry = self.telemetry.borrow_mut();
+        telemetry.entry(key).or_default().push(batch.clone());
+        Ok(())
+    }
+
     fn finish_trial(&self, trial: &Trial) -> Result<(), StoreError> {
         self.note("finish".to_owned())?;
         self.trials.borrow_mut().push(trial.clone());
@@ -180,5 +188,17 @@ impl Store for FakeStore {
         let frames = begun.get(&key).into_iter().flatten();
         let frames = frames.filter(|frame| frame.number >= from);
         Ok(frames.take(limit).cloned().collect())
+    }
+
+    fn telemetry(
+        &self,
+        key: TrialKey,
+        from: u32,
+        limit: usize,
+    ) -> Result<Vec<TelemetryBatch>, StoreError> {
+        let telemetry = self.telemetry.borrow();
+        let batches = telemetry.get(&key).into_iter().flatten();
+        let batches = batches.filter(|batch| batch.number >= from);
+        Ok(batches.take(limit).cloned().collect())
     }
 }

@@ -3,6 +3,7 @@
 mod find;
 mod merge;
 mod read;
+mod telemetry;
 mod write;
 
 use std::cell::{Cell, OnceCell};
@@ -12,7 +13,9 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use iodyno_model::{Environment, Frame, Plan, RunId, RunState, RunSummary, Trial, TrialKey};
+use iodyno_model::{
+    Environment, Frame, Plan, RunId, RunState, RunSummary, TelemetryBatch, Trial, TrialKey,
+};
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
 use crate::location::companion;
@@ -376,6 +379,10 @@ impl Store for SqliteStore {
         write::append_frame(self, key, frame)
     }
 
+    fn append_telemetry(&self, key: TrialKey, batch: &TelemetryBatch) -> Result<(), StoreError> {
+        telemetry::append(self, key, batch)
+    }
+
     fn finish_trial(&self, trial: &Trial) -> Result<(), StoreError> {
         write::finish_trial(self, trial)
     }
@@ -407,5 +414,14 @@ impl Store for SqliteStore {
 
     fn frames(&self, key: TrialKey, from: u32, limit: usize) -> Result<Vec<Frame>, StoreError> {
         read::frames(self, key, from, limit)
+    }
+
+    fn telemetry(
+        &self,
+        key: TrialKey,
+        from: u32,
+        limit: usize,
+    ) -> Result<Vec<TelemetryBatch>, StoreError> {
+        telemetry::read(self, key, from, limit)
     }
 }

@@ -252,7 +252,7 @@ pub(super) fn document<T: DeserializeOwned>(
     }
 }
 
-fn trial_number(connection: &Connection, key: TrialKey) -> Result<i64, Fault> {
+pub(super) fn trial_number(connection: &Connection, key: TrialKey) -> Result<i64, Fault> {
     connection
         .prepare_cached(
             "SELECT number FROM trials JOIN runs ON alias = run
@@ -266,7 +266,7 @@ fn trial_number(connection: &Connection, key: TrialKey) -> Result<i64, Fault> {
         .ok_or(Fault::Store(StoreError::NoSuchTrial(key)))
 }
 
-fn blob<T: DeserializeOwned>(
+pub(super) fn blob<T: DeserializeOwned>(
     store: &SqliteStore,
     row: &Row<'_>,
     column: usize,

@@ -2,7 +2,9 @@
 
 use std::io;
 
-use iodyno_model::{DirectionTotal, Environment, Frame, Plan, RunId, RunState, Trial, TrialKey};
+use iodyno_model::{
+    DirectionTotal, Environment, Frame, Plan, RunId, RunState, Telemetry, Trial, TrialKey,
+};
 use rusqlite::{Connection, OptionalExtension, Transaction, named_params, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -205,6 +207,7 @@ pub(super) fn append_frame(
 pub(super) fn finish_trial(store: &SqliteStore, trial: &Trial) -> Result<(), StoreError> {
     let record = Trial {
         frames: Vec::new(),
+        telemetry: Telemetry::default(),
         ..trial.clone()
     };
     let blob = checked("the trial", &record)?;
@@ -275,15 +278,15 @@ pub(super) fn imported(plan: &Plan) -> u64 {
 }
 
 /// A trial that this process writes to.
-struct OpenTrial {
-    number: i64,
+pub(super) struct OpenTrial {
+    pub(super) number: i64,
     finished: bool,
     totals: Vec<DirectionTotal>,
     path: std::path::PathBuf,
 }
 
 impl OpenTrial {
-    fn find(
+    pub(super) fn find(
         store: &SqliteStore,
         connection: &Connection,
         key: TrialKey,
@@ -320,7 +323,7 @@ impl OpenTrial {
         })
     }
 
-    fn refuse_finished(&self, key: TrialKey) -> Result<(), Fault> {
+    pub(super) fn refuse_finished(&self, key: TrialKey) -> Result<(), Fault> {
         match self.finished {
             true => Err(conflict(format!(
                 "the trial of {} has ended already",
