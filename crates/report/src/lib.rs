@@ -7,15 +7,19 @@
 mod clock;
 mod columns;
 pub mod compare;
+mod csv;
 pub mod diagnostic;
+pub mod doctor;
 pub mod fio;
 pub mod fsbench;
 pub mod imported;
 pub mod json;
 pub mod live;
 mod operations;
+pub mod series;
 mod style;
 pub mod sysbench;
 pub mod text;
+pub mod watch;
 
 pub use style::Style;

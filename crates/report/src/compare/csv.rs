@@ -4,6 +4,7 @@ use iodyno_model::{Better, Cell, ComparedRow, Comparison, Estimated, Pairing, Si
 
 use super::footnotes::each_once;
 use super::words::{tag, verdict_words};
+use crate::csv::{number, record};
 
 /// The columns after those of the rows' dimensions.
 const COLUMNS: [&str; 30] = [
@@ -134,14 +135,6 @@ fn values(side: &Side) -> String {
     values.join(";")
 }
 
-/// As many digits as tell it apart; empty for what is no number.
-fn number(value: Option<f64>) -> String {
-    match value {
-        Some(value) if value.is_finite() => value.to_string(),
-        _ => String::new(),
-    }
-}
-
 /// The unit of values, as programs know it.
 pub(super) fn unit(unit: &Unit) -> &str {
     match unit {
@@ -163,18 +156,5 @@ pub(super) fn pairing(pairing: Pairing) -> &'static str {
     match pairing {
         Pairing::Paired => "paired",
         Pairing::Unpaired => "unpaired",
-    }
-}
-
-fn record(fields: &[String]) -> String {
-    let fields: Vec<String> = fields.iter().map(|field| quoted(field)).collect();
-    fields.join(",") + "\n"
-}
-
-fn quoted(field: &str) -> String {
-    let special = field.contains([',', '"', '\n', '\r']) || field.trim() != field;
-    match special {
-        true => format!("\"{}\"", field.replace('"', "\"\"")),
-        false => field.to_owned(),
     }
 }

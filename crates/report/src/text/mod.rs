@@ -5,20 +5,22 @@ pub(crate) mod course;
 mod describe;
 mod list;
 mod operations;
-mod spark;
+mod remarks;
+pub(crate) mod spark;
 mod table;
 #[cfg(test)]
 mod tests;
 
-use iodyno_model::{
-    EndedBy, Finding, FindingKind, Outcome, Step, Summary, Trial, Weight, Workload,
-};
+use iodyno_model::{EndedBy, Finding, FindingKind, Step, Summary, Trial, Workload};
 use iodyno_units::{Nanos, Rate, significant};
 
 pub use list::{RunRow, list};
+pub use remarks::remarks;
+
+use remarks::Detail;
 
 use crate::operations::{Cycles, came_to_its_end, completion_ns, cycles, longest};
-use crate::style::{Paint, Style, harmless, left, trimmed};
+use crate::style::{Style, harmless, left, trimmed};
 use crate::sysbench;
 
 /// Columns of the words that lines begin with.
@@ -33,12 +35,34 @@ pub fn trial(
     findings: &[Finding],
     style: Style,
 ) -> String {
+    drawn(workload, trial, summary, findings, Detail::Brief, style)
+}
+
+/// The same, and below each finding the threshold that it crossed.
+pub fn trial_in_full(
+    workload: &Workload,
+    trial: &Trial,
+    summary: &Summary,
+    findings: &[Finding],
+    style: Style,
+) -> String {
+    drawn(workload, trial, summary, findings, Detail::Full, style)
+}
+
+fn drawn(
+    workload: &Workload,
+    trial: &Trial,
+    summary: &Summary,
+    findings: &[Finding],
+    detail: Detail,
+    style: Style,
+) -> String {
     let blocks = [
         describe::header(workload, trial, summary, style),
         table::table(workload, summary, style),
         facts(workload, summary, trial, findings, style),
         bars::histogram(summary, style),
-        remarks(trial, findings, style),
+        remarks::told(trial, findings, detail, style),
     ];
     style.plain(&trimmed(&blocks.concat()))
 }
@@ -200,57 +224,6 @@ fn steps(trial: &Trial, cycles: Option<&Cycles>) -> String {
         .filter(|_| came_to_its_end(trial))
         .map(|_| format!("complete in {}", Nanos(completion_ns(trial))));
     join(times.chain(done), "   ")
-}
-
-/// What a trial's own data say against it, a paragraph each; empty where nothing does. Ends with a newline.
-pub fn findings(findings: &[Finding], style: Style) -> String {
-    style.plain(&trimmed(&objections(findings, style)))
-}
-
-fn objections(findings: &[Finding], style: Style) -> String {
-    let mut text = String::new();
-    for finding in findings {
-        let paint = match finding.weight {
-            Weight::Invalid => Paint::Red,
-            Weight::Warning => Paint::Yellow,
-            Weight::Note => Paint::Dim,
-        };
-        let remedy = finding.remedy.as_ref();
-        let remedy = remedy.map_or(String::new(), |remedy| format!(" → {remedy}"));
-        let line = style.wrap(&harmless(&format!("! {}{remedy}", finding.text)), 2);
-        for line in line.lines() {
-            text += &(style.paint(paint, line) + "\n");
-        }
-    }
-    text
-}
-
-/// Findings, notes, and how it went wrong if it did.
-pub fn remarks(trial: &Trial, findings: &[Finding], style: Style) -> String {
-    let mut text = objections(findings, style);
-    for note in trial.parts.iter().flat_map(|part| &part.notes) {
-        for line in style.wrap(&harmless(&format!("- {note}")), 2).lines() {
-            text += &(style.paint(Paint::Dim, line) + "\n");
-        }
-    }
-    let told = findings
-        .iter()
-        .any(|finding| finding.kind == FindingKind::Interrupted);
-    let failure = match &trial.outcome {
-        Outcome::Completed => None,
-        // The finding says it, with the time that was measured.
-        Outcome::Interrupted(_) if told => None,
-        Outcome::Interrupted(reason) => Some(("interrupted", reason)),
-        Outcome::Failed(reason) => Some(("failed", reason)),
-        Outcome::Refused(reason) => Some(("refused", reason)),
-    };
-    if let Some((word, reason)) = failure {
-        let line = style.wrap(&harmless(&format!("{word}: {reason}")), 2);
-        for line in line.lines() {
-            text += &(style.paint(Paint::Red, line) + "\n");
-        }
-    }
-    text
 }
 
 pub(crate) fn join(parts: impl Iterator<Item = String>, between: &str) -> String {

@@ -7,7 +7,7 @@ const ASCII: [char; 8] = ['_', '.', ':', '-', '=', '+', '*', '#'];
 
 /// One character for each value, or for the mean of several where there are more than `columns`.
 /// The scale begins at zero, so that heights compare.
-pub(super) fn line(values: &[f64], columns: usize, style: Style) -> String {
+pub(crate) fn line(values: &[f64], columns: usize, style: Style) -> String {
     let marks = if style.unicode { BLOCKS } else { ASCII };
     let count = values.len().min(columns.max(1));
     let means: Vec<f64> = (0..count)

@@ -1,0 +1,139 @@
+//! Series as lines of values: every number in full.
+
+use iodyno_model::{SeriesColumn, SeriesUnit};
+
+use super::TrialSeries;
+use crate::csv::{number, record};
+
+/// What a line begins with: which trial, which series, when, of what.
+const LEADING: [&str; 8] = [
+    "round",
+    "configuration",
+    "workload",
+    "trial",
+    "series",
+    "at_s",
+    "span_s",
+    "subject",
+];
+
+/// The figures of all trials: a line a subject and stretch of time, below a line of names. Several series share the columns that they
+/// have in common; what does not exist is empty. `at_s` is the end of the stretch on the trial's clock.
+pub fn csv(trials: &[TrialSeries]) -> String {
+    let mut sheet = Sheet::default();
+    for trial in trials {
+        for table in &trial.tables {
+            let columns = table.columns.iter();
+            let places: Vec<usize> = columns
+                .map(|column| sheet.place(named(&column.name, column.unit)))
+                .collect();
+            for row in &table.rows {
+                let leading = leading(trial, table.kind.name(), row.at_ns, row.span_ns);
+                let values = row.values.iter().map(|value| number(*value));
+                sheet.line(leading, &row.subject, &places, values);
+            }
+        }
+    }
+    sheet.text()
+}
+
+/// What was read of the host, as it is stored: counts over the line's span, gauges as they stood at its end. In form as
+/// [`csv`].
+pub fn raw_csv(trials: &[TrialSeries]) -> String {
+    let mut sheet = Sheet::default();
+    for trial in trials {
+        for kind in trial.telemetry.kinds() {
+            for (shape, sample) in trial.telemetry.of(kind) {
+                let columns = shape.columns.iter();
+                let places: Vec<usize> = columns
+                    .map(|SeriesColumn { name, unit, .. }| sheet.place(named(name, *unit)))
+                    .collect();
+                let rows = sample.values.chunks(places.len().max(1));
+                for (subject, values) in shape.subjects.iter().zip(rows) {
+                    let leading = leading(trial, kind.name(), sample.at_ns, sample.span_ns);
+                    let values = values
+                        .iter()
+                        .map(|value| value.map_or(String::new(), |value| value.to_string()));
+                    sheet.line(leading, &subject.name, &places, values);
+                }
+            }
+        }
+    }
+    sheet.text()
+}
+
+fn leading(trial: &TrialSeries, series: &str, at_ns: i64, span_ns: u64) -> Vec<String> {
+    vec![
+        trial.round.to_string(),
+        trial.configuration.to_owned(),
+        trial.workload.to_owned(),
+        trial.number.to_string(),
+        series.to_owned(),
+        (at_ns as f64 / 1e9).to_string(),
+        (span_ns as f64 / 1e9).to_string(),
+    ]
+}
+
+/// A column's name with its unit, where it is not in it already.
+fn named(name: &str, unit: SeriesUnit) -> String {
+    let ending = match unit {
+        SeriesUnit::Number => "",
+        SeriesUnit::Hundredths => "_hundredths",
+        SeriesUnit::Nanos => "_ns",
+        SeriesUnit::Bytes => "_bytes",
+        SeriesUnit::PerSecond if name.ends_with("/s") => "",
+        SeriesUnit::PerSecond => "_per_s",
+        SeriesUnit::BytesPerSecond => "_bytes_per_s",
+        SeriesUnit::Percent if name.contains('%') => "",
+        SeriesUnit::Percent => "_percent",
+    };
+    match name.ends_with(ending) {
+        true => name.to_owned(),
+        false => format!("{name}{ending}"),
+    }
+}
+
+/// Lines whose columns are found while they are written.
+#[derive(Default)]
+struct Sheet {
+    columns: Vec<String>,
+    lines: Vec<Vec<String>>,
+}
+
+impl Sheet {
+    /// Where the column of that name stands.
+    fn place(&mut self, name: String) -> usize {
+        let known = self.columns.iter().position(|column| *column == name);
+        known.unwrap_or_else(|| {
+            self.columns.push(name);
+            self.columns.len() - 1
+        })
+    }
+
+    fn line(
+        &mut self,
+        mut leading: Vec<String>,
+        subject: &str,
+        places: &[usize],
+        values: impl Iterator<Item = String>,
+    ) {
+        leading.push(subject.to_owned());
+        leading.resize(LEADING.len() + self.columns.len(), String::new());
+        for (place, value) in places.iter().zip(values) {
+            leading[LEADING.len() + place] = value;
+        }
+        self.lines.push(leading);
+    }
+
+    fn text(self) -> String {
+        let names = LEADING.iter().map(|name| (*name).to_owned());
+        let head: Vec<String> = names.chain(self.columns).collect();
+        let columns = head.len();
+        let mut text = record(&head);
+        for mut line in self.lines {
+            line.resize(columns, String::new());
+            text += &record(&line);
+        }
+        text
+    }
+}

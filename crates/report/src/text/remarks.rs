@@ -1,0 +1,70 @@
+//! What a trial's own data say against it, and how it went wrong if it did.
+
+use iodyno_model::{Finding, FindingKind, Outcome, Trial, Weight};
+
+use crate::style::{Paint, Style, harmless, trimmed};
+
+/// How much is told of a finding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Detail {
+    /// What was found, and what to do.
+    Brief,
+    /// The threshold, too.
+    Full,
+}
+
+/// Findings, notes, and how it went wrong if it did.
+pub fn remarks(trial: &Trial, findings: &[Finding], style: Style) -> String {
+    style.plain(&trimmed(&told(trial, findings, Detail::Brief, style)))
+}
+
+pub(super) fn told(trial: &Trial, findings: &[Finding], detail: Detail, style: Style) -> String {
+    let mut text: String = findings
+        .iter()
+        .map(|finding| objection(finding, detail, style))
+        .collect();
+    for note in trial.parts.iter().flat_map(|part| &part.notes) {
+        text += &painted(&format!("- {note}"), 2, Paint::Dim, style);
+    }
+    text + &failure(trial, findings, style)
+}
+
+fn objection(finding: &Finding, detail: Detail, style: Style) -> String {
+    let paint = match finding.weight {
+        Weight::Invalid => Paint::Red,
+        Weight::Warning => Paint::Yellow,
+        Weight::Note => Paint::Dim,
+    };
+    let remedy = finding.remedy.as_ref();
+    let remedy = remedy.map_or(String::new(), |remedy| format!(" → {remedy}"));
+    let mut text = painted(&format!("! {}{remedy}", finding.text), 2, paint, style);
+    if detail == Detail::Full && !finding.threshold.is_empty() {
+        let threshold = format!("  threshold: {}", finding.threshold);
+        text += &painted(&threshold, 4, Paint::Dim, style);
+    }
+    text
+}
+
+fn failure(trial: &Trial, findings: &[Finding], style: Style) -> String {
+    let told = findings
+        .iter()
+        .any(|finding| finding.kind == FindingKind::Interrupted);
+    let (word, reason) = match &trial.outcome {
+        Outcome::Completed => return String::new(),
+        // The finding says it, with the time that was measured.
+        Outcome::Interrupted(_) if told => return String::new(),
+        Outcome::Interrupted(reason) => ("interrupted", reason),
+        Outcome::Failed(reason) => ("failed", reason),
+        Outcome::Refused(reason) => ("refused", reason),
+    };
+    painted(&format!("{word}: {reason}"), 2, Paint::Red, style)
+}
+
+/// Wrapped lines of one colour. What ASCII cannot show is replaced first: it may take more room then.
+fn painted(text: &str, indent: usize, paint: Paint, style: Style) -> String {
+    let wrapped = style.wrap(&style.plain(&harmless(text)), indent);
+    wrapped
+        .lines()
+        .map(|line| style.paint(paint, line) + "\n")
+        .collect()
+}
