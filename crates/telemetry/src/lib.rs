@@ -6,9 +6,12 @@
 //! sampler's own cost is recorded; where nothing came or went, a sample allocates no more than the
 //! row that it hands out.
 
+mod delta;
+mod layout;
 mod sampler;
 mod samplers;
 mod scope;
+mod source;
 mod station;
 
 pub use scope::{Devices, Pools, Scope};

@@ -48,6 +48,17 @@ pub(crate) trait Sampler: Send {
         None
     }
 
+    /// By how much a count may go back without having begun anew: the kernel's accounts of idle CPUs do so.
+    fn slack(&self, _column: usize) -> u64 {
+        0
+    }
+
+    /// Where the count of a row or column began that was not in the reading before this one: zero where it came into
+    /// being meanwhile. `None`: not known, so that its first sample has no count. Asked after a read only.
+    fn began_at(&self, _row: usize, _column: usize) -> Option<u64> {
+        None
+    }
+
     /// Ends what it began: a child, a thread.
     fn close(&mut self) {}
 }

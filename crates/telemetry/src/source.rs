@@ -1,0 +1,296 @@
+//! A sampler, and what is remembered of it from one sample to the next.
+
+use std::time::Instant;
+
+use iodyno_model::{Reading, Sample, SamplerCost, SeriesGap, SeriesShape, Telemetry};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::delta::{Growth, growth};
+use crate::layout::{Layout, listed};
+use crate::sampler::{Read, Readings, Sampler};
+
+/// A series' sampler with its readings before, its shape and its troubles.
+pub(crate) struct Source {
+    sampler: Box<dyn Sampler>,
+    now: Readings,
+    /// Of `before`.
+    layout: Layout,
+    /// The readings before; meaningless without `since`.
+    before: Vec<Option<u64>>,
+    /// When `before` was read.
+    since: Option<i64>,
+    /// The number of the shape that the layout was told as.
+    shape: Option<u32>,
+    /// What changed since a shape was told; `None` while none has been.
+    changes: Option<Vec<String>>,
+    /// Why the last reading failed, and whether that has been told.
+    failing: Option<(String, bool)>,
+    cost: SamplerCost,
+}
+
+impl Source {
+    pub(crate) fn new(sampler: Box<dyn Sampler>) -> Source {
+        let cost = SamplerCost {
+            kind: sampler.kind(),
+            samples: 0,
+            cpu_ns: 0,
+            wall_ns: 0,
+            longest_ns: 0,
+        };
+        Source {
+            sampler,
+            now: Readings::default(),
+            layout: Layout::default(),
+            before: Vec::new(),
+            since: None,
+            shape: None,
+            changes: None,
+            failing: None,
+            cost,
+        }
+    }
+
+    /// Reads what counts begin from.
+    pub(crate) fn begin(&mut self, now_ns: Option<i64>) {
+        self.since = None;
+        match self.sampler.read(&mut self.now) {
+            Ok(Read::Fresh) => {
+                if self.failing.as_ref().is_some_and(|failing| !failing.1) {
+                    self.failing = None;
+                }
+                self.follow();
+                self.keep(now_ns);
+            }
+            Ok(Read::Nothing) => {}
+            Err(reason) => {
+                self.failing.get_or_insert((reason, false));
+            }
+        }
+    }
+
+    /// Takes a sample, if there is one; `begun_ns` is when sampling began, `shapes` how many shapes there have been of all series.
+    pub(crate) fn sample(
+        &mut self,
+        begun_ns: i64,
+        now_ns: i64,
+        shapes: &mut u32,
+        into: &mut Telemetry,
+    ) {
+        let watch = Watch::start();
+        let read = self.sampler.read(&mut self.now);
+        let gap = |reason| SeriesGap {
+            kind: self.cost.kind,
+            at_ns: now_ns,
+            reason,
+        };
+        into.gaps.extend(self.sampler.missed().into_iter().map(gap));
+        match read {
+            Ok(Read::Fresh) => self.fresh(begun_ns, now_ns, shapes, into),
+            Ok(Read::Nothing) => {}
+            Err(reason) => {
+                self.failing.get_or_insert((reason, false));
+            }
+        }
+        if let Some((reason, told @ false)) = &mut self.failing {
+            *told = true;
+            into.gaps.push(SeriesGap {
+                kind: self.cost.kind,
+                at_ns: now_ns,
+                reason: reason.clone(),
+            });
+        }
+        watch.stop(&mut self.cost);
+    }
+
+    /// Ends the sampler, and tells what it has cost.
+    pub(crate) fn close(mut self) -> SamplerCost {
+        self.sampler.close();
+        self.cost
+    }
+
+    fn fresh(&mut self, begun_ns: i64, now_ns: i64, shapes: &mut u32, into: &mut Telemetry) {
+        if let Some((_, true)) = self.failing.take() {
+            into.gaps
+                .push(self.gap(now_ns, "can be read again".to_owned()));
+        }
+        if let Some(change) = self.follow()
+            && self.layout.rows.is_empty()
+        {
+            into.gaps.push(self.gap(now_ns, change));
+        }
+        // Gauges need no reading before; they stand for the time from the beginning on.
+        let gauges = || {
+            let mut columns = self.layout.columns.iter();
+            columns.all(|column| column.reading == Reading::Gauge)
+        };
+        let from = self.since.or_else(|| gauges().then_some(begun_ns));
+        let span = from.map_or(0, |from| now_ns.saturating_sub(from));
+        if span > 0 && !self.layout.rows.is_empty() {
+            let shape = self.shape(shapes, &mut into.shapes);
+            let values = self.values(now_ns, &mut into.gaps);
+            into.samples.push(Sample {
+                shape,
+                at_ns: now_ns,
+                span_ns: span.unsigned_abs(),
+                values,
+            });
+        }
+        self.keep(Some(now_ns));
+    }
+
+    fn gap(&self, at_ns: i64, reason: String) -> SeriesGap {
+        SeriesGap {
+            kind: self.cost.kind,
+            at_ns,
+            reason,
+        }
+    }
+
+    /// Goes over to the rows and columns of the new readings: what stays keeps its counts, and what has come begins where the
+    /// sampler says. Returns what has changed, in words.
+    fn follow(&mut self) -> Option<String> {
+        let now = &self.now;
+        if self.layout.is_of(&now.rows, &now.columns) {
+            return None;
+        }
+        let later = Layout {
+            rows: now.rows.clone(),
+            columns: now.columns.clone(),
+        };
+        let change = self.layout.change_to(&later);
+        if let Some(changes) = &mut self.changes {
+            changes.push(change.clone());
+        }
+        let before = self.layout.places();
+        let values = later.each().map(|(row, column)| {
+            let names = (
+                later.rows[row].name.as_str(),
+                later.columns[column].name.as_str(),
+            );
+            match before.get(&names) {
+                Some(place) => self.before.get(*place).copied().flatten(),
+                None => self.sampler.began_at(row, column),
+            }
+        });
+        self.before = values.collect();
+        self.layout = later;
+        self.shape = None;
+        Some(change)
+    }
+
+    /// The number of the layout's shape, which is told now if it has not been.
+    fn shape(&mut self, shapes: &mut u32, told: &mut Vec<SeriesShape>) -> u32 {
+        if let Some(number) = self.shape {
+            return number;
+        }
+        let number = *shapes;
+        *shapes += 1;
+        told.push(SeriesShape {
+            kind: self.cost.kind,
+            number,
+            subjects: self.layout.rows.clone(),
+            columns: self.layout.columns.clone(),
+            because: self.changes.as_ref().map(|changes| changes.join("; ")),
+        });
+        self.changes = Some(Vec::new());
+        self.shape = Some(number);
+        number
+    }
+
+    /// The sample's values. A count that went back is none, and it is told of all that did at once.
+    fn values(&mut self, now_ns: i64, gaps: &mut Vec<SeriesGap>) -> Vec<Option<u64>> {
+        let Source {
+            now,
+            layout,
+            sampler,
+            ..
+        } = self;
+        let width = layout.columns.len();
+        let mut anew: Vec<usize> = Vec::new();
+        let mut values = Vec::with_capacity(layout.rows.len() * width);
+        for place in 0..layout.rows.len() * width {
+            let value = now.values.get(place).copied().flatten();
+            let column = place % width;
+            values.push(match layout.columns[column].reading {
+                Reading::Gauge => value,
+                Reading::Count => self.before[place].zip(value).and_then(|(before, value)| {
+                    match growth(before, value, sampler.wraps(column), sampler.slack(column)) {
+                        Growth::By(grown) => Some(grown),
+                        Growth::Slipped => {
+                            now.values[place] = Some(before);
+                            Some(0)
+                        }
+                        Growth::Anew => {
+                            anew.push(place);
+                            None
+                        }
+                    }
+                }),
+            });
+        }
+        if !anew.is_empty() {
+            gaps.push(SeriesGap {
+                kind: self.cost.kind,
+                at_ns: now_ns,
+                reason: began_anew(layout, &anew),
+            });
+        }
+        values
+    }
+
+    /// Keeps the new readings for the sample to come.
+    fn keep(&mut self, at_ns: Option<i64>) {
+        self.before.clone_from(&self.now.values);
+        let places = self.layout.rows.len() * self.layout.columns.len();
+        self.before.resize(places, None);
+        self.since = at_ns;
+    }
+}
+
+/// `counts of vda (reads, writes) have begun anew`.
+fn began_anew(layout: &Layout, places: &[usize]) -> String {
+    let width = layout.columns.len();
+    let mut rows: Vec<String> = Vec::new();
+    for group in places.chunk_by(|a, b| a / width == b / width) {
+        let columns: Vec<String> = group
+            .iter()
+            .map(|place| layout.columns[place % width].name.clone())
+            .collect();
+        let row = &layout.rows[group[0] / width].name;
+        let columns = listed(&columns);
+        rows.push(if row.is_empty() {
+            columns
+        } else {
+            format!("{row} ({columns})")
+        });
+    }
+    format!("counts went back, and begin anew: {}", listed(&rows))
+}
+
+/// What a reading takes.
+struct Watch {
+    wall: Instant,
+    cpu_ns: u64,
+}
+
+impl Watch {
+    fn start() -> Watch {
+        Watch {
+            wall: Instant::now(),
+            cpu_ns: thread_cpu_ns(),
+        }
+    }
+
+    fn stop(self, cost: &mut SamplerCost) {
+        let wall_ns = u64::try_from(self.wall.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        cost.samples += 1;
+        cost.cpu_ns += thread_cpu_ns().saturating_sub(self.cpu_ns);
+        cost.wall_ns += wall_ns;
+        cost.longest_ns = cost.longest_ns.max(wall_ns);
+    }
+}
+
+fn thread_cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
+}
