@@ -32,6 +32,7 @@ mod samples;
 mod seeds;
 mod settle;
 mod shared_files;
+mod telemetry;
 mod trial;
 mod wanted;
 mod worker;

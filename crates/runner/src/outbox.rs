@@ -6,11 +6,22 @@ use std::thread::{self, JoinHandle};
 
 use crate::protocol::{self, FromNode};
 
+/// Where anything is said. What is said after the outbox was closed has no effect.
+#[derive(Debug, Clone)]
+pub(crate) struct Mouth(Sender<Option<FromNode>>);
+
+impl Mouth {
+    /// Says something. Without effect once nobody reads.
+    pub(crate) fn say(&self, message: FromNode) {
+        let _ = self.0.send(Some(message));
+    }
+}
+
 /// The way out.
 #[derive(Debug)]
 pub(crate) struct Outbox {
-    send: Option<Sender<FromNode>>,
-    writer: Option<JoinHandle<()>>,
+    mouth: Mouth,
+    writer: JoinHandle<()>,
 }
 
 impl Outbox {
@@ -19,12 +30,13 @@ impl Outbox {
         to: impl Write + Send + 'static,
         broken: impl FnOnce() + Send + 'static,
     ) -> std::io::Result<Outbox> {
-        let (send, receive) = mpsc::channel::<FromNode>();
+        let (send, receive) = mpsc::channel::<Option<FromNode>>();
         let writer = thread::Builder::new()
             .name("outbox".to_owned())
             .spawn(move || {
                 let mut to = BufWriter::with_capacity(1 << 16, to);
-                for message in receive {
+                // `None` is the end: a thread that hangs may keep its mouth open for ever.
+                for message in receive.into_iter().map_while(|said| said) {
                     if protocol::write(&mut to, &message).is_err() {
                         // What is left in the buffer has no reader.
                         let _ = to.into_parts();
@@ -33,23 +45,24 @@ impl Outbox {
                 }
             })?;
         Ok(Outbox {
-            send: Some(send),
-            writer: Some(writer),
+            mouth: Mouth(send),
+            writer,
         })
     }
 
     /// Says something. Without effect once nobody reads.
     pub(crate) fn say(&self, message: FromNode) {
-        if let Some(send) = &self.send {
-            let _ = send.send(message);
-        }
+        self.mouth.say(message);
+    }
+
+    /// For a thread of its own.
+    pub(crate) fn mouth(&self) -> Mouth {
+        self.mouth.clone()
     }
 
     /// Waits until everything was read, or nobody reads.
-    pub(crate) fn close(mut self) {
-        self.send = None;
-        if let Some(writer) = self.writer.take() {
-            let _ = writer.join();
-        }
+    pub(crate) fn close(self) {
+        let _ = self.mouth.0.send(None);
+        let _ = self.writer.join();
     }
 }

@@ -6,7 +6,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
 use iodyno_engine::{CloneShared, CloneSpec, Stop};
-use iodyno_model::{BoundPlan, Diagnostic, EndedBy, Job, Outcome, Part, Step, StepTime};
+use iodyno_model::{
+    BoundPlan, Diagnostic, EndedBy, Job, Outcome, Part, SamplerCost, Step, StepTime,
+};
 
 use crate::assemble::{self, Ended};
 use crate::clock;
@@ -22,6 +24,7 @@ use crate::outbox::Outbox;
 use crate::prepare::{Prepared, Unready, Waiting};
 use crate::protocol::{FromNode, ToNode};
 use crate::shared_files;
+use crate::telemetry::Watcher;
 use crate::worker::{self, Signal};
 
 /// A worker that was aborted returns within this, or is given up. (The engine itself gives up ops that
@@ -49,6 +52,8 @@ pub(crate) struct Trial<'a> {
     monitor: Monitor,
     host: HostWatch,
     due: Due,
+    /// What samples the host meanwhile.
+    telemetry: Option<Watcher>,
     /// The step that was last told.
     told_step: Option<Step>,
 }
@@ -79,6 +84,10 @@ impl<'a> Trial<'a> {
             .iter()
             .map(|player| (player.waiting.job, player.waiting.seed))
             .collect();
+        // Samplers open beside the first wave's threads.
+        let (telemetry, note) =
+            Watcher::open(&plan.sampling, &prepared.environment, outbox.mouth());
+        prepared.notes.extend(note);
         let mut trial = Trial {
             plan,
             control,
@@ -91,10 +100,14 @@ impl<'a> Trial<'a> {
             prepared,
             players,
             due: Due::default(),
+            telemetry,
             told_step: None,
         };
         match trial.first_wave() {
-            Ok(()) => Ok(trial),
+            Ok(()) => {
+                trial.telemetry.iter().for_each(Watcher::await_open);
+                Ok(trial)
+            }
             Err(unready) => {
                 trial.obey_stop(Stop::Abort);
                 Err(trial.prepared.undo(unready, outbox))
@@ -198,6 +211,9 @@ impl<'a> Trial<'a> {
         self.due = Due::new(origin, self.plan.frame_ns, single_ops, self.followed());
         self.host.begin();
         self.monitor.start(origin, clock::cpu());
+        if let Some(telemetry) = &self.telemetry {
+            telemetry.start(origin);
+        }
     }
 
     /// Any job has steps after its measured time.
@@ -416,6 +432,9 @@ impl<'a> Trial<'a> {
             .map(|runtime| measured.saturating_add(runtime.0));
         let first = !self.monitor.ever_measured();
         self.due.released((at, measured), until, first);
+        if let (Some(telemetry), Some(until)) = (&self.telemetry, until) {
+            telemetry.ends(until);
+        }
         self.monitor.begin_log(clone, measured);
         // A later group goes on with what the host is watched for.
         self.host.look(true);
@@ -456,6 +475,18 @@ impl<'a> Trial<'a> {
         }
     }
 
+    /// Takes the last sample of the host, before anything is removed. What sampling has cost.
+    fn sampled(&mut self) -> Vec<SamplerCost> {
+        let origin = self.due.origin();
+        let ended = self.telemetry.as_mut().map(|watcher| watcher.end(origin));
+        ended
+            .unwrap_or_else(|| Ok(Vec::new()))
+            .unwrap_or_else(|note| {
+                self.prepared.notes.push(note);
+                Vec::new()
+            })
+    }
+
     /// The last frames, what is to be removed, and the part.
     fn finish(mut self) -> (Part, Outcome) {
         let now = clock::now();
@@ -470,6 +501,7 @@ impl<'a> Trial<'a> {
         self.last_frames(now);
         self.look();
         let host = self.host.used();
+        let sampling = self.sampled();
         let ended: Vec<Ended> = self
             .players
             .iter_mut()
@@ -499,7 +531,7 @@ impl<'a> Trial<'a> {
             host,
             files: self.prepared.states,
             notes: self.prepared.notes,
-            sampling: Vec::new(),
+            sampling,
         };
         (part, outcome)
     }
