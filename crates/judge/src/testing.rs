@@ -2,6 +2,7 @@
 
 pub mod observations;
 pub mod operations;
+pub mod telemetry;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
