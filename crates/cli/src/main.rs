@@ -45,6 +45,8 @@ fn main() -> ExitCode {
         Command::Export(args) => commands::export(args, &context),
         Command::Import(args) => commands::import(args, &context),
         Command::Check(args) => commands::check(args, &context),
+        Command::Doctor(args) => commands::doctor(args, &context),
+        Command::Watch(args) => commands::watch(args, &context),
         Command::Man(args) => commands::man(args),
         Command::Completions(args) => commands::completions(args),
         Command::Node => return commands::node(),

@@ -31,9 +31,11 @@ impl Format {
         match self {
             Format::Text => Series::Counts,
             Format::Json => Series::Whole,
-            Format::FioJson | Format::FioJsonPlus | Format::FioNormal | Format::Terse => {
-                Series::None
-            }
+            Format::FioJson
+            | Format::FioJsonPlus
+            | Format::FioNormal
+            | Format::Terse
+            | Format::Csv => Series::None,
         }
     }
 }
@@ -86,6 +88,17 @@ impl<'a> Drawn<'a> {
     /// The table for people.
     pub(crate) fn text(&self, style: Style) -> String {
         text::trial(
+            self.workload,
+            self.trial,
+            &self.summary,
+            &self.trial.findings,
+            style,
+        )
+    }
+
+    /// The same with the thresholds of what was found.
+    pub(crate) fn text_in_full(&self, style: Style) -> String {
+        text::trial_in_full(
             self.workload,
             self.trial,
             &self.summary,

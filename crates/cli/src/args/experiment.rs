@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueHint};
 
-use super::{FailOn, Percent};
+use super::{FailOn, Percent, SamplingArgs};
 
 /// What `run` and `fs run` have in common.
 #[derive(Debug, Args)]
@@ -52,6 +52,10 @@ pub(crate) struct ExperimentArgs {
     /// Leave the page cache as it is between trials, and do not wait for idle devices.
     #[arg(long)]
     pub(crate) no_settle: bool,
+
+    /// What is sampled of the host.
+    #[command(flatten)]
+    pub(crate) sampling: SamplingArgs,
 
     /// Exit with 1 if any comparison is SLOWER, with 5 if one is undecided.
     #[arg(long, value_name = "WHAT", value_enum)]

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
+use super::SamplingArgs;
+
 /// Measure, with fio's own command line.
 ///
 /// A script that calls fio works with `fio` changed to `iodyno fio`: the options of a job, job
@@ -13,19 +15,24 @@ use clap::{Args, ValueHint};
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true, disable_version_flag = true)]
 #[command(
-    override_usage = "iodyno [--store PATH] fio [--destroy PATH] [FIO OPTIONS] [JOB OPTIONS] [FILE]..."
+    override_usage = "iodyno [--store PATH] fio [--destroy PATH] [--sample NAME] [FIO OPTIONS] [JOB OPTIONS] [FILE]..."
 )]
 #[command(after_help = "\
 Examples:
   iodyno fio --name=t --rw=randread --bs=4k --size=1g --ioengine=libaio --iodepth=16 --direct=1
   iodyno fio --output-format=json --output=result.json job.fio
 
-`--store` and `--color` belong before `fio`, `--destroy` right after it. A device that holds
+`--store` and `--color` belong before `fio`; `--destroy`, `--sample NAME` (a server, whose CPU time
+is charged) and `--sample-every TIME` right after it. A device that holds
 anything is written only with `--destroy`. `iodyno check FILE` tells what a job file means here.")]
 pub(crate) struct FioArgs {
     /// Allow the data on this device to be overwritten, whatever its signatures say; comes first.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub(crate) destroy: Vec<PathBuf>,
+
+    /// What is sampled of the host.
+    #[command(flatten)]
+    pub(crate) sampling: SamplingArgs,
 
     /// fio's options and job files.
     #[arg(
@@ -44,7 +51,7 @@ pub(crate) struct FioArgs {
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true, disable_version_flag = true)]
 #[command(
-    override_usage = "iodyno [--store PATH] fileio [SYSBENCH OPTIONS] prepare|run|cleanup|help"
+    override_usage = "iodyno [--store PATH] fileio [--sample NAME] [SYSBENCH OPTIONS] prepare|run|cleanup|help"
 )]
 #[command(after_help = "\
 Examples:
@@ -52,8 +59,13 @@ Examples:
   iodyno fileio --file-total-size=4G --file-test-mode=rndrw --threads=4 --time=60 run
   iodyno fileio --file-total-size=4G cleanup
 
-`--store` and `--color` belong before `fileio`. `iodyno list` and `iodyno show last` have the trials.")]
+`--store` and `--color` belong before `fileio`, `--sample NAME` (a server, whose CPU time is charged)
+and `--sample-every TIME` right after it. `iodyno list` and `iodyno show last` have the trials.")]
 pub(crate) struct FileioArgs {
+    /// What is sampled of the host.
+    #[command(flatten)]
+    pub(crate) sampling: SamplingArgs,
+
     /// sysbench's options and the command.
     #[arg(
         trailing_var_arg = true,

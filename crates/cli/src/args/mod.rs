@@ -6,8 +6,10 @@
 mod experiment;
 mod foreign;
 mod fs;
+mod host;
 mod percent;
 mod run;
+mod sampling;
 mod stored;
 mod tools;
 
@@ -19,8 +21,10 @@ use clap::{Parser, Subcommand, ValueEnum, ValueHint};
 pub(crate) use experiment::ExperimentArgs;
 pub(crate) use foreign::{FileioArgs, FioArgs};
 pub(crate) use fs::{Counted, FsArgs, FsCommand, FsListArgs, FsRunArgs, FsShowArgs, Sized, size};
+pub(crate) use host::{DoctorArgs, WatchArgs};
 pub(crate) use percent::Percent;
 pub(crate) use run::RunArgs;
+pub(crate) use sampling::SamplingArgs;
 pub(crate) use stored::{
     CompareArgs, CompareFormat, ExportArgs, FailOn, Format, ImportArgs, ListArgs, ShowArgs,
 };
@@ -46,6 +50,8 @@ Examples:
   iodyno list                             What has been measured
   iodyno show last                        The last result again
   iodyno compare last                     The last verdict again
+  iodyno show last --series disk          What the disks did meanwhile
+  iodyno doctor /mnt/data                 Is this host fit to measure on?
 
 Exit codes:
   0 fine   1 a regression, a failed check, or a result that could not be stored
@@ -104,6 +110,8 @@ pub(crate) enum Command {
     Export(ExportArgs),
     Import(ImportArgs),
     Check(CheckArgs),
+    Doctor(DoctorArgs),
+    Watch(WatchArgs),
     Man(ManArgs),
     Completions(CompletionsArgs),
     /// Carries out one part of a trial; speaks the runner's protocol on stdin and stdout.

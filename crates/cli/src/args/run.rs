@@ -39,7 +39,7 @@ pub(crate) struct RunArgs {
 
     /// Go on with this run where it was cut off, in the same order and under the same rules. What
     /// failed is tried again.
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["files", "on", "settings", "aa", "stop_width", "destroy", "seed", "name", "baseline", "metric", "margin", "dry_run", "max_time", "no_settle"])]
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["files", "on", "settings", "aa", "stop_width", "destroy", "seed", "name", "baseline", "metric", "margin", "sample", "sample_every", "dry_run", "max_time", "no_settle"])]
     pub(crate) resume: Option<String>,
 
     /// Set a job option in every job, over what the file says; of file operations the flags of

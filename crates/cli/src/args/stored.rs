@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
+use iodyno_model::SeriesKind;
+use iodyno_units::Nanos;
 
 use super::Percent;
 
@@ -34,6 +36,8 @@ pub(crate) enum Format {
     FioNormal,
     /// fio's terse lines, version 3.
     Terse,
+    /// Lines of values; only of series.
+    Csv,
 }
 
 /// Show a stored run.
@@ -42,7 +46,9 @@ pub(crate) enum Format {
 Examples:
   iodyno show last                        The newest run
   iodyno show last~1                      The one before it
-  iodyno show 3 --format fio-json         Run 3 as fio would print it")]
+  iodyno show 3 --format fio-json         Run 3 as fio would print it
+  iodyno show 3 --series disk --every 30s What the disks did meanwhile, as iostat would print it
+  iodyno show 3 --series interrupts,cpu --trial 2 --format csv")]
 pub(crate) struct ShowArgs {
     /// The run: its number, `last`, `last~1`, or the beginning of its id.
     #[arg(value_name = "RUN")]
@@ -55,6 +61,36 @@ pub(crate) struct ShowArgs {
     /// The form of the output.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
+
+    /// What the host did meanwhile: `cpu`, `interrupts`, `load`, `disk`, `pressure`, `memory`, `reclaim`, `pool`,
+    /// `arc`, `cgroup`, `process`, `others`; several after commas; `all`.
+    #[arg(long, value_name = "KIND", value_delimiter = ',', value_parser = series)]
+    pub(crate) series: Vec<Option<SeriesKind>>,
+
+    /// Put the samples of each stretch of this length together: `30s`.
+    #[arg(long, value_name = "TIME", requires = "series")]
+    pub(crate) every: Option<Nanos>,
+
+    /// Show only the N-th trial, in the order in which the run shows them.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) trial: Option<u32>,
+
+    /// With `--format csv`: what was read of the host, instead of the rates that follow from it.
+    #[arg(long, requires = "series")]
+    pub(crate) raw: bool,
+}
+
+/// A kind of series; `None`: all of them.
+fn series(text: &str) -> Result<Option<SeriesKind>, String> {
+    let text = text.trim();
+    if text == "all" {
+        return Ok(None);
+    }
+    let kind = SeriesKind::ALL.into_iter().find(|kind| kind.name() == text);
+    kind.map(Some).ok_or_else(|| {
+        let names: Vec<&str> = SeriesKind::ALL.iter().map(|kind| kind.name()).collect();
+        format!("there are {} and all", names.join(", "))
+    })
 }
 
 /// Write one run, with everything measured, into one file.

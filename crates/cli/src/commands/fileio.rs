@@ -32,7 +32,7 @@ pub(crate) fn fileio(args: &FileioArgs, context: &Context) -> Result<Exit, Failu
             write_out(format!("iodyno {}\n", env!("CARGO_PKG_VERSION"))).map(|()| Exit::Fine)
         }
         Action::Cleanup => cleanup(&command, context),
-        Action::Prepare | Action::Run => measure(&command, context),
+        Action::Prepare | Action::Run => measure(args, &command, context),
     }
 }
 
@@ -73,11 +73,14 @@ fn cleanup(command: &Command, context: &Context) -> Result<Exit, Failure> {
     }
 }
 
-fn measure(command: &Command, context: &Context) -> Result<Exit, Failure> {
+fn measure(args: &FileioArgs, command: &Command, context: &Context) -> Result<Exit, Failure> {
     let Some(job) = &command.job else {
         return Ok(Exit::Fine);
     };
-    let plan = plan(command, job)?;
+    let plan = Plan {
+        sampling: args.sampling.sampling(),
+        ..plan(command, job)?
+    };
     let store = context.store()?;
     let mut reporter = Reporter::new(context, Mode::of(context.terminal, false));
     let lines = command

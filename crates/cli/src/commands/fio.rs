@@ -90,6 +90,7 @@ fn plan(args: &FioArgs, workload: Workload) -> Result<Plan, Failure> {
         command: command_line(),
         seed: fresh_seed(),
         destroy: args.destroy.iter().map(|path| folder.join(path)).collect(),
+        sampling: args.sampling.sampling(),
         ..Plan::new(workload.name.clone(), configurations, vec![workload])
     })
 }

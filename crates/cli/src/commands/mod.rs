@@ -3,6 +3,7 @@
 mod check;
 mod compare;
 mod completions;
+mod doctor;
 mod export;
 mod fileio;
 mod fio;
@@ -12,11 +13,14 @@ mod list;
 mod man;
 mod node;
 mod run;
+mod series;
 mod show;
+mod watch;
 
 pub(crate) use check::check;
 pub(crate) use compare::{Judged, compare, judge};
 pub(crate) use completions::completions;
+pub(crate) use doctor::doctor;
 pub(crate) use export::export;
 pub(crate) use fileio::fileio;
 pub(crate) use fio::fio;
@@ -27,3 +31,4 @@ pub(crate) use man::man;
 pub(crate) use node::node;
 pub(crate) use run::run;
 pub(crate) use show::show;
+pub(crate) use watch::watch;

@@ -123,6 +123,7 @@ pub(crate) fn finished(
         name: name.unwrap_or_else(|| name_of(&plan.workloads)),
         command: command_line(),
         seed: args.seed.unwrap_or_else(fresh_seed),
+        sampling: args.sampling.sampling(),
         ..plan
     };
     with_rounds(plan, args).map_err(Failure::input)

@@ -5,6 +5,7 @@ use iodyno_report::fio::cannot_tell;
 use iodyno_store::{Run, SqliteStore, Store};
 
 use crate::args::{Format, ShowArgs};
+use crate::commands::series::{series, trials};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -14,8 +15,17 @@ use crate::trials::{Drawn, FioForm, load, run_json};
 /// Prints a run, a trial at a time.
 pub(crate) fn show(args: &ShowArgs, context: &Context) -> Result<Exit, Failure> {
     let store = context.store_to_read()?;
-    let run = store.run(store.find(&args.run)?)?;
+    let mut run = store.run(store.find(&args.run)?)?;
     if let Some(imported) = &run.plan.imported {
+        if !args.series.is_empty() {
+            return Err(Failure::one(
+                Diagnostic::error(format!(
+                    "run {} was imported: no series are stored with it",
+                    run.summary.alias
+                ))
+                .hint("`show` without `--series` has the tables that were read"),
+            ));
+        }
         return match if args.json { Format::Json } else { args.format } {
             Format::Text => text_of_import(&run, imported, context),
             Format::Json => write_out(context.json(&run.plan)).map(|()| Exit::Fine),
@@ -28,6 +38,12 @@ pub(crate) fn show(args: &ShowArgs, context: &Context) -> Result<Exit, Failure> 
             )),
         };
     }
+    if !args.series.is_empty() {
+        return series(args, &store, &run, context);
+    }
+    let chosen = trials(args.trial, &run)?;
+    run.trials
+        .retain(|trial| chosen.iter().any(|(_, key)| *key == trial.key));
     match if args.json { Format::Json } else { args.format } {
         Format::Json => write_out(run_json(&store, &run, None, Vec::new())?)?,
         Format::Text => text(&store, &run, context)?,
@@ -35,6 +51,12 @@ pub(crate) fn show(args: &ShowArgs, context: &Context) -> Result<Exit, Failure> 
         Format::FioJsonPlus => fio(&store, &run, FioForm::JsonPlus, context)?,
         Format::FioNormal => fio(&store, &run, FioForm::Normal, context)?,
         Format::Terse => fio(&store, &run, FioForm::Terse, context)?,
+        Format::Csv => {
+            return Err(Failure::one(
+                Diagnostic::error("a trial is no table of lines")
+                    .hint("`--series KIND --format csv`, or `iodyno compare RUN --format csv`"),
+            ));
+        }
     }
     Ok(Exit::Fine)
 }
@@ -51,11 +73,12 @@ fn text_of_import(run: &Run, imported: &Imported, context: &Context) -> Result<E
     Ok(Exit::Fine)
 }
 
+/// Trials with the thresholds of their findings.
 fn text(store: &SqliteStore, run: &Run, context: &Context) -> Result<(), Failure> {
     for stored in &run.trials {
         let trial = load(store, stored.key, Format::Text.series())?;
         let (_, workload) = run.plan.cell(stored.key.cell);
-        let table = Drawn::new(workload, &trial).text(context.style_out());
+        let table = Drawn::new(workload, &trial).text_in_full(context.style_out());
         write_out(table + "\n")?;
     }
     let summary = &run.summary;

@@ -1,0 +1,90 @@
+//! `iodyno doctor`: is this host fit to measure on?
+
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use iodyno_model::{CheckState, Diagnostic, Environment, Telemetry};
+use iodyno_report::doctor as report;
+use iodyno_target::{Roots, counters, environment};
+use iodyno_telemetry::{Devices, Pools, Scope, Station};
+use iodyno_units::Nanos;
+
+use crate::args::DoctorArgs;
+use crate::commands::run::working_folder;
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::failure::{Failure, reason};
+use crate::screen::write_out;
+
+/// From one sample to the next.
+const EVERY: Duration = Duration::from_millis(250);
+
+/// Examines the host and what lies below the paths.
+pub(crate) fn doctor(args: &DoctorArgs, context: &Context) -> Result<Exit, Failure> {
+    let paths = paths(&args.paths)?;
+    let roots = Roots::host();
+    let environment = environment::read(&roots, env!("CARGO_PKG_VERSION"), &paths);
+    if context.terminal.redraws {
+        let line = format!("watching the host for {}", args.span);
+        context.screen.live(&line);
+    }
+    let telemetry = watched(&roots, &environment, args.span);
+    context.screen.clear();
+    let checks = iodyno_judge::examine(&environment, &telemetry);
+    write_out(match args.json {
+        true => report::json(&checks),
+        false => report::text(&checks, context.style_out()),
+    })?;
+    let unfit = checks.iter().any(|check| check.state == CheckState::Unfit);
+    Ok(if unfit { Exit::CheckFailed } else { Exit::Fine })
+}
+
+/// Absolute paths that are there, or every fault.
+fn paths(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    let folder = working_folder()?;
+    if named.is_empty() {
+        return Ok(vec![folder]);
+    }
+    let found = named
+        .iter()
+        .map(|path| (path, folder.join(path).metadata()));
+    let faults: Vec<Diagnostic> = found
+        .filter_map(|(path, found)| Some((path, found.err()?)))
+        .map(|(path, error)| {
+            Diagnostic::error(format!(
+                "cannot look at `{}`: {}",
+                path.display(),
+                reason(&error)
+            ))
+        })
+        .collect();
+    match faults.is_empty() {
+        true => Ok(named.iter().map(|path| folder.join(path)).collect()),
+        false => Err(Failure::input(faults)),
+    }
+}
+
+/// What the host does for so long, with nothing of ours beside it.
+fn watched(roots: &Roots, environment: &Environment, span: Nanos) -> Telemetry {
+    let mut station = Station::open(
+        roots,
+        &Scope {
+            every: EVERY,
+            devices: Devices::Named(counters::devices(&environment.targets)),
+            pools: Pools::Named(Vec::new()),
+            processes: Vec::new(),
+            own: vec![std::process::id()],
+        },
+    );
+    let begun = Instant::now();
+    let now = || begun.elapsed().as_nanos() as i64;
+    station.begin(now());
+    let mut telemetry = Telemetry::default();
+    while begun.elapsed() < Duration::from_nanos(span.0) {
+        thread::sleep(EVERY);
+        telemetry.extend(station.sample(now()));
+    }
+    station.close();
+    telemetry
+}
