@@ -13,6 +13,7 @@ mod samplers;
 mod scope;
 mod source;
 mod station;
+mod text;
 
 pub use scope::{Devices, Pools, Scope};
 pub use station::Station;

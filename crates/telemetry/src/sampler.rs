@@ -3,7 +3,7 @@
 //! A sampler never subtracts, and knows nothing of time: [`crate::Station`] keeps the readings before, tells
 //! counts from gauges by the columns, and notices what came and went.
 
-use iodyno_model::{SeriesColumn, SeriesKind, SeriesRow};
+use iodyno_model::{Reading, SeriesColumn, SeriesKind, SeriesRow, SeriesUnit};
 
 /// Counters and gauges at an instant, in the same columns for each row. Kept from one reading to the next, so that its
 /// memory is.
@@ -15,6 +15,57 @@ pub(crate) struct Readings {
     pub(crate) columns: Vec<SeriesColumn>,
     /// Row by row, column by column; `None`: the host does not tell. Of counts: since whenever they began.
     pub(crate) values: Vec<Option<u64>>,
+}
+
+impl Readings {
+    /// Writes the readings anew, row by row. Rows that are as they were stay in their memory.
+    pub(crate) fn fill(
+        &mut self,
+        columns: &'static [(&'static str, SeriesUnit, Reading)],
+    ) -> Fill<'_> {
+        if self.columns.is_empty() {
+            self.columns = SeriesColumn::of(columns);
+        }
+        self.values.clear();
+        Fill {
+            into: self,
+            rows: 0,
+        }
+    }
+}
+
+/// Readings that are being written anew.
+pub(crate) struct Fill<'a> {
+    into: &'a mut Readings,
+    rows: usize,
+}
+
+impl Fill<'_> {
+    /// The next row with its values, one for each column. `is` knows whether a row stands there already, `name` makes one.
+    pub(crate) fn row(
+        &mut self,
+        is: impl FnOnce(&SeriesRow) -> bool,
+        name: impl FnOnce() -> SeriesRow,
+        values: impl IntoIterator<Item = Option<u64>>,
+    ) {
+        match self.into.rows.get_mut(self.rows) {
+            Some(row) if is(row) => {}
+            Some(row) => *row = name(),
+            None => self.into.rows.push(name()),
+        }
+        self.rows += 1;
+        self.into.values.extend(values);
+    }
+
+    /// How many rows there are so far.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Those were all.
+    pub(crate) fn done(self) {
+        self.into.rows.truncate(self.rows);
+    }
 }
 
 /// What a reading came to.
@@ -55,7 +106,7 @@ pub(crate) trait Sampler: Send {
 
     /// Where the count of a row or column began that was not in the reading before this one: zero where it came into
     /// being meanwhile. `None`: not known, so that its first sample has no count. Asked after a read only.
-    fn began_at(&self, _row: usize, _column: usize) -> Option<u64> {
+    fn began_at(&self, _row: &SeriesRow, _column: &SeriesColumn) -> Option<u64> {
         None
     }
 

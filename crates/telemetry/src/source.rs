@@ -163,10 +163,8 @@ impl Source {
         }
         let before = self.layout.places();
         let values = later.each().map(|(row, column)| {
-            let names = (
-                later.rows[row].name.as_str(),
-                later.columns[column].name.as_str(),
-            );
+            let (row, column) = (&later.rows[row], &later.columns[column]);
+            let names = (row.name.as_str(), column.name.as_str());
             match before.get(&names) {
                 Some(place) => self.before.get(*place).copied().flatten(),
                 None => self.sampler.began_at(row, column),

@@ -10,10 +10,10 @@ use iodyno_sys::host::{ProcessUse, process_use};
 use crate::roots;
 use crate::roots::Roots;
 
-pub use text::{CpuTimes, DiskStats, arc_hits, cpu_times, disk_stats};
+pub use text::{CpuTimes, DiskStats, arc_hits, cpu_times, disk_lines, disk_stats, times_by_cpu};
 
 /// /proc/stat counts in hundredths of a second on every architecture (USER_HZ).
-const NS_A_TICK: u64 = 10_000_000;
+pub const NS_A_TICK: u64 = 10_000_000;
 
 /// Kernel names of every device below the targets, top first, each once.
 pub fn devices(targets: &[TargetInfo]) -> Vec<String> {

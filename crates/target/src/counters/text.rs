@@ -1,5 +1,7 @@
 //! The texts of procfs that count: pure functions, which leave out what they cannot read.
 
+use std::borrow::Cow;
+
 use iodyno_model::DeviceUse;
 
 /// CPU time of all CPUs since the boot, in hundredths of a second.
@@ -22,22 +24,34 @@ pub struct CpuTimes {
 /// The `cpu` line of /proc/stat; `None` if there is none.
 pub fn cpu_times(text: &str) -> Option<CpuTimes> {
     let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
-    let fields: Vec<u64> = line
-        .split_whitespace()
-        .map_while(|field| field.parse().ok())
-        .collect();
-    if fields.len() < 4 {
-        return None;
-    }
-    let field = |index: usize| fields.get(index).copied().unwrap_or(0);
+    cpu_fields(line)
+}
+
+/// The times of each CPU of /proc/stat by its number; `None` where they cannot be read. CPUs that are offline are not there.
+pub fn times_by_cpu(text: &str) -> impl Iterator<Item = (&str, Option<CpuTimes>)> {
+    text.lines()
+        .filter_map(|line| line.strip_prefix("cpu")?.split_once(' '))
+        .filter(|(number, _)| !number.is_empty() && number.bytes().all(|c| c.is_ascii_digit()))
+        .map(|(number, fields)| (number, cpu_fields(fields)))
+}
+
+fn cpu_fields(line: &str) -> Option<CpuTimes> {
     // Guest time (fields 8 and 9) is in user and nice already.
-    Some(CpuTimes {
-        user: field(0).saturating_add(field(1)),
-        system: field(2),
-        idle: field(3),
-        iowait: field(4),
-        irq: field(5).saturating_add(field(6)),
-        steal: field(7),
+    let mut fields = [0u64; 8];
+    let words = line.split_ascii_whitespace();
+    let mut told = 0;
+    for (field, word) in fields.iter_mut().zip(words) {
+        let Ok(ticks) = word.parse() else { break };
+        *field = ticks;
+        told += 1;
+    }
+    (told >= 4).then(|| CpuTimes {
+        user: fields[0].saturating_add(fields[1]),
+        system: fields[2],
+        idle: fields[3],
+        iowait: fields[4],
+        irq: fields[5].saturating_add(fields[6]),
+        steal: fields[7],
     })
 }
 
@@ -45,30 +59,79 @@ pub fn cpu_times(text: &str) -> Option<CpuTimes> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DiskStats {
     fields: [u64; 17],
+    /// How many of them the kernel tells.
+    told: usize,
 }
 
 /// Every device of /proc/diskstats by kernel name, as sysfs writes it. Kernels before 4.18 have no
 /// discards, before 5.5 no flushes: they count as zero.
 pub fn disk_stats(text: &str) -> Vec<(String, DiskStats)> {
-    text.lines().filter_map(disk_line).collect()
+    disk_lines(text)
+        .filter_map(|(name, stats)| Some((name.into_owned(), stats?)))
+        .collect()
 }
 
-fn disk_line(line: &str) -> Option<(String, DiskStats)> {
-    let mut words = line.split_whitespace().skip(2);
-    let name = words.next()?.replace('/', "!");
+/// Every device of /proc/diskstats by kernel name, as sysfs writes it; `None` where its counters cannot be read.
+pub fn disk_lines(text: &str) -> impl Iterator<Item = (Cow<'_, str>, Option<DiskStats>)> {
+    text.lines().filter_map(|line| {
+        let mut words = line.split_ascii_whitespace().skip(2);
+        let name = words.next()?;
+        let name = if name.contains('/') {
+            Cow::Owned(name.replace('/', "!"))
+        } else {
+            Cow::Borrowed(name)
+        };
+        Some((name, disk_fields(words)))
+    })
+}
+
+fn disk_fields<'a>(words: impl Iterator<Item = &'a str>) -> Option<DiskStats> {
     let mut stats = DiskStats::default();
-    let mut read = 0;
     for (field, word) in stats.fields.iter_mut().zip(words) {
         *field = word.parse().ok()?;
-        read += 1;
+        stats.told += 1;
     }
-    (read >= 11).then_some((name, stats))
+    (stats.told >= 11).then_some(stats)
 }
 
 impl DiskStats {
     /// Ops that were submitted and are not yet done.
     pub fn in_flight(&self) -> u64 {
         self.fields[8]
+    }
+
+    /// Reads, writes, discards and flushes that are done; `None`: the kernel does not count them.
+    pub fn ios(&self) -> [Option<u64>; 4] {
+        [0, 4, 11, 15].map(|index| self.field(index))
+    }
+
+    /// Reads, writes and discards that were merged into another.
+    pub fn merges(&self) -> [Option<u64>; 3] {
+        [1, 5, 12].map(|index| self.field(index))
+    }
+
+    /// Bytes read, written and discarded.
+    pub fn bytes(&self) -> [Option<u64>; 3] {
+        [2, 6, 13].map(|index| Some(in_bytes(self.field(index)?)))
+    }
+
+    /// Time that reads, writes, discards and flushes took, in ms: all of them together, kept in 32 bits.
+    pub fn ticks_ms(&self) -> [Option<u64>; 4] {
+        [3, 7, 14, 16].map(|index| self.field(index))
+    }
+
+    /// Time with any op in flight, in ms, kept in 32 bits.
+    pub fn busy_ms(&self) -> u64 {
+        self.fields[9]
+    }
+
+    /// That with each op counted.
+    pub fn queue_ms(&self) -> u64 {
+        self.fields[10]
+    }
+
+    fn field(&self, index: usize) -> Option<u64> {
+        (index < self.told).then(|| self.fields[index])
     }
 
     /// What the device did since an earlier reading.
@@ -78,13 +141,17 @@ impl DiskStats {
             name: name.to_owned(),
             ios: [grown(0), grown(4), grown(11), grown(15)],
             merges: [grown(1), grown(5), grown(12)],
-            // In sectors of 512 bytes, whatever the device's are.
-            bytes: [grown(2), grown(6), grown(13)].map(|sectors| sectors.saturating_mul(512)),
+            bytes: [grown(2), grown(6), grown(13)].map(in_bytes),
             ticks_ms: [grown(3), grown(7), grown(14), grown(16)],
             busy_ms: grown(9),
             queue_ms: grown(10),
         }
     }
+}
+
+/// Sectors are of 512 bytes here, whatever the device's are.
+fn in_bytes(sectors: u64) -> u64 {
+    sectors.saturating_mul(512)
 }
 
 /// The growth of a counter. Milliseconds are kept in 32 bits and wrap after 49 days, on 32-bit

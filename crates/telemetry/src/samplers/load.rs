@@ -1,21 +1,20 @@
 //! Load averages, from /proc/loadavg.
 
-use std::path::PathBuf;
-
 use iodyno_model::{LOAD, SeriesColumn, SeriesKind, SeriesRow};
 use iodyno_target::Roots;
 
 use crate::sampler::{Read, Readings, Sampler};
+use crate::text::Text;
 
 /// /proc/loadavg.
 pub(crate) struct Load {
-    path: PathBuf,
+    text: Text,
 }
 
 impl Load {
     pub(crate) fn open(roots: &Roots) -> Load {
         Load {
-            path: roots.proc.join("loadavg"),
+            text: Text::new(roots.proc.join("loadavg")),
         }
     }
 }
@@ -26,14 +25,8 @@ impl Sampler for Load {
     }
 
     fn read(&mut self, into: &mut Readings) -> Result<Read, String> {
-        let text = std::fs::read_to_string(&self.path)
-            .map_err(|error| format!("cannot read {}: {error}", self.path.display()))?;
-        let values = parse(&text).ok_or_else(|| {
-            format!(
-                "{} is not as it should be: `{}`",
-                self.path.display(),
-                text.trim()
-            )
+        let values = self.text.read_by(|text| {
+            parse(text).ok_or_else(|| format!("it has no averages: `{}`", text.trim()))
         })?;
         if into.rows.is_empty() {
             into.rows.push(SeriesRow::default());

@@ -1,14 +1,30 @@
 //! One sampler a file.
 
+mod cpu;
+mod disk;
 mod load;
+mod memory;
+mod named;
+mod pressure;
+mod reclaim;
 
 use iodyno_target::Roots;
 
 use crate::sampler::Sampler;
-use crate::scope::Scope;
+use crate::scope::{Devices, Scope};
 
-/// All samplers that the host has a source for, and what it has none for: the series, and why.
+/// All samplers that there are for the scope. One whose source the host does not have fails to read it, which
+/// becomes a gap; what nobody would miss, as ZFS's on a host without it, is not opened.
 pub(crate) fn open(roots: &Roots, scope: &Scope) -> Vec<Box<dyn Sampler>> {
-    let _ = scope;
-    vec![Box::new(load::Load::open(roots))]
+    let page_size = rustix::param::page_size() as u64;
+    let mut all: Vec<Box<dyn Sampler>> = Vec::new();
+    all.push(Box::new(cpu::Cpu::open(roots)));
+    all.push(Box::new(load::Load::open(roots)));
+    if scope.devices != Devices::Named(Vec::new()) {
+        all.push(Box::new(disk::Disk::open(roots, &scope.devices)));
+    }
+    all.push(Box::new(pressure::Pressure::open(roots)));
+    all.push(Box::new(memory::Memory::open(roots, page_size)));
+    all.push(Box::new(reclaim::Reclaim::open(roots, page_size)));
+    all
 }

@@ -1,0 +1,72 @@
+//! CPU time by CPU, from /proc/stat.
+
+use iodyno_model::{CPU, SeriesKind, SeriesRow};
+use iodyno_target::Roots;
+use iodyno_target::counters::{CpuTimes, NS_A_TICK, times_by_cpu};
+
+use crate::sampler::{Read, Readings, Sampler};
+use crate::text::Text;
+
+/// The kernel corrects its account of idle CPUs by some hundredths of a second at times; more than this is
+/// another CPU of the same number.
+const SLACK_NS: u64 = 1_000_000_000;
+
+/// /proc/stat. A CPU that is offline is not in it.
+pub(crate) struct Cpu {
+    text: Text,
+}
+
+impl Cpu {
+    pub(crate) fn open(roots: &Roots) -> Cpu {
+        Cpu {
+            text: Text::new(roots.proc.join("stat")),
+        }
+    }
+}
+
+impl Sampler for Cpu {
+    fn kind(&self) -> SeriesKind {
+        SeriesKind::Cpu
+    }
+
+    fn read(&mut self, into: &mut Readings) -> Result<Read, String> {
+        self.text.read_by(|text| read(text, into))?;
+        Ok(Read::Fresh)
+    }
+
+    fn slack(&self, column: usize) -> u64 {
+        match CPU[column].0 {
+            "idle" | "iowait" => SLACK_NS,
+            _ => 0,
+        }
+    }
+}
+
+fn read(text: &str, into: &mut Readings) -> Result<(), String> {
+    let mut fill = into.fill(CPU);
+    for (number, times) in times_by_cpu(text) {
+        let times = times.ok_or_else(|| format!("the times of CPU{number} cannot be read"))?;
+        fill.row(
+            |row| row.name.strip_prefix("CPU") == Some(number),
+            || SeriesRow::new(format!("CPU{number}")),
+            values(&times),
+        );
+    }
+    if fill.rows() == 0 {
+        return Err("it has no CPUs".to_owned());
+    }
+    fill.done();
+    Ok(())
+}
+
+fn values(times: &CpuTimes) -> [Option<u64>; 6] {
+    let CpuTimes {
+        user,
+        system,
+        idle,
+        iowait,
+        irq,
+        steal,
+    } = *times;
+    [user, system, idle, iowait, irq, steal].map(|ticks| Some(ticks.saturating_mul(NS_A_TICK)))
+}

@@ -1,0 +1,144 @@
+//! Block devices, from /proc/diskstats.
+
+use iodyno_model::{DISK, SeriesColumn, SeriesKind, SeriesRow};
+use iodyno_target::Roots;
+use iodyno_target::counters::{DiskStats, disk_lines};
+
+use crate::layout::listed;
+use crate::sampler::{Fill, Read, Readings, Sampler};
+use crate::scope::Devices;
+use crate::text::Text;
+
+const NS_A_MS: u64 = 1_000_000;
+
+/// /proc/diskstats.
+pub(crate) struct Disk {
+    text: Text,
+    choice: Choice,
+    missed: Vec<String>,
+    looked: bool,
+}
+
+/// Which devices, and what must be known of the others.
+enum Choice {
+    /// All that have done anything. One that begins to do something begins at zero: so the names of those that had done
+    /// nothing are kept, a line each, of the last reading and the one before.
+    Busy { idle: String, idle_before: String },
+    /// Of these names, with the counters that the file has now.
+    Named(Vec<(String, Option<DiskStats>)>),
+}
+
+impl Disk {
+    pub(crate) fn open(roots: &Roots, devices: &Devices) -> Disk {
+        let choice = match devices {
+            Devices::All => Choice::Busy {
+                idle: String::new(),
+                idle_before: String::new(),
+            },
+            Devices::Named(names) => {
+                Choice::Named(names.iter().map(|name| (name.clone(), None)).collect())
+            }
+        };
+        Disk {
+            text: Text::new(roots.proc.join("diskstats")),
+            choice,
+            missed: Vec::new(),
+            looked: false,
+        }
+    }
+}
+
+impl Sampler for Disk {
+    fn kind(&self) -> SeriesKind {
+        SeriesKind::Disk
+    }
+
+    fn read(&mut self, into: &mut Readings) -> Result<Read, String> {
+        let choice = &mut self.choice;
+        self.text
+            .read_by(|text| choice.read(text, into.fill(DISK)))?;
+        if let (false, Choice::Named(named)) = (self.looked, &self.choice) {
+            let absent = named.iter().filter(|(_, stats)| stats.is_none());
+            let names: Vec<String> = absent.map(|(name, _)| name.clone()).collect();
+            if !names.is_empty() {
+                let reason = format!("/proc/diskstats does not have {}", listed(&names));
+                self.missed.push(reason);
+            }
+        }
+        self.looked = true;
+        Ok(Read::Fresh)
+    }
+
+    fn missed(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.missed)
+    }
+
+    fn wraps(&self, column: usize) -> Option<u64> {
+        DISK[column].0.ends_with("_time").then_some(NS_A_MS << 32)
+    }
+
+    fn began_at(&self, row: &SeriesRow, _: &SeriesColumn) -> Option<u64> {
+        match &self.choice {
+            Choice::Busy { idle_before, .. } => {
+                let was_idle = idle_before.lines().any(|name| name == row.name);
+                was_idle.then_some(0)
+            }
+            Choice::Named(_) => None,
+        }
+    }
+}
+
+impl Choice {
+    fn read(&mut self, text: &str, mut fill: Fill<'_>) -> Result<(), String> {
+        let unread = |name: &str| format!("the counters of {name} cannot be read");
+        let mut lines = 0;
+        match self {
+            Choice::Busy { idle, idle_before } => {
+                std::mem::swap(idle, idle_before);
+                idle.clear();
+                for (name, stats) in disk_lines(text) {
+                    let stats = stats.ok_or_else(|| unread(&name))?;
+                    lines += 1;
+                    if stats.ios().iter().flatten().any(|ios| *ios > 0) {
+                        row(&mut fill, &name, &stats);
+                    } else {
+                        idle.push_str(&name);
+                        idle.push('\n');
+                    }
+                }
+            }
+            Choice::Named(named) => {
+                named.iter_mut().for_each(|(_, stats)| *stats = None);
+                for (name, stats) in disk_lines(text) {
+                    lines += 1;
+                    if let Some(found) = named.iter_mut().find(|named| named.0 == name) {
+                        found.1 = Some(stats.ok_or_else(|| unread(&name))?);
+                    }
+                }
+                for (name, stats) in named {
+                    if let Some(stats) = stats {
+                        row(&mut fill, name, stats);
+                    }
+                }
+            }
+        }
+        if lines == 0 {
+            return Err("it has no devices".to_owned());
+        }
+        fill.done();
+        Ok(())
+    }
+}
+
+fn row(fill: &mut Fill<'_>, name: &str, stats: &DiskStats) {
+    let ns = |ms: u64| Some(ms.saturating_mul(NS_A_MS));
+    let times = stats.ticks_ms().map(|ms| ms.and_then(ns));
+    let [busy, queue] = [stats.busy_ms(), stats.queue_ms()].map(ns);
+    let counts = stats.ios().into_iter().chain(stats.merges());
+    let values =
+        counts
+            .chain(stats.bytes())
+            .chain(times)
+            .chain([busy, queue, Some(stats.in_flight())]);
+    fill.row(|row| row.name == name, || SeriesRow::new(name), values);
+}

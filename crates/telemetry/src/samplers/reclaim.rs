@@ -1,0 +1,113 @@
+//! Reclaim and swap, from /proc/vmstat.
+
+use iodyno_model::{RECLAIM, SeriesKind, SeriesRow};
+use iodyno_target::Roots;
+
+use crate::sampler::{Read, Readings, Sampler};
+use crate::text::Text;
+
+/// /proc/vmstat.
+pub(crate) struct Reclaim {
+    text: Text,
+    page_size: u64,
+}
+
+impl Reclaim {
+    pub(crate) fn open(roots: &Roots, page_size: u64) -> Reclaim {
+        Reclaim {
+            text: Text::new(roots.proc.join("vmstat")),
+            page_size,
+        }
+    }
+}
+
+impl Sampler for Reclaim {
+    fn kind(&self) -> SeriesKind {
+        SeriesKind::Reclaim
+    }
+
+    fn read(&mut self, into: &mut Readings) -> Result<Read, String> {
+        let page_size = self.page_size;
+        let values = self.text.read_by(|text| counts(text, page_size))?;
+        let mut fill = into.fill(RECLAIM);
+        fill.row(|_| true, SeriesRow::default, values);
+        fill.done();
+        Ok(Read::Fresh)
+    }
+}
+
+/// A column, and what the kernel calls it. Kernels before 4.8 counted reclaim by zone, and those since count stalls by zone: names
+/// in `by_zone` are summed up with whatever zone follows them.
+struct Source {
+    names: &'static [&'static str],
+    by_zone: Option<&'static str>,
+    pages: bool,
+}
+
+const fn pages(names: &'static [&'static str], by_zone: Option<&'static str>) -> Source {
+    Source {
+        names,
+        by_zone,
+        pages: true,
+    }
+}
+
+const fn events(names: &'static [&'static str], by_zone: Option<&'static str>) -> Source {
+    Source {
+        names,
+        by_zone,
+        pages: false,
+    }
+}
+
+/// In the order of [`RECLAIM`].
+const SOURCES: [Source; RECLAIM.len()] = [
+    pages(&["pgscan_kswapd"], Some("pgscan_kswapd_")),
+    pages(&["pgscan_direct"], Some("pgscan_direct_")),
+    pages(&["pgsteal_kswapd"], Some("pgsteal_kswapd_")),
+    pages(&["pgsteal_direct"], Some("pgsteal_direct_")),
+    events(&["allocstall"], Some("allocstall_")),
+    // Before 5.9 there were refaults of files only, under the plain name.
+    pages(&["workingset_refault_file", "workingset_refault"], None),
+    events(&["pgmajfault"], None),
+    pages(&["pswpin"], None),
+    pages(&["pswpout"], None),
+];
+
+/// Zones, as the kernel appends them. `pgscan_direct_throttle` is none.
+const ZONES: [&str; 6] = ["dma", "dma32", "normal", "high", "movable", "device"];
+
+impl Source {
+    fn is(&self, name: &str) -> bool {
+        let zone = |prefix| {
+            name.strip_prefix(prefix)
+                .is_some_and(|zone| ZONES.contains(&zone))
+        };
+        self.names.contains(&name) || self.by_zone.is_some_and(zone)
+    }
+}
+
+/// The columns' values; `None`: this kernel does not count it.
+fn counts(text: &str, page_size: u64) -> Result<[Option<u64>; RECLAIM.len()], String> {
+    let mut sums = [None; RECLAIM.len()];
+    for line in text.lines() {
+        // Most lines are of something else: the first letters tell.
+        if !matches!(line.as_bytes(), [b'p', b'g' | b's', ..] | [b'a' | b'w', ..]) {
+            continue;
+        }
+        let Some((name, count)) = line.split_once(' ') else {
+            continue;
+        };
+        let Some(column) = SOURCES.iter().position(|source| source.is(name)) else {
+            continue;
+        };
+        let count: u64 = count.trim_end().parse().map_err(|_| format!("`{line}`"))?;
+        let unit = if SOURCES[column].pages { page_size } else { 1 };
+        let sum: &mut Option<u64> = &mut sums[column];
+        *sum = Some(sum.unwrap_or(0).saturating_add(count.saturating_mul(unit)));
+    }
+    if sums.iter().all(Option::is_none) {
+        return Err("it has nothing of reclaim".to_owned());
+    }
+    Ok(sums)
+}
