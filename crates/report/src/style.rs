@@ -75,12 +75,21 @@ impl Style {
     }
 
     /// Wraps at the width, but never between a number and its unit; lines after the first begin with `indent`
-    /// spaces.
+    /// spaces. A word that is longer than a line stays whole, so that a path can be copied.
     pub(crate) fn wrap(&self, text: &str, indent: usize) -> String {
+        self.wrapped(text, indent, false)
+    }
+
+    /// The same, but no line is longer than the width, whatever the words are.
+    pub(crate) fn fill(&self, text: &str, indent: usize) -> String {
+        self.wrapped(text, indent, true)
+    }
+
+    fn wrapped(&self, text: &str, indent: usize, break_words: bool) -> String {
         let spaces = " ".repeat(indent);
         let options = textwrap::Options::new(self.columns())
             .subsequent_indent(&spaces)
-            .break_words(false)
+            .break_words(break_words)
             .wrap_algorithm(textwrap::WrapAlgorithm::FirstFit)
             .word_splitter(textwrap::WordSplitter::NoHyphenation);
         textwrap::fill(&glued(text), options).replace(GLUE, " ")

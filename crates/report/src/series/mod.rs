@@ -4,6 +4,7 @@
 
 mod costs;
 mod csv;
+mod fit;
 mod json;
 mod scale;
 mod table;

@@ -26,8 +26,8 @@ const BYTES: [(&str, f64); 5] = [
 const NANOS: [(&str, f64); 4] = [("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
 
 impl Scale {
-    /// For values of that unit, the largest of which is given.
-    pub(crate) fn of(unit: SeriesUnit, largest: f64) -> Scale {
+    /// For values of that unit, a typical one of which is given: an outlier is not to make zeros of the others.
+    pub(crate) fn of(unit: SeriesUnit, typical: f64) -> Scale {
         let plain = |divisor, decimals| Scale {
             unit: "",
             divisor,
@@ -45,15 +45,15 @@ impl Scale {
             SeriesUnit::Hundredths => plain(100.0, 2),
             SeriesUnit::Percent => with("%", 1.0, 1),
             SeriesUnit::Nanos => {
-                let (unit, divisor) = largest_below(&NANOS, largest);
+                let (unit, divisor) = largest_below(&NANOS, typical);
                 with(unit, divisor, 3)
             }
             SeriesUnit::Bytes => {
-                let (unit, divisor) = largest_below(&BYTES, largest);
+                let (unit, divisor) = largest_below(&BYTES, typical);
                 with(unit, divisor, 2)
             }
             // Rates of storage are MiB/s throughout, so that tables compare.
-            SeriesUnit::BytesPerSecond if largest >= 104_857.6 || largest == 0.0 => {
+            SeriesUnit::BytesPerSecond if typical >= 104_857.6 || typical == 0.0 => {
                 with("MiB/s", 1048576.0, 2)
             }
             SeriesUnit::BytesPerSecond => with("KiB/s", 1024.0, 2),
@@ -80,9 +80,73 @@ impl Scale {
     }
 }
 
+/// The middle one of the values that are known and not 0; 0 where there is none.
+pub(crate) fn typical(values: impl Iterator<Item = Option<f64>>) -> f64 {
+    let known = values.flatten().filter(|value| value.is_finite());
+    let mut sizes: Vec<f64> = known.map(f64::abs).filter(|size| *size > 0.0).collect();
+    sizes.sort_by(f64::total_cmp);
+    sizes.get(sizes.len() / 2).copied().unwrap_or(0.0)
+}
+
 /// The largest unit of which there is one at least; below all of them the first.
 fn largest_below(units: &[(&'static str, f64)], value: f64) -> (&'static str, f64) {
     let fits = |unit: &&(&'static str, f64)| value.abs() >= unit.1;
     let found = units.iter().rev().find(fits);
     found.or(units.first()).copied().unwrap_or(("", 1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use SeriesUnit::*;
+
+    #[test]
+    fn a_column_has_one_unit_and_three_digits() {
+        let cases: [(SeriesUnit, f64, f64, &str, &str); 22] = [
+            (Number, 1.0, 0.0, "", "0"),
+            (Number, 1.0, 15.83, "", "15.8"),
+            (Number, 1.0, 0.0312, "", "0.03"),
+            (PerSecond, 1.0, 671.2, "", "671"),
+            (PerSecond, 1.0, 999.7, "", "1.00k"),
+            (PerSecond, 1.0, 138_412.0, "", "138.4k"),
+            (Hundredths, 1.0, 152.0, "", "1.52"),
+            (Percent, 1.0, 97.44, "%", "97.4"),
+            (Percent, 1.0, 0.04, "%", "0.0"),
+            (Percent, 1.0, 0.0, "%", "0"),
+            (Percent, 1.0, 100.0, "%", "100"),
+            (Nanos, 346_000.0, 346_000.0, "µs", "346"),
+            (Nanos, 2_870_000.0, 346_000.0, "ms", "0.346"),
+            (Nanos, 2_870_000.0, 1_200_000_000.0, "ms", "1200"),
+            (Nanos, 2_870_000.0, 90.0, "ms", "0.000"),
+            (Bytes, 4096.0, 4096.0, "KiB", "4.00"),
+            (Bytes, 4096.0, 131_072.0, "KiB", "128"),
+            (Bytes, 3e9, 1_073_741_824.0, "GiB", "1.00"),
+            (BytesPerSecond, 1e9, 566_231_040.0, "MiB/s", "540"),
+            (BytesPerSecond, 1e9, 4e9, "MiB/s", "3815"),
+            (BytesPerSecond, 4096.0, 4096.0, "KiB/s", "4.00"),
+            (BytesPerSecond, 0.0, 0.0, "MiB/s", "0"),
+        ];
+        for (kind, typical, value, unit, text) in cases {
+            let scale = Scale::of(kind, typical);
+            let found = (scale.unit, scale.draw(Some(value)));
+            assert_eq!(found, (unit, text.to_owned()), "{value} of {kind:?}");
+        }
+        for value in [None, Some(f64::NAN), Some(f64::INFINITY)] {
+            assert_eq!(Scale::of(Number, 1.0).draw(value), "-");
+        }
+    }
+
+    #[test]
+    fn the_typical_value_is_the_middle_one_that_is_not_zero() {
+        let values = [
+            None,
+            Some(0.0),
+            Some(5.0),
+            Some(900.0),
+            Some(4.0),
+            Some(0.0),
+        ];
+        assert_eq!(typical(values.into_iter()), 5.0);
+        assert_eq!(typical([None, Some(0.0)].into_iter()), 0.0);
+    }
 }

@@ -1,15 +1,274 @@
-//! Figures over time, as a table to read.
+//! Figures over time, as a table to read: times downwards, the subjects of one time below each other.
 
-use iodyno_model::FigureTable;
+use iodyno_model::{FigureRow, FigureTable, SeriesUnit};
+use iodyno_units::Nanos;
 
-use crate::style::{Style, trimmed};
+use super::fit;
+use super::scale::{Scale, typical};
+use crate::style::{Paint, Style, cut, harmless, left, right, trimmed, width};
 
-/// A table of figures. `whole` are the figures of all the time as one stretch, for the last lines. Ends with a newline.
+/// With less there is no room for names that tell things apart.
+const LEAST_SUBJECT: usize = 12;
+
+/// A table of figures, as wide as there is room: what does not fit is counted. Changes of shape and gaps stand between the lines,
+/// at their time. `whole` has the figures of all the time as one stretch, for the last lines: of an await there is
+/// no mean that could be made of the others'. Ends with a newline.
 pub fn text(table: &FigureTable, whole: Option<&FigureTable>, style: Style) -> String {
-    let _ = whole;
-    let mut text = format!("{}\n", table.kind.name());
-    for row in &table.rows {
-        text += &format!("{} {} {:?}\n", row.at_ns, row.subject, row.values);
+    let layout = Layout::new(table, whole, style);
+    let mut text = layout.heading(table);
+    let mut remarks = table.remarks.iter().peekable();
+    for stretch in stretches(&table.rows) {
+        let at_ns = stretch[0].at_ns;
+        while let Some((when_ns, what)) = remarks.next_if(|(when_ns, _)| *when_ns <= at_ns) {
+            text += &layout.remark(*when_ns, what);
+        }
+        text += &layout.stretch(&clock(at_ns, layout.tenths), stretch);
     }
-    style.plain(&trimmed(&text))
+    for (when_ns, what) in remarks {
+        text += &layout.remark(*when_ns, what);
+    }
+    let last = whole.filter(|_| several_times(table));
+    for stretch in last.iter().flat_map(|whole| stretches(&whole.rows)) {
+        text += &layout.stretch(MEAN, stretch);
+    }
+    style.plain(&trimmed(&(text + &layout.left_out(table))))
+}
+
+/// Stands in the last lines where others have their time.
+const MEAN: &str = "mean";
+
+/// Rows of the same time.
+fn stretches(rows: &[FigureRow]) -> impl Iterator<Item = &[FigureRow]> {
+    rows.chunk_by(|row, next| row.at_ns == next.at_ns)
+}
+
+fn several_times(table: &FigureTable) -> bool {
+    stretches(&table.rows).count() > 1
+}
+
+/// The span that most rows have, ns.
+fn usual_span(table: &FigureTable) -> Option<u64> {
+    let mut spans: Vec<u64> = table.rows.iter().map(|row| row.span_ns).collect();
+    spans.sort_unstable();
+    spans.get(spans.len() / 2).copied()
+}
+
+/// The one subject that all rows are of.
+fn only_subject(table: &FigureTable) -> Option<&str> {
+    let first = table.rows.first()?.subject.as_str();
+    let mut rows = table.rows.iter();
+    rows.all(|row| row.subject == first).then_some(first)
+}
+
+/// `0:30`, `1:00:00`, with tenths `0:00.5`; before the start `-0:05`.
+fn clock(at_ns: i64, tenths: bool) -> String {
+    let sign = if at_ns < 0 { "-" } else { "" };
+    let unit: u64 = if tenths { 100_000_000 } else { 1_000_000_000 };
+    let units = at_ns.unsigned_abs().saturating_add(unit / 2) / unit;
+    let (seconds, part) = match tenths {
+        true => (units / 10, format!(".{}", units % 10)),
+        false => (units, String::new()),
+    };
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    match hours {
+        0 => format!("{sign}{minutes}:{seconds:02}{part}"),
+        _ => format!("{sign}{hours}:{minutes:02}:{seconds:02}{part}"),
+    }
+}
+
+/// How the columns stand.
+struct Layout {
+    style: Style,
+    /// Times are told in tenths of a second.
+    tenths: bool,
+    time: usize,
+    /// With the blanks before it; 0: there is one subject, and the heading names it.
+    subject: usize,
+    columns: Vec<Column>,
+}
+
+struct Column {
+    place: usize,
+    name: String,
+    scale: Scale,
+    /// With the blanks before it.
+    width: usize,
+}
+
+impl Column {
+    fn new(table: &FigureTable, whole: Option<&FigureTable>, place: usize) -> Column {
+        let column = &table.columns[place];
+        let rows = table.rows.iter();
+        let rows = rows.chain(whole.iter().flat_map(|whole| &whole.rows));
+        let values: Vec<Option<f64>> = rows
+            .map(|row| row.values.get(place).copied().flatten())
+            .collect();
+        let mut scale = Scale::of(column.unit, typical(values.iter().copied()));
+        let name = harmless(&column.name);
+        if column.unit == SeriesUnit::Percent && name.contains('%') {
+            scale.unit = "";
+        }
+        let cells = values.iter().map(|value| width(&scale.draw(*value)));
+        let widest = cells.max().unwrap_or(0);
+        Column {
+            place,
+            width: widest.max(width(&name)).max(width(scale.unit)) + 2,
+            name,
+            scale,
+        }
+    }
+}
+
+impl Layout {
+    fn new(table: &FigureTable, whole: Option<&FigureTable>, style: Style) -> Layout {
+        let tenths = usual_span(table).is_some_and(|ns| ns < 950_000_000);
+        let rows = table.rows.iter();
+        let rows = rows.chain(whole.iter().flat_map(|whole| &whole.rows));
+        let subjects = rows.map(|row| width(&harmless(&row.subject)));
+        let most = (style.columns() / 3).max(LEAST_SUBJECT);
+        let subject = match only_subject(table) {
+            Some(_) => 0,
+            None => subjects.max().unwrap_or(0).min(most) + 2,
+        };
+        let times = table.rows.iter().map(|row| row.at_ns);
+        let times = times.chain(table.remarks.iter().map(|remark| remark.0));
+        let time = times.map(|at_ns| width(&clock(at_ns, tenths))).max();
+        let time = time.unwrap_or(0).max(MEAN.len());
+        let mut columns: Vec<Column> = (0..table.columns.len())
+            .map(|place| Column::new(table, whole, place))
+            .collect();
+        let widths: Vec<usize> = columns.iter().map(|column| column.width).collect();
+        let room = style.columns().saturating_sub(time + subject);
+        let shown = fit::shown(table, &widths, room);
+        columns.retain(|column| shown.contains(&column.place));
+        Layout {
+            style,
+            tenths,
+            time,
+            subject,
+            columns,
+        }
+    }
+
+    /// What it is, and over which spans; names of columns; units.
+    fn heading(&self, table: &FigureTable) -> String {
+        let subject = only_subject(table).unwrap_or_default();
+        let mut title = table.kind.name().to_owned();
+        if !subject.is_empty() {
+            title += &format!(" {}", harmless(subject));
+        }
+        let title = match usual_span(table) {
+            None => format!("{title}: no samples"),
+            Some(0) => title,
+            Some(span_ns) => {
+                let span = short_span(span_ns);
+                format!("{title}: {span} each, up to the time on the trial's clock")
+            }
+        };
+        let title = self.lines(&title, 2, Paint::Strong);
+        if table.rows.is_empty() {
+            return title;
+        }
+        let names = self.columns.iter().map(|column| column.name.as_str());
+        let units: Vec<&str> = self
+            .columns
+            .iter()
+            .map(|column| column.scale.unit)
+            .collect();
+        let mut heads = self.line("time", "", names);
+        if units.iter().any(|unit| !unit.is_empty()) {
+            heads += &self.line("", "", units.into_iter());
+        }
+        let heads = heads.lines();
+        let heads = heads.map(|line| self.style.paint(Paint::Dim, line) + "\n");
+        title + &heads.collect::<String>()
+    }
+
+    /// The rows of one time; only the first tells it.
+    fn stretch(&self, time: &str, rows: &[FigureRow]) -> String {
+        let mut text = String::new();
+        for (number, row) in rows.iter().enumerate() {
+            let time = if number == 0 { time } else { "" };
+            let cells: Vec<String> = (self.columns.iter())
+                .map(|column| {
+                    let value = row.values.get(column.place).copied();
+                    column.scale.draw(value.flatten())
+                })
+                .collect();
+            text += &self.line(time, &row.subject, cells.iter().map(String::as_str));
+        }
+        text
+    }
+
+    fn line<'a>(&self, time: &str, subject: &str, cells: impl Iterator<Item = &'a str>) -> String {
+        let mut line = right(time, self.time);
+        if self.subject > 0 {
+            let name = shortened(&harmless(subject), self.subject - 2, self.style);
+            line += &left(&format!("  {name}"), self.subject);
+        }
+        for (column, cell) in self.columns.iter().zip(cells) {
+            line += &right(cell, column.width);
+        }
+        // The first column is always there, whatever its width.
+        cut(line.trim_end(), self.style.columns()) + "\n"
+    }
+
+    fn remark(&self, at_ns: i64, what: &str) -> String {
+        let time = right(&clock(at_ns, self.tenths), self.time);
+        self.lines(&format!("{time}  ! {what}"), self.time + 4, Paint::Yellow)
+    }
+
+    fn left_out(&self, table: &FigureTable) -> String {
+        let missing = table.columns.len() - self.columns.len();
+        if missing == 0 || table.rows.is_empty() {
+            return String::new();
+        }
+        let shown = |place: &usize| self.columns.iter().any(|column| column.place == *place);
+        let empty = (0..table.columns.len())
+            .filter(|place| !shown(place) && fit::largest(table, *place) == 0.0)
+            .count();
+        let columns = if missing == 1 { "column" } else { "columns" };
+        let empty = match empty {
+            0 => String::new(),
+            empty if empty == missing => ", 0 throughout".to_owned(),
+            empty => format!(", {empty} of them 0 throughout"),
+        };
+        let note = format!("{missing} more {columns}{empty}: `--format csv` has them all");
+        self.lines(&note, 2, Paint::Dim)
+    }
+
+    /// Wrapped. What ASCII cannot show is replaced first: it may take more room then.
+    fn lines(&self, text: &str, indent: usize, paint: Paint) -> String {
+        let wrapped = self.style.fill(&self.style.plain(&harmless(text)), indent);
+        let lines = wrapped.lines();
+        lines
+            .map(|line| self.style.paint(paint, line) + "\n")
+            .collect()
+    }
+}
+
+/// `30 s`, `100 ms`, `1 min 30 s`: samples are never taken to the microsecond.
+fn short_span(span_ns: u64) -> String {
+    let tenths = span_ns.saturating_add(50_000_000) / 100_000_000;
+    match (tenths / 10, tenths % 10) {
+        (0, tenths) => format!("{} ms", tenths * 100),
+        (seconds @ 0..60, 0) => format!("{seconds} s"),
+        (seconds @ 0..60, tenths) => format!("{seconds}.{tenths} s"),
+        (seconds @ 60..3600, _) if seconds % 60 == 0 => format!("{} min", seconds / 60),
+        (seconds @ 60..3600, _) => format!("{} min {:02} s", seconds / 60, seconds % 60),
+        (seconds, _) => Nanos(seconds.saturating_mul(1_000_000_000)).to_string(),
+    }
+}
+
+/// A name that is too long loses its middle: both ends tell it apart.
+fn shortened(name: &str, columns: usize, style: Style) -> String {
+    if width(name) <= columns {
+        return name.to_owned();
+    }
+    let between = if style.unicode { "…" } else { "~" };
+    let room = columns.saturating_sub(1);
+    let first = cut(name, room - room / 2);
+    let reversed: String = name.chars().rev().collect();
+    let last: String = cut(&reversed, room / 2).chars().rev().collect();
+    format!("{first}{between}{last}")
 }

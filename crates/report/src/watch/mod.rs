@@ -4,7 +4,7 @@ mod history;
 mod json;
 mod screen;
 
-use iodyno_model::FigureTable;
+use iodyno_model::{FigureTable, SeriesRow};
 
 pub use history::History;
 pub use json::json;
@@ -25,6 +25,8 @@ pub struct WatchView<'a> {
     pub every_ns: u64,
     /// The figures of the latest stretch, a table a series. Remarks are of this stretch alone.
     pub tables: &'a [FigureTable],
+    /// Sources of interrupts with the devices that they serve, as the latest shape has them.
+    pub sources: &'a [SeriesRow],
     /// The figures of stretches before, this one included.
     pub history: &'a History,
 }
