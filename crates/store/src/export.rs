@@ -8,26 +8,30 @@
 //! 2. `run`: `state`, `started_unix_ms`, `ended_unix_ms`, the whole `plan`, and `rounds` where they are
 //!    not the plan's. The results of an imported run are in its plan, and it has no trials.
 //! 3. For each trial, by round, cell and attempt: a line `trial` with everything measured but the
-//!    frames, then a line `frame` for each of its frames, by number.
-//! 4. `footer`: how many `trials` and `frames` there were, and `xxh3`, the XXH3-128 hash in hexadecimal of
-//!    all bytes before this line. A file without a footer is cut off.
+//!    series, then a line `frame` for each of its frames, by number, then a line `telemetry` for each
+//!    batch of what its host did, by number.
+//! 4. `footer`: how many `trials`, `frames` and batches of `telemetry` there were, and `xxh3`, the XXH3-128
+//!    hash in hexadecimal of all bytes before this line. A file without a footer is cut off.
 //!
-//! Plan, trial and frame are the types of `iodyno-model` as serde writes them. A trial that was cut
+//! Version 1 has no lines `telemetry`, and no count of them.
+//!
+//! Plan, trial, frame and batch are the types of `iodyno-model` as serde writes them. A trial that was cut
 //! off is exported with what its frames make up; one that still runs is left out.
 
 use std::io::{self, Write};
 
-use iodyno_model::{Frame, Plan, RunId, RunState, Trial, TrialState};
+use iodyno_model::{Frame, Plan, RunId, RunState, TelemetryBatch, Trial, TrialKey, TrialState};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
+use crate::stretch::{MOST_VALUES, values};
 use crate::{Store, StoreError};
 
 /// What the header of every exported run says.
 pub const EXPORT_FORMAT: &str = "iodyno-run";
 
 /// The version of the format, raised when an older reader would misread a file.
-pub const EXPORT_VERSION: u32 = 1;
+pub const EXPORT_VERSION: u32 = 2;
 
 /// Frames held in memory at once.
 const BATCH: usize = 256;
@@ -40,6 +44,7 @@ pub(crate) enum Line {
     Run(Box<RunLine>),
     Trial(Box<Trial>),
     Frame(Frame),
+    Telemetry(TelemetryBatch),
     Footer(Footer),
 }
 
@@ -50,6 +55,7 @@ enum LineRef<'a> {
     Run(&'a RunLine),
     Trial(&'a Trial),
     Frame(&'a Frame),
+    Telemetry(&'a TelemetryBatch),
     Footer(&'a Footer),
 }
 
@@ -80,6 +86,8 @@ pub(crate) struct RunLine {
 pub(crate) struct Footer {
     pub(crate) trials: u64,
     pub(crate) frames: u64,
+    #[serde(default)]
+    pub(crate) telemetry: u64,
     pub(crate) xxh3: String,
 }
 
@@ -90,6 +98,8 @@ pub struct ExportReport {
     pub trials: u64,
     /// Frames in the file.
     pub frames: u64,
+    /// Batches of telemetry in the file.
+    pub telemetry: u64,
     /// Trials left out because they still run.
     pub left_out: u64,
 }
@@ -131,30 +141,22 @@ pub fn export(
         .trials
         .iter()
         .partition(|trial| trial.state == TrialState::Running);
-    let mut frames = 0;
+    let (mut frames, mut telemetry) = (0, 0);
     for trial in &ended {
         lines.write(LineRef::Trial(&store.trial(trial.key)?))?;
-        let mut next = 0;
-        loop {
-            let batch = store.frames(trial.key, next, BATCH)?;
-            for frame in &batch {
-                lines.write(LineRef::Frame(frame))?;
-            }
-            frames += batch.len() as u64;
-            match batch.last().and_then(|last| last.number.checked_add(1)) {
-                Some(after) => next = after,
-                None => break,
-            }
-        }
+        frames += lines.frames(store, trial.key)?;
+        telemetry += lines.telemetry(store, trial.key)?;
     }
     let report = ExportReport {
         trials: ended.len() as u64,
         frames,
+        telemetry,
         left_out: running.len() as u64,
     };
     let footer = Footer {
         trials: report.trials,
         frames: report.frames,
+        telemetry: report.telemetry,
         xxh3: hexadecimal(&lines.hash),
     };
     lines.write(LineRef::Footer(&footer))?;
@@ -173,6 +175,43 @@ struct LineWriter<'a> {
 }
 
 impl LineWriter<'_> {
+    /// Writes the frames of a trial; how many there are.
+    fn frames(&mut self, store: &dyn Store, key: TrialKey) -> Result<u64, StoreError> {
+        let (mut written, mut next) = (0, 0);
+        loop {
+            let batch = store.frames(key, next, BATCH)?;
+            for frame in &batch {
+                self.write(LineRef::Frame(frame))?;
+            }
+            written += batch.len() as u64;
+            match batch.last().and_then(|last| last.number.checked_add(1)) {
+                Some(after) => next = after,
+                None => return Ok(written),
+            }
+        }
+    }
+
+    /// Writes the telemetry of a trial; how many batches there are.
+    fn telemetry(&mut self, store: &dyn Store, key: TrialKey) -> Result<u64, StoreError> {
+        // A host of many CPUs has many values a second: how many batches fit into memory is known from the first.
+        let (mut written, mut next, mut limit) = (0, 0, 1);
+        loop {
+            let batches = store.telemetry(key, next, limit)?;
+            for batch in &batches {
+                self.write(LineRef::Telemetry(batch))?;
+            }
+            written += batches.len() as u64;
+            let last = batches.last();
+            if let Some(last) = last {
+                limit = (MOST_VALUES / values(last).max(1)).clamp(1, BATCH);
+            }
+            match last.and_then(|last| last.number.checked_add(1)) {
+                Some(after) => next = after,
+                None => return Ok(written),
+            }
+        }
+    }
+
     fn write(&mut self, line: LineRef<'_>) -> Result<(), StoreError> {
         let mut text = serde_json::to_vec(&line)
             .map_err(|error| StoreError::ExportWrite(io::Error::other(error)))?;

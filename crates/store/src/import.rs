@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, Read};
 
-use iodyno_model::{Frame, RunId, Trial, TrialKey};
+use iodyno_model::{Frame, RunId, TelemetryBatch, Trial, TrialKey};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::export::{EXPORT_FORMAT, EXPORT_VERSION, Footer, Header, Line, RunLine, hexadecimal};
@@ -38,6 +38,7 @@ pub(crate) trait Sink<E> {
     fn run(&mut self, id: RunId, run: RunLine) -> Result<(), E>;
     fn trial(&mut self, trial: Trial) -> Result<(), E>;
     fn frame(&mut self, frame: Frame) -> Result<(), E>;
+    fn telemetry(&mut self, batch: TelemetryBatch) -> Result<(), E>;
 }
 
 /// Reads a file to its end. `Ok` means that it is whole, that its parts fit together and that no
@@ -65,9 +66,10 @@ pub(crate) fn read_export<E: From<StoreError>>(
         cells: check_plan(&reader, &run)?,
         trial: None,
         next_frame: 0,
+        last_batch: None,
     };
     sink.run(header.run, *run)?;
-    let (mut trials, mut frames) = (0, 0);
+    let (mut trials, mut frames, mut telemetry) = (0, 0, 0);
     let footer = loop {
         let before = hexadecimal(&reader.hash);
         match reader.next()? {
@@ -81,12 +83,18 @@ pub(crate) fn read_export<E: From<StoreError>>(
                 sink.frame(frame)?;
                 frames += 1;
             }
+            Line::Telemetry(batch) => {
+                order.batch(&batch).map_err(|why| reader.bad(why))?;
+                sink.telemetry(batch)?;
+                telemetry += 1;
+            }
             Line::Footer(footer) => {
                 break (
                     footer,
                     Footer {
                         trials,
                         frames,
+                        telemetry,
                         xxh3: before,
                     },
                 );
@@ -137,6 +145,7 @@ struct Order {
     cells: u32,
     trial: Option<TrialKey>,
     next_frame: u32,
+    last_batch: Option<u32>,
 }
 
 impl Order {
@@ -154,8 +163,12 @@ impl Order {
         if !trial.frames.is_empty() {
             return Err("the trial's frames belong on lines of their own".to_owned());
         }
+        if !trial.telemetry.is_empty() {
+            return Err("the trial's telemetry belongs on lines of its own".to_owned());
+        }
         self.trial = Some(key);
         self.next_frame = 0;
+        self.last_batch = None;
         Ok(())
     }
 
@@ -170,6 +183,20 @@ impl Order {
             return Err(format!("frame {} ends before it begins", frame.number));
         }
         self.next_frame = frame.number.saturating_add(1);
+        Ok(())
+    }
+
+    fn batch(&mut self, batch: &TelemetryBatch) -> Result<(), String> {
+        if self.trial.is_none() {
+            return Err("telemetry before any trial".to_owned());
+        }
+        if self.last_batch.is_some_and(|last| batch.number <= last) {
+            return Err(format!(
+                "batch {} of telemetry is out of order",
+                batch.number
+            ));
+        }
+        self.last_batch = Some(batch.number);
         Ok(())
     }
 }

@@ -23,11 +23,13 @@ mod error;
 mod export;
 mod import;
 mod location;
+mod numbers;
 mod owner;
 mod rebuild;
 mod schema;
 mod sqlite;
 mod store;
+mod stretch;
 mod totals;
 
 pub use error::StoreError;

@@ -403,13 +403,18 @@ fn damage_in_the_file_is_an_error_and_never_a_panic() {
             store.runs(9, 0)?;
             store.run(run)?;
             store.trial(key(run))?;
-            store.frames(key(run), 0, 99)
+            Ok((
+                store.frames(key(run), 0, 99)?,
+                store.telemetry(key(run), 0, 99)?,
+            ))
         });
         match read {
-            Ok(frames) => assert!(
-                frames.iter().all(|kept| *kept == frame(kept.number, 60)),
-                "{at}"
-            ),
+            Ok((frames, batches)) => {
+                let same = |kept: &Frame| *kept == frame(kept.number, 60);
+                assert!(frames.iter().all(same), "{at}");
+                let same = |kept: &TelemetryBatch| *kept == telemetry(kept.number, 60);
+                assert!(batches.iter().all(same), "{at}");
+            }
             Err(_) => noticed += 1,
         }
     }

@@ -40,6 +40,7 @@ fn a_store_of_schema_1_is_read_and_written_on() {
     let key = cut_off.trials[0].key;
     let frames = store.frames(key, 0, 9).unwrap();
     assert_eq!((frames.len(), frames[0].ops(Direction::Read)), (1, 3));
+    assert!(store.telemetry(key, 0, 9).unwrap().is_empty());
     let trial = store.trial(key).unwrap();
     let reads = trial.parts[0].clones[0].direction(Direction::Read).unwrap();
     assert_eq!((reads.ops, reads.service.max_ns()), (3, 2000));

@@ -16,9 +16,9 @@ fn exported(store: &SqliteStore, run: RunId) -> Vec<u8> {
 }
 
 /// The file without its last line, and with a footer that fits.
-fn with_footer(text: &str, trials: u64, frames: u64) -> Vec<u8> {
+fn with_footer(text: &str, counts: &str) -> Vec<u8> {
     let hash = xxhash_rust::xxh3::xxh3_128(text.as_bytes());
-    format!("{text}{{\"footer\":{{\"trials\":{trials},\"frames\":{frames},\"xxh3\":\"{hash:032x}\"}}}}\n").into_bytes()
+    format!("{text}{{\"footer\":{{{counts},\"xxh3\":\"{hash:032x}\"}}}}\n").into_bytes()
 }
 
 #[test]
@@ -30,6 +30,7 @@ fn an_imported_run_is_the_exported_one() {
     let mut file = Vec::new();
     let report = export(&from, run, &mut file).unwrap();
     assert_eq!((report.trials, report.frames, report.left_out), (1, 600, 0));
+    assert_eq!(report.telemetry, 600);
 
     let report = to.import(&mut file.as_slice()).unwrap();
     assert!(report.new_run && !report.changed_nothing());
@@ -47,6 +48,9 @@ fn an_imported_run_is_the_exported_one() {
         to.frames(key(run), 0, 999).unwrap(),
         from.frames(key(run), 0, 999).unwrap()
     );
+    let all = to.telemetry(key(run), 0, 999).unwrap();
+    assert_eq!(all, from.telemetry(key(run), 0, 999).unwrap());
+    assert_eq!(all.len(), 600);
     assert_eq!(exported(&to, run), file, "byte for byte");
 
     let again = to.import(&mut file.as_slice()).unwrap();
@@ -68,6 +72,12 @@ fn a_run_that_was_cut_off_is_exported_with_what_it_had() {
         .set_environment(key(run), &environment("ada"))
         .unwrap();
     store.append_frame(key(run), &frame(0, 500)).unwrap();
+    store
+        .append_telemetry(key(run), &telemetry(0, 500))
+        .unwrap();
+    store
+        .append_telemetry(key(run), &telemetry(1, 500))
+        .unwrap();
     let mut file = Vec::new();
     let live = export(&store, run, &mut file).unwrap();
     assert_eq!(
@@ -87,6 +97,11 @@ fn a_run_that_was_cut_off_is_exported_with_what_it_had() {
         (false, 1, 1)
     );
     assert_eq!(to.trial(key(run)).unwrap(), from.trial(key(run)).unwrap());
+    assert_eq!(
+        to.telemetry(key(run), 0, 9).unwrap(),
+        [telemetry(0, 500), telemetry(1, 500)]
+    );
+    assert_eq!(exported(&to, run), file, "byte for byte");
     let (ours, theirs) = (to.run(run).unwrap().summary, from.run(run).unwrap().summary);
     assert_eq!(
         (ours.state, ours.duration_ms),
@@ -143,17 +158,12 @@ fn two_results_for_one_trial_are_not_mixed() {
     let file = String::from_utf8(exported(&from, run)).unwrap();
     to.import(&mut file.as_bytes()).unwrap();
     let (body, _) = file.trim_end().rsplit_once('\n').unwrap();
-    let other_trial = with_footer(
-        &format!("{}\n", body.replace("2 s are few", "2 s are many")),
-        1,
-        2,
-    );
-    let other_plan = with_footer(
-        &format!("{}\n", body.replace("\"seed\":7", "\"seed\":8")),
-        1,
-        2,
-    );
-    for other in [other_trial, other_plan] {
+    let counts = r#""trials":1,"frames":2,"telemetry":2"#;
+    let changed = |from, to| with_footer(&format!("{}\n", body.replace(from, to)), counts);
+    for other in [
+        changed("2 s are few", "2 s are many"),
+        changed("\"seed\":7", "\"seed\":8"),
+    ] {
         let error = to.import(&mut other.as_slice()).unwrap_err();
         assert!(matches!(error, StoreError::Conflict(_)), "{error:?}");
     }
@@ -167,10 +177,20 @@ fn a_file_that_is_something_else_or_newer_or_half_is_told_by_its_line() {
     let run = finished_run(&store, "p", 3);
     let file = String::from_utf8(exported(&store, run)).unwrap();
     let lines: Vec<&str> = file.split_inclusive('\n').collect();
-    assert_eq!(lines.len(), 7);
-    let swapped = [lines[0], lines[1], lines[2], lines[4], lines[3], lines[5]].concat();
-    let orphan = [lines[0], lines[1], lines[3]].concat();
-    let twice = [lines[0], lines[1], lines[2], lines[2]].concat();
+    assert_eq!(lines.len(), 10);
+    let line = |numbers: &[usize]| numbers.iter().map(|at| lines[*at]).collect::<String>();
+    let swapped = line(&[0, 1, 2, 4, 3, 5]);
+    let orphan = line(&[0, 1, 3]);
+    let twice = line(&[0, 1, 2, 2]);
+    let batches_swapped = line(&[0, 1, 2, 3, 4, 5, 7, 6]);
+    let batch_twice = line(&[0, 1, 2, 6, 6]);
+    let batch_orphan = line(&[0, 1, 6]);
+    let inside = lines[2].replacen(
+        "\"findings\"",
+        "\"telemetry\":{\"gaps\":[{\"kind\":\"cpu\",\"at_ns\":0,\"reason\":\"\"}]},\"findings\"",
+        1,
+    );
+    let inside = [lines[0], lines[1], &inside].concat();
     let foreign = lines[..3]
         .concat()
         .replacen(&run.to_string(), &RunId::fresh().to_string(), 1);
@@ -178,7 +198,7 @@ fn a_file_that_is_something_else_or_newer_or_half_is_told_by_its_line() {
         "\"configurations\":[{\"name\":\"c0\",\"target\":{\"path\":\"/mnt/c0\"},\"again\":false}]",
         "\"configurations\":[]",
     );
-    let newer = file.replacen("\"version\":1", "\"version\":2", 1);
+    let newer = file.replacen("\"version\":2", "\"version\":3", 1);
     let check = |text: &[u8], words: &[&str]| {
         let error = store.import(&mut &*text).unwrap_err();
         let told = format!("{error} | {}", error.hint().unwrap_or_default());
@@ -190,7 +210,7 @@ fn a_file_that_is_something_else_or_newer_or_half_is_told_by_its_line() {
     check(b"\x7fELF\x02\x01", &["line 1", "not an exported run"]);
     check(b"{\"jobs\": []}\n", &["line 1", "not an exported run"]);
     check(b"\n\n\n", &["line 1", "not an exported run"]);
-    check(newer.as_bytes(), &["version 2", "newer iodyno", "up to 1"]);
+    check(newer.as_bytes(), &["version 3", "newer iodyno", "up to 2"]);
     check(
         file.replacen("iodyno-run", "iodyno-rum", 1).as_bytes(),
         &["line 1", "iodyno-rum"],
@@ -208,16 +228,16 @@ fn a_file_that_is_something_else_or_newer_or_half_is_told_by_its_line() {
         &["line 2", "`run` is expected"],
     );
     check(
-        lines[..5].concat().as_bytes(),
-        &["line 6", "cut off here", "export the run again"],
+        lines[..8].concat().as_bytes(),
+        &["line 9", "cut off here", "export the run again"],
     );
     check(
         &file.as_bytes()[..file.len() - 200],
-        &["line 6", "cut off in this line"],
+        &["line 9", "cut off in this line"],
     );
     check(
         [&file, "{}\n"].concat().as_bytes(),
-        &["line 7", "more after the footer"],
+        &["line 10", "more after the footer"],
     );
     check(
         [lines[0], lines[1], lines[1]].concat().as_bytes(),
@@ -226,13 +246,46 @@ fn a_file_that_is_something_else_or_newer_or_half_is_told_by_its_line() {
     check(swapped.as_bytes(), &["line 5", "frame 0 is out of order"]);
     check(orphan.as_bytes(), &["line 3", "before any trial"]);
     check(twice.as_bytes(), &["line 4", "out of order"]);
+    check(
+        batches_swapped.as_bytes(),
+        &["line 8", "batch 0 of telemetry is out of order"],
+    );
+    check(
+        batch_twice.as_bytes(),
+        &["line 5", "batch 0 of telemetry is out of order"],
+    );
+    check(
+        batch_orphan.as_bytes(),
+        &["line 3", "telemetry before any trial"],
+    );
+    check(inside.as_bytes(), &["line 3", "lines of its own"]);
+    let uncounted = with_footer(&lines[..9].concat(), r#""trials":1,"frames":3"#);
+    check(&uncounted, &["line 10", "was changed"]);
     check(foreign.as_bytes(), &["line 3", "belongs to run"]);
     check(no_cells.as_bytes(), &["line 2", "no configuration"]);
     check(&[lines[0].as_bytes(), b"\xff\xfe\n"].concat(), &["line 2"]);
     let changed = file.replacen("\"cpu_ns\":420000000", "\"cpu_ns\":420000001", 1);
-    check(changed.as_bytes(), &["line 7", "was changed"]);
-    assert_eq!(EXPORT_VERSION, 1, "a newer version needs a newer file here");
+    check(changed.as_bytes(), &["line 10", "was changed"]);
+    assert_eq!(EXPORT_VERSION, 2, "a newer version needs a newer file here");
     assert_eq!(store.runs(9, 0).unwrap().len(), 1);
+}
+
+#[test]
+fn a_file_of_version_1_is_read() {
+    let ((_a, a), (_b, b)) = (fresh(), fresh());
+    let (from, to) = (SqliteStore::open(a).unwrap(), SqliteStore::open(b).unwrap());
+    let run = finished_run(&from, "p", 2);
+    let file = String::from_utf8(exported(&from, run)).unwrap();
+    let older: String = file
+        .split_inclusive('\n')
+        .filter(|line| !line.starts_with("{\"telemetry\"") && !line.starts_with("{\"footer\""))
+        .collect();
+    let older = older.replacen("\"version\":2", "\"version\":1", 1);
+    let older = with_footer(&older, r#""trials":1,"frames":2"#);
+    let report = to.import(&mut older.as_slice()).unwrap();
+    assert_eq!((report.trials_added, report.frames_added), (1, 2));
+    assert_eq!(to.trial(key(run)).unwrap(), from.trial(key(run)).unwrap());
+    assert!(to.telemetry(key(run), 0, 9).unwrap().is_empty());
 }
 
 #[test]
@@ -263,6 +316,9 @@ static FILE: LazyLock<Vec<u8>> = LazyLock::new(|| {
         store.begin_trial(key, "c0", "p", START_MS + 5).unwrap();
         store.append_frame(key, &frame(0, 20)).unwrap();
         store.append_frame(key, &frame(1, 20)).unwrap();
+        for number in 0..3 {
+            store.append_telemetry(key, &telemetry(number, 20)).unwrap();
+        }
         store.finish_trial(&trial(key, Outcome::Completed)).unwrap();
     }
     store

@@ -5,32 +5,37 @@
 
 use std::io::BufRead;
 
-use iodyno_model::{Frame, Outcome, Plan, RunId, Trial, TrialKey};
+use iodyno_model::{Frame, Outcome, Plan, RunId, TelemetryBatch, Trial, TrialKey};
 use rusqlite::{
     Connection, OptionalExtension, Transaction, TransactionBehavior, named_params, params,
 };
 
 use super::read::{Liveness, damaged, document, plan};
+use super::telemetry::encoded;
 use super::write::{checked, conflict, imported, json, word};
 use super::{Fault, SqliteStore, Survives};
 use crate::blob::encode;
 use crate::error::in_words;
 use crate::export::RunLine;
 use crate::import::{Sink, read_export};
+use crate::stretch::Packer;
 use crate::{ImportReport, RunHandle, StoreError, totals};
 
 const STAGING: &str = "
     DROP TABLE IF EXISTS temp.staged_trials;
     DROP TABLE IF EXISTS temp.staged_frames;
+    DROP TABLE IF EXISTS temp.staged_telemetry;
     CREATE TEMP TABLE staged_trials (
         number INTEGER PRIMARY KEY, round, cell, attempt, configuration, workload, started_unix_ms,
         state, reason, host, frames DEFAULT 0, last_ns DEFAULT 0, totals, record
     );
-    CREATE TEMP TABLE staged_frames (trial, number, data, PRIMARY KEY (trial, number));";
+    CREATE TEMP TABLE staged_frames (trial, number, data, PRIMARY KEY (trial, number));
+    CREATE TEMP TABLE staged_telemetry (trial, number, data, PRIMARY KEY (trial, number));";
 
 const UNSTAGING: &str = "
     DROP TABLE IF EXISTS temp.staged_trials;
-    DROP TABLE IF EXISTS temp.staged_frames;";
+    DROP TABLE IF EXISTS temp.staged_frames;
+    DROP TABLE IF EXISTS temp.staged_telemetry;";
 
 pub(super) fn import(
     store: &SqliteStore,
@@ -44,8 +49,10 @@ pub(super) fn import(
             connection: &transaction,
             run: None,
             trial: 0,
+            telemetry: Packer::default(),
         };
         read_export(file, &mut staging)?;
+        staging.put_telemetry()?;
         let run = staging.run;
         transaction.commit()?;
         Ok(run)
@@ -69,6 +76,24 @@ struct Staging<'a> {
     connection: &'a Connection,
     run: Option<(RunId, RunLine)>,
     trial: i64,
+    /// Of that trial, and not yet in its table.
+    telemetry: Packer,
+}
+
+impl Staging<'_> {
+    /// Puts the batches together that came so far. The trial has ended, wherever it was made.
+    fn put_telemetry(&mut self) -> Result<(), Fault> {
+        let batches = self.telemetry.take();
+        if let Some(first) = batches.first() {
+            let blob = encoded(&batches)?;
+            self.connection
+                .prepare_cached(
+                    "INSERT INTO staged_telemetry (trial, number, data) VALUES (?1, ?2, ?3)",
+                )?
+                .execute(params![self.trial, first.number, blob])?;
+        }
+        Ok(())
+    }
 }
 
 impl Sink<Fault> for Staging<'_> {
@@ -78,6 +103,7 @@ impl Sink<Fault> for Staging<'_> {
     }
 
     fn trial(&mut self, trial: Trial) -> Result<(), Fault> {
+        self.put_telemetry()?;
         let environment = trial.parts.first().map(|part| &part.environment);
         self.trial += 1;
         self.connection
@@ -119,6 +145,18 @@ impl Sink<Fault> for Staging<'_> {
             )?
             .execute(params![self.trial, frame.end_ns])?;
         Ok(())
+    }
+
+    fn telemetry(&mut self, batch: TelemetryBatch) -> Result<(), Fault> {
+        match self.telemetry.add(batch) {
+            Ok(()) => Ok(()),
+            Err(batch) => {
+                self.put_telemetry()?;
+                // An empty stretch has room for any batch.
+                let _ = self.telemetry.add(batch);
+                Ok(())
+            }
+        }
     }
 }
 
@@ -303,6 +341,12 @@ fn insert_trial(transaction: &Transaction<'_>, alias: i64, staged: i64) -> Resul
         .prepare_cached(
             "INSERT INTO frames (trial, number, data)
              SELECT ?1, number, data FROM staged_frames WHERE trial = ?2 ORDER BY number",
+        )?
+        .execute([trial, staged])?;
+    transaction
+        .prepare_cached(
+            "INSERT INTO telemetry (trial, number, data)
+             SELECT ?1, number, data FROM staged_telemetry WHERE trial = ?2 ORDER BY number",
         )?
         .execute([trial, staged])?;
     Ok(frames as u64)

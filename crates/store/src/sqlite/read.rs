@@ -266,7 +266,7 @@ pub(super) fn trial_number(connection: &Connection, key: TrialKey) -> Result<i64
         .ok_or(Fault::Store(StoreError::NoSuchTrial(key)))
 }
 
-pub(super) fn blob<T: DeserializeOwned>(
+fn blob<T: DeserializeOwned>(
     store: &SqliteStore,
     row: &Row<'_>,
     column: usize,

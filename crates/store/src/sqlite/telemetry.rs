@@ -1,32 +1,29 @@
-//! What the host did during a trial: appended while it goes on.
+//! What the host did during a trial: appended while it goes on, put together when it has ended.
+//!
+//! Each stretch is put together in a transaction of its own, after the trial's record is stored: a kill in
+//! between leaves the other batches as they were appended, and either way every batch is there once. A
+//! trial that was cut off keeps its batches as they are.
 
 use iodyno_model::{TelemetryBatch, TrialKey};
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{Connection, Row, Transaction, params};
 
-use super::read::{blob, damaged, trial_number};
+use super::read::{damaged, trial_number};
 use super::write::{OpenTrial, conflict};
-use super::{SqliteStore, Survives};
+use super::{Fault, SqliteStore, Survives};
 use crate::StoreError;
-use crate::blob::{decode, encode};
+use crate::blob::{decode_telemetry, encode_telemetry, is_stretch};
 use crate::error::in_words;
+use crate::stretch::Packer;
 
 pub(super) fn append(
     store: &SqliteStore,
     key: TrialKey,
     batch: &TelemetryBatch,
 ) -> Result<(), StoreError> {
-    let blob = encode(batch).map_err(|source| StoreError::NotStorable {
-        what: "a batch of telemetry",
-        source,
-    })?;
+    let blob = encoded(std::slice::from_ref(batch))?;
     store.writing("appending telemetry", Survives::Kill, |transaction| {
         let trial = OpenTrial::find(store, transaction, key)?;
-        let stored: Option<Vec<u8>> = transaction
-            .prepare_cached("SELECT data FROM telemetry WHERE trial = ?1 AND number = ?2")?
-            .query_row(params![trial.number, batch.number], |row| row.get(0))
-            .optional()?;
-        if let Some(stored) = stored {
-            let stored: TelemetryBatch = decode(&stored).map_err(|why| damaged(store, why))?;
+        if let Some(stored) = stored(store, transaction, &trial, batch.number)? {
             return match stored == *batch {
                 true => Ok(()),
                 false => Err(conflict(format!(
@@ -37,10 +34,7 @@ pub(super) fn append(
             };
         }
         trial.refuse_finished(key)?;
-        transaction
-            .prepare_cached("INSERT INTO telemetry (trial, number, data) VALUES (?1, ?2, ?3)")?
-            .execute(params![trial.number, batch.number, blob])?;
-        Ok(())
+        insert(transaction, trial.number, batch.number, &blob)
     })
 }
 
@@ -51,16 +45,125 @@ pub(super) fn read(
     limit: usize,
 ) -> Result<Vec<TelemetryBatch>, StoreError> {
     store.reading("reading telemetry", |transaction| {
-        let number = trial_number(transaction, key)?;
+        let trial = trial_number(transaction, key)?;
+        // The first may be within a stretch that begins before it.
         let mut statement = transaction.prepare_cached(
-            "SELECT data FROM telemetry WHERE trial = ?1 AND number >= ?2 ORDER BY number LIMIT ?3",
+            "SELECT data FROM telemetry WHERE trial = ?1 AND number >= coalesce(
+                 (SELECT max(number) FROM telemetry WHERE trial = ?1 AND number <= ?2), 0)
+             ORDER BY number",
         )?;
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let mut rows = statement.query(params![number, from, limit])?;
+        let mut rows = statement.query(params![trial, from])?;
         let mut found = Vec::new();
-        while let Some(row) = rows.next()? {
-            found.push(blob(store, row, 0)?);
+        while found.len() < limit
+            && let Some(row) = rows.next()?
+        {
+            let batches = batches(store, row)?.into_iter();
+            let asked = batches.filter(|batch| batch.number >= from);
+            found.extend(asked.take(limit - found.len()));
         }
         Ok(found)
     })
+}
+
+/// Puts the batches of a trial that has ended together, as far as they are not.
+pub(super) fn put_together(store: &SqliteStore, trial: i64) -> Result<(), StoreError> {
+    let mut from = Some(0);
+    while let Some(number) = from {
+        from = store.writing(
+            "putting telemetry together",
+            Survives::Kill,
+            |transaction| put_stretch_together(store, transaction, trial, number),
+        )?;
+    }
+    Ok(())
+}
+
+/// Puts one stretch together, of batches from a number on; the number after them, if there are any.
+fn put_stretch_together(
+    store: &SqliteStore,
+    transaction: &Transaction<'_>,
+    trial: i64,
+    from: u32,
+) -> Result<Option<u32>, Fault> {
+    let mut packer = Packer::default();
+    {
+        let mut statement = transaction.prepare_cached(
+            "SELECT data FROM telemetry WHERE trial = ?1 AND number >= ?2 ORDER BY number",
+        )?;
+        let mut rows = statement.query(params![trial, from])?;
+        while let Some(row) = rows.next()? {
+            let together = row.get_ref(0)?.as_blob().is_ok_and(is_stretch);
+            match (together, packer.is_empty()) {
+                (true, true) => continue,
+                (true, false) => break,
+                (false, _) => {}
+            }
+            let batch = batches(store, row)?.pop();
+            if batch.is_some_and(|batch| packer.add(batch).is_err()) {
+                break;
+            }
+        }
+    }
+    let batches = packer.take();
+    let (Some(first), Some(last)) = (batches.first(), batches.last()) else {
+        return Ok(None);
+    };
+    let (first, last) = (first.number, last.number);
+    if batches.len() > 1 {
+        transaction
+            .prepare_cached("DELETE FROM telemetry WHERE trial = ?1 AND number BETWEEN ?2 AND ?3")?
+            .execute(params![trial, first, last])?;
+        insert(transaction, trial, first, &encoded(&batches)?)?;
+    }
+    Ok(last.checked_add(1))
+}
+
+/// A batch that was appended before.
+fn stored(
+    store: &SqliteStore,
+    connection: &Connection,
+    trial: &OpenTrial,
+    number: u32,
+) -> Result<Option<TelemetryBatch>, Fault> {
+    let sql = match trial.finished {
+        false => "SELECT data FROM telemetry WHERE trial = ?1 AND number = ?2",
+        true => {
+            "SELECT data FROM telemetry WHERE trial = ?1 AND number <= ?2
+             ORDER BY number DESC LIMIT 1"
+        }
+    };
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query(params![trial.number, number])?;
+    let Some(row) = rows.next()? else {
+        return Ok(None);
+    };
+    let mut batches = batches(store, row)?.into_iter();
+    Ok(batches.find(|batch| batch.number == number))
+}
+
+fn insert(
+    transaction: &Transaction<'_>,
+    trial: i64,
+    number: u32,
+    blob: &[u8],
+) -> Result<(), Fault> {
+    transaction
+        .prepare_cached("INSERT INTO telemetry (trial, number, data) VALUES (?1, ?2, ?3)")?
+        .execute(params![trial, number, blob])?;
+    Ok(())
+}
+
+/// Batches as a blob.
+pub(super) fn encoded(batches: &[TelemetryBatch]) -> Result<Vec<u8>, StoreError> {
+    encode_telemetry(batches).map_err(|source| StoreError::NotStorable {
+        what: "a batch of telemetry",
+        source,
+    })
+}
+
+/// The batches of a row's first column.
+fn batches(store: &SqliteStore, row: &Row<'_>) -> Result<Vec<TelemetryBatch>, Fault> {
+    let blob = row.get_ref(0)?.as_blob();
+    let blob = blob.map_err(|error| damaged(store, error.to_string()))?;
+    decode_telemetry(blob).map_err(|why| damaged(store, why))
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::read::{Liveness, damaged, plan};
-use super::{Fault, SqliteStore, Survives};
+use super::{Fault, SqliteStore, Survives, telemetry};
 use crate::blob::{decode, encode};
 use crate::error::in_words;
 use crate::owner::{Owner, lock_file};
@@ -212,10 +212,10 @@ pub(super) fn finish_trial(store: &SqliteStore, trial: &Trial) -> Result<(), Sto
     };
     let blob = checked("the trial", &record)?;
     let environment = record.parts.first().map(|part| &part.environment);
-    store.writing("storing a trial", Survives::PowerCut, |transaction| {
+    let number = store.writing("storing a trial", Survives::PowerCut, |transaction| {
         let found = OpenTrial::find(store, transaction, trial.key)?;
         if found.put_document(transaction, "record", &blob, &record)? {
-            return Ok(());
+            return Ok(found.number);
         }
         found.refuse_finished(trial.key)?;
         let sums = match record.parts.is_empty() {
@@ -238,8 +238,11 @@ pub(super) fn finish_trial(store: &SqliteStore, trial: &Trial) -> Result<(), Sto
                 ":host": environment.map(|environment| &environment.host),
             },
         )?;
-        Ok(())
-    })
+        Ok(found.number)
+    })?;
+    // The trial is stored. Where this fails its telemetry stays as it was appended, and is all there.
+    let _ = telemetry::put_together(store, number);
+    Ok(())
 }
 
 pub(super) fn finish_run(
@@ -280,7 +283,7 @@ pub(super) fn imported(plan: &Plan) -> u64 {
 /// A trial that this process writes to.
 pub(super) struct OpenTrial {
     pub(super) number: i64,
-    finished: bool,
+    pub(super) finished: bool,
     totals: Vec<DirectionTotal>,
     path: std::path::PathBuf,
 }

@@ -91,6 +91,40 @@ pub fn frame(number: u32, ops: u64) -> Frame {
     }
 }
 
+/// A second of two disks; the first brings the series' shape and a gap of another one.
+pub fn telemetry(number: u32, reads: u64) -> TelemetryBatch {
+    let shape = SeriesShape {
+        kind: SeriesKind::Disk,
+        number: 0,
+        subjects: vec![SeriesRow::new("vda"), SeriesRow::new("vdb")],
+        columns: SeriesColumn::of(DISK),
+        because: None,
+    };
+    let gap = SeriesGap {
+        kind: SeriesKind::Pool,
+        at_ns: 0,
+        reason: "there is no zpool here".to_owned(),
+    };
+    let mut values = vec![Some(0); 2 * DISK.len()];
+    values[0] = Some(reads);
+    values[7] = Some(reads * 4096);
+    values[DISK.len()] = None;
+    let first = number == 0;
+    TelemetryBatch {
+        number,
+        telemetry: Telemetry {
+            shapes: if first { vec![shape] } else { Vec::new() },
+            samples: vec![Sample {
+                shape: 0,
+                at_ns: i64::from(number + 1) * 1_000_000_000 + i64::from(number % 7),
+                span_ns: 1_000_000_000,
+                values,
+            }],
+            gaps: if first { vec![gap] } else { Vec::new() },
+        },
+    }
+}
+
 pub fn environment(host: &str) -> Environment {
     Environment {
         iodyno: "0.1.0".to_owned(),
@@ -138,7 +172,7 @@ pub fn fresh() -> (tempfile::TempDir, PathBuf) {
     (folder, path)
 }
 
-/// Stores a run of one trial with this many frames, all of it finished. Its handle's identity.
+/// Stores a run of one trial with this many frames and batches of telemetry, all of it finished. Its handle's identity.
 pub fn finished_run(store: &SqliteStore, name: &str, frames: u32) -> RunId {
     use iodyno_store::Store;
     let run = store.begin_run(&plan(name, 1, 1), START_MS).unwrap().id;
@@ -150,6 +184,9 @@ pub fn finished_run(store: &SqliteStore, name: &str, frames: u32) -> RunId {
         .unwrap();
     for number in 0..frames {
         store.append_frame(key(run), &frame(number, 60)).unwrap();
+        store
+            .append_telemetry(key(run), &telemetry(number, 60))
+            .unwrap();
     }
     store
         .finish_trial(&trial(key(run), Outcome::Completed))

@@ -1,0 +1,263 @@
+//! What was put together comes apart as it was, and is small.
+
+use iodyno_model::{SeriesKind, SeriesRow};
+use proptest::prelude::*;
+
+use super::host::Host;
+use super::*;
+use crate::blob::{decode_telemetry, encode, encode_telemetry, is_stretch};
+
+/// Stretches of batches.
+fn stretches(batches: impl Iterator<Item = TelemetryBatch>) -> Vec<Vec<TelemetryBatch>> {
+    let mut packer = Packer::default();
+    let mut stretches = Vec::new();
+    for batch in batches {
+        if let Err(batch) = packer.add(batch) {
+            stretches.push(packer.take());
+            packer.add(batch).unwrap();
+        }
+    }
+    stretches.push(packer.take());
+    stretches
+}
+
+#[test]
+fn an_hour_of_a_host_is_small() {
+    // CPUs, sources of interrupts, seconds, most bytes a second: deflated, put together.
+    for (cpus, sources, seconds, most) in [
+        (2, 31, 3600, [350, 70]),
+        (8, 60, 1200, [530, 150]),
+        (64, 500, 80, [3200, 1900]),
+    ] {
+        let mut host = Host::new(cpus, sources);
+        let all: Vec<TelemetryBatch> = (0..seconds).map(|number| host.second(number)).collect();
+        let json: usize = all
+            .iter()
+            .map(|one| serde_json::to_vec(one).unwrap().len())
+            .sum();
+        let deflated: usize = all.iter().map(|one| encode(one).unwrap().len()).sum();
+        let mut together = 0;
+        for stretch in stretches(all.into_iter()) {
+            let blob = encode_telemetry(&stretch).unwrap();
+            assert!(is_stretch(&blob));
+            assert_eq!(decode_telemetry(&blob).unwrap(), stretch);
+            together += blob.len();
+        }
+        let sizes = [json, deflated, together].map(|bytes| bytes / seconds as usize);
+        let words = format!("{cpus} CPUs, {sources} sources: {sizes:?} bytes a second");
+        assert!(sizes[1] <= most[0] && sizes[2] <= most[1], "{words}");
+    }
+}
+
+#[test]
+fn a_stretch_is_bounded_and_the_same_however_batches_come() {
+    let mut host = Host::new(2, 31);
+    let all: Vec<TelemetryBatch> = (0..2000).map(|number| host.second(number)).collect();
+    let once = stretches(all.iter().cloned());
+    let lengths: Vec<usize> = once.iter().map(Vec::len).collect();
+    assert_eq!(
+        lengths,
+        [455, 455, 455, 455, 180],
+        "eight samples and one a batch"
+    );
+    let last = once[1..].concat();
+    assert_eq!(stretches(last.into_iter()), once[1..]);
+
+    let mut large = Host::new(64, 500);
+    let lengths: Vec<usize> = stretches((0..70).map(|number| large.second(number)))
+        .iter()
+        .map(Vec::len)
+        .collect();
+    assert_eq!(lengths, [32, 32, 6], "a million values");
+}
+
+#[test]
+fn a_batch_that_is_too_large_for_a_stretch_stays_alone() {
+    let sample = |values| Sample {
+        shape: 0,
+        at_ns: 1,
+        span_ns: 1,
+        values: vec![Some(3); values],
+    };
+    let batch = |number, values| TelemetryBatch {
+        number,
+        telemetry: Telemetry {
+            samples: vec![sample(values)],
+            ..Telemetry::default()
+        },
+    };
+    let batches = [
+        batch(0, 1),
+        batch(1, MOST_VALUES + 1),
+        batch(2, 1),
+        batch(3, 1),
+    ];
+    let stretches = stretches(batches.into_iter());
+    assert_eq!(
+        stretches.iter().map(Vec::len).collect::<Vec<_>>(),
+        [1, 1, 2]
+    );
+    let blob = encode_telemetry(&stretches[1]).unwrap();
+    assert!(!is_stretch(&blob), "as it was appended");
+    assert!(decode_telemetry(&blob).unwrap() == stretches[1]);
+}
+
+#[test]
+fn what_does_not_fit_together_is_refused_in_words() {
+    let whole = serde_json::to_string(&Stretch::of(&[
+        batch(
+            3,
+            vec![sample(0, 1, vec![Some(1)]), sample(1, 2, vec![None])],
+        ),
+        batch(4, vec![sample(0, 3, vec![Some(2)])]),
+    ]));
+    let whole = whole.unwrap();
+    let check = |from: &str, to: &str, words: &str| {
+        assert!(whole.contains(from), "`{from}` in {whole}");
+        let text = whole.replacen(from, to, 1);
+        let told = match serde_json::from_str::<Stretch>(&text) {
+            Err(error) => error.to_string(),
+            Ok(stretch) => stretch.batches().unwrap_err(),
+        };
+        assert!(told.contains(words), "{text}: {told}");
+    };
+    check(r#""batches":2"#, r#""batches":1000000000000"#, "too many");
+    check(r#""batches":2"#, r#""batches":-2"#, "invalid value");
+    let samples_in = r#""samples_in":{"values":[2,1]}"#;
+    check(samples_in, r#""samples_in":{"values":[4096]}"#, "too many");
+    check(
+        samples_in,
+        r#""samples_in":{"values":[-1]}"#,
+        "a count in it is none",
+    );
+    check(
+        samples_in,
+        r#""samples_in":{"values":[null]}"#,
+        "a count in it is none",
+    );
+    check(
+        r#""shapes_in":{}"#,
+        r#""shapes_in":{"values":[1]}"#,
+        "other shapes or gaps",
+    );
+    check(
+        r#""numbers":{"values":[3,4]}"#,
+        r#""numbers":{"values":[4294967296]}"#,
+        "the number of a batch is too large",
+    );
+    check(
+        r#""tables_of":{"values":[0,1,0]}"#,
+        r#""tables_of":{"values":[0,2,0]}"#,
+        "a sample has no table",
+    );
+    check(r#""at_ns":{"#, r#""at_ns":{"unit":null,"#, "null");
+    check(r#""tables":["#, r#""tabels":["#, "tabels");
+    let many = format!(r#""values":[{}{{"#, "{},".repeat(MOST_VALUES));
+    check(r#""values":[{"#, &many, "too many");
+}
+
+fn sample(shape: u32, at_ns: i64, values: Vec<Option<u64>>) -> Sample {
+    Sample {
+        shape,
+        at_ns,
+        span_ns: 1,
+        values,
+    }
+}
+
+fn batch(number: u32, samples: Vec<Sample>) -> TelemetryBatch {
+    TelemetryBatch {
+        number,
+        telemetry: Telemetry {
+            samples,
+            ..Telemetry::default()
+        },
+    }
+}
+
+fn any_sample() -> impl Strategy<Value = Sample> {
+    let value = prop_oneof![
+        Just(None),
+        Just(Some(0)),
+        (0u64..9).prop_map(Some),
+        any::<u64>().prop_map(Some),
+    ];
+    let values = prop::collection::vec(value, 0..4);
+    (0u32..3, any::<i64>(), any::<u64>(), values).prop_map(|(shape, at_ns, span_ns, values)| {
+        Sample {
+            shape,
+            at_ns,
+            span_ns,
+            values,
+        }
+    })
+}
+
+fn any_batches() -> impl Strategy<Value = Vec<TelemetryBatch>> {
+    let shape =
+        (0u32..9, prop::option::of("[a-z ]{0,9}")).prop_map(|(number, because)| SeriesShape {
+            kind: SeriesKind::Disk,
+            number,
+            subjects: vec![SeriesRow::new("vda")],
+            columns: Vec::new(),
+            because,
+        });
+    let gap = (any::<i64>(), "\\PC{0,9}").prop_map(|(at_ns, reason)| SeriesGap {
+        kind: SeriesKind::Pool,
+        at_ns,
+        reason,
+    });
+    let batch = (
+        1u32..900_000_000,
+        prop::collection::vec(shape, 0..3),
+        prop::collection::vec(any_sample(), 0..6),
+        prop::collection::vec(gap, 0..3),
+    );
+    prop::collection::vec(batch, 2..5).prop_map(|batches| {
+        let mut number = 0;
+        let batch = |(further, shapes, samples, gaps)| {
+            number += further;
+            let telemetry = Telemetry {
+                shapes,
+                samples,
+                gaps,
+            };
+            TelemetryBatch { number, telemetry }
+        };
+        batches.into_iter().map(batch).collect()
+    })
+}
+
+proptest! {
+    #[test]
+    fn any_batches_come_back(batches in any_batches()) {
+        let blob = encode_telemetry(&batches).unwrap();
+        prop_assert_eq!(decode_telemetry(&blob).unwrap(), batches);
+    }
+
+    #[test]
+    fn a_changed_bit_is_noticed_or_says_nothing(
+        batches in any_batches(), at in any::<prop::sample::Index>(), bit in 0u8..8
+    ) {
+        let mut blob = encode_telemetry(&batches).unwrap();
+        let at = at.index(blob.len());
+        blob[at] ^= 1 << bit;
+        if let Ok(read) = decode_telemetry(&blob) {
+            prop_assert_eq!(read, batches);
+        }
+    }
+
+    #[test]
+    fn other_numbers_in_a_stretch_are_refused_or_read_without_panic(
+        batches in any_batches(), at in any::<prop::sample::Index>(), digit in "[0-9-]"
+    ) {
+        let mut text = serde_json::to_string(&Stretch::of(&batches)).unwrap();
+        let digits: Vec<usize> =
+            text.char_indices().filter(|(_, one)| one.is_ascii_digit()).map(|(at, _)| at).collect();
+        let at = digits[at.index(digits.len())];
+        text.replace_range(at..=at, &digit);
+        if let Ok(stretch) = serde_json::from_str::<Stretch>(&text) {
+            let _ = stretch.batches();
+        }
+    }
+}
