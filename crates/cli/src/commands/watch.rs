@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crossterm::event::{self, Event, KeyCode, KeyModifiers};
 use crossterm::{cursor, execute, queue, style, terminal};
 use iodyno_judge::figures;
-use iodyno_model::{Diagnostic, FigureTable, Telemetry};
+use iodyno_model::{Diagnostic, FigureTable, SeriesKind, Telemetry};
 use iodyno_report::watch::{self, History, WatchView};
 use iodyno_target::{Roots, environment};
 use iodyno_telemetry::{Devices, Pools, Scope, Station};
@@ -161,6 +161,7 @@ impl<'a> Lens<'a> {
 
     fn view(&self) -> WatchView<'_> {
         let unix_ms = self.context.now_unix_ms();
+        let interrupts = self.seen.of(SeriesKind::Interrupts).last();
         WatchView {
             host: &self.host,
             kernel: &self.kernel,
@@ -168,6 +169,7 @@ impl<'a> Lens<'a> {
             utc_offset_s: self.context.utc_offset_s(unix_ms),
             every_ns: self.every.as_nanos() as u64,
             tables: &self.tables,
+            sources: interrupts.map_or(&[], |(shape, _)| &shape.subjects),
             history: &self.history,
         }
     }
