@@ -102,6 +102,69 @@ fn a_killed_process_loses_no_frame_whose_append_had_returned() {
     assert_sound(&path);
 }
 
+/// Batches of a trial: they make several stretches.
+const BATCHES: u32 = 6000;
+
+/// Makes trials with telemetry for ever, and says before each that it is about to end.
+fn finish_for_ever(path: &Path) {
+    let store = SqliteStore::open(path).unwrap();
+    let run = store
+        .begin_run(&plan("victim", 1, 99), START_MS)
+        .unwrap()
+        .id;
+    let mut out = std::io::stdout();
+    writeln!(out, "\nrun {run}").unwrap();
+    for round in 0.. {
+        let key = TrialKey { round, ..key(run) };
+        store.begin_trial(key, "c0", "victim", START_MS).unwrap();
+        for number in 0..BATCHES {
+            store.append_telemetry(key, &telemetry(number, 9)).unwrap();
+        }
+        writeln!(out, "finishing {round}").unwrap();
+        store.finish_trial(&trial(key, Outcome::Completed)).unwrap();
+    }
+}
+
+#[test]
+fn a_process_killed_while_it_puts_telemetry_together_loses_and_doubles_nothing() {
+    if let Some(path) = std::env::var_os(VICTIM) {
+        return finish_for_ever(Path::new(&path));
+    }
+    let (_folder, path) = fresh();
+    let test = "a_process_killed_while_it_puts_telemetry_together_loses_and_doubles_nothing";
+    let expected: Vec<TelemetryBatch> = (0..BATCHES).map(|number| telemetry(number, 9)).collect();
+    let mut half_done = 0;
+    for wait_us in [0, 5000, 15_000, 40_000] {
+        let (mut child, mut lines, run) = victim(test, &path);
+        let connection = rusqlite::Connection::open(&path).unwrap();
+        let rows = || -> u32 {
+            let sql = "SELECT count(*) FROM telemetry JOIN trials ON trial = trials.number
+                 JOIN runs ON run = alias WHERE id = ?1 AND round = 0";
+            let rows = connection.query_row(sql, [run.0.as_bytes()], |row| row.get(0));
+            rows.unwrap()
+        };
+        let mut line = String::new();
+        while !line.contains("finishing") {
+            line.clear();
+            assert_ne!(lines.read_line(&mut line).unwrap(), 0);
+        }
+        while rows() == BATCHES {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_micros(wait_us));
+        child.kill().unwrap();
+        lines.read_to_string(&mut String::new()).unwrap();
+        half_done += u32::from(rows() > 10);
+
+        let store = SqliteStore::open(&path).unwrap();
+        let kept = store.telemetry(key(run), 0, usize::MAX).unwrap();
+        assert!(kept == expected, "{wait_us} us later");
+        child.wait().unwrap();
+    }
+    assert_sound(&path);
+    assert!(half_done > 0, "no kill came in between");
+}
+
 #[test]
 fn a_live_run_of_another_process_is_left_alone() {
     if let Some(path) = std::env::var_os(VICTIM) {
