@@ -26,6 +26,11 @@ impl Readings {
         if self.columns.is_empty() {
             self.columns = SeriesColumn::of(columns);
         }
+        self.refill()
+    }
+
+    /// As `fill`, with the columns that there are.
+    pub(crate) fn refill(&mut self) -> Fill<'_> {
         self.values.clear();
         Fill {
             into: self,

@@ -2,6 +2,7 @@
 
 mod cpu;
 mod disk;
+mod interrupts;
 mod load;
 mod memory;
 mod named;
@@ -19,6 +20,10 @@ pub(crate) fn open(roots: &Roots, scope: &Scope) -> Vec<Box<dyn Sampler>> {
     let page_size = rustix::param::page_size() as u64;
     let mut all: Vec<Box<dyn Sampler>> = Vec::new();
     all.push(Box::new(cpu::Cpu::open(roots)));
+    all.push(Box::new(interrupts::Interrupts::open(
+        roots,
+        &scope.devices,
+    )));
     all.push(Box::new(load::Load::open(roots)));
     if scope.devices != Devices::Named(Vec::new()) {
         all.push(Box::new(disk::Disk::open(roots, &scope.devices)));

@@ -1,0 +1,64 @@
+//! What sampling costs on this host: `cost [SECONDS [INTERVAL_MS]]`, 10 s at 1000 ms unless told.
+#![allow(clippy::print_stdout)]
+
+use std::time::{Duration, Instant};
+
+use iodyno_target::Roots;
+use iodyno_telemetry::{Devices, Pools, Scope, Station};
+
+/// What all samplers together may use of one core at an interval of 1 s.
+const LIMIT_PERCENT: f64 = 0.5;
+
+fn main() {
+    let mut numbers = std::env::args().skip(1).map(|word| {
+        word.parse::<u64>()
+            .expect("usage: cost [SECONDS [INTERVAL_MS]]")
+    });
+    let seconds = numbers.next().unwrap_or(10);
+    let every = Duration::from_millis(numbers.next().unwrap_or(1000).max(1));
+    let scope = Scope {
+        every,
+        devices: Devices::All,
+        pools: Pools::All,
+        processes: Vec::new(),
+        own: vec![std::process::id()],
+    };
+    let mut station = Station::open(&Roots::host(), &scope);
+    let start = Instant::now();
+    let now_ns = || i64::try_from(start.elapsed().as_nanos()).unwrap_or(i64::MAX);
+    station.begin(now_ns());
+    let mut values = 0;
+    let mut due = every;
+    while due <= Duration::from_secs(seconds) {
+        std::thread::sleep(due.saturating_sub(start.elapsed()));
+        let telemetry = station.sample(now_ns());
+        for gap in &telemetry.gaps {
+            println!("{}: {}", gap.kind.name(), gap.reason);
+        }
+        values += telemetry
+            .samples
+            .iter()
+            .map(|sample| sample.values.len())
+            .sum::<usize>();
+        due += every;
+    }
+    let span_ns = start.elapsed().as_nanos() as f64;
+    println!(
+        "{:<10} {:>8} {:>10} {:>11} {:>8}",
+        "sampler", "samples", "µs/sample", "longest µs", "% core"
+    );
+    let mut all_ns = 0;
+    for cost in station.close() {
+        let each = cost.cpu_ns as f64 / 1e3 / cost.samples.max(1) as f64;
+        let longest = cost.longest_ns as f64 / 1e3;
+        let percent = cost.cpu_ns as f64 / span_ns * 100.0;
+        let (name, samples) = (cost.kind.name(), cost.samples);
+        println!("{name:<10} {samples:>8} {each:>10.1} {longest:>11.1} {percent:>8.4}");
+        all_ns += cost.cpu_ns;
+    }
+    let percent = all_ns as f64 / span_ns * 100.0;
+    println!(
+        "all {percent:.4} % of one core every {} ms, {values} values (at 1000 ms: no more than {LIMIT_PERCENT} %)",
+        every.as_millis()
+    );
+}

@@ -1,0 +1,136 @@
+//! Which block device an interrupt is of.
+//!
+//! The nearest device above a disk in sysfs that has interrupts tells their numbers: as `msi_irqs/`, or as `irq` where
+//! it has a single line. Where that tells nothing, as with NVMe's namespaces of several paths, the
+//! driver's name for the interrupt does.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use iodyno_target::Roots;
+
+use crate::scope::Devices;
+
+/// The scope's disks and their interrupts.
+pub(super) struct Serving {
+    sys: PathBuf,
+    devices: Devices,
+    by_number: BTreeMap<String, String>,
+    by_name: Vec<(Names, String)>,
+}
+
+/// How a driver names a device's interrupts.
+enum Names {
+    /// `nvme0q3`.
+    Queues(String),
+    /// `virtio1-req.0`, or just `virtio1`.
+    Parts(String),
+}
+
+impl Names {
+    fn has(&self, name: &str) -> bool {
+        match self {
+            Names::Queues(controller) => name
+                .strip_prefix(controller)
+                .and_then(|rest| rest.strip_prefix('q'))
+                .is_some_and(super::is_number),
+            Names::Parts(device) => name
+                .strip_prefix(device)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('-')),
+        }
+    }
+}
+
+impl Serving {
+    /// Of those devices; nothing is looked at yet.
+    pub(super) fn new(roots: &Roots, devices: &Devices) -> Serving {
+        Serving {
+            sys: roots.sys.clone(),
+            devices: devices.clone(),
+            by_number: BTreeMap::new(),
+            by_name: Vec::new(),
+        }
+    }
+
+    /// Looks at sysfs anew. An interrupt of several disks' controller goes to the first of them.
+    pub(super) fn look(&mut self) {
+        self.by_number.clear();
+        self.by_name.clear();
+        let names = match &self.devices {
+            Devices::All => listed(&self.sys.join("block")),
+            Devices::Named(names) => names.clone(),
+        };
+        for name in &names {
+            let Ok(path) = fs::canonicalize(self.sys.join("class/block").join(name)) else {
+                continue;
+            };
+            // A partition's interrupts are its disk's, which is in the scope as well.
+            let disk = path.parent().and_then(Path::file_name);
+            let disk = disk.and_then(|disk| names.iter().find(|name| name.as_str() == disk));
+            if disk.is_none() {
+                self.add(name, &path);
+            }
+        }
+    }
+
+    fn add(&mut self, name: &str, path: &Path) {
+        for number in numbers(path) {
+            self.by_number.entry(number).or_insert(name.to_owned());
+        }
+        let virtio = path.iter().filter_map(|part| part.to_str());
+        let virtio =
+            virtio.filter(|part| part.strip_prefix("virtio").is_some_and(super::is_number));
+        for part in virtio {
+            self.by_name
+                .push((Names::Parts(part.to_owned()), name.to_owned()));
+        }
+        if let Some(controller) = nvme_controller(name) {
+            self.by_name
+                .push((Names::Queues(controller), name.to_owned()));
+        }
+    }
+
+    /// The device that the interrupt of that number and name is of.
+    pub(super) fn device(&self, number: &str, name: &str) -> Option<String> {
+        let named = || self.by_name.iter().find(|(names, _)| names.has(name));
+        let by_number = self.by_number.get(number);
+        by_number
+            .or_else(|| named().map(|(_, device)| device))
+            .cloned()
+    }
+}
+
+/// The numbers of the interrupts of the nearest device above a disk that has any.
+fn numbers(disk: &Path) -> Vec<String> {
+    let above = disk.ancestors().skip(1);
+    for device in above.take_while(|path| path.file_name().is_some_and(|name| name != "devices")) {
+        let messages = listed(&device.join("msi_irqs"));
+        if !messages.is_empty() {
+            return messages;
+        }
+        let line = fs::read_to_string(device.join("irq")).unwrap_or_default();
+        let line = line.trim_ascii();
+        if super::is_number(line) && line != "0" {
+            return vec![line.to_owned()];
+        }
+    }
+    Vec::new()
+}
+
+/// `nvme0` of `nvme0n1`, of its partitions and of its single paths (`nvme0c1n1`).
+fn nvme_controller(disk: &str) -> Option<String> {
+    let number = disk.strip_prefix("nvme")?.split(['n', 'c']).next()?;
+    super::is_number(number).then(|| format!("nvme{number}"))
+}
+
+/// The names in a folder, sorted; none if it cannot be read.
+fn listed(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .collect();
+    names.sort();
+    names
+}
