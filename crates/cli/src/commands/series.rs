@@ -25,30 +25,24 @@ pub(crate) fn series(
     check(args, format)?;
     let trials = trials(args.trial, run)?;
     let load = |(number, key)| Stored::load(store, run, number, key, args);
-    if format == Format::Json {
+    let mut sampled = false;
+    if format == Format::Text {
+        // A trial at a time: those of a long run are many.
+        for trial in trials {
+            let stored = load(trial)?;
+            sampled |= !stored.telemetry.is_empty();
+            write_out(stored.text(run, context))?;
+        }
+    } else {
         let stored: Vec<Stored> = trials.into_iter().map(load).collect::<Result<_, _>>()?;
+        sampled = stored.iter().any(|trial| !trial.telemetry.is_empty());
         let shown: Vec<TrialSeries<'_>> = stored.iter().map(Stored::shown).collect();
-        return write_out(series::json(&shown)).map(|()| Exit::Fine);
-    }
-    // A trial at a time: those of a long run are many.
-    let (mut sampled, mut headed) = (false, false);
-    for trial in trials {
-        let stored = load(trial)?;
-        sampled |= !stored.telemetry.is_empty();
-        let shown = [stored.shown()];
-        match (format, args.raw) {
-            (Format::Csv, raw) => {
-                let text = if raw {
-                    series::raw_csv(&shown)
-                } else {
-                    series::csv(&shown)
-                };
-                let skipped = if headed { 1 } else { 0 };
-                let lines: String = text.split_inclusive('\n').skip(skipped).collect();
-                headed = true;
-                write_out(lines)?;
-            }
-            _ => write_out(stored.text(run, context))?,
+        if sampled {
+            write_out(match (format, args.raw) {
+                (Format::Json, _) => series::json(&shown),
+                (_, true) => series::raw_csv(&shown),
+                (_, false) => series::csv(&shown),
+            })?;
         }
     }
     match sampled {
@@ -64,12 +58,6 @@ fn check(args: &ShowArgs, format: Format) -> Result<(), Failure> {
         faults.push(
             Diagnostic::error("series have none of fio's forms")
                 .hint("`--format text`, `csv` and `json` show them"),
-        );
-    }
-    if format == Format::Csv && !matches!(args.series.as_slice(), [Some(_)]) {
-        faults.push(
-            Diagnostic::error("several series have no columns in common")
-                .hint("name one with `--format csv`; JSON takes several"),
         );
     }
     if args.raw && format != Format::Csv {

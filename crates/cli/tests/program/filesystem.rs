@@ -53,6 +53,11 @@ impl FileSystem {
         FileSystem::new(home, "ext4", mib, KINDS[0].2)
     }
 
+    /// The loop device below it.
+    pub(crate) fn device(&self) -> &str {
+        &self.device
+    }
+
     /// Mounts it again, with other options.
     pub(crate) fn remount(&self, options: &str) {
         let folder = self.folder.to_str().unwrap();

@@ -1,0 +1,324 @@
+//! What the host did meanwhile: sampled with every trial, shown, charged, and judged.
+
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::filesystem::FileSystem;
+use crate::harness::{Done, Home, wait_for};
+
+const JOB: &str = "[t]\nioengine=psync\nrw=randrw\nbs=4k\nsize=16m\nruntime=2500ms\ntime_based\n";
+
+/// The one trial of the last run, with all its series.
+fn series(home: &Home) -> Value {
+    let shown = home
+        .iodyno(&["show", "last", "--series", "all", "--json"])
+        .succeeds()
+        .json();
+    shown["trials"][0].clone()
+}
+
+/// Numbers of the shapes of a kind.
+fn shapes(trial: &Value, kind: &str) -> Vec<u64> {
+    let shapes = trial["shapes"].as_array().unwrap().iter();
+    let of_kind = shapes.filter(|shape| shape["kind"] == kind);
+    of_kind
+        .map(|shape| shape["number"].as_u64().unwrap())
+        .collect()
+}
+
+fn samples<'a>(trial: &'a Value, kind: &str) -> Vec<&'a Value> {
+    let shapes = shapes(trial, kind);
+    let samples = trial["samples"].as_array().into_iter().flatten();
+    let of_kind = samples.filter(|sample| shapes.contains(&sample["shape"].as_u64().unwrap()));
+    of_kind.collect()
+}
+
+#[test]
+fn a_run_keeps_every_series_with_its_trial_on_the_trials_own_clock() {
+    let home = Home::new();
+    home.file("job.fio", JOB);
+    home.iodyno(&["run", "job.fio", "--sample-every", "500ms"])
+        .succeeds();
+    let trial = series(&home);
+    for kind in [
+        "cpu",
+        "interrupts",
+        "load",
+        "disk",
+        "pressure",
+        "memory",
+        "reclaim",
+    ] {
+        let told = trial["gaps"].as_array().into_iter().flatten();
+        let missing: Vec<&Value> = told.filter(|gap| gap["kind"] == kind).collect();
+        let samples = samples(&trial, kind);
+        // What this host does not offer is a gap with its reason.
+        assert!(
+            samples.len() >= 4 || !missing.is_empty(),
+            "{kind}: {samples:?}"
+        );
+        let mut before = 0;
+        for sample in samples {
+            let (at, span) = (sample["at_ns"].as_i64(), sample["span_ns"].as_i64());
+            let (at, span) = (at.unwrap(), span.unwrap());
+            assert!(
+                at > before && span > 0 && at - span >= -1_000_000,
+                "{kind}: {sample}"
+            );
+            before = at;
+        }
+        assert!(before < 10_000_000_000, "{kind}: {before}");
+    }
+    assert!(!trial["sampling"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn series_are_shown_as_a_table_as_lines_and_put_together() {
+    let home = Home::new();
+    home.file("job.fio", JOB);
+    home.iodyno(&["run", "job.fio", "--sample-every", "250ms"])
+        .succeeds();
+    let show = |more: &[&str]| home.iodyno(&[&["show", "last"], more].concat());
+    show(&["--series", "cpu"]).succeeds().prints("steal");
+    let lines = |text: &str| text.lines().filter(|line| line.contains(",all,")).count();
+    let fine = show(&["--series", "cpu", "--format", "csv"]).succeeds();
+    assert!((9..=12).contains(&lines(&fine.stdout)), "{}", fine.stdout);
+    let coarse = show(&["--series", "cpu", "--format", "csv", "--every", "1s"]).succeeds();
+    assert!(
+        (2..=4).contains(&lines(&coarse.stdout)),
+        "{}",
+        coarse.stdout
+    );
+    let raw = show(&["--series", "cpu,load", "--format", "csv", "--raw"]).succeeds();
+    assert!(raw.stdout.lines().next().unwrap().contains("load1"));
+    assert!(raw.stdout.contains(",CPU0,"), "{}", raw.stdout);
+}
+
+#[test]
+fn nothing_is_sampled_where_nothing_is_asked_for() {
+    let home = Home::new();
+    home.file("job.fio", JOB);
+    home.iodyno(&[
+        "run",
+        "job.fio",
+        "--set",
+        "runtime=500ms",
+        "--sample-every",
+        "0",
+    ])
+    .succeeds();
+    home.iodyno(&["show", "last", "--series", "disk"])
+        .exits(2)
+        .tells("no series are stored with run 1")
+        .tells("--sample-every 0");
+}
+
+#[test]
+fn every_fault_of_the_flags_is_told_with_what_there_is() {
+    let home = Home::new();
+    home.file("job.fio", JOB);
+    home.iodyno(&["run", "job.fio", "--set", "runtime=300ms"])
+        .succeeds();
+    for (arguments, told) in [
+        (&["show", "last", "--series", "dsik"][..], "pressure"),
+        (&["show", "last", "--every", "3s"], "--series"),
+        (
+            &["show", "last", "--series", "disk", "--every", "0s"],
+            "no length",
+        ),
+        (
+            &["show", "last", "--series", "disk", "--format", "terse"],
+            "fio's forms",
+        ),
+        (
+            &["show", "last", "--series", "disk", "--raw"],
+            "--format csv",
+        ),
+        (&["show", "last", "--format", "csv"], "--series KIND"),
+        (&["show", "last", "--trial", "2"], "has 1 trial"),
+        (&["run", "job.fio", "--sample-every", "10ms"], "100ms"),
+        (&["run", "job.fio", "--sample", "/usr/bin/qemu"], "`qemu`"),
+        (&["doctor", "nowhere", "neither"], "`neither`"),
+        (&["doctor", "--for", "1ms"], "500ms"),
+        (&["watch", "--once", "--every", "0"], "100ms"),
+    ] {
+        home.iodyno(arguments).exits(2).tells(told);
+    }
+    let both = home.iodyno(&["doctor", "nowhere", "neither"]);
+    both.tells("`nowhere`").tells("No such file");
+}
+
+/// A process that keeps a core busy under a name of its own. Dropped, it is killed.
+struct Busy(Child);
+
+impl Busy {
+    fn start(home: &Home, name: &str) -> Busy {
+        let program = home.work().join(name);
+        std::fs::copy("/bin/sh", &program).unwrap();
+        let mut command = Command::new(program);
+        command.args(["-c", "while :; do :; done"]);
+        Busy(command.stdin(Stdio::null()).spawn().unwrap())
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_server_under_test_is_charged_with_its_cpu_time() {
+    let home = Home::new();
+    home.file("job.fio", JOB);
+    let busy = Busy::start(&home, "testserver");
+    home.iodyno(&[
+        "run",
+        "job.fio",
+        "--set",
+        "rate_iops=200",
+        "--set",
+        "runtime=3s",
+        "--sample",
+        "testserver,nobody",
+        "--sample-every",
+        "200ms",
+    ])
+    .succeeds()
+    .prints("testserver");
+    let trial = series(&home);
+    let shapes = trial["shapes"].as_array().unwrap().iter();
+    let of_processes: Vec<String> = shapes
+        .filter(|shape| shape["kind"] == "process")
+        .map(|shape| shape["subjects"].to_string())
+        .collect();
+    let expected = format!("testserver[{}]", busy.0.id());
+    assert!(
+        of_processes.iter().any(|all| all.contains(&expected)),
+        "{of_processes:?}"
+    );
+    assert!(
+        trial["gaps"].to_string().contains("nobody"),
+        "{}",
+        trial["gaps"]
+    );
+    let shown = home.iodyno(&["show", "last", "--json"]).succeeds().json();
+    let servers = &shown["trials"][0]["servers"];
+    // It spins all the time, but on two noisy cores it does not get one of its own.
+    let cores = servers[0]["cores"].as_f64().unwrap();
+    assert!((0.2..1.05).contains(&cores), "{servers}");
+    home.iodyno(&["compare", "last", "--metric", "server_cpu_per_op"])
+        .succeeds()
+        .prints("server_cpu_per_op");
+}
+
+#[test]
+fn what_was_sampled_survives_a_kill_and_the_way_to_another_store() {
+    let home = Home::new();
+    home.file("job.fio", &JOB.replace("2500ms", "60s"));
+    let running = home.start(&["run", "job.fio", "--sample-every", "100ms"]);
+    let sampled = || {
+        let shown = home.iodyno(&["show", "last", "--series", "cpu", "--json"]);
+        let shown: Value = serde_json::from_str(&shown.stdout).ok()?;
+        let samples = shown["trials"][0]["samples"].as_array()?.len();
+        (samples >= 15).then_some(samples)
+    };
+    let before = wait_for("a second and a half of samples", sampled);
+    running.signal(Signal::KILL);
+    running.done().exits(-9);
+    let after = series(&home);
+    assert!(samples(&after, "cpu").len() >= before);
+    home.iodyno(&["export", "last", "-o", "run.iodyno"])
+        .succeeds();
+    let elsewhere = ["--store", "other.db"];
+    home.iodyno(&[&elsewhere[..], &["import", "run.iodyno"]].concat())
+        .succeeds();
+    let there = home
+        .iodyno(
+            &[
+                &elsewhere[..],
+                &["show", "last", "--series", "all", "--json"],
+            ]
+            .concat(),
+        )
+        .succeeds()
+        .json();
+    assert_eq!(there["trials"][0], after);
+}
+
+#[test]
+fn the_foreign_command_lines_sample_as_well() {
+    let home = Home::new();
+    let fio = [
+        "fio",
+        "--sample-every",
+        "100ms",
+        "--sample",
+        "nobody",
+        "--name=t",
+        "--size=1m",
+        "--rw=read",
+    ];
+    home.iodyno(&fio).succeeds().prints("READ: bw=");
+    assert!(series(&home)["gaps"].to_string().contains("nobody"));
+    home.iodyno(&[
+        "fileio",
+        "--sample-every",
+        "0",
+        "--file-total-size=1M",
+        "--file-num=2",
+        "prepare",
+    ])
+    .succeeds();
+    home.iodyno(&["show", "last", "--series", "all"]).exits(2);
+}
+
+/// A limit of the control group that this process is in, on one device. Lifted when dropped.
+struct Limit {
+    file: String,
+    device: String,
+}
+
+impl Limit {
+    fn reads_of(device: &str, bytes_a_second: u64) -> Option<Limit> {
+        let number = std::fs::read_to_string(format!("/sys/block/{}/dev", &device[5..])).ok()?;
+        let limit = Limit {
+            file: "/sys/fs/cgroup/blkio/blkio.throttle.read_bps_device".to_owned(),
+            device: number.trim().to_owned(),
+        };
+        let line = format!("{} {bytes_a_second}", limit.device);
+        std::fs::write(&limit.file, line).ok()?;
+        Some(limit)
+    }
+}
+
+impl Drop for Limit {
+    fn drop(&mut self) {
+        let _ = std::fs::write(&self.file, format!("{} 0", self.device));
+    }
+}
+
+#[test]
+fn a_limit_of_the_control_group_is_found_and_named() {
+    let home = Home::new();
+    let Some(disk) = FileSystem::ext4(&home, 256) else {
+        return;
+    };
+    let Some(_limit) = Limit::reads_of(disk.device(), 20_000_000) else {
+        return crate::harness::skip("no blkio control group of version 1 to set a limit in");
+    };
+    let job = "[t]\nioengine=psync\nrw=read\nbs=64k\nsize=128m\nruntime=4s\ntime_based\ndirect=1\n";
+    home.file("job.fio", job);
+    let on = format!("ext4={}", disk.folder.display());
+    let done: Done = home
+        .iodyno(&["run", "job.fio", "--on", &on, "--sample-every", "200ms"])
+        .succeeds();
+    let said = done.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("control group"), "{}", done.stdout);
+    home.iodyno(&["show", "last"])
+        .succeeds()
+        .prints("threshold");
+}
