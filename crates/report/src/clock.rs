@@ -21,6 +21,11 @@ pub(crate) fn minute(unix_ms: u64, offset_s: i32) -> String {
     format(unix_ms, offset_s, "%Y-%m-%d %H:%M")
 }
 
+/// `20:09:16`.
+pub(crate) fn second(unix_ms: u64, offset_s: i32) -> String {
+    format(unix_ms, offset_s, "%H:%M:%S")
+}
+
 /// `Sat Nov 21 20:09:16 2026`, as ctime(3) has it.
 pub(crate) fn ctime(unix_ms: u64, offset_s: i32) -> String {
     format(unix_ms, offset_s, "%a %b %e %H:%M:%S %Y")
@@ -28,13 +33,14 @@ pub(crate) fn ctime(unix_ms: u64, offset_s: i32) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{ctime, minute};
+    use super::{ctime, minute, second};
 
     #[test]
     fn writes_times_of_day_and_stays_quiet_beyond_the_calendar() {
         assert_eq!(ctime(1_795_291_756_530, 0), "Sat Nov 21 20:09:16 2026");
         assert_eq!(ctime(951_782_400_000, 7200), "Tue Feb 29 02:00:00 2000");
         assert_eq!(minute(1_795_291_756_530, -3600), "2026-11-21 19:09");
+        assert_eq!(second(1_795_291_756_530, 0), "20:09:16");
         assert_eq!(minute(u64::MAX, 0), "");
     }
 }

@@ -182,6 +182,19 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
     cut
 }
 
+/// A name that is too long loses its middle: both ends tell it apart.
+pub(crate) fn shortened(name: &str, columns: usize, style: Style) -> String {
+    if width(name) <= columns {
+        return name.to_owned();
+    }
+    let between = if style.unicode { "…" } else { "~" };
+    let room = columns.saturating_sub(1);
+    let first = cut(name, room - room / 2);
+    let reversed: String = name.chars().rev().collect();
+    let last: String = cut(&reversed, room / 2).chars().rev().collect();
+    cut(&format!("{first}{between}{last}"), columns)
+}
+
 /// Lines without the spaces at their ends.
 pub(crate) fn trimmed(lines: &str) -> String {
     lines

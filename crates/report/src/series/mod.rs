@@ -16,6 +16,7 @@ use iodyno_model::{FigureTable, SamplerCost, Telemetry};
 pub use costs::costs;
 pub use csv::{csv, raw_csv};
 pub use json::json;
+pub(crate) use scale::Scale;
 pub use table::text;
 
 /// The series of one trial, with what tells it from a run's other trials.

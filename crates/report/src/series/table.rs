@@ -5,7 +5,7 @@ use iodyno_units::Nanos;
 
 use super::fit;
 use super::scale::{Scale, typical};
-use crate::style::{Paint, Style, cut, harmless, left, right, trimmed, width};
+use crate::style::{Paint, Style, cut, harmless, left, right, shortened, trimmed, width};
 
 /// With less there is no room for names that tell things apart.
 const LEAST_SUBJECT: usize = 12;
@@ -258,17 +258,4 @@ fn short_span(span_ns: u64) -> String {
         (seconds @ 60..3600, _) => format!("{} min {:02} s", seconds / 60, seconds % 60),
         (seconds, _) => Nanos(seconds.saturating_mul(1_000_000_000)).to_string(),
     }
-}
-
-/// A name that is too long loses its middle: both ends tell it apart.
-fn shortened(name: &str, columns: usize, style: Style) -> String {
-    if width(name) <= columns {
-        return name.to_owned();
-    }
-    let between = if style.unicode { "…" } else { "~" };
-    let room = columns.saturating_sub(1);
-    let first = cut(name, room - room / 2);
-    let reversed: String = name.chars().rev().collect();
-    let last: String = cut(&reversed, room / 2).chars().rev().collect();
-    format!("{first}{between}{last}")
 }

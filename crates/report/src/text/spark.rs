@@ -27,9 +27,22 @@ pub(crate) fn line(values: &[f64], columns: usize, style: Style) -> String {
         .collect()
 }
 
+/// One character for each value on a scale from zero to `largest`; a blank where it is not known.
+pub(crate) fn scaled(values: &[Option<f64>], largest: f64, style: Style) -> String {
+    let marks = if style.unicode { BLOCKS } else { ASCII };
+    let mark = |value: &Option<f64>| match value {
+        Some(value) if largest > 0.0 => {
+            marks[((value / largest * 8.0).ceil() as usize).clamp(1, 8) - 1]
+        }
+        Some(_) => marks[0],
+        None => ' ',
+    };
+    values.iter().map(mark).collect()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::line;
+    use super::{line, scaled};
     use crate::Style;
 
     #[test]
@@ -44,5 +57,13 @@ mod tests {
         };
         assert_eq!(line(&[8.0, 4.0, 1.0], 40, ascii), "#-_");
         assert_eq!(line(&[1.0; 1000], 30, style).chars().count(), 30);
+    }
+
+    #[test]
+    fn on_a_fixed_scale_heights_stay_as_they_are_and_holes_are_seen() {
+        let style = Style::default();
+        let values = [Some(100.0), None, Some(50.0), Some(0.0), Some(250.0)];
+        assert_eq!(scaled(&values, 100.0, style), "█ ▄▁█");
+        assert_eq!(scaled(&[Some(0.0), None], 0.0, style), "▁ ");
     }
 }

@@ -1,36 +1,178 @@
 //! What was seen in the pictures before: for spark lines, and for an order that does not jump about.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
-use iodyno_model::FigureTable;
+use iodyno_model::{FigureTable, SeriesKind};
 
-/// How many pictures are kept.
+use super::Latest;
+
+/// How many pictures are kept: as many as the widest spark line shows.
 const KEPT: usize = 240;
 
-/// The pictures of the last while.
+/// For how many pictures a remark stays on the screen.
+const REMARKED: u64 = 30;
+
+/// What is kept of a subject.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Measure {
+    /// Of CPUs all but idle and iowait, of disks the utilisation, in percent; of processes cores.
+    Busy,
+    /// Bytes a second, read and written.
+    Moved,
+}
+
+/// The figures of the last while.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct History {
-    pictures: VecDeque<Vec<FigureTable>>,
-    /// What was remarked, with the number of the picture, from 1.
-    remarks: VecDeque<(u64, String)>,
     count: u64,
+    tracks: BTreeMap<(SeriesKind, Measure, String), VecDeque<Option<f64>>>,
+    /// What was remarked, with the number of its picture.
+    remarks: VecDeque<(u64, SeriesKind, String)>,
 }
 
 impl History {
     /// Adds the latest picture.
     pub fn push(&mut self, tables: &[FigureTable]) {
         self.count += 1;
-        if self.pictures.len() == KEPT {
-            self.pictures.pop_front();
+        for track in self.tracks.values_mut() {
+            if track.len() == KEPT {
+                track.pop_front();
+            }
+            track.push_back(None);
         }
         for table in tables {
             for (_, remark) in &table.remarks {
-                self.remarks.push_back((self.count, remark.clone()));
+                let remark = (self.count, table.kind, remark.clone());
+                self.remarks.push_back(remark);
+            }
+            if let Some(latest) = Latest::of(table) {
+                self.keep(&latest);
             }
         }
-        while self.remarks.len() > KEPT {
-            self.remarks.pop_front();
+        // What has gone long ago is forgotten.
+        self.tracks
+            .retain(|_, track| track.iter().any(Option::is_some));
+        let count = self.count;
+        self.remarks.retain(|(at, ..)| at + REMARKED > count);
+    }
+
+    fn keep(&mut self, latest: &Latest) {
+        let kind = latest.table.kind;
+        let measures: &[(Measure, &[&str])] = match kind {
+            SeriesKind::Cpu => &[(Measure::Busy, &["%user", "%system", "%irq", "%steal"])],
+            SeriesKind::Disk => &[
+                (Measure::Busy, &["%util"]),
+                (Measure::Moved, &["rB/s", "wB/s"]),
+            ],
+            SeriesKind::Process => &[(Measure::Busy, &["cores"])],
+            SeriesKind::Others => &[(Measure::Moved, &["rB/s", "wB/s"])],
+            SeriesKind::Reclaim => &[(
+                Measure::Moved,
+                &[
+                    "scanned_kswapd",
+                    "scanned_direct",
+                    "swapped_in",
+                    "swapped_out",
+                ],
+            )],
+            _ => &[],
+        };
+        for row in latest.rows {
+            for (measure, columns) in measures {
+                let value = latest.sum(row, columns);
+                let key = (kind, *measure, row.subject.clone());
+                let track = self.tracks.entry(key).or_insert_with(|| [None].into());
+                if let Some(last) = track.back_mut() {
+                    *last = value;
+                }
+            }
         }
-        self.pictures.push_back(tables.to_vec());
+    }
+
+    /// The last values of a subject, at most so many, the latest at the end.
+    pub(super) fn track(
+        &self,
+        kind: SeriesKind,
+        measure: Measure,
+        subject: &str,
+        most: usize,
+    ) -> Vec<Option<f64>> {
+        let track = self.tracks.get(&(kind, measure, subject.to_owned()));
+        track.map_or(Vec::new(), |track| {
+            track
+                .iter()
+                .skip(track.len().saturating_sub(most))
+                .copied()
+                .collect()
+        })
+    }
+
+    /// The mean over all that is kept; a picture without the subject counts as nothing.
+    pub(super) fn mean(&self, kind: SeriesKind, measure: Measure, subject: &str) -> f64 {
+        let values = self.track(kind, measure, subject, KEPT);
+        let sum: f64 = values.iter().flatten().sum();
+        sum / values.len().max(1) as f64
+    }
+
+    /// The last remark of the last while, and how many there were.
+    pub(super) fn last_remark(&self) -> Option<(&str, usize)> {
+        let (_, _, remark) = self.remarks.back()?;
+        Some((remark, self.remarks.len()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iodyno_model::{FigureColumn, FigureRow, SeriesUnit};
+
+    fn disks(utils: &[(&str, f64)], remarks: &[&str]) -> FigureTable {
+        FigureTable {
+            kind: SeriesKind::Disk,
+            columns: vec![FigureColumn {
+                name: "%util".to_owned(),
+                unit: SeriesUnit::Percent,
+            }],
+            rows: (utils.iter())
+                .map(|(name, util)| FigureRow {
+                    at_ns: 0,
+                    span_ns: 1,
+                    subject: (*name).to_owned(),
+                    values: vec![Some(*util)],
+                })
+                .collect(),
+            remarks: remarks.iter().map(|text| (0, (*text).to_owned())).collect(),
+        }
+    }
+
+    #[test]
+    fn tracks_end_with_the_latest_picture_and_have_holes() {
+        let mut history = History::default();
+        history.push(&[disks(&[("vda", 10.0)], &[])]);
+        history.push(&[disks(&[("vdb", 50.0)], &[])]);
+        history.push(&[disks(&[("vda", 30.0), ("vdb", 70.0)], &[])]);
+        let track = |name, most| history.track(SeriesKind::Disk, Measure::Busy, name, most);
+        assert_eq!(track("vda", 9), [Some(10.0), None, Some(30.0)]);
+        assert_eq!(track("vda", 2), [None, Some(30.0)]);
+        assert_eq!(track("vdb", 9), [Some(50.0), Some(70.0)]);
+        assert_eq!(track("vdc", 9), []);
+        assert_eq!(history.mean(SeriesKind::Disk, Measure::Busy, "vdb"), 60.0);
+    }
+
+    #[test]
+    fn what_is_gone_and_what_was_remarked_is_forgotten_after_a_while() {
+        let mut history = History::default();
+        history.push(&[disks(&[("sdz", 10.0)], &["sdy has gone", "sdz is new"])]);
+        assert_eq!(history.last_remark(), Some(("sdz is new", 2)));
+        for _ in 1..REMARKED {
+            history.push(&[]);
+        }
+        assert!(history.last_remark().is_some());
+        history.push(&[]);
+        assert_eq!(history.last_remark(), None);
+        for _ in REMARKED..KEPT as u64 {
+            history.push(&[]);
+        }
+        assert!(history.tracks.is_empty());
     }
 }

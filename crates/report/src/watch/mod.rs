@@ -1,10 +1,22 @@
 //! The host live: one picture of the latest stretch of time, for a terminal or as a line of JSON.
+//!
+//! A picture has the same lines at the same places as the one before, as long as no CPU, disk or process comes or goes: widths
+//! and units are fixed, and order follows from what was seen for a while, not from the last second.
 
+mod cpus;
+mod disks;
+mod grid;
 mod history;
+mod host;
+mod interrupts;
 mod json;
+mod line;
+mod others;
 mod screen;
+#[cfg(test)]
+mod tests;
 
-use iodyno_model::{FigureTable, SeriesRow};
+use iodyno_model::{FigureRow, FigureTable, SeriesKind, SeriesRow};
 
 pub use history::History;
 pub use json::json;
@@ -29,4 +41,48 @@ pub struct WatchView<'a> {
     pub sources: &'a [SeriesRow],
     /// The figures of stretches before, this one included.
     pub history: &'a History,
+}
+
+impl<'a> WatchView<'a> {
+    /// The latest figures of a series, where there are any.
+    fn latest(&self, kind: SeriesKind) -> Option<Latest<'a>> {
+        let mut tables = self.tables.iter();
+        Latest::of(tables.find(|table| table.kind == kind)?)
+    }
+}
+
+/// The rows of a table's last stretch.
+#[derive(Clone, Copy)]
+struct Latest<'a> {
+    table: &'a FigureTable,
+    rows: &'a [FigureRow],
+}
+
+impl<'a> Latest<'a> {
+    fn of(table: &'a FigureTable) -> Option<Latest<'a>> {
+        let last_ns = table.rows.last()?.at_ns;
+        let mut rows = table.rows.iter();
+        let first = rows.position(|row| row.at_ns == last_ns)?;
+        Some(Latest {
+            table,
+            rows: &table.rows[first..],
+        })
+    }
+
+    fn row(&self, subject: &str) -> Option<&'a FigureRow> {
+        self.rows.iter().find(|row| row.subject == subject)
+    }
+
+    /// A figure by its column's name.
+    fn value(&self, row: &FigureRow, column: &str) -> Option<f64> {
+        let mut columns = self.table.columns.iter();
+        let place = columns.position(|found| found.name == column)?;
+        (*row.values.get(place)?).filter(|value| value.is_finite())
+    }
+
+    /// The sum of those that are known.
+    fn sum(&self, row: &FigureRow, columns: &[&str]) -> Option<f64> {
+        let values = columns.iter().filter_map(|column| self.value(row, column));
+        values.reduce(|a, b| a + b)
+    }
 }

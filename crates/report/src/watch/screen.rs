@@ -1,12 +1,122 @@
-//! A picture for a terminal.
+//! A picture for a terminal: sections below each other, as much of each as there is room for.
 
-use super::WatchView;
-use crate::style::{Style, cut};
+use super::cpus::Cpus;
+use super::line::Line;
+use super::{WatchView, disks, host, interrupts, others};
+use crate::style::{Paint, Style};
 
-/// At most `height` lines, none wider than the style's width.
+/// A part of the picture.
+pub(super) struct Section<'a> {
+    /// Lines without which it is left out.
+    least: usize,
+    /// Lines that it fills.
+    most: usize,
+    draw: Box<dyn Fn(usize) -> Vec<String> + 'a>,
+}
+
+impl<'a> Section<'a> {
+    /// `draw` makes at most so many lines as it is told, from `least` to `most`.
+    pub(super) fn new(
+        least: usize,
+        most: usize,
+        draw: impl Fn(usize) -> Vec<String> + 'a,
+    ) -> Section<'a> {
+        Section {
+            least: least.min(most),
+            most,
+            draw: Box::new(draw),
+        }
+    }
+}
+
+/// At most `height` lines, none as wide as the terminal. With fewer lines than everything takes, CPUs, disks, pools and processes
+/// give way, and then whole sections from the last on.
 pub fn screen(view: &WatchView, style: Style, height: usize) -> Vec<String> {
-    let head = cut(&format!("{} {}", view.host, view.kernel), style.columns());
-    let mut lines = vec![style.plain(&head)];
+    let head = host::head(view, style);
+    let foot = foot(view, style);
+    // The foot's line stays where it is, with or without a remark.
+    let room = height.saturating_sub(2);
+    let sections: Vec<Section> = [
+        Cpus::section(view, style),
+        disks::section(view, style),
+        interrupts::section(view, style),
+        host::pressure(view, style),
+        host::memory(view, style),
+        host::reclaim(view, style),
+        others::processes(view, style),
+        others::pools(view, style),
+        host::arc(view, style),
+        others::others(view, style),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let rooms = shared_out(&sections, room);
+    let blank = between(&sections, room);
+    let mut lines = vec![head];
+    for (section, room) in sections.iter().zip(rooms).filter(|(_, room)| *room > 0) {
+        let drawn = (section.draw)(room);
+        // A section of one line belongs to its neighbours.
+        if blank && section.most > 1 {
+            lines.push(String::new());
+        }
+        lines.extend(drawn.into_iter().take(room));
+    }
+    if sections.is_empty() {
+        lines.push("nothing could be sampled yet".to_owned());
+    }
+    lines.truncate(height.saturating_sub(1).max(1));
+    lines.push(foot);
+    while lines.last().is_some_and(String::is_empty) {
+        lines.pop();
+    }
     lines.truncate(height);
     lines
+}
+
+/// Everything fits with blank lines between.
+fn between(sections: &[Section], room: usize) -> bool {
+    let blanks = sections.iter().filter(|section| section.most > 1).count();
+    let needed: usize = sections.iter().map(|section| section.most).sum();
+    needed + blanks <= room
+}
+
+/// Lines for each section: first what each needs, in their order, then a line at a time.
+fn shared_out(sections: &[Section], mut room: usize) -> Vec<usize> {
+    let mut rooms: Vec<usize> = sections
+        .iter()
+        .map(|section| match section.least <= room {
+            true => {
+                room -= section.least;
+                section.least
+            }
+            false => 0,
+        })
+        .collect();
+    loop {
+        let before = room;
+        for (section, lines) in sections.iter().zip(&mut rooms) {
+            if room > 0 && *lines > 0 && *lines < section.most {
+                *lines += 1;
+                room -= 1;
+            }
+        }
+        if room == before || room == 0 {
+            return rooms;
+        }
+    }
+}
+
+/// What came, went or is missing.
+fn foot(view: &WatchView, style: Style) -> String {
+    match view.history.last_remark() {
+        None => String::new(),
+        Some((remark, 1)) => Line::new(style)
+            .paint(Some(Paint::Yellow), &format!("! {remark}"))
+            .done(),
+        Some((remark, several)) => {
+            let more = format!("! {remark} (and {} more)", several - 1);
+            Line::new(style).paint(Some(Paint::Yellow), &more).done()
+        }
+    }
 }

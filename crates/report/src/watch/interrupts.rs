@@ -1,0 +1,113 @@
+//! Interrupts: how evenly the CPUs take them, and which of them are those of storage.
+
+use iodyno_model::{FigureRow, SeriesKind};
+
+use super::grid::{Form, drawn};
+use super::line::{Line, columns, share};
+use super::screen::Section;
+use super::{Latest, WatchView};
+use crate::style::{Paint, Style, width};
+use crate::text::spark;
+
+/// Columns of the words that lines begin with.
+const LABEL: usize = 12;
+
+/// The whole, the CPUs' shares, and the busiest source of a storage device's.
+pub(super) fn section<'a>(view: &'a WatchView<'a>, style: Style) -> Option<Section<'a>> {
+    let latest = view.latest(SeriesKind::Interrupts)?;
+    let all = latest.row("all")?;
+    let mut lines = vec![whole(&latest, all, style), by_cpu(&latest, all, style)];
+    let serving = view.sources.iter().any(|source| source.serves.is_some());
+    // It has its line even while there is no such interrupt, so that nothing moves.
+    if serving {
+        lines.push(of_storage(view, &latest, style));
+    }
+    let most = lines.len();
+    Some(Section::new(1, most, move |room| {
+        lines.iter().take(room).cloned().collect()
+    }))
+}
+
+fn whole(latest: &Latest, all: &FigureRow, style: Style) -> String {
+    let label = format!("{:LABEL$}", "interrupts");
+    let line = Line::new(style).paint(Some(Paint::Strong), &label);
+    summary(line, latest, all).done()
+}
+
+/// `12.3k/s   balance 0.54   CPU1 88.0 %`.
+fn summary(line: Line, latest: &Latest, row: &FigureRow) -> Line {
+    let rate = drawn(Form::Number, latest.value(row, "total/s"));
+    let line = line.right(None, &rate, 8).push("/s");
+    let balance = latest.value(row, "balance");
+    let balance = balance.map_or("-".to_owned(), |balance| format!("{balance:.2}"));
+    let line = line.paint(Some(Paint::Dim), "   balance ");
+    let line = line.right(None, &balance, 4);
+    let busiest = latest.value(row, "busiest");
+    let busiest = busiest.map_or(String::new(), |cpu| format!("CPU{cpu:.0}"));
+    let line = line.paint(Some(Paint::Dim), "   most on ");
+    let line = line.left(&busiest, 7);
+    let line = line.right(None, &share(latest.value(row, "%busiest")), 5);
+    line.push(" %")
+}
+
+/// The CPUs' rates: in numbers where there is room, as heights otherwise.
+fn by_cpu(latest: &Latest, all: &FigureRow, style: Style) -> String {
+    let cpus = latest.table.columns.iter().zip(&all.values);
+    let cpus: Vec<(&str, Option<f64>)> = cpus
+        .filter(|(column, _)| column.name.starts_with("CPU"))
+        .map(|(column, value)| (column.name.as_str(), *value))
+        .collect();
+    let line = Line::new(style).paint(Some(Paint::Dim), &format!("{:LABEL$}", "by CPU"));
+    let largest = cpus
+        .iter()
+        .filter_map(|(_, value)| *value)
+        .fold(0.0, f64::max);
+    let values: Vec<Option<f64>> = cpus.iter().map(|(_, value)| *value).collect();
+    let room = columns(style) - LABEL;
+    let cell = cpus.iter().map(|(name, _)| width(name)).max().unwrap_or(0) + 12;
+    if cpus.len() * cell <= room {
+        let cells = cpus.iter().fold(line, |line, (name, value)| {
+            let line = line.push(&spark::scaled(&[*value], largest, style));
+            let line = line.paint(Some(Paint::Dim), &format!(" {name}"));
+            let rate = format!("{}/s", drawn(Form::Number, *value));
+            line.left(&format!(" {rate}"), cell - width(name) - 2)
+        });
+        return cells.done();
+    }
+    // More CPUs than columns: neighbours share one, the busiest of them counts.
+    let together = values.len().div_ceil(room.max(1)).max(1);
+    let heights: Vec<Option<f64>> = values
+        .chunks(together)
+        .map(|chunk| chunk.iter().flatten().copied().reduce(f64::max))
+        .collect();
+    line.push(&spark::scaled(&heights, largest, style)).done()
+}
+
+fn of_storage(view: &WatchView, latest: &Latest, style: Style) -> String {
+    let line = Line::new(style).paint(Some(Paint::Dim), &format!("{:LABEL$}", "of storage"));
+    let serving = |row: &&FigureRow| {
+        let mut sources = view.sources.iter();
+        let found = sources.find(|source| source.name == row.subject)?;
+        found.serves.as_deref()
+    };
+    let rate = |row: &FigureRow| latest.value(row, "total/s").unwrap_or(0.0);
+    let storage = latest.rows.iter().filter(|row| serving(row).is_some());
+    let busiest = storage.max_by(|a, b| rate(a).total_cmp(&rate(b)));
+    match busiest.filter(|row| rate(row) > 0.0) {
+        None => line.push("       0/s").done(),
+        Some(row) => {
+            let device = serving(&row).unwrap_or_default();
+            summary(line, latest, row)
+                .push("   ")
+                .push(&named(&row.subject, device))
+                .done()
+        }
+    }
+}
+
+fn named(source: &str, device: &str) -> String {
+    match source.contains(device) {
+        true => source.to_owned(),
+        false => format!("{source} ({device})"),
+    }
+}

@@ -1,0 +1,92 @@
+//! A line of the screen that keeps to its width, whatever is put into it.
+
+use crate::style::{Paint, Style, cut, harmless, left, right, shortened, width};
+
+/// A line in the making.
+pub(super) struct Line {
+    style: Style,
+    text: String,
+    /// Columns that are taken.
+    taken: usize,
+    room: usize,
+}
+
+impl Line {
+    /// An empty one. A terminal's last column stays free: what is written there makes some of them wrap.
+    pub(super) fn new(style: Style) -> Line {
+        Line {
+            style,
+            text: String::new(),
+            taken: 0,
+            room: columns(style),
+        }
+    }
+
+    /// Adds as much of the text as there is room for.
+    pub(super) fn push(mut self, text: &str) -> Line {
+        self.add(text, None);
+        self
+    }
+
+    /// The same in a colour.
+    pub(super) fn paint(mut self, paint: Option<Paint>, text: &str) -> Line {
+        self.add(text, paint);
+        self
+    }
+
+    /// Text set to the left of so many columns, and never more.
+    pub(super) fn left(self, text: &str, columns: usize) -> Line {
+        let text = shortened(&harmless(text), columns, self.style);
+        self.push(&left(&text, columns))
+    }
+
+    /// Text set to the right of so many columns; a number that needs more takes more.
+    pub(super) fn right(self, paint: Option<Paint>, text: &str, columns: usize) -> Line {
+        self.paint(paint, &right(text, columns))
+    }
+
+    /// Text at the end of the line, if there is room for it and for two blanks.
+    pub(super) fn at_end(self, text: &str) -> Line {
+        let free = self.room.saturating_sub(self.taken);
+        match free >= width(text) + 2 {
+            true => self.push(&right(text, free)),
+            false => self,
+        }
+    }
+
+    fn add(&mut self, text: &str, paint: Option<Paint>) {
+        let plain = self.style.plain(&harmless(text));
+        let fits = cut(&plain, self.room.saturating_sub(self.taken));
+        self.taken += width(&fits);
+        self.text += &match paint {
+            Some(paint) => self.style.paint(paint, &fits),
+            None => fits,
+        };
+    }
+
+    pub(super) fn done(self) -> String {
+        self.text.trim_end().to_owned()
+    }
+}
+
+/// Columns that a line may have.
+pub(super) fn columns(style: Style) -> usize {
+    style.columns() - 1
+}
+
+/// How much a share in percent deserves notice.
+pub(super) fn level(percent: Option<f64>) -> Option<Paint> {
+    match percent {
+        Some(percent) if percent >= 90.0 => Some(Paint::Red),
+        Some(percent) if percent >= 70.0 => Some(Paint::Yellow),
+        _ => None,
+    }
+}
+
+/// A share with one decimal; `-` where it is not known.
+pub(super) fn share(percent: Option<f64>) -> String {
+    percent.map_or("-".to_owned(), |percent| match percent {
+        percent if percent >= 99.95 => format!("{percent:.0}"),
+        percent => format!("{percent:.1}"),
+    })
+}
