@@ -1,11 +1,15 @@
 //! One sampler a file.
 
+mod arc;
 mod cpu;
 mod disk;
 mod interrupts;
 mod load;
 mod memory;
 mod named;
+mod pool;
+mod pool_child;
+mod pool_text;
 mod pressure;
 mod reclaim;
 
@@ -31,5 +35,11 @@ pub(crate) fn open(roots: &Roots, scope: &Scope) -> Vec<Box<dyn Sampler>> {
     all.push(Box::new(pressure::Pressure::open(roots)));
     all.push(Box::new(memory::Memory::open(roots, page_size)));
     all.push(Box::new(reclaim::Reclaim::open(roots, page_size)));
+    all.extend(pool::Pool::open(roots, scope).map(boxed));
+    all.extend(arc::Arc::open(roots, scope).map(boxed));
     all
+}
+
+fn boxed(sampler: impl Sampler + 'static) -> Box<dyn Sampler> {
+    Box::new(sampler)
 }

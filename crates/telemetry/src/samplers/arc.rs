@@ -1,0 +1,171 @@
+//! ZFS's cache, from the kernel's arcstats, or zfs-fuse's.
+
+use std::fs;
+use std::path::PathBuf;
+
+use iodyno_model::{ARC, SeriesKind, SeriesRow};
+use iodyno_target::Roots;
+
+use crate::sampler::{Read, Readings, Sampler};
+use crate::scope::{Pools, Scope};
+use crate::text::Text;
+
+/// The names of its statistics, in the order of [`ARC`].
+const NAMES: [&str; 6] = ["hits", "misses", "l2_hits", "l2_misses", "size", "c"];
+
+/// Where they are.
+pub(crate) enum Arc {
+    /// All in one file.
+    File(Text),
+    /// zfs-fuse: a file each, in this folder.
+    Folder(PathBuf),
+}
+
+impl Arc {
+    /// `None`: nobody asks for pools, or this host has no ZFS.
+    pub(crate) fn open(roots: &Roots, scope: &Scope) -> Option<Arc> {
+        if scope.pools == Pools::Named(Vec::new()) {
+            return None;
+        }
+        let file = roots.proc.join("spl/kstat/zfs/arcstats");
+        let folder = roots.root.join("zfs-kstat/zfs/arcstats");
+        if file.exists() {
+            return Some(Arc::File(Text::new(file)));
+        }
+        folder.is_dir().then_some(Arc::Folder(folder))
+    }
+
+    fn values(&mut self) -> Result<[Option<u64>; 6], String> {
+        match self {
+            Arc::File(text) => text.read_by(parse),
+            Arc::Folder(folder) => {
+                let read = |name: &str| fs::read_to_string(folder.join(name));
+                let hits = read("hits")
+                    .map_err(|error| format!("cannot read {}/hits: {error}", folder.display()))?;
+                let number = |text: &str| text.trim().parse().ok();
+                let mut values = NAMES.map(|name| number(&read(name).ok()?));
+                values[0] = number(&hits);
+                Ok(values)
+            }
+        }
+    }
+}
+
+impl Sampler for Arc {
+    fn kind(&self) -> SeriesKind {
+        SeriesKind::Arc
+    }
+
+    fn read(&mut self, into: &mut Readings) -> Result<Read, String> {
+        let values = self.values()?;
+        let mut fill = into.fill(ARC);
+        fill.row(|_| true, SeriesRow::default, values);
+        fill.done();
+        Ok(Read::Fresh)
+    }
+}
+
+/// `hits    4    123` a line: name, type, value.
+fn parse(text: &str) -> Result<[Option<u64>; 6], String> {
+    let mut values = [None; 6];
+    for line in text.lines() {
+        let mut words = line.split_ascii_whitespace();
+        let place = words
+            .next()
+            .and_then(|name| NAMES.iter().position(|wanted| *wanted == name));
+        if let Some(place) = place {
+            values[place] = words.nth(1).and_then(|word| word.parse().ok());
+        }
+    }
+    match values[0] {
+        Some(_) => Ok(values),
+        None => Err("it has no hits".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::scope::Devices;
+
+    /// OpenZFS, cut short.
+    const ARCSTATS: &str = "\
+9 1 0x01 147 39984 5160427209 8723518239
+name                            type data
+hits                            4    1530284
+iohits                          4    512
+misses                          4    8814
+c                               4    8321499136
+c_min                           4    520093696
+size                            4    1207959552
+l2_hits                         4    17
+l2_misses                       4    8797
+";
+
+    fn open(folder: &std::path::Path, pools: Pools) -> Option<Arc> {
+        let scope = Scope {
+            every: Duration::from_secs(1),
+            devices: Devices::All,
+            pools,
+            processes: Vec::new(),
+            own: Vec::new(),
+        };
+        Arc::open(&Roots::below(folder), &scope)
+    }
+
+    const EXPECTED: [Option<u64>; 6] = [
+        Some(1_530_284),
+        Some(8814),
+        Some(17),
+        Some(8797),
+        Some(1_207_959_552),
+        Some(8_321_499_136),
+    ];
+
+    #[test]
+    fn reads_the_kernels_statistics_and_those_of_zfs_fuse() {
+        let kernel = tempfile::tempdir().unwrap();
+        let path = kernel.path().join("proc/spl/kstat/zfs");
+        fs::create_dir_all(&path).unwrap();
+        fs::write(path.join("arcstats"), ARCSTATS).unwrap();
+        let fuse = tempfile::tempdir().unwrap();
+        let path = fuse.path().join("zfs-kstat/zfs/arcstats");
+        fs::create_dir_all(&path).unwrap();
+        for (name, value) in NAMES.iter().zip(EXPECTED) {
+            fs::write(path.join(name), format!("{}\n", value.unwrap())).unwrap();
+        }
+        for folder in [&kernel, &fuse] {
+            let mut arc = open(folder.path(), Pools::All).unwrap();
+            let mut readings = Readings::default();
+            assert_eq!(arc.read(&mut readings), Ok(Read::Fresh));
+            assert_eq!(readings.values, EXPECTED);
+            assert_eq!(readings.rows, [SeriesRow::default()]);
+            assert!(open(folder.path(), Pools::Named(Vec::new())).is_none());
+        }
+        let mut arc = open(fuse.path(), Pools::All).unwrap();
+        fs::remove_dir_all(fuse.path().join("zfs-kstat")).unwrap();
+        let error = arc.read(&mut Readings::default()).unwrap_err();
+        assert!(error.contains("arcstats/hits: No such file"), "{error}");
+        assert!(open(fuse.path(), Pools::All).is_none());
+    }
+
+    #[test]
+    fn what_is_missing_is_not_known() {
+        let values = parse("hits 4 1\nmisses 4 x\nsize 4\n").unwrap();
+        assert_eq!(values, [Some(1), None, None, None, None, None]);
+        for text in ["", "misses 4 1\n", "hits 4\n", "hits 4 -1\n"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn bears_any_text(text in "((hits|misses|size|c|x) [0-9]{1,2} [0-9-]{0,21}\n){0,9}\\PC*") {
+            let _ = parse(&text);
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Every way in which a `zpool` can behave, and zfs-fuse's where it runs.
+#![allow(clippy::print_stderr)]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process;
+
+use iodyno_model::SeriesColumn;
+use tempfile::TempDir;
+
+use super::*;
+use crate::scope::Devices;
+
+const MS: Duration = Duration::from_millis(1);
+
+const ROUNDED: &str = "\
+               capacity     operations    bandwidth
+pool        alloc   free   read  write   read  write
+----------  -----  -----  -----  -----  -----  -----
+tank           1K     2K      3      4     5K     6K
+  sda           -      -      3      4     5K     6K
+----------  -----  -----  -----  -----  -----  -----
+";
+
+fn scope(pools: Pools, every: Duration) -> Scope {
+    Scope {
+        every,
+        devices: Devices::Named(Vec::new()),
+        pools,
+        processes: Vec::new(),
+        own: Vec::new(),
+    }
+}
+
+/// A host with a `zpool` that is a shell script. `$D` is its folder, in which `report` prints a report.
+struct Host {
+    folder: TempDir,
+}
+
+impl Host {
+    fn new(script: &str) -> Host {
+        let host = Host {
+            folder: tempfile::tempdir().unwrap(),
+        };
+        let path = host.folder.path().display();
+        let sbin = host.folder.path().join("usr/sbin");
+        fs::create_dir_all(&sbin).unwrap();
+        fs::write(host.folder.path().join("report"), ROUNDED).unwrap();
+        // What is written by this process cannot be run as long as another thread's child holds it open.
+        let draft = host.folder.path().join("draft");
+        fs::write(
+            &draft,
+            format!("#!/bin/sh\nD={path}\necho $$ $@ >> $D/calls\n{script}"),
+        )
+        .unwrap();
+        let copied = process::Command::new("cp")
+            .arg(&draft)
+            .arg(sbin.join("zpool"))
+            .status();
+        assert!(copied.unwrap().success());
+        let mode = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(sbin.join("zpool"), mode).unwrap();
+        host
+    }
+
+    fn roots(&self) -> Roots {
+        Roots::below(self.folder.path())
+    }
+
+    fn open(&self, every: Duration, silence: Duration) -> Pool {
+        let scope = scope(Pools::Named(vec!["tank".into(), "b".into()]), every);
+        Pool::with_pauses(&self.roots(), &scope, 200 * MS, silence).unwrap()
+    }
+
+    /// Process id and arguments of each call.
+    fn calls(&self) -> Vec<(u32, String)> {
+        let text = fs::read_to_string(self.folder.path().join("calls")).unwrap_or_default();
+        let call = |line: &str| {
+            let (pid, arguments) = line.split_once(' ').unwrap();
+            (pid.parse().unwrap(), arguments.to_owned())
+        };
+        text.lines().map(call).collect()
+    }
+}
+
+fn within<T>(mut found: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + Duration::from_secs(20);
+    loop {
+        if let Some(found) = found() {
+            return found;
+        }
+        assert!(Instant::now() < end, "it does not come to pass");
+        std::thread::sleep(5 * MS);
+    }
+}
+
+fn fresh(pool: &mut Pool) -> Readings {
+    let mut readings = Readings::default();
+    within(|| (pool.read(&mut readings) == Ok(Read::Fresh)).then_some(()));
+    readings
+}
+
+fn trouble(pool: &mut Pool) -> String {
+    within(|| pool.read(&mut Readings::default()).err())
+}
+
+/// It neither runs nor waits to be reaped.
+fn is_gone(pid: u32) -> bool {
+    !Path::new(&format!("/proc/{pid}")).exists()
+}
+
+#[test]
+fn takes_each_report_once_and_ends_the_command_with_itself() {
+    let host = Host::new("while :; do cat $D/report; sleep 0.1; done");
+    let mut pool = host.open(100 * MS, SILENCE);
+    let mut readings = fresh(&mut pool);
+    let names: Vec<&str> = readings.rows.iter().map(|row| row.name.as_str()).collect();
+    assert_eq!(names, ["tank", "tank/sda"]);
+    assert_eq!(readings.columns, SeriesColumn::of(POOL));
+    let values = [
+        Some(1024),
+        Some(2048),
+        Some(3),
+        Some(4),
+        Some(5120),
+        Some(6144),
+    ];
+    assert_eq!(readings.values[..6], values);
+    assert_eq!(readings.values[6..9], [None, None, Some(3)]);
+    assert_eq!(pool.read(&mut readings), Ok(Read::Nothing));
+    within(|| (pool.read(&mut readings) == Ok(Read::Fresh)).then_some(()));
+    let [(pid, arguments)] = &host.calls()[..] else {
+        panic!("{:?}", host.calls());
+    };
+    assert_eq!(arguments, "iostat -vpy tank b 0.1");
+    pool.close();
+    within(|| is_gone(*pid).then_some(()));
+}
+
+#[test]
+fn asks_an_old_zpool_for_what_it_knows_and_drops_what_counts_from_the_boot() {
+    let script = "case $2 in *p*) echo \"invalid option 'p'\" >&2; echo usage: >&2; exit 2;; esac
+        sed s/tank/boot/ $D/report; while :; do sleep 0.1; cat $D/report; done";
+    let host = Host::new(script);
+    let mut pool = host.open(100 * MS, SILENCE);
+    let readings = fresh(&mut pool);
+    assert_eq!(readings.rows[0].name, "tank");
+    let arguments: Vec<String> = host.calls().into_iter().map(|call| call.1).collect();
+    assert_eq!(arguments, ["iostat -vpy tank b 0.1", "iostat -v tank b 1"]);
+    let pids = host.calls();
+    drop(pool);
+    within(|| pids.iter().all(|call| is_gone(call.0)).then_some(()));
+}
+
+#[test]
+fn a_command_that_ends_is_told_with_its_words_and_started_again() {
+    for (end, words) in [
+        (
+            "echo \"cannot open 'tank': no such pool\" >&2; exit 1",
+            "zpool: cannot open 'tank': no such pool",
+        ),
+        ("exit 3", "`zpool iostat` ended: exit status: 3"),
+        ("exit 0", "`zpool iostat` ended: there is no pool any more"),
+        ("kill -KILL $$", "SIGKILL"),
+    ] {
+        let host = Host::new(&format!("cat $D/report; sleep 0.2; {end}"));
+        let mut pool = host.open(100 * MS, SILENCE);
+        fresh(&mut pool);
+        let told = trouble(&mut pool);
+        assert!(told.contains(words), "{told}");
+        fresh(&mut pool);
+        assert!(host.calls().len() >= 2);
+    }
+}
+
+#[test]
+fn a_command_that_goes_on_without_a_pool_is_told_with_its_words() {
+    let script =
+        "cat $D/report; sleep 0.2; for i in 1 2 3; do echo no pools available >&2; sleep 0.2; done
+        cat $D/report; exec sleep 100";
+    let host = Host::new(script);
+    let mut pool = host.open(100 * MS, SILENCE);
+    fresh(&mut pool);
+    assert_eq!(trouble(&mut pool), "zpool: no pools available");
+    fresh(&mut pool);
+    assert_eq!(host.calls().len(), 1);
+}
+
+#[test]
+fn a_command_that_hangs_or_talks_nonsense_is_told_and_can_be_ended() {
+    for script in [
+        "exec sleep 1000",
+        "head -c 300000 /dev/urandom; yes | head -c 300000 | tr -d '\\n'; exec sleep 1000",
+    ] {
+        let host = Host::new(script);
+        let mut pool = host.open(100 * MS, Duration::ZERO);
+        let told = trouble(&mut pool);
+        assert_eq!(told, "`zpool iostat` has said nothing of use for 3 s");
+        let begun = Instant::now();
+        pool.close();
+        assert!(begun.elapsed() < 2 * Duration::from_secs(1));
+        within(|| is_gone(host.calls()[0].0).then_some(()));
+    }
+}
+
+#[test]
+fn where_there_is_no_zpool_it_is_told_only_to_who_asks_for_a_pool() {
+    let folder = tempfile::tempdir().unwrap();
+    let roots = Roots::below(folder.path());
+    let mut named =
+        Pool::open(&roots, &scope(Pools::Named(vec!["tank".into()]), 100 * MS)).unwrap();
+    assert_eq!(trouble(&mut named), "zpool is not installed");
+    named.close();
+    assert!(Pool::open(&roots, &scope(Pools::Named(Vec::new()), 100 * MS)).is_none());
+    assert!(Pool::open(&roots, &scope(Pools::All, 100 * MS)).is_none());
+    fs::create_dir_all(folder.path().join("proc/spl/kstat/zfs")).unwrap();
+    assert!(Pool::open(&roots, &scope(Pools::All, 100 * MS)).is_some());
+    // Something that is there and is no program.
+    let host = Host::new("");
+    let mode = fs::Permissions::from_mode(0o644);
+    fs::set_permissions(host.folder.path().join("usr/sbin/zpool"), mode).unwrap();
+    let told = trouble(&mut host.open(100 * MS, SILENCE));
+    assert!(
+        told.contains("cannot start") && told.contains("Permission denied"),
+        "{told}"
+    );
+}
+
+/// Makes no pool: one that is there is looked at.
+#[test]
+fn the_pools_of_a_host_that_has_some_are_read() {
+    let roots = Roots::host();
+    let listed = process::Command::new("zpool")
+        .args(["list", "-H", "-o", "name"])
+        .output();
+    let listed = listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    let Some(name) = listed
+        .ok()
+        .and_then(|names| names.lines().next().map(str::to_owned))
+    else {
+        eprintln!("SKIPPED: there is no ZFS pool on this host");
+        return;
+    };
+    let mut pool = Pool::open(&roots, &scope(Pools::Named(vec![name.clone()]), 100 * MS)).unwrap();
+    let readings = fresh(&mut pool);
+    assert_eq!(readings.rows[0].name, name);
+    assert!(readings.rows.len() > 1 && readings.values[0].is_some_and(|alloc| alloc > 0));
+    pool.close();
+}

@@ -1,0 +1,236 @@
+//! What OpenZFS, its forebears and zfs-fuse print.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// Recorded: `zpool iostat 30` on two pools.
+const TWO: &str = include_str!("data/two-pools.txt");
+/// Recorded: zfs-fuse 0.7, `zpool iostat -v 1` on a mirror of files with a log.
+const FUSE: &str = include_str!("data/zfs-fuse.txt");
+/// As OpenZFS prints it: `zpool iostat -v 1` with logs, cache and a second pool.
+const OPEN: &str = include_str!("data/openzfs.txt");
+/// As OpenZFS prints it: `zpool iostat -vpy 1`.
+const EXACT: &str = include_str!("data/openzfs-exact.txt");
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+
+fn reports(text: &str, since_boot: bool) -> Vec<Report> {
+    let mut reader = Reader::new(since_boot);
+    let mut reports: Vec<Report> = text.lines().filter_map(|line| reader.line(line)).collect();
+    reports.extend(reader.take());
+    reports
+}
+
+fn names(report: &Report) -> Vec<&str> {
+    report.rows.iter().map(|row| row.0.as_str()).collect()
+}
+
+fn of(report: &Report, name: &str) -> Values {
+    let row = report.rows.iter().find(|row| row.0 == name);
+    row.unwrap_or_else(|| panic!("{name}: {report:?}")).1
+}
+
+#[test]
+fn reads_a_report_of_two_pools_and_drops_the_one_since_the_boot() {
+    // Without -v there is no head but the first: each report ends where it is quiet, as here where a pool stands again.
+    let mut reader = Reader::new(true);
+    let mut reports = Vec::new();
+    for line in TWO.lines() {
+        reader.line(line);
+        if reader.may_be_whole() {
+            reports.extend(reader.take());
+        }
+    }
+    assert_eq!(reports.len(), 5);
+    assert!(
+        reports
+            .iter()
+            .all(|report| names(report) == ["backup", "zp0"])
+    );
+    let first = of(&reports[0], "backup");
+    assert_eq!(first[0], Some(143 * GIB));
+    assert_eq!(first[2..4], [Some(0), Some(6318)]);
+    assert_eq!(first[4..], [Some(529), Some(759 * MIB)]);
+}
+
+#[test]
+fn names_devices_by_their_place_in_the_pool() {
+    let fuse = reports(FUSE, true);
+    assert_eq!(fuse.len(), 2);
+    let expected = [
+        "tank",
+        "tank/mirror",
+        "tank/mirror/srv/a.img",
+        "tank/mirror/srv/b.img",
+        "tank/srv/c.img",
+    ];
+    assert_eq!(names(&fuse[0]), expected);
+    let file = of(&fuse[0], "tank/mirror/srv/a.img");
+    assert_eq!(
+        file,
+        [None, None, Some(0), Some(3850), Some(0), Some(47_500_493)]
+    );
+    assert_eq!(
+        of(&fuse[1], "tank/srv/c.img")[..2],
+        [Some(0), Some(250 * MIB)]
+    );
+    let open = reports(OPEN, true);
+    assert_eq!(open.len(), 1);
+    let expected = [
+        "big",
+        "big/mirror-0",
+        "big/mirror-0/sda",
+        "big/mirror-0/sdb",
+        "big/mirror-1",
+        "big/mirror-1/sdc",
+        "big/mirror-1/replacing-1",
+        "big/mirror-1/replacing-1/sdd",
+        "big/mirror-1/replacing-1/sde",
+        "big/special/nvme0n1p3",
+        "big/logs/nvme0n1p1",
+        "big/cache/gpt/nvme0n1p2",
+        "my pool",
+        "my pool/sda",
+    ];
+    assert_eq!(names(&open[0]), expected);
+    assert_eq!(
+        of(&open[0], "big/logs/nvme0n1p1")[..2],
+        [Some(4 * KIB), Some(19_864_223_744)]
+    );
+    // More free than there is room for has gone below zero.
+    let below_zero = of(&open[0], "my pool/sda");
+    assert_eq!(below_zero[..3], [Some(30_816_390_349), None, Some(12)]);
+}
+
+#[test]
+fn reads_exact_numbers() {
+    let exact = reports(EXACT, false);
+    assert_eq!(exact.len(), 2);
+    assert_eq!(
+        of(&exact[0], "tank"),
+        [
+            Some(1_234_567_168),
+            Some(8_429_600_768),
+            Some(3),
+            Some(1207),
+            Some(12_288),
+            Some(98_566_144)
+        ]
+    );
+    let disk = of(&exact[1], "tank/mirror-0/sdb");
+    assert_eq!(
+        disk,
+        [None, None, Some(0), Some(611), Some(0), Some(49_283_072)]
+    );
+    assert_eq!(names(&exact[0]).len(), 6);
+    assert_eq!(
+        of(&exact[0], "tank/logs/sdc")[..2],
+        [Some(0), Some(1_006_632_960)]
+    );
+}
+
+#[test]
+fn a_report_after_pools_came_or_went_counts_from_the_boot_again() {
+    let head = "pool alloc free read write read write\n----- -----\n";
+    let row = |name: &str| format!("{name} 1G 2G 3 4 5K 6M\n");
+    let (one, two) = (row("a"), format!("{}{}", row("a"), row("b")));
+    let text = [&one, &one, &two, &two, &one, &one].map(|rows| format!("{head}{rows}"));
+    let counts: Vec<usize> = reports(&text.concat(), true)
+        .iter()
+        .map(|r| r.rows.len())
+        .collect();
+    assert_eq!(counts, [1, 2, 1]);
+    // A command that leaves it out does so then, too.
+    assert_eq!(reports(&text.concat(), false).len(), 6);
+}
+
+#[test]
+fn devices_of_one_name_stay_apart() {
+    let text = "pool alloc free read write read write\n----- -----\n\
+                tank 1G 2G 3 4 5K 6M\n\
+                \u{20} mirror 1G 2G 3 4 5K 6M\n\
+                \u{20} mirror 1G 2G 3 4 5K 6M\n\
+                \u{20}   sda - - 3 4 5K 6M\n\
+                logs - - - - - -\n\
+                \u{20} sda - - 3 4 5K 6M\n";
+    let expected = [
+        "tank",
+        "tank/mirror",
+        "tank/mirror#2",
+        "tank/mirror#2/sda",
+        "tank/logs/sda",
+    ];
+    assert_eq!(names(&reports(text, false)[0]), expected);
+}
+
+#[test]
+fn reads_amounts_by_powers_of_1024() {
+    for (word, value) in [
+        ("-", Some(None)),
+        ("0", Some(Some(0))),
+        ("529", Some(Some(529))),
+        ("14.8K", Some(Some(15_155))),
+        ("1.60T", Some(Some(1_759_218_604_442))),
+        ("9007199254740993", Some(Some(9_007_199_254_740_993))),
+        ("18446744073709551615", Some(None)),
+        ("16.0E", Some(None)),
+        ("99999999999999999999999", Some(None)),
+        ("", None),
+        ("K", None),
+        ("1k", None),
+        ("-5", None),
+        ("1.2.3", None),
+        ("inf", None),
+    ] {
+        assert_eq!(amount(word), value, "{word}");
+    }
+}
+
+#[test]
+fn what_is_no_report_is_passed_over() {
+    for text in [
+        "",
+        "no pools available\n",
+        "invalid option 'p'\nusage:\n\tiostat [-v] [-T d|u] [pool] ... [interval [count]]\n",
+        "     capacity     operations    bandwidth\npool  alloc   free   read  write   read  write\n  -----  -----  -----\n\n",
+        "1 2 3 4 5 6\n",
+        "tank 1 2 3 4 5 x\n",
+    ] {
+        assert_eq!(reports(text, false), [], "{text}");
+    }
+    let endless = "a 1 2 3 4 5 6\n".repeat(ROWS + 5);
+    assert_eq!(reports(&endless, false)[0].rows.len(), ROWS);
+}
+
+proptest! {
+    #[test]
+    fn bears_a_report_cut_anywhere(end in 0..OPEN.len(), since_boot: bool) {
+        if let Some(cut) = OPEN.get(..end) {
+            reports(cut, since_boot);
+        }
+    }
+
+    #[test]
+    fn bears_any_lines(
+        words in "(pool alloc free read write read write\n)?([a-z0-9KMGE./é -]{0,30}\n){0,9}", since_boot: bool
+    ) {
+        for report in reports(&words, since_boot) {
+            let mut names = names(&report);
+            let all = names.len();
+            names.sort_unstable();
+            names.dedup();
+            prop_assert_eq!(names.len(), all, "no name twice");
+        }
+    }
+
+    #[test]
+    fn reads_what_it_prints(numbers in prop::collection::vec(1u64..1 << 60, 6)) {
+        let words: Vec<String> = numbers.iter().map(u64::to_string).collect();
+        let text = format!("pool alloc free read write read write\n---\ntank  {}\n", words.join("  "));
+        let report = &reports(&text, false)[0];
+        prop_assert_eq!(of(report, "tank").to_vec(), numbers.into_iter().map(Some).collect::<Vec<_>>());
+    }
+}
