@@ -7,7 +7,7 @@ use crate::json::print;
 use crate::style::{Paint, Style, harmless, left, trimmed, width};
 
 /// Columns of the mark and the blank after it.
-const MARK: usize = 5;
+const MARK: usize = 6;
 
 /// The widest that names stand beside what was found; of a longer one, that has a line of its own.
 const LONGEST_NAME: usize = 22;
@@ -25,7 +25,7 @@ pub fn text(checks: &[Check], style: Style) -> String {
         .map(|check| one(check, name_width, style))
         .collect();
     text += &verdict(checks, style);
-    style.plain(&trimmed(&text))
+    trimmed(&text)
 }
 
 fn one(check: &Check, name_width: usize, style: Style) -> String {
@@ -42,7 +42,7 @@ fn one(check: &Check, name_width: usize, style: Style) -> String {
         false => name + "\n" + &" ".repeat(indent),
     };
     let line = format!("{}{head}{}", left(mark, MARK), harmless(&check.found));
-    let wrapped: String = line
+    let wrapped: String = (style.plain(&line))
         .split('\n')
         .map(|line| style.wrap(line, indent) + "\n")
         .collect();
@@ -51,12 +51,14 @@ fn one(check: &Check, name_width: usize, style: Style) -> String {
         return text;
     }
     let spaces = " ".repeat(indent);
-    let rule = style.wrap(&format!("{spaces}{}", harmless(&check.rule)), indent);
+    let rule = style.plain(&harmless(&check.rule));
+    let rule = style.wrap(&format!("{spaces}rule: {rule}"), indent + 2);
     for line in rule.lines() {
         text += &(style.paint(Paint::Dim, line) + "\n");
     }
     if let Some(remedy) = &check.remedy {
-        text += &(style.wrap(&format!("{spaces}→ {}", harmless(remedy)), indent + 2) + "\n");
+        let remedy = style.plain(&harmless(&format!("→ {remedy}")));
+        text += &(style.wrap(&format!("{spaces}{remedy}"), indent + 2) + "\n");
     }
     text
 }

@@ -1,11 +1,10 @@
 //! What sampling itself cost.
 
 use iodyno_model::SamplerCost;
-use iodyno_units::Nanos;
+use iodyno_units::{Nanos, significant};
 
 use crate::columns::{Align, draw};
 use crate::style::{Paint, Style};
-use crate::text::percent;
 
 /// A line with the whole in percent of one core over `span_ns`, and one for each series, the dearest first; empty
 /// without costs. Ends with a newline.
@@ -48,4 +47,14 @@ pub fn costs(costs: &[SamplerCost], span_ns: u64, style: Style) -> String {
         .map(|line| style.paint(Paint::Strong, line) + "\n")
         .collect();
     style.plain(&(head + &draw(&lines, &aligns, style)))
+}
+
+/// A thousandth of a percent is little enough.
+fn percent(share: f64) -> String {
+    match share {
+        0.0 => "0 %".to_owned(),
+        share if share < 0.001 => "< 0.001 %".to_owned(),
+        share if share < 0.1 => format!("{share:.3} %"),
+        share => format!("{} %", significant(share)),
+    }
 }

@@ -20,6 +20,7 @@ fn losses(kind: SeriesKind) -> &'static [&'static str] {
             "r_await",
             "wB/s",
             "rB/s",
+            "aqu-sz",
         ],
         SeriesKind::Cgroup => &["wB/s limit", "rB/s limit", "w/s limit", "r/s limit"],
         SeriesKind::Memory => &["dirty_background", "dirty_limit", "free", "cached"],
@@ -58,12 +59,12 @@ fn order_of_loss(table: &FigureTable, columns: usize) -> Vec<usize> {
             (true, None, false) => (3, 0.0),
         }
     };
-    let mut order: Vec<usize> = (0..columns).rev().collect();
-    order.sort_by(|a, b| {
-        let (a, b) = (rank(*a), rank(*b));
-        a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
-    });
-    order
+    let mut order: Vec<(usize, (u8, f64))> = (0..columns)
+        .rev()
+        .map(|place| (place, rank(place)))
+        .collect();
+    order.sort_by(|(_, a), (_, b)| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    order.into_iter().map(|(place, _)| place).collect()
 }
 
 /// The largest value of a column; 0 where none is known.

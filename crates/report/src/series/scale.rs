@@ -66,9 +66,10 @@ impl Scale {
             return "-".to_owned();
         };
         let value = value / self.divisor;
-        let text = match self.suffixed && value.abs() >= 999.5 {
-            true => Rate(value).to_string(),
-            false => significant(value).to_string(),
+        let text = match self.suffixed {
+            true if value.abs() >= 999.5 => Rate(value).to_string(),
+            true if value.fract() == 0.0 => return format!("{value:.0}"),
+            _ => significant(value).to_string(),
         };
         let decimals = text
             .rsplit_once('.')
@@ -102,8 +103,9 @@ mod tests {
 
     #[test]
     fn a_column_has_one_unit_and_three_digits() {
-        let cases: [(SeriesUnit, f64, f64, &str, &str); 22] = [
+        let cases: [(SeriesUnit, f64, f64, &str, &str); 23] = [
             (Number, 1.0, 0.0, "", "0"),
+            (Number, 1.0, 9.0, "", "9"),
             (Number, 1.0, 15.83, "", "15.8"),
             (Number, 1.0, 0.0312, "", "0.03"),
             (PerSecond, 1.0, 671.2, "", "671"),

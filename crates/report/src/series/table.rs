@@ -76,6 +76,29 @@ fn clock(at_ns: i64, tenths: bool) -> String {
     }
 }
 
+/// The values of a column, those of the last lines included.
+fn values<'a>(
+    table: &'a FigureTable,
+    whole: Option<&'a FigureTable>,
+    place: usize,
+) -> impl Iterator<Item = Option<f64>> + 'a {
+    let rows = table.rows.iter();
+    let rows = rows.chain(whole.into_iter().flat_map(|whole| &whole.rows));
+    rows.map(move |row| row.values.get(place).copied().flatten())
+}
+
+/// A typical value of the columns that are to have one unit: times and rates of bytes are held against each other, amounts of
+/// memory are not.
+fn usual(table: &FigureTable, unit: SeriesUnit, place: usize) -> f64 {
+    let together = matches!(unit, SeriesUnit::Nanos | SeriesUnit::BytesPerSecond);
+    let columns = table.columns.iter().enumerate();
+    let alike = columns.filter(|(other, column)| match together {
+        true => column.unit == unit,
+        false => *other == place,
+    });
+    typical(alike.flat_map(|(place, _)| values(table, None, place)))
+}
+
 /// How the columns stand.
 struct Layout {
     style: Style,
@@ -98,12 +121,8 @@ struct Column {
 impl Column {
     fn new(table: &FigureTable, whole: Option<&FigureTable>, place: usize) -> Column {
         let column = &table.columns[place];
-        let rows = table.rows.iter();
-        let rows = rows.chain(whole.iter().flat_map(|whole| &whole.rows));
-        let values: Vec<Option<f64>> = rows
-            .map(|row| row.values.get(place).copied().flatten())
-            .collect();
-        let mut scale = Scale::of(column.unit, typical(values.iter().copied()));
+        let values: Vec<Option<f64>> = values(table, whole, place).collect();
+        let mut scale = Scale::of(column.unit, usual(table, column.unit, place));
         let name = harmless(&column.name);
         if column.unit == SeriesUnit::Percent && name.contains('%') {
             scale.unit = "";
@@ -125,10 +144,9 @@ impl Layout {
         let rows = table.rows.iter();
         let rows = rows.chain(whole.iter().flat_map(|whole| &whole.rows));
         let subjects = rows.map(|row| width(&harmless(&row.subject)));
-        let most = (style.columns() / 3).max(LEAST_SUBJECT);
-        let subject = match only_subject(table) {
+        let longest = match only_subject(table) {
             Some(_) => 0,
-            None => subjects.max().unwrap_or(0).min(most) + 2,
+            None => subjects.max().unwrap_or(0) + 2,
         };
         let times = table.rows.iter().map(|row| row.at_ns);
         let times = times.chain(table.remarks.iter().map(|remark| remark.0));
@@ -138,7 +156,13 @@ impl Layout {
             .map(|place| Column::new(table, whole, place))
             .collect();
         let widths: Vec<usize> = columns.iter().map(|column| column.width).collect();
-        let room = style.columns().saturating_sub(time + subject);
+        let room = style.columns().saturating_sub(time);
+        // Long names give way to columns, as far as names can.
+        let needed: usize = widths.iter().sum();
+        let least = (style.columns() / 4).max(LEAST_SUBJECT).min(longest);
+        let most = (style.columns() / 3).max(least).min(longest);
+        let subject = room.saturating_sub(needed).clamp(least, most);
+        let room = room - subject;
         let shown = fit::shown(table, &widths, room);
         columns.retain(|column| shown.contains(&column.place));
         Layout {
@@ -162,7 +186,7 @@ impl Layout {
             Some(0) => title,
             Some(span_ns) => {
                 let span = short_span(span_ns);
-                format!("{title}: {span} each, up to the time on the trial's clock")
+                format!("{title}: {span} a line, up to its time on the trial's clock")
             }
         };
         let title = self.lines(&title, 2, Paint::Strong);

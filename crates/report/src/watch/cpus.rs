@@ -1,4 +1,4 @@
-//! CPUs: a bar for each, or for neighbours together where there are more than lines.
+//! CPUs: a bar for each, or for neighbours together where there are more than there is room for.
 
 use iodyno_model::{FigureRow, SeriesKind};
 
@@ -22,8 +22,12 @@ const SORTS: [(&str, &str, char, char, Option<Paint>); 5] = [
 const NAME: usize = 8;
 const NUMBER: usize = 7;
 
-/// With less than this, bars say nothing.
-const LEAST_BAR: usize = 12;
+/// Of more CPUs than this, several stand in a line.
+const MOST_LINES: usize = 8;
+
+/// Then each has so many columns at least, with its name in so many.
+const CELL: usize = 26;
+const SHORT_NAME: usize = 6;
 
 /// CPU time of a row or of several: a share for each of [`SORTS`].
 type Shares = [Option<f64>; 5];
@@ -56,17 +60,16 @@ impl<'a> Cpus<'a> {
         Some(Section::new(2, most, move |room| cpus.draw(room)))
     }
 
-    /// How many CPUs stand beside each other.
+    /// How many CPUs stand beside each other, with a bar and one number each; 1: a line each, with all numbers.
     fn beside(&self) -> usize {
-        match (columns(self.style), self.each.len()) {
-            (_, 0..=4) => 1,
-            (150.., 5..) => 2,
-            _ => 1,
+        match self.each.len() {
+            0..=MOST_LINES => 1,
+            _ => (columns(self.style) / CELL).max(1),
         }
     }
 
     fn draw(&self, room: usize) -> Vec<String> {
-        let mut lines = vec![self.head(), self.one("all", &self.all, 1)];
+        let mut lines = vec![self.head(), self.in_full("all", &self.all)];
         let room = room.saturating_sub(2);
         if room == 0 || self.each.is_empty() {
             return lines;
@@ -74,13 +77,22 @@ impl<'a> Cpus<'a> {
         let beside = self.beside();
         let together = self.each.len().div_ceil(room.saturating_mul(beside));
         let groups: Vec<(String, Shares)> = self.each.chunks(together).map(group).collect();
+        // One group of all would be the line above once more.
+        if groups.len() == 1 && self.each.len() > 1 {
+            return lines;
+        }
+        if beside == 1 {
+            let groups = groups.iter();
+            lines.extend(groups.map(|(name, shares)| self.in_full(name, shares)));
+            return lines;
+        }
         // Downwards first, as one counts.
         let rows = groups.len().div_ceil(beside);
         for row in 0..rows {
-            let mut line = Line::new(self.style);
-            for (name, shares) in groups.iter().skip(row).step_by(rows) {
-                line = self.cell(line, name, shares, beside);
-            }
+            let cells = groups.iter().skip(row).step_by(rows);
+            let line = cells.fold(Line::new(self.style), |line, (name, shares)| {
+                self.cell(line, name, shares, columns(self.style) / beside)
+            });
             lines.push(line.done());
         }
         lines
@@ -88,7 +100,7 @@ impl<'a> Cpus<'a> {
 
     /// The last pictures' CPU time above the bars, and what the numbers are.
     fn head(&self) -> String {
-        let bar = self.bar_columns(1);
+        let bar = self.bar();
         let history = self.view.history;
         let seen = history.track(SeriesKind::Cpu, Measure::Busy, "all", bar);
         let drawn = spark::scaled(&seen, 100.0, self.style);
@@ -103,20 +115,40 @@ impl<'a> Cpus<'a> {
             .done()
     }
 
-    fn one(&self, name: &str, shares: &Shares, beside: usize) -> String {
-        let line = Line::new(self.style);
-        self.cell(line, name, shares, beside).done()
+    /// Columns of a bar in a line of its own.
+    fn bar(&self) -> usize {
+        let numbers = SORTS.len() * NUMBER;
+        columns(self.style).saturating_sub(NAME + numbers)
     }
 
-    fn bar_columns(&self, beside: usize) -> usize {
-        let each = columns(self.style) / beside;
-        each.saturating_sub(NAME + SORTS.len() * NUMBER + if beside > 1 { 3 } else { 0 })
-            .max(LEAST_BAR)
+    /// A line of its own, with all numbers.
+    fn in_full(&self, name: &str, shares: &Shares) -> String {
+        let line = Line::new(self.style).left(name, NAME);
+        let line = self.marks(line, shares, self.bar());
+        let numbers = shares.iter().zip(SORTS);
+        numbers
+            .fold(line, |line, (part, (sort, ..))| {
+                let paint = match sort {
+                    "%steal" if part.is_some_and(|steal| steal >= 0.05) => Some(Paint::Red),
+                    "%user" | "%system" => level(*part),
+                    _ => None,
+                };
+                line.right(paint, &share(*part), NUMBER)
+            })
+            .done()
     }
 
-    fn cell(&self, line: Line, name: &str, shares: &Shares, beside: usize) -> Line {
-        let mut line = line.left(name, NAME);
-        let bar = self.bar_columns(beside);
+    /// One of several in a line: its bar, and how busy it is.
+    fn cell(&self, line: Line, name: &str, shares: &Shares, width: usize) -> Line {
+        // Without iowait, which is time to spare.
+        let known = shares[..SORTS.len() - 1].iter().flatten().copied();
+        let busy = known.reduce(|a, b| a + b);
+        let line = line.left(name, SHORT_NAME);
+        let line = self.marks(line, shares, width - SHORT_NAME - NUMBER - 1);
+        line.right(level(busy), &share(busy), NUMBER - 1).push("  ")
+    }
+
+    fn marks(&self, mut line: Line, shares: &Shares, bar: usize) -> Line {
         let mut drawn = 0;
         let mut sum = 0.0;
         for (part, sort) in shares.iter().zip(SORTS) {
@@ -128,16 +160,7 @@ impl<'a> Cpus<'a> {
             line = line.paint(sort.4, &marks);
             drawn = until;
         }
-        line = line.push(&" ".repeat(bar - drawn));
-        for (part, (sort, ..)) in shares.iter().zip(SORTS) {
-            let paint = match sort {
-                "%steal" if part.is_some_and(|steal| steal >= 0.05) => Some(Paint::Red),
-                "%user" | "%system" => level(*part),
-                _ => None,
-            };
-            line = line.right(paint, &share(*part), NUMBER);
-        }
-        if beside > 1 { line.push("   ") } else { line }
+        line.push(&" ".repeat(bar - drawn))
     }
 }
 

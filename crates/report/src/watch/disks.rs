@@ -35,8 +35,8 @@ const COLUMNS: &[Column] = &[
     column("rKiB", "rareq-sz", Form::Kibibytes, 7, 4),
     column("wKiB", "wareq-sz", Form::Kibibytes, 7, 4),
     column("r ms", "r_await", Form::Millis, 8, 2),
-    column("w ms", "w_await", Form::Millis, 8, 1),
-    column("queue", "aqu-sz", Form::Number, 7, 3),
+    column("w ms", "w_await", Form::Millis, 8, 2),
+    column("queue", "aqu-sz", Form::Number, 7, 1),
     column("util %", "%util", Form::Share, 7, 0),
 ];
 

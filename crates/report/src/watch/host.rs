@@ -29,11 +29,16 @@ pub(super) fn head(view: &WatchView, style: Style) -> String {
         line = line.paint(Some(Paint::Dim), "  load");
         line = line.push(&format!(" {}", loads.join(" ")));
         let count = |column| drawn(Form::Number, value(column));
-        line = line.push(&format!("  {} of {} run", count("running"), count("tasks")));
+        let tasks = format!("  {} of {} tasks run", count("running"), count("tasks"));
+        line = line.push(&tasks);
     }
     let seconds = view.every_ns as f64 / 1e9;
     let time = clock::second(view.unix_ms, view.utc_offset_s);
-    line.at_end(&format!("{time}  every {seconds} s")).done()
+    let with_pace = format!("{time}  every {seconds} s");
+    match line.free() >= width(&with_pace) + 2 {
+        true => line.at_end(&with_pace).done(),
+        false => line.at_end(&time).done(),
+    }
 }
 
 /// The row of a series of the host as a whole.
@@ -61,7 +66,9 @@ pub(super) fn pressure<'a>(view: &WatchView<'a>, style: Style) -> Option<Section
     // Where there is no room for both, that some were stalled is what counts.
     let full = room / latest.rows.len().max(1) >= name + 20;
     for row in latest.rows {
-        let (some, all) = (latest.value(row, "some"), latest.value(row, "full"));
+        let all = latest.value(row, "full");
+        // Of interrupts the kernel tells no other than full.
+        let some = latest.value(row, "some").or(all);
         line = line.paint(Some(Paint::Dim), &format!("{:name$}", row.subject));
         line = line.right(level(some), &share(some), 5).push(" %");
         line = match full {

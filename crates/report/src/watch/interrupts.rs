@@ -10,7 +10,7 @@ use crate::style::{Paint, Style, width};
 use crate::text::spark;
 
 /// Columns of the words that lines begin with.
-const LABEL: usize = 12;
+const LABEL: usize = 11;
 
 /// The whole, the CPUs' shares, and the busiest source of a storage device's.
 pub(super) fn section<'a>(view: &'a WatchView<'a>, style: Style) -> Option<Section<'a>> {
@@ -34,20 +34,20 @@ fn whole(latest: &Latest, all: &FigureRow, style: Style) -> String {
     summary(line, latest, all).done()
 }
 
-/// `12.3k/s   balance 0.54   CPU1 88.0 %`.
+/// `12.3k/s  balance 0.54  88.0 % on CPU1`.
 fn summary(line: Line, latest: &Latest, row: &FigureRow) -> Line {
     let rate = drawn(Form::Number, latest.value(row, "total/s"));
     let line = line.right(None, &rate, 8).push("/s");
     let balance = latest.value(row, "balance");
     let balance = balance.map_or("-".to_owned(), |balance| format!("{balance:.2}"));
-    let line = line.paint(Some(Paint::Dim), "   balance ");
-    let line = line.right(None, &balance, 4);
+    let line = line.paint(Some(Paint::Dim), "  balance ");
+    let line = line.right(None, &balance, 4).push("  ");
+    let line = line.right(None, &share(latest.value(row, "%busiest")), 5);
     let busiest = latest.value(row, "busiest");
     let busiest = busiest.map_or(String::new(), |cpu| format!("CPU{cpu:.0}"));
-    let line = line.paint(Some(Paint::Dim), "   most on ");
-    let line = line.left(&busiest, 7);
-    let line = line.right(None, &share(latest.value(row, "%busiest")), 5);
     line.push(" %")
+        .paint(Some(Paint::Dim), " on ")
+        .left(&busiest, 6)
 }
 
 /// The CPUs' rates: in numbers where there is room, as heights otherwise.
@@ -97,10 +97,9 @@ fn of_storage(view: &WatchView, latest: &Latest, style: Style) -> String {
         None => line.push("       0/s").done(),
         Some(row) => {
             let device = serving(&row).unwrap_or_default();
-            summary(line, latest, row)
-                .push("   ")
-                .push(&named(&row.subject, device))
-                .done()
+            let line = summary(line, latest, row).push("  ");
+            let room = line.free();
+            line.left(&named(&row.subject, device), room).done()
         }
     }
 }
@@ -108,6 +107,6 @@ fn of_storage(view: &WatchView, latest: &Latest, style: Style) -> String {
 fn named(source: &str, device: &str) -> String {
     match source.contains(device) {
         true => source.to_owned(),
-        false => format!("{source} ({device})"),
+        false => format!("{device}: {source}"),
     }
 }

@@ -45,9 +45,14 @@ impl Line {
         self.paint(paint, &right(text, columns))
     }
 
+    /// Columns that are left.
+    pub(super) fn free(&self) -> usize {
+        self.room.saturating_sub(self.taken)
+    }
+
     /// Text at the end of the line, if there is room for it and for two blanks.
     pub(super) fn at_end(self, text: &str) -> Line {
-        let free = self.room.saturating_sub(self.taken);
+        let free = self.free();
         match free >= width(text) + 2 {
             true => self.push(&right(text, free)),
             false => self,
@@ -56,7 +61,7 @@ impl Line {
 
     fn add(&mut self, text: &str, paint: Option<Paint>) {
         let plain = self.style.plain(&harmless(text));
-        let fits = cut(&plain, self.room.saturating_sub(self.taken));
+        let fits = cut(&plain, self.free());
         self.taken += width(&fits);
         self.text += &match paint {
             Some(paint) => self.style.paint(paint, &fits),
