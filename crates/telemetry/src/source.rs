@@ -21,8 +21,9 @@ pub(crate) struct Source {
     since: Option<i64>,
     /// The number of the shape that the layout was told as.
     shape: Option<u32>,
-    /// What changed since a shape was told; `None` while none has been.
-    changes: Option<Vec<String>>,
+    /// What changed since a shape was told, or since counts began.
+    changes: Vec<String>,
+    has_told: bool,
     /// Why the last reading failed, and whether that has been told.
     failing: Option<(String, bool)>,
     cost: SamplerCost,
@@ -44,7 +45,8 @@ impl Source {
             before: Vec::new(),
             since: None,
             shape: None,
-            changes: None,
+            changes: Vec::new(),
+            has_told: false,
             failing: None,
             cost,
         }
@@ -60,6 +62,9 @@ impl Source {
                 }
                 self.follow();
                 self.keep(now_ns);
+                if !self.has_told {
+                    self.changes.clear();
+                }
             }
             Ok(Read::Nothing) => {}
             Err(reason) => {
@@ -113,10 +118,11 @@ impl Source {
             into.gaps
                 .push(self.gap(now_ns, "can be read again".to_owned()));
         }
-        if let Some(change) = self.follow()
-            && self.layout.rows.is_empty()
-        {
-            into.gaps.push(self.gap(now_ns, change));
+        let had_rows = !self.layout.rows.is_empty();
+        self.follow();
+        if had_rows && self.layout.rows.is_empty() {
+            let reason = self.changes.pop().unwrap_or_default();
+            into.gaps.push(self.gap(now_ns, reason));
         }
         // Gauges need no reading before; they stand for the time from the beginning on.
         let gauges = || {
@@ -126,7 +132,7 @@ impl Source {
         let from = self.since.or_else(|| gauges().then_some(begun_ns));
         let span = from.map_or(0, |from| now_ns.saturating_sub(from));
         if span > 0 && !self.layout.rows.is_empty() {
-            let shape = self.shape(shapes, &mut into.shapes);
+            let shape = self.shape(now_ns, shapes, into);
             let values = self.values(now_ns, &mut into.gaps);
             into.samples.push(Sample {
                 shape,
@@ -147,19 +153,19 @@ impl Source {
     }
 
     /// Goes over to the rows and columns of the new readings: what stays keeps its counts, and what has come begins where the
-    /// sampler says. Returns what has changed, in words.
-    fn follow(&mut self) -> Option<String> {
+    /// sampler says.
+    fn follow(&mut self) {
         let now = &self.now;
         if self.layout.is_of(&now.rows, &now.columns) {
-            return None;
+            return;
         }
         let later = Layout {
             rows: now.rows.clone(),
             columns: now.columns.clone(),
         };
-        let change = self.layout.change_to(&later);
-        if let Some(changes) = &mut self.changes {
-            changes.push(change.clone());
+        // Where nothing was, nothing has changed.
+        if self.has_told || !self.layout.rows.is_empty() {
+            self.changes.push(self.layout.change_to(&later));
         }
         let before = self.layout.places();
         let values = later.each().map(|(row, column)| {
@@ -173,24 +179,32 @@ impl Source {
         self.before = values.collect();
         self.layout = later;
         self.shape = None;
-        Some(change)
     }
 
-    /// The number of the layout's shape, which is told now if it has not been.
-    fn shape(&mut self, shapes: &mut u32, told: &mut Vec<SeriesShape>) -> u32 {
+    /// The number of the layout's shape, which is told now if it has not been. What changed before there was any shape is a gap.
+    fn shape(&mut self, now_ns: i64, shapes: &mut u32, into: &mut Telemetry) -> u32 {
         if let Some(number) = self.shape {
             return number;
         }
         let number = *shapes;
         *shapes += 1;
-        told.push(SeriesShape {
+        let changes = (!self.changes.is_empty()).then(|| self.changes.join("; "));
+        self.changes.clear();
+        let because = if self.has_told {
+            changes
+        } else {
+            into.gaps
+                .extend(changes.map(|reason| self.gap(now_ns, reason)));
+            None
+        };
+        into.shapes.push(SeriesShape {
             kind: self.cost.kind,
             number,
             subjects: self.layout.rows.clone(),
             columns: self.layout.columns.clone(),
-            because: self.changes.as_ref().map(|changes| changes.join("; ")),
+            because,
         });
-        self.changes = Some(Vec::new());
+        self.has_told = true;
         self.shape = Some(number);
         number
     }

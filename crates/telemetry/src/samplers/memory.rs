@@ -103,7 +103,13 @@ mod tests {
             gauges(old),
             Ok([Some(40_960), None, None, None, None, None])
         );
-        for text in ["", "MemFree", "MemFree: -1 kB", "Memfree: 1 kB", "Cached: 1 kB"] {
+        for text in [
+            "",
+            "MemFree",
+            "MemFree: -1 kB",
+            "Memfree: 1 kB",
+            "Cached: 1 kB",
+        ] {
             assert!(gauges(text).is_err(), "{text}");
         }
     }

@@ -1,0 +1,56 @@
+//! Where nothing comes or goes, a sample allocates no more than what it hands out: counted by the allocator itself.
+
+use std::time::Duration;
+
+use iodyno_sys::counting::{CountingAllocator, allocations};
+use iodyno_target::Roots;
+use iodyno_telemetry::{Devices, Pools, Scope, Station};
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+const SECOND: i64 = 1_000_000_000;
+
+fn write(root: &std::path::Path, name: &str, text: &str) {
+    let path = root.join("proc").join(name);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
+#[test]
+fn a_sample_allocates_its_rows_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    write(root, "stat", include_str!("data/stat-6.18.txt"));
+    write(root, "interrupts", include_str!("data/interrupts-6.18.txt"));
+    write(root, "loadavg", "0.52 0.61 1.28 1/78 1809\n");
+    write(root, "diskstats", include_str!("data/diskstats-6.18.txt"));
+    for name in ["cpu", "io", "memory", "irq"] {
+        let text = "some avg10=0.05 avg60=0.46 avg300=2.33 total=15\nfull avg10=0.0 total=7\n";
+        write(root, &format!("pressure/{name}"), text);
+    }
+    write(root, "meminfo", include_str!("data/meminfo-6.18.txt"));
+    write(root, "vmstat", include_str!("data/vmstat-6.18.txt"));
+    for devices in [Devices::All, Devices::Named(vec!["vda".to_owned()])] {
+        let scope = Scope {
+            every: Duration::from_secs(1),
+            devices,
+            pools: Pools::Named(Vec::new()),
+            processes: Vec::new(),
+            own: Vec::new(),
+        };
+        let mut station = Station::open(&Roots::below(root), &scope);
+        station.begin(0);
+        for at_s in 1..5 {
+            station.sample(at_s * SECOND);
+        }
+        let before = allocations();
+        let telemetry = station.sample(5 * SECOND);
+        let used = allocations() - before;
+        // Each sample's values, and the list of samples.
+        let handed_out = telemetry.samples.len() as u64 + 1;
+        assert_eq!(telemetry.gaps, []);
+        assert!(telemetry.samples.len() >= 7);
+        assert!(used <= handed_out, "{used} allocations for {handed_out}");
+    }
+}

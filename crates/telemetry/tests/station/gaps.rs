@@ -1,0 +1,200 @@
+//! Files that are missing, empty or garbled for a while: a gap with its reason, one when it ends, and nothing lost.
+
+use std::fs;
+
+use iodyno_model::SeriesKind;
+use proptest::prelude::*;
+
+use crate::host::{FILES, Heard, Host, SECOND, VMSTAT};
+
+/// What happens to a host's file of that name.
+type Fault = fn(&Host, &str);
+
+#[test]
+fn a_file_that_fails_for_a_while_is_one_gap_and_one_return() {
+    let faults: [(&str, Fault); 4] = [
+        ("missing", |host, name| {
+            fs::remove_file(host.path("proc").join(name)).unwrap();
+        }),
+        ("empty", |host, name| host.proc(name, "")),
+        ("garbled", |host, name| {
+            host.proc(name, "cpu0 x\n\n: 5 -\n8 0 vda 7\nMemFree: ?\n")
+        }),
+        ("no text", |host, name| {
+            fs::write(host.path("proc").join(name), [0xff, 0x00, 0xc3]).unwrap();
+        }),
+    ];
+    let all = FILES.iter().map(|(name, text, kind)| (*name, *text, *kind));
+    for (name, text, kind) in all.chain([("vmstat", VMSTAT, SeriesKind::Reclaim)]) {
+        for (fault, apply) in &faults {
+            let host = Host::whole();
+            let (mut station, mut heard) = (host.begin(), Heard::default());
+            heard.sample(&mut station, 1);
+            apply(&host, name);
+            for at_s in [2, 3] {
+                let new = heard.sample(&mut station, at_s);
+                assert_eq!(new.of(kind).count(), 0, "{name} {fault}");
+                assert!(heard.0.kinds().len() >= 7, "{name} {fault}");
+            }
+            host.proc(name, text);
+            heard.sample(&mut station, 4);
+            heard.sample(&mut station, 5);
+            let gaps = heard.gaps(kind);
+            assert_eq!(gaps.len(), 2, "{name} {fault}: {gaps:?}");
+            assert_eq!(gaps[0].0, 2);
+            assert!(gaps[0].1.contains(name), "{name} {fault}: {gaps:?}");
+            assert_eq!(gaps[1], (4, "can be read again"));
+            // Nothing that was counted meanwhile is lost: the sample says since when it counts.
+            let spans: Vec<i64> = heard
+                .0
+                .of(kind)
+                .map(|(_, sample)| sample.span_ns as i64)
+                .collect();
+            assert_eq!(spans, [SECOND, 3 * SECOND, SECOND], "{name} {fault}");
+            assert_eq!(
+                heard
+                    .0
+                    .shapes
+                    .iter()
+                    .filter(|shape| shape.kind == kind)
+                    .count(),
+                1
+            );
+        }
+    }
+}
+
+#[test]
+fn a_host_without_any_file_has_a_gap_for_each_series_and_no_more() {
+    let host = Host::empty();
+    let (mut station, mut heard) = (host.begin(), Heard::default());
+    for at_s in 1..5 {
+        heard.sample(&mut station, at_s);
+    }
+    for kind in [
+        SeriesKind::Cpu,
+        SeriesKind::Interrupts,
+        SeriesKind::Load,
+        SeriesKind::Disk,
+        SeriesKind::Pressure,
+        SeriesKind::Memory,
+        SeriesKind::Reclaim,
+    ] {
+        let gaps = heard.gaps(kind);
+        assert_eq!(gaps.len(), 1, "{gaps:?}");
+        assert_eq!(gaps[0].0, 1);
+        assert!(gaps[0].1.contains("No such file"), "{gaps:?}");
+        assert_eq!(heard.0.of(kind).count(), 0);
+    }
+    assert!(heard.gaps(SeriesKind::Pressure)[0].1.contains("psi=1"));
+}
+
+#[test]
+fn a_series_that_can_be_read_late_begins_to_count_then() {
+    let host = Host::whole();
+    fs::remove_file(host.path("proc/stat")).unwrap();
+    let (mut station, mut heard) = (host.begin(), Heard::default());
+    heard.sample(&mut station, 1);
+    host.proc("stat", "cpu0 100 0 0 0\n");
+    assert_eq!(heard.sample(&mut station, 2).of(SeriesKind::Cpu).count(), 0);
+    host.proc("stat", "cpu0 101 0 0 0\n");
+    heard.sample(&mut station, 3);
+    assert_eq!(
+        heard.value(SeriesKind::Cpu, "CPU0", "user"),
+        Some(10_000_000)
+    );
+    let gaps = heard.gaps(SeriesKind::Cpu);
+    assert_eq!(gaps.len(), 2);
+    assert_eq!(gaps[1], (2, "can be read again"));
+}
+
+#[test]
+fn a_fault_that_is_over_before_the_beginning_is_none() {
+    let host = Host::whole();
+    fs::remove_file(host.path("proc/stat")).unwrap();
+    let mut station = host.open(iodyno_telemetry::Devices::All);
+    host.proc("stat", "cpu0 100 0 0 0\n");
+    station.begin(0);
+    let mut heard = Heard::default();
+    heard.sample(&mut station, 1);
+    assert_eq!(heard.gaps(SeriesKind::Cpu), []);
+    assert_eq!(heard.value(SeriesKind::Cpu, "CPU0", "user"), Some(0));
+}
+
+#[test]
+fn memory_without_the_limits_of_dirty_pages_is_still_told() {
+    let host = Host::whole();
+    fs::remove_file(host.path("proc/vmstat")).unwrap();
+    let (mut station, mut heard) = (host.begin(), Heard::default());
+    heard.sample(&mut station, 1);
+    assert_eq!(heard.gaps(SeriesKind::Memory), []);
+    assert_eq!(heard.value(SeriesKind::Memory, "", "dirty_limit"), None);
+    assert!(heard.value(SeriesKind::Memory, "", "free").is_some());
+    assert_eq!(heard.gaps(SeriesKind::Reclaim).len(), 1);
+}
+
+#[test]
+fn pressure_of_interrupts_is_told_where_the_kernel_has_it() {
+    let host = Host::whole();
+    host.proc(
+        "pressure/irq",
+        "full avg10=0.00 avg60=0.00 avg300=0.00 total=5\n",
+    );
+    let (mut station, mut heard) = (host.begin(), Heard::default());
+    host.proc(
+        "pressure/irq",
+        "full avg10=0.00 avg60=0.00 avg300=0.00 total=9\n",
+    );
+    heard.sample(&mut station, 1);
+    assert_eq!(
+        heard.rows(SeriesKind::Pressure),
+        ["cpu", "io", "memory", "irq"]
+    );
+    assert_eq!(heard.value(SeriesKind::Pressure, "irq", "full"), Some(4000));
+    assert_eq!(heard.value(SeriesKind::Pressure, "irq", "some"), None);
+    assert_eq!(heard.gaps(SeriesKind::Pressure), []);
+}
+
+#[test]
+fn each_sampler_tells_its_cost() {
+    let host = Host::whole();
+    let mut station = host.begin();
+    for at_s in 1..=3 {
+        station.sample(at_s * SECOND);
+    }
+    let costs = station.close();
+    assert!(costs.len() >= 7);
+    for cost in costs {
+        assert_eq!(cost.samples, 3, "{cost:?}");
+        assert!(
+            cost.cpu_ns > 0 && cost.longest_ns * 3 >= cost.wall_ns,
+            "{cost:?}"
+        );
+        assert!(cost.longest_ns <= cost.wall_ns, "{cost:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn no_change_to_any_file_stops_the_station(
+        changes in prop::collection::vec(
+            (0..FILES.len(), any::<prop::sample::Index>(), 0usize..400, "[ -~\n]{0,40}|\\PC{0,3}"), 1..12
+        )
+    ) {
+        let host = Host::whole();
+        let (mut station, mut heard) = (host.begin(), Heard::default());
+        for (at_s, (file, place, length, text)) in (1..).zip(&changes) {
+            let (name, whole, _) = FILES[*file];
+            let begin = place.index(whole.len());
+            let end = (begin + length).min(whole.len());
+            // All of them are ASCII.
+            host.proc(name, &format!("{}{text}{}", &whole[..begin], &whole[end..]));
+            let new = heard.sample(&mut station, at_s);
+            for shape in &new.shapes {
+                prop_assert_eq!(heard.0.shapes[shape.number as usize].number, shape.number);
+            }
+        }
+    }
+}
