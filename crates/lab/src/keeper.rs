@@ -5,12 +5,12 @@
 
 use std::collections::VecDeque;
 
-use iodyno_model::{Environment, Frame, Trial, TrialKey};
+use iodyno_model::{Environment, Frame, TelemetryBatch, Trial, TrialKey};
 use iodyno_store::{Store, StoreError};
 
-/// While a store fails, it is tried again with every so many writes: a locked store makes each try
-/// wait for seconds.
-const RETRY_EVERY: u32 = 5;
+/// While a store fails, it is tried again with every so many writes, of which a second has two: a locked store makes
+/// each try wait for seconds.
+const RETRY_EVERY: u32 = 10;
 
 enum Write {
     Begin {
@@ -20,6 +20,7 @@ enum Write {
     },
     Environment(Box<Environment>),
     Frame(Box<Frame>),
+    Telemetry(TelemetryBatch),
 }
 
 /// What a write did to the store's health.
@@ -74,6 +75,10 @@ impl<'a> Keeper<'a> {
         self.write(Write::Frame(Box::new(frame.clone())))
     }
 
+    pub(crate) fn telemetry(&mut self, batch: &TelemetryBatch) -> Health {
+        self.write(Write::Telemetry(batch.clone()))
+    }
+
     /// Stores the trial's end, after everything that was kept back.
     pub(crate) fn finish(mut self, trial: &Trial) -> Result<(), StoreError> {
         self.drain()?;
@@ -115,6 +120,7 @@ impl<'a> Keeper<'a> {
                     self.store.set_environment(self.key, environment)?
                 }
                 Write::Frame(frame) => self.store.append_frame(self.key, frame)?,
+                Write::Telemetry(batch) => self.store.append_telemetry(self.key, batch)?,
             }
             self.waiting.pop_front();
         }
@@ -125,7 +131,7 @@ impl<'a> Keeper<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{FakeStore, frame, key, trial};
+    use crate::testing::{FakeStore, batch, frame, key, trial};
 
     #[test]
     fn a_store_that_fails_for_a_while_ends_up_with_everything_in_order() {
@@ -136,20 +142,31 @@ mod tests {
         store.full(true);
         assert!(matches!(keeper.frame(&frame(1)), Health::Fails(_)));
         for number in 2..12 {
-            assert!(
-                matches!(keeper.frame(&frame(number)), Health::Unchanged),
-                "{number}"
-            );
+            let health = [
+                keeper.telemetry(&batch(number)),
+                keeper.frame(&frame(number)),
+            ];
+            assert!(health.iter().all(|one| matches!(one, Health::Unchanged)));
         }
         store.full(false);
         let recovered = (12..20)
-            .filter(|n| matches!(keeper.frame(&frame(*n)), Health::Recovered))
+            .flat_map(|number| {
+                [
+                    keeper.telemetry(&batch(number)),
+                    keeper.frame(&frame(number)),
+                ]
+            })
+            .filter(|health| matches!(health, Health::Recovered))
             .count();
         assert_eq!(recovered, 1);
         keeper.finish(&trial(key())).unwrap();
-        let frames: Vec<String> = (0..20).map(|number| format!("frame {number}")).collect();
-        let mut expected = vec!["begin c w".to_owned()];
-        expected.extend(frames);
+        let mut expected = ["begin c w", "frame 0", "frame 1"]
+            .map(str::to_owned)
+            .to_vec();
+        for number in 2..20 {
+            expected.push(format!("telemetry {number}"));
+            expected.push(format!("frame {number}"));
+        }
         expected.push("finish".to_owned());
         assert_eq!(store.log(), expected);
     }
@@ -161,9 +178,13 @@ mod tests {
         let mut keeper = Keeper::new(&store, key());
         assert!(matches!(keeper.begin("c", "w", 1), Health::Fails(_)));
         keeper.frame(&frame(0));
+        keeper.telemetry(&batch(0));
         store.full(false);
         keeper.finish(&trial(key())).unwrap();
-        assert_eq!(store.log(), ["begin c w", "frame 0", "finish"]);
+        assert_eq!(
+            store.log(),
+            ["begin c w", "frame 0", "telemetry 0", "finish"]
+        );
     }
 
     #[test]

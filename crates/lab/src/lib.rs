@@ -1,7 +1,7 @@
 //! Carries out an experiment: round after round each cell of a plan, on a node, into a store.
 //!
 //! What must stay true: a run is stored before its first trial begins, a trial before anything of it
-//! happens, and each second of it as it comes; a store that fails on the way costs the run nothing;
+//! happens, and each second of it and of what its host did as it comes; a store that fails on the way costs the run nothing;
 //! a trial that fails is an outcome and does not stop the others; a run that was cut off goes on in
 //! the order it would have had. Nothing here prints, and nothing asks the host: whoever calls is told of
 //! everything, and what the host is to do the node does.
@@ -19,6 +19,7 @@ mod stop;
 mod store_place;
 #[cfg(test)]
 mod testing;
+mod thinning;
 mod trial_run;
 
 use std::time::{SystemTime, UNIX_EPOCH};

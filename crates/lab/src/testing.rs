@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use iodyno_judge::testing as made_up;
+use iodyno_judge::testing::telemetry::recording;
 use iodyno_model::{
     Behaviour, BoundPlan, Comparison, Configuration, Diagnostic, Direction, Frame, Kind,
-    Observation, Outcome, Plan, Question, RunId, Settling, StackLayer, Target, TargetInfo, Trial,
-    TrialKey, Workload,
+    Observation, Outcome, Plan, Question, RunId, SeriesKind, Settling, StackLayer, Target,
+    TargetInfo, TelemetryBatch, Trial, TrialKey, Workload,
 };
 use iodyno_runner::{Cancel, Event, RunnerError, TrialEnd, Unsettled};
 
@@ -54,6 +55,27 @@ pub(crate) fn frame(number: u32) -> Frame {
     made_up::frame(number, &[(0, Direction::Read, 1000, 100_000)])
 }
 
+/// The batch of a second: `virtiofsd` uses half a core of its one, and swapping is heavy.
+pub(crate) fn batch(number: u32) -> TelemetryBatch {
+    let server = |_| {
+        let used = [
+            ("user", 300_000_000),
+            ("system", 200_000_000),
+            ("threads", 4),
+        ];
+        vec![("virtiofsd[7]", used.to_vec())]
+    };
+    let reclaim = |_| vec![("", vec![("swapped_out", 500_000_000), ("stalls", 900)])];
+    let mut telemetry = recording()
+        .seconds_from(number, SeriesKind::Process, 1, server)
+        .seconds_from(number, SeriesKind::Reclaim, 1, reclaim)
+        .done();
+    if number > 0 {
+        telemetry.shapes.clear();
+    }
+    TelemetryBatch { number, telemetry }
+}
+
 pub(crate) fn trial(key: TrialKey) -> Trial {
     Trial {
         key,
@@ -83,6 +105,8 @@ pub(crate) struct FakeNode<'a> {
     store: Option<&'a FakeStore>,
     /// Reads of a trial; none unless told.
     pub(crate) reads: Option<fn(&BoundPlan) -> u64>,
+    /// It takes samples: [`batch`] after each frame.
+    pub(crate) samples: bool,
     /// ns that a trial takes on its clock.
     pub(crate) trial_ns: Cell<u64>,
     pub(crate) clock_ns: Cell<u64>,
@@ -101,6 +125,7 @@ impl<'a> FakeNode<'a> {
             act: Box::new(act),
             store: None,
             reads: None,
+            samples: false,
             trial_ns: Cell::new(1_000_000_000),
             clock_ns: Cell::new(0),
             bound: RefCell::default(),
@@ -197,6 +222,9 @@ impl Node for FakeNode<'_> {
                 store.full(number > 0);
             }
             events(Event::Frame(frame(number)));
+            if self.samples {
+                events(Event::Telemetry(batch(number)));
+            }
         }
         match act {
             Act::Die => Ok(TrialEnd::Failed {

@@ -12,6 +12,7 @@ use crate::place::Places;
 use crate::resume::drop_histograms;
 use crate::schedule::bind;
 use crate::store_place::store_on_target;
+use crate::thinning::Thinning;
 use crate::{Ended, Lab, Progress, unix_ms};
 
 /// What came of a trial.
@@ -39,6 +40,7 @@ pub(crate) struct TrialRun<'a> {
     notes: Vec<String>,
     frames: Vec<Frame>,
     rebuilder: Rebuilder,
+    thinning: Thinning,
 }
 
 impl<'a> TrialRun<'a> {
@@ -59,6 +61,7 @@ impl<'a> TrialRun<'a> {
             notes: Vec::new(),
             frames: Vec::new(),
             rebuilder: Rebuilder::default(),
+            thinning: Thinning::new(plan.sampling.every_ns),
         }
     }
 
@@ -147,10 +150,16 @@ impl<'a> TrialRun<'a> {
             outcome,
             parts,
             frames: std::mem::take(&mut self.frames),
-            telemetry: Telemetry::default(),
+            telemetry: self.thinning.take(),
             findings: Vec::new(),
         };
+        let servers = iodyno_judge::servers(&trial);
+        if let Some(part) = trial.parts.first_mut() {
+            part.host.servers = servers;
+        }
         trial.findings = iodyno_judge::findings(workload, &trial);
+        // What follows from it was found; whoever wants more of it has the store.
+        trial.telemetry = Telemetry::default();
         if let Some(environment) = &self.environment {
             let found = store_on_target(&self.lab.store_stack, environment);
             trial.findings.extend(found);
@@ -176,9 +185,11 @@ impl<'a> TrialRun<'a> {
                 self.frames.push(counts);
                 self.keeper.frame(frame)
             }
-            Event::Progress { .. } | Event::Started { .. } | Event::Telemetry(_) => {
-                Health::Unchanged
+            Event::Telemetry(batch) => {
+                self.thinning.add(&batch.telemetry);
+                self.keeper.telemetry(batch)
             }
+            Event::Progress { .. } | Event::Started { .. } => Health::Unchanged,
         }
     }
 

@@ -1,5 +1,6 @@
 use iodyno_judge::testing as made_up;
-use iodyno_model::{FindingKind, Outcome};
+use iodyno_model::{Finding, FindingKind, Outcome};
+use iodyno_runner::Event;
 
 use super::*;
 use crate::testing::{Act, FakeJudge, FakeNode, FakeStore, lab, plan, told};
@@ -146,4 +147,77 @@ fn a_store_on_the_storage_under_test_is_found() {
             .iter()
             .any(|finding| finding.kind == FindingKind::StoreOnTarget)
     );
+}
+
+/// One trial on a node that takes samples and acts like this.
+fn sampled(act: Act) -> FakeStore {
+    let store = FakeStore::default();
+    let mut node = FakeNode::acting(&[act], &store);
+    node.samples = true;
+    let cancel = Cancel::new();
+    carry_out(&plan(1, 1, 1), &lab(&store, &node, &cancel), &mut |told| {
+        if let Progress::Ended(ended) = told {
+            assert!(ended.trial.telemetry.is_empty());
+        }
+    })
+    .unwrap();
+    drop(node);
+    store
+}
+
+#[test]
+fn what_the_host_did_is_stored_as_it_comes_and_looked_at_when_the_trial_has_ended() {
+    for act in [Act::Complete, Act::Die, Act::Cancelled] {
+        let store = sampled(act);
+        let log = store.log();
+        let middle = log.iter().skip_while(|line| *line != "frame 2").take(4);
+        let middle: Vec<&String> = middle.collect();
+        assert_eq!(middle, ["frame 2", "telemetry 2", "frame 3", "telemetry 3"]);
+        let trials = store.trials.borrow();
+        let trial = &trials[0];
+        let stored = store.telemetry(trial.key, 0, 99).unwrap();
+        assert_eq!(stored.len(), 6, "{act:?}");
+        let servers = &trial.parts[0].host.servers;
+        assert_eq!(servers.len(), 1, "{act:?}");
+        assert_eq!(
+            (servers[0].name.as_str(), servers[0].threads),
+            ("virtiofsd", 4)
+        );
+        let kinds: Vec<FindingKind> = trial.findings.iter().map(|one| one.kind).collect();
+        assert!(
+            kinds.contains(&FindingKind::MemoryPressure),
+            "{act:?}: {kinds:?}"
+        );
+    }
+    let unsampled = run(&[Act::Complete]).2;
+    let trials = unsampled.trials.borrow();
+    let of_memory = |finding: &Finding| finding.kind == FindingKind::MemoryPressure;
+    assert!(!trials[0].findings.iter().any(of_memory));
+}
+
+#[test]
+fn a_store_that_is_full_for_a_while_lacks_no_telemetry_in_the_end() {
+    let store = FakeStore::default();
+    let full = std::cell::Cell::new(0);
+    let mut node = FakeNode::acting(&[], &store);
+    node.samples = true;
+    let cancel = Cancel::new();
+    carry_out(&plan(1, 1, 1), &lab(&store, &node, &cancel), &mut |told| {
+        // Full from the second frame to the fourth.
+        if let Progress::Node(Event::Frame(frame)) = told {
+            store.full((1..4).contains(&frame.number));
+            full.set(full.get() + u32::from(frame.number == 1));
+        }
+    })
+    .unwrap();
+    assert_eq!(full.get(), 1);
+    let series = store.log();
+    let series = series
+        .iter()
+        .filter(|line| line.contains(' ') && !line.starts_with("environment"));
+    let series: Vec<&String> = series.skip(2).take(12).collect();
+    let expected: Vec<String> = (0..6)
+        .flat_map(|number| [format!("frame {number}"), format!("telemetry {number}")])
+        .collect();
+    assert_eq!(series, expected.iter().collect::<Vec<_>>());
 }

@@ -125,6 +125,10 @@ impl Store for FakeStore {
     }
 
     fn finish_trial(&self, trial: &Trial) -> Result<(), StoreError> {
+        assert!(
+            trial.telemetry.is_empty(),
+            "telemetry was appended as it came"
+        );
         self.note("finish".to_owned())?;
         self.trials.borrow_mut().push(trial.clone());
         Ok(())

@@ -1,0 +1,267 @@
+//! What the host did during a trial, as much of it as the judge needs: in bounded memory however long it lasts.
+//!
+//! The store has every sample. Here a series that has become long is thinned to steps of twice the
+//! length, again and again: counts then still add up, and gauges have their means.
+
+use std::collections::BTreeMap;
+
+use iodyno_model::{Sample, SeriesGap, SeriesKind, SeriesShape, Telemetry};
+
+/// Samples of a series: steps of a second in a trial of half an hour, of 16 or 32 in one of ten hours.
+const MOST_SAMPLES: usize = 2048;
+
+/// Values of a series, 64 MiB. Only the interrupts of a host of many CPUs have so many.
+const MOST_VALUES: usize = 1 << 22;
+
+/// Gaps of a trial, over all series. Each is told once, so that more are a host in disorder.
+const MOST_GAPS: usize = 1024;
+
+/// The telemetry of one trial.
+#[derive(Debug)]
+pub(crate) struct Thinning {
+    /// From one sample to the next as they are taken, ns.
+    every_ns: u64,
+    series: BTreeMap<SeriesKind, Series>,
+    /// Of which series a shape is.
+    kinds: BTreeMap<u32, SeriesKind>,
+    gaps: Vec<SeriesGap>,
+}
+
+/// The samples of one series.
+#[derive(Debug, Default)]
+struct Series {
+    telemetry: Telemetry,
+    values: usize,
+    /// From one sample to the next, ns; 0: as they were taken.
+    step_ns: u64,
+    /// It changes its shape so often that thinning helps no more: nothing is added.
+    full: bool,
+}
+
+impl Thinning {
+    pub(crate) fn new(every_ns: u64) -> Thinning {
+        Thinning {
+            every_ns: every_ns.max(1),
+            series: BTreeMap::new(),
+            kinds: BTreeMap::new(),
+            gaps: Vec::new(),
+        }
+    }
+
+    /// Adds a stretch that follows those before it.
+    pub(crate) fn add(&mut self, stretch: &Telemetry) {
+        for shape in &stretch.shapes {
+            let series = self.series.entry(shape.kind).or_default();
+            if !series.full {
+                self.kinds.insert(shape.number, shape.kind);
+                series.telemetry.shapes.push(shape.clone());
+            }
+        }
+        for sample in &stretch.samples {
+            let Some(kind) = self.kinds.get(&sample.shape) else {
+                continue;
+            };
+            let series = self.series.entry(*kind).or_default();
+            if let Some(gap) = series.add(sample, *kind, self.every_ns) {
+                self.gaps.push(gap);
+            }
+        }
+        let room = MOST_GAPS.saturating_sub(self.gaps.len());
+        self.gaps.extend(stretch.gaps.iter().take(room).cloned());
+    }
+
+    /// What there is, in the order of shapes and of time.
+    pub(crate) fn take(&mut self) -> Telemetry {
+        let mut all = Telemetry {
+            gaps: std::mem::take(&mut self.gaps),
+            ..Telemetry::default()
+        };
+        for series in std::mem::take(&mut self.series).into_values() {
+            all.extend(series.telemetry);
+        }
+        all.shapes.sort_by_key(|shape: &SeriesShape| shape.number);
+        all.samples
+            .sort_by_key(|sample| (sample.at_ns, sample.shape));
+        all
+    }
+}
+
+impl Series {
+    /// Adds a sample; a gap, if it is the first that is left out.
+    fn add(&mut self, sample: &Sample, kind: SeriesKind, every_ns: u64) -> Option<SeriesGap> {
+        if self.full {
+            return None;
+        }
+        self.values += sample.values.len();
+        self.telemetry.samples.push(sample.clone());
+        if !self.is_long() {
+            return None;
+        }
+        // What came since it was thinned last has not been yet.
+        self.thin(self.step_ns.max(every_ns.saturating_mul(2)));
+        if self.is_hardly_shorter() {
+            self.thin(self.step_ns.saturating_mul(2));
+        }
+        // Its samples are of shapes of their own: to thin it more would be of no use, either.
+        self.full = self.is_hardly_shorter();
+        self.full.then(|| SeriesGap {
+            kind,
+            at_ns: sample.at_ns,
+            reason: format!(
+                "the {} changed what they are of in almost every sample: findings look at those before",
+                kind.name()
+            ),
+        })
+    }
+
+    fn thin(&mut self, step_ns: u64) {
+        self.step_ns = step_ns;
+        self.telemetry = self.telemetry.thinned(step_ns);
+        let samples = self.telemetry.samples.iter();
+        self.values = samples.map(|sample| sample.values.len()).sum();
+    }
+
+    fn is_hardly_shorter(&self) -> bool {
+        self.telemetry.samples.len() > MOST_SAMPLES / 4 * 3 || self.values > MOST_VALUES / 4 * 3
+    }
+
+    fn is_long(&self) -> bool {
+        self.telemetry.samples.len() > MOST_SAMPLES || self.values > MOST_VALUES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use iodyno_judge::testing::telemetry::{Recording, SECOND, recording};
+
+    use super::*;
+
+    /// A series of two disks, of which one reads 3 times a second with 5 in flight.
+    fn disks(seconds: u32) -> Telemetry {
+        let rows = |_| {
+            vec![
+                ("vda", vec![("reads", 3), ("in_flight", 5)]),
+                ("vdb", Vec::new()),
+            ]
+        };
+        recording().seconds(SeriesKind::Disk, seconds, rows).done()
+    }
+
+    /// As it comes from a node: a second at a time, shapes with their first sample.
+    fn thinned(all: &Telemetry) -> Telemetry {
+        let mut thinning = Thinning::new(SECOND);
+        let mut shapes = all.shapes.iter().peekable();
+        for sample in &all.samples {
+            let mut stretch = Telemetry {
+                samples: vec![sample.clone()],
+                ..Telemetry::default()
+            };
+            while let Some(shape) = shapes.next_if(|shape| shape.number <= sample.shape) {
+                stretch.shapes.push(shape.clone());
+            }
+            thinning.add(&stretch);
+        }
+        thinning.take()
+    }
+
+    #[test]
+    fn a_short_trial_keeps_every_sample() {
+        let all = disks(MOST_SAMPLES as u32);
+        assert_eq!(thinned(&all), all);
+    }
+
+    #[test]
+    fn ten_hours_take_no_more_memory_than_one_and_nothing_counted_is_lost() {
+        for seconds in [MOST_SAMPLES as u32 + 1, 3600, 36_000] {
+            let thin = thinned(&disks(seconds));
+            let kept = thin.samples.len();
+            assert!((MOST_SAMPLES / 2..=MOST_SAMPLES).contains(&kept), "{kept}");
+            let reads: u64 = thin
+                .samples
+                .iter()
+                .map(|sample| sample.values[0].unwrap())
+                .sum();
+            assert_eq!(reads, 3 * u64::from(seconds));
+            let span: u64 = thin.samples.iter().map(|sample| sample.span_ns).sum();
+            assert_eq!(span, u64::from(seconds) * SECOND);
+            let in_flight = thin.shapes[0].column("in_flight").unwrap();
+            assert!(
+                thin.samples
+                    .iter()
+                    .all(|sample| sample.values[in_flight] == Some(5))
+            );
+            assert!(thin.samples.is_sorted_by_key(|sample| sample.at_ns));
+        }
+    }
+
+    #[test]
+    fn a_long_series_does_not_thin_a_short_one() {
+        let mut all = disks(3000);
+        let reclaim = |_| vec![("", vec![("stalls", 1)])];
+        let other = recording().seconds(SeriesKind::Reclaim, 10, reclaim).done();
+        all.shapes.extend(
+            other
+                .shapes
+                .into_iter()
+                .map(|shape| SeriesShape { number: 1, ..shape }),
+        );
+        all.samples.extend(
+            other
+                .samples
+                .into_iter()
+                .map(|sample| Sample { shape: 1, ..sample }),
+        );
+        all.samples
+            .sort_by_key(|sample| (sample.at_ns, sample.shape));
+        let thin = thinned(&all);
+        assert_eq!(thin.of(SeriesKind::Reclaim).count(), 10);
+        assert!(thin.of(SeriesKind::Disk).count() <= MOST_SAMPLES);
+    }
+
+    #[test]
+    fn the_values_of_a_host_of_many_cpus_are_bounded() {
+        let mut all = disks(300);
+        for sample in &mut all.samples {
+            sample.values.resize(100_000, Some(0));
+        }
+        let thin = thinned(&all);
+        let values: usize = thin.samples.iter().map(|sample| sample.values.len()).sum();
+        assert!(
+            (MOST_VALUES / 3..=MOST_VALUES).contains(&values),
+            "{values}"
+        );
+    }
+
+    #[test]
+    fn a_series_that_is_never_the_same_is_cut_off_and_says_so() {
+        let mut series = Recording::default();
+        for second in 0..5000 {
+            let rows = |_| vec![("rsync[99]", vec![("read_bytes", 1)])];
+            series = series.seconds_from(second, SeriesKind::Others, 1, rows);
+        }
+        let thin = thinned(&series.done());
+        assert!(thin.samples.len() <= MOST_SAMPLES + 1);
+        assert!(thin.shapes.len() <= MOST_SAMPLES + 1);
+        let [gap] = &thin.gaps[..] else {
+            panic!("{:?}", thin.gaps);
+        };
+        assert!(gap.reason.contains("others"), "{}", gap.reason);
+        assert_eq!(gap.at_ns, thin.samples.last().unwrap().at_ns);
+    }
+
+    #[test]
+    fn gaps_are_kept_up_to_a_bound() {
+        let gap = SeriesGap {
+            kind: SeriesKind::Pool,
+            at_ns: 0,
+            reason: "tank has gone".to_owned(),
+        };
+        let stretch = Telemetry {
+            gaps: vec![gap; 100],
+            ..Telemetry::default()
+        };
+        let mut thinning = Thinning::new(SECOND);
+        (0..20).for_each(|_| thinning.add(&stretch));
+        assert_eq!(thinning.take().gaps.len(), MOST_GAPS);
+    }
+}
