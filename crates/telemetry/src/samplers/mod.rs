@@ -1,16 +1,20 @@
 //! One sampler a file.
 
 mod arc;
+mod cgroup;
 mod cpu;
 mod disk;
 mod interrupts;
 mod load;
 mod memory;
 mod named;
+mod others;
 mod pool;
 mod pool_child;
 mod pool_text;
 mod pressure;
+mod process;
+mod processes;
 mod reclaim;
 
 use iodyno_target::Roots;
@@ -37,6 +41,10 @@ pub(crate) fn open(roots: &Roots, scope: &Scope) -> Vec<Box<dyn Sampler>> {
     all.push(Box::new(reclaim::Reclaim::open(roots, page_size)));
     all.extend(pool::Pool::open(roots, scope).map(boxed));
     all.extend(arc::Arc::open(roots, scope).map(boxed));
+    all.extend(cgroup::Cgroup::open(roots, &scope.devices).map(boxed));
+    let named = process::Process::open(roots, &scope.processes, page_size);
+    all.extend(named.map(boxed));
+    all.push(Box::new(others::Others::open(roots, scope)));
     all
 }
 

@@ -1,0 +1,245 @@
+//! The harness's control group: its I/O by device, and the limits that it is held to.
+//!
+//! Version 2 counts and limits in the nearest group that has the controller, and in a group above it too a limit holds. In version 1
+//! each group stands for itself: the kernel throttles by a group's own limits alone.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use iodyno_model::{CGROUP, Reading, SeriesColumn, SeriesKind, SeriesRow};
+use iodyno_target::Roots;
+
+use crate::sampler::{Read, Readings, Sampler};
+use crate::scope::Devices;
+use crate::text::Text;
+
+mod place;
+
+use place::{Place, Version};
+
+/// major:minor.
+type Number = (u32, u32);
+/// In the order of [`CGROUP`]; counts are those four that come first.
+type Values = [Option<u64>; 8];
+
+const COUNTS: usize = 4;
+/// Version 1: limits on reads, writes, read and written bytes a second.
+const LIMITS: [&str; 4] = [
+    "blkio.throttle.read_iops_device",
+    "blkio.throttle.write_iops_device",
+    "blkio.throttle.read_bps_device",
+    "blkio.throttle.write_bps_device",
+];
+
+/// The group's files.
+struct Files {
+    /// What was counted, and where in [`Values`] a file's numbers of reads and writes belong.
+    counts: Vec<(Text, Counts)>,
+    limits: Vec<(Text, Limits)>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Counts {
+    /// Version 2: all in one.
+    All,
+    /// Version 1: reads, writes from this place on.
+    From(usize),
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Limits {
+    /// Version 2: all in one.
+    All,
+    /// Version 1: this one.
+    Of(usize),
+}
+
+/// The harness's control group.
+pub(crate) struct Cgroup {
+    files: Files,
+    devices: Devices,
+    /// Links from numbers to devices.
+    numbers: PathBuf,
+    values: BTreeMap<Number, Values>,
+}
+
+impl Cgroup {
+    /// `None`: no group counts I/O, or it is about no device.
+    pub(crate) fn open(roots: &Roots, devices: &Devices) -> Option<Cgroup> {
+        if *devices == Devices::Named(Vec::new()) {
+            return None;
+        }
+        let files = place::places(roots)
+            .into_iter()
+            .find_map(|place| files(&place))?;
+        Some(Cgroup {
+            files,
+            devices: devices.clone(),
+            numbers: roots.sys.join("dev/block"),
+            values: BTreeMap::new(),
+        })
+    }
+
+    /// The kernel name of a device; `None`: nobody asks for it.
+    fn name(&self, number: Number) -> Option<String> {
+        let link = self.numbers.join(format!("{}:{}", number.0, number.1));
+        let target = fs::read_link(link).ok()?;
+        let name = target.file_name()?.to_str()?;
+        let asked = match &self.devices {
+            Devices::All => true,
+            Devices::Named(names) => names.iter().any(|asked| asked == name),
+        };
+        asked.then(|| name.to_owned())
+    }
+}
+
+impl Sampler for Cgroup {
+    fn kind(&self) -> SeriesKind {
+        SeriesKind::Cgroup
+    }
+
+    fn read(&mut self, into: &mut Readings) -> Result<Read, String> {
+        let values = &mut self.values;
+        values.clear();
+        for (text, counts) in &mut self.files.counts {
+            text.read_by(|text| {
+                count(text, *counts, values);
+                Ok(())
+            })?;
+        }
+        for (text, limits) in &mut self.files.limits {
+            // The group may have lost its controller meanwhile: its counts would be missed above.
+            let _ = text.read_by(|text| {
+                limit(text, *limits, values);
+                Ok(())
+            });
+        }
+        let mut fill = into.fill(CGROUP);
+        for (number, values) in &self.values {
+            if let Some(name) = self.name(*number) {
+                let new = || SeriesRow::new(name.as_str());
+                fill.row(|row| row.name == name, new, *values);
+            }
+        }
+        fill.done();
+        Ok(Read::Fresh)
+    }
+
+    /// A device is counted from the group's first I/O on it on.
+    fn began_at(&self, _row: &SeriesRow, column: &SeriesColumn) -> Option<u64> {
+        (column.reading == Reading::Count).then_some(0)
+    }
+}
+
+/// The files of a group, if it counts I/O.
+fn files(place: &Place) -> Option<Files> {
+    let text = |folder: &Path, name: &str| {
+        let path = folder.join(name);
+        path.exists().then(|| Text::new(path))
+    };
+    match place.version {
+        Version::Two => {
+            let above = place.with_above();
+            let counting = above
+                .iter()
+                .position(|folder| folder.join("io.stat").exists())?;
+            // The topmost group of a host counts what everybody does.
+            if !above[counting].join("cgroup.type").exists() {
+                return None;
+            }
+            let limits = above[counting..].iter();
+            let limits = limits.filter_map(|folder| Some((text(folder, "io.max")?, Limits::All)));
+            Some(Files {
+                counts: vec![(text(&above[counting], "io.stat")?, Counts::All)],
+                limits: limits.collect(),
+            })
+        }
+        Version::One => {
+            let counts = |name: &str, from| Some((text(&place.folder, name)?, Counts::From(from)));
+            let limits = LIMITS.iter().enumerate().filter_map(|(number, name)| {
+                Some((text(&place.folder, name)?, Limits::Of(COUNTS + number)))
+            });
+            Some(Files {
+                counts: vec![
+                    counts("blkio.throttle.io_serviced", 0)?,
+                    counts("blkio.throttle.io_service_bytes", 2)?,
+                ],
+                limits: limits.collect(),
+            })
+        }
+    }
+}
+
+/// What a device has so far: nothing was counted.
+fn entry(values: &mut BTreeMap<Number, Values>, number: Number) -> &mut Values {
+    values.entry(number).or_insert_with(|| {
+        let mut none = [None; 8];
+        none[..COUNTS].fill(Some(0));
+        none
+    })
+}
+
+/// `8:0 rbytes=1 wbytes=2 rios=3 wios=4 …`, or `8:0 Read 1` and `8:0 Write 2`.
+fn count(text: &str, counts: Counts, values: &mut BTreeMap<Number, Values>) {
+    for (number, rest) in text.lines().filter_map(device) {
+        let mut words = rest.split_ascii_whitespace();
+        match counts {
+            Counts::All => {
+                for (name, value) in words.filter_map(|word| word.split_once('=')) {
+                    let names = ["rios", "wios", "rbytes", "wbytes"];
+                    let place = names.iter().position(|known| *known == name);
+                    if let (Some(place), Ok(value)) = (place, value.parse()) {
+                        entry(values, number)[place] = Some(value);
+                    }
+                }
+            }
+            Counts::From(from) => {
+                let place = match words.next() {
+                    Some("Read") => from,
+                    Some("Write") => from + 1,
+                    _ => continue,
+                };
+                if let Some(Ok(value)) = words.next().map(str::parse) {
+                    entry(values, number)[place] = Some(value);
+                }
+            }
+        }
+    }
+}
+
+/// `8:0 rbps=max wbps=1048576 riops=max wiops=max`, or `8:0 1048576`. The least limit holds.
+fn limit(text: &str, limits: Limits, values: &mut BTreeMap<Number, Values>) {
+    for (number, rest) in text.lines().filter_map(device) {
+        let mut hold = |place: usize, limit: &str| {
+            if let Ok(limit) = limit.parse::<u64>() {
+                let held = &mut entry(values, number)[place];
+                *held = Some(held.map_or(limit, |held| held.min(limit)));
+            }
+        };
+        match limits {
+            Limits::All => {
+                for (name, limit) in rest
+                    .split_ascii_whitespace()
+                    .filter_map(|word| word.split_once('='))
+                {
+                    let names = ["riops", "wiops", "rbps", "wbps"];
+                    if let Some(place) = names.iter().position(|known| *known == name) {
+                        hold(COUNTS + place, limit);
+                    }
+                }
+            }
+            Limits::Of(place) => hold(place, rest.trim()),
+        }
+    }
+}
+
+/// A line about a device, and the rest of it.
+fn device(line: &str) -> Option<(Number, &str)> {
+    let (number, rest) = line.split_once(' ')?;
+    let (major, minor) = number.split_once(':')?;
+    Some(((major.parse().ok()?, minor.parse().ok()?), rest))
+}
+
+#[cfg(test)]
+mod tests;

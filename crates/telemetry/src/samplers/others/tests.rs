@@ -1,0 +1,179 @@
+//! Others that work, rest and end, on a host of a test's making; and what a look costs on this one.
+
+use std::time::Instant;
+
+use super::*;
+use crate::samplers::processes::fake::Proc;
+use crate::scope::{Devices, Pools};
+
+const MIB: u64 = 1 << 20;
+
+fn scope(processes: &[&str], own: &[u32]) -> Scope {
+    Scope {
+        every: Duration::from_secs(1),
+        devices: Devices::All,
+        pools: Pools::Named(Vec::new()),
+        processes: processes.iter().map(|name| (*name).to_owned()).collect(),
+        own: own.to_vec(),
+    }
+}
+
+/// Others that look at each reading.
+fn open(proc: &Proc, scope: &Scope) -> Others {
+    let mut others = Others::open(&proc.roots(), scope);
+    others.least = Duration::ZERO;
+    others.begun = Instant::now();
+    others
+}
+
+fn put(proc: &Proc, pid: u32, name: &str, mib: u64) {
+    proc.put(pid, name, name, 1);
+    proc.io(pid, [0; 2], [mib * MIB, 0]);
+}
+
+/// Rows with what each had before (where it has just come) and has now, MiB read.
+fn look(others: &mut Others, readings: &mut Readings) -> Vec<(String, u64, u64)> {
+    others.pace = Duration::ZERO;
+    assert_eq!(others.read(readings), Ok(Read::Fresh));
+    let row = |row: usize| {
+        let began = others
+            .began_at(&readings.rows[row], &readings.columns[0])
+            .unwrap();
+        let now = readings.values[row * 2].unwrap();
+        (readings.rows[row].name.clone(), began / MIB, now / MIB)
+    };
+    (0..readings.rows.len()).map(row).collect()
+}
+
+fn row(name: &str, before: u64, now: u64) -> (String, u64, u64) {
+    (name.to_owned(), before, now)
+}
+
+#[test]
+fn who_moves_much_has_a_row_with_what_it_moved_until_it_ends() {
+    let proc = Proc::new();
+    put(&proc, 50, "rsync", 500);
+    put(&proc, 51, "cat", 7);
+    let mut others = open(&proc, &scope(&[], &[]));
+    let mut readings = Readings::default();
+    assert!(
+        look(&mut others, &mut readings).is_empty(),
+        "what was before counts for nothing"
+    );
+    assert!(look(&mut others, &mut readings).is_empty());
+    put(&proc, 50, "rsync", 503);
+    proc.io(51, [0; 2], [7 * MIB, MIB - 1]);
+    assert_eq!(
+        look(&mut others, &mut readings),
+        [row("rsync[50]", 500, 503)]
+    );
+    // A newcomer counts from zero; who rests stays.
+    put(&proc, 60, "dd", 9);
+    assert_eq!(
+        look(&mut others, &mut readings),
+        [row("rsync[50]", 503, 503), row("dd[60]", 0, 9)]
+    );
+    proc.end(50);
+    assert_eq!(look(&mut others, &mut readings), [row("dd[60]", 9, 9)]);
+    // Another one of its number.
+    put(&proc, 60, "dd", 2);
+    assert_eq!(look(&mut others, &mut readings), [row("dd[60]", 0, 2)]);
+}
+
+#[test]
+fn neither_the_harness_nor_the_named_nor_the_kernel_are_others() {
+    let proc = Proc::new();
+    for pid in [10, 20, 30, 40] {
+        put(&proc, pid, "p", 1);
+    }
+    put(&proc, 20, "virtiofsd", 1);
+    let kernel = "30 (loop7) S 2 0 0 0 -1 2129984 0 0 0 0 1 1 0 0 20 0 1 0 0 0 0 0";
+    proc.write(30, "stat", kernel);
+    let mut others = open(&proc, &scope(&["virtiofsd"], &[10]));
+    let mut readings = Readings::default();
+    look(&mut others, &mut readings);
+    for pid in [10, 20, 30, 40] {
+        proc.io(pid, [0; 2], [90 * MIB, 0]);
+    }
+    assert_eq!(look(&mut others, &mut readings), [row("p[40]", 1, 90)]);
+    assert!(others.missed().is_empty());
+}
+
+#[test]
+fn of_many_those_that_move_most_have_rows_and_who_rests_gives_way() {
+    let proc = Proc::new();
+    for pid in 1..=20 {
+        put(&proc, pid, "p", 0);
+    }
+    let mut others = open(&proc, &scope(&[], &[]));
+    let mut readings = Readings::default();
+    look(&mut others, &mut readings);
+    for pid in 1..=20 {
+        put(&proc, pid, "p", u64::from(pid));
+    }
+    let names = |rows: Vec<(String, u64, u64)>| -> Vec<String> {
+        rows.into_iter().map(|row| row.0).collect()
+    };
+    let most: Vec<String> = (13..=20).rev().map(|pid| format!("p[{pid}]")).collect();
+    assert_eq!(names(look(&mut others, &mut readings)), most);
+    // Seven go on, one rests, and one that had no row moves.
+    for pid in (13..=20).filter(|pid| *pid != 17) {
+        put(&proc, pid, "p", 100);
+    }
+    put(&proc, 2, "p", 70);
+    let rows = names(look(&mut others, &mut readings));
+    assert!(rows.len() == ROWS && rows.contains(&"p[2]".to_owned()));
+    assert!(!rows.contains(&"p[17]".to_owned()));
+}
+
+#[test]
+fn looks_become_rarer_up_to_a_pace_that_costs_little() {
+    let proc = Proc::new();
+    let mut others = Others::open(&proc.roots(), &scope(&[], &[]));
+    let start = Instant::now();
+    let at = |ms: u64| start + Duration::from_millis(ms);
+    assert!(others.is_due(start), "the reading at open");
+    others.looks = 1;
+    assert!(others.is_due(start), "the reading from which counts begin");
+    (others.looks, others.begun) = (2, start);
+    for (pace_ms, expected) in [
+        (900, vec![1, 2, 3, 4, 5, 6, 7, 8, 9, 10]),
+        (3000, vec![1, 2, 4, 7, 10]),
+        (10_000, vec![1, 2, 4, 8, 16, 26, 36]),
+    ] {
+        others.pace = Duration::from_millis(pace_ms);
+        others.looked = start;
+        let last = *expected.last().unwrap();
+        let mut looks = Vec::new();
+        for second in 1..=last {
+            if others.is_due(at(second * 1000)) {
+                others.looked = at(second * 1000);
+                looks.push(second);
+            }
+        }
+        assert_eq!(looks, expected, "{pace_ms}");
+    }
+}
+
+#[test]
+fn a_look_at_this_host_costs_a_thousandth_of_the_time_to_the_next() {
+    let mut others = Others::open(&Roots::host(), &scope(&[], &[std::process::id()]));
+    let mut readings = Readings::default();
+    let begun = Instant::now();
+    let cpu = || Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap();
+    assert_eq!(others.read(&mut readings), Ok(Read::Fresh));
+    assert_eq!(others.read(&mut readings), Ok(Read::Fresh));
+    let before = cpu();
+    let mut looks = 0;
+    while begun.elapsed() < Duration::from_secs(3) {
+        looks += usize::from(others.read(&mut readings) == Ok(Read::Fresh));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let used = cpu() - before;
+    assert!(looks >= 1, "a short trial learns of others, too");
+    // Half of it is for the 60 readings between, and for a host that is busy.
+    assert!(
+        used < Duration::from_millis(2 * 3),
+        "{used:?} in {looks} looks"
+    );
+}

@@ -1,0 +1,309 @@
+//! What procfs tells of a process.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::PathBuf;
+
+/// A thread of the kernel's own (`PF_KTHREAD` in /proc/PID/stat).
+const KERNEL_THREAD: u64 = 0x0020_0000;
+
+/// The files of processes, read into one buffer.
+pub(super) struct Processes {
+    proc: PathBuf,
+    buffer: Vec<u8>,
+}
+
+impl Processes {
+    pub(super) fn new(proc: PathBuf) -> Processes {
+        Processes {
+            proc,
+            buffer: Vec::with_capacity(4096),
+        }
+    }
+
+    /// Every process that there is now.
+    ///
+    /// # Errors
+    /// procfs cannot be listed.
+    pub(super) fn all(&self) -> Result<Vec<u32>, String> {
+        let entries = fs::read_dir(&self.proc)
+            .map_err(|error| format!("cannot list {}: {error}", self.proc.display()))?;
+        let pid = |entry: io::Result<fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();
+        Ok(entries.filter_map(pid).collect())
+    }
+
+    /// /proc/PID/stat, without the name, which may be any bytes; `None`: it has ended.
+    pub(super) fn stat(&mut self, pid: u32) -> Option<Stat> {
+        stat(&String::from_utf8_lossy(self.read(pid, "stat").ok()?))
+    }
+
+    /// /proc/PID/comm; empty: it has ended.
+    pub(super) fn name(&mut self, pid: u32) -> String {
+        let bytes = self.read(pid, "comm").unwrap_or_default();
+        String::from_utf8_lossy(bytes).trim_end().to_owned()
+    }
+
+    /// /proc/PID/io.
+    ///
+    /// # Errors
+    /// It has ended, or others may not look.
+    pub(super) fn io(&mut self, pid: u32) -> io::Result<Io> {
+        let text = String::from_utf8_lossy(self.read(pid, "io")?);
+        parse_io(&text).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
+    /// It goes by that name: its own, or the last part of its program's path.
+    pub(super) fn is_called(&mut self, pid: u32, names: &[String]) -> Option<usize> {
+        // A thread of the kernel's has no program.
+        let place = |found: &str| {
+            let same = |name: &String| name == found && !found.is_empty();
+            names.iter().position(same)
+        };
+        place(&self.name(pid))
+            .or_else(|| {
+                let line = self.read(pid, "cmdline").ok()?;
+                let first = line.split(|byte| *byte == 0).next()?;
+                place(last_part(&String::from_utf8_lossy(first)))
+            })
+            .or_else(|| {
+                let program = fs::read_link(self.proc.join(format!("{pid}/exe"))).ok()?;
+                let program = program.to_string_lossy();
+                place(last_part(program.trim_end_matches(" (deleted)")))
+            })
+    }
+
+    fn read(&mut self, pid: u32, file: &str) -> io::Result<&[u8]> {
+        self.buffer.clear();
+        let path = self.proc.join(format!("{pid}/{file}"));
+        File::open(path)?.read_to_end(&mut self.buffer)?;
+        Ok(&self.buffer)
+    }
+}
+
+fn last_part(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// Of /proc/PID/stat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stat {
+    /// It has ended, and nobody has asked how.
+    pub(super) ended: bool,
+    /// A thread of the kernel's own.
+    pub(super) of_kernel: bool,
+    /// CPU time of all its threads, in hundredths of a second.
+    pub(super) user: u64,
+    pub(super) system: u64,
+    pub(super) threads: u64,
+    /// Resident, in pages.
+    pub(super) memory: u64,
+}
+
+/// `99 (a name (of any kind)) S 1 …`.
+pub(super) fn stat(text: &str) -> Option<Stat> {
+    let (_, rest) = text.rsplit_once(") ")?;
+    let words: Vec<&str> = rest.split_ascii_whitespace().take(22).collect();
+    let number = |field: usize| -> Option<u64> { words.get(field)?.parse().ok() };
+    Some(Stat {
+        ended: matches!(*words.first()?, "Z" | "X"),
+        of_kernel: number(6)? & KERNEL_THREAD != 0,
+        user: number(11)?,
+        system: number(12)?,
+        threads: number(17)?,
+        memory: number(21)?,
+    })
+}
+
+/// Of /proc/PID/io.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Io {
+    /// System calls.
+    pub(super) reads: u64,
+    pub(super) writes: u64,
+    /// Of the storage.
+    pub(super) read_bytes: u64,
+    pub(super) written_bytes: u64,
+}
+
+/// `rchar: 1`, a line each.
+pub(super) fn parse_io(text: &str) -> Option<Io> {
+    let mut io = Io::default();
+    let mut found = 0;
+    for (name, value) in text.lines().filter_map(|line| line.split_once(": ")) {
+        let place = match name {
+            "syscr" => &mut io.reads,
+            "syscw" => &mut io.writes,
+            "read_bytes" => &mut io.read_bytes,
+            "write_bytes" => &mut io.written_bytes,
+            _ => continue,
+        };
+        *place = value.trim().parse().ok()?;
+        found += 1;
+    }
+    (found == 4).then_some(io)
+}
+
+/// A procfs of a test's own making.
+#[cfg(test)]
+pub(super) mod fake {
+    use std::fs;
+    use std::path::Path;
+
+    use iodyno_target::Roots;
+    use tempfile::TempDir;
+
+    pub(crate) struct Proc {
+        folder: TempDir,
+    }
+
+    impl Proc {
+        pub(crate) fn new() -> Proc {
+            let folder = tempfile::tempdir().unwrap();
+            fs::create_dir(folder.path().join("proc")).unwrap();
+            fs::create_dir(folder.path().join("proc/sys")).unwrap();
+            Proc { folder }
+        }
+
+        pub(crate) fn roots(&self) -> Roots {
+            Roots::below(self.folder.path())
+        }
+
+        pub(crate) fn path(&self, pid: u32, file: &str) -> std::path::PathBuf {
+            self.folder.path().join(format!("proc/{pid}/{file}"))
+        }
+
+        /// A process with this command line that used so much CPU, in hundredths of a second of each kind.
+        pub(crate) fn put(&self, pid: u32, comm: &str, line: &str, used: u64) {
+            fs::create_dir_all(self.path(pid, "")).unwrap();
+            self.write(pid, "comm", format!("{comm}\n"));
+            self.write(pid, "cmdline", line.replace(' ', "\0"));
+            let stat = format!(
+                "{pid} ({comm}) S 1 1 1 0 -1 4194304 102 0 0 0 {used} {} 0 0 20 0 3 0 3515758 3133440 25 18",
+                2 * used
+            );
+            self.write(pid, "stat", &stat);
+        }
+
+        /// What it did of I/O: system calls, and bytes of the storage.
+        pub(crate) fn io(&self, pid: u32, calls: [u64; 2], bytes: [u64; 2]) {
+            let text = format!(
+                "rchar: 6976\nwchar: 0\nsyscr: {}\nsyscw: {}\nread_bytes: {}\nwrite_bytes: {}\ncancelled_write_bytes: 0\n",
+                calls[0], calls[1], bytes[0], bytes[1]
+            );
+            self.write(pid, "io", &text);
+        }
+
+        pub(crate) fn write(&self, pid: u32, file: &str, text: impl AsRef<[u8]>) {
+            fs::write(self.path(pid, file), text).unwrap();
+        }
+
+        pub(crate) fn end(&self, pid: u32) {
+            fs::remove_dir_all(self.path(pid, "")).unwrap();
+        }
+
+        pub(crate) fn link(&self, pid: u32, program: &str) {
+            std::os::unix::fs::symlink(Path::new(program), self.path(pid, "exe")).unwrap();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::fake::Proc;
+    use super::*;
+
+    #[test]
+    fn reads_stat_whatever_the_name_is() {
+        let rest = "S 1 1 1 0 -1 4194304 102 0 0 0 7 8 0 0 20 0 3 0 3515758 3133440 25 18";
+        let expected = Stat {
+            ended: false,
+            of_kernel: false,
+            user: 7,
+            system: 8,
+            threads: 3,
+            memory: 25,
+        };
+        for name in ["cat", "a b", "x) S 1 2", "((", "sd-(pam)"] {
+            assert_eq!(
+                stat(&format!("99 ({name}) {rest}")),
+                Some(expected),
+                "{name}"
+            );
+        }
+        let kernel = rest.replace("4194304", "2129984");
+        assert!(stat(&format!("2 (kthreadd) {kernel}")).unwrap().of_kernel);
+        let zombie = rest.replacen('S', "Z", 1);
+        assert!(stat(&format!("2 (x) {zombie}")).unwrap().ended);
+        for text in ["", "99 (cat)", "99 (cat) S 1", "99 cat S 1 1 1 0 -1"] {
+            assert_eq!(stat(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn reads_io_of_which_all_four_are_there() {
+        let text = "rchar: 9\nwchar: 8\nsyscr: 1\nsyscw: 2\nread_bytes: 3\nwrite_bytes: 4\ncancelled_write_bytes: 5\n";
+        let expected = Io {
+            reads: 1,
+            writes: 2,
+            read_bytes: 3,
+            written_bytes: 4,
+        };
+        assert_eq!(parse_io(text), Some(expected));
+        for missing in ["syscr: 1\n", "write_bytes: 4\ncancelled"] {
+            assert_eq!(parse_io(&text.replace(missing, "")), None, "{missing}");
+        }
+        assert_eq!(
+            parse_io(&text.replace("read_bytes: 3", "read_bytes: x")),
+            None
+        );
+    }
+
+    #[test]
+    fn a_process_goes_by_its_own_name_and_by_its_programs() {
+        let proc = Proc::new();
+        proc.put(7, "qemu-system-x86", "/usr/bin/qemu-system-x86_64 -m 1", 1);
+        proc.put(8, "worker", "[renamed]", 1);
+        proc.link(8, "/usr/libexec/virtiofsd (deleted)");
+        proc.put(9, "kworker/0:1", "", 1);
+        let mut processes = Processes::new(proc.roots().proc);
+        for (pid, name, called) in [
+            (7, "qemu-system-x86", true),
+            (7, "qemu-system-x86_64", true),
+            (7, "qemu-system", false),
+            (7, "1", false),
+            (8, "worker", true),
+            (8, "virtiofsd", true),
+            (8, "libexec", false),
+            (9, "kworker/0:1", true),
+            (9, "", false),
+            (10, "worker", false),
+        ] {
+            let names = ["other".to_owned(), name.to_owned()];
+            let found = processes.is_called(pid, &names);
+            assert_eq!(found, called.then_some(1), "{pid} {name}");
+        }
+        let mut all = processes.all().unwrap();
+        all.sort_unstable();
+        assert_eq!(all, [7, 8, 9]);
+        assert!(
+            Processes::new("/nowhere".into())
+                .all()
+                .unwrap_err()
+                .contains("cannot list /nowhere")
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn bears_any_text(text in "([0-9]{1,4} \\([a-z() ]{0,9}\\) )?[SZ] ([0-9-]{1,21} ){0,30}\\PC*") {
+            let _ = stat(&text);
+        }
+
+        #[test]
+        fn bears_any_lines(text in "((syscr|syscw|read_bytes|write_bytes|x): [0-9-]{0,21}\n){0,9}\\PC*") {
+            let _ = parse_io(&text);
+        }
+    }
+}
