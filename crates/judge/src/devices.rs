@@ -1,6 +1,6 @@
 //! Which devices lie lowest below the targets, and what they moved.
 
-use iodyno_model::{DeviceUse, Direction, Part, StackLayer, Workload};
+use iodyno_model::{DeviceUse, Direction, Part, StackLayer, TargetInfo, Workload};
 
 /// The targets' own disks: the names of those devices that no other device is known below of.
 pub(crate) fn lowest(part: &Part) -> Vec<&str> {
@@ -28,6 +28,17 @@ pub(crate) fn lowest(part: &Part) -> Vec<&str> {
     names.sort_unstable();
     names.dedup();
     names
+}
+
+/// The names of all devices below a part's targets, of every layer.
+pub(crate) fn names(part: &Part) -> impl Iterator<Item = &str> {
+    part.environment.targets.iter().flat_map(names_below)
+}
+
+/// The same of a target.
+pub(crate) fn names_below(target: &TargetInfo) -> impl Iterator<Item = &str> {
+    let devices = target.stack.iter().filter_map(StackLayer::device);
+    devices.map(|device| device.name.as_str())
 }
 
 /// The counters of the lowest devices; none where a target has no device below it.

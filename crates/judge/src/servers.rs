@@ -85,3 +85,104 @@ impl Sum<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use iodyno_model::SeriesKind::Process;
+
+    use super::*;
+    use crate::testing::telemetry::{Named, SECOND, recording};
+    use crate::testing::{self};
+
+    fn process(user: u64, system: u64, threads: u64, read: u64) -> Named {
+        vec![
+            ("user", user * SECOND / 100),
+            ("system", system * SECOND / 100),
+            ("threads", threads),
+            ("memory", threads << 20),
+            ("read_bytes", read),
+        ]
+    }
+
+    fn trial(recording: testing::telemetry::Recording) -> Trial {
+        let (_, mut trial) = testing::four_clones();
+        trial.telemetry = recording.done();
+        trial
+    }
+
+    #[test]
+    fn processes_of_one_name_are_charged_together_over_the_measured_time() {
+        let rows = |_| {
+            vec![
+                ("virtiofsd[12]", process(30, 20, 4, 100)),
+                ("qemu-system-x86[7]", process(100, 0, 9, 0)),
+                ("virtiofsd[13]", process(10, 0, 2, 50)),
+            ]
+        };
+        // Ten of the thirty seconds are after the measured time.
+        let found = servers(&trial(recording().seconds(Process, 30, rows)));
+        let [qemu, virtiofsd] = found.as_slice() else {
+            panic!("{found:#?}");
+        };
+        assert_eq!((qemu.name.as_str(), qemu.cores()), ("qemu-system-x86", 1.0));
+        let expected = ServerUse {
+            name: "virtiofsd".to_owned(),
+            processes: 2,
+            user_ns: 8 * SECOND,
+            system_ns: 4 * SECOND,
+            threads: 6,
+            memory: 6 << 20,
+            read_bytes: Some(20 * 150),
+            written_bytes: Some(0),
+            span_ns: 20 * SECOND,
+        };
+        assert_eq!(*virtiofsd, expected);
+        assert_eq!(virtiofsd.cores(), 0.6);
+    }
+
+    #[test]
+    fn a_server_that_came_later_is_charged_for_its_own_time() {
+        let first = |_| vec![("sshd[5]", process(50, 0, 1, 0))];
+        let later = |_| {
+            vec![
+                ("sshd[5]", process(50, 0, 1, 0)),
+                ("nbd[9]", process(80, 0, 3, 0)),
+            ]
+        };
+        let recording = recording().seconds(Process, 10, first);
+        let found = servers(&trial(recording.seconds_from(10, Process, 10, later)));
+        let spans: Vec<(u64, f64)> = found
+            .iter()
+            .map(|server| (server.span_ns, server.cores()))
+            .collect();
+        assert_eq!(spans, [(10 * SECOND, 0.8), (20 * SECOND, 0.5)]);
+    }
+
+    #[test]
+    fn what_was_not_sampled_or_not_told_is_no_server() {
+        assert_eq!(servers(&trial(recording())), []);
+        let mut unknown =
+            trial(recording().seconds(Process, 20, |_| vec![("sshd[5]", process(50, 0, 1, 7))]));
+        let io = unknown.telemetry.shapes[0].column("read_bytes").unwrap();
+        for sample in &mut unknown.telemetry.samples {
+            sample.values[io] = None;
+        }
+        assert_eq!(servers(&unknown)[0].read_bytes, None);
+        for sample in &mut unknown.telemetry.samples {
+            sample.values.fill(None);
+        }
+        assert_eq!(servers(&unknown), []);
+    }
+
+    #[test]
+    fn programs_are_told_from_their_processes() {
+        for (subject, name) in [
+            ("a[1]", "a"),
+            ("a", "a"),
+            ("a[b][17]", "a[b]"),
+            ("a[1", "a[1"),
+        ] {
+            assert_eq!(program(subject), name);
+        }
+    }
+}

@@ -11,6 +11,9 @@
 //! | device capped on one side | no difference found | the faster one: "at least"; flagged |
 //! | a cache served one side | every verdict | both: noted, flagged |
 //! | data compressible, or never written, on one side | a difference | flagged |
+//! | another process's I/O on one side's devices | every verdict, but a difference with that side ahead | ahead: "at least"; both: noted; flagged |
+//! | memory short, writers slowed down, a full queue, a server or a CPU of interrupts without time, on one side | nothing | noted, flagged |
+//! | … on both sides | nothing | flagged |
 //! | fewer seconds than a course needs, or no series | nothing | noted where trials are timed |
 //!
 //! "Every verdict" is every one that says something of the storage: CANNOT DECIDE and NO DATA stand,
@@ -21,6 +24,9 @@
 //! can do, and any difference left is the limit's. On the faster side alone it only understates how much faster;
 //! on the slower side alone the other shows that this work could go faster, so the slowness is the
 //! configuration's own. Finite work is never asked to be steady: it is compared by its completion.
+//! Another process takes from whoever it shares a device with, and no configuration asks for it: what is slower for it, or alike,
+//! may be so because of it. Short memory, slowed writers, full queues and busy servers are most often the
+//! configuration's own doing and part of what is compared: they are told, for they may be why, and take no verdict away.
 //! What a trial does not tell never objects. Trials whose figures do not measure the storage at all are no part of
 //! a side: they are left out before.
 
@@ -147,6 +153,8 @@ pub(super) fn objections(
         limited(sides, claims, kind, words, &mut found);
     }
     one_sided(sides, claims, &mut found);
+    disturbed(sides, claims, &mut found);
+    reasons_of_its_own(sides, claims, &mut found);
     found
 }
 
@@ -296,6 +304,61 @@ fn one_sided(sides: Sides, claims: Claims, found: &mut Objections) {
                 .reasons
                 .push(format!("{words} on the side of {column} alone"));
         }
+    }
+}
+
+/// Another process used the devices of a side.
+fn disturbed(sides: Sides, claims: Claims, found: &mut Objections) {
+    let kind = FindingKind::OtherIo;
+    let (column, ahead) = match (has(sides.baseline, kind), has(sides.candidate, kind)) {
+        (false, false) => return,
+        (true, true) => {
+            let note = "both shared their devices with other processes".to_owned();
+            found.notes.push(note);
+            return;
+        }
+        (true, false) => (sides.columns.0, Claims::BaselineAhead),
+        (false, true) => (sides.columns.1, Claims::CandidateAhead),
+    };
+    let shared = format!("{column} alone shared its devices with other processes");
+    match claims {
+        Claims::Nothing => {}
+        claims if claims == ahead => found.notes.push(format!(
+            "{shared}: the difference may be larger than it seems"
+        )),
+        _ => found.reasons.push(shared),
+    }
+}
+
+/// What only one side met, and is most often its own doing.
+fn reasons_of_its_own(sides: Sides, claims: Claims, found: &mut Objections) {
+    if claims == Claims::Nothing {
+        return;
+    }
+    for (kind, words) in [
+        (FindingKind::MemoryPressure, "was short of memory"),
+        (
+            FindingKind::DirtyThrottled,
+            "had its writers slowed down by dirty limits",
+        ),
+        (FindingKind::QueueSaturated, "had a full queue"),
+        (
+            FindingKind::ServerSaturated,
+            "had a server without CPU time left",
+        ),
+        (
+            FindingKind::InterruptsOnOneCpu,
+            "had a device's interrupts on one busy CPU",
+        ),
+    ] {
+        let column = match (has(sides.baseline, kind), has(sides.candidate, kind)) {
+            (true, false) => sides.columns.0,
+            (false, true) => sides.columns.1,
+            _ => continue,
+        };
+        found
+            .notes
+            .push(format!("{column} alone {words}: it may be why"));
     }
 }
 

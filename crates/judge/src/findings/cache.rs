@@ -1,11 +1,12 @@
 //! Whether memory answered in place of the device.
 
 use iodyno_model::{
-    Direction, EngineKind, Finding, FindingKind, Job, MountInfo, StackLayer, Weight,
+    Direction, EngineKind, Finding, FindingKind, Job, MountInfo, SeriesKind, StackLayer, Weight,
 };
 use iodyno_units::Bytes;
 
 use super::{Evidence, finding, remedied};
+use crate::series::totals;
 use crate::{devices, work};
 
 /// Below this share of the jobs' bytes the device did not do what the figure says; the tenth left
@@ -175,12 +176,7 @@ fn arc(evidence: &Evidence) -> Option<Finding> {
     let reads = evidence
         .clones_on_files()
         .any(|(clone, _)| clone.direction(Direction::Read).is_some_and(|r| r.ops > 0));
-    let (hits, misses) = evidence
-        .trial
-        .parts
-        .iter()
-        .filter_map(|part| part.host.arc_hits)
-        .fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1));
+    let (hits, misses) = arc_lookups(evidence);
     let hit_share = hits as f64 / (hits + misses).max(1) as f64;
     let zfs = mounts(evidence).any(|mount| is_zfs(&mount.file_system));
     if !reads || !zfs || hit_share < ARC_HIT_SHARE {
@@ -202,6 +198,21 @@ fn arc(evidence: &Evidence) -> Option<Finding> {
         ),
         "set primarycache=metadata on the dataset, or a size well above the host's memory",
     ))
+}
+
+/// Hits and misses over the measured time, by the counters read at its ends, or by the series where there are none.
+fn arc_lookups(evidence: &Evidence) -> (u64, u64) {
+    let parts = evidence.trial.parts.iter();
+    let counted: Vec<(u64, u64)> = parts.filter_map(|part| part.host.arc_hits).collect();
+    let sampled = || totals(&evidence.telemetry, SeriesKind::Arc);
+    let lookups = match counted.is_empty() {
+        false => counted,
+        true => (sampled().iter())
+            .map(|arc| (arc.count("hits"), arc.count("misses")))
+            .collect(),
+    };
+    let sum = |sum: (u64, u64), part: (u64, u64)| (sum.0 + part.0, sum.1 + part.1);
+    lookups.into_iter().fold((0, 0), sum)
 }
 
 fn mounts<'a>(evidence: &'a Evidence) -> impl Iterator<Item = &'a MountInfo> {

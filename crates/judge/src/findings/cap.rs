@@ -1,12 +1,17 @@
 //! Whether a limit set on the device is what the figure shows: a cloud volume's, a throttle's.
 //!
+//! A limit of the harness's own control group is read where it is set. Others are told by their traces:
+//!
 //! What storage does by itself scatters from second to second; a token bucket does not. But fast devices on a bus are even, too:
-//! only an even rate at a number that people set as a limit is taken for one.
+//! only an even rate at a number that people set as a limit is taken for one. A rate that falls to an even level and stays there is
+//! one whatever the number: credit for bursts that was spent, or a device that protects itself.
 
-use iodyno_model::{Course, DeviceUse, Finding, FindingKind, Weight};
+use iodyno_model::{Course, DeviceUse, Finding, FindingKind, Point, Regime, SeriesKind, Weight};
+use iodyno_units::{Bytes, Nanos};
 
 use super::{Evidence, finding, remedied};
 use crate::devices;
+use crate::series::View;
 
 /// The seconds range over at most this share of their mean, in percent. Storage left to itself ranges over some 5 to 20 %.
 const FLAT_PERCENT: f64 = 2.0;
@@ -33,7 +38,28 @@ const ROUND: [f64; 12] = [1.0, 1.25, 1.5, 1.6, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.5
 /// No limits are set below these: bytes and ops a second.
 const LEAST: (f64, f64) = (1e6, 100.0);
 
+/// A control group's limit is reached where the rate is this near to it, in percent: it is kept over slices of a tenth of a second.
+const AT_LIMIT_PERCENT: f64 = 3.0;
+
+/// … in this share of the samples.
+const AT_LIMIT_SAMPLES: f64 = 0.5;
+
+/// Where credit for bursts is spent, the rate falls to this share or less: smaller steps have many causes.
+const FALL: f64 = 0.8;
+
 pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
+    let set = limits_set(evidence);
+    if !set.is_empty() {
+        // Its traces would say the same in other words.
+        return set;
+    }
+    match evidence.summary.behaviour.course {
+        Course::Regimes => credit_spent(evidence).into_iter().collect(),
+        _ => at_a_round_number(evidence),
+    }
+}
+
+fn at_a_round_number(evidence: &Evidence) -> Vec<Finding> {
     if !even(evidence) || evidence.workload.jobs.iter().any(own_pace) {
         return Vec::new();
     }
@@ -124,4 +150,145 @@ fn capped(device: &DeviceUse, limit: &str) -> Finding {
         ),
         "look up the volume's limits and any throttle; compare below them",
     )
+}
+
+/// Counts of a control group with their limits, and how the rates are called.
+const LIMITED: [(&str, &str, &str); 4] = [
+    ("reads", "reads_limit", "reads"),
+    ("writes", "writes_limit", "writes"),
+    ("read_bytes", "read_bandwidth_limit", "read"),
+    ("written_bytes", "write_bandwidth_limit", "written"),
+];
+
+fn limits_set(evidence: &Evidence) -> Vec<Finding> {
+    let mut subjects: Vec<&str> = Vec::new();
+    for (shape, _) in evidence.telemetry.of(SeriesKind::Cgroup) {
+        for row in &shape.subjects {
+            if !subjects.contains(&row.name.as_str()) {
+                subjects.push(&row.name);
+            }
+        }
+    }
+    let each = subjects.iter().flat_map(|subject| {
+        let found = LIMITED.iter();
+        found.filter_map(|limited| limit_reached(evidence, subject, *limited))
+    });
+    each.collect()
+}
+
+fn limit_reached(
+    evidence: &Evidence,
+    subject: &str,
+    (count, limit, called): (&str, &str, &str),
+) -> Option<Finding> {
+    let (mut samples, mut reached, mut rates, mut set) = (0u32, 0u32, 0.0, 0.0);
+    for (shape, sample) in evidence.telemetry.of(SeriesKind::Cgroup) {
+        let row = View::of(shape, sample).find(|row| row.subject() == subject);
+        let rate = row.and_then(|row| Some((row.per_second(count)?, row.value(limit)?)));
+        let Some((rate, limit)) = rate.filter(|(_, limit)| *limit > 0.0) else {
+            continue;
+        };
+        samples += 1;
+        reached += u32::from((rate - limit).abs() * 100.0 <= AT_LIMIT_PERCENT * limit);
+        rates += rate;
+        set = limit;
+    }
+    let mostly = f64::from(reached) >= AT_LIMIT_SAMPLES * f64::from(samples);
+    if samples < super::LEAST_SAMPLES || !mostly {
+        return None;
+    }
+    let rate = rates / f64::from(samples);
+    let words = |rate: f64| match count.ends_with("bytes") {
+        true => format!("{}/s {called}", Bytes(rate as u64)),
+        false => format!("{rate:.0} {called}/s"),
+    };
+    Some(remedied(
+        finding(
+            FindingKind::DeviceCapped,
+            Weight::Warning,
+            format!(
+                "{subject}: {} of the {} that the control group allows: the limit made the figure",
+                words(rate),
+                words(set)
+            ),
+            format!(
+                "a rate within {AT_LIMIT_PERCENT} % of a limit of the harness's control group in ≥ {:.0} % of the samples",
+                AT_LIMIT_SAMPLES * 100.0
+            ),
+        ),
+        "lift the limit (io.max, blkio.throttle.*), or compare below it",
+    ))
+}
+
+/// The rate fell to an even level and stayed there.
+fn credit_spent(evidence: &Evidence) -> Option<Finding> {
+    let [.., before, after] = evidence.summary.behaviour.regimes.as_slice() else {
+        return None;
+    };
+    let long = after.end_ns.saturating_sub(after.start_ns) >= LEAST_NS;
+    let fell = after.rate <= FALL * before.rate;
+    if !long || !fell || evidence.workload.jobs.iter().any(own_pace) {
+        return None;
+    }
+    if range_percent(&evidence.summary.series, after)? > flat_percent(after.rate) {
+        return None;
+    }
+    let parts = evidence.trial.parts.iter();
+    let mut lowest = parts.flat_map(devices::lowest_uses);
+    let device = lowest.find(|device| busy_in(evidence, device, after))?;
+    Some(remedied(
+        finding(
+            FindingKind::DeviceCapped,
+            Weight::Warning,
+            format!(
+                "{} fell from {:.0} to an even {:.0} ops/s at {} and was busy all the time: credit for bursts was spent, or it \
+                 holds itself back",
+                device.name,
+                before.rate,
+                after.rate,
+                Nanos(after.start_ns)
+            ),
+            format!(
+                "the last regime is ≤ {FALL} × the one before, lasts ≥ {} s, its one-second rates range over ≤ {FLAT_PERCENT} % (or \
+                 one op, at most {SCATTER_PERCENT} %), and the device is busy ≥ {BUSY_PERCENT} %",
+                LEAST_NS / 1_000_000_000
+            ),
+        ),
+        "measure each level on its own: after the credit is spent (ramp_time), and with it full; look up the volume's \
+         burst rules and the device's temperature",
+    ))
+}
+
+/// How far the whole seconds of a regime lie apart, in percent of their mean.
+fn range_percent(series: &[Point], regime: &Regime) -> Option<f64> {
+    let longest = series.iter().map(|point| point.span_ns).max()?;
+    let own = series.iter().filter(|point| {
+        let end = point.start_ns.saturating_add(point.span_ns);
+        point.start_ns >= regime.start_ns && end <= regime.end_ns && 2 * point.span_ns >= longest
+    });
+    let rates: Vec<f64> = own.map(|point| point.iops).collect();
+    let (least, most) = (
+        rates.iter().copied().fold(f64::MAX, f64::min),
+        rates.iter().copied().fold(0.0, f64::max),
+    );
+    let mean = rates.iter().sum::<f64>() / rates.len() as f64;
+    (mean > 0.0).then(|| (most - least) * 100.0 / mean)
+}
+
+/// By its samples within the regime: over the whole trial it may have been busy with what it did before.
+fn busy_in(evidence: &Evidence, device: &DeviceUse, regime: &Regime) -> bool {
+    let (mut busy, mut span) = (0, 0);
+    for (shape, sample) in evidence.telemetry.of(SeriesKind::Disk) {
+        let end = u64::try_from(sample.at_ns).unwrap_or(0);
+        let inside = end <= regime.end_ns && end.saturating_sub(sample.span_ns) >= regime.start_ns;
+        let row = View::of(shape, sample).find(|row| row.subject() == device.name);
+        let time = row
+            .filter(|_| inside)
+            .and_then(|row| row.count("busy_time"));
+        if let Some(time) = time {
+            busy += time;
+            span += sample.span_ns;
+        }
+    }
+    span > 0 && busy as f64 * 100.0 >= BUSY_PERCENT * span as f64
 }

@@ -1,8 +1,11 @@
 //! Whether the client, and not the storage, set the figure; and what it had to do without.
 
-use iodyno_model::{CloneResult, Direction, EngineKind, Finding, FindingKind, Job, Weight};
+use iodyno_model::{
+    CloneResult, Direction, EngineKind, Finding, FindingKind, Job, SeriesKind, Weight,
+};
 
 use super::{Evidence, finding, list, remedied};
+use crate::series::{View, share};
 
 /// A worker that computes for this share of its time leaves no room for waiting on the storage:
 /// a faster one would not raise the figure. 5 % are left for the scheduler and other threads.
@@ -15,12 +18,23 @@ const LEAST_TIME_NS: u64 = 200_000_000;
 /// filling buffers, making names, reading clocks.
 const WITHIN_SHARE: f64 = 0.5;
 
+/// All CPUs together are busy for this share of the time: nothing is left of any of them.
+const HOST_PERCENT: f64 = 95.0;
+
+/// … in this share of the samples.
+const HOST_SAMPLES: f64 = 0.9;
+
 pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
-    saturated(evidence)
+    let workers = saturated(evidence)
         .into_iter()
-        .chain(in_the_kernel(evidence))
-        .chain(fallbacks(evidence))
-        .collect()
+        .chain(in_the_kernel(evidence));
+    let mut found: Vec<Finding> = workers.collect();
+    // Workers that use a whole core are the narrower answer.
+    if found.is_empty() {
+        found.extend(host_saturated(evidence));
+    }
+    found.extend(fallbacks(evidence));
+    found
 }
 
 fn saturated(evidence: &Evidence) -> Option<Finding> {
@@ -74,6 +88,52 @@ fn saturated(evidence: &Evidence) -> Option<Finding> {
             },
         ),
     })
+}
+
+/// No worker used a whole core, and still no CPU had any time left: they share them, with each other, with a server, or
+/// with whatever else runs.
+fn host_saturated(evidence: &Evidence) -> Option<Finding> {
+    let mut jobs = evidence.clones().filter_map(|clone| evidence.job(clone));
+    let measured = jobs.any(|job| job.engine.kind != EngineKind::Null && !busy_by_design(job));
+    if !measured || !evidence.sampled(SeriesKind::Cpu) {
+        return None;
+    }
+    let (mut samples, mut full, mut sum, mut cpus) = (0u32, 0u32, 0.0, 0);
+    for (shape, sample) in evidence.telemetry.of(SeriesKind::Cpu) {
+        let all = View::all(shape, sample);
+        let busy = || Some(share(&all, "user")? + share(&all, "system")? + share(&all, "irq")?);
+        let Some(busy) = busy() else {
+            continue;
+        };
+        samples += 1;
+        sum += busy;
+        full += u32::from(busy >= HOST_PERCENT);
+        cpus = cpus.max(shape.subjects.len());
+    }
+    if samples == 0 || f64::from(full) < HOST_SAMPLES * f64::from(samples) {
+        return None;
+    }
+    let servers = match evidence.summary.server_cores() {
+        Some(cores) => format!(", servers under test {cores:.2}"),
+        None => String::new(),
+    };
+    Some(remedied(
+        finding(
+            FindingKind::ClientSaturated,
+            Weight::Warning,
+            format!(
+                "all {cpus} CPUs were busy ({:.0} %; the harness used {:.2} cores{servers}): CPU time, and not the storage, set the \
+                 figure",
+                sum / f64::from(samples),
+                evidence.summary.cpu.cores(),
+            ),
+            format!(
+                "user, system and interrupts ≥ {HOST_PERCENT} % of all CPU time in ≥ {:.0} % of the samples",
+                HOST_SAMPLES * 100.0
+            ),
+        ),
+        "end what else runs, take fewer jobs or a cheaper engine (io_uring), or measure from another host",
+    ))
 }
 
 fn busy_percent(clone: &CloneResult) -> f64 {

@@ -1,13 +1,21 @@
 //! What the host did meanwhile: time taken away, and clocks.
 
-use iodyno_model::{Environment, Finding, FindingKind, HostUse, Weight};
+use iodyno_model::{Environment, Finding, FindingKind, HostUse, SeriesKind, Weight};
 use iodyno_units::Nanos;
 
 use super::{Evidence, finding, remedied};
+use crate::series::{View, share};
 
 /// Share of all CPU time that the hypervisor took, in percent. Stolen time lands in latencies: at
 /// 1 % it reaches the 99th percentile.
-const STEAL_PERCENT: f64 = 1.0;
+pub(crate) const STEAL_PERCENT: f64 = 1.0;
+
+/// In stretches, this share of one CPU's time, in percent: a tenth of a second is gone for whoever runs there …
+const STRETCH_PERCENT: f64 = 10.0;
+
+/// … in this share of the samples, in percent, and in two of them at least: rarer ones do not reach the 99th percentile.
+const STRETCHES_PERCENT: f64 = 5.0;
+const LEAST_STRETCHES: u32 = 2;
 
 /// A clock being disciplined may run off by 500 parts in a million; more, beyond the slack, means
 /// that it was set.
@@ -33,6 +41,11 @@ pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
     let mut found = Vec::new();
     for part in &evidence.trial.parts {
         found.extend(steal(&part.host));
+    }
+    if found.is_empty() {
+        found.extend(steal_in_stretches(evidence));
+    }
+    for part in &evidence.trial.parts {
         found.extend(clock_set(&part.host));
         found.extend(slow_clock(&part.environment));
     }
@@ -55,6 +68,44 @@ fn steal(host: &HostUse) -> Option<Finding> {
                 format!("steal ≥ {STEAL_PERCENT} % of all CPU time"),
             ),
             "measure on a host of your own, or repeat when its neighbours are quiet",
+        )
+    })
+}
+
+/// What is little over a whole trial may be much of some seconds, and of one CPU.
+fn steal_in_stretches(evidence: &Evidence) -> Option<Finding> {
+    if !evidence.sampled(SeriesKind::Cpu) {
+        return None;
+    }
+    let (mut samples, mut stretches, mut most) = (0u32, 0u32, (0.0f64, ""));
+    for (shape, sample) in evidence.telemetry.of(SeriesKind::Cpu) {
+        let stolen =
+            View::of(shape, sample).filter_map(|cpu| Some((share(&cpu, "steal")?, cpu.subject())));
+        let highest = stolen.max_by(|one, other| one.0.total_cmp(&other.0));
+        let Some(highest) = highest else {
+            continue;
+        };
+        samples += 1;
+        stretches += u32::from(highest.0 >= STRETCH_PERCENT);
+        if highest.0 > most.0 {
+            most = highest;
+        }
+    }
+    let percent = f64::from(stretches) * 100.0 / f64::from(samples.max(1));
+    (stretches >= LEAST_STRETCHES && percent >= STRETCHES_PERCENT).then(|| {
+        remedied(
+            finding(
+                FindingKind::Steal,
+                Weight::Note,
+                format!(
+                    "the hypervisor took ≥ {STRETCH_PERCENT} % of a CPU's time in {stretches} of {samples} samples (up to {:.0} % of {})",
+                    most.0, most.1
+                ),
+                format!(
+                    "steal ≥ {STRETCH_PERCENT} % of one CPU in ≥ {STRETCHES_PERCENT} % of the samples, {LEAST_STRETCHES} at least"
+                ),
+            ),
+            "look at the tail of the latencies with that in mind; repeat when the host's neighbours are quiet",
         )
     })
 }

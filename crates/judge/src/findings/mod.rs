@@ -10,25 +10,42 @@ mod content;
 mod deferred;
 mod ending;
 mod host;
+mod interrupts;
 mod latency;
+mod memory;
 #[cfg(test)]
 mod operations_tests;
+mod others;
 mod pace;
+mod queue;
+mod server;
 mod syncs;
+#[cfg(test)]
+mod telemetry_tests;
 #[cfg(test)]
 mod tests;
 
-use iodyno_model::{CloneResult, Finding, FindingKind, Job, Summary, Trial, Weight, Workload};
+use iodyno_model::{
+    CloneResult, EngineKind, Finding, FindingKind, Job, SeriesKind, Summary, Telemetry, Trial,
+    Weight, Workload,
+};
 
-pub(crate) use host::FAST_SOURCES;
+pub(crate) use host::{FAST_SOURCES, STEAL_PERCENT};
+pub(crate) use interrupts::on_one_cpu;
 
+use crate::series::{measured, totals};
 use crate::work;
+
+/// Fewer samples than this say nothing of a trial: one may be that of its very beginning, and one that of its end.
+const LEAST_SAMPLES: u32 = 3;
 
 /// What the families look at.
 pub(crate) struct Evidence<'a> {
     workload: &'a Workload,
     trial: &'a Trial,
     summary: Summary,
+    /// The series within the measured time.
+    telemetry: Telemetry,
 }
 
 impl<'a> Evidence<'a> {
@@ -55,6 +72,31 @@ impl<'a> Evidence<'a> {
     /// The trial has nothing but shared files.
     fn only_shared(&self) -> bool {
         work::all_shared(self.workload)
+    }
+
+    /// There are samples enough of a series to judge by.
+    fn sampled(&self, kind: SeriesKind) -> bool {
+        let samples = self.telemetry.of(kind).take(LEAST_SAMPLES as usize);
+        samples.count() as u32 == LEAST_SAMPLES
+    }
+
+    /// The jobs that touched files, once for each clone.
+    fn jobs_that_ran(&self) -> impl Iterator<Item = &'a Job> {
+        self.clones_on_files().map(|(_, job)| job)
+    }
+
+    /// Some job reads or writes by way of the page cache.
+    fn uses_page_cache(&self) -> bool {
+        self.jobs_that_ran().any(|job| {
+            !job.engine.direct || job.engine.kind == EngineKind::Mmap || job.operations.is_some()
+        })
+    }
+
+    /// For which share of the measured time some, and all, tasks waited for a resource, in percent.
+    fn pressure_percent(&self, resource: &str) -> Option<(f64, f64)> {
+        let totals = totals(&self.telemetry, SeriesKind::Pressure);
+        let of = totals.iter().find(|total| total.subject == resource)?;
+        Some((of.percent_of_span("some"), of.percent_of_span("full")))
     }
 
     /// How a group is called in a sentence: its jobs' names.
@@ -112,6 +154,7 @@ pub fn findings(workload: &Workload, trial: &Trial) -> Vec<Finding> {
         workload,
         trial,
         summary: crate::summary(workload, trial),
+        telemetry: measured(trial),
     };
     let families = [
         ending::findings,
@@ -120,6 +163,11 @@ pub fn findings(workload: &Workload, trial: &Trial) -> Vec<Finding> {
         content::findings,
         client::findings,
         host::findings,
+        memory::findings,
+        interrupts::findings,
+        queue::findings,
+        others::findings,
+        server::findings,
         pace::findings,
         deferred::findings,
         syncs::findings,

@@ -10,7 +10,7 @@ use FindingKind::*;
 use Weight::{Invalid, Note, Warning};
 
 /// A direct reader of 200 k ops a clone, two clones, nothing to be said against it.
-fn clean() -> (Workload, Trial) {
+pub(super) fn clean() -> (Workload, Trial) {
     let mut job = testing::reader("r");
     job.clones = 2;
     let clones = (0..2)
@@ -25,14 +25,14 @@ fn clean() -> (Workload, Trial) {
     )
 }
 
-fn found(change: impl FnOnce(&mut Workload, &mut Trial)) -> Vec<Finding> {
+pub(super) fn found(change: impl FnOnce(&mut Workload, &mut Trial)) -> Vec<Finding> {
     let (mut workload, mut trial) = clean();
     change(&mut workload, &mut trial);
     super::findings(&workload, &trial)
 }
 
 /// Exactly these are found, and the first one's text has all of `words`.
-fn check(
+pub(super) fn check(
     name: &str,
     change: impl FnOnce(&mut Workload, &mut Trial),
     expected: &[(FindingKind, Weight)],
@@ -54,11 +54,11 @@ fn check(
     assert!(found.iter().all(|finding| !finding.threshold.is_empty()));
 }
 
-fn part(trial: &mut Trial) -> &mut Part {
+pub(super) fn part(trial: &mut Trial) -> &mut Part {
     &mut trial.parts[0]
 }
 
-fn mount(trial: &mut Trial, file_system: &str, options: &str) {
+pub(super) fn mount(trial: &mut Trial, file_system: &str, options: &str) {
     let Some(StackLayer::Mount(mount)) = part(trial).environment.targets[0].stack.first_mut()
     else {
         unreachable!("the test trial has a mount");

@@ -1,10 +1,12 @@
 //! A trial's figures: one number a metric, and those that the data do not bear out kept back.
 
 use iodyno_model::{
-    Direction, Figure, Job, Kind, Metric, Quantile, Row, Step, Summary, Trial, Withheld, Workload,
+    Better, Direction, Figure, Job, Kind, Metric, Quantile, Row, Step, Summary, Trial, Unit,
+    Withheld, Workload,
 };
 use iodyno_units::Nanos;
 
+use super::names::{SERVER_CORES, SERVER_CPU_PER_OP};
 use super::{file_operations, is_finite};
 use crate::summary::{
     VALUES_BEYOND_PERCENTILE, WINDOWS_PER_RESOLVED_PERCENTILE, all_rows, measured_ns,
@@ -59,6 +61,17 @@ pub(super) fn figures(
     }
     if let Some(ns) = summary.cpu.worker_ns_per_op() {
         measured.add(Metric::time("cpu_per_op"), ns);
+    }
+    if let Some(ns) = summary.server_ns_per_op() {
+        measured.add(Metric::time(SERVER_CPU_PER_OP), ns);
+    }
+    if let Some(cores) = summary.server_cores() {
+        let metric = Metric {
+            name: SERVER_CORES.to_owned(),
+            unit: Unit::Other(String::new()),
+            better: Better::Lower,
+        };
+        measured.add(metric, cores);
     }
     measured.primary = match work::all_operations(workload) {
         true => Some(measured.best_of_cycles(workload, trial, kind)),

@@ -14,13 +14,19 @@ pub(super) const LOOP_RATE: &str = "loop.iops";
 /// Cycles a second, had there been nothing but what is to count.
 pub(super) const RATE_FROM_MEAN: &str = "ops_from_mean";
 
+/// CPU time of all processes under test for each op, ns.
+pub(super) const SERVER_CPU_PER_OP: &str = "server_cpu_per_op";
+
+/// Cores that all processes under test kept busy.
+pub(super) const SERVER_CORES: &str = "server_cores";
+
 /// The names, in words.
 pub const OWN_METRICS: &str = "iops, bandwidth, completion, cpu_per_op; read, write, trim or sync \
                                with .iops, .bandwidth, .mean, .max, .p50, .p99, .p99.9, …; of file \
                                operations also setup, drain, loop.iops, ops_from_mean, op with .iops, \
                                .mean, .min, .max, .p50, .p99, …, and steps (create, unlink, sync_folder, …) \
                                with .mean, .max, .p50, .p99, …; of fileio also op with .mean, .min, .max, \
-                               .p95, …";
+                               .p95, …; of processes named with --sample server_cpu_per_op, server_cores";
 
 /// Whether a trial of iodyno's own can have a metric of this name. It need not: a job that never writes has
 /// no `write.iops`, and a percentile may be kept back.
@@ -34,6 +40,8 @@ pub fn is_own_metric(name: &str) -> bool {
         DRAIN,
         LOOP_RATE,
         RATE_FROM_MEAN,
+        SERVER_CPU_PER_OP,
+        SERVER_CORES,
     ];
     if whole.contains(&name) {
         return true;
@@ -81,6 +89,8 @@ mod tests {
             "op.p95",
             "sync_folder.mean",
             "unlink.p99.9",
+            "server_cpu_per_op",
+            "server_cores",
         ] {
             assert!(is_own_metric(name), "{name}");
         }

@@ -643,3 +643,28 @@ fn units_tell_what_is_better() {
     }
     assert_eq!(found.primary, Some(Metric::time("completion")));
 }
+
+#[test]
+fn processes_under_test_are_charged_by_the_op() {
+    let server = |name: &str, cpu_ns: u64| iodyno_model::ServerUse {
+        name: name.to_owned(),
+        user_ns: cpu_ns / 4,
+        system_ns: cpu_ns / 4 * 3,
+        span_ns: 16_000_000_000,
+        ..iodyno_model::ServerUse::default()
+    };
+    let found = changed(|_, trial| {
+        trial.parts[0].host.servers = vec![
+            server("qemu", 8_000_000_000),
+            server("virtiofsd", 16_000_000_000),
+        ];
+    });
+    assert_eq!(value(&found, "server_cores"), 1.5);
+    // As busy in the 4 s that no sample lies in.
+    assert_eq!(value(&found, "server_cpu_per_op"), 30e9 / (4.0 * 922_500.0));
+    let metric = &found.figure("server_cores").unwrap().metric;
+    assert_eq!(metric.better, iodyno_model::Better::Lower);
+    let without = changed(|_, _| {});
+    assert!(without.figure("server_cores").is_none());
+    assert!(without.figure("server_cpu_per_op").is_none());
+}

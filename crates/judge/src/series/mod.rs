@@ -12,13 +12,17 @@ mod measured;
 mod processes;
 #[cfg(test)]
 mod tests;
+mod total;
 mod view;
 mod zfs;
 
 use iodyno_model::{FigureColumn, FigureRow, FigureTable, SeriesKind, SeriesUnit, Telemetry};
 
+pub(crate) use cpu::share;
 pub use interrupts::balance;
+pub(crate) use interrupts::cpu_number;
 pub use measured::measured;
+pub(crate) use total::{Total, totals};
 pub(crate) use view::View;
 
 /// A figure: its name, what it is counted in, and how it follows from a row of a sample.

@@ -152,3 +152,18 @@ fn nothing_measured_is_no_error() {
     assert!(summary.groups.is_empty() && summary.behaviour == Default::default());
     assert_eq!(summary.cpu.iops_per_core(), None);
 }
+
+#[test]
+fn devices_tell_how_long_requests_took_and_how_many_there_were() {
+    let (workload, mut trial) = testing::four_clones();
+    let device = &mut trial.parts[0].host.devices[0];
+    device.ios = [1000, 0, 0, 0];
+    device.ticks_ms = [2500, 7, 0, 0];
+    device.queue_ms = 30_000;
+    let found = &summary(&workload, &trial).devices[0];
+    assert_eq!(found.read_await_ns, Some(2_500_000.0));
+    assert_eq!(found.write_await_ns, None);
+    assert_eq!(found.queue_mean, 1.5);
+    trial.parts[0].host.span_ns = 0;
+    assert_eq!(summary(&workload, &trial).devices[0].queue_mean, 0.0);
+}

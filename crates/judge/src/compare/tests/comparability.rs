@@ -362,3 +362,63 @@ fn easy_data_on_one_side_object_to_a_difference() {
         check(&cell(EQUAL, &easy, NOTHING), None);
     }
 }
+
+#[test]
+fn io_of_other_processes_objects_unless_the_disturbed_side_is_ahead() {
+    let disturbed: Change = &|o| o.flags.push(warning(FindingKind::OtherIo));
+    let reason = Some("zfs alone shared its devices with other processes");
+    check(&cell(SLOWER, NOTHING, disturbed), reason);
+    check(&cell(EQUAL, NOTHING, disturbed), reason);
+    let ahead = cell(FASTER, NOTHING, disturbed);
+    check(&ahead, None);
+    assert!(has(&ahead, "the difference may be larger than it seems"));
+    let baseline = cell(FASTER, disturbed, NOTHING);
+    check(
+        &baseline,
+        Some("ext4 alone shared its devices with other processes"),
+    );
+    check(&cell(SLOWER, disturbed, NOTHING), None);
+    let both = cell(FASTER, disturbed, disturbed);
+    check(&both, None);
+    assert!(has(&both, "both shared their devices"));
+    let noted: Change = &|o| {
+        o.flags.push(iodyno_model::Flag {
+            weight: Weight::Note,
+            ..warning(FindingKind::OtherIo)
+        });
+    };
+    check(&cell(SLOWER, NOTHING, noted), None);
+}
+
+#[test]
+fn what_a_side_met_by_its_own_doing_is_told_and_takes_no_verdict_away() {
+    for (kind, words) in [
+        (
+            FindingKind::MemoryPressure,
+            "zfs alone was short of memory: it may be why",
+        ),
+        (
+            FindingKind::DirtyThrottled,
+            "zfs alone had its writers slowed down",
+        ),
+        (FindingKind::QueueSaturated, "zfs alone had a full queue"),
+        (
+            FindingKind::ServerSaturated,
+            "zfs alone had a server without CPU time left",
+        ),
+        (
+            FindingKind::InterruptsOnOneCpu,
+            "zfs alone had a device's interrupts on one busy CPU",
+        ),
+    ] {
+        let met = move |o: &mut Observation| o.flags.push(warning(kind));
+        for level in [FASTER, SLOWER, EQUAL] {
+            let one = cell(level, NOTHING, &met);
+            check(&one, None);
+            assert!(has(&one, words), "{:?}", one.notes);
+            let both = cell(level, &met, &met);
+            check(&both, None);
+            assert!(!has(&both, "it may be why"), "{:?}", both.notes);
+        }
+    }
+}

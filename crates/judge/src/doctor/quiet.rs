@@ -1,0 +1,181 @@
+//! What else runs: other load, other I/O, pressure, memory, swap.
+
+use iodyno_model::{Check, CheckState, Environment, SeriesKind, Telemetry};
+use iodyno_units::Bytes;
+
+use super::{check, cpus, graded, remedied, unknown};
+use crate::series::{Total, totals};
+use CheckState::{Fine, Note, Unfit};
+
+/// CPU time that is used at rest, in percent of all CPUs: from the first on it shows in repeats, from the second on in means.
+const LOAD_PERCENT: (f64, f64) = (3.0, 10.0);
+
+/// Load average for each CPU: it tells of minutes past, and so is only a note where CPU time was sampled.
+const LOAD_AVERAGE: f64 = 0.5;
+
+/// Bytes a second of other processes, at rest.
+const OTHERS_PER_SECOND: (f64, f64) = (64.0 * 1024.0, 1048576.0);
+
+/// Share of the time in which tasks are stalled, at rest, in percent.
+const PRESSURE_PERCENT: (f64, f64) = (1.0, 5.0);
+
+/// Memory available, in percent of all.
+const AVAILABLE_PERCENT: (f64, f64) = (25.0, 10.0);
+
+pub(super) fn checks(environment: &Environment, telemetry: &Telemetry) -> Vec<Check> {
+    let mut checks = vec![
+        other_load(telemetry),
+        load_average(environment, telemetry),
+        other_io(telemetry),
+    ];
+    checks.extend(pressure(telemetry));
+    checks.extend([memory(environment), swap(environment, telemetry)]);
+    checks
+}
+
+fn other_load(telemetry: &Telemetry) -> Check {
+    let name = "other load";
+    let rule = format!(
+        "< {} % of all CPU time in use at rest; unfit from {} % on",
+        LOAD_PERCENT.0, LOAD_PERCENT.1
+    );
+    let cpus = totals(telemetry, SeriesKind::Cpu);
+    let Some(busy) = cpus::share(&cpus, &["user", "system", "irq"]) else {
+        return unknown(name, "CPU time was not sampled", rule);
+    };
+    let state = graded(busy, LOAD_PERCENT.0, LOAD_PERCENT.1);
+    let found = format!("{busy:.1} % of {} CPUs", cpus.len());
+    remedied(
+        check(name, state, found, rule),
+        "end what else runs: top -o %CPU shows it",
+    )
+}
+
+fn load_average(environment: &Environment, telemetry: &Telemetry) -> Check {
+    let (name, cpus) = ("load average", f64::from(environment.cpu.logical.max(1)));
+    let load = f64::from(environment.load_1min_x100) / 100.0;
+    let rule = format!("< {LOAD_AVERAGE} for each CPU over the last minute");
+    let found = format!("{load:.2} on {cpus:.0} CPUs");
+    let high = load >= LOAD_AVERAGE * cpus;
+    let sampled = telemetry.of(SeriesKind::Cpu).next().is_some();
+    let state = match (high, sampled) {
+        (false, _) => Fine,
+        // What ran a minute ago may have ended; what runs now is seen above.
+        (true, true) => Note,
+        (true, false) => Unfit,
+    };
+    remedied(
+        check(name, state, found, rule),
+        "wait a minute, or end what else runs: top shows it",
+    )
+}
+
+fn other_io(telemetry: &Telemetry) -> Check {
+    let name = "other I/O";
+    let rule = format!(
+        "< {}/s by other processes at rest; unfit from {}/s on",
+        Bytes(OTHERS_PER_SECOND.0 as u64),
+        Bytes(OTHERS_PER_SECOND.1 as u64)
+    );
+    let others = totals(telemetry, SeriesKind::Others);
+    // A series without rows: nobody did any.
+    if others.is_empty() && telemetry.samples.is_empty() {
+        return unknown(name, "processes were not sampled", rule);
+    }
+    let rate =
+        |process: &Total| process.per_second("read_bytes") + process.per_second("written_bytes");
+    let all: f64 = others.iter().map(rate).sum();
+    let most = others
+        .iter()
+        .max_by(|one, other| rate(one).total_cmp(&rate(other)));
+    let found = match most {
+        Some(process) if all > 0.0 => {
+            format!("{}/s, the most by {}", Bytes(all as u64), process.subject)
+        }
+        _ => "none".to_owned(),
+    };
+    let state = graded(all, OTHERS_PER_SECOND.0, OTHERS_PER_SECOND.1);
+    remedied(
+        check(name, state, found, rule),
+        "end it, or let it use another device: iotop -o shows who does what",
+    )
+}
+
+fn pressure(telemetry: &Telemetry) -> Vec<Check> {
+    let totals = totals(telemetry, SeriesKind::Pressure);
+    let rule = format!(
+        "tasks wait < {} % of the time at rest; unfit from {} % on",
+        PRESSURE_PERCENT.0, PRESSURE_PERCENT.1
+    );
+    let each = ["io", "cpu", "memory"].map(|resource| {
+        let name = format!("pressure on {resource}");
+        let Some(found) = totals.iter().find(|total| total.subject == resource) else {
+            return unknown(
+                name,
+                "the kernel does not tell (CONFIG_PSI, psi=1)",
+                rule.clone(),
+            );
+        };
+        let percent = found.percent_of_span("some");
+        let state = match (
+            graded(percent, PRESSURE_PERCENT.0, PRESSURE_PERCENT.1),
+            resource,
+        ) {
+            // Two tasks that run at once on one of many CPUs wait for each other, and harm nobody.
+            (Unfit, "cpu") => Note,
+            (state, _) => state,
+        };
+        let found = format!("{percent:.1} % of the time");
+        remedied(
+            check(name, state, found, rule.clone()),
+            "end what else runs: top and iotop -o show it",
+        )
+    });
+    each.into()
+}
+
+fn memory(environment: &Environment) -> Check {
+    let (name, memory) = ("memory available", &environment.memory);
+    let rule = format!(
+        "≥ {} % of it, so that nothing is reclaimed meanwhile; unfit below {} %",
+        AVAILABLE_PERCENT.0, AVAILABLE_PERCENT.1
+    );
+    if memory.total == 0 {
+        return unknown(name, "the host does not tell", rule);
+    }
+    let percent = memory.available as f64 * 100.0 / memory.total as f64;
+    let state = match percent {
+        percent if percent < AVAILABLE_PERCENT.1 => Unfit,
+        percent if percent < AVAILABLE_PERCENT.0 => Note,
+        _ => Fine,
+    };
+    let found = format!(
+        "{} of {} ({percent:.0} %)",
+        Bytes(memory.available),
+        Bytes(memory.total)
+    );
+    remedied(
+        check(name, state, found, rule),
+        "end what uses it (top -o %MEM), or lower the ARC's limit (zfs_arc_max)",
+    )
+}
+
+fn swap(environment: &Environment, telemetry: &Telemetry) -> Check {
+    let (name, rule) = ("swap", "none in use, and nothing swapped at rest");
+    let totals = totals(telemetry, SeriesKind::Reclaim);
+    let moved = |column: &str| totals.iter().map(|total| total.count(column)).sum::<u64>();
+    let moved = moved("swapped_in") + moved("swapped_out");
+    let used = environment.memory.swap_used;
+    let (state, found) = match (used, moved) {
+        (0, 0) => (Fine, "none in use".to_owned()),
+        (used, 0) => (Note, format!("{} in use", Bytes(used))),
+        (used, moved) => (
+            Unfit,
+            format!("{} in use, {} swapped just now", Bytes(used), Bytes(moved)),
+        ),
+    };
+    remedied(
+        check(name, state, found, rule),
+        "swapoff -a, if memory has room for what is in it",
+    )
+}

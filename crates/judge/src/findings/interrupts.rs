@@ -1,0 +1,238 @@
+//! Whether one CPU takes all of a device's interrupts while others have nothing to do.
+
+use iodyno_model::{Finding, FindingKind, SeriesKind, Telemetry, Weight};
+
+use super::{Evidence, finding, remedied};
+use crate::devices;
+use crate::series::{Total, cpu_number, totals};
+
+/// Below so many a second interrupts cost nothing: at a few microseconds each they take less than a hundredth of a CPU.
+const LEAST_PER_SECOND: f64 = 1000.0;
+
+/// The share of a source's interrupts that one CPU takes, in percent. The tenth left is for those from before somebody moved them.
+const ONE_CPU_PERCENT: f64 = 90.0;
+
+/// Another CPU is idle for this share of the time, in percent: there is a whole half of it to take over.
+const IDLE_PERCENT: f64 = 50.0;
+
+/// The CPU that takes them is busy for this share of the time, in percent, so that requests wait for it …
+const BUSY_PERCENT: f64 = 70.0;
+
+/// … and interrupts, the soft ones included, take this share of it, in percent: otherwise it is busy with something that
+/// the scheduler may put elsewhere by itself.
+const IRQ_PERCENT: f64 = 10.0;
+
+/// A device's source of fewer of its interrupts, in percent, is not its queue.
+const NAMED_PERCENT: f64 = 1.0;
+
+/// How the interrupts of storage are called, where the host does not tell what they serve: drivers of disks and host
+/// adapters as they stand in /proc/interrupts.
+const STORAGE: [&str; 20] = [
+    "nvme",
+    "blkif",
+    "ahci",
+    "ata_piix",
+    "megasas",
+    "megaraid",
+    "mpt2sas",
+    "mpt3sas",
+    "mpi3mr",
+    "hpsa",
+    "smartpqi",
+    "aacraid",
+    "qla2xxx",
+    "lpfc",
+    "pvscsi",
+    "vmw_pvscsi",
+    "mmc",
+    "sdhci",
+    "ufshcd",
+    "hv_storvsc",
+];
+
+/// Interrupts of one device: a source, or the queues of one.
+struct Device<'a> {
+    sources: Vec<&'a Total<'a>>,
+    name: String,
+}
+
+/// How a CPU spent its time, in percent.
+struct Cpu {
+    number: u32,
+    idle: f64,
+    irq: f64,
+}
+
+pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
+    if !evidence.sampled(SeriesKind::Interrupts) {
+        return Vec::new();
+    }
+    let parts = evidence.trial.parts.iter();
+    let below: Vec<&str> = parts.flat_map(devices::names).collect();
+    on_one_cpu(&evidence.telemetry, &below)
+}
+
+/// The same of any telemetry; `below` are the devices that matter, none: all.
+pub(crate) fn on_one_cpu(telemetry: &Telemetry, below: &[&str]) -> Vec<Finding> {
+    let cpus = cpus(telemetry);
+    let all = totals(telemetry, SeriesKind::Interrupts);
+    let storage = of_storage(&all, below);
+    let devices = by_device(&storage);
+    let found = devices.iter().filter_map(|device| one_cpu(device, &cpus));
+    found.collect()
+}
+
+fn cpus(telemetry: &Telemetry) -> Vec<Cpu> {
+    let totals = totals(telemetry, SeriesKind::Cpu);
+    let cpu = |total: &Total| {
+        let all: u64 = total.counts().map(|(_, ns)| ns).sum();
+        let percent = |ns: u64| ns as f64 * 100.0 / all as f64;
+        (all > 0).then(|| {
+            Some(Cpu {
+                number: cpu_number(total.subject)?,
+                // One that waits for I/O has nothing to do either.
+                idle: percent(total.count("idle") + total.count("iowait")),
+                irq: percent(total.count("irq")),
+            })
+        })?
+    };
+    totals.iter().filter_map(cpu).collect()
+}
+
+/// What serves a device below the targets; where the host tells that of no source at all, what is called like storage.
+fn of_storage<'a>(all: &'a [Total<'a>], below: &[&str]) -> Vec<&'a Total<'a>> {
+    let told = all.iter().any(|total| total.serves.is_some());
+    let storage = |total: &&Total| match (told, total.serves) {
+        (true, serves) => serves.is_some_and(|device| below.is_empty() || below.contains(&device)),
+        (false, _) => is_storage(action(total.subject)),
+    };
+    all.iter().filter(storage).collect()
+}
+
+/// `virtio1-req.0` of `36 virtio1-req.0`.
+fn action(subject: &str) -> &str {
+    match subject.split_once(' ') {
+        Some((number, action)) if number.bytes().all(|byte| byte.is_ascii_digit()) => action.trim(),
+        _ => subject,
+    }
+}
+
+fn is_storage(action: &str) -> bool {
+    // Several share a line: `ehci_hcd:usb1, ahci[0000:00:1f.2]`.
+    action.split([',', ' ']).map(str::trim).any(|name| {
+        // Other functions of virtio are called otherwise: `virtio0-input.0`, `virtio0-config`.
+        let request = name.starts_with("virtio") && name.contains("-req");
+        request || STORAGE.iter().any(|driver| name.starts_with(driver))
+    })
+}
+
+/// Queues of one device are called alike but for their number, `nvme0q1` to `nvme0q8`; sources that are called
+/// alike altogether, as xen's `blkif`, are devices of their own, unless they are told to serve the same one.
+fn by_device<'a>(sources: &[&'a Total<'a>]) -> Vec<Device<'a>> {
+    let mut devices: Vec<Device> = Vec::new();
+    for source in sources {
+        let of = devices.iter_mut().find(|device| {
+            let first = device.sources[0];
+            match (first.serves, source.serves) {
+                (Some(one), Some(other)) => one == other,
+                _ => queue_of(action(first.subject))
+                    .is_some_and(|name| queue_of(action(source.subject)) == Some(name)),
+            }
+        });
+        match of {
+            Some(device) => device.sources.push(source),
+            None => devices.push(Device {
+                sources: vec![source],
+                name: String::new(),
+            }),
+        }
+    }
+    for device in &mut devices {
+        device.name = device_name(&device.sources);
+    }
+    devices
+}
+
+/// `nvme0q` of `nvme0q3`. A number is that of a queue only where another one, the device's, stands before it.
+fn queue_of(action: &str) -> Option<&str> {
+    let name = action.trim_end_matches(|letter: char| letter.is_ascii_digit());
+    let numbered = name.len() < action.len() && name.bytes().any(|byte| byte.is_ascii_digit());
+    numbered.then_some(name)
+}
+
+/// `virtio0-req.0`, `nvme0q1…nvme0q8`, `blkif (interrupt 99)`. What hardly ever interrupts, as a device's changes of
+/// configuration do, is not named.
+fn device_name(sources: &[&Total]) -> String {
+    let count = |source: &Total| -> u64 { source.counts().map(|(_, count)| count).sum() };
+    let all: u64 = sources.iter().map(|source| count(source)).sum();
+    let often = |source: &&&Total| count(source) as f64 * 100.0 >= NAMED_PERCENT * all as f64;
+    let sources: Vec<&Total> = sources.iter().filter(often).copied().collect();
+    let (Some(first), Some(last)) = (sources.first(), sources.last()) else {
+        return String::new();
+    };
+    let (first, last) = (first.subject, last.subject);
+    let (name, until) = (action(first), action(last));
+    let number = first.split_once(' ').map_or("", |(number, _)| number);
+    match sources.len() {
+        1 if queue_of(name).is_none() && !number.is_empty() => {
+            format!("{name} (interrupt {number})")
+        }
+        1 => name.to_owned(),
+        count if name == until => format!("{name} ({count} interrupts from {number} on)"),
+        _ => format!("{name}…{until}"),
+    }
+}
+
+fn one_cpu(device: &Device, cpus: &[Cpu]) -> Option<Finding> {
+    let mut taken: Vec<(u32, u64)> = Vec::new();
+    let mut span_ns = 0;
+    for source in &device.sources {
+        span_ns = span_ns.max(source.span_ns);
+        for (cpu, count) in source.counts() {
+            let cpu = cpu_number(cpu)?;
+            match taken.iter_mut().find(|(number, _)| *number == cpu) {
+                Some((_, sum)) => *sum += count,
+                None => taken.push((cpu, count)),
+            }
+        }
+    }
+    let all: u64 = taken.iter().map(|(_, count)| count).sum();
+    let per_second = all as f64 * 1e9 / span_ns.max(1) as f64;
+    let (on, most) = taken.into_iter().max_by_key(|(_, count)| *count)?;
+    let percent = most as f64 * 100.0 / all.max(1) as f64;
+    let busiest = cpus.iter().find(|cpu| cpu.number == on)?;
+    let others = cpus.iter().filter(|cpu| cpu.number != on);
+    let idlest = others.max_by(|one, other| one.idle.total_cmp(&other.idle))?;
+    if per_second < LEAST_PER_SECOND || percent < ONE_CPU_PERCENT || idlest.idle < IDLE_PERCENT {
+        return None;
+    }
+    let busy = 100.0 - busiest.idle;
+    let in_the_way = busy >= BUSY_PERCENT && busiest.irq >= IRQ_PERCENT;
+    let weight = match in_the_way {
+        true => Weight::Warning,
+        false => Weight::Note,
+    };
+    let (name, idle) = (&device.name, idlest.idle);
+    let text = format!(
+        "{name}: {percent:.0} % of interrupts on CPU{on}, CPU{} {idle:.0} % idle ({per_second:.0} interrupts/s; \
+         CPU{on} {busy:.0} % busy, {:.0} % with interrupts)",
+        idlest.number, busiest.irq
+    );
+    let threshold = format!(
+        "≥ {LEAST_PER_SECOND:.0} interrupts/s of a device, ≥ {ONE_CPU_PERCENT:.0} % of them on one CPU while another is \
+         ≥ {IDLE_PERCENT:.0} % idle; a warning where that CPU is ≥ {BUSY_PERCENT:.0} % busy and ≥ {IRQ_PERCENT:.0} % with interrupts"
+    );
+    let found = finding(FindingKind::InterruptsOnOneCpu, weight, text, threshold);
+    Some(remedied(found, remedy(device, idlest.number)))
+}
+
+fn remedy(device: &Device, idlest: u32) -> String {
+    let number = device.sources[0].subject.split_once(' ');
+    match (device.sources.len(), number) {
+        (1, Some((number, _))) => format!(
+            "give the device several queues (of a virtual disk: num-queues), or run irqbalance, or move it: echo \
+             {idlest} > /proc/irq/{number}/smp_affinity_list"
+        ),
+        _ => "deal the queues out over the CPUs: run irqbalance, or set /proc/irq/*/smp_affinity_list".to_owned(),
+    }
+}

@@ -1,0 +1,157 @@
+//! Memory that ran short while it was measured, and writers that were slowed down because too much was dirty.
+
+use iodyno_model::{EngineKind, Finding, FindingKind, Job, SeriesKind, Weight};
+use iodyno_units::Bytes;
+
+use super::{Evidence, finding, remedied};
+use crate::series::{View, totals};
+use crate::work;
+
+/// Allocations that had to reclaim memory themselves, each second. One now and then happens on any host whose page cache has
+/// filled its memory; ten a second land in the latencies' tail at any rate that is worth measuring.
+const STALLS_PER_SECOND: f64 = 10.0;
+
+/// Swapped in and out, bytes a second: no host with memory enough does.
+const SWAP_PER_SECOND: f64 = 1048576.0;
+
+/// The kernel's own thread looked through so many bytes a second although no job uses the page cache.
+const KSWAPD_PER_SECOND: f64 = 10.0 * 1048576.0;
+
+/// Writers were slowed down in this share of the samples, in percent: less is the edge of a burst.
+const THROTTLED_PERCENT: f64 = 20.0;
+
+/// … and from this share on, in percent, the whole figure is the storage's pace; in between it is a mix of memory's and the storage's.
+const THROUGHOUT_PERCENT: f64 = 90.0;
+
+pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
+    pressure(evidence)
+        .into_iter()
+        .chain(throttled(evidence))
+        .collect()
+}
+
+fn pressure(evidence: &Evidence) -> Option<Finding> {
+    if !evidence.sampled(SeriesKind::Reclaim) {
+        return None;
+    }
+    let totals = totals(&evidence.telemetry, SeriesKind::Reclaim);
+    let host = totals.first()?;
+    let seconds = host.span_ns as f64 / 1e9;
+    let (into, out) = (host.count("swapped_in"), host.count("swapped_out"));
+    let stalls = host.per_second("stalls");
+    let kswapd = host.per_second("scanned_kswapd");
+    let mut said = Vec::new();
+    if (into + out) as f64 / seconds >= SWAP_PER_SECOND {
+        said.push(format!(
+            "{} were swapped in and {} out",
+            Bytes(into),
+            Bytes(out)
+        ));
+    }
+    if stalls >= STALLS_PER_SECOND {
+        said.push(format!(
+            "{stalls:.0} allocations a second had to reclaim memory first ({} looked through)",
+            Bytes(host.count("scanned_direct"))
+        ));
+    }
+    let weight = match said.is_empty() {
+        false => Weight::Warning,
+        true if kswapd >= KSWAPD_PER_SECOND && !evidence.uses_page_cache() => {
+            said.push(format!(
+                "memory was reclaimed ({} looked through) although no job uses the page cache",
+                Bytes(host.count("scanned_kswapd"))
+            ));
+            Weight::Note
+        }
+        true => return None,
+    };
+    let stalled = evidence.pressure_percent("memory");
+    let stalled = stalled.map_or(String::new(), |(some, _)| {
+        format!("; tasks waited for memory in {some:.1} % of the time")
+    });
+    Some(remedied(
+        finding(
+            FindingKind::MemoryPressure,
+            weight,
+            format!("{}{stalled}", said.join("; ")),
+            format!(
+                "swap ≥ {}/s, or ≥ {STALLS_PER_SECOND:.0} allocations/s that reclaim themselves; a note: kswapd looks through \
+                 ≥ {}/s and every job is direct",
+                Bytes(SWAP_PER_SECOND as u64),
+                Bytes(KSWAPD_PER_SECOND as u64)
+            ),
+        ),
+        "end what else uses memory, set direct=1, or lower the ARC's limit (zfs_arc_max); compare what is measured \
+         with the same memory free",
+    ))
+}
+
+/// Between the background threshold and the limit lies the point from which on `balance_dirty_pages` makes writers sleep: their middle
+/// (kernel, mm/page-writeback.c, `dirty_freerun_ceiling`; admin-guide/sysctl/vm: dirty_background_ratio, dirty_ratio).
+fn throttled(evidence: &Evidence) -> Option<Finding> {
+    let writes = evidence.jobs_that_ran().any(dirties);
+    if !evidence.sampled(SeriesKind::Memory) || !writes {
+        return None;
+    }
+    let (mut samples, mut above, mut most, mut limit) = (0u32, 0u32, 0u64, 0u64);
+    for (shape, sample) in evidence.telemetry.of(SeriesKind::Memory) {
+        let Some((dirty, middle)) = View::of(shape, sample).find_map(|row| dirty(&row)) else {
+            continue;
+        };
+        samples += 1;
+        above += u32::from(dirty > middle);
+        if dirty > most {
+            (most, limit) = (dirty, middle);
+        }
+    }
+    let percent = f64::from(above) * 100.0 / f64::from(samples.max(1));
+    if samples < super::LEAST_SAMPLES || percent < THROTTLED_PERCENT {
+        return None;
+    }
+    let (weight, means) = match percent >= THROUGHOUT_PERCENT {
+        true => (
+            Weight::Note,
+            "the figure is the pace at which the storage takes what is written",
+        ),
+        false => (
+            Weight::Warning,
+            "the figure is part memory's and part the storage's",
+        ),
+    };
+    let stalled = evidence.pressure_percent("io");
+    let stalled = stalled.map_or(String::new(), |(some, _)| {
+        format!("; tasks waited for I/O in {some:.0} % of the time")
+    });
+    Some(remedied(
+        finding(
+            FindingKind::DirtyThrottled,
+            weight,
+            format!(
+                "writers were slowed down in {percent:.0} % of the time: up to {} were dirty or being written, and from {} on \
+                 they have to wait{stalled}: {means}",
+                Bytes(most),
+                Bytes(limit)
+            ),
+            format!(
+                "dirty + write-back above the middle of background threshold and limit in ≥ {THROTTLED_PERCENT:.0} % of the samples while a \
+                 job writes through the page cache; a note from {THROUGHOUT_PERCENT:.0} % on"
+            ),
+        ),
+        "set direct=1 or end_fsync=1, or measure so long that memory plays no part; vm.dirty_bytes and \
+         vm.dirty_background_bytes set the limits",
+    ))
+}
+
+/// What is dirty or being written, and from where on writers wait, bytes.
+fn dirty(row: &View) -> Option<(u64, u64)> {
+    let dirty = row.count("dirty")? + row.count("writeback")?;
+    let (background, limit) = (row.count("dirty_background")?, row.count("dirty_limit")?);
+    (limit > 0).then(|| (dirty, background.midpoint(limit)))
+}
+
+/// The job leaves dirty pages behind.
+fn dirties(job: &Job) -> bool {
+    let buffered = !job.engine.direct || job.engine.kind == EngineKind::Mmap;
+    let makes_data = job.operations.as_ref().is_some_and(work::makes_data);
+    makes_data || (work::writes(job) && buffered)
+}

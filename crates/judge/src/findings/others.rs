@@ -1,0 +1,115 @@
+//! Whether another process did I/O on the devices under test meanwhile.
+
+use iodyno_model::{Direction, Finding, FindingKind, SeriesKind, StackLayer, Weight};
+use iodyno_units::Bytes;
+
+use super::{Evidence, finding, list, remedied};
+use crate::series::{Total, totals};
+use crate::work;
+
+/// The devices moved this much more than the jobs, as a share of the jobs' bytes. Metadata, journals and write-back of before stay
+/// below it where requests are not tiny.
+const EXCESS_SHARE: f64 = 0.1;
+
+/// Other processes moved at least this share of the excess: otherwise it is somebody else's, or the file system's own.
+const EXPLAINED_SHARE: f64 = 0.5;
+
+/// Fewer bytes than this are a log file's.
+const LEAST_BYTES: u64 = 16 << 20;
+
+pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
+    let others = match evidence.sampled(SeriesKind::Others) {
+        true => totals(&evidence.telemetry, SeriesKind::Others),
+        false => Vec::new(),
+    };
+    [
+        (Direction::Read, "read_bytes"),
+        (Direction::Write, "written_bytes"),
+    ]
+    .into_iter()
+    .filter_map(|(direction, column)| of_direction(evidence, &others, direction, column))
+    .collect()
+}
+
+fn of_direction(
+    evidence: &Evidence,
+    others: &[Total],
+    direction: Direction,
+    column: &str,
+) -> Option<Finding> {
+    let mut shares = evidence.summary.shares.iter();
+    let share = shares.find(|share| share.direction == direction)?;
+    let excess = share.device_bytes.saturating_sub(share.job_bytes);
+    if excess < LEAST_BYTES || (excess as f64) < EXCESS_SHARE * share.job_bytes as f64 {
+        return None;
+    }
+    let mut moved: Vec<(&str, u64)> = others
+        .iter()
+        .map(|process| (process.subject, process.count(column)))
+        .filter(|(_, bytes)| *bytes > 0)
+        .collect();
+    moved.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+    let theirs: u64 = moved.iter().map(|(_, bytes)| *bytes).sum();
+    let explained = theirs >= LEAST_BYTES && theirs as f64 >= EXPLAINED_SHARE * excess as f64;
+    // A host where no other process did anything has a series without rows.
+    let looked = evidence.sampled(SeriesKind::Others) || evidence.sampled(SeriesKind::Disk);
+    let verb = match direction {
+        Direction::Read => "read",
+        _ => "wrote",
+    };
+    let devices = format!(
+        "the devices {verb} {} more than the jobs' {}",
+        Bytes(excess),
+        Bytes(share.job_bytes)
+    );
+    let (weight, text) = match explained {
+        true => {
+            let named: Vec<String> = moved
+                .iter()
+                .map(|(name, bytes)| format!("{name} {verb} {}", Bytes(*bytes)))
+                .collect();
+            let named: Vec<&str> = named.iter().map(String::as_str).collect();
+            (Weight::Warning, format!("{}; {devices}", list(&named)))
+        }
+        false if direction == Direction::Read && looked && reads_are_exact(evidence) => (
+            Weight::Note,
+            format!(
+                "{devices}, which direct reads do not explain, and no process was seen that did it"
+            ),
+        ),
+        false => return None,
+    };
+    Some(remedied(
+        finding(
+            FindingKind::OtherIo,
+            weight,
+            text,
+            format!(
+                "the lowest devices moved ≥ {:.0} % and ≥ {} more than the jobs, and other processes ≥ {:.0} % of that; a note \
+                 where only direct reads are measured and no process is known",
+                EXCESS_SHARE * 100.0,
+                Bytes(LEAST_BYTES),
+                EXPLAINED_SHARE * 100.0
+            ),
+        ),
+        "stop it, or move it to another device; a server under test is named with --sample",
+    ))
+}
+
+/// Every byte that the devices read is one that a job asked for: nothing reads ahead, nothing is read to be written back
+/// changed, and no layer keeps sums or maps of its own.
+fn reads_are_exact(evidence: &Evidence) -> bool {
+    let exact = |layer: &StackLayer| match layer {
+        StackLayer::Mount(mount) => {
+            ["ext2", "ext3", "ext4", "xfs"].contains(&mount.file_system.as_str())
+        }
+        StackLayer::Loop { direct, .. } => *direct,
+        StackLayer::Partition(_) | StackLayer::Disk(_) => true,
+        StackLayer::Mapped { .. } | StackLayer::Other(_) => false,
+    };
+    let mut targets = (evidence.trial.parts.iter()).flat_map(|part| &part.environment.targets);
+    let mut jobs = evidence.clones_on_files().map(|(_, job)| job).peekable();
+    jobs.peek().is_some()
+        && jobs.all(|job| job.engine.direct && work::reads(job) && !work::writes(job))
+        && targets.all(|target| target.stack.iter().all(exact))
+}

@@ -1,0 +1,96 @@
+//! Whether a process under test had no CPU time left: then it, and not the storage below it, set the figure.
+
+use std::collections::BTreeMap;
+
+use iodyno_model::{Finding, FindingKind, SeriesKind, Weight};
+
+use super::{Evidence, finding, remedied};
+use crate::series::View;
+
+/// A process has no time left at this share of what its threads can use, in percent, as a worker of the harness's own.
+const SATURATED_PERCENT: f64 = 95.0;
+
+/// … and no more than this share of a core, in percent, is still that of one thread: ticks of sampling.
+const ONE_CORE_PERCENT: f64 = 105.0;
+
+/// In this share of the samples.
+const SAMPLES: f64 = 0.9;
+
+/// Samples of one process, and in how many of them it was full.
+#[derive(Default)]
+struct Process {
+    samples: u32,
+    by_threads: u32,
+    one_core: u32,
+    cores: f64,
+    threads: u64,
+}
+
+pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
+    let mut processes: BTreeMap<&str, Process> = BTreeMap::new();
+    for (shape, sample) in evidence.telemetry.of(SeriesKind::Process) {
+        for view in View::of(shape, sample) {
+            processes.entry(view.subject()).or_default().add(&view);
+        }
+    }
+    let found = processes
+        .iter()
+        .filter_map(|(name, process)| process.judged(name));
+    found.collect()
+}
+
+impl Process {
+    fn add(&mut self, view: &View) {
+        let percent = || Some(view.percent_of_span("user")? + view.percent_of_span("system")?);
+        let Some(percent) = percent() else {
+            return;
+        };
+        let threads = view.count("threads").unwrap_or(0);
+        self.samples += 1;
+        self.cores += percent / 100.0;
+        self.threads = self.threads.max(threads);
+        let of_all = SATURATED_PERCENT * threads as f64;
+        self.by_threads += u32::from(threads > 0 && percent >= of_all);
+        self.one_core += u32::from((SATURATED_PERCENT..=ONE_CORE_PERCENT).contains(&percent));
+    }
+
+    /// Threads are not told apart: a process of several that uses just one core may have one busy thread, or several that happen to
+    /// come to one.
+    fn judged(&self, name: &str) -> Option<Finding> {
+        if self.samples < super::LEAST_SAMPLES {
+            return None;
+        }
+        let most = |count: u32| f64::from(count) >= SAMPLES * f64::from(self.samples);
+        let cores = self.cores / f64::from(self.samples);
+        let threads = self.threads;
+        let (weight, text) = match (most(self.by_threads), most(self.one_core)) {
+            (true, _) => (
+                Weight::Warning,
+                format!(
+                    "{name} used {cores:.2} cores, all that its {threads} thread{} can: it set the pace, and not the storage below it",
+                    if threads == 1 { "" } else { "s" }
+                ),
+            ),
+            (false, true) => (
+                Weight::Note,
+                format!(
+                    "{name} used {cores:.2} cores all the time, as one busy thread of its {threads} would: that one may have set the pace"
+                ),
+            ),
+            (false, false) => return None,
+        };
+        Some(remedied(
+            finding(
+                FindingKind::ServerSaturated,
+                weight,
+                text,
+                format!(
+                    "CPU time of a named process ≥ {SATURATED_PERCENT} % of a core for each of its threads in ≥ {:.0} % of the samples; a note at \
+                     {SATURATED_PERCENT} to {ONE_CORE_PERCENT} % of one core",
+                    SAMPLES * 100.0
+                ),
+            ),
+            "give the server more threads, or look at which of them is busy: top -H -p PID",
+        ))
+    }
+}
