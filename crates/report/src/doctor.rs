@@ -102,3 +102,136 @@ pub fn json(checks: &[Check]) -> String {
         checks,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    const EIGHTY: Style = Style {
+        color: false,
+        width: 80,
+        unicode: true,
+    };
+
+    fn check(name: &str, state: CheckState, found: &str, rule: &str) -> Check {
+        Check {
+            name: name.to_owned(),
+            state,
+            found: found.to_owned(),
+            rule: rule.to_owned(),
+            remedy: None,
+        }
+    }
+
+    fn checks() -> Vec<Check> {
+        let mut governor = check(
+            "governor",
+            CheckState::Unfit,
+            "powersave on 4 of 8 CPUs",
+            "`performance`: a clock that follows the load makes the first seconds slower than the others",
+        );
+        governor.remedy = Some("cpupower frequency-set -g performance".to_owned());
+        vec![
+            check(
+                "clock source",
+                CheckState::Fine,
+                "tsc, 22 ns a reading",
+                "tsc",
+            ),
+            governor,
+            check(
+                "turbo",
+                CheckState::Unknown,
+                "the host does not tell",
+                "off",
+            ),
+            check(
+                "write cache of vda",
+                CheckState::Note,
+                "write back",
+                "told, not judged: syncs are as dear as the device makes them",
+            ),
+            check(
+                "free space of /mnt/a/rather/long/path",
+                CheckState::Fine,
+                "100 GiB of 250 GiB",
+                "≥ 20 %",
+            ),
+        ]
+    }
+
+    #[test]
+    fn what_is_not_as_it_should_be_has_its_rule_and_its_remedy() {
+        insta::assert_snapshot!(text(&checks(), EIGHTY));
+    }
+
+    #[test]
+    fn the_last_line_says_whether_the_host_is_fit() {
+        let fine = check("swap", CheckState::Fine, "none in use", "none");
+        let note = check("discard", CheckState::Note, "off", "told");
+        for (checks, expected) in [
+            (vec![], "fit to measure (0 checks)\n"),
+            (vec![fine.clone()], "fit to measure (1 check)\n"),
+            (
+                vec![fine.clone(), note.clone(), note],
+                "fit to measure (3 checks, 2 notes)\n",
+            ),
+        ] {
+            assert!(text(&checks, EIGHTY).ends_with(expected));
+        }
+        assert!(text(&checks(), EIGHTY).ends_with("not fit: 1 of 5 checks, 1 note\n"));
+    }
+
+    #[test]
+    fn json_says_it_too_and_has_every_check() {
+        let document: Value = serde_json::from_str(&json(&checks())).unwrap();
+        assert_eq!(document["schema"], "iodyno.doctor/1");
+        assert_eq!(document["fit"], false);
+        let found = document["checks"].as_array().unwrap();
+        let states: Vec<&str> = found.iter().filter_map(|it| it["state"].as_str()).collect();
+        assert_eq!(states, ["fine", "unfit", "unknown", "note", "fine"]);
+        assert_eq!(found[1]["remedy"], "cpupower frequency-set -g performance");
+        let fit: Value = serde_json::from_str(&json(&checks()[..1])).unwrap();
+        assert_eq!(fit["fit"], true);
+    }
+
+    #[test]
+    fn colour_changes_no_text() {
+        let plain = text(&checks(), EIGHTY);
+        let mut coloured = text(
+            &checks(),
+            Style {
+                color: true,
+                ..EIGHTY
+            },
+        );
+        assert!(coloured.contains("\x1b[31mbad\x1b[0m"), "{coloured}");
+        for code in ["0", "2", "31", "32", "33", "36"] {
+            coloured = coloured.replace(&format!("\x1b[{code}m"), "");
+        }
+        assert_eq!(coloured, plain);
+    }
+
+    fn words() -> impl Strategy<Value = String> {
+        prop::collection::vec("[a-z0-9µ→≥%./]{1,12}", 1..20).prop_map(|words| words.join(" "))
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_is_wider_than_the_terminal(
+            found in words(), rule in words(), remedy in words(), name in words(),
+            columns in 60usize..200, unicode in any::<bool>(), state in 0..4
+        ) {
+            let state = [CheckState::Fine, CheckState::Unknown, CheckState::Note, CheckState::Unfit][state as usize];
+            let mut checks = checks();
+            checks.push(Check { name, state, found, rule, remedy: Some(remedy) });
+            let text = text(&checks, Style { width: columns, unicode, color: false });
+            for line in text.lines() {
+                prop_assert!(width(line) <= columns, "{line}");
+            }
+            prop_assert!(unicode || text.is_ascii(), "{text}");
+        }
+    }
+}

@@ -111,6 +111,9 @@ struct TrialDocument<'a> {
     /// All groups together, where they ran at the same time.
     totals: Vec<RowObject>,
     cpu: CpuObject,
+    /// Processes under test.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    servers: Vec<ServerObject<'a>>,
     devices: Vec<DeviceObject<'a>>,
     /// Bytes of the lowest devices against those of the jobs.
     device_shares: Vec<ShareObject>,
@@ -210,6 +213,11 @@ struct CpuObject {
     worker_ns_per_op: Option<f64>,
     other_threads_ns_per_op: Option<f64>,
     iops_per_core: Option<f64>,
+    /// Of all processes under test.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server_cores: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server_ns_per_op: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -222,6 +230,25 @@ struct DeviceObject<'a> {
     read_bytes: u64,
     written_bytes: u64,
     discarded_bytes: u64,
+    /// From a read's insertion into the queue to its end, mean.
+    read_await_ns: Option<f64>,
+    write_await_ns: Option<f64>,
+    /// Requests queued or in flight, mean.
+    queue_mean: f64,
+}
+
+#[derive(Serialize)]
+struct ServerObject<'a> {
+    name: &'a str,
+    processes: u32,
+    span_ns: u64,
+    cores: f64,
+    user_ns: u64,
+    system_ns: u64,
+    threads: u64,
+    memory_bytes: u64,
+    read_bytes: Option<u64>,
+    written_bytes: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -289,6 +316,7 @@ fn document<'a>(view: &TrialView<'a>) -> TrialDocument<'a> {
         groups: groups(workload, trial, summary),
         totals: summary.total.iter().map(row).collect(),
         cpu: cpu(summary),
+        servers: servers(summary),
         devices: devices(summary),
         device_shares: shares(summary),
         behaviour: &summary.behaviour,
@@ -403,6 +431,8 @@ fn cpu(summary: &Summary) -> CpuObject {
         worker_ns_per_op: cpu.worker_ns_per_op(),
         other_threads_ns_per_op: cpu.other_ns_per_op(),
         iops_per_core: cpu.iops_per_core(),
+        server_cores: summary.server_cores(),
+        server_ns_per_op: summary.server_ns_per_op(),
     }
 }
 
@@ -417,6 +447,27 @@ fn devices(summary: &Summary) -> Vec<DeviceObject<'_>> {
             read_bytes: device.bytes[0],
             written_bytes: device.bytes[1],
             discarded_bytes: device.bytes[2],
+            read_await_ns: device.read_await_ns,
+            write_await_ns: device.write_await_ns,
+            queue_mean: device.queue_mean,
+        })
+        .collect()
+}
+
+fn servers(summary: &Summary) -> Vec<ServerObject<'_>> {
+    let servers = summary.servers.iter();
+    servers
+        .map(|server| ServerObject {
+            name: &server.name,
+            processes: server.processes,
+            span_ns: server.span_ns,
+            cores: server.cores(),
+            user_ns: server.user_ns,
+            system_ns: server.system_ns,
+            threads: server.threads,
+            memory_bytes: server.memory,
+            read_bytes: server.read_bytes,
+            written_bytes: server.written_bytes,
         })
         .collect()
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use iodyno_model::{
-    DeviceLayer, DeviceUse, Environment, FileState, HostUse, Part, StackLayer, TargetInfo,
+    DeviceLayer, DeviceUse, Environment, FileState, HostUse, Part, SamplerCost, StackLayer,
+    TargetInfo,
 };
 use serde::Serialize;
 
@@ -16,6 +17,9 @@ pub(super) struct NodeObject<'a> {
     host: HostObject<'a>,
     files: Vec<FileObject<'a>>,
     notes: &'a [String],
+    /// What sampling the host meanwhile cost, by series.
+    #[serde(skip_serializing_if = "<[SamplerCost]>::is_empty")]
+    sampling: &'a [SamplerCost],
 }
 
 #[derive(Serialize)]
@@ -150,6 +154,7 @@ pub(super) fn node(part: &Part) -> NodeObject<'_> {
         host: host(&part.host),
         files: part.files.iter().map(file).collect(),
         notes: &part.notes,
+        sampling: &part.sampling,
     }
 }
 

@@ -1,7 +1,7 @@
 use iodyno_judge::testing::{self, operations as made};
 use iodyno_model::{
-    CloneResult, Direction, DirectionResult, Histogram, HistogramBuilder, Outcome, Part,
-    SampleStats, Trial, Workload,
+    CloneResult, Direction, DirectionResult, Finding, FindingKind, Histogram, HistogramBuilder,
+    Outcome, Part, SampleStats, SamplerCost, SeriesKind, ServerUse, Trial, Weight, Workload,
 };
 use proptest::prelude::*;
 use serde_json::Value;
@@ -43,6 +43,58 @@ fn tells_what_the_table_tells() {
     assert_eq!(
         node["environment"]["targets"][0]["stack"][1]["layer"],
         "disk"
+    );
+}
+
+#[test]
+fn layers_servers_costs_and_thresholds_are_told() {
+    let (workload, mut measured) = testing::four_clones();
+    measured.parts[0].sampling = vec![SamplerCost {
+        kind: SeriesKind::Disk,
+        samples: 20,
+        cpu_ns: 1_400_000,
+        wall_ns: 1_500_000,
+        longest_ns: 210_000,
+    }];
+    let nothing = parse(&workload, &measured);
+    assert!(nothing["servers"].is_null() && nothing["cpu"]["server_cores"].is_null());
+    let mut summary = iodyno_judge::summary(&workload, &measured);
+    summary.servers = vec![ServerUse {
+        name: "virtiofsd".to_owned(),
+        user_ns: 10_000_000_000,
+        system_ns: 20_000_000_000,
+        span_ns: 20_000_000_000,
+        written_bytes: None,
+        ..ServerUse::default()
+    }];
+    let findings = [Finding {
+        kind: FindingKind::OtherIo,
+        weight: Weight::Warning,
+        text: "rsync[99] moved 1 GiB".to_owned(),
+        threshold: "5 % of the device's bytes".to_owned(),
+        remedy: None,
+    }];
+    let view = TrialView {
+        workload: &workload,
+        trial: &measured,
+        summary: &summary,
+        findings: &findings,
+    };
+    let document: Value = serde_json::from_str(&trial(&view)).unwrap();
+    assert_eq!(document["servers"][0]["cores"], 1.5);
+    assert!(document["servers"][0]["written_bytes"].is_null());
+    assert_eq!(document["cpu"]["server_cores"], 1.5);
+    let device = &document["devices"][0];
+    assert_eq!(device["queue_mean"], summary.devices[0].queue_mean);
+    assert_eq!(
+        device["read_await_ns"].as_f64(),
+        summary.devices[0].read_await_ns
+    );
+    assert_eq!(document["nodes"][0]["sampling"][0]["kind"], "disk");
+    assert_eq!(document["nodes"][0]["sampling"][0]["cpu_ns"], 1_400_000);
+    assert_eq!(
+        document["findings"][0]["threshold"],
+        "5 % of the device's bytes"
     );
 }
 

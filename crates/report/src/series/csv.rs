@@ -83,6 +83,7 @@ fn named(name: &str, unit: SeriesUnit) -> String {
         SeriesUnit::Bytes => "_bytes",
         SeriesUnit::PerSecond if name.ends_with("/s") => "",
         SeriesUnit::PerSecond => "_per_s",
+        SeriesUnit::BytesPerSecond if name.contains("B/s") => "",
         SeriesUnit::BytesPerSecond => "_bytes_per_s",
         SeriesUnit::Percent if name.contains('%') => "",
         SeriesUnit::Percent => "_percent",

@@ -9,7 +9,7 @@ mod json;
 mod scale;
 mod table;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use iodyno_model::{FigureTable, SamplerCost, Telemetry};
 

@@ -3,6 +3,7 @@
 mod bars;
 pub(crate) mod course;
 mod describe;
+mod layers;
 mod list;
 mod operations;
 mod remarks;
@@ -76,24 +77,32 @@ fn facts(
     style: Style,
 ) -> String {
     let cycles = cycles(workload, summary);
+    let one = |text: String| vec![text];
     let lines = [
         (
             "op",
-            cycles
+            one(cycles
                 .as_ref()
-                .map_or_else(String::new, |cycles| cycles.times(trial)),
+                .map_or_else(String::new, |cycles| cycles.times(trial))),
         ),
-        ("series", series(summary, style)),
-        ("cpu", cpu(summary, cycles.is_some())),
-        ("device", device(summary)),
-        ("verify", verify(summary)),
-        ("syncs", syncs(workload, trial, findings)),
-        ("steps", steps(trial, cycles.as_ref())),
+        ("series", one(series(summary, style))),
+        ("cpu", one(cpu(summary, cycles.is_some()))),
+        ("server", layers::servers(summary)),
+        ("device", one(device(summary))),
+        ("layers", layers::layers(summary, trial)),
+        ("verify", one(verify(summary))),
+        ("syncs", one(syncs(workload, trial, findings))),
+        ("steps", one(steps(trial, cycles.as_ref()))),
     ];
     lines
         .into_iter()
-        .filter(|(_, text)| !text.is_empty())
-        .map(|(label, text)| style.wrap(&format!("{}{text}", left(label, LABEL)), LABEL) + "\n")
+        .flat_map(|(label, texts)| {
+            let texts = texts.into_iter().filter(|text| !text.is_empty());
+            // Only the first of several lines says what they are.
+            let labels = std::iter::once(label).chain(std::iter::repeat(""));
+            texts.zip(labels)
+        })
+        .map(|(text, label)| style.wrap(&format!("{}{text}", left(label, LABEL)), LABEL) + "\n")
         .collect()
 }
 

@@ -1,7 +1,7 @@
 use iodyno_judge::testing::{self, operations as made};
 use iodyno_model::{
-    After, Arrival, Direction, EndedBy, ErrorCount, Finding, Outcome, StackLayer, Step, StepTime,
-    Trial, VerifyResult, Workload,
+    After, Arrival, DeviceLayer, DeviceUse, Direction, EndedBy, ErrorCount, Finding, FindingKind,
+    Outcome, ServerUse, StackLayer, Step, StepTime, Trial, VerifyResult, Weight, Workload,
 };
 
 use super::{RunRow, list};
@@ -243,4 +243,131 @@ fn file_operations_keep_within_the_terminal() {
             assert!(text.lines().all(|line| width(line) <= columns), "{text}");
         }
     }
+}
+
+/// A loop device on a file of the disk's file system, and a partition between them.
+fn layered() -> (Workload, Trial) {
+    let (workload, mut trial) = testing::four_clones();
+    let part = &mut trial.parts[0];
+    let vda = part.host.devices[0].clone();
+    let device = |name: &str| DeviceLayer {
+        name: name.to_owned(),
+        ..DeviceLayer::default()
+    };
+    let stack = &mut part.environment.targets[0].stack;
+    let disk = stack.pop().unwrap();
+    stack.push(StackLayer::Loop {
+        device: device("loop0"),
+        file: "/data/disk.img".into(),
+        direct: true,
+    });
+    stack.push(StackLayer::Partition(device("vda1")));
+    stack.push(disk);
+    let named = |name: &str, slower| DeviceUse {
+        name: name.to_owned(),
+        ticks_ms: vda.ticks_ms.map(|ms| ms * slower),
+        queue_ms: vda.queue_ms * slower,
+        ..vda.clone()
+    };
+    part.host.devices = vec![named("loop0", 12), named("vda1", 1), vda.clone()];
+    (workload, trial)
+}
+
+#[test]
+fn devices_above_one_another_have_a_line_each_and_servers_are_charged() {
+    let (workload, trial) = layered();
+    let mut summary = iodyno_judge::summary(&workload, &trial);
+    let server = |name: &str, processes, cores: u64| ServerUse {
+        name: name.to_owned(),
+        processes,
+        user_ns: cores * 4_000_000_000,
+        system_ns: cores * 15_000_000_000,
+        threads: 9 * u64::from(processes),
+        memory: 118 << 20,
+        read_bytes: Some(11 << 30),
+        written_bytes: (processes == 1).then_some(0),
+        span_ns: 19_000_000_000,
+    };
+    summary.servers = vec![
+        server("qemu-system-x86_64", 2, 1),
+        server("virtiofsd", 1, 2),
+    ];
+    let draw = |style| super::trial(&workload, &trial, &summary, &[], style);
+    let text = draw(WIDE);
+    let lines: Vec<&str> = text
+        .lines()
+        .skip_while(|line| !line.starts_with("cpu"))
+        .take_while(|line| !line.starts_with("steps"))
+        .collect();
+    insta::assert_snapshot!(lines.join("\n"));
+    for columns in [40, 60, 80] {
+        let text = draw(Style {
+            width: columns,
+            unicode: false,
+            ..WIDE
+        });
+        assert!(text.is_ascii(), "{text}");
+        assert!(text.lines().all(|line| width(line) <= columns), "{text}");
+    }
+}
+
+#[test]
+fn one_device_below_the_target_needs_no_layers() {
+    let (workload, mut trial) = layered();
+    trial.parts[0].host.devices.remove(0);
+    let text = draw(&workload, &trial, WIDE);
+    assert!(!text.contains("layers"), "{text}");
+}
+
+#[test]
+fn shown_in_full_each_finding_has_its_threshold() {
+    let (workload, trial) = testing::four_clones();
+    let summary = iodyno_judge::summary(&workload, &trial);
+    let findings = [Finding {
+        kind: FindingKind::QueueSaturated,
+        weight: Weight::Note,
+        text: "vda: 61.2 requests were queued or in flight on average, of 16 that it works on"
+            .to_owned(),
+        threshold: "twice as many as the device works on at a time, over half of the measured time"
+            .to_owned(),
+        remedy: Some("lower iodepth, or read latency as waiting time".to_owned()),
+    }];
+    let brief = super::trial(&workload, &trial, &summary, &findings, WIDE);
+    let full = super::trial_in_full(&workload, &trial, &summary, &findings, WIDE);
+    let more = full.strip_prefix(brief.as_str());
+    let more: Vec<&str> = more.expect("the rest is the same").lines().collect();
+    assert_eq!(
+        more,
+        [
+            "  threshold: twice as many as the device works on at a time, over half of the measured time"
+        ]
+    );
+    for columns in [40, 60] {
+        let style = Style {
+            width: columns,
+            unicode: false,
+            ..WIDE
+        };
+        let text = super::trial_in_full(&workload, &trial, &summary, &findings, style);
+        assert!(text.is_ascii(), "{text}");
+        assert!(text.lines().all(|line| width(line) <= columns), "{text}");
+    }
+}
+
+#[test]
+fn remarks_on_ascii_terminals_are_ascii() {
+    let (workload, mut trial) = paced();
+    trial.parts[0].notes = vec!["10 µs ≥ 9 µs → slow".to_owned()];
+    trial.outcome = Outcome::Failed("job `write`: 1 × ENOSPC…".to_owned());
+    let findings = iodyno_judge::findings(&workload, &trial);
+    let text = super::remarks(
+        &trial,
+        &findings,
+        Style {
+            unicode: false,
+            ..WIDE
+        },
+    );
+    assert!(text.is_ascii() && text.contains("-> slow"), "{text}");
+    assert!(super::remarks(&trial, &findings, WIDE).contains("→ slow"));
 }

@@ -1,1 +1,394 @@
+use iodyno_judge::figures;
+use iodyno_judge::testing::telemetry::{Named, SECOND, cpu_second, recording};
+use iodyno_model::{
+    FigureColumn, FigureRow, FigureTable, SeriesKind, SeriesRow, SeriesUnit, Telemetry,
+};
+use proptest::prelude::*;
+use serde_json::Value;
 
+use super::{History, WatchView, json, screen};
+use crate::Style;
+use crate::series::tests::value;
+use crate::style::width;
+
+const EIGHTY: Style = Style {
+    color: false,
+    width: 80,
+    unicode: true,
+};
+
+fn name(kind: &str, number: u64) -> &'static str {
+    Box::leak(format!("{kind}{number}").into_boxed_str())
+}
+
+/// A host of so many CPUs and disks, for so many seconds.
+fn host(cpus: u64, disks: u64, seconds: u32) -> Telemetry {
+    let cpu = |second: u32| {
+        let row = |number: u64| {
+            let user = (u64::from(second) * 7 + number * 13) % 50;
+            (
+                name("CPU", number),
+                cpu_second([user, 30, 58 - user, 10, 2]),
+            )
+        };
+        (0..cpus).map(row).collect()
+    };
+    let interrupts = |_| {
+        let row = |source, count: &dyn Fn(u64) -> u64| {
+            let counts = (0..cpus).map(|cpu| (name("CPU", cpu), count(cpu)));
+            (source, counts.collect::<Named>())
+        };
+        vec![
+            row("36 virtio1-req.0", &|cpu| {
+                if cpu + 1 == cpus { 12_345 } else { 0 }
+            }),
+            row("LOC", &|cpu| 250 * (1 + cpu % 3)),
+        ]
+    };
+    let disk = |_| {
+        let row = |number: u64| {
+            let busy = 97 - 9 * number.min(10);
+            let figures = vec![
+                ("reads", 140 * busy),
+                ("writes", 46 * busy),
+                ("flushes", 12),
+                ("read_bytes", 140 * busy * 4096),
+                ("written_bytes", 46 * busy * 4096),
+                ("read_time", 140 * busy * 346_000),
+                ("write_time", 46 * busy * 1_120_000),
+                ("busy_time", busy * SECOND / 100),
+                ("queue_time", 7 * SECOND),
+            ];
+            (name("vd", number), figures)
+        };
+        (0..disks).map(row).collect()
+    };
+    recording()
+        .seconds(SeriesKind::Cpu, seconds, cpu)
+        .seconds(SeriesKind::Interrupts, seconds, interrupts)
+        .serving("36 virtio1-req.0", "vd0")
+        .seconds(SeriesKind::Load, seconds, |_| {
+            let load = vec![
+                ("load1", 152),
+                ("load5", 98),
+                ("load15", 75),
+                ("running", 3),
+                ("tasks", 412),
+            ];
+            vec![("", load)]
+        })
+        .seconds(SeriesKind::Disk, seconds, disk)
+        .seconds(SeriesKind::Pressure, seconds, |_| {
+            let io = vec![("some", SECOND * 92 / 100), ("full", SECOND / 3)];
+            vec![
+                ("cpu", vec![("some", SECOND / 50)]),
+                ("io", io),
+                ("memory", vec![]),
+            ]
+        })
+        .seconds(SeriesKind::Memory, seconds, |_| {
+            let memory = vec![
+                ("available", 22_000_000_000),
+                ("dirty", 12_345_678),
+                ("free", 1 << 34),
+            ];
+            vec![("", memory)]
+        })
+        .seconds(SeriesKind::Reclaim, seconds, |_| vec![("", vec![])])
+        .seconds(SeriesKind::Pool, seconds, |_| {
+            let pool = || {
+                vec![
+                    ("alloc", 123_000_000_000),
+                    ("reads", 7),
+                    ("write_bandwidth", 795_000_000),
+                ]
+            };
+            vec![
+                ("tank", pool()),
+                ("tank/mirror-0", pool()),
+                ("tank/mirror-0/sda", pool()),
+            ]
+        })
+        .seconds(SeriesKind::Process, seconds, |_| {
+            let server = vec![
+                ("user", SECOND / 2),
+                ("system", SECOND),
+                ("threads", 9),
+                ("memory", 123 << 20),
+            ];
+            vec![("virtiofsd[1234]", server)]
+        })
+        .seconds(SeriesKind::Others, seconds, |_| {
+            vec![
+                ("rsync[99]", vec![("read_bytes", 1 << 20)]),
+                ("sshd[7]", vec![]),
+            ]
+        })
+        .done()
+}
+
+/// A picture, with those before it.
+struct Picture {
+    tables: Vec<FigureTable>,
+    sources: Vec<SeriesRow>,
+    history: History,
+}
+
+impl Picture {
+    fn of(telemetry: &Telemetry) -> Picture {
+        let interrupts = telemetry.of(SeriesKind::Interrupts).last();
+        let mut picture = Picture {
+            tables: Vec::new(),
+            sources: interrupts.map_or(Vec::new(), |(shape, _)| shape.subjects.clone()),
+            history: History::default(),
+        };
+        let mut times: Vec<i64> = telemetry
+            .samples
+            .iter()
+            .map(|sample| sample.at_ns)
+            .collect();
+        times.dedup();
+        for at_ns in times {
+            let mut one = telemetry.clone();
+            one.samples.retain(|sample| sample.at_ns == at_ns);
+            one.gaps.retain(|gap| gap.at_ns == at_ns);
+            let kinds = one.kinds();
+            let tables = kinds.into_iter().map(|kind| figures(&one, kind, None));
+            picture.tables = tables.collect();
+            picture.history.push(&picture.tables);
+        }
+        picture
+    }
+
+    fn view(&self) -> WatchView<'_> {
+        WatchView {
+            host: "bench",
+            kernel: "6.18.0",
+            unix_ms: 1_795_291_756_530,
+            utc_offset_s: 3600,
+            every_ns: SECOND,
+            tables: &self.tables,
+            sources: &self.sources,
+            history: &self.history,
+        }
+    }
+
+    fn drawn(&self, style: Style, height: usize) -> String {
+        screen(&self.view(), style, height).join("\n")
+    }
+}
+
+#[test]
+fn a_small_host_fits_on_a_small_terminal() {
+    let picture = Picture::of(&host(2, 2, 30));
+    insta::assert_snapshot!(picture.drawn(EIGHTY, 24));
+}
+
+#[test]
+fn the_smallest_terminal_has_what_counts_and_ascii_will_do() {
+    let style = Style {
+        width: 60,
+        unicode: false,
+        ..EIGHTY
+    };
+    let picture = Picture::of(&host(16, 9, 30));
+    let drawn = picture.drawn(style, 16);
+    assert!(drawn.is_ascii(), "{drawn}");
+    insta::assert_snapshot!(drawn);
+}
+
+#[test]
+fn many_cpus_have_a_bar_each_where_there_is_room() {
+    let style = Style {
+        width: 160,
+        ..EIGHTY
+    };
+    let picture = Picture::of(&host(64, 3, 30));
+    insta::assert_snapshot!(picture.drawn(style, 50));
+}
+
+#[test]
+fn without_a_height_everything_is_there() {
+    let picture = Picture::of(&host(40, 30, 2));
+    let drawn = picture.drawn(EIGHTY, usize::MAX);
+    for number in 0..30 {
+        assert!(drawn.contains(&format!("\nvd{number} ")), "{drawn}");
+    }
+    for number in 0..40 {
+        assert!(drawn.contains(&format!("CPU{number} ")), "{drawn}");
+    }
+    assert!(!drawn.contains("more"), "{drawn}");
+}
+
+#[test]
+fn the_busiest_disks_of_the_last_while_come_first_and_stay_there() {
+    let mut telemetry = host(2, 4, 20);
+    let names = |telemetry: &Telemetry| -> Vec<String> {
+        let drawn = Picture::of(telemetry).drawn(EIGHTY, 60);
+        let lines = drawn.lines().filter(|line| line.starts_with("vd"));
+        lines.map(|line| line[..3].to_owned()).collect()
+    };
+    assert_eq!(names(&telemetry), ["vd0", "vd1", "vd2", "vd3"]);
+    // One idle second of the busiest changes nothing.
+    let shape = telemetry.of(SeriesKind::Disk).last().unwrap().0.clone();
+    let busy = shape.column("busy_time").unwrap();
+    let mut samples = telemetry.samples.iter_mut().rev();
+    let last = samples.find(|sample| sample.shape == shape.number).unwrap();
+    last.values[busy] = Some(0);
+    assert_eq!(names(&telemetry), ["vd0", "vd1", "vd2", "vd3"]);
+    for sample in &mut telemetry.samples {
+        if sample.shape == shape.number {
+            sample.values[busy] = Some(0);
+        }
+    }
+    assert_eq!(names(&telemetry), ["vd1", "vd2", "vd3", "vd0"]);
+}
+
+#[test]
+fn a_picture_has_its_lines_where_the_one_before_had_them() {
+    let labels = |seconds: u32| -> Vec<String> {
+        let drawn = Picture::of(&host(2, 2, seconds)).drawn(EIGHTY, 40);
+        let label = |line: &str| line.split(' ').next().unwrap_or_default().to_owned();
+        drawn.lines().map(label).collect()
+    };
+    let first = labels(1);
+    for seconds in 2..6 {
+        assert_eq!(labels(seconds), first);
+    }
+}
+
+#[test]
+fn what_came_and_went_is_told_for_a_while() {
+    let telemetry = host(2, 1, 40);
+    let last = |gap: u32| {
+        let mut telemetry = telemetry.clone();
+        let gaps = recording()
+            .gap(gap, SeriesKind::Disk, "vdb has gone")
+            .gap(gap, SeriesKind::Cpu, "CPU1 has gone")
+            .done()
+            .gaps;
+        telemetry.gaps = gaps;
+        let drawn = Picture::of(&telemetry).drawn(EIGHTY, 40);
+        drawn.lines().last().unwrap().to_owned()
+    };
+    assert_eq!(last(30), "! vdb has gone (and 1 more)");
+    assert!(last(5).starts_with("rsync[99]"));
+}
+
+#[test]
+fn reclaim_has_a_line_while_memory_is_short() {
+    let calm = Picture::of(&host(1, 1, 3)).drawn(EIGHTY, 40);
+    assert!(!calm.contains("reclaim"), "{calm}");
+    let mut telemetry = host(1, 1, 3);
+    let shape = telemetry.of(SeriesKind::Reclaim).last().unwrap().0.clone();
+    let scanned = shape.column("scanned_direct").unwrap();
+    for sample in &mut telemetry.samples {
+        if sample.shape == shape.number {
+            sample.values[scanned] = Some(5 << 20);
+            break;
+        }
+    }
+    let short = Picture::of(&telemetry).drawn(EIGHTY, 40);
+    assert!(short.contains("reclaim"), "{short}");
+}
+
+#[test]
+fn before_the_first_sample_there_is_a_head() {
+    let picture = Picture::of(&Telemetry::default());
+    let drawn = picture.drawn(EIGHTY, 24);
+    let lines: Vec<&str> = drawn.lines().collect();
+    assert!(lines[0].starts_with("bench  6.18.0") && lines[0].ends_with("21:09:16  every 1 s"));
+    assert_eq!(lines[1..], ["nothing could be sampled yet"]);
+}
+
+#[test]
+fn colour_marks_what_is_high_and_changes_no_text() {
+    let picture = Picture::of(&host(12, 2, 30));
+    let plain = picture.drawn(EIGHTY, 40);
+    let mut coloured = picture.drawn(
+        Style {
+            color: true,
+            ..EIGHTY
+        },
+        40,
+    );
+    assert!(coloured.contains("\x1b[31m   97.0\x1b[0m"), "{coloured}");
+    for code in ["0", "1", "2", "31", "32", "33", "36"] {
+        coloured = coloured.replace(&format!("\x1b[{code}m"), "");
+    }
+    let trimmed: Vec<&str> = coloured.lines().map(str::trim_end).collect();
+    assert_eq!(trimmed, plain.lines().collect::<Vec<_>>());
+}
+
+#[test]
+fn pictures_as_json_are_a_line_each() {
+    let picture = Picture::of(&host(2, 1, 2));
+    let text = json(&picture.view());
+    assert_eq!(text.lines().count(), 1);
+    let document: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(document["schema"], "iodyno.watch/1");
+    assert_eq!(document["host"], "bench");
+    let kinds = document["series"].as_array().unwrap().iter();
+    let kinds: Vec<&str> = kinds.filter_map(|table| table["kind"].as_str()).collect();
+    assert_eq!(kinds[..3], ["cpu", "interrupts", "load"]);
+    assert_eq!(document["series"][0]["rows"][0]["subject"], "all");
+}
+
+/// A table with the columns that the screen looks for, and any values.
+fn table() -> impl Strategy<Value = FigureTable> {
+    let kind = prop::sample::select(SeriesKind::ALL.to_vec());
+    let row = ("\\PC{0,30}", prop::collection::vec(value(), 0..24));
+    let remarks = prop::collection::vec("\\PC{0,120}", 0..3);
+    (kind, prop::collection::vec(row, 0..40), remarks).prop_map(|(kind, rows, remarks)| {
+        let mut table = figures(&Telemetry::default(), kind, None);
+        let cpu = |number: u64| FigureColumn {
+            name: format!("CPU{number}"),
+            unit: SeriesUnit::PerSecond,
+        };
+        if kind == SeriesKind::Interrupts {
+            table.columns.extend((0..20).map(cpu));
+        }
+        table.rows = (rows.into_iter().enumerate())
+            .map(|(number, (subject, values))| FigureRow {
+                at_ns: 1,
+                span_ns: SECOND,
+                subject: if number == 0 {
+                    "all".to_owned()
+                } else {
+                    subject
+                },
+                values,
+            })
+            .collect();
+        table.remarks = remarks.into_iter().map(|text| (1, text)).collect();
+        table
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_screen_keeps_to_its_terminal_whatever_is_seen(
+        tables in prop::collection::vec(table(), 0..8),
+        columns in 40usize..220, height in 1usize..70, unicode in any::<bool>(),
+        serves in "\\PC{0,12}",
+    ) {
+        let mut history = History::default();
+        history.push(&tables);
+        history.push(&tables);
+        let rows = tables.iter().flat_map(|table| &table.rows);
+        let sources: Vec<SeriesRow> = rows
+            .map(|row| SeriesRow { serves: Some(serves.clone()), ..SeriesRow::new(&row.subject) })
+            .collect();
+        let picture = Picture { tables, sources, history };
+        let style = Style { color: false, width: columns, unicode };
+        let lines = screen(&picture.view(), style, height);
+        prop_assert!(lines.len() <= height);
+        for line in &lines {
+            prop_assert!(width(line) < columns, "{line}");
+            prop_assert!(!line.chars().any(char::is_control), "{line:?}");
+        }
+        screen(&picture.view(), Style { color: true, ..style }, height);
+        let parsed: Value = serde_json::from_str(&json(&picture.view())).unwrap();
+        prop_assert!(parsed["series"].is_array());
+    }
+}

@@ -1,0 +1,88 @@
+//! What lies between jobs and storage: the devices of each layer, and servers under test.
+
+use iodyno_model::{DeviceSummary, ServerUse, StackLayer, Summary, Trial};
+use iodyno_units::{Bytes, Nanos, significant};
+
+use super::join;
+use crate::style::{harmless, left, right, width};
+
+/// A line for each device where several lie above one another, top first, so that what a layer adds can be told
+/// from what lies below it. Partitions are no layer: they queue nothing.
+pub(super) fn layers(summary: &Summary, trial: &Trial) -> Vec<String> {
+    let environments = trial.parts.iter().map(|part| &part.environment);
+    let stacks = environments.flat_map(|environment| &environment.targets);
+    let partitions: Vec<&str> = stacks
+        .flat_map(|target| &target.stack)
+        .filter_map(|layer| match layer {
+            StackLayer::Partition(device) => Some(device.name.as_str()),
+            _ => None,
+        })
+        .collect();
+    let devices = summary.devices.iter();
+    let devices: Vec<&DeviceSummary> = devices
+        .filter(|device| !partitions.contains(&device.name.as_str()))
+        .collect();
+    if devices.iter().all(|device| device.lowest) {
+        return Vec::new();
+    }
+    let several = devices.iter().any(|device| device.node != devices[0].node);
+    let name = |device: &DeviceSummary| match several {
+        true => format!("{} {}", harmless(&device.node), harmless(&device.name)),
+        false => harmless(&device.name),
+    };
+    let names = devices.iter().map(|device| width(&name(device)));
+    let widest = names.max().unwrap_or(0);
+    let lines = devices.iter();
+    lines
+        .map(|device| {
+            let cells = [
+                left(&name(device), widest),
+                format!("{:>3.0} % busy", device.busy_percent),
+                format!("await read {}", right(&time(device.read_await_ns), 7)),
+                format!("write {}", right(&time(device.write_await_ns), 7)),
+                format!("queue {:>4}", significant(device.queue_mean).to_string()),
+            ];
+            cells.join("  ")
+        })
+        .collect()
+}
+
+fn time(ns: Option<f64>) -> String {
+    ns.map_or("-".to_owned(), |ns| Nanos(ns.round() as u64).to_string())
+}
+
+/// What each server under test used.
+pub(super) fn servers(summary: &Summary) -> Vec<String> {
+    let all = summary.server_cores().filter(|cores| *cores > 0.0);
+    let per_op = |server: &ServerUse| {
+        let whole = summary.server_ns_per_op()?;
+        Some(Nanos((whole * server.cores() / all?).round() as u64))
+    };
+    let servers = summary.servers.iter();
+    servers
+        .map(|server| {
+            let name = harmless(&server.name);
+            let name = match server.processes {
+                0 | 1 => name,
+                several => format!("{several} × {name}"),
+            };
+            let moved = |word: &str, bytes: Option<u64>| match bytes {
+                Some(bytes) if bytes > 0 => format!("{word} {}", Bytes(bytes)),
+                _ => String::new(),
+            };
+            let threads = match server.threads {
+                1 => "1 thread".to_owned(),
+                threads => format!("{threads} threads"),
+            };
+            let pieces = [
+                format!("{name} {:.2} cores", server.cores()),
+                per_op(server).map_or(String::new(), |each| format!("{each}/op")),
+                threads,
+                Bytes(server.memory).to_string(),
+                moved("read", server.read_bytes),
+                moved("wrote", server.written_bytes),
+            ];
+            join(pieces.into_iter(), ", ")
+        })
+        .collect()
+}
