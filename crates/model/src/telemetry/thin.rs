@@ -14,8 +14,9 @@ impl Telemetry {
             let Some(shape) = self.shape(sample.shape) else {
                 continue;
             };
-            // A sample at 30 s tells of the time before it.
-            let stretch = sample.at_ns.saturating_sub(1).div_euclid(every);
+            // A sample at 30 s tells of the time before it, and is taken a moment later than that.
+            let half = i64::try_from(sample.span_ns / 2).unwrap_or(i64::MAX);
+            let stretch = sample.at_ns.saturating_sub(half.max(1)).div_euclid(every);
             sums.entry((stretch, sample.shape))
                 .or_default()
                 .add(sample, shape);
@@ -132,6 +133,25 @@ mod tests {
                 sample(0, 5, 1, [Some(4), Some(6), Some(7)]),
             ]
         );
+    }
+
+    #[test]
+    fn a_sample_taken_a_moment_late_belongs_to_its_stretch() {
+        let mut all = telemetry(vec![
+            sample(0, 1, 1, [Some(1); 3]),
+            sample(0, 2, 1, [Some(1); 3]),
+            sample(0, 3, 1, [Some(1); 3]),
+        ]);
+        for late in &mut all.samples {
+            late.at_ns += 700_000;
+        }
+        let ends: Vec<i64> = all
+            .thinned(2 * SECOND as u64)
+            .samples
+            .iter()
+            .map(|sample| sample.at_ns)
+            .collect();
+        assert_eq!(ends, [2_000_700_000, 3_000_700_000]);
     }
 
     #[test]
