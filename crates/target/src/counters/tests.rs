@@ -125,6 +125,34 @@ fn cpu_times_are_read_from_old_and_new_kernels() {
 }
 
 #[test]
+fn the_times_of_each_cpu_are_read_and_a_garbled_line_is_not_left_out() {
+    let text =
+        "cpu  10 2 30 400 5 1 3 7 9 9\ncpu0 1 2 3 4\ncpu12 1 x 3 4\ncpufreq 1 2 3 4\nintr 5\n";
+    let times: Vec<(&str, Option<u64>)> = times_by_cpu(text)
+        .map(|(number, times)| (number, times.map(|times| times.user)))
+        .collect();
+    assert_eq!(times, [("0", Some(3)), ("12", None)]);
+}
+
+#[test]
+fn a_device_tells_what_its_kernel_counts_and_a_garbled_line_is_not_left_out() {
+    let text = format!("{OLD}8 1 sda1 1 2 3\n{WITH_FLUSHES}");
+    let lines: Vec<_> = disk_lines(&text).collect();
+    assert_eq!(lines.len(), 3);
+    assert_eq!((lines[1].0.as_ref(), lines[1].1), ("sda1", None));
+    let (old, new) = (lines[0].1.unwrap(), lines[2].1.unwrap());
+    assert_eq!(old.ios(), [Some(10), Some(20), None, None]);
+    assert_eq!(old.merges(), [Some(1), Some(2), None]);
+    assert_eq!(old.bytes(), [Some(40_960), Some(81_920), None]);
+    assert_eq!(old.ticks_ms(), [Some(5), Some(7), None, None]);
+    assert_eq!((old.busy_ms(), old.queue_ms(), old.in_flight()), (9, 12, 0));
+    assert_eq!(new.ios(), [Some(10), Some(20), Some(3), Some(6)]);
+    assert_eq!(new.merges(), [Some(1), Some(2), Some(1)]);
+    assert_eq!(new.bytes()[2], Some(12_288));
+    assert_eq!(new.ticks_ms(), [Some(5), Some(7), Some(4), Some(8)]);
+}
+
+#[test]
 fn the_hits_of_the_arc_are_read() {
     let text = "13 1 0x01 147 39984 1 2\nname  type data\nhits  4  123\niohits 4 9\nmisses 4  45\n";
     assert_eq!(arc_hits(text), Some((123, 45)));
@@ -221,6 +249,7 @@ proptest! {
     #[test]
     fn any_text_is_read_without_harm(text in "\\PC*") {
         let _ = (disk_stats(&text), cpu_times(&text), arc_hits(&text));
+        let _ = (disk_lines(&text).count(), times_by_cpu(&text).count());
     }
 
     #[test]

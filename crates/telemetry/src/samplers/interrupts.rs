@@ -197,7 +197,7 @@ impl Sources {
             },
             now: Vec::new(),
             before: Vec::new(),
-            first: self.counts.iter().sum(),
+            first: total(&self.counts),
             is_row: false,
         }
     }
@@ -207,13 +207,12 @@ impl Source {
     fn counted(&mut self, counts: &mut Vec<u64>) {
         mem::swap(&mut self.now, &mut self.before);
         mem::swap(&mut self.now, counts);
-        let all: u64 = self.now.iter().sum();
         let enough = if self.row.serves.is_some() || !is_number(&self.id) {
             1
         } else {
             self.first.saturating_add(ENOUGH)
         };
-        self.is_row |= all >= enough;
+        self.is_row |= total(&self.now) >= enough;
     }
 }
 
@@ -224,6 +223,87 @@ fn device(what: &str) -> Option<&str> {
     (!name.is_empty() && !name.ends_with(' ')).then_some(name)
 }
 
+fn total(counts: &[u64]) -> u64 {
+    counts
+        .iter()
+        .fold(0, |sum, count| sum.saturating_add(*count))
+}
+
 fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn sources() -> Sources {
+        Interrupts::open(&Roots::below(Path::new("/nowhere")), &Devices::All).sources
+    }
+
+    #[test]
+    fn devices_are_named_as_their_drivers_do() {
+        for (what, expected) in [
+            (
+                "PCI-MSIX-0000:00:02.0   1-edge      virtio1-req.0",
+                Some("virtio1-req.0"),
+            ),
+            ("IO-APIC   9-fasteoi   acpi", Some("acpi")),
+            (
+                "IO-APIC  16-fasteoi   ehci_hcd:usb1, i801_smbus",
+                Some("ehci_hcd:usb1, i801_smbus"),
+            ),
+            (
+                "PCI-MSI 458752-edge      PCIe PME, aerdrv",
+                Some("PCIe PME, aerdrv"),
+            ),
+            ("xen-dyn-event     blkif", Some("blkif")),
+            ("GICv3  30 Level     arch_timer", Some("arch_timer")),
+            // Nobody's.
+            ("PCI-MSIX-0000:00:02.0   1-edge      ", None),
+            ("IO-APIC   9-fasteoi ", None),
+            ("GICv3  30 Level   ", None),
+            ("", None),
+        ] {
+            assert_eq!(device(what), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn tables_that_are_none_are_refused() {
+        for (text, expected) in [
+            ("", "its first line does not name the CPUs"),
+            ("\n", "its first line does not name the CPUs"),
+            ("CPU0 CPUx\n", "its first line does not name the CPUs"),
+            ("36: 5 6 a  b\n", "its first line does not name the CPUs"),
+            (
+                "CPU0 CPU1\n36: 5 x\n",
+                "`36: 5 x` has not as many counts as there are CPUs",
+            ),
+        ] {
+            let read = sources().read(text, &mut Readings::default());
+            assert_eq!(read, Err(expected.to_owned()));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_value_has_its_place_whatever_the_tables(
+            texts in prop::collection::vec(
+                "( *(CPU[0-9] ){0,4}\n)( {0,2}[0-9A-Z]{1,3}:?( +[0-9]{1,22}){0,4}  [a-z ]{0,6}\n){0,6}", 1..5
+            )
+        ) {
+            let (mut sources, mut readings) = (sources(), Readings::default());
+            for text in texts {
+                if sources.read(&text, &mut readings).is_ok() {
+                    let places = readings.rows.len() * readings.columns.len();
+                    prop_assert_eq!(readings.values.len(), places);
+                }
+            }
+        }
+    }
 }

@@ -89,6 +89,8 @@ fn limits(text: &str) -> [Option<u64>; 2] {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -111,6 +113,15 @@ mod tests {
             "Cached: 1 kB",
         ] {
             assert!(gauges(text).is_err(), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn bears_any_text(
+            text in "((MemFree|Cached|SwapTotal|SwapFree|nr_dirty_threshold)[: ]{0,3}[0-9]{0,25}( kB)?\n|\\PC*){0,6}"
+        ) {
+            let _ = (gauges(&text), limits(&text));
         }
     }
 }

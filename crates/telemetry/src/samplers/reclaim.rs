@@ -111,3 +111,64 @@ fn counts(text: &str, page_size: u64) -> Result<[Option<u64>; RECLAIM.len()], St
     }
     Ok(sums)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_kernels_names_are_summed_up_by_column_and_others_left_alone() {
+        const PAGE: u64 = 4096;
+        for (text, column, expected) in [
+            ("pgscan_kswapd 7\n", "scanned_kswapd", Some(7 * PAGE)),
+            (
+                "pgscan_kswapd_dma 1\npgscan_kswapd_high 2\n",
+                "scanned_kswapd",
+                Some(3 * PAGE),
+            ),
+            (
+                "pgscan_direct 7\npgscan_direct_throttle 9\n",
+                "scanned_direct",
+                Some(7 * PAGE),
+            ),
+            ("pgsteal_proactive 7\npswpin 0\n", "reclaimed_direct", None),
+            (
+                "allocstall_dma32 7\nallocstall_device 1\n",
+                "stalls",
+                Some(8),
+            ),
+            ("workingset_refault 7\n", "refaults", Some(7 * PAGE)),
+            ("workingset_refault_anon 7\npswpin 0\n", "refaults", None),
+            ("pgmajfault 7\n", "major_faults", Some(7)),
+            (
+                "pswpout 18446744073709551615\n",
+                "swapped_out",
+                Some(u64::MAX),
+            ),
+        ] {
+            let place = RECLAIM.iter().position(|known| known.0 == column).unwrap();
+            let counts = counts(text, PAGE).unwrap();
+            assert_eq!(counts[place], expected, "{text}");
+        }
+        for text in [
+            "",
+            "nr_dirty 5\n",
+            "pswpin\n",
+            "pswpin -1\n",
+            "pswpin 1 2\n",
+        ] {
+            assert!(counts(text, PAGE).is_err(), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn bears_any_text(
+            text in "((pgscan_(kswapd|direct)|allocstall|pswpin)(_dma|_x)? ?[0-9]{0,25}\n|\\PC*){0,4}"
+        ) {
+            let _ = counts(&text, 4096);
+        }
+    }
+}
