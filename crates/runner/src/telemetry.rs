@@ -198,6 +198,9 @@ impl Work {
         loop {
             match self.heard.recv() {
                 Ok(Word::Start(origin)) => {
+                    // It is told a little ahead.
+                    let ahead = origin.saturating_sub(clock::now());
+                    thread::sleep(Duration::from_nanos(ahead));
                     return Some(Agenda::new(origin, self.every_ns, clock::now()));
                 }
                 Ok(Word::Ends(_)) => {}

@@ -11,6 +11,8 @@ mod files;
 mod samples;
 #[path = "trials/stage.rs"]
 mod stage;
+#[path = "trials/telemetry.rs"]
+mod telemetry;
 
 use std::process::ExitCode;
 
@@ -23,7 +25,7 @@ fn main() -> ExitCode {
         Some("parent") => return ends::be_a_parent(&arguments[1]),
         _ => {}
     }
-    let all = [figures::TESTS, files::TESTS, ends::TESTS].concat();
+    let all = [figures::TESTS, files::TESTS, ends::TESTS, telemetry::TESTS].concat();
     let trials = all.into_iter().map(|(name, test)| {
         Trial::test(name, move || {
             test();

@@ -128,12 +128,12 @@ fn a_backend_that_cannot_be_made_is_a_fault_with_its_job() {
 }
 
 /// The node that the calling thread has started.
-fn child() -> String {
+pub(crate) fn child() -> String {
     let children = fs::read_to_string("/proc/thread-self/children").unwrap();
     children.split_whitespace().next().unwrap().to_owned()
 }
 
-fn kill(pid: &str) {
+pub(crate) fn kill(pid: &str) {
     let killed = Command::new("kill").arg("-KILL").arg(pid).status();
     assert!(killed.unwrap().success());
 }
