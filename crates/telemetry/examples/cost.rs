@@ -1,6 +1,7 @@
-//! What sampling costs on this host: `cost [SECONDS [INTERVAL_MS]]`, 10 s at 1000 ms unless told.
+//! What sampling costs on this host: `cost [SECONDS [INTERVAL_MS]]`, 10 s at 1000 ms unless told. Fails where that is too much.
 #![allow(clippy::print_stdout)]
 
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use iodyno_target::Roots;
@@ -9,7 +10,7 @@ use iodyno_telemetry::{Devices, Pools, Scope, Station};
 /// What all samplers together may use of one core at an interval of 1 s.
 const LIMIT_PERCENT: f64 = 0.5;
 
-fn main() {
+fn main() -> ExitCode {
     let mut numbers = std::env::args().skip(1).map(|word| {
         word.parse::<u64>()
             .expect("usage: cost [SECONDS [INTERVAL_MS]]")
@@ -58,7 +59,14 @@ fn main() {
     }
     let percent = all_ns as f64 / span_ns * 100.0;
     println!(
-        "all {percent:.4} % of one core every {} ms, {values} values (at 1000 ms: no more than {LIMIT_PERCENT} %)",
+        "all {percent:.4} % of one core every {} ms, {values} values",
         every.as_millis()
     );
+    // A shorter interval may cost more in proportion, a longer one less.
+    let limit = LIMIT_PERCENT / every.as_secs_f64();
+    if percent > limit {
+        println!("which is more than {limit:.3} %");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
 }

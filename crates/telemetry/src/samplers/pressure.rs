@@ -35,9 +35,7 @@ impl Sampler for Pressure {
     fn read(&mut self, into: &mut Readings) -> Result<Read, String> {
         let mut fill = into.fill(PRESSURE);
         for (name, text) in &mut self.resources {
-            let totals = text.read_by(parse).map_err(|error| {
-                format!("{error} (kernels without pressure stall information need the boot parameter psi=1)")
-            })?;
+            let totals = text.read_by(parse).map_err(with_remedy)?;
             row(&mut fill, name, totals);
         }
         if let Some(irq) = &mut self.irq {
@@ -45,6 +43,15 @@ impl Sampler for Pressure {
         }
         fill.done();
         Ok(Read::Fresh)
+    }
+}
+
+/// A kernel that has pressure stall information may have it switched off.
+fn with_remedy(error: String) -> String {
+    if error.starts_with("cannot read") {
+        format!("{error}; where the kernel has it switched off, boot with psi=1")
+    } else {
+        error
     }
 }
 
