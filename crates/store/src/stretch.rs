@@ -14,6 +14,7 @@
 //! | 64 × 500 | 69 000 | 3 140 | 1 860 |
 //!
 //! Stretches of four times the length save 6 % more, zlib's level 9 nothing; level 2 costs 10 %.
+//! Ten hours of the first are put together in less than 4 s and 13 MB of memory, on a core that others use, too.
 
 use std::collections::BTreeMap;
 
