@@ -1,0 +1,74 @@
+//! Any texts as the kernel's files, one sample after the other: no panic, and whatever is sampled fits its shape.
+//! The files are real ones: `TMPDIR=/dev/shm` makes it fast.
+#![no_main]
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use iodyno_model::Telemetry;
+use iodyno_target::Roots;
+use iodyno_telemetry::{Devices, Pools, Scope, Station};
+use libfuzzer_sys::fuzz_target;
+
+const FILES: [&str; 8] = [
+    "stat",
+    "interrupts",
+    "loadavg",
+    "diskstats",
+    "meminfo",
+    "vmstat",
+    "pressure/cpu",
+    "pressure/irq",
+];
+
+/// Files end at a NUL; as many as are left out are as they were.
+fn write(folder: &Path, texts: &mut dyn Iterator<Item = &[u8]>) -> bool {
+    let mut any = false;
+    for (name, text) in FILES.iter().zip(texts) {
+        any = true;
+        if text != b"=" {
+            fs::write(folder.join("proc").join(name), text).unwrap();
+        }
+    }
+    any
+}
+
+fuzz_target!(|data: &[u8]| {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir_all(folder.path().join("proc/pressure")).unwrap();
+    let whole = "some avg10=0.0 avg60=0.0 avg300=0.0 total=5\n";
+    for name in ["io", "memory"] {
+        fs::write(folder.path().join("proc/pressure").join(name), whole).unwrap();
+    }
+    let mut texts = data.split(|byte| *byte == 0);
+    write(folder.path(), &mut texts);
+    let scope = Scope {
+        every: Duration::from_secs(1),
+        devices: Devices::All,
+        pools: Pools::Named(Vec::new()),
+        processes: Vec::new(),
+        own: Vec::new(),
+    };
+    let mut station = Station::open(&Roots::below(folder.path()), &scope);
+    station.begin(0);
+    let mut all = Telemetry::default();
+    let mut at_ns = 0;
+    loop {
+        at_ns += 1_000_000_000;
+        let new = station.sample(at_ns);
+        let samples = new.samples.clone();
+        all.extend(new);
+        for sample in &samples {
+            let shape = all.shape(sample.shape).expect("told before its samples");
+            assert_eq!(sample.values.len(), shape.subjects.len() * shape.columns.len());
+            assert!(sample.span_ns > 0 && !sample.values.is_empty());
+        }
+        if !write(folder.path(), &mut texts) {
+            break;
+        }
+    }
+    for (number, shape) in all.shapes.iter().enumerate() {
+        assert_eq!(shape.number as usize, number);
+    }
+});
