@@ -61,7 +61,10 @@ fuzz_target!(|data: &[u8]| {
         all.extend(new);
         for sample in &samples {
             let shape = all.shape(sample.shape).expect("told before its samples");
-            assert_eq!(sample.values.len(), shape.subjects.len() * shape.columns.len());
+            assert_eq!(
+                sample.values.len(),
+                shape.subjects.len() * shape.columns.len()
+            );
             assert!(sample.span_ns > 0 && !sample.values.is_empty());
         }
         if !write(folder.path(), &mut texts) {

@@ -15,6 +15,7 @@ use crate::source::Source;
 /// - Rows and columns that stay keep their counts when others come or go. Of what comes, the first sample has
 ///   counts only if its sampler knows where they began.
 /// - A series that cannot be read has a gap when that begins, with the reason, and one when it ends.
+/// - What went or came between the beginning and a series' first sample is a gap, as there was no shape yet.
 /// - A series of which no row is left has a gap that says so, and no samples until there are rows again.
 pub struct Station {
     sources: Vec<Source>,
