@@ -6,7 +6,8 @@ use super::{Reading, Sample, SeriesShape, Telemetry};
 
 impl Telemetry {
     /// The series with one sample for each stretch of `every_ns` on the trial's clock; one that is longer already stays as it is.
-    /// Samples of different shapes are never put together. A value that is unknown in one of the samples is unknown.
+    /// Samples of different shapes are never put together. A value that is
+    /// unknown for more than half of a stretch is unknown; otherwise the rest of it is taken to have gone on alike.
     pub fn thinned(&self, every_ns: u64) -> Telemetry {
         let every = i64::try_from(every_ns.max(1)).unwrap_or(i64::MAX);
         let mut sums: BTreeMap<(i64, u32), Sum> = BTreeMap::new();
@@ -35,48 +36,72 @@ impl Telemetry {
 #[derive(Default)]
 struct Sum {
     sample: Option<Sample>,
-    /// Gauges weighted by the time that they stood for, ns; where a series has no spans (its first), evenly.
-    gauges: Vec<u128>,
-    weight: u128,
     readings: Vec<Reading>,
+    /// Of each value: the sum of counts, or of gauges weighted by the time that they stood for.
+    sums: Vec<u128>,
+    /// For how long each value is known, ns; a sample without a span counts as 1.
+    known: Vec<u128>,
+    span: u128,
 }
 
 impl Sum {
     fn add(&mut self, sample: &Sample, shape: &SeriesShape) {
-        let weight = u128::from(sample.span_ns.max(1));
-        self.weight += weight;
-        let weighted = |value: &Option<u64>| u128::from(value.unwrap_or(0)) * weight;
         match &mut self.sample {
             None => {
                 self.readings = shape.columns.iter().map(|column| column.reading).collect();
-                self.gauges = sample.values.iter().map(weighted).collect();
+                self.sums = vec![0; sample.values.len()];
+                self.known = vec![0; sample.values.len()];
                 self.sample = Some(sample.clone());
             }
             Some(sum) => {
                 sum.at_ns = sample.at_ns;
                 sum.span_ns += sample.span_ns;
-                for (into, value) in sum.values.iter_mut().zip(&sample.values) {
-                    *into = into.zip(*value).map(|(a, b)| a.saturating_add(b));
-                }
-                for (into, value) in self.gauges.iter_mut().zip(&sample.values) {
-                    *into += weighted(value);
-                }
             }
+        }
+        let span = u128::from(sample.span_ns.max(1));
+        self.span += span;
+        for (place, value) in sample.values.iter().enumerate().take(self.sums.len()) {
+            let Some(value) = *value else {
+                continue;
+            };
+            self.known[place] += span;
+            self.sums[place] += match self.reading(place) {
+                Reading::Count => u128::from(value),
+                Reading::Gauge => u128::from(value) * span,
+            };
         }
     }
 
-    fn sample(self) -> Option<Sample> {
-        let mut sample = self.sample?;
+    fn reading(&self, place: usize) -> Reading {
         let columns = self.readings.len().max(1);
+        let reading = self.readings.get(place % columns);
+        reading.copied().unwrap_or(Reading::Count)
+    }
+
+    fn sample(mut self) -> Option<Sample> {
+        let mut sample = self.sample.take()?;
         for (place, value) in sample.values.iter_mut().enumerate() {
-            let reading = self.readings.get(place % columns);
-            if let (Some(value), Some(Reading::Gauge)) = (value.as_mut(), reading) {
-                let mean = (self.gauges[place] + self.weight / 2) / self.weight;
-                *value = u64::try_from(mean).unwrap_or(u64::MAX);
-            }
+            *value = self.value(place);
         }
         Some(sample)
     }
+
+    fn value(&self, place: usize) -> Option<u64> {
+        let (sum, known) = (self.sums[place], self.known[place]);
+        if known == 0 || known * 2 < self.span {
+            return None;
+        }
+        let whole = match self.reading(place) {
+            Reading::Count if known == self.span => sum,
+            Reading::Count => rounded(sum as f64 * self.span as f64 / known as f64),
+            Reading::Gauge => (sum + known / 2) / known,
+        };
+        Some(u64::try_from(whole).unwrap_or(u64::MAX))
+    }
+}
+
+fn rounded(value: f64) -> u128 {
+    value.round() as u128
 }
 
 #[cfg(test)]
@@ -122,14 +147,14 @@ mod tests {
     fn counts_sum_up_and_gauges_have_a_mean_weighted_by_time() {
         let all = telemetry(vec![
             sample(0, 1, 1, [Some(1), None, Some(10)]),
-            sample(0, 4, 3, [Some(2), Some(5), Some(50)]),
+            sample(0, 4, 3, [Some(2), Some(6), Some(50)]),
             sample(0, 5, 1, [Some(4), Some(6), Some(7)]),
         ]);
         let thin = all.thinned(4 * SECOND as u64);
         assert_eq!(
             thin.samples,
             [
-                sample(0, 4, 4, [Some(3), None, Some(40)]),
+                sample(0, 4, 4, [Some(3), Some(8), Some(40)]),
                 sample(0, 5, 1, [Some(4), Some(6), Some(7)]),
             ]
         );
@@ -152,6 +177,17 @@ mod tests {
             .map(|sample| sample.at_ns)
             .collect();
         assert_eq!(ends, [2_000_700_000, 3_000_700_000]);
+    }
+
+    #[test]
+    fn what_is_unknown_for_more_than_half_of_a_stretch_stays_unknown() {
+        let all = telemetry(vec![
+            sample(0, 1, 1, [None, None, None]),
+            sample(0, 2, 1, [None, Some(1), Some(8)]),
+            sample(0, 3, 1, [Some(3), Some(2), None]),
+        ]);
+        let thin = all.thinned(60 * SECOND as u64);
+        assert_eq!(thin.samples, [sample(0, 3, 3, [None, Some(5), None])]);
     }
 
     #[test]
