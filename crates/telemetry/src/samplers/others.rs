@@ -220,10 +220,7 @@ impl Sampler for Others {
         match self.closed {
             Some(closed) if closed > 0 => {
                 self.closed = None;
-                let processes = if closed == 1 { "process" } else { "processes" };
-                vec![format!(
-                    "I/O of {closed} {processes} of others cannot be read: run as root to see them"
-                )]
+                vec![untold(closed, rustix::process::geteuid().is_root())]
             }
             _ => Vec::new(),
         }
@@ -234,6 +231,17 @@ impl Sampler for Others {
         let place = OTHERS.iter().position(|known| known.0 == column.name)?;
         self.all.get(&shown.pid)?.before.get(place).copied()
     }
+}
+
+/// What is said of so many processes that may not be looked into.
+fn untold(closed: usize, as_root: bool) -> String {
+    let processes = if closed == 1 { "process" } else { "processes" };
+    let remedy = if as_root {
+        ""
+    } else {
+        ": run as root to see them"
+    };
+    format!("I/O of {closed} other {processes} cannot be read{remedy}")
 }
 
 #[cfg(test)]

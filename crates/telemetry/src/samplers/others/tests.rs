@@ -5,6 +5,7 @@ use std::time::Instant;
 use super::*;
 use crate::samplers::processes::fake::Proc;
 use crate::scope::{Devices, Pools};
+use crate::station::Station;
 
 const MIB: u64 = 1 << 20;
 
@@ -97,6 +98,37 @@ fn neither_the_harness_nor_the_named_nor_the_kernel_are_others() {
     }
     assert_eq!(look(&mut others, &mut readings), [row("p[40]", 1, 90)]);
     assert!(others.missed().is_empty());
+}
+
+#[test]
+fn who_may_not_be_looked_into_is_counted_and_the_remedy_said_where_there_is_one() {
+    assert_eq!(untold(1, true), "I/O of 1 other process cannot be read");
+    let told = untold(7, false);
+    assert_eq!(
+        told,
+        "I/O of 7 other processes cannot be read: run as root to see them"
+    );
+    let mut others = open(&Proc::new(), &scope(&[], &[]));
+    others.closed = Some(2);
+    assert_eq!(others.missed().len(), 1);
+    assert!(others.missed().is_empty(), "once");
+}
+
+#[test]
+fn a_newcomer_is_charged_with_all_that_it_moved_and_another_with_what_it_moved_since() {
+    let proc = Proc::new();
+    put(&proc, 50, "rsync", 500);
+    let mut station = Station::open(&proc.roots(), &scope(&[], &[]));
+    station.begin(0);
+    put(&proc, 50, "rsync", 503);
+    put(&proc, 60, "dd", 9);
+    std::thread::sleep(LEAST);
+    let telemetry = station.sample(1_000_000_000);
+    let (shape, sample) = telemetry.of(SeriesKind::Others).next().unwrap();
+    let names: Vec<&str> = shape.subjects.iter().map(|row| row.name.as_str()).collect();
+    assert_eq!(names, ["dd[60]", "rsync[50]"]);
+    assert_eq!(sample.values, [9 * MIB, 0, 3 * MIB, 0].map(Some));
+    assert_eq!(sample.span_ns, 1_000_000_000);
 }
 
 #[test]
