@@ -15,5 +15,6 @@ mod source;
 mod station;
 mod text;
 
+pub use samplers::{PoolRow, pool_reports};
 pub use scope::{Devices, Pools, Scope};
 pub use station::Station;

@@ -19,6 +19,8 @@ mod reclaim;
 
 use iodyno_target::Roots;
 
+pub use pool_text::{PoolRow, pool_reports};
+
 use crate::sampler::Sampler;
 use crate::scope::{Devices, Scope};
 

@@ -9,14 +9,23 @@ use std::collections::BTreeMap;
 /// No report has more rows: what has is none.
 const ROWS: usize = 4096;
 
-/// A row's values, in the order of [`iodyno_model::POOL`].
-pub(crate) type Values = [Option<u64>; 6];
+/// A device by its path in its pool, and its values in the order of [`iodyno_model::POOL`].
+pub type PoolRow = (String, [Option<u64>; 6]);
+
+/// Each report in the output of `zpool iostat -v`, in its order. `since_boot`: it was run without `-y`, so that the first report, and
+/// each after pools came or went, counts from the boot on and is left out. What is no report is passed over.
+pub fn pool_reports(text: &str, since_boot: bool) -> Vec<Vec<PoolRow>> {
+    let mut reader = Reader::new(since_boot);
+    let mut reports: Vec<Report> = text.lines().filter_map(|line| reader.line(line)).collect();
+    reports.extend(reader.take());
+    reports.into_iter().map(|report| report.rows).collect()
+}
 
 /// One report.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Report {
     /// Each device by its path, which no other has; pools before their devices.
-    pub(crate) rows: Vec<(String, Values)>,
+    pub(crate) rows: Vec<PoolRow>,
 }
 
 /// Takes lines as they come and makes reports of them.
@@ -141,7 +150,7 @@ fn is_separator(text: &str) -> bool {
 struct Row<'a> {
     name: &'a str,
     indent: usize,
-    values: Values,
+    values: [Option<u64>; 6],
 }
 
 impl Row<'_> {

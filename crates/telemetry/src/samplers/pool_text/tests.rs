@@ -18,17 +18,15 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
 fn reports(text: &str, since_boot: bool) -> Vec<Report> {
-    let mut reader = Reader::new(since_boot);
-    let mut reports: Vec<Report> = text.lines().filter_map(|line| reader.line(line)).collect();
-    reports.extend(reader.take());
-    reports
+    let reports = pool_reports(text, since_boot).into_iter();
+    reports.map(|rows| Report { rows }).collect()
 }
 
 fn names(report: &Report) -> Vec<&str> {
     report.rows.iter().map(|row| row.0.as_str()).collect()
 }
 
-fn of(report: &Report, name: &str) -> Values {
+fn of(report: &Report, name: &str) -> [Option<u64>; 6] {
     let row = report.rows.iter().find(|row| row.0 == name);
     row.unwrap_or_else(|| panic!("{name}: {report:?}")).1
 }
