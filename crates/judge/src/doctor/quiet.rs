@@ -78,9 +78,16 @@ fn other_io(telemetry: &Telemetry) -> Check {
         Bytes(OTHERS_PER_SECOND.1 as u64)
     );
     let others = totals(telemetry, SeriesKind::Others);
-    // A series without rows: nobody did any.
-    if others.is_empty() && telemetry.samples.is_empty() {
-        return unknown(name, "processes were not sampled", rule);
+    // Sampled, and without a row: nobody did any.
+    let sampled = telemetry.of(SeriesKind::Others).next().is_some();
+    let mut gaps = telemetry.gaps.iter();
+    let gap = gaps.find(|gap| gap.kind == SeriesKind::Others);
+    match gap {
+        Some(gap) if !sampled => return unknown(name, &gap.reason, rule),
+        None if telemetry.samples.is_empty() => {
+            return unknown(name, "processes were not sampled", rule);
+        }
+        _ => {}
     }
     let rate =
         |process: &Total| process.per_second("read_bytes") + process.per_second("written_bytes");

@@ -246,6 +246,12 @@ fn what_else_runs_makes_a_host_unfit() {
     seen("other I/O", others(100 << 10), Note, "rsync");
     seen("other I/O", others(1 << 10), Fine, "");
     seen("other I/O", quiet(), Fine, "none");
+    let hidden = quiet().gap(
+        0,
+        SeriesKind::Others,
+        "may not look into other users' processes",
+    );
+    seen("other I/O", hidden, Unknown, "may not look into");
 }
 
 #[test]

@@ -38,11 +38,9 @@ const ROUND: [f64; 12] = [1.0, 1.25, 1.5, 1.6, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.5
 /// No limits are set below these: bytes and ops a second.
 const LEAST: (f64, f64) = (1e6, 100.0);
 
-/// A control group's limit is reached where the rate is this near to it, in percent: it is kept over slices of a tenth of a second.
+/// A control group's limit is reached where the rate over all of the measured time is this near to it, in percent. Single seconds range
+/// further: the kernel hands out a tenth of a second's worth at a time.
 const AT_LIMIT_PERCENT: f64 = 3.0;
-
-/// … in this share of the samples.
-const AT_LIMIT_SAMPLES: f64 = 0.5;
 
 /// Where credit for bursts is spent, the rate falls to this share or less: smaller steps have many causes.
 const FALL: f64 = 0.8;
@@ -176,28 +174,30 @@ fn limits_set(evidence: &Evidence) -> Vec<Finding> {
     each.collect()
 }
 
+/// A limit is an upper bound: who is as near to it on average was held back by it nearly all the time.
 fn limit_reached(
     evidence: &Evidence,
     subject: &str,
     (count, limit, called): (&str, &str, &str),
 ) -> Option<Finding> {
-    let (mut samples, mut reached, mut rates, mut set) = (0u32, 0u32, 0.0, 0.0);
+    let (mut samples, mut done, mut allowed, mut seconds) = (0u32, 0.0, 0.0, 0.0);
     for (shape, sample) in evidence.telemetry.of(SeriesKind::Cgroup) {
         let row = View::of(shape, sample).find(|row| row.subject() == subject);
-        let rate = row.and_then(|row| Some((row.per_second(count)?, row.value(limit)?)));
-        let Some((rate, limit)) = rate.filter(|(_, limit)| *limit > 0.0) else {
+        let values = row.and_then(|row| Some((row.value(count)?, row.value(limit)?)));
+        let Some((value, limit)) = values.filter(|(_, limit)| *limit > 0.0) else {
             continue;
         };
+        let span = sample.span_ns as f64 / 1e9;
         samples += 1;
-        reached += u32::from((rate - limit).abs() * 100.0 <= AT_LIMIT_PERCENT * limit);
-        rates += rate;
-        set = limit;
+        done += value;
+        allowed += limit * span;
+        seconds += span;
     }
-    let mostly = f64::from(reached) >= AT_LIMIT_SAMPLES * f64::from(samples);
-    if samples < super::LEAST_SAMPLES || !mostly {
+    let near = (done - allowed).abs() * 100.0 <= AT_LIMIT_PERCENT * allowed;
+    if samples < super::LEAST_SAMPLES || !near {
         return None;
     }
-    let rate = rates / f64::from(samples);
+    let (rate, set) = (done / seconds, allowed / seconds);
     let words = |rate: f64| match count.ends_with("bytes") {
         true => format!("{}/s {called}", Bytes(rate as u64)),
         false => format!("{rate:.0} {called}/s"),
@@ -212,8 +212,7 @@ fn limit_reached(
                 words(set)
             ),
             format!(
-                "a rate within {AT_LIMIT_PERCENT} % of a limit of the harness's control group in ≥ {:.0} % of the samples",
-                AT_LIMIT_SAMPLES * 100.0
+                "the rate of the measured time within {AT_LIMIT_PERCENT} % of a limit of the harness's control group"
             ),
         ),
         "lift the limit (io.max, blkio.throttle.*), or compare below it",

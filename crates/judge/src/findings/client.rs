@@ -24,6 +24,9 @@ const HOST_PERCENT: f64 = 95.0;
 /// … in this share of the samples.
 const HOST_SAMPLES: f64 = 0.9;
 
+/// Harness and servers under test use this share of the CPU time: less, and it is others that keep the CPUs busy.
+const OWN_SHARE: f64 = 0.5;
+
 pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
     let workers = saturated(evidence)
         .into_iter()
@@ -113,26 +116,44 @@ fn host_saturated(evidence: &Evidence) -> Option<Finding> {
     if samples == 0 || f64::from(full) < HOST_SAMPLES * f64::from(samples) {
         return None;
     }
-    let servers = match evidence.summary.server_cores() {
+    let (harness, servers) = (
+        evidence.summary.cpu.cores(),
+        evidence.summary.server_cores(),
+    );
+    let own = harness + servers.unwrap_or(0.0);
+    let servers = match servers {
         Some(cores) => format!(", servers under test {cores:.2}"),
         None => String::new(),
+    };
+    let (weight, means) = match own >= OWN_SHARE * cpus as f64 {
+        true => (
+            Weight::Warning,
+            "CPU time, and not the storage, set the figure",
+        ),
+        false => (
+            Weight::Note,
+            "what else runs on this host takes part in the figure",
+        ),
     };
     Some(remedied(
         finding(
             FindingKind::ClientSaturated,
-            Weight::Warning,
+            weight,
             format!(
-                "all {cpus} CPUs were busy ({:.0} %; the harness used {:.2} cores{servers}): CPU time, and not the storage, set the \
-                 figure",
+                "all {cpus} CPUs were busy ({:.0} %; the harness used {harness:.2} cores{servers}): {means}",
                 sum / f64::from(samples),
-                evidence.summary.cpu.cores(),
             ),
             format!(
-                "user, system and interrupts ≥ {HOST_PERCENT} % of all CPU time in ≥ {:.0} % of the samples",
-                HOST_SAMPLES * 100.0
+                "user, system and interrupts ≥ {HOST_PERCENT} % of all CPU time in ≥ {:.0} % of the samples; a note where harness and \
+                 servers used less than {:.0} % of it",
+                HOST_SAMPLES * 100.0,
+                OWN_SHARE * 100.0
             ),
         ),
-        "end what else runs, take fewer jobs or a cheaper engine (io_uring), or measure from another host",
+        match weight {
+            Weight::Note => "end what else runs: top shows it",
+            _ => "take fewer jobs or a cheaper engine (io_uring), or measure from another host",
+        },
     ))
 }
 

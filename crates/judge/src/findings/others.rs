@@ -18,10 +18,8 @@ const EXPLAINED_SHARE: f64 = 0.5;
 const LEAST_BYTES: u64 = 16 << 20;
 
 pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
-    let others = match evidence.sampled(SeriesKind::Others) {
-        true => totals(&evidence.telemetry, SeriesKind::Others),
-        false => Vec::new(),
-    };
+    // However few the samples: that there is an excess is told by the devices, and they only name who made it.
+    let others = totals(&evidence.telemetry, SeriesKind::Others);
     [
         (Direction::Read, "read_bytes"),
         (Direction::Write, "written_bytes"),
@@ -51,8 +49,8 @@ fn of_direction(
     moved.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
     let theirs: u64 = moved.iter().map(|(_, bytes)| *bytes).sum();
     let explained = theirs >= LEAST_BYTES && theirs as f64 >= EXPLAINED_SHARE * excess as f64;
-    // A host where no other process did anything has a series without rows.
-    let looked = evidence.sampled(SeriesKind::Others) || evidence.sampled(SeriesKind::Disk);
+    // A host where no other process did anything has no samples of any.
+    let looked = evidence.sampled(SeriesKind::Disk);
     let verb = match direction {
         Direction::Read => "read",
         _ => "wrote",

@@ -76,7 +76,7 @@ pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
     found
 }
 
-/// What all clones keep in flight at most; `None`: as much as write-back or an application's memory likes.
+/// What all clones keep in flight at most; `None`: as much as read-ahead and write-back like.
 fn depth(evidence: &Evidence) -> Option<u64> {
     let mut depth = 0;
     for (clone, job) in evidence.clones_on_files() {
@@ -110,7 +110,7 @@ fn full(evidence: &Evidence, device: &DeviceLayer, disk: &Total) -> Option<Findi
     let length = disk.percent_of_span("queue_time") / 100.0;
     let asked = match asked {
         Some(depth) => format!("the jobs keep {depth} in flight"),
-        None => "the page cache writes as much as it likes".to_owned(),
+        None => "the page cache asks for as much as it likes".to_owned(),
     };
     Some(remedied(
         finding(
