@@ -94,23 +94,14 @@ pub(super) fn memory<'a>(view: &WatchView<'a>, style: Style) -> Option<Section<'
             ("swap", "swap_used"),
             ("free", "free"),
         ],
-        style,
     );
     one_line(amounts)
 }
 
 /// Words and amounts, as many as there is room for whole.
-fn amounts(
-    mut line: Line,
-    latest: &Latest,
-    row: &FigureRow,
-    columns_of: &[(&str, &str)],
-    style: Style,
-) -> Line {
-    let mut room = columns(style) - LABEL;
-    for (word, column) in columns_of {
-        let needed = width(word) + 10;
-        if needed > room {
+fn amounts(mut line: Line, latest: &Latest, row: &FigureRow, columns: &[(&str, &str)]) -> Line {
+    for (word, column) in columns {
+        if width(word) + 9 > line.free() {
             break;
         }
         let amount = match latest.value(row, column) {
@@ -119,7 +110,6 @@ fn amounts(
         };
         line = line.paint(Some(Paint::Dim), word);
         line = line.right(None, &amount, 9).push("  ");
-        room = room.saturating_sub(needed + 2);
     }
     line
 }
@@ -162,5 +152,5 @@ pub(super) fn arc<'a>(view: &WatchView<'a>, style: Style) -> Option<Section<'a>>
         line = line.right(None, &text, 9).push("  ");
     }
     let columns = [("size", "size"), ("target", "target")];
-    one_line(amounts(line, &latest, row, &columns, style))
+    one_line(amounts(line, &latest, row, &columns))
 }

@@ -55,13 +55,22 @@ const NAME: usize = 22;
 pub(super) fn pools<'a>(view: &WatchView<'a>, style: Style) -> Option<Section<'a>> {
     let latest = view.latest(SeriesKind::Pool)?;
     let grid = Grid::new("pool", NAME, POOL, style);
-    // Of `tank/mirror-0/sda` the last part, as deep as it lies.
-    let name = |row: &FigureRow| {
-        let depth = row.subject.matches('/').count();
-        let last = row.subject.rsplit('/').next().unwrap_or_default();
-        " ".repeat(depth) + last
+    let rows = latest.rows;
+    Some(list(grid, latest, rows.iter().collect(), |row| {
+        indented(&row.subject, rows)
+    }))
+}
+
+/// Of `tank/mirror-0/sda` the last part, as deep as it lies: below a row for each part before. A device may be a path
+/// itself.
+fn indented(subject: &str, rows: &[FigureRow]) -> String {
+    let above = |row: &&FigureRow| {
+        let rest = subject.strip_prefix(row.subject.as_str());
+        rest.is_some_and(|rest| rest.starts_with('/'))
     };
-    Some(list(grid, latest, latest.rows.iter().collect(), name))
+    let depth = rows.iter().filter(above).count();
+    let last = subject.rsplit('/').next().unwrap_or_default();
+    " ".repeat(depth) + last
 }
 
 /// Processes that were named.
@@ -116,4 +125,28 @@ fn list<'a>(
         }
         lines
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_of_a_pool_are_indented_by_what_they_lie_in() {
+        let subjects = [
+            "tank",
+            "tank/mirror-0",
+            "tank/mirror-0//data/a.img",
+            "tank//data/c.img",
+            "tanker",
+        ];
+        let rows = subjects.map(|subject| FigureRow {
+            at_ns: 0,
+            span_ns: 1,
+            subject: subject.to_owned(),
+            values: Vec::new(),
+        });
+        let names = subjects.map(|subject| indented(subject, &rows));
+        assert_eq!(names, ["tank", " mirror-0", "  a.img", " c.img", "tanker"]);
+    }
 }

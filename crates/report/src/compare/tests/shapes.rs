@@ -125,7 +125,7 @@ proptest! {
     ) {
         let drawn = text(&comparison, Style { color: true, width: columns, unicode });
         prop_assert!(drawn.ends_with('\n'));
-        prop_assert!(!drawn.contains("NaN") && !drawn.contains("inf×"));
+        prop_assert!(!drawn.contains("NaN") && !drawn.contains("inf×"), "{drawn}");
         check_csv(&comparison);
         check_tables(&comparison);
         let document: Value = serde_json::from_str(&json(&comparison)).unwrap();
