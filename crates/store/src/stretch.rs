@@ -45,7 +45,7 @@ pub(crate) struct Stretch {
     /// Of each sample: the index of its table, and its time.
     tables_of: Numbers,
     at_ns: Numbers,
-    /// Of each sample: how much longer its span is than the time since its table's sample before.
+    /// Of each sample: how much longer its span is than the time since the one before ([`Times`]).
     beyond_ns: Numbers,
     tables: Vec<Table>,
 }
@@ -198,15 +198,25 @@ impl Stretch {
     }
 }
 
-/// When each table had a sample last.
+/// When samples were taken, one after the other.
 #[derive(Default)]
-struct Times(BTreeMap<usize, i64>);
+struct Times {
+    /// Each table's last.
+    tables: BTreeMap<usize, i64>,
+    /// The last of all, and the last before that at another time.
+    now: i64,
+    before: i64,
+}
 
 impl Times {
-    /// The time since a table's sample before, ns; 0 for the first.
+    /// The time since a table's sample before, ns; of a table's first, since whatever was sampled before: a series whose shape
+    /// has changed goes on all the same.
     fn passed(&mut self, table: usize, at_ns: i64) -> i64 {
-        let before = self.0.insert(table, at_ns);
-        before.map_or(0, |before| at_ns.wrapping_sub(before))
+        if at_ns != self.now {
+            self.before = std::mem::replace(&mut self.now, at_ns);
+        }
+        let before = self.tables.insert(table, at_ns).unwrap_or(self.before);
+        at_ns.wrapping_sub(before)
     }
 }
 

@@ -149,6 +149,7 @@ fn a_process_killed_while_it_puts_telemetry_together_loses_and_doubles_nothing()
             assert_ne!(lines.read_line(&mut line).unwrap(), 0);
         }
         while rows() == BATCHES {
+            assert!(child.try_wait().unwrap().is_none(), "the victim has ended");
             std::thread::sleep(Duration::from_millis(1));
         }
         std::thread::sleep(Duration::from_micros(wait_us));

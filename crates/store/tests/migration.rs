@@ -17,9 +17,19 @@ fn fixture(sql: &str) -> (tempfile::TempDir, std::path::PathBuf) {
     (folder, path)
 }
 
+/// What turns the fixture of schema 1 into each schema that was released since.
+const RELEASED: [&str; 2] = [
+    "",
+    "ALTER TABLE runs ADD COLUMN imported INTEGER NOT NULL DEFAULT 0; PRAGMA user_version = 2;",
+];
+
 #[test]
-fn a_store_of_schema_1_is_read_and_written_on() {
-    let (_folder, path) = fixture(include_str!("fixtures/schema-1.sql"));
+fn stores_of_older_schemas_are_read_and_written_on() {
+    RELEASED.iter().for_each(|since| reads_and_writes(since));
+}
+
+fn reads_and_writes(since: &str) {
+    let (_folder, path) = fixture(&(include_str!("fixtures/schema-1.sql").to_owned() + since));
     let store = SqliteStore::open(&path).unwrap();
     let done = store.find("1").unwrap();
     assert_eq!(done.to_string(), "0199c0de-0000-7000-8000-000000000001");
@@ -46,10 +56,9 @@ fn a_store_of_schema_1_is_read_and_written_on() {
     assert_eq!((reads.ops, reads.service.max_ns()), (3, 2000));
     assert!(trial.outcome.reason().unwrap().contains("4711"));
 
-    assert_eq!(
-        store.begin_run(&common::plan("p", 1, 1), 0).unwrap().alias,
-        3
-    );
+    let new = common::finished_run(&store, "p", 3);
+    assert_eq!(store.run(new).unwrap().summary.alias, 3);
+    assert_eq!(store.telemetry(common::key(new), 0, 9).unwrap().len(), 3);
     drop(store);
     assert_sound(&path);
 }

@@ -72,6 +72,24 @@ fn a_stretch_is_bounded_and_the_same_however_batches_come() {
 }
 
 #[test]
+fn spans_that_follow_from_the_times_are_not_written_even_where_a_shape_changes() {
+    let second = |number: i64, shape| Sample {
+        span_ns: 1_000_000_000,
+        ..sample(shape, number * 1_000_000_000, vec![Some(1)])
+    };
+    let stretch = Stretch::of(&[
+        batch(0, vec![second(1, 0), second(1, 1)]),
+        batch(1, vec![second(2, 0), second(2, 1)]),
+        batch(2, vec![second(3, 0), second(3, 2)]),
+        batch(3, vec![second(4, 0), second(4, 1)]),
+    ]);
+    let text = serde_json::to_string(&stretch).unwrap();
+    // The shape that came again goes on from where it was left.
+    let rest = r#""beyond_ns":{"unit":1000000000,"values":[0,0,0,0,0,0,0,-1]}"#;
+    assert!(text.contains(rest), "{text}");
+}
+
+#[test]
 fn a_batch_that_is_too_large_for_a_stretch_stays_alone() {
     let sample = |values| Sample {
         shape: 0,
