@@ -13,6 +13,7 @@
 //! | 8 × 60 | 2 350 | 490 | 137 |
 //! | 64 × 500 | 69 000 | 3 140 | 1 860 |
 //!
+//! A real one with two CPUs, one disk and 8 sources, compiling meanwhile: 1 220, 395 and 96 over five minutes.
 //! Stretches of four times the length save 6 % more, zlib's level 9 nothing; level 2 costs 10 %.
 //! Ten hours of the first are put together in less than 4 s and 13 MB of memory, on a core that others use, too.
 
