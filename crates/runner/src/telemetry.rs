@@ -255,3 +255,6 @@ impl Work {
         result
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+//! What a trial does about samplers that do not come to an end.
+
+use std::time::Instant;
+
+use iodyno_model::{DeviceLayer, MountInfo, SeriesKind, StackLayer, TargetInfo};
+
+use super::*;
+
+/// A watcher whose thread is the test.
+fn watcher() -> (Watcher, Receiver<Word>, Sender<Answer>) {
+    let (words, heard) = mpsc::channel();
+    let (answer, answers) = mpsc::channel();
+    let watcher = Watcher {
+        words,
+        answers,
+        reading_since: Arc::new(AtomicU64::new(0)),
+        ended: false,
+    };
+    (watcher, heard, answer)
+}
+
+#[test]
+fn a_sampler_that_hangs_is_left_behind_with_a_word_on_since_when() {
+    const SECOND: u64 = 1_000_000_000;
+    for (since, words) in [
+        (8_200_000_000, "hangs, from 3.2 s of the trial on"),
+        (4 * SECOND, "hangs, from before the start on"),
+        (0, "hangs: it was left behind"),
+    ] {
+        let (mut watcher, heard, _silent) = watcher();
+        watcher.reading_since.store(since, Ordering::Relaxed);
+        let begun = Instant::now();
+        let note = watcher.end(5 * SECOND).unwrap_err();
+        assert!(note.contains(words), "{note}");
+        assert!(begun.elapsed() < 2 * PATIENCE);
+        assert!(matches!(heard.try_recv(), Ok(Word::End)));
+        // It is not waited for again.
+        let begun = Instant::now();
+        drop(watcher);
+        assert!(begun.elapsed() < PATIENCE / 2);
+    }
+}
+
+#[test]
+fn what_sampling_cost_comes_with_its_end_and_a_panic_is_told() {
+    let (mut ended, _heard, answer) = watcher();
+    answer.send(Answer::Open).unwrap();
+    let cost = SamplerCost {
+        kind: SeriesKind::Cpu,
+        samples: 3,
+        cpu_ns: 1,
+        wall_ns: 2,
+        longest_ns: 1,
+    };
+    answer.send(Answer::Closed(vec![cost.clone()])).unwrap();
+    assert_eq!(ended.end(0), Ok(vec![cost]));
+    let (mut broken, heard, answer) = watcher();
+    drop((heard, answer));
+    assert!(broken.end(0).unwrap_err().contains("panicked"));
+}
+
+#[test]
+fn a_watcher_that_is_given_up_is_told_to_end() {
+    let (watcher, heard, answer) = watcher();
+    answer.send(Answer::Closed(Vec::new())).unwrap();
+    drop(watcher);
+    assert!(matches!(heard.try_recv(), Ok(Word::End)));
+}
+
+#[test]
+fn the_scope_has_all_devices_below_the_targets_and_the_harness_itself() {
+    let device = |name: &str| DeviceLayer {
+        name: name.to_owned(),
+        ..DeviceLayer::default()
+    };
+    let mount = MountInfo {
+        file_system: "zfs".to_owned(),
+        source: "tank/a".to_owned(),
+        ..MountInfo::default()
+    };
+    let stack = vec![
+        StackLayer::Mount(mount),
+        StackLayer::Partition(device("sda1")),
+        StackLayer::Disk(device("sda")),
+    ];
+    let environment = Environment {
+        targets: vec![TargetInfo {
+            path: "/t".into(),
+            stack,
+        }],
+        ..Environment::default()
+    };
+    let sampling = Sampling {
+        every_ns: 1,
+        processes: vec!["smbd".to_owned()],
+    };
+    let scope = scope(&sampling, &environment);
+    assert_eq!(
+        scope.every,
+        Duration::from_millis(100),
+        "the shortest that is possible"
+    );
+    assert_eq!(
+        scope.devices,
+        Devices::Named(vec!["sda1".into(), "sda".into()])
+    );
+    assert_eq!(scope.pools, Pools::Named(vec!["tank".into()]));
+    assert_eq!(scope.processes, ["smbd"]);
+    assert_eq!(scope.own.len(), 2);
+    assert_eq!(scope.own[0], std::process::id());
+}
