@@ -20,19 +20,20 @@ pub fn servers(trial: &Trial) -> Vec<ServerUse> {
             let name = program(view.subject());
             let sum = sums.entry(name).or_default();
             sum.processes.insert(view.subject());
-            sum.user_ns += user;
-            sum.system_ns += system;
+            sum.user_ns = sum.user_ns.saturating_add(user);
+            sum.system_ns = sum.system_ns.saturating_add(system);
             add(&mut sum.read_bytes, view.count("read_bytes"));
             add(&mut sum.written_bytes, view.count("written_bytes"));
             let gauges = now.entry(name).or_default();
-            gauges.0 += view.count("threads").unwrap_or(0);
-            gauges.1 += view.count("memory").unwrap_or(0);
+            let gauge = |column| view.count(column).unwrap_or(0);
+            gauges.0 = gauges.0.saturating_add(gauge("threads"));
+            gauges.1 = gauges.1.saturating_add(gauge("memory"));
         }
         for (name, (threads, memory)) in now {
             let sum = sums.entry(name).or_default();
             sum.samples += 1;
-            sum.span_ns += sample.span_ns;
-            sum.threads += threads;
+            sum.span_ns = sum.span_ns.saturating_add(sample.span_ns);
+            sum.threads = sum.threads.saturating_add(threads);
             sum.memory = sum.memory.max(memory);
         }
     }
@@ -77,7 +78,7 @@ impl Sum<'_> {
             processes: u32::try_from(self.processes.len()).unwrap_or(u32::MAX),
             user_ns: self.user_ns,
             system_ns: self.system_ns,
-            threads: (self.threads + samples / 2) / samples,
+            threads: self.threads.saturating_add(samples / 2) / samples,
             memory: self.memory,
             read_bytes: self.read_bytes,
             written_bytes: self.written_bytes,

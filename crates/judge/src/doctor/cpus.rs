@@ -5,7 +5,7 @@ use iodyno_model::{Check, CheckState, Environment, SeriesKind, Telemetry, Weight
 use super::{check, remedied, unknown};
 use crate::devices;
 use crate::findings::{FAST_SOURCES, STEAL_PERCENT, on_one_cpu};
-use crate::series::{Total, balance, totals};
+use crate::series::{Total, balance, sum, totals};
 use CheckState::{Fine, Note, Unfit, Unknown};
 
 /// Below so many interrupts a second their balance is chance.
@@ -106,9 +106,9 @@ fn steal(telemetry: &Telemetry) -> Check {
 
 /// Some sorts of CPU time in percent of all of it, over all CPUs.
 pub(super) fn share(cpus: &[Total], sorts: &[&str]) -> Option<f64> {
-    let all: u64 = cpus.iter().flat_map(Total::counts).map(|(_, ns)| ns).sum();
-    let of = |cpu: &Total| -> u64 { sorts.iter().map(|sort| cpu.count(sort)).sum() };
-    let of: u64 = cpus.iter().map(of).sum();
+    let all = sum(cpus.iter().flat_map(Total::counts).map(|(_, ns)| ns));
+    let of = |cpu: &Total| sum(sorts.iter().map(|sort| cpu.count(sort)));
+    let of = sum(cpus.iter().map(of));
     (all > 0).then(|| of as f64 * 100.0 / all as f64)
 }
 
@@ -130,7 +130,7 @@ fn interrupts(environment: &Environment, telemetry: &Telemetry) -> Check {
     let sources = totals(telemetry, SeriesKind::Interrupts);
     for (cpu, count) in sources.iter().flat_map(Total::counts) {
         match by_cpu.iter_mut().find(|(name, _)| *name == cpu) {
-            Some((_, sum)) => *sum += count,
+            Some((_, sum)) => *sum = sum.saturating_add(count),
             None => by_cpu.push((cpu, count)),
         }
     }

@@ -4,7 +4,7 @@ use iodyno_model::{Check, CheckState, Environment, SeriesKind, Telemetry};
 use iodyno_units::Bytes;
 
 use super::{check, cpus, graded, remedied, unknown};
-use crate::series::{Total, totals};
+use crate::series::{Total, sum, totals};
 use CheckState::{Fine, Note, Unfit};
 
 /// CPU time that is used at rest, in percent of all CPUs: from the first on it shows in repeats, from the second on in means.
@@ -170,8 +170,8 @@ fn memory(environment: &Environment) -> Check {
 fn swap(environment: &Environment, telemetry: &Telemetry) -> Check {
     let (name, rule) = ("swap", "none in use, and nothing swapped at rest");
     let totals = totals(telemetry, SeriesKind::Reclaim);
-    let moved = |column: &str| totals.iter().map(|total| total.count(column)).sum::<u64>();
-    let moved = moved("swapped_in") + moved("swapped_out");
+    let moved = |column: &str| sum(totals.iter().map(|total| total.count(column)));
+    let moved = sum(["swapped_in", "swapped_out"].map(moved));
     let used = environment.memory.swap_used;
     let (state, found) = match (used, moved) {
         (0, 0) => (Fine, "none in use".to_owned()),

@@ -177,7 +177,8 @@ fn arc(evidence: &Evidence) -> Option<Finding> {
         .clones_on_files()
         .any(|(clone, _)| clone.direction(Direction::Read).is_some_and(|r| r.ops > 0));
     let (hits, misses) = arc_lookups(evidence);
-    let hit_share = hits as f64 / (hits + misses).max(1) as f64;
+    let lookups = hits.saturating_add(misses);
+    let hit_share = hits as f64 / lookups.max(1) as f64;
     let zfs = mounts(evidence).any(|mount| is_zfs(&mount.file_system));
     if !reads || !zfs || hit_share < ARC_HIT_SHARE {
         return None;
@@ -192,7 +193,7 @@ fn arc(evidence: &Evidence) -> Option<Finding> {
             format!(
                 "the ARC answered {:.0} % of {} lookups meanwhile",
                 hit_share * 100.0,
-                hits + misses
+                lookups
             ),
             format!("ARC hits ≥ {:.0} % of lookups", ARC_HIT_SHARE * 100.0),
         ),
@@ -211,7 +212,9 @@ fn arc_lookups(evidence: &Evidence) -> (u64, u64) {
             .map(|arc| (arc.count("hits"), arc.count("misses")))
             .collect(),
     };
-    let sum = |sum: (u64, u64), part: (u64, u64)| (sum.0 + part.0, sum.1 + part.1);
+    let sum = |sum: (u64, u64), part: (u64, u64)| {
+        (sum.0.saturating_add(part.0), sum.1.saturating_add(part.1))
+    };
     lookups.into_iter().fold((0, 0), sum)
 }
 

@@ -11,7 +11,7 @@ use iodyno_units::{Bytes, Nanos};
 
 use super::{Evidence, finding, remedied};
 use crate::devices;
-use crate::series::View;
+use crate::series::{View, sum};
 
 /// The seconds range over at most this share of their mean, in percent. Storage left to itself ranges over some 5 to 20 %.
 const FLAT_PERCENT: f64 = 2.0;
@@ -207,7 +207,7 @@ fn limit_reached(
             FindingKind::DeviceCapped,
             Weight::Warning,
             format!(
-                "{subject}: {} of the {} that the control group allows: the limit made the figure",
+                "{subject}: {}, and the control group allows {}: the limit made the figure",
                 words(rate),
                 words(set)
             ),
@@ -285,8 +285,8 @@ fn busy_in(evidence: &Evidence, device: &DeviceUse, regime: &Regime) -> bool {
             .filter(|_| inside)
             .and_then(|row| row.count("busy_time"));
         if let Some(time) = time {
-            busy += time;
-            span += sample.span_ns;
+            busy = sum([busy, time]);
+            span = sum([span, sample.span_ns]);
         }
     }
     span > 0 && busy as f64 * 100.0 >= BUSY_PERCENT * span as f64

@@ -4,7 +4,7 @@ use iodyno_model::{Finding, FindingKind, SeriesKind, Telemetry, Weight};
 
 use super::{Evidence, finding, remedied};
 use crate::devices;
-use crate::series::{Total, cpu_number, totals};
+use crate::series::{Total, cpu_number, sum, totals};
 
 /// Below so many a second interrupts cost nothing: at a few microseconds each they take less than a hundredth of a CPU.
 const LEAST_PER_SECOND: f64 = 1000.0;
@@ -85,13 +85,13 @@ pub(crate) fn on_one_cpu(telemetry: &Telemetry, below: &[&str]) -> Vec<Finding> 
 fn cpus(telemetry: &Telemetry) -> Vec<Cpu> {
     let totals = totals(telemetry, SeriesKind::Cpu);
     let cpu = |total: &Total| {
-        let all: u64 = total.counts().map(|(_, ns)| ns).sum();
+        let all = sum(total.counts().map(|(_, ns)| ns));
         let percent = |ns: u64| ns as f64 * 100.0 / all as f64;
         (all > 0).then(|| {
             Some(Cpu {
                 number: cpu_number(total.subject)?,
                 // One that waits for I/O has nothing to do either.
-                idle: percent(total.count("idle") + total.count("iowait")),
+                idle: percent(sum(["idle", "iowait"].map(|sort| total.count(sort)))),
                 irq: percent(total.count("irq")),
             })
         })?
@@ -163,8 +163,8 @@ fn queue_of(action: &str) -> Option<&str> {
 /// `virtio0-req.0`, `nvme0q1…nvme0q8`, `blkif (interrupt 99)`. What hardly ever interrupts, as a device's changes of
 /// configuration do, is not named.
 fn device_name(sources: &[&Total]) -> String {
-    let count = |source: &Total| -> u64 { source.counts().map(|(_, count)| count).sum() };
-    let all: u64 = sources.iter().map(|source| count(source)).sum();
+    let count = |source: &Total| sum(source.counts().map(|(_, count)| count));
+    let all = sum(sources.iter().map(|source| count(source)));
     let often = |source: &&&Total| count(source) as f64 * 100.0 >= NAMED_PERCENT * all as f64;
     let sources: Vec<&Total> = sources.iter().filter(often).copied().collect();
     let (Some(first), Some(last)) = (sources.first(), sources.last()) else {
@@ -191,12 +191,12 @@ fn one_cpu(device: &Device, cpus: &[Cpu]) -> Option<Finding> {
         for (cpu, count) in source.counts() {
             let cpu = cpu_number(cpu)?;
             match taken.iter_mut().find(|(number, _)| *number == cpu) {
-                Some((_, sum)) => *sum += count,
+                Some((_, sum)) => *sum = sum.saturating_add(count),
                 None => taken.push((cpu, count)),
             }
         }
     }
-    let all: u64 = taken.iter().map(|(_, count)| count).sum();
+    let all = sum(taken.iter().map(|(_, count)| *count));
     let per_second = all as f64 * 1e9 / span_ns.max(1) as f64;
     let (on, most) = taken.into_iter().max_by_key(|(_, count)| *count)?;
     let percent = most as f64 * 100.0 / all.max(1) as f64;

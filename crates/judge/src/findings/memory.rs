@@ -4,7 +4,7 @@ use iodyno_model::{EngineKind, Finding, FindingKind, Job, SeriesKind, Weight};
 use iodyno_units::Bytes;
 
 use super::{Evidence, finding, remedied};
-use crate::series::{View, totals};
+use crate::series::{View, sum, totals};
 use crate::work;
 
 /// Allocations that had to reclaim memory themselves, each second. One now and then happens on any host whose page cache has
@@ -41,7 +41,7 @@ fn pressure(evidence: &Evidence) -> Option<Finding> {
     let stalls = host.per_second("stalls");
     let kswapd = host.per_second("scanned_kswapd");
     let mut said = Vec::new();
-    if (into + out) as f64 / seconds >= SWAP_PER_SECOND {
+    if sum([into, out]) as f64 / seconds >= SWAP_PER_SECOND {
         said.push(format!(
             "{} were swapped in and {} out",
             Bytes(into),
@@ -144,7 +144,7 @@ fn throttled(evidence: &Evidence) -> Option<Finding> {
 
 /// What is dirty or being written, and from where on writers wait, bytes.
 fn dirty(row: &View) -> Option<(u64, u64)> {
-    let dirty = row.count("dirty")? + row.count("writeback")?;
+    let dirty = sum([row.count("dirty")?, row.count("writeback")?]);
     let (background, limit) = (row.count("dirty_background")?, row.count("dirty_limit")?);
     (limit > 0).then(|| (dirty, background.midpoint(limit)))
 }

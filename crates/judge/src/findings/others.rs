@@ -4,7 +4,7 @@ use iodyno_model::{Direction, Finding, FindingKind, SeriesKind, StackLayer, Weig
 use iodyno_units::Bytes;
 
 use super::{Evidence, finding, list, remedied};
-use crate::series::{Total, totals};
+use crate::series::{Total, sum, totals};
 use crate::work;
 
 /// The devices moved this much more than the jobs, as a share of the jobs' bytes. Metadata, journals and write-back of before stay
@@ -47,7 +47,7 @@ fn of_direction(
         .filter(|(_, bytes)| *bytes > 0)
         .collect();
     moved.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
-    let theirs: u64 = moved.iter().map(|(_, bytes)| *bytes).sum();
+    let theirs = sum(moved.iter().map(|(_, bytes)| *bytes));
     let explained = theirs >= LEAST_BYTES && theirs as f64 >= EXPLAINED_SHARE * excess as f64;
     // A host where no other process did anything has no samples of any.
     let looked = evidence.sampled(SeriesKind::Disk);

@@ -3,7 +3,7 @@
 use iodyno_model::SeriesUnit::Percent;
 use iodyno_model::{SeriesKind, Telemetry};
 
-use super::view::over;
+use super::view::{over, sum};
 use super::{Drawn, Formula, View, columns, row};
 
 /// The name of the row of all CPUs.
@@ -30,6 +30,6 @@ pub(super) fn drawn(series: &Telemetry) -> Drawn {
 
 /// Time of one sort in percent of all that was counted.
 pub(crate) fn share(view: &View, column: &str) -> Option<f64> {
-    let all: u64 = view.values().filter_map(|(_, value)| value).sum();
+    let all = sum(view.values().filter_map(|(_, value)| value));
     over(view.value(column)? * 100.0, all as f64)
 }

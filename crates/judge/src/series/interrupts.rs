@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use iodyno_model::SeriesUnit::{Number, PerSecond, Percent};
 use iodyno_model::{FigureColumn, FigureRow, SeriesKind, Telemetry};
 
-use super::view::over;
+use super::view::{over, sum};
 use super::{Drawn, View};
 
 /// The name of the row of all sources.
@@ -61,7 +61,7 @@ pub(super) fn drawn(series: &Telemetry) -> Drawn {
 }
 
 fn total(view: &View) -> u64 {
-    view.values().filter_map(|(_, value)| value).sum()
+    sum(view.values().filter_map(|(_, value)| value))
 }
 
 /// 7 of `CPU7`.
@@ -75,7 +75,7 @@ fn row(view: &View, subject: &str, cpus: &[&str]) -> FigureRow {
         .filter_map(|(cpu, value)| Some((cpu, value? as f64)))
         .collect();
     let values: Vec<f64> = counts.iter().map(|(_, value)| *value).collect();
-    let sum: f64 = values.iter().sum();
+    let all: f64 = values.iter().sum();
     let mut busiest: Option<(&str, f64)> = None;
     for (cpu, value) in &counts {
         // The first of equals.
@@ -86,8 +86,8 @@ fn row(view: &View, subject: &str, cpus: &[&str]) -> FigureRow {
     let seconds = view.span_ns() as f64 / 1e9;
     let known = !counts.is_empty();
     let mut figures = vec![
-        known.then(|| over(sum, seconds)).flatten(),
-        busiest.and_then(|(_, most)| over(most * 100.0, sum)),
+        known.then(|| over(all, seconds)).flatten(),
+        busiest.and_then(|(_, most)| over(most * 100.0, all)),
         busiest.and_then(|(cpu, _)| cpu_number(cpu)).map(f64::from),
         balance(&values),
     ];

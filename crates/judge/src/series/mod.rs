@@ -11,6 +11,8 @@ mod interrupts;
 mod measured;
 mod processes;
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod tests;
 mod total;
 mod view;
@@ -23,7 +25,7 @@ pub use interrupts::balance;
 pub(crate) use interrupts::cpu_number;
 pub use measured::measured;
 pub(crate) use total::{Total, totals};
-pub(crate) use view::View;
+pub(crate) use view::{View, sum};
 
 /// A figure: its name, what it is counted in, and how it follows from a row of a sample.
 pub(crate) type Formula = (&'static str, SeriesUnit, fn(&View) -> Option<f64>);

@@ -61,10 +61,11 @@ pub(crate) fn totals(telemetry: &Telemetry, kind: SeriesKind) -> Vec<Total<'_>> 
             }
             let total = &mut totals[place];
             total.serves = total.serves.or(view.serves());
-            total.span_ns += view.span_ns();
+            total.span_ns = total.span_ns.saturating_add(view.span_ns());
             for (column, value) in view.values() {
                 if let Some(value) = value {
-                    *total.sums.entry(column).or_default() += value;
+                    let sum = total.sums.entry(column).or_default();
+                    *sum = sum.saturating_add(value);
                 }
             }
         }

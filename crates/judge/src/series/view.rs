@@ -103,6 +103,11 @@ impl<'a> View<'a> {
     }
 }
 
+/// A sum that stops at the largest number: what others stored may hold anything.
+pub(crate) fn sum(values: impl IntoIterator<Item = u64>) -> u64 {
+    values.into_iter().fold(0, u64::saturating_add)
+}
+
 /// A quotient; `None` without anything to divide by.
 pub(crate) fn over(value: f64, by: f64) -> Option<f64> {
     (by > 0.0).then(|| value / by)

@@ -13,7 +13,7 @@ fn a_limit_of_the_control_group_is_named() {
         "reached",
         rates(995, 1000),
         &[(DeviceCapped, Warning)],
-        &["loop0: 995 reads/s of the 1000 reads/s that the control group allows"],
+        &["loop0: 995 reads/s, and the control group allows 1000 reads/s"],
     );
     sampled("just", rates(970, 1000), &[(DeviceCapped, Warning)], &[]);
     sampled("not quite", rates(969, 1000), &[], &[]);
@@ -33,7 +33,7 @@ fn a_limit_of_the_control_group_is_named() {
         "bytes",
         bytes,
         &[(DeviceCapped, Warning)],
-        &["99 MiB/s written of the 100 MiB/s written"],
+        &["99 MiB/s written, and the control group allows 100 MiB/s written"],
     );
     let by_second = |reads: fn(u32) -> u64| {
         seconds(Cgroup, move |second| {
