@@ -58,7 +58,7 @@ impl Reader {
         if is_separator(text) {
             // The line below the head ends nothing.
             self.ended = !self.current.rows.is_empty();
-            self.path = Path::default();
+            self.path.above.clear();
         } else if let Some(row) = Row::read(text) {
             self.ended = false;
             self.enter(&row);
@@ -101,13 +101,31 @@ impl Reader {
 #[derive(Debug, Default)]
 struct Path {
     above: Vec<(usize, String)>,
-    /// Paths that stood in this pool, so that two mirrors without a number stay two.
+    /// Paths that stood in this report, and how often: two mirrors without a number stay two.
     seen: BTreeMap<String, u32>,
 }
 
 impl Path {
     fn is_empty(&self) -> bool {
         self.above.is_empty()
+    }
+
+    /// The name, or one with a number that no other has.
+    fn unique(&mut self, name: String) -> String {
+        let mut times = self.seen.get(&name).map_or(1, |times| times + 1);
+        let mut full = name.clone();
+        while times > 1 {
+            full = format!("{name}#{times}");
+            if !self.seen.contains_key(&full) {
+                break;
+            }
+            times += 1;
+        }
+        self.seen.insert(name, times);
+        if times > 1 {
+            self.seen.insert(full.clone(), 1);
+        }
+        full
     }
 
     fn enter(&mut self, name: &str, indent: usize) -> String {
@@ -119,12 +137,7 @@ impl Path {
             Some((_, above)) => format!("{above}/{}", name.trim_start_matches('/')),
             None => name.to_owned(),
         };
-        let times = self.seen.entry(full.clone()).or_insert(0);
-        *times += 1;
-        let full = match *times {
-            1 => full,
-            times => format!("{full}#{times}"),
-        };
+        let full = self.unique(full);
         self.above.push((indent, full.clone()));
         full
     }

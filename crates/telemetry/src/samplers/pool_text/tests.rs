@@ -165,6 +165,29 @@ fn devices_of_one_name_stay_apart() {
 }
 
 #[test]
+fn no_name_stands_twice_in_a_report_whatever_names_there_are() {
+    let row = |name: &str| format!("{name} 1 2 3 4 5 6\n");
+    let rows = [
+        "a",
+        "a",
+        "a#2",
+        "a",
+        "--- ---\na",
+        "  /b",
+        "a/b",
+        "a#2#2",
+        "a#2",
+    ]
+    .map(row);
+    let report = &reports(&rows.concat(), false)[0];
+    let mut all = names(report);
+    assert_eq!(all[..4], ["a", "a#2", "a#2#2", "a#3"]);
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), report.rows.len());
+}
+
+#[test]
 fn reads_amounts_by_powers_of_1024() {
     for (word, value) in [
         ("-", Some(None)),
