@@ -55,7 +55,7 @@ impl Sum {
             }
             Some(sum) => {
                 sum.at_ns = sample.at_ns;
-                sum.span_ns += sample.span_ns;
+                sum.span_ns = sum.span_ns.saturating_add(sample.span_ns);
             }
         }
         let span = u128::from(sample.span_ns.max(1));
@@ -64,11 +64,13 @@ impl Sum {
             let Some(value) = *value else {
                 continue;
             };
-            self.known[place] += span;
-            self.sums[place] += match self.reading(place) {
+            let more = match self.reading(place) {
                 Reading::Count => u128::from(value),
                 Reading::Gauge => u128::from(value) * span,
             };
+            self.known[place] += span;
+            // Two samples of the largest values, for the longest spans, come to more than 128 bits.
+            self.sums[place] = self.sums[place].saturating_add(more);
         }
     }
 
