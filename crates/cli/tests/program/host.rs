@@ -1,6 +1,5 @@
 //! `doctor` and `watch`: the host itself.
 
-use std::fs::File;
 use std::io::Write;
 use std::process::Stdio;
 use std::time::Duration;
@@ -74,7 +73,7 @@ fn the_live_picture_fills_the_terminal_and_leaves_it_as_it_was() {
     let home = Home::new();
     let (slave, master) = terminal(80);
     let before = rustix::termios::tcgetattr(&slave).unwrap();
-    let half = || Stdio::from(File::from(slave.try_clone().unwrap()));
+    let half = || Stdio::from(slave.try_clone().unwrap());
     let mut command = home.command(&["watch", "--every", "200ms"]);
     command
         .env("TERM", "xterm")
