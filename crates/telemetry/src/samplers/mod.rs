@@ -4,6 +4,7 @@ mod arc;
 mod cgroup;
 mod cpu;
 mod disk;
+mod family;
 mod interrupts;
 mod load;
 mod memory;

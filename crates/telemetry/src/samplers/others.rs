@@ -1,5 +1,8 @@
 //! Who else did I/O: processes that are neither the harness's own, nor named, nor the kernel's.
 //!
+//! A process is told of with what it did itself ([`super::family`]), a child that came and went between two looks with its parent.
+//! Programs that the harness started are its own.
+//!
 //! All processes have to be asked, so it is done no more often than costs a thousandth of a core, and in the beginning
 //! sooner, so that a short trial learns of it, too. A process has a row from when it moved [`MUCH`] between two
 //! looks until it ends.
@@ -12,6 +15,7 @@ use iodyno_model::{OTHERS, SeriesColumn, SeriesKind, SeriesRow};
 use iodyno_target::Roots;
 use rustix::time::{ClockId, clock_gettime};
 
+use super::family::Family;
 use super::processes::Processes;
 use crate::sampler::{Read, Readings, Sampler};
 use crate::scope::Scope;
@@ -27,24 +31,6 @@ const MOST: Duration = Duration::from_secs(10);
 /// A look may cost one in so many parts of the time to the next.
 const SHARE: u32 = 1000;
 
-/// A process as it was in the last two looks.
-struct Other {
-    /// Bytes of the storage, read and written.
-    before: [u64; 2],
-    now: [u64; 2],
-    /// The look that it was last seen in.
-    look: u64,
-    /// Not to be asked again: it is the kernel's, or may not be looked into.
-    closed: bool,
-}
-
-impl Other {
-    fn moved(&self) -> u64 {
-        let [read, written] = [0, 1].map(|at| self.now[at].saturating_sub(self.before[at]));
-        read.saturating_add(written)
-    }
-}
-
 /// A process with a row.
 struct Shown {
     pid: u32,
@@ -56,7 +42,10 @@ pub(crate) struct Others {
     processes: Processes,
     own: Vec<u32>,
     named: Vec<String>,
-    all: HashMap<u32, Other>,
+    /// Those that may be looked into: bytes of the storage, read and written.
+    open: Family<2>,
+    /// The others, the kernel's and the harness's, with the look that each was last seen in.
+    closed: HashMap<u32, u64>,
     shown: Vec<Shown>,
     /// Looks so far, and when the second was, from which counts begin.
     looks: u64,
@@ -66,8 +55,8 @@ pub(crate) struct Others {
     pace: Duration,
     /// … and at least.
     least: Duration,
-    /// Processes that may not be looked into; `None`: it has been said.
-    closed: Option<usize>,
+    /// How many may not be looked into; `None`: it has been said.
+    untold: Option<usize>,
 }
 
 impl Others {
@@ -77,14 +66,15 @@ impl Others {
             processes: Processes::new(roots.proc.clone()),
             own: scope.own.clone(),
             named: scope.processes.clone(),
-            all: HashMap::new(),
+            open: Family::new(),
+            closed: HashMap::new(),
             shown: Vec::new(),
             looks: 0,
             begun: now,
             looked: now,
             pace: LEAST,
             least: LEAST,
-            closed: Some(0),
+            untold: Some(0),
         }
     }
 
@@ -96,73 +86,76 @@ impl Others {
     }
 
     fn look(&mut self) -> Result<(), String> {
+        let mut all = self.processes.all()?;
+        // Parents before their children: what a child does between the two is then told of in the next look.
+        all.sort_unstable();
         self.looks += 1;
-        for pid in self.processes.all()? {
-            if !self.own.contains(&pid) {
+        self.open.begin();
+        for pid in all {
+            if let Some(look) = self.closed.get_mut(&pid) {
+                *look = self.looks;
+            } else if !self.own.contains(&pid) {
                 self.ask(pid);
             }
         }
         let look = self.looks;
-        self.all.retain(|_, other| other.look == look);
+        self.closed.retain(|_, seen| *seen == look);
+        let processes = &mut self.processes;
+        self.open
+            .settle(|pid| processes.stat(pid).map(|stat| stat.parent));
         self.show();
         Ok(())
     }
 
     fn ask(&mut self, pid: u32) {
-        let Some(other) = self.all.get_mut(&pid) else {
-            return self.meet(pid);
-        };
-        other.look = self.looks;
-        if other.closed {
-            return;
-        }
-        if let Ok(io) = self.processes.io(pid) {
-            let now = [io.read_bytes, io.written_bytes];
-            let same = now[0] >= other.now[0] && now[1] >= other.now[1];
-            // Another process of that number, which counts from zero.
-            other.before = if same { other.now } else { [0; 2] };
-            other.now = now;
+        let known = self.open.knows(pid);
+        match self.processes.io(pid) {
+            Ok(io) => {
+                let counts = [io.read_bytes, io.written_bytes];
+                if !(known && self.open.saw(pid, counts)) {
+                    self.meet(pid, counts);
+                }
+            }
+            // It has become another's by exec(2).
+            Err(_) if known && self.processes.stat(pid).is_some() => self.open.stays(pid),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                self.closed.insert(pid, self.looks);
+                let of_kernel = self.processes.stat(pid).is_none_or(|stat| stat.of_kernel);
+                self.untold = self.untold.map(|untold| untold + usize::from(!of_kernel));
+            }
+            // It has ended already.
+            Err(_) => {}
         }
     }
 
     /// A process that was not there in the look before.
-    fn meet(&mut self, pid: u32) {
-        let mut other = Other {
-            before: [0; 2],
-            now: [0; 2],
-            look: self.looks,
-            closed: self.processes.stat(pid).is_none_or(|stat| stat.of_kernel),
+    fn meet(&mut self, pid: u32, counts: [u64; 2]) {
+        let Some(stat) = self.processes.stat(pid) else {
+            return;
         };
-        if !other.closed {
-            match self.processes.io(pid) {
-                Ok(io) => {
-                    other.now = [io.read_bytes, io.written_bytes];
-                    if self.looks == 1 {
-                        other.before = other.now;
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                    other.closed = true;
-                    self.closed = self.closed.map(|closed| closed + 1);
-                }
-                // It has ended already.
-                Err(_) => return,
-            }
+        if stat.of_kernel || self.own.contains(&stat.parent) {
+            self.closed.insert(pid, self.looks);
+            return;
         }
-        self.all.insert(pid, other);
+        // What it did before the first look counts for nothing.
+        let since = if self.looks == 1 { counts } else { [0; 2] };
+        self.open.meet(pid, stat.parent, counts, since);
     }
 
     /// Gives rows to those that moved much, and takes them from those that have ended or, where there are too many, rest.
     fn show(&mut self) {
-        let all = &self.all;
-        let moved = |pid: u32| all.get(&pid).map_or(0, Other::moved);
+        let open = &self.open;
+        let moved = |pid: u32| {
+            let grown = open.grown(pid).unwrap_or_default();
+            grown[0].saturating_add(grown[1])
+        };
         let processes = &mut self.processes;
-        self.shown.retain(|shown| all.contains_key(&shown.pid));
+        self.shown.retain(|shown| open.knows(shown.pid));
         let shown = |pid: u32, rows: &[Shown]| rows.iter().any(|shown| shown.pid == pid);
-        let mut come: Vec<(u64, u32)> = all
-            .iter()
-            .filter(|(pid, other)| other.moved() >= MUCH && !shown(**pid, &self.shown))
-            .map(|(pid, other)| (other.moved(), *pid))
+        let mut come: Vec<(u64, u32)> = open
+            .pids()
+            .map(|pid| (moved(pid), pid))
+            .filter(|(moved, pid)| *moved >= MUCH && !shown(*pid, &self.shown))
             .collect();
         come.sort_unstable_by(|a, b| b.cmp(a));
         for (_, pid) in come.into_iter().take(ROWS) {
@@ -204,7 +197,7 @@ impl Sampler for Others {
         }
         let mut fill = into.fill(OTHERS);
         for shown in &self.shown {
-            let values = self.all.get(&shown.pid).map(|other| other.now.map(Some));
+            let values = self.open.own(shown.pid).map(|own| own.map(Some));
             let row = shown.row.as_str();
             fill.row(
                 |there| there.name == row,
@@ -217,31 +210,34 @@ impl Sampler for Others {
     }
 
     fn missed(&mut self) -> Vec<String> {
-        match self.closed {
-            Some(closed) if closed > 0 => {
-                self.closed = None;
-                vec![untold(closed, rustix::process::geteuid().is_root())]
-            }
-            _ => Vec::new(),
+        let as_root = rustix::process::geteuid().is_root();
+        let told = self
+            .untold
+            .and_then(|closed| untold(closed, self.open.pids().count(), as_root));
+        if told.is_some() {
+            self.untold = None;
         }
+        told.into_iter().collect()
     }
 
     fn began_at(&self, row: &SeriesRow, column: &SeriesColumn) -> Option<u64> {
         let shown = self.shown.iter().find(|shown| shown.row == row.name)?;
         let place = OTHERS.iter().position(|known| known.0 == column.name)?;
-        self.all.get(&shown.pid)?.before.get(place).copied()
+        let (own, grown) = (self.open.own(shown.pid)?, self.open.grown(shown.pid)?);
+        own.get(place)?.checked_sub(*grown.get(place)?)
     }
 }
 
-/// What is said of so many processes that may not be looked into.
-fn untold(closed: usize, as_root: bool) -> String {
+/// What is said of processes that may not be looked into, beside so many that may. Root may look into all but some few of a
+/// system's own: of these it is only said where they are the greater part.
+fn untold(closed: usize, open: usize, as_root: bool) -> Option<String> {
     let processes = if closed == 1 { "process" } else { "processes" };
-    let remedy = if as_root {
-        ""
-    } else {
-        ": run as root to see them"
-    };
-    format!("I/O of {closed} other {processes} cannot be read{remedy}")
+    let what = format!("I/O of {closed} other {processes} cannot be read");
+    match as_root {
+        _ if closed == 0 => None,
+        false => Some(format!("{what}: run as root to see them")),
+        true => (closed > open).then_some(what),
+    }
 }
 
 #[cfg(test)]

@@ -91,6 +91,7 @@ pub(super) struct Stat {
     pub(super) ended: bool,
     /// A thread of the kernel's own.
     pub(super) of_kernel: bool,
+    pub(super) parent: u32,
     /// CPU time of all its threads, in hundredths of a second.
     pub(super) user: u64,
     pub(super) system: u64,
@@ -107,6 +108,7 @@ pub(super) fn stat(text: &str) -> Option<Stat> {
     Some(Stat {
         ended: matches!(*words.first()?, "Z" | "X"),
         of_kernel: number(6)? & KERNEL_THREAD != 0,
+        parent: number(1)?.try_into().ok()?,
         user: number(11)?,
         system: number(12)?,
         threads: number(17)?,
@@ -174,11 +176,16 @@ pub(super) mod fake {
 
         /// A process with this command line that used so much CPU, in hundredths of a second of each kind.
         pub(crate) fn put(&self, pid: u32, comm: &str, line: &str, used: u64) {
+            self.put_child(1, pid, comm, line, used);
+        }
+
+        /// … and a child of another.
+        pub(crate) fn put_child(&self, parent: u32, pid: u32, comm: &str, line: &str, used: u64) {
             fs::create_dir_all(self.path(pid, "")).unwrap();
             self.write(pid, "comm", format!("{comm}\n"));
             self.write(pid, "cmdline", line.replace(' ', "\0"));
             let stat = format!(
-                "{pid} ({comm}) S 1 1 1 0 -1 4194304 102 0 0 0 {used} {} 0 0 20 0 3 0 3515758 3133440 25 18",
+                "{pid} ({comm}) S {parent} 1 1 0 -1 4194304 102 0 0 0 {used} {} 0 0 20 0 3 0 3515758 3133440 25 18",
                 2 * used
             );
             self.write(pid, "stat", &stat);
@@ -220,6 +227,7 @@ mod tests {
         let expected = Stat {
             ended: false,
             of_kernel: false,
+            parent: 1,
             user: 7,
             system: 8,
             threads: 3,

@@ -1,5 +1,8 @@
 //! Others that work, rest and end, on a host of a test's making; and what a look costs on this one.
 
+#![allow(clippy::print_stderr, reason = "skipped tests are told aloud")]
+
+use std::io::{BufRead, BufReader, Write};
 use std::time::Instant;
 
 use super::*;
@@ -87,13 +90,14 @@ fn neither_the_harness_nor_the_named_nor_the_kernel_are_others() {
     for pid in [10, 20, 30, 40] {
         put(&proc, pid, "p", 1);
     }
+    proc.put_child(10, 41, "zpool", "zpool", 1);
     put(&proc, 20, "virtiofsd", 1);
     let kernel = "30 (loop7) S 2 0 0 0 -1 2129984 0 0 0 0 1 1 0 0 20 0 1 0 0 0 0 0";
     proc.write(30, "stat", kernel);
     let mut others = open(&proc, &scope(&["virtiofsd"], &[10]));
     let mut readings = Readings::default();
     look(&mut others, &mut readings);
-    for pid in [10, 20, 30, 40] {
+    for pid in [10, 20, 30, 40, 41] {
         proc.io(pid, [0; 2], [90 * MIB, 0]);
     }
     assert_eq!(look(&mut others, &mut readings), [row("p[40]", 1, 90)]);
@@ -102,16 +106,84 @@ fn neither_the_harness_nor_the_named_nor_the_kernel_are_others() {
 
 #[test]
 fn who_may_not_be_looked_into_is_counted_and_the_remedy_said_where_there_is_one() {
-    assert_eq!(untold(1, true), "I/O of 1 other process cannot be read");
-    let told = untold(7, false);
-    assert_eq!(
-        told,
-        "I/O of 7 other processes cannot be read: run as root to see them"
-    );
+    let one = "I/O of 1 other process cannot be read";
+    let seven = "I/O of 7 other processes cannot be read";
+    let remedy = ": run as root to see them";
+    for (closed, open, as_root, expected) in [
+        (0, 0, false, None),
+        (1, 90, false, Some(format!("{one}{remedy}"))),
+        (7, 0, false, Some(format!("{seven}{remedy}"))),
+        // Root misses nothing that matters.
+        (1, 90, true, None),
+        (7, 7, true, None),
+        (7, 6, true, Some(seven.to_owned())),
+    ] {
+        assert_eq!(untold(closed, open, as_root), expected, "{closed} {open}");
+    }
     let mut others = open(&Proc::new(), &scope(&[], &[]));
-    others.closed = Some(2);
+    others.untold = Some(2);
     assert_eq!(others.missed().len(), 1);
     assert!(others.missed().is_empty(), "once");
+}
+
+#[test]
+fn what_a_child_did_before_is_not_its_parents_when_it_ends() {
+    let proc = Proc::new();
+    put(&proc, 50, "sh", 1);
+    proc.put_child(50, 51, "dd", "dd", 1);
+    proc.io(51, [0; 2], [4000 * MIB, 0]);
+    let mut others = open(&proc, &scope(&[], &[]));
+    let mut readings = Readings::default();
+    look(&mut others, &mut readings);
+    proc.io(51, [0; 2], [4100 * MIB, 0]);
+    assert_eq!(
+        look(&mut others, &mut readings),
+        [row("dd[51]", 4000, 4100)]
+    );
+    proc.end(51);
+    proc.io(50, [0; 2], [4101 * MIB, 0]);
+    assert!(look(&mut others, &mut readings).is_empty());
+    // One that came and went between two looks is told of with its parent.
+    proc.io(50, [0; 2], [4110 * MIB, 0]);
+    assert_eq!(look(&mut others, &mut readings), [row("sh[50]", 1, 10)]);
+}
+
+#[test]
+fn a_real_shell_is_not_told_of_with_what_its_child_wrote_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "(head -c 8388608 /dev/zero > data; echo done; read go); echo over; read go";
+    let mut shell = std::process::Command::new("sh")
+        .args(["-c", script])
+        .current_dir(folder.path())
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut told, mut tell) = (
+        BufReader::new(shell.stdout.take().unwrap()).lines(),
+        shell.stdin.take().unwrap(),
+    );
+    let mut processes = Processes::new("/proc".into());
+    let pid = shell.id();
+    let mut written = || processes.io(pid).unwrap().written_bytes;
+    let mut others = Others::open(&Roots::host(), &scope(&[], &[]));
+    let mut readings = Readings::default();
+    others.least = Duration::ZERO;
+    told.next().unwrap().unwrap();
+    let before = written();
+    look(&mut others, &mut readings);
+    tell.write_all(b"go\n").unwrap();
+    told.next().unwrap().unwrap();
+    let inherited = written() - before;
+    let rows = look(&mut others, &mut readings);
+    drop(tell);
+    shell.wait().unwrap();
+    if inherited < 8 * MIB {
+        eprintln!("SKIPPED: nobody counts what is written to {folder:?}");
+        return;
+    }
+    let name = format!("sh[{pid}]");
+    assert!(rows.iter().all(|row| row.0 != name), "{rows:?}");
 }
 
 #[test]
