@@ -2,6 +2,10 @@
 //!
 //! Looking for names costs more than reading what was found: it is done about once a second, and of processes that
 //! were looked at before only now and then, as a program may be exchanged by exec(2).
+//!
+//! A server's process is charged with its own I/O ([`super::family`]): what a named child did is not its parent's again when
+//! the child has ended. What a child of another name did is its parent's once it has ended, all of it, as nothing was told of it
+//! before. CPU time the kernel keeps apart.
 
 use std::collections::HashMap;
 use std::io;
@@ -11,7 +15,8 @@ use iodyno_model::{PROCESS, SeriesColumn, SeriesKind, SeriesRow};
 use iodyno_target::Roots;
 use iodyno_target::counters::NS_A_TICK;
 
-use super::processes::Processes;
+use super::family::Family;
+use super::processes::{Processes, Stat};
 use crate::sampler::{Read, Readings, Sampler};
 
 /// From one look for names to the next; a little less than the second that most samples are apart.
@@ -33,11 +38,15 @@ struct Found {
     newborn: bool,
     /// Its I/O is not told; that has been said.
     closed: bool,
+    /// As it was read last, and whether its I/O was told; `None`: it has ended.
+    now: Option<(Stat, bool)>,
 }
 
 /// Named processes.
 pub(crate) struct Process {
     processes: Processes,
+    /// System calls that read and wrote, and bytes of the storage.
+    family: Family<4>,
     names: Vec<String>,
     page_size: u64,
     /// How often each process was looked at.
@@ -57,6 +66,7 @@ impl Process {
     pub(crate) fn open(roots: &Roots, names: &[String], page_size: u64) -> Option<Process> {
         (!names.is_empty()).then(|| Process {
             processes: Processes::new(roots.proc.clone()),
+            family: Family::new(),
             names: names.to_vec(),
             page_size,
             looks: HashMap::new(),
@@ -97,6 +107,7 @@ impl Process {
                     row: format!("{}[{pid}]", self.names[name]),
                     newborn: before.is_none() && !first,
                     closed: false,
+                    now: None,
                 });
             }
         }
@@ -105,10 +116,53 @@ impl Process {
         Ok(())
     }
 
+    /// Asks all that were found; those that have ended are found no more.
+    fn ask(&mut self) {
+        let Process {
+            processes,
+            family,
+            found,
+            missed,
+            ..
+        } = self;
+        family.begin();
+        found.retain_mut(|found| {
+            let Some(stat) = processes.stat(found.pid) else {
+                return false;
+            };
+            if stat.ended {
+                // Its parent has yet to wait for it.
+                found.now = None;
+                family.stays(found.pid);
+                return true;
+            }
+            let io = processes.io(found.pid);
+            found.now = Some((stat, io.is_ok()));
+            match io {
+                Ok(io) => {
+                    let counts = [io.reads, io.writes, io.read_bytes, io.written_bytes];
+                    if !family.saw(found.pid, counts) {
+                        let since = if found.newborn { [0; 4] } else { counts };
+                        family.meet(found.pid, stat.parent, counts, since);
+                    }
+                }
+                Err(error) => {
+                    family.stays(found.pid);
+                    if !std::mem::replace(&mut found.closed, true) {
+                        missed.push(closed(&found.row, &error));
+                    }
+                }
+            }
+            true
+        });
+        family.settle(|pid| processes.stat(pid).map(|stat| stat.parent));
+    }
+
     /// Says of each name that nobody has, once.
     fn miss(&mut self) {
         for (place, name) in self.names.iter().enumerate() {
-            let nobody = !self.found.iter().any(|found| found.name == place);
+            let mut found = self.found.iter();
+            let nobody = !found.any(|found| found.name == place && found.now.is_some());
             if nobody && !self.nobody[place] {
                 self.missed.push(format!("no process is called `{name}`"));
             }
@@ -124,22 +178,20 @@ impl Sampler for Process {
 
     fn read(&mut self, into: &mut Readings) -> Result<Read, String> {
         self.look()?;
-        let Process {
-            processes,
-            found,
-            missed,
-            page_size,
-            ..
-        } = self;
+        self.ask();
         let mut fill = into.fill(PROCESS);
-        found.retain_mut(|found| match values(processes, found, *page_size, missed) {
-            Some(values) => {
-                let row = found.row.as_str();
-                fill.row(|there| there.name == row, || SeriesRow::new(row), values);
-                true
-            }
-            None => false,
-        });
+        for found in &self.found {
+            let Some((stat, tells)) = found.now else {
+                continue;
+            };
+            let io = self.family.own(found.pid).filter(|_| tells);
+            let row = found.row.as_str();
+            fill.row(
+                |there| there.name == row,
+                || SeriesRow::new(row),
+                values(&stat, io, self.page_size),
+            );
+        }
         fill.done();
         self.miss();
         Ok(Read::Fresh)
@@ -156,33 +208,20 @@ impl Sampler for Process {
     }
 }
 
-/// What it used; `None`: it has ended.
-fn values(
-    processes: &mut Processes,
-    found: &mut Found,
-    page_size: u64,
-    missed: &mut Vec<String>,
-) -> Option<Values> {
-    let stat = processes.stat(found.pid).filter(|stat| !stat.ended)?;
-    let io = match processes.io(found.pid) {
-        Ok(io) => Some(io),
-        Err(error) => {
-            if !std::mem::replace(&mut found.closed, true) {
-                missed.push(closed(&found.row, &error));
-            }
-            None
-        }
-    };
-    Some([
+/// What it used.
+fn values(stat: &Stat, io: Option<[u64; 4]>, page_size: u64) -> Values {
+    let [reads, writes, read_bytes, written_bytes] =
+        io.map_or([None; 4], |counts| counts.map(Some));
+    [
         Some(stat.user.saturating_mul(NS_A_TICK)),
         Some(stat.system.saturating_mul(NS_A_TICK)),
         Some(stat.threads),
         Some(stat.memory.saturating_mul(page_size)),
-        io.map(|io| io.reads),
-        io.map(|io| io.writes),
-        io.map(|io| io.read_bytes),
-        io.map(|io| io.written_bytes),
-    ])
+        reads,
+        writes,
+        read_bytes,
+        written_bytes,
+    ]
 }
 
 fn closed(row: &str, error: &io::Error) -> String {

@@ -158,3 +158,26 @@ fn this_very_process_is_found_on_this_host() {
     );
     assert!(values[4] > Some(0), "{values:?}");
 }
+
+#[test]
+fn what_a_servers_child_did_is_charged_once() {
+    let proc = Proc::new();
+    proc.put(20, "smbd", "smbd", 1);
+    proc.put_child(20, 21, "smbd", "smbd", 1);
+    proc.io(20, [5, 0], [1 << 20, 0]);
+    proc.io(21, [100, 0], [7 << 20, 0]);
+    let mut process = open(&proc, &["smbd"]);
+    let mut readings = Readings::default();
+    let mut reads = || {
+        process.read(&mut readings).unwrap();
+        let values = readings.values.chunks(PROCESS.len());
+        values.map(|row| row[4].unwrap()).collect::<Vec<u64>>()
+    };
+    assert_eq!(reads(), [5, 100]);
+    proc.end(21);
+    proc.io(20, [106, 0], [8 << 20, 0]);
+    assert_eq!(reads(), [6]);
+    // A helper of another name was told of nowhere else.
+    proc.io(20, [116, 0], [8 << 20, 0]);
+    assert_eq!(reads(), [16]);
+}
