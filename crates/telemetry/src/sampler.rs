@@ -115,6 +115,11 @@ pub(crate) trait Sampler: Send {
         None
     }
 
+    /// CPU time that threads of its own used for readings since this was asked last, ns.
+    fn cpu_aside_ns(&mut self) -> u64 {
+        0
+    }
+
     /// Ends what it began: a child, a thread.
     fn close(&mut self) {}
 }

@@ -105,6 +105,7 @@ impl Source {
             });
         }
         watch.stop(&mut self.cost);
+        self.cost.cpu_ns += self.sampler.cpu_aside_ns();
     }
 
     /// Ends the sampler, and tells what it has cost.
@@ -302,7 +303,8 @@ impl Watch {
     }
 }
 
-fn thread_cpu_ns() -> u64 {
+/// CPU time of the calling thread, ns.
+pub(crate) fn thread_cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }

@@ -1,4 +1,4 @@
-//! ZFS's cache, from the kernel's arcstats, or zfs-fuse's.
+//! ZFS's cache, from the kernel's arcstats, or zfs-fuse's, which are read aside: they are files of the daemon's.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use iodyno_model::{ARC, SeriesKind, SeriesRow};
 use iodyno_target::Roots;
 
+use super::aside::Aside;
 use crate::sampler::{Read, Readings, Sampler};
 use crate::scope::{Pools, Scope};
 use crate::text::Text;
@@ -23,16 +24,16 @@ pub(crate) enum Arc {
 
 impl Arc {
     /// `None`: nobody asks for pools, or this host has no ZFS.
-    pub(crate) fn open(roots: &Roots, scope: &Scope) -> Option<Arc> {
+    pub(crate) fn open(roots: &Roots, scope: &Scope) -> Option<Box<dyn Sampler>> {
         if scope.pools == Pools::Named(Vec::new()) {
             return None;
         }
         let file = roots.proc.join("spl/kstat/zfs/arcstats");
-        let folder = roots.root.join("zfs-kstat/zfs/arcstats");
         if file.exists() {
-            return Some(Arc::File(Text::new(file)));
+            return Some(Box::new(Arc::File(Text::new(file))));
         }
-        folder.is_dir().then_some(Arc::Folder(folder))
+        let folder = roots.root.join("zfs-kstat/zfs/arcstats");
+        has_zfs_fuse(roots).then(|| Box::new(Aside::of(Arc::Folder(folder))) as Box<dyn Sampler>)
     }
 
     fn values(&mut self) -> Result<[Option<u64>; 6], String> {
@@ -49,6 +50,13 @@ impl Arc {
             }
         }
     }
+}
+
+/// zfs-fuse's statistics are mounted. The kernel is asked, as the daemon may not answer.
+pub(super) fn has_zfs_fuse(roots: &Roots) -> bool {
+    let mounts = fs::read_to_string(roots.proc.join("self/mountinfo")).unwrap_or_default();
+    let mut points = mounts.lines().filter_map(|line| line.split(' ').nth(4));
+    points.any(|point| point == "/zfs-kstat")
 }
 
 impl Sampler for Arc {
@@ -106,7 +114,7 @@ l2_hits                         4    17
 l2_misses                       4    8797
 ";
 
-    fn open(folder: &std::path::Path, pools: Pools) -> Option<Arc> {
+    fn open(folder: &std::path::Path, pools: Pools) -> Option<Box<dyn Sampler>> {
         let scope = Scope {
             every: Duration::from_secs(1),
             devices: Devices::All,
@@ -115,6 +123,16 @@ l2_misses                       4    8797
             own: Vec::new(),
         };
         Arc::open(&Roots::below(folder), &scope)
+    }
+
+    /// A host that is busy may let it wait for a reading.
+    fn answer(arc: &mut dyn Sampler, into: &mut Readings) -> Result<Read, String> {
+        loop {
+            match arc.read(into) {
+                Ok(Read::Nothing) => std::thread::sleep(Duration::from_millis(1)),
+                answer => return answer,
+            }
+        }
     }
 
     const EXPECTED: [Option<u64>; 6] = [
@@ -138,19 +156,22 @@ l2_misses                       4    8797
         for (name, value) in NAMES.iter().zip(EXPECTED) {
             fs::write(path.join(name), format!("{}\n", value.unwrap())).unwrap();
         }
+        assert!(open(fuse.path(), Pools::All).is_none(), "it is not mounted");
+        fs::create_dir_all(fuse.path().join("proc/self")).unwrap();
+        let mount = "31 23 0:28 / /zfs-kstat rw,nosuid - fuse kstat rw\n";
+        fs::write(fuse.path().join("proc/self/mountinfo"), mount).unwrap();
         for folder in [&kernel, &fuse] {
             let mut arc = open(folder.path(), Pools::All).unwrap();
             let mut readings = Readings::default();
-            assert_eq!(arc.read(&mut readings), Ok(Read::Fresh));
+            assert_eq!(answer(&mut *arc, &mut readings), Ok(Read::Fresh));
             assert_eq!(readings.values, EXPECTED);
             assert_eq!(readings.rows, [SeriesRow::default()]);
             assert!(open(folder.path(), Pools::Named(Vec::new())).is_none());
         }
         let mut arc = open(fuse.path(), Pools::All).unwrap();
         fs::remove_dir_all(fuse.path().join("zfs-kstat")).unwrap();
-        let error = arc.read(&mut Readings::default()).unwrap_err();
+        let error = answer(&mut *arc, &mut Readings::default()).unwrap_err();
         assert!(error.contains("arcstats/hits: No such file"), "{error}");
-        assert!(open(fuse.path(), Pools::All).is_none());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! One sampler a file.
 
 mod arc;
+mod aside;
 mod cgroup;
 mod cpu;
 mod disk;
@@ -43,7 +44,7 @@ pub(crate) fn open(roots: &Roots, scope: &Scope) -> Vec<Box<dyn Sampler>> {
     all.push(Box::new(memory::Memory::open(roots, page_size)));
     all.push(Box::new(reclaim::Reclaim::open(roots, page_size)));
     all.extend(pool::Pool::open(roots, scope).map(boxed));
-    all.extend(arc::Arc::open(roots, scope).map(boxed));
+    all.extend(arc::Arc::open(roots, scope));
     all.extend(cgroup::Cgroup::open(roots, &scope.devices).map(boxed));
     let named = process::Process::open(roots, &scope.processes, page_size);
     all.extend(named.map(boxed));

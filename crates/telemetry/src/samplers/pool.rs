@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use iodyno_model::{POOL, SeriesKind, SeriesRow};
 use iodyno_target::Roots;
 
+use super::arc::has_zfs_fuse;
 use super::pool_child::{Command, Keeper};
 use crate::sampler::{Read, Readings, Sampler};
 use crate::scope::{Pools, Scope};
@@ -106,7 +107,7 @@ impl Sampler for Pool {
 
 /// Statistics of ZFS in the kernel, or of zfs-fuse.
 fn has_zfs(roots: &Roots) -> bool {
-    roots.proc.join("spl/kstat/zfs").exists() || roots.root.join("zfs-kstat/zfs").exists()
+    roots.proc.join("spl/kstat/zfs").exists() || has_zfs_fuse(roots)
 }
 
 /// Where `zpool` is: as the shell would find it, or where only root would.
