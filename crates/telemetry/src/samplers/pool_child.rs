@@ -19,6 +19,10 @@ const END: Duration = Duration::from_millis(500);
 /// No line is longer, bytes; what is, is none.
 const LINE: usize = 64 << 10;
 
+/// What is read of a command within [`FLOOD_SPAN`] at most, bytes: more than any host's reports. The rest waits.
+const FLOOD: usize = 1 << 20;
+const FLOOD_SPAN: Duration = Duration::from_secs(1);
+
 /// What it says of an option that it does not know.
 const UNKNOWN: &str = "invalid option";
 
@@ -248,15 +252,23 @@ impl Work {
         let (mut said, mut complained) = (Lines::default(), Lines::default());
         let mut complaint = String::new();
         let mut complains = true;
+        let mut flow = Flow::default();
         loop {
+            if let Some(until) = flow.dammed(Instant::now())
+                && !self.pause(until)
+            {
+                return complaint;
+            }
             let (has_said, has_complained) =
                 wait(&out, complains.then_some(&err), reader.may_be_whole());
             if has_complained {
-                complains = complained.read(&mut err, |line| {
+                let more = complained.read(&mut err, |line| {
                     if complaint.is_empty() {
                         line.clone_into(&mut complaint);
                     }
                 });
+                complains = more.is_some();
+                flow.add(more.unwrap_or_default());
                 self.complain(&complaint);
             }
             let mut report = None;
@@ -264,9 +276,10 @@ impl Work {
                 let more = said.read(&mut out, |line| {
                     report = reader.line(line).or(report.take())
                 });
-                if !more {
+                let Some(bytes) = more else {
                     return complaint;
-                }
+                };
+                flow.add(bytes);
             } else if !has_complained {
                 report = reader.take();
             }
@@ -337,6 +350,31 @@ fn wait(out: &ChildStdout, err: Option<&ChildStderr>, whole: bool) -> (bool, boo
     }
 }
 
+/// How much has come lately.
+#[derive(Debug, Default)]
+struct Flow {
+    since: Option<Instant>,
+    bytes: usize,
+}
+
+impl Flow {
+    fn add(&mut self, bytes: usize) {
+        self.bytes += bytes;
+    }
+
+    /// Until when nothing is to be read, if there was too much.
+    fn dammed(&mut self, now: Instant) -> Option<Instant> {
+        let end = *self.since.get_or_insert(now) + FLOOD_SPAN;
+        if now >= end {
+            *self = Flow {
+                since: Some(now),
+                bytes: 0,
+            };
+        }
+        (self.bytes >= FLOOD).then_some(end)
+    }
+}
+
 /// Makes lines of what comes.
 #[derive(Debug, Default)]
 struct Lines {
@@ -344,13 +382,13 @@ struct Lines {
 }
 
 impl Lines {
-    /// Reads once and hands out each line that is whole. `false`: this is the end.
-    fn read(&mut self, from: &mut impl io::Read, mut each: impl FnMut(&str)) -> bool {
+    /// Reads once and hands out each line that is whole. How many bytes there were; `None`: this is the end.
+    fn read(&mut self, from: &mut impl io::Read, mut each: impl FnMut(&str)) -> Option<usize> {
         let mut room = [0; 8192];
         let length = match from.read(&mut room) {
-            Ok(0) => return false,
+            Ok(0) => return None,
             Ok(length) => length,
-            Err(error) => return error.kind() == io::ErrorKind::Interrupted,
+            Err(error) => return (error.kind() == io::ErrorKind::Interrupted).then_some(0),
         };
         self.rest.extend_from_slice(&room[..length]);
         let mut begin = 0;
@@ -362,6 +400,6 @@ impl Lines {
         if self.rest.len() > LINE {
             self.rest.clear();
         }
-        true
+        Some(length)
     }
 }

@@ -204,6 +204,32 @@ fn a_command_that_hangs_or_talks_nonsense_is_told_and_can_be_ended() {
 }
 
 #[test]
+fn a_command_that_floods_its_output_is_read_a_little_at_a_time_and_can_be_ended() {
+    for script in [
+        "exec yes",
+        "exec yes 3>&1 >&2",
+        "while :; do cat $D/report; done",
+    ] {
+        let host = Host::new(script);
+        let mut pool = host.open(100 * MS, SILENCE);
+        let pid = within(|| host.calls().first().map(|call| call.0));
+        // What a pipe has room for and what is read, within the first second and a half.
+        std::thread::sleep(1500 * MS);
+        let written = || -> Option<u64> {
+            let text = fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
+            let line = text.lines().find_map(|line| line.strip_prefix("wchar: "))?;
+            line.parse().ok()
+        };
+        let written = written().unwrap();
+        assert!(written < 3 << 20, "{written} of `{script}`");
+        let begun = Instant::now();
+        pool.close();
+        assert!(begun.elapsed() < Duration::from_secs(2));
+        within(|| is_gone(pid).then_some(()));
+    }
+}
+
+#[test]
 fn where_there_is_no_zpool_it_is_told_only_to_who_asks_for_a_pool() {
     let folder = tempfile::tempdir().unwrap();
     let roots = Roots::below(folder.path());
