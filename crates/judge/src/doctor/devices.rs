@@ -13,9 +13,12 @@ pub(super) fn checks(environment: &Environment) -> Vec<Check> {
             StackLayer::Mount(_) => {}
             // Its queue is its disk's.
             StackLayer::Partition(_) => {}
-            StackLayer::Disk(device) | StackLayer::Mapped { device, .. } => {
+            StackLayer::Disk(device) => {
+                checks.push(scheduler(device));
                 checks.extend(queue(device));
             }
+            // Requests are put in order once, by the disks below.
+            StackLayer::Mapped { device, .. } => checks.extend(queue(device)),
             StackLayer::Loop { device, direct, .. } => {
                 checks.push(direct_io(device, *direct));
                 checks.extend(queue(device));
@@ -58,7 +61,7 @@ fn direct_io(device: &DeviceLayer, direct: bool) -> Check {
 }
 
 fn queue(device: &DeviceLayer) -> Vec<Check> {
-    let mut checks = vec![scheduler(device), write_cache(device), discard(device)];
+    let mut checks = vec![write_cache(device), discard(device)];
     checks.extend(statistics(device));
     checks
 }
@@ -67,23 +70,26 @@ fn setting<'a>(device: &'a DeviceLayer, name: &str) -> Option<&'a str> {
     device.queue.get(name).map(|value| value.trim())
 }
 
+/// Disks of a guest: whether they turn is the host's affair, and they say that they do unless told otherwise.
+const VIRTUAL: [&str; 2] = ["vd", "xvd"];
+
 /// Spinning disks are the better for an order; what has none of its own only loses by it.
 fn scheduler(device: &DeviceLayer) -> Check {
     let name = format!("scheduler of {}", device.name);
-    let rotational = setting(device, "rotational");
-    let (fit, rule): (&[&str], _) = match rotational {
-        Some("1") => (
+    let is_virtual = VIRTUAL.iter().any(|name| device.name.starts_with(name));
+    let rotational = setting(device, "rotational") == Some("1");
+    let (fit, rule): (&[&str], _) = match rotational && !is_virtual {
+        true => (
             &["mq-deadline", "bfq"],
             "mq-deadline or bfq, as it says it is rotational",
         ),
-        _ => (
+        false => (
             &["none", "mq-deadline", "kyber"],
-            "none, mq-deadline or kyber, as it is not rotational: bfq costs CPU time for each request",
+            "none, mq-deadline or kyber, as it is not rotational, or not to be put in order here: bfq costs CPU time for each request",
         ),
     };
     match device.scheduler.as_str() {
-        // A mapping has none; its requests are those of what lies below.
-        "" => unknown(name, "the host does not tell, or it has none", rule),
+        "" => unknown(name, "the host does not tell", rule),
         scheduler if fit.contains(&scheduler) => check(name, Fine, scheduler, rule),
         scheduler => remedied(
             check(name, Note, scheduler, rule),

@@ -1,20 +1,31 @@
 //! File systems of the targets: options that change what is measured, and room.
 
+use std::path::Path;
+
 use iodyno_model::{Check, CheckState, Environment, MountInfo, StackLayer};
 use iodyno_units::Bytes;
 
 use super::{check, remedied, unknown};
 use CheckState::{Fine, Note, Unfit};
 
-/// Options that make every write another thing than users of the file system know, with what to do about them.
-const UNFIT: [(&str, &str); 7] = [
-    ("ro", "nothing can be written"),
-    ("sync", "every write is synced"),
-    ("dirsync", "every change of a folder is synced"),
-    ("data=journal", "data are written twice"),
-    ("nobarrier", "syncs do not reach the medium"),
-    ("barrier=0", "syncs do not reach the medium"),
-    ("norecovery", "the journal is not used"),
+/// Options that make every write another thing than users of the file system know: what they mean, and the option that undoes them in
+/// a file system that stays mounted.
+const UNFIT: [(&str, &str, Option<&str>); 7] = [
+    ("ro", "nothing can be written", None),
+    ("sync", "every write is synced", Some("async")),
+    ("dirsync", "every change of a folder is synced", None),
+    ("data=journal", "data are written twice", None),
+    (
+        "nobarrier",
+        "syncs do not reach the medium",
+        Some("barrier"),
+    ),
+    (
+        "barrier=0",
+        "syncs do not reach the medium",
+        Some("barrier=1"),
+    ),
+    ("norecovery", "the journal is not used", None),
 ];
 
 /// Room that is left, in percent: allocators slow down as a file system fills, and so do the devices below.
@@ -49,17 +60,15 @@ fn options(mount: &MountInfo) -> Check {
     let rule = "relatime or noatime, writable, and nothing that changes what a write or a sync is";
     let options = options_of(mount);
     let has = |option: &str| options.contains(&option);
-    let wrong: Vec<String> = (UNFIT.iter())
-        .filter(|(option, _)| has(option))
-        .map(|(option, means)| format!("{option}: {means}"))
-        .collect();
+    let wrong = UNFIT.iter().filter(|(option, ..)| has(option));
+    let wrong: Vec<_> = wrong.copied().collect();
     if !wrong.is_empty() {
-        let remedy = match (has("ro"), has("data=journal")) {
-            (true, _) => format!("mount -o remount,rw {point}, after a look at the kernel's log"),
-            (_, true) => format!("umount {point}, and mount it without data=journal"),
-            _ => format!("mount -o remount,async,barrier {point}, and the same in /etc/fstab"),
-        };
-        return remedied(check(name, Unfit, wrong.join("; "), rule), remedy);
+        let found: Vec<String> = wrong
+            .iter()
+            .map(|(option, means, _)| format!("{option}: {means}"))
+            .collect();
+        let found = check(name, Unfit, found.join("; "), rule);
+        return remedied(found, undone(&quoted(&mount.point), &wrong));
     }
     let in_words = format!("{} {}", mount.file_system, mount.options);
     match has("strictatime") {
@@ -70,20 +79,52 @@ fn options(mount: &MountInfo) -> Check {
                 format!("{in_words}: every read writes a time"),
                 rule,
             ),
-            format!("mount -o remount,relatime {point}"),
+            format!("mount -o remount,relatime {}", quoted(&mount.point)),
         ),
         false => check(name, Fine, in_words, rule),
     }
 }
 
+/// What to do about options. A file system that the kernel has made read-only is not written before somebody has looked at it.
+fn undone(point: &str, wrong: &[(&str, &str, Option<&str>)]) -> String {
+    let names: Vec<&str> = wrong.iter().map(|(option, ..)| *option).collect();
+    if names.contains(&"ro") {
+        return format!(
+            "take another file system, or find out why it is read-only: where the kernel's log (dmesg) has errors of it, save the data and \
+             let fsck repair it unmounted; where it has none, mount -o remount,rw {point}"
+        );
+    }
+    let by: Option<Vec<&str>> = wrong.iter().map(|(.., by)| *by).collect();
+    match by {
+        Some(by) => format!(
+            "mount -o remount,{} {point}, and the same in /etc/fstab",
+            by.join(",")
+        ),
+        None => format!(
+            "umount {point}, and mount it without {}",
+            names.join(" and ")
+        ),
+    }
+}
+
+/// A path as a shell takes it for one word.
+fn quoted(path: &Path) -> String {
+    let path = path.display().to_string();
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+:@%,=".contains(&byte);
+    match !path.is_empty() && path.bytes().all(plain) {
+        true => path,
+        false => format!("'{}'", path.replace('\'', r"'\''")),
+    }
+}
+
 /// Only where it is on.
 fn online_discard(mount: &MountInfo) -> Option<Check> {
-    let point = mount.point.display();
+    let (shown, point) = (mount.point.display(), quoted(&mount.point));
     let online = |option: &&str| *option == "discard" || option.starts_with("discard=");
     let option = options_of(mount).into_iter().find(online)?;
     Some(remedied(
         check(
-            format!("discard on {point}"),
+            format!("discard on {shown}"),
             Note,
             format!("{option}: what is removed is discarded while others are measured"),
             "trimmed beforehand, and not meanwhile",
@@ -118,7 +159,7 @@ fn free_space(mount: &MountInfo) -> Check {
         check(name, state, found, rule),
         format!(
             "remove what is not needed: du -xh --max-depth=2 {} | sort -h",
-            mount.point.display()
+            quoted(&mount.point)
         ),
     )
 }

@@ -110,20 +110,17 @@ fn other_io(telemetry: &Telemetry) -> Check {
 
 fn pressure(telemetry: &Telemetry) -> Vec<Check> {
     let totals = totals(telemetry, SeriesKind::Pressure);
-    let rule = format!(
-        "tasks wait < {} % of the time at rest; unfit from {} % on",
-        PRESSURE_PERCENT.0, PRESSURE_PERCENT.1
-    );
     let each = ["io", "cpu", "memory"].map(|resource| {
         let name = format!("pressure on {resource}");
-        let Some(found) = totals.iter().find(|total| total.subject == resource) else {
-            return unknown(
-                name,
-                "the kernel does not tell (CONFIG_PSI, psi=1)",
-                rule.clone(),
-            );
+        let rule = format!("tasks wait < {} % of the time at rest", PRESSURE_PERCENT.0);
+        let rule = match resource {
+            "cpu" => rule,
+            _ => format!("{rule}; unfit from {} % on", PRESSURE_PERCENT.1),
         };
-        let percent = found.percent_of_span("some");
+        let Some(found) = totals.iter().find(|total| total.subject == resource) else {
+            return unknown(name, "the kernel does not tell (CONFIG_PSI, psi=1)", rule);
+        };
+        let percent = found.percent_of_span("some").min(100.0);
         let state = match (
             graded(percent, PRESSURE_PERCENT.0, PRESSURE_PERCENT.1),
             resource,
@@ -134,7 +131,7 @@ fn pressure(telemetry: &Telemetry) -> Vec<Check> {
         };
         let found = format!("{percent:.1} % of the time");
         remedied(
-            check(name, state, found, rule.clone()),
+            check(name, state, found, rule),
             "end what else runs: top and iotop -o show it",
         )
     });
@@ -172,7 +169,7 @@ fn swap(environment: &Environment, telemetry: &Telemetry) -> Check {
     let totals = totals(telemetry, SeriesKind::Reclaim);
     let moved = |column: &str| sum(totals.iter().map(|total| total.count(column)));
     let moved = sum(["swapped_in", "swapped_out"].map(moved));
-    let used = environment.memory.swap_used;
+    let (used, available) = (environment.memory.swap_used, environment.memory.available);
     let (state, found) = match (used, moved) {
         (0, 0) => (Fine, "none in use".to_owned()),
         (used, 0) => (Note, format!("{} in use", Bytes(used))),
@@ -183,6 +180,10 @@ fn swap(environment: &Environment, telemetry: &Telemetry) -> Check {
     };
     remedied(
         check(name, state, found, rule),
-        "swapoff -a, if memory has room for what is in it",
+        // Without room for what is in it, the kernel would end processes instead.
+        match used.saturating_mul(2) <= available {
+            true => "swapoff -a, and swapon -a after measuring",
+            false => "end what else uses memory: top -o %MEM shows it",
+        },
     )
 }

@@ -269,7 +269,8 @@ fn pressure_memory_and_swap_are_looked_at() {
     );
     seen("pressure on io", pressed("io", SECOND / 100), Note, "1.0 %");
     seen("pressure on io", pressed("cpu", SECOND), Unknown, "PSI");
-    seen("pressure on cpu", pressed("cpu", SECOND), Note, "100.0 %");
+    let more_than_there_was = pressed("cpu", SECOND + SECOND / 100);
+    seen("pressure on cpu", more_than_there_was, Note, "100.0 %");
     seen(
         "pressure on memory",
         pressed("memory", SECOND / 20),
@@ -288,6 +289,10 @@ fn pressure_memory_and_swap_are_looked_at() {
         Note,
         "1 MiB in use",
     );
+    // What is in it would find no room in memory.
+    let swapped = |e: &mut Environment| e.memory.swap_used = e.memory.available / 2 + 1;
+    check("swap", swapped, Note, "end what else uses memory");
+    check("swap", |e| e.memory.swap_used = 1, Note, "swapoff -a");
     let swapping = quiet().seconds(SeriesKind::Reclaim, 3, |_| {
         vec![("", vec![("swapped_in", 4096)])]
     });
@@ -375,6 +380,38 @@ fn devices_have_the_scheduler_of_their_kind() {
 }
 
 #[test]
+fn what_others_put_in_order_is_not_told_to() {
+    let named = |name: &str| {
+        let mut environment = environment();
+        set("rotational", "1")(&mut environment);
+        device(&mut environment).name = name.to_owned();
+        environment
+    };
+    for (name, state) in [("sda", Note), ("vda", Fine), ("xvdb", Fine)] {
+        let checks = examine(&named(name), &quiet().done());
+        assert_eq!(one(&checks, &format!("scheduler of {name}")).state, state);
+    }
+    let mut above = named("sda");
+    let device = DeviceLayer {
+        name: "loop3".to_owned(),
+        ..device(&mut above).clone()
+    };
+    let layer = StackLayer::Loop {
+        device,
+        file: "/img".into(),
+        direct: true,
+    };
+    above.targets[0].stack.insert(1, layer);
+    let checks = examine(&above, &quiet().done());
+    assert_eq!(one(&checks, "discard of loop3").state, Fine);
+    assert!(
+        checks
+            .iter()
+            .all(|check| check.name != "scheduler of loop3")
+    );
+}
+
+#[test]
 fn devices_are_asked_for_caches_discard_and_statistics() {
     check(
         "write cache of nvme0n1",
@@ -450,13 +487,27 @@ fn mount_options_may_not_change_what_a_write_is() {
         ("relatime,rw", Fine, "ext4 relatime,rw"),
         ("noatime,rw", Fine, ""),
         ("rw,strictatime", Note, "remount,relatime /mnt/e"),
-        ("relatime,ro", Unfit, "remount,rw /mnt/e"),
+        // Nobody is to write to a file system that has errors.
+        (
+            "relatime,ro",
+            Unfit,
+            "has errors of it, save the data and let fsck repair it unmounted",
+        ),
+        ("ro,sync", Unfit, "find out why it is read-only"),
         ("relatime,rw,sync", Unfit, "every write is synced"),
+        ("relatime,rw,sync", Unfit, "remount,async /mnt/e"),
         ("dirsync,rw", Unfit, "folder"),
+        ("dirsync,rw", Unfit, "mount it without dirsync"),
+        (
+            "rw,sync,data=journal",
+            Unfit,
+            "without sync and data=journal",
+        ),
         ("data=journal,rw", Unfit, "written twice"),
         ("data=ordered,rw", Fine, ""),
         ("nobarrier,rw", Unfit, "do not reach the medium"),
-        ("barrier=0,rw", Unfit, "remount,async,barrier /mnt/e"),
+        ("barrier=0,rw", Unfit, "remount,barrier=1 /mnt/e"),
+        ("rw,sync,barrier=0", Unfit, "remount,async,barrier=1 /mnt/e"),
         // Not `ro`, and not `sync`.
         ("errors=remount-ro,rw,async", Fine, ""),
     ];
@@ -474,6 +525,26 @@ fn mount_options_may_not_change_what_a_write_is() {
             |e| mount(e).options = options.to_owned(),
             Note,
             "fstrim /mnt/e",
+        );
+    }
+}
+
+#[test]
+fn a_path_in_a_command_is_one_word_of_a_shell() {
+    for (path, word) in [
+        ("/mnt/e", " /mnt/e"),
+        ("/mnt/my disk", " '/mnt/my disk'"),
+        ("/mnt/a;b", " '/mnt/a;b'"),
+        ("/mnt/it's", r" '/mnt/it'\''s'"),
+    ] {
+        check(
+            &format!("options of {path}"),
+            |e| {
+                mount(e).point = path.into();
+                mount(e).options = "rw,strictatime".to_owned();
+            },
+            Note,
+            &format!("remount,relatime{word}"),
         );
     }
 }
