@@ -36,6 +36,9 @@ pub(crate) use interrupts::on_one_cpu;
 use crate::series::{measured, totals};
 use crate::work;
 
+/// Samples are put together to at least so long, ns: CPU time comes in ticks of 10 ms, and a tick is a tenth of a sample of 100 ms.
+const LEAST_SPAN_NS: u64 = 1_000_000_000;
+
 /// Fewer samples than this say nothing of a trial: one may be that of its very beginning, and one that of its end.
 const LEAST_SAMPLES: u32 = 3;
 
@@ -44,7 +47,7 @@ pub(crate) struct Evidence<'a> {
     workload: &'a Workload,
     trial: &'a Trial,
     summary: Summary,
-    /// The series within the measured time.
+    /// The series within the measured time, a second a sample at least.
     telemetry: Telemetry,
 }
 
@@ -96,7 +99,8 @@ impl<'a> Evidence<'a> {
     fn pressure_percent(&self, resource: &str) -> Option<(f64, f64)> {
         let totals = totals(&self.telemetry, SeriesKind::Pressure);
         let of = totals.iter().find(|total| total.subject == resource)?;
-        Some((of.percent_of_span("some"), of.percent_of_span("full")))
+        let percent = |column| of.percent_of_span(column).min(100.0);
+        Some((percent("some"), percent("full")))
     }
 
     /// How a group is called in a sentence: its jobs' names.
@@ -154,7 +158,7 @@ pub fn findings(workload: &Workload, trial: &Trial) -> Vec<Finding> {
         workload,
         trial,
         summary: crate::summary(workload, trial),
-        telemetry: measured(trial),
+        telemetry: measured(trial).thinned(LEAST_SPAN_NS),
     };
     let families = [
         ending::findings,

@@ -22,6 +22,10 @@ const FULL_SHARE: f64 = 0.9;
 /// how many is not known.
 const OVERFULL_SHARE: f64 = 1.05;
 
+/// Jobs keep so many times more in flight than there are places: a device of several queues would otherwise seem full with no more in them
+/// than all that it was given.
+const MORE_THAN_PLACES: f64 = 1.25;
+
 /// Full in this share of the samples.
 const FULL_SAMPLES: f64 = 0.5;
 
@@ -93,7 +97,8 @@ fn depth(evidence: &Evidence) -> Option<u64> {
 fn full(evidence: &Evidence, device: &DeviceLayer, disk: &Total) -> Option<Finding> {
     let places: u64 = device.queue.get("nr_requests")?.trim().parse().ok()?;
     let asked = depth(evidence);
-    if places == 0 || asked.is_some_and(|depth| depth <= places) {
+    let room = |depth: u64| (depth as f64) < MORE_THAN_PLACES * places as f64;
+    if places == 0 || asked.is_some_and(room) {
         return None;
     }
     let lengths: Vec<f64> = samples(evidence, &device.name)
@@ -124,7 +129,7 @@ fn full(evidence: &Evidence, device: &DeviceLayer, disk: &Total) -> Option<Findi
             ),
             format!(
                 "requests in the queue (aqu-sz) between {FULL_SHARE} and {OVERFULL_SHARE} × nr_requests in ≥ {:.0} % of the samples, and jobs \
-                 that keep more in flight",
+                 that keep ≥ {MORE_THAN_PLACES} × as many in flight",
                 FULL_SAMPLES * 100.0
             ),
         ),

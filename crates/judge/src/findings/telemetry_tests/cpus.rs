@@ -148,3 +148,28 @@ fn steal_in_stretches_is_noted_where_the_mean_is_small() {
         &["of all CPU time"],
     );
 }
+
+#[test]
+fn a_tick_in_a_short_sample_is_no_stretch() {
+    // Ten samples a second. In every second one: one of its ten ticks.
+    let often = |ticks: u64| {
+        let mut telemetry = seconds(Cpu, |_| Vec::new());
+        let stolen = seconds(Cpu, |_| vec![("CPU0", cpu_second([20, 20, 60, 0, 0]))]);
+        telemetry.shapes = stolen.shapes;
+        let steal = telemetry.shapes[0].column("steal").unwrap();
+        telemetry.samples = (1..=200u64)
+            .map(|tenth| {
+                let mut sample = stolen.samples[0].clone();
+                sample.at_ns = (tenth * SECOND / 10) as i64;
+                sample.span_ns = SECOND / 10;
+                let values = sample.values.iter_mut().flatten();
+                values.for_each(|value| *value /= 10);
+                sample.values[steal] = Some((tenth % 2) * ticks * SECOND / 100);
+                sample
+            })
+            .collect();
+        telemetry
+    };
+    sampled("one tick", often(1), &[], &[]);
+    sampled("three", often(3), &[(Steal, Note)], &["20 of 20 samples"]);
+}

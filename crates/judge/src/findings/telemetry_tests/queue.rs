@@ -54,6 +54,7 @@ fn a_queue_that_is_full_while_jobs_have_more_is_saturated() {
     );
     for (name, requests, queue_x10, depth) in [
         ("as deep as the jobs go, and no deeper", "64", 630, 32),
+        ("one more than there are places", "127", 1270, 64),
         ("room is left", "64", 570, 64),
         ("several hardware queues", "64", 680, 64),
         ("not known", "", 630, 64),
