@@ -239,10 +239,15 @@ impl Telemetry {
 
     /// The shape of that number.
     pub fn shape(&self, number: u32) -> Option<&SeriesShape> {
-        // Numbers are places, but where a stretch stands alone.
+        // Numbers are places, but where a stretch or a series stands alone: there they still ascend, if nobody else put them together.
         let place = self.shapes.get(number as usize);
+        let sought = || {
+            self.shapes
+                .binary_search_by_key(&number, |shape| shape.number)
+        };
         place
             .filter(|shape| shape.number == number)
+            .or_else(|| self.shapes.get(sought().ok()?))
             .or_else(|| self.shapes.iter().find(|shape| shape.number == number))
     }
 

@@ -18,11 +18,16 @@ fn hundredth(row: &View, column: &str) -> Option<f64> {
     Some(row.value(column)? / 100.0)
 }
 
-/// Share of the time in which some, or all, tasks were stalled. The kernel keeps it in averages as well; these are exact.
+/// Share of the time in which some, or all, tasks were stalled. The kernel keeps it in averages as well; these are exact, but that
+/// it adds up what its CPUs report every two seconds or so: a short sample may have more of it than it is long.
 pub(super) const PRESSURE: &[Formula] = &[
-    ("some", Percent, |row| row.percent_of_span("some")),
-    ("full", Percent, |row| row.percent_of_span("full")),
+    ("some", Percent, |row| stalled(row, "some")),
+    ("full", Percent, |row| stalled(row, "full")),
 ];
+
+fn stalled(row: &View, column: &str) -> Option<f64> {
+    Some(row.percent_of_span(column)?.min(100.0))
+}
 
 /// As it was read.
 pub(super) const MEMORY: &[Formula] = &[

@@ -1,6 +1,6 @@
 //! Interrupts by source, and how evenly the CPUs take them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use iodyno_model::SeriesUnit::{Number, PerSecond, Percent};
 use iodyno_model::{FigureColumn, FigureRow, SeriesKind, Telemetry};
@@ -33,12 +33,14 @@ pub(super) fn drawn(series: &Telemetry) -> Drawn {
     let kind = SeriesKind::Interrupts;
     let mut cpus: Vec<&str> = Vec::new();
     let mut sources: BTreeSet<&str> = BTreeSet::new();
-    for (shape, sample) in series.of(kind) {
+    for shape in series.shapes.iter().filter(|shape| shape.kind == kind) {
         for column in &shape.columns {
             if !cpus.contains(&column.name.as_str()) {
                 cpus.push(&column.name);
             }
         }
+    }
+    for (shape, sample) in series.of(kind) {
         let alive = View::of(shape, sample).filter(|view| total(view) > 0);
         sources.extend(alive.map(|view| view.subject()));
     }
@@ -84,6 +86,8 @@ fn row(view: &View, subject: &str, cpus: &[&str]) -> FigureRow {
         }
     }
     let seconds = view.span_ns() as f64 / 1e9;
+    // Many CPUs, sources and samples: a search through the columns for each would be felt.
+    let by_cpu: BTreeMap<&str, f64> = counts.iter().copied().collect();
     let known = !counts.is_empty();
     let mut figures = vec![
         known.then(|| over(all, seconds)).flatten(),
@@ -91,7 +95,7 @@ fn row(view: &View, subject: &str, cpus: &[&str]) -> FigureRow {
         busiest.and_then(|(cpu, _)| cpu_number(cpu)).map(f64::from),
         balance(&values),
     ];
-    figures.extend(cpus.iter().map(|cpu| over(view.value(cpu)?, seconds)));
+    figures.extend(cpus.iter().map(|cpu| over(*by_cpu.get(cpu)?, seconds)));
     FigureRow {
         at_ns: view.at_ns(),
         span_ns: view.span_ns(),

@@ -18,6 +18,8 @@ mod total;
 mod view;
 mod zfs;
 
+use std::collections::BTreeMap;
+
 use iodyno_model::{FigureColumn, FigureRow, FigureTable, SeriesKind, SeriesUnit, Telemetry};
 
 pub(crate) use cpu::share;
@@ -97,11 +99,13 @@ fn row(view: &View, subject: &str, formulas: &[Formula]) -> FigureRow {
 
 /// What came and went, and what is missing, in the order of time.
 fn remarks(series: &Telemetry) -> Vec<(i64, String)> {
+    let mut first: BTreeMap<u32, i64> = BTreeMap::new();
+    for sample in &series.samples {
+        first.entry(sample.shape).or_insert(sample.at_ns);
+    }
     let changes = series.shapes.iter().filter_map(|shape| {
         let because = shape.because.clone()?;
-        let mut samples = series.samples.iter();
-        let first = samples.find(|sample| sample.shape == shape.number)?;
-        Some((first.at_ns, because))
+        Some((*first.get(&shape.number)?, because))
     });
     let gaps = series.gaps.iter();
     let gaps = gaps.map(|gap| (gap.at_ns, gap.reason.clone()));

@@ -365,3 +365,17 @@ fn the_measured_time_leaves_out_what_straddles_its_edges() {
     trial.frames.clear();
     assert_eq!(seconds(&trial), [0i64; 0]);
 }
+
+#[test]
+fn no_task_waits_for_longer_than_there_was_time() {
+    let pressed = |some| {
+        let rows = move |_| vec![("io", vec![("some", some), ("full", SECOND / 4)])];
+        let telemetry = recording().seconds(SeriesKind::Pressure, 1, rows).done();
+        figures(&telemetry, SeriesKind::Pressure, None).rows[0]
+            .values
+            .clone()
+    };
+    for (some, percent) in [(SECOND / 2, 50.0), (SECOND * 102 / 100, 100.0)] {
+        assert_eq!(pressed(some), [Some(percent), Some(25.0)]);
+    }
+}
