@@ -65,14 +65,14 @@ fn writes_a_manual_page_for_each_command() {
     let done = home
         .iodyno(&["man", "pages/man1"])
         .succeeds()
-        .tells("16 pages");
+        .tells("18 pages");
     assert_eq!(done.stdout, "");
     for command in COMMANDS {
         let page = home.work().join(format!("pages/man1/iodyno-{command}.1"));
         let text = std::fs::read_to_string(&page).unwrap();
         assert!(text.contains("Examples"), "{command}: {text}");
     }
-    for command in ["fs-list", "fs-show", "fs-run", "fileio"] {
+    for command in ["fs-list", "fs-show", "fs-run", "fileio", "doctor", "watch"] {
         let page = home.work().join(format!("pages/man1/iodyno-{command}.1"));
         assert!(page.exists(), "{command}");
     }
