@@ -121,16 +121,27 @@ fn the_record_is_stored_without_series() {
 }
 
 #[test]
-fn a_trial_that_was_cut_off_has_what_was_appended() {
+fn a_trial_that_was_cut_off_has_what_was_appended_and_is_put_together_when_its_run_goes_on() {
     let (_folder, path) = fresh();
-    let key = begun(&SqliteStore::open(&path).unwrap(), 700);
-    let store = SqliteStore::open_for_reading(&path).unwrap();
-    assert_eq!(
-        store.run(key.run).unwrap().trials[0].state,
-        TrialState::Interrupted
-    );
-    assert_eq!(all(&store, key), expected(0..700));
-    assert!(store.trial(key).unwrap().telemetry.is_empty());
+    let key = begun(&SqliteStore::open(&path).unwrap(), 3000);
+    let check = |store: &SqliteStore, rows_now: u32| {
+        let states = store.run(key.run).unwrap().trials;
+        assert_eq!(states[0].state, TrialState::Interrupted);
+        assert_eq!(rows(&path), rows_now);
+        assert_eq!(all(store, key), expected(0..3000));
+        assert!(store.trial(key).unwrap().telemetry.is_empty());
+    };
+    check(&SqliteStore::open_for_reading(&path).unwrap(), 3000);
+    let store = SqliteStore::open(&path).unwrap();
+    store.resume_run(key.run).unwrap();
+    check(&store, 2);
+    drop(store);
+    SqliteStore::open(&path)
+        .unwrap()
+        .resume_run(key.run)
+        .unwrap();
+    check(&SqliteStore::open_for_reading(&path).unwrap(), 2);
+    assert_sound(&path);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! What the host did during a trial: appended while it goes on, put together when it has ended.
 //!
 //! Each stretch is put together in a transaction of its own, after the trial's record is stored: a kill in
-//! between leaves the other batches as they were appended, and either way every batch is there once. A
-//! trial that was cut off keeps its batches as they are.
+//! between leaves the other batches as they were appended, and either way every batch is there once. Those of a
+//! trial that was cut off are put together when its run is resumed.
 
 use iodyno_model::{TelemetryBatch, TrialKey};
 use rusqlite::{Connection, Row, Transaction, params};
@@ -10,10 +10,10 @@ use rusqlite::{Connection, Row, Transaction, params};
 use super::read::{damaged, trial_number};
 use super::write::{OpenTrial, conflict};
 use super::{Fault, SqliteStore, Survives};
-use crate::StoreError;
 use crate::blob::{decode_telemetry, encode_telemetry, is_stretch};
 use crate::error::in_words;
 use crate::stretch::Packer;
+use crate::{RunHandle, StoreError};
 
 pub(super) fn append(
     store: &SqliteStore,
@@ -76,6 +76,20 @@ pub(super) fn put_together(store: &SqliteStore, trial: i64) -> Result<(), StoreE
         )?;
     }
     Ok(())
+}
+
+/// Puts the batches of a run's trials that were cut off together: nobody appends to them any more, as whoever resumes the run
+/// begins trials of its own.
+pub(super) fn put_cut_off_together(store: &SqliteStore, run: RunHandle) -> Result<(), StoreError> {
+    let cut_off = store.reading("looking for trials that were cut off", |transaction| {
+        let mut statement = transaction
+            .prepare_cached("SELECT number FROM trials WHERE run = ?1 AND state IS NULL")?;
+        let numbers = statement.query_map([run.alias], |row| row.get::<_, i64>(0))?;
+        Ok(numbers.collect::<Result<Vec<i64>, _>>()?)
+    })?;
+    cut_off
+        .into_iter()
+        .try_for_each(|trial| put_together(store, trial))
 }
 
 /// Puts one stretch together, of batches from a number on; the number after them, if there are any.

@@ -48,14 +48,17 @@ pub(super) fn begin_run(
 
 pub(super) fn resume_run(store: &SqliteStore, run: RunId) -> Result<RunHandle, StoreError> {
     let owner = owner(store)?;
-    store.writing("resuming a run", Survives::PowerCut, |transaction| {
+    let handle = store.writing("resuming a run", Survives::PowerCut, |transaction| {
         let alias = Liveness::of(store)?.refuse_live(transaction, run)?;
         transaction.execute(
             "UPDATE runs SET owner = ?2, state = NULL, ended_unix_ms = NULL WHERE alias = ?1",
             params![alias, owner],
         )?;
         Ok(RunHandle { id: run, alias })
-    })
+    })?;
+    // The run is this process's. Where this fails their telemetry stays as it was appended.
+    let _ = telemetry::put_cut_off_together(store, handle);
+    Ok(handle)
 }
 
 pub(super) fn set_rounds(store: &SqliteStore, run: RunId, rounds: u32) -> Result<(), StoreError> {
