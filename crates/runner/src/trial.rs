@@ -6,9 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
 use iodyno_engine::{CloneShared, CloneSpec, Stop};
-use iodyno_model::{
-    BoundPlan, Diagnostic, EndedBy, Job, Outcome, Part, SamplerCost, Step, StepTime,
-};
+use iodyno_model::{BoundPlan, Diagnostic, EndedBy, Job, Outcome, Part, Step};
 
 use crate::assemble::{self, Ended};
 use crate::clock;
@@ -19,17 +17,18 @@ use crate::files;
 use crate::host::HostWatch;
 use crate::logs::OpsLog;
 use crate::monitor::Monitor;
-use crate::operations::Site;
 use crate::outbox::Outbox;
 use crate::prepare::{Prepared, Unready, Waiting};
 use crate::protocol::{FromNode, ToNode};
-use crate::shared_files;
 use crate::telemetry::Watcher;
 use crate::worker::{self, Signal};
+
+mod ending;
 
 /// A worker that was aborted returns within this, or is given up. (The engine itself gives up ops that
 /// do not come back after 3 s.)
 const PATIENCE_NS: u64 = 3_500_000_000;
+
 /// A clone on the stage.
 #[derive(Debug)]
 struct Player {
@@ -443,96 +442,5 @@ impl<'a> Trial<'a> {
 
     fn job(&self, clone: usize) -> &'a Job {
         &self.plan.workload.jobs[self.players[clone].waiting.job as usize]
-    }
-
-    /// Removes what is not to stay after the trial.
-    fn tear_down(&mut self, told: Told, origin: u64) -> Option<StepTime> {
-        let (closes, clears) = (self.prepared.files.to_close(), self.prepared.site.is_some());
-        if !closes && !clears {
-            return None;
-        }
-        let from = clock::now();
-        if closes {
-            let haste = told >= Told::Abort;
-            self.prepared.notes.extend(self.prepared.files.close(haste));
-        }
-        if let Some(left) = self.prepared.tear_down(self.outbox) {
-            let hint = left.hint.unwrap_or_default();
-            self.prepared
-                .notes
-                .push(format!("{}; {hint}", left.message));
-        }
-        Some(assemble::step(Step::TearDown, from, clock::now(), origin))
-    }
-
-    /// What was measured since the last frame, and what followed that.
-    fn last_frames(&mut self, now: u64) {
-        if !self.monitor.idle() {
-            self.cut();
-        }
-        if self.followed() && self.monitor.tail(now) {
-            self.cut();
-        }
-    }
-
-    /// Takes the last sample of the host, before anything is removed. What sampling has cost.
-    fn sampled(&mut self) -> Vec<SamplerCost> {
-        let origin = self.due.origin();
-        let ended = self.telemetry.as_mut().map(|watcher| watcher.end(origin));
-        ended
-            .unwrap_or_else(|| Ok(Vec::new()))
-            .unwrap_or_else(|note| {
-                self.prepared.notes.push(note);
-                Vec::new()
-            })
-    }
-
-    /// The last frames, what is to be removed, and the part.
-    fn finish(mut self) -> (Part, Outcome) {
-        let now = clock::now();
-        for clone in self.conductor.unfinished() {
-            self.bury(clone, None, now);
-        }
-        for clone in 0..self.players.len() {
-            if self.players[clone].ended.is_none() {
-                self.close(clone, EndedBy::NotStarted);
-            }
-        }
-        self.last_frames(now);
-        self.look();
-        let host = self.host.used();
-        let sampling = self.sampled();
-        let ended: Vec<Ended> = self
-            .players
-            .iter_mut()
-            .filter_map(|p| p.ended.take())
-            .collect();
-        let origin = self.due.origin();
-        let mut steps = Vec::new();
-        if let Some((from, to)) = self.prepared.layout {
-            steps.push(assemble::step(Step::LayOut, from, to, origin));
-        }
-        steps.extend(assemble::steps(&ended, origin));
-        let undone =
-            shared_files::settle(&mut self.prepared.files, &self.plan.workload.jobs, &ended);
-        self.prepared.notes.extend(undone);
-        let told = self.control.told();
-        let outcome = assemble::outcome(&ended, &self.plan.workload.jobs, told);
-        let vanished = self.prepared.site.as_ref().and_then(Site::vanished);
-        let outcome = assemble::because(outcome, vanished, &mut self.prepared.notes);
-        steps.extend(self.tear_down(told, origin));
-        let part = Part {
-            node: "local".to_owned(),
-            clock_offset_ns: 0,
-            clock_error_ns: 0,
-            environment: self.prepared.environment,
-            clones: ended.into_iter().map(|ended| ended.result).collect(),
-            steps,
-            host,
-            files: self.prepared.states,
-            notes: self.prepared.notes,
-            sampling,
-        };
-        (part, outcome)
     }
 }
