@@ -124,7 +124,8 @@ pub struct SeriesColumn {
 pub struct SeriesRow {
     /// `CPU0`, `vda`, `36 virtio1-req.0`; empty where a series is of the host as a whole.
     pub name: String,
-    /// The block device below the trial's targets that it serves: a source of interrupts of that device's.
+    /// The block device below the trial's targets that it serves: a source of interrupts of that device's. Of other processes
+    /// `/dev/fuse`: it, or its parent, answers for a file system in user space.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub serves: Option<String>,
 }

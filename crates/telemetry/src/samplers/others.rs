@@ -1,7 +1,8 @@
 //! Who else did I/O: processes that are neither the harness's own, nor named, nor the kernel's.
 //!
 //! A process is told of with what it did itself ([`super::family`]), a child that came and went between two looks with its parent.
-//! Programs that the harness started are its own.
+//! Programs that the harness started are its own. One that answers for a file system in user space serves [`FUSE`]: where such a file
+//! system lies below the targets, its I/O may be the trial's.
 //!
 //! All processes have to be asked, so it is done no more often than costs a thousandth of a core, and in the beginning
 //! sooner, so that a short trial learns of it, too. A process has a row from when it moved [`MUCH`] between two
@@ -16,7 +17,7 @@ use iodyno_target::Roots;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::family::Family;
-use super::processes::Processes;
+use super::processes::{FUSE, Processes};
 use crate::sampler::{Read, Readings, Sampler};
 use crate::scope::Scope;
 
@@ -34,7 +35,7 @@ const SHARE: u32 = 1000;
 /// A process with a row.
 struct Shown {
     pid: u32,
-    row: String,
+    row: SeriesRow,
 }
 
 /// All the others.
@@ -163,7 +164,13 @@ impl Others {
             if processes.is_called(pid, &self.named).is_some() {
                 continue;
             }
-            let row = format!("{}[{pid}]", processes.name(pid));
+            let mut row = SeriesRow::new(format!("{}[{pid}]", processes.name(pid)));
+            // A plugin of a server's may be its child.
+            let parent = processes.stat(pid).map(|stat| stat.parent);
+            let mut both = [Some(pid), parent].into_iter().flatten();
+            if both.any(|pid| processes.holds_fuse(pid)) {
+                row.serves = Some(FUSE.to_owned());
+            }
             if self.shown.len() == ROWS {
                 let rests = self.shown.iter().position(|shown| moved(shown.pid) < MUCH);
                 let Some(place) = rests else {
@@ -198,10 +205,9 @@ impl Sampler for Others {
         let mut fill = into.fill(OTHERS);
         for shown in &self.shown {
             let values = self.open.own(shown.pid).map(|own| own.map(Some));
-            let row = shown.row.as_str();
             fill.row(
-                |there| there.name == row,
-                || SeriesRow::new(row),
+                |there| *there == shown.row,
+                || shown.row.clone(),
                 values.unwrap_or_default(),
             );
         }
@@ -221,7 +227,7 @@ impl Sampler for Others {
     }
 
     fn began_at(&self, row: &SeriesRow, column: &SeriesColumn) -> Option<u64> {
-        let shown = self.shown.iter().find(|shown| shown.row == row.name)?;
+        let shown = self.shown.iter().find(|shown| shown.row.name == row.name)?;
         let place = OTHERS.iter().position(|known| known.0 == column.name)?;
         let (own, grown) = (self.open.own(shown.pid)?, self.open.grown(shown.pid)?);
         own.get(place)?.checked_sub(*grown.get(place)?)
@@ -231,13 +237,18 @@ impl Sampler for Others {
 /// What is said of processes that may not be looked into, beside so many that may. Root may look into all but some few of a
 /// system's own: of these it is only said where they are the greater part.
 fn untold(closed: usize, open: usize, as_root: bool) -> Option<String> {
-    let processes = if closed == 1 { "process" } else { "processes" };
-    let what = format!("I/O of {closed} other {processes} cannot be read");
-    match as_root {
-        _ if closed == 0 => None,
-        false => Some(format!("{what}: run as root to see them")),
-        true => (closed > open).then_some(what),
+    if closed == 0 || (as_root && closed <= open) {
+        return None;
     }
+    let processes = if closed == 1 { "process" } else { "processes" };
+    let remedy = if as_root {
+        ""
+    } else {
+        ": run as root to see them"
+    };
+    Some(format!(
+        "I/O of {closed} other {processes} cannot be read{remedy}"
+    ))
 }
 
 #[cfg(test)]

@@ -2,10 +2,13 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A thread of the kernel's own (`PF_KTHREAD` in /proc/PID/stat).
 const KERNEL_THREAD: u64 = 0x0020_0000;
+
+/// What servers of file systems in user space hold open.
+pub(super) const FUSE: &str = "/dev/fuse";
 
 /// The files of processes, read into one buffer.
 pub(super) struct Processes {
@@ -70,6 +73,13 @@ impl Processes {
                 let program = program.to_string_lossy();
                 place(last_part(program.trim_end_matches(" (deleted)")))
             })
+    }
+
+    /// It holds [`FUSE`] open: it answers for a file system, as far as this user may look.
+    pub(super) fn holds_fuse(&self, pid: u32) -> bool {
+        let files = fs::read_dir(self.proc.join(format!("{pid}/fd")));
+        let mut files = files.into_iter().flatten().flatten();
+        files.any(|file| fs::read_link(file.path()).is_ok_and(|held| held == Path::new(FUSE)))
     }
 
     fn read(&mut self, pid: u32, file: &str) -> io::Result<&[u8]> {

@@ -149,6 +149,42 @@ fn what_a_child_did_before_is_not_its_parents_when_it_ends() {
 }
 
 #[test]
+fn servers_of_file_systems_and_their_children_are_marked() {
+    let proc = Proc::new();
+    put(&proc, 50, "zfs-fuse", 1);
+    put(&proc, 60, "nbdfuse", 1);
+    proc.put_child(60, 61, "nbdkit", "nbdkit", 1);
+    put(&proc, 70, "rsync", 1);
+    for (pid, held) in [(50, FUSE), (60, FUSE), (61, "/dev/null"), (70, "/x/fuse")] {
+        std::fs::create_dir(proc.path(pid, "fd")).unwrap();
+        for (number, held) in ["/dev/null", held].iter().enumerate() {
+            let file = proc.path(pid, &format!("fd/{number}"));
+            std::os::unix::fs::symlink(held, file).unwrap();
+        }
+    }
+    let mut others = open(&proc, &scope(&[], &[]));
+    let mut readings = Readings::default();
+    proc.io(61, [0; 2], [0; 2]);
+    look(&mut others, &mut readings);
+    for pid in [50, 61, 70] {
+        proc.io(pid, [0; 2], [9 * MIB, 0]);
+    }
+    look(&mut others, &mut readings);
+    let mut rows: Vec<(&str, Option<&str>)> = readings
+        .rows
+        .iter()
+        .map(|row| (row.name.as_str(), row.serves.as_deref()))
+        .collect();
+    rows.sort_unstable();
+    let marked = [
+        ("nbdkit[61]", Some(FUSE)),
+        ("rsync[70]", None),
+        ("zfs-fuse[50]", Some(FUSE)),
+    ];
+    assert_eq!(rows, marked);
+}
+
+#[test]
 fn a_real_shell_is_not_told_of_with_what_its_child_wrote_before() {
     let folder = tempfile::tempdir().unwrap();
     let script = "(head -c 8388608 /dev/zero > data; echo done; read go); echo over; read go";
