@@ -98,7 +98,13 @@ fn named(name: &str, unit: SeriesUnit) -> String {
 #[derive(Default)]
 struct Sheet {
     columns: Vec<String>,
-    lines: Vec<Vec<String>>,
+    lines: Vec<Line>,
+}
+
+/// A line up to the last column that it has, without its end: as text, since there may be a million of them.
+struct Line {
+    text: String,
+    columns: usize,
 }
 
 impl Sheet {
@@ -119,21 +125,25 @@ impl Sheet {
         values: impl Iterator<Item = String>,
     ) {
         leading.push(subject.to_owned());
-        leading.resize(LEADING.len() + self.columns.len(), String::new());
+        let columns = places.iter().max().map_or(0, |last| last + 1);
+        leading.resize(LEADING.len() + columns, String::new());
         for (place, value) in places.iter().zip(values) {
             leading[LEADING.len() + place] = value;
         }
-        self.lines.push(leading);
+        let mut text = record(&leading);
+        text.truncate(text.trim_end_matches('\n').len());
+        self.lines.push(Line { text, columns });
     }
 
     fn text(self) -> String {
         let names = LEADING.iter().map(|name| (*name).to_owned());
+        let columns = self.columns.len();
         let head: Vec<String> = names.chain(self.columns).collect();
-        let columns = head.len();
         let mut text = record(&head);
-        for mut line in self.lines {
-            line.resize(columns, String::new());
-            text += &record(&line);
+        for line in self.lines {
+            text += &line.text;
+            text.extend(std::iter::repeat_n(',', columns - line.columns));
+            text.push('\n');
         }
         text
     }

@@ -1,6 +1,6 @@
 //! Figures over time, as a table to read: times downwards, the subjects of one time below each other.
 
-use iodyno_model::{FigureRow, FigureTable, SeriesUnit};
+use iodyno_model::{FigureRow, FigureTable, SeriesKind, SeriesUnit};
 use iodyno_units::Nanos;
 
 use super::fit;
@@ -114,6 +114,8 @@ struct Column {
     place: usize,
     name: String,
     scale: Scale,
+    /// Its values are numbers of CPUs.
+    of_cpus: bool,
     /// With the blanks before it.
     width: usize,
 }
@@ -127,13 +129,22 @@ impl Column {
         if column.unit == SeriesUnit::Percent && name.contains('%') {
             scale.unit = "";
         }
-        let cells = values.iter().map(|value| width(&scale.draw(*value)));
-        let widest = cells.max().unwrap_or(0);
-        Column {
+        let mut column = Column {
             place,
-            width: widest.max(width(&name)).max(width(scale.unit)) + 2,
+            width: width(&name).max(width(scale.unit)),
+            of_cpus: table.kind == SeriesKind::Interrupts && name == "busiest",
             name,
             scale,
+        };
+        let cells = values.iter().map(|value| width(&column.draw(*value)));
+        column.width = cells.fold(column.width, usize::max) + 2;
+        column
+    }
+
+    fn draw(&self, value: Option<f64>) -> String {
+        match value {
+            Some(cpu) if self.of_cpus => format!("CPU{cpu:.0}"),
+            value => self.scale.draw(value),
         }
     }
 }
@@ -216,7 +227,7 @@ impl Layout {
             let cells: Vec<String> = (self.columns.iter())
                 .map(|column| {
                     let value = row.values.get(column.place).copied();
-                    column.scale.draw(value.flatten())
+                    column.draw(value.flatten())
                 })
                 .collect();
             text += &self.line(time, &row.subject, cells.iter().map(String::as_str));
