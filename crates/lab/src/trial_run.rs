@@ -1,8 +1,8 @@
 //! One trial from its first word to its last: bound, made, kept, judged.
 
 use iodyno_model::{
-    Diagnostic, Environment, Frame, Outcome, Part, Plan, SCHEMA, Telemetry, Trial, TrialKey,
-    Workload,
+    Diagnostic, Environment, Frame, Outcome, Part, Plan, SCHEMA, SeriesKind, Telemetry, Trial,
+    TrialKey, Workload,
 };
 use iodyno_runner::{Event, RunnerError, TrialEnd};
 use iodyno_store::{Rebuilder, StoreError};
@@ -154,8 +154,10 @@ impl<'a> TrialRun<'a> {
             findings: Vec::new(),
         };
         let servers = iodyno_judge::servers(&trial);
+        let unseen = unseen(&trial.telemetry);
         if let Some(part) = trial.parts.first_mut() {
             part.host.servers = servers;
+            part.notes.extend(unseen);
         }
         trial.findings = iodyno_judge::findings(workload, &trial);
         // What follows from it was found; whoever wants more of it has the store.
@@ -230,6 +232,20 @@ impl<'a> TrialRun<'a> {
             _ => Vec::new(),
         }
     }
+}
+
+/// What was not seen of processes, each once: who asked for one by a name that nobody has would otherwise miss it in silence.
+fn unseen(telemetry: &Telemetry) -> Vec<String> {
+    let mut reasons: Vec<String> = Vec::new();
+    for gap in &telemetry.gaps {
+        let of_processes = matches!(gap.kind, SeriesKind::Process | SeriesKind::Others);
+        if of_processes && !reasons.contains(&gap.reason) {
+            reasons.push(gap.reason.clone());
+        }
+    }
+    // Of many that come and go, the first say what there is to say.
+    reasons.truncate(5);
+    reasons
 }
 
 fn lost(why: String) -> Diagnostic {

@@ -155,11 +155,12 @@ fn free_space(mount: &MountInfo) -> Check {
         Bytes(mount.free),
         Bytes(mount.total)
     );
-    remedied(
-        check(name, state, found, rule),
-        format!(
+    let remedy = match percent >= FREE_PERCENT.0 {
+        true => "take a larger one: what is measured in it fits into caches".to_owned(),
+        false => format!(
             "remove what is not needed: du -xh --max-depth=2 {} | sort -h",
             quoted(&mount.point)
         ),
-    )
+    };
+    remedied(check(name, state, found, rule), remedy)
 }

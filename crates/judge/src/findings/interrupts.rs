@@ -160,13 +160,17 @@ fn queue_of(action: &str) -> Option<&str> {
     numbered.then_some(name)
 }
 
-/// `virtio0-req.0`, `nvme0q1…nvme0q8`, `blkif (interrupt 99)`. What hardly ever interrupts, as a device's changes of
-/// configuration do, is not named.
-fn device_name(sources: &[&Total]) -> String {
+/// The sources that are a device's queues: what hardly ever interrupts, as a device's changes of configuration do, is none.
+fn queues<'a>(sources: &[&'a Total<'a>]) -> Vec<&'a Total<'a>> {
     let count = |source: &Total| sum(source.counts().map(|(_, count)| count));
     let all = sum(sources.iter().map(|source| count(source)));
     let often = |source: &&&Total| count(source) as f64 * 100.0 >= NAMED_PERCENT * all as f64;
-    let sources: Vec<&Total> = sources.iter().filter(often).copied().collect();
+    sources.iter().filter(often).copied().collect()
+}
+
+/// `virtio0-req.0`, `nvme0q1…nvme0q8`, `blkif (interrupt 99)`.
+fn device_name(sources: &[&Total]) -> String {
+    let sources = queues(sources);
     let (Some(first), Some(last)) = (sources.first(), sources.last()) else {
         return String::new();
     };
@@ -214,25 +218,28 @@ fn one_cpu(device: &Device, cpus: &[Cpu]) -> Option<Finding> {
     };
     let (name, idle) = (&device.name, idlest.idle);
     let text = format!(
-        "{name}: {percent:.0} % of interrupts on CPU{on}, CPU{} {idle:.0} % idle ({per_second:.0} interrupts/s; \
+        "{name}: {percent:.0} % of interrupts on CPU{on}, CPU{} {idle:.0} % idle or waiting for I/O ({per_second:.0} interrupts/s; \
          CPU{on} {busy:.0} % busy, {:.0} % with interrupts)",
         idlest.number, busiest.irq
     );
     let threshold = format!(
         "≥ {LEAST_PER_SECOND:.0} interrupts/s of a device, ≥ {ONE_CPU_PERCENT:.0} % of them on one CPU while another is \
-         ≥ {IDLE_PERCENT:.0} % idle; a warning where that CPU is ≥ {BUSY_PERCENT:.0} % busy and ≥ {IRQ_PERCENT:.0} % with interrupts"
+         ≥ {IDLE_PERCENT:.0} % idle or waiting for I/O; a warning where that CPU is ≥ {BUSY_PERCENT:.0} % busy and ≥ {IRQ_PERCENT:.0} % with interrupts"
     );
     let found = finding(FindingKind::InterruptsOnOneCpu, weight, text, threshold);
     Some(remedied(found, remedy(device, idlest.number)))
 }
 
 fn remedy(device: &Device, idlest: u32) -> String {
-    let number = device.sources[0].subject.split_once(' ');
-    match (device.sources.len(), number) {
-        (1, Some((number, _))) => format!(
-            "give the device several queues (of a virtual disk: num-queues), or run irqbalance, or move it: echo \
-             {idlest} > /proc/irq/{number}/smp_affinity_list"
-        ),
+    match queues(&device.sources).as_slice() {
+        // What cannot be dealt out can only be moved, and takes the CPU's time wherever it is.
+        [one] => {
+            let number = one.subject.split_once(' ').map_or("N", |(number, _)| number);
+            format!(
+                "it has one queue: give it several (of a virtual disk: num-queues), or keep the jobs off that CPU \
+                 (cpus_allowed), or move it: echo {idlest} > /proc/irq/{number}/smp_affinity_list"
+            )
+        }
         _ => "deal the queues out over the CPUs: run irqbalance, or set /proc/irq/*/smp_affinity_list".to_owned(),
     }
 }

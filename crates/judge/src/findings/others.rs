@@ -37,7 +37,11 @@ fn of_direction(
 ) -> Option<Finding> {
     let mut shares = evidence.summary.shares.iter();
     let share = shares.find(|share| share.direction == direction)?;
-    let excess = share.device_bytes.saturating_sub(share.job_bytes);
+    // A server under test that does I/O of its own is no other; where it does the jobs' own I/O, too, less is left than there is.
+    let excess = share
+        .device_bytes
+        .saturating_sub(share.job_bytes)
+        .saturating_sub(servers(evidence, direction));
     if excess < LEAST_BYTES || (excess as f64) < EXCESS_SHARE * share.job_bytes as f64 {
         return None;
     }
@@ -92,6 +96,20 @@ fn of_direction(
         ),
         "stop it, or move it to another device; a server under test is named with --sample",
     ))
+}
+
+/// What the processes under test moved.
+fn servers(evidence: &Evidence, direction: Direction) -> u64 {
+    let servers = evidence
+        .trial
+        .parts
+        .iter()
+        .flat_map(|part| &part.host.servers);
+    let bytes = servers.filter_map(|server| match direction {
+        Direction::Read => server.read_bytes,
+        _ => server.written_bytes,
+    });
+    sum(bytes)
 }
 
 /// Every byte that the devices read is one that a job asked for: nothing reads ahead, nothing is read to be written back

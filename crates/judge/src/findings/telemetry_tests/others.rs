@@ -35,6 +35,18 @@ fn io_of_other_processes_is_named() {
         ],
     );
     check("on another device", beside(0, 4000), &[], &[]);
+    check(
+        "by a server under test",
+        |_, trial| {
+            excess(trial, 400);
+            part(trial).host.servers = vec![iodyno_model::ServerUse {
+                read_bytes: Some(395 << 20),
+                ..Default::default()
+            }];
+        },
+        &[],
+        &[],
+    );
     check("little", beside(150, 150), &[], &[]);
     check(
         "half of it explained",
