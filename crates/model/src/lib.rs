@@ -77,7 +77,7 @@ pub use summary::{
 pub use telemetry::{
     ARC, CGROUP, CPU, DISK, LOAD, MEMORY, OTHERS, POOL, PRESSURE, PROCESS, RECLAIM, Reading,
     Sample, SamplerCost, SeriesColumn, SeriesGap, SeriesKind, SeriesRow, SeriesShape, SeriesUnit,
-    Telemetry, TelemetryBatch,
+    Telemetry, TelemetryBatch, Thinner,
 };
 pub use trial::{Outcome, Trial, TrialState};
 pub use verify::{Checksum, Verify};

@@ -11,6 +11,7 @@ mod thin;
 use serde::{Deserialize, Serialize};
 
 pub use columns::{ARC, CGROUP, CPU, DISK, LOAD, MEMORY, OTHERS, POOL, PRESSURE, PROCESS, RECLAIM};
+pub use thin::Thinner;
 
 /// What a series is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

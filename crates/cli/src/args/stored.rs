@@ -67,7 +67,8 @@ pub(crate) struct ShowArgs {
     #[arg(long, value_name = "KIND", value_delimiter = ',', value_parser = series)]
     pub(crate) series: Vec<Option<SeriesKind>>,
 
-    /// Put the samples of each stretch of this length together: `30s`.
+    /// Put the samples of each stretch of this length together: `30s`. Without it, text shows each sample of a short trial, and at most some
+    /// 600 times of a long one.
     #[arg(long, value_name = "TIME", requires = "series")]
     pub(crate) every: Option<Nanos>,
 

@@ -1,9 +1,11 @@
 //! `iodyno show RUN --series KIND`: what the host did during a run's trials.
 
+mod reading;
+
 use iodyno_judge::figures;
-use iodyno_model::{Diagnostic, FigureTable, SeriesKind, Telemetry, TrialKey};
+use iodyno_model::{Diagnostic, FigureTable, Part, SamplerCost, SeriesKind, Telemetry, TrialKey};
 use iodyno_report::series::{self, TrialSeries};
-use iodyno_store::{Run, SqliteStore, Store, StoreError};
+use iodyno_store::{Run, SqliteStore, Store};
 
 use crate::args::{Format, ShowArgs};
 use crate::context::Context;
@@ -11,8 +13,13 @@ use crate::exit::Exit;
 use crate::failure::{Failure, counted};
 use crate::screen::write_out;
 
-/// Batches asked of the store at once.
-const BATCH: usize = 64;
+use reading::{Fault, MOST_VALUES};
+
+/// Lines of a series' subject that somebody reads: of a longer trial they are put together, where nothing else was asked for.
+const MOST_LINES: u64 = 600;
+
+/// Lengths of stretches that are easily read, s.
+const STRETCHES: [u64; 13] = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600];
 
 /// Prints the series that were asked for.
 pub(crate) fn series(
@@ -24,19 +31,29 @@ pub(crate) fn series(
     let format = if args.json { Format::Json } else { args.format };
     check(args, format)?;
     let trials = trials(args.trial, run)?;
-    let load = |(number, key)| Stored::load(store, run, number, key, args);
+    let asked = Asked {
+        kinds: kinds(&args.series),
+        every_ns: args.every.map(|every| every.0),
+        brief: format == Format::Text,
+    };
     let mut sampled = false;
     if format == Format::Text {
         // A trial at a time: those of a long run are many.
         for trial in trials {
-            let stored = load(trial)?;
+            let stored = Stored::load(store, run, trial, &asked, MOST_VALUES)?;
             sampled |= !stored.telemetry.is_empty();
             write_out(stored.text(run, context))?;
         }
     } else {
-        let stored: Vec<Stored> = trials.into_iter().map(load).collect::<Result<_, _>>()?;
-        sampled = stored.iter().any(|trial| !trial.telemetry.is_empty());
-        let shown: Vec<TrialSeries<'_>> = stored.iter().map(Stored::shown).collect();
+        let mut stored = Vec::new();
+        let mut room = MOST_VALUES;
+        for trial in trials {
+            let trial = Stored::load(store, run, trial, &asked, room)?;
+            room = room.saturating_sub(reading::values(&trial.telemetry.samples));
+            sampled |= !trial.telemetry.is_empty();
+            stored.push(trial);
+        }
+        let shown: Vec<TrialSeries<'_>> = stored.iter_mut().map(Stored::shown).collect();
         if sampled {
             write_out(match (format, args.raw) {
                 (Format::Json, _) => series::json(&shown),
@@ -47,7 +64,7 @@ pub(crate) fn series(
     }
     match sampled {
         true => Ok(Exit::Fine),
-        false => Err(nothing(run)),
+        false => Err(nothing(store, run, &asked)),
     }
 }
 
@@ -93,20 +110,84 @@ pub(super) fn trials(only: Option<u32>, run: &Run) -> Result<Vec<(u32, TrialKey)
     }
 }
 
-fn nothing(run: &Run) -> Failure {
-    let sampled = run.plan.sampling.every_ns > 0;
+/// Why there is nothing to show.
+fn nothing(store: &SqliteStore, run: &Run, asked: &Asked) -> Failure {
+    let alias = run.summary.alias;
+    let others = run.trials.iter().any(|trial| {
+        let first = store.telemetry(trial.key, 0, 1);
+        first.is_ok_and(|batches| !batches.is_empty())
+    });
+    let (fault, hint) = match (others, asked.kinds.as_slice()) {
+        (true, [SeriesKind::Process]) => (
+            format!("run {alias} has no series `process`"),
+            "no process was named: `--sample NAME` of `run`, `fs run`, `fio` and `fileio` does",
+        ),
+        (true, [SeriesKind::Pool | SeriesKind::Arc]) => (
+            format!("run {alias} has no series `{}`", asked.kinds[0].name()),
+            "no target of it lay on ZFS",
+        ),
+        (true, kinds) => {
+            let names: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
+            (
+                format!("run {alias} has no series `{}`", names.join("`, `")),
+                "`--series all` shows those that it has",
+            )
+        }
+        (false, _) if run.plan.sampling.every_ns > 0 => (
+            format!("no series are stored with run {alias}"),
+            "it was made by a version that sampled nothing, or ended before the first sample",
+        ),
+        (false, _) => (
+            format!("no series are stored with run {alias}"),
+            "it was made with `--sample-every 0`",
+        ),
+    };
+    Failure::one(Diagnostic::error(fault).hint(hint))
+}
+
+/// More than can be shown at once.
+fn too_many(run: &Run) -> Failure {
     Failure::one(
         Diagnostic::error(format!(
-            "no series are stored with run {}",
-            run.summary.alias
+            "the series of run {} come to more than {} million values",
+            run.summary.alias,
+            MOST_VALUES / 1_000_000
         ))
-        .hint(match sampled {
-            true => {
-                "it was made by a version that sampled nothing, or ended before the first sample"
-            }
-            false => "it was made with `--sample-every 0`",
-        }),
+        .hint(
+            "put them together with `--every 10s` or longer, or name fewer of them with `--series`, or a trial with `--trial`",
+        ),
     )
+}
+
+/// What is to be shown of each trial.
+struct Asked {
+    kinds: Vec<SeriesKind>,
+    every_ns: Option<u64>,
+    /// For a reader, who has no use for ten thousands of lines.
+    brief: bool,
+}
+
+impl Asked {
+    /// Over which stretches samples are put together; `None`: they are shown as they are.
+    fn every_ns(&self, sampled_every_ns: u64, length_ns: u64) -> Option<u64> {
+        let long = self.brief && length_ns / sampled_every_ns.max(1) > MOST_LINES;
+        self.every_ns.or_else(|| long.then(|| stretch(length_ns)))
+    }
+}
+
+/// How long a trial lasted, ns.
+fn length_ns(parts: &[Part]) -> u64 {
+    let clones = parts.iter().flat_map(|part| &part.clones);
+    let ends = clones.map(|clone| clone.start_ns.saturating_add(clone.runtime_ns));
+    let spans = parts.iter().map(|part| part.host.span_ns);
+    ends.chain(spans).max().unwrap_or(0)
+}
+
+/// The shortest stretch of which no more than [`MOST_LINES`] fit into a length, ns.
+fn stretch(length_ns: u64) -> u64 {
+    let least = length_ns.div_ceil(MOST_LINES);
+    let mut stretches = STRETCHES.iter().map(|seconds| seconds * 1_000_000_000);
+    stretches.find(|stretch| *stretch >= least).unwrap_or(least)
 }
 
 /// A trial with its series.
@@ -117,49 +198,48 @@ struct Stored {
     workload: String,
     telemetry: Telemetry,
     tables: Vec<FigureTable>,
-    whole: Vec<FigureTable>,
-    sampling: Vec<iodyno_model::SamplerCost>,
+    sampling: Vec<SamplerCost>,
 }
 
 impl Stored {
     fn load(
         store: &SqliteStore,
         run: &Run,
-        number: u32,
-        key: TrialKey,
-        args: &ShowArgs,
-    ) -> Result<Stored, StoreError> {
-        let kinds = kinds(&args.series);
-        let telemetry = telemetry(store, key, &kinds, args.every.map(|every| every.0))?;
-        let wanted = || kinds.iter().filter(|kind| telemetry.kinds().contains(kind));
-        let tables = wanted()
-            .map(|kind| figures(&telemetry, *kind, None))
-            .collect();
-        let whole = wanted()
-            .map(|kind| figures(&telemetry, *kind, Some(u64::MAX)))
-            .collect();
-        let (configuration, workload) = run.plan.cell(key.cell);
+        (number, key): (u32, TrialKey),
+        asked: &Asked,
+        most: usize,
+    ) -> Result<Stored, Failure> {
         let parts = store.trial(key)?.parts;
+        let every_ns = asked.every_ns(run.plan.sampling.every_ns, length_ns(&parts));
+        let read = reading::read(store, key, &asked.kinds, every_ns, most);
+        let telemetry = read.map_err(|fault| match fault {
+            Fault::Store(error) => error.into(),
+            Fault::TooMany => too_many(run),
+        })?;
+        let tables = telemetry.kinds().into_iter();
+        let tables = tables.map(|kind| figures(&telemetry, kind, None)).collect();
+        let (configuration, workload) = run.plan.cell(key.cell);
         Ok(Stored {
             number,
             key,
             configuration: configuration.name.clone(),
             workload: workload.name.clone(),
             tables,
-            whole,
             telemetry,
             sampling: parts.into_iter().flat_map(|part| part.sampling).collect(),
         })
     }
 
-    fn shown(&self) -> TrialSeries<'_> {
+    /// For programs. The tables are moved: they may be large.
+    fn shown(&mut self) -> TrialSeries<'_> {
+        let tables = std::mem::take(&mut self.tables);
         TrialSeries {
             number: self.number,
             round: self.key.round,
             configuration: &self.configuration,
             workload: &self.workload,
             telemetry: &self.telemetry,
-            tables: self.tables.clone(),
+            tables,
             sampling: self.sampling.clone(),
         }
     }
@@ -176,8 +256,9 @@ impl Stored {
                 self.configuration
             ),
         };
-        for (table, whole) in self.tables.iter().zip(&self.whole) {
-            text += &(series::text(table, Some(whole), style) + "\n");
+        for table in &self.tables {
+            let whole = figures(&self.telemetry, table.kind, Some(u64::MAX));
+            text += &(series::text(table, Some(&whole), style) + "\n");
         }
         text
     }
@@ -189,34 +270,38 @@ fn kinds(asked: &[Option<SeriesKind>]) -> Vec<SeriesKind> {
     SeriesKind::ALL.into_iter().filter(chosen).collect()
 }
 
-/// The series of these kinds, put together over stretches as they are read: those of a long trial are large.
-fn telemetry(
-    store: &SqliteStore,
-    key: TrialKey,
-    kinds: &[SeriesKind],
-    every_ns: Option<u64>,
-) -> Result<Telemetry, StoreError> {
-    let mut all = Telemetry::default();
-    let mut next = 0;
-    loop {
-        let batches = store.telemetry(key, next, BATCH)?;
-        let last = batches.len() < BATCH;
-        next = batches.last().map_or(next, |batch| batch.number + 1);
-        for batch in batches {
-            all.extend(batch.telemetry);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_trials_are_put_together_into_lines_that_are_read() {
+        const SECOND: u64 = 1_000_000_000;
+        for (length_s, expected) in [
+            (1, 1),
+            (600, 1),
+            (601, 2),
+            (3600, 10),
+            (36_000, 60),
+            (600 * 3600, 3600),
+            (600 * 3601, 3601),
+        ] {
+            assert_eq!(stretch(length_s * SECOND), expected * SECOND, "{length_s}");
         }
-        all.samples.retain(|sample| {
-            let shape = all.shapes.iter().find(|shape| shape.number == sample.shape);
-            shape.is_some_and(|shape| kinds.contains(&shape.kind))
-        });
-        if last {
-            break;
+        let asked = |every_ns, brief| Asked {
+            kinds: Vec::new(),
+            every_ns,
+            brief,
+        };
+        for (every_ns, brief, seconds, expected) in [
+            (None, true, 600, None),
+            (None, true, 3600, Some(10 * SECOND)),
+            (None, false, 3600, None),
+            (Some(7), true, 3600, Some(7)),
+            (Some(7), false, 60, Some(7)),
+        ] {
+            let found = asked(every_ns, brief).every_ns(SECOND, seconds * SECOND);
+            assert_eq!(found, expected, "{every_ns:?} {brief} {seconds}");
         }
     }
-    all.shapes.retain(|shape| kinds.contains(&shape.kind));
-    all.gaps.retain(|gap| kinds.contains(&gap.kind));
-    Ok(match every_ns {
-        Some(every_ns) => all.thinned(every_ns),
-        None => all,
-    })
 }

@@ -9,20 +9,13 @@ impl Telemetry {
     /// Samples of different shapes are never put together. A value that is
     /// unknown for more than half of a stretch is unknown; otherwise the rest of it is taken to have gone on alike.
     pub fn thinned(&self, every_ns: u64) -> Telemetry {
-        let every = i64::try_from(every_ns.max(1)).unwrap_or(i64::MAX);
-        let mut sums: BTreeMap<(i64, u32), Sum> = BTreeMap::new();
+        let mut thinner = Thinner::new(every_ns);
         for sample in &self.samples {
-            let Some(shape) = self.shape(sample.shape) else {
-                continue;
-            };
-            // A sample at 30 s tells of the time before it, and is taken a moment later than that.
-            let half = i64::try_from(sample.span_ns / 2).unwrap_or(i64::MAX);
-            let stretch = sample.at_ns.saturating_sub(half.max(1)).div_euclid(every);
-            sums.entry((stretch, sample.shape))
-                .or_default()
-                .add(sample, shape);
+            if let Some(shape) = self.shape(sample.shape) {
+                thinner.add(sample, shape);
+            }
         }
-        let mut samples: Vec<Sample> = sums.into_values().filter_map(Sum::sample).collect();
+        let mut samples = thinner.rest();
         samples.sort_by_key(|sample| (sample.at_ns, sample.shape));
         Telemetry {
             shapes: self.shapes.clone(),
@@ -32,8 +25,55 @@ impl Telemetry {
     }
 }
 
+/// Puts samples together as they come: for series that are too long to be held as they were taken. As [`Telemetry::thinned`] does.
+#[derive(Debug)]
+pub struct Thinner {
+    every_ns: i64,
+    /// By stretch and shape.
+    sums: BTreeMap<(i64, u32), Sum>,
+    newest: i64,
+}
+
+impl Thinner {
+    /// For stretches of that length.
+    pub fn new(every_ns: u64) -> Thinner {
+        Thinner {
+            every_ns: i64::try_from(every_ns.max(1)).unwrap_or(i64::MAX),
+            sums: BTreeMap::new(),
+            newest: i64::MIN,
+        }
+    }
+
+    /// Adds a sample, later than those of its shape before it.
+    pub fn add(&mut self, sample: &Sample, shape: &SeriesShape) {
+        // A sample at 30 s tells of the time before it, and is taken a moment later than that.
+        let half = i64::try_from(sample.span_ns / 2).unwrap_or(i64::MAX);
+        let middle = sample.at_ns.saturating_sub(half.max(1));
+        let stretch = middle.div_euclid(self.every_ns);
+        self.newest = self.newest.max(stretch);
+        let sum = self.sums.entry((stretch, sample.shape)).or_default();
+        sum.add(sample, shape);
+    }
+
+    /// What lies before the last two stretches, once. A series that is sampled more seldom than others may still have something to say of the
+    /// last but one.
+    pub fn ended(&mut self) -> Vec<Sample> {
+        let open = self.sums.split_off(&(self.newest.saturating_sub(1), 0));
+        samples(std::mem::replace(&mut self.sums, open))
+    }
+
+    /// All that is left.
+    pub fn rest(self) -> Vec<Sample> {
+        samples(self.sums)
+    }
+}
+
+fn samples(sums: BTreeMap<(i64, u32), Sum>) -> Vec<Sample> {
+    sums.into_values().filter_map(Sum::sample).collect()
+}
+
 /// Samples of one shape, put together.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Sum {
     sample: Option<Sample>,
     readings: Vec<Reading>,

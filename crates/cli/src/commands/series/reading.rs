@@ -1,0 +1,210 @@
+//! A trial's series out of the store: put together while they are read, and never more of them than memory bears.
+
+use std::collections::BTreeSet;
+
+use iodyno_model::{Sample, SeriesKind, Telemetry, TelemetryBatch, Thinner, TrialKey};
+use iodyno_store::{Store, StoreError};
+
+/// Batches asked of the store at once.
+const BATCHES: usize = 64;
+
+/// Values that are held at once, of all trials that are shown together: with the figures that follow from them, and the text that is
+/// made of both, half a gibibyte.
+pub(super) const MOST_VALUES: usize = 1 << 23;
+
+/// Why series cannot be had.
+#[derive(Debug)]
+pub(super) enum Fault {
+    Store(StoreError),
+    /// There are more values than asked for at most.
+    TooMany,
+}
+
+impl From<StoreError> for Fault {
+    fn from(error: StoreError) -> Fault {
+        Fault::Store(error)
+    }
+}
+
+/// The series of these kinds, of at most so many values; with `every_ns` put together over stretches of that length.
+pub(super) fn read(
+    store: &impl Store,
+    key: TrialKey,
+    kinds: &[SeriesKind],
+    every_ns: Option<u64>,
+    most: usize,
+) -> Result<Telemetry, Fault> {
+    let mut reading = Reading::new(kinds, every_ns);
+    let mut next = 0;
+    loop {
+        let batches = store.telemetry(key, next, BATCHES)?;
+        let last = batches.len() < BATCHES;
+        next = batches.last().map_or(next, |batch| batch.number + 1);
+        batches.into_iter().for_each(|batch| reading.add(batch));
+        if values(&reading.read.samples) > most {
+            return Err(Fault::TooMany);
+        }
+        if last {
+            return Ok(reading.done());
+        }
+    }
+}
+
+pub(super) fn values(samples: &[Sample]) -> usize {
+    samples.iter().map(|sample| sample.values.len()).sum()
+}
+
+/// What has been read so far.
+struct Reading<'a> {
+    kinds: &'a [SeriesKind],
+    /// `None`: samples stay as they are.
+    thinner: Option<Thinner>,
+    /// The numbers of the shapes that are of these kinds.
+    shapes: BTreeSet<u32>,
+    /// Of what is put together, the stretches that have ended.
+    read: Telemetry,
+}
+
+impl<'a> Reading<'a> {
+    fn new(kinds: &'a [SeriesKind], every_ns: Option<u64>) -> Reading<'a> {
+        Reading {
+            kinds,
+            thinner: every_ns.map(Thinner::new),
+            shapes: BTreeSet::new(),
+            read: Telemetry::default(),
+        }
+    }
+
+    fn add(&mut self, batch: TelemetryBatch) {
+        let Telemetry {
+            shapes,
+            samples,
+            gaps,
+        } = batch.telemetry;
+        let shapes = shapes
+            .into_iter()
+            .filter(|shape| self.kinds.contains(&shape.kind));
+        for shape in shapes {
+            self.shapes.insert(shape.number);
+            self.read.shapes.push(shape);
+        }
+        let gaps = gaps.into_iter();
+        let gaps = gaps.filter(|gap| self.kinds.contains(&gap.kind));
+        self.read.gaps.extend(gaps);
+        let samples = samples.into_iter();
+        let samples = samples.filter(|sample| self.shapes.contains(&sample.shape));
+        let Some(thinner) = &mut self.thinner else {
+            self.read.samples.extend(samples);
+            return;
+        };
+        for sample in samples {
+            if let Some(shape) = self.read.shape(sample.shape) {
+                thinner.add(&sample, shape);
+            }
+        }
+        self.read.samples.extend(thinner.ended());
+    }
+
+    fn done(mut self) -> Telemetry {
+        if let Some(thinner) = self.thinner {
+            self.read.samples.extend(thinner.rest());
+            let samples = &mut self.read.samples;
+            samples.sort_by_key(|sample| (sample.at_ns, sample.shape));
+        }
+        self.read
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use iodyno_model::{CPU, LOAD, SeriesColumn, SeriesGap, SeriesRow, SeriesShape};
+
+    use super::*;
+
+    const TENTH: i64 = 100_000_000;
+
+    /// Ten samples a second of two series; a new shape of one of them with every fifth batch.
+    fn batches(seconds: u32) -> Vec<TelemetryBatch> {
+        let mut load = 0;
+        let mut count = 0;
+        let mut shape = |kind, columns| {
+            count += 1;
+            SeriesShape {
+                kind,
+                number: count - 1,
+                subjects: vec![SeriesRow::new("")],
+                columns: SeriesColumn::of(columns),
+                because: None,
+            }
+        };
+        let second = |second: u32| {
+            let mut telemetry = Telemetry::default();
+            if second == 0 {
+                telemetry.shapes.push(shape(SeriesKind::Cpu, CPU));
+            }
+            if second.is_multiple_of(5) {
+                let of_load = shape(SeriesKind::Load, LOAD);
+                load = of_load.number;
+                telemetry.shapes.push(of_load);
+                telemetry.gaps.push(SeriesGap {
+                    kind: SeriesKind::Cpu,
+                    at_ns: i64::from(second) * 10 * TENTH,
+                    reason: "so".to_owned(),
+                });
+            }
+            for tenth in 1..=10 {
+                let at = i64::from(second) * 10 + tenth;
+                for (shape, columns) in [(0, CPU.len()), (load, LOAD.len())] {
+                    telemetry.samples.push(Sample {
+                        shape,
+                        at_ns: at * TENTH,
+                        span_ns: TENTH as u64,
+                        values: vec![Some(at as u64); columns],
+                    });
+                }
+            }
+            TelemetryBatch {
+                number: second,
+                telemetry,
+            }
+        };
+        (0..seconds).map(second).collect()
+    }
+
+    fn reading<'a>(kinds: &'a [SeriesKind], every_ns: Option<u64>) -> Reading<'a> {
+        let mut reading = Reading::new(kinds, every_ns);
+        batches(100)
+            .into_iter()
+            .for_each(|batch| reading.add(batch));
+        reading
+    }
+
+    #[test]
+    fn what_is_put_together_while_it_is_read_is_as_if_it_had_been_read_whole() {
+        let mut all = Telemetry::default();
+        for batch in batches(100) {
+            all.extend(batch.telemetry);
+        }
+        let both = [SeriesKind::Cpu, SeriesKind::Load];
+        assert_eq!(reading(&both, None).done(), all);
+        for seconds in [1, 3, 30, 1000] {
+            let every_ns = seconds * 10 * TENTH as u64;
+            let found = reading(&both, Some(every_ns));
+            // However many samples a stretch has, of those that were read there are no more than it has sums.
+            assert!(found.read.samples.len() <= 240, "{seconds} s");
+            assert_eq!(found.done(), all.thinned(every_ns), "{seconds} s");
+        }
+    }
+
+    #[test]
+    fn only_what_was_asked_for_is_kept() {
+        let found = reading(&[SeriesKind::Load], None).done();
+        assert_eq!(found.kinds(), [SeriesKind::Load]);
+        assert_eq!(
+            (found.shapes.len(), found.samples.len(), found.gaps.len()),
+            (20, 1000, 0)
+        );
+        assert_eq!(found.of(SeriesKind::Load).count(), 1000);
+        assert_eq!(values(&found.samples), 1000 * LOAD.len());
+    }
+}
