@@ -24,7 +24,7 @@ pub(crate) use fs::{Counted, FsArgs, FsCommand, FsListArgs, FsRunArgs, FsShowArg
 pub(crate) use host::{DoctorArgs, WatchArgs};
 pub(crate) use percent::Percent;
 pub(crate) use run::RunArgs;
-pub(crate) use sampling::SamplingArgs;
+pub(crate) use sampling::{SamplingArgs, each_once};
 pub(crate) use stored::{
     CompareArgs, CompareFormat, ExportArgs, FailOn, Format, ImportArgs, ListArgs, ShowArgs,
 };

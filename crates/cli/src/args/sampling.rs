@@ -23,9 +23,20 @@ impl SamplingArgs {
     pub(crate) fn sampling(&self) -> Sampling {
         Sampling {
             every_ns: self.sample_every.0,
-            processes: self.sample.clone(),
+            processes: each_once(&self.sample),
         }
     }
+}
+
+/// Names as they were given; one that is given twice, once.
+pub(crate) fn each_once(names: &[String]) -> Vec<String> {
+    let mut each: Vec<String> = Vec::new();
+    for name in names {
+        if !each.contains(name) {
+            each.push(name.clone());
+        }
+    }
+    each
 }
 
 /// From one sample to the next.
@@ -81,6 +92,8 @@ mod tests {
     #[test]
     fn a_process_is_named_without_its_path() {
         assert_eq!(process(" virtiofsd ").unwrap(), "virtiofsd");
+        let twice = ["b", "a", "b"].map(str::to_owned);
+        assert_eq!(each_once(&twice), ["b", "a"]);
         assert!(process("").is_err());
         assert!(process("/usr/bin/qemu").unwrap_err().contains("`qemu`"));
     }

@@ -1,5 +1,6 @@
 //! `iodyno watch`: the host live.
 
+use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write, stdin, stdout};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,16 +9,16 @@ use std::time::{Duration, Instant};
 use crossterm::event::{self, Event, KeyCode, KeyModifiers};
 use crossterm::{cursor, execute, queue, style, terminal};
 use iodyno_judge::figures;
-use iodyno_model::{Diagnostic, FigureTable, SeriesKind, Telemetry};
+use iodyno_model::{Diagnostic, FigureTable, SeriesKind, SeriesShape, Telemetry};
 use iodyno_report::watch::{self, History, WatchView};
 use iodyno_target::{Roots, environment};
 use iodyno_telemetry::{Devices, Pools, Scope, Station};
 
-use crate::args::WatchArgs;
+use crate::args::{WatchArgs, each_once};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::{Failure, reason};
-use crate::screen::write_out;
+use crate::screen::write_on;
 use crate::signals;
 
 /// How often keys and signals are looked at.
@@ -47,14 +48,14 @@ pub(crate) fn watch(args: &WatchArgs, context: &Context) -> Result<Exit, Failure
             return Ok(Exit::Fine);
         }
         lens.look();
-        write_out(match args.json {
+        let read_on = write_on(match args.json {
             true => watch::json(&lens.view()),
             false => {
                 let lines = watch::screen(&lens.view(), context.style_out(), usize::MAX);
                 lines.join("\n") + "\n"
             }
         })?;
-        if once {
+        if once || !read_on {
             return Ok(Exit::Fine);
         }
     }
@@ -79,7 +80,7 @@ struct Lens<'a> {
     station: Option<Station>,
     host: String,
     kernel: String,
-    /// Shapes of all stretches, samples and gaps of the latest one.
+    /// Samples and gaps of the latest stretch, with the shapes that samples may still have.
     seen: Telemetry,
     tables: Vec<FigureTable>,
     history: History,
@@ -96,7 +97,7 @@ impl<'a> Lens<'a> {
                 every,
                 devices: Devices::All,
                 pools: Pools::All,
-                processes: args.sample.clone(),
+                processes: each_once(&args.sample),
                 own: vec![std::process::id()],
             },
         );
@@ -145,12 +146,16 @@ impl<'a> Lens<'a> {
         };
         self.seen.samples.clear();
         self.seen.gaps.clear();
-        let told = self.seen.shapes.len();
+        keep_latest(&mut self.seen.shapes);
         self.seen.extend(station.sample(now_ns));
-        // Changes are told in the picture in which they come about.
-        for shape in &mut self.seen.shapes[..told] {
+        // Strangers come and go all the time; servers that were named do not.
+        let shapes = self.seen.shapes.iter_mut();
+        for shape in shapes.filter(|shape| shape.kind == SeriesKind::Others) {
             shape.because = None;
         }
+        self.seen
+            .gaps
+            .sort_by_key(|gap| gap.kind != SeriesKind::Process);
         let kinds = self.seen.kinds();
         self.tables = kinds
             .into_iter()
@@ -172,6 +177,19 @@ impl<'a> Lens<'a> {
             sources: interrupts.map_or(&[], |(shape, _)| &shape.subjects),
             history: &self.history,
         }
+    }
+}
+
+/// Keeps the latest shape of each series, without what was told of it in the picture in which it came about: in days of watching there
+/// are many.
+fn keep_latest(shapes: &mut Vec<SeriesShape>) {
+    let latest: BTreeMap<SeriesKind, u32> = shapes
+        .iter()
+        .map(|shape| (shape.kind, shape.number))
+        .collect();
+    shapes.retain(|shape| latest.get(&shape.kind) == Some(&shape.number));
+    for shape in shapes {
+        shape.because = None;
     }
 }
 
