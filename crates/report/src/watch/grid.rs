@@ -34,6 +34,23 @@ pub(super) struct Column {
     pub(super) loss: u8,
 }
 
+/// A column as a table of them has it.
+pub(super) const fn column(
+    head: &'static str,
+    figure: &'static str,
+    form: Form,
+    width: usize,
+    loss: u8,
+) -> Column {
+    Column {
+        head,
+        figure,
+        form,
+        width,
+        loss,
+    }
+}
+
 /// Columns that the terminal has room for.
 pub(super) struct Grid {
     style: Style,

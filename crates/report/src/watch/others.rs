@@ -2,27 +2,11 @@
 
 use iodyno_model::{FigureRow, SeriesKind};
 
-use super::grid::{Column, Form, Grid};
+use super::grid::{Column, Form, Grid, column};
 use super::history::Measure;
 use super::screen::Section;
 use super::{Latest, WatchView};
 use crate::style::{Paint, Style};
-
-const fn column(
-    head: &'static str,
-    figure: &'static str,
-    form: Form,
-    width: usize,
-    loss: u8,
-) -> Column {
-    Column {
-        head,
-        figure,
-        form,
-        width,
-        loss,
-    }
-}
 
 const POOL: &[Column] = &[
     column("alloc GiB", "alloc", Form::Gibibytes, 10, 1),
