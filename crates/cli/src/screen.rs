@@ -56,12 +56,16 @@ pub(crate) fn write_err(text: &str) {
 /// Writes data to standard output. A reader that has gone (`iodyno list | head`) has had enough:
 /// that is no error.
 pub(crate) fn write_out(data: impl AsRef<[u8]>) -> Result<(), Failure> {
+    write_on(data).map(|_| ())
+}
+
+/// The same, for what has no end of its own: `false` once nobody reads any more.
+pub(crate) fn write_on(data: impl AsRef<[u8]>) -> Result<bool, Failure> {
     let mut stdout = stdout().lock();
-    match stdout
-        .write_all(data.as_ref())
-        .and_then(|()| stdout.flush())
-    {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::output(&error)),
-        _ => Ok(()),
+    let written = stdout.write_all(data.as_ref());
+    match written.and_then(|()| stdout.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::output(&error)),
     }
 }

@@ -18,7 +18,7 @@ use crate::args::{WatchArgs, each_once};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::{Failure, reason};
-use crate::screen::write_out;
+use crate::screen::write_on;
 use crate::signals;
 
 /// How often keys and signals are looked at.
@@ -48,14 +48,14 @@ pub(crate) fn watch(args: &WatchArgs, context: &Context) -> Result<Exit, Failure
             return Ok(Exit::Fine);
         }
         lens.look();
-        write_out(match args.json {
+        let read_on = write_on(match args.json {
             true => watch::json(&lens.view()),
             false => {
                 let lines = watch::screen(&lens.view(), context.style_out(), usize::MAX);
                 lines.join("\n") + "\n"
             }
         })?;
-        if once {
+        if once || !read_on {
             return Ok(Exit::Fine);
         }
     }
@@ -148,6 +148,14 @@ impl<'a> Lens<'a> {
         self.seen.gaps.clear();
         keep_latest(&mut self.seen.shapes);
         self.seen.extend(station.sample(now_ns));
+        // Strangers come and go all the time; servers that were named do not.
+        let shapes = self.seen.shapes.iter_mut();
+        for shape in shapes.filter(|shape| shape.kind == SeriesKind::Others) {
+            shape.because = None;
+        }
+        self.seen
+            .gaps
+            .sort_by_key(|gap| gap.kind != SeriesKind::Process);
         let kinds = self.seen.kinds();
         self.tables = kinds
             .into_iter()

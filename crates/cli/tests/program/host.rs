@@ -69,6 +69,16 @@ fn pictures_follow_one_another_as_lines_until_it_is_told_to_end() {
 }
 
 #[test]
+fn pictures_end_when_nobody_reads_them_any_more() {
+    let home = Home::new();
+    let mut command = home.command(&["watch", "--json", "--every", "100ms"]);
+    let mut child = command.spawn().unwrap();
+    drop(child.stdout.take());
+    let ended = crate::harness::wait_for("the end of watch", || child.try_wait().unwrap());
+    assert!(ended.success(), "{ended}");
+}
+
+#[test]
 fn the_live_picture_fills_the_terminal_and_leaves_it_as_it_was() {
     let home = Home::new();
     let (slave, master) = terminal(80);

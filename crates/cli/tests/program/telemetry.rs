@@ -138,6 +138,7 @@ fn every_fault_of_the_flags_is_told_with_what_there_is() {
         ),
         (&["show", "last", "--format", "csv"], "--series KIND"),
         (&["show", "last", "--trial", "2"], "has 1 trial"),
+        (&["show", "last", "--series", "process"], "--sample NAME"),
         (&["run", "job.fio", "--sample-every", "10ms"], "100ms"),
         (&["run", "job.fio", "--sample", "/usr/bin/qemu"], "`qemu`"),
         (&["doctor", "nowhere", "neither"], "`neither`"),

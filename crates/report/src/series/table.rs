@@ -27,8 +27,13 @@ pub fn text(table: &FigureTable, whole: Option<&FigureTable>, style: Style) -> S
     for (when_ns, what) in remarks {
         text += &layout.remark(*when_ns, what);
     }
+    // What came or went on the way has a mean of its own stretch.
     let last = whole.filter(|_| several_times(table));
+    let apart = last.is_some_and(several_times);
     for stretch in last.iter().flat_map(|whole| stretches(&whole.rows)) {
+        if apart {
+            text += &layout.until(&stretch[0]);
+        }
         text += &layout.stretch(MEAN, stretch);
     }
     style.plain(&trimmed(&(text + &layout.left_out(table))))
@@ -246,6 +251,13 @@ impl Layout {
         }
         // The first column is always there, whatever its width.
         cut(line.trim_end(), self.style.columns()) + "\n"
+    }
+
+    /// What the mean below is of.
+    fn until(&self, row: &FigureRow) -> String {
+        let from_ns = row.at_ns.saturating_sub_unsigned(row.span_ns);
+        let [from, to] = [from_ns, row.at_ns].map(|ns| clock(ns, self.tenths));
+        self.lines(&format!("{from} to {to}:"), 0, Paint::Dim)
     }
 
     fn remark(&self, at_ns: i64, what: &str) -> String {
