@@ -2,13 +2,13 @@
 //! The files are real ones: `TMPDIR=/dev/shm` makes it fast.
 #![no_main]
 
+mod common;
+
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use iodyno_model::Telemetry;
-use iodyno_target::Roots;
-use iodyno_telemetry::{Devices, Pools, Scope, Station};
+use iodyno_telemetry::{Devices, Pools, Scope};
 use libfuzzer_sys::fuzz_target;
 
 const FILES: [&str; 8] = [
@@ -50,27 +50,7 @@ fuzz_target!(|data: &[u8]| {
         processes: Vec::new(),
         own: Vec::new(),
     };
-    let mut station = Station::open(&Roots::below(folder.path()), &scope);
-    station.begin(0);
-    let mut all = Telemetry::default();
-    let mut at_ns = 0;
-    loop {
-        at_ns += 1_000_000_000;
-        let new = station.sample(at_ns);
-        let samples = new.samples.clone();
-        all.extend(new);
-        for sample in &samples {
-            let shape = all.shape(sample.shape).expect("told before its samples");
-            assert_eq!(
-                sample.values.len(),
-                shape.subjects.len() * shape.columns.len()
-            );
-            assert!(sample.span_ns > 0 && !sample.values.is_empty());
-        }
-        if !write(folder.path(), &mut texts) {
-            break;
-        }
-    }
+    let all = common::sampled(folder.path(), &scope, || write(folder.path(), &mut texts));
     for (number, shape) in all.shapes.iter().enumerate() {
         assert_eq!(shape.number as usize, number);
     }

@@ -1,13 +1,13 @@
 //! Any texts as what procfs tells of a process and control groups of a group: no panic, and whatever is sampled fits its shape.
 #![no_main]
 
+mod common;
+
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use iodyno_model::Telemetry;
-use iodyno_target::Roots;
-use iodyno_telemetry::{Devices, Pools, Scope, Station};
+use iodyno_telemetry::{Devices, Pools, Scope};
 use libfuzzer_sys::fuzz_target;
 
 const FILES: [&str; 9] = [
@@ -73,25 +73,5 @@ fuzz_target!(|data: &[u8]| {
         processes: vec!["server".to_owned()],
         own: Vec::new(),
     };
-    let mut station = Station::open(&Roots::below(folder.path()), &scope);
-    station.begin(0);
-    let mut all = Telemetry::default();
-    let mut at_ns = 0;
-    loop {
-        at_ns += 1_000_000_000;
-        let new = station.sample(at_ns);
-        let samples = new.samples.clone();
-        all.extend(new);
-        for sample in &samples {
-            let shape = all.shape(sample.shape).expect("told before its samples");
-            assert_eq!(
-                sample.values.len(),
-                shape.subjects.len() * shape.columns.len()
-            );
-            assert!(sample.span_ns > 0 && !sample.values.is_empty());
-        }
-        if !write(folder.path(), &mut texts) {
-            break;
-        }
-    }
+    common::sampled(folder.path(), &scope, || write(folder.path(), &mut texts));
 });
