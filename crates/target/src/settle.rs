@@ -72,10 +72,31 @@ pub fn settle(
     targets: &[PathBuf],
     cancelled: &dyn Fn() -> bool,
 ) -> Vec<Unsettled> {
+    let clock = HostClock(Instant::now());
+    settle_by(
+        &clock,
+        rustix::fs::sync,
+        roots,
+        settling,
+        targets,
+        cancelled,
+    )
+}
+
+/// As [`settle`], with the clock and the call that writes out all dirty data passed in.
+fn settle_by(
+    clock: &impl Clock,
+    sync: impl FnOnce() + Send + 'static,
+    roots: &Roots,
+    settling: &Settling,
+    targets: &[PathBuf],
+    cancelled: &dyn Fn() -> bool,
+) -> Vec<Unsettled> {
     let mut unsettled = Vec::new();
     if settling.drop_caches {
         let file = roots.proc.join("sys/vm/drop_caches");
-        unsettled.extend(within_patience(move || drop_caches(&file), cancelled));
+        let work = move || drop_caches(sync, &file);
+        unsettled.extend(within_patience(work, PATIENCE, cancelled));
     }
     if settling.idle_ns > 0 {
         let described: Vec<_> = targets
@@ -84,14 +105,36 @@ pub fn settle(
             .collect();
         let devices = counters::devices(&described);
         let at_most = Duration::from_nanos(settling.idle_ns);
-        unsettled.extend(await_idle(roots, &devices, at_most, cancelled));
+        unsettled.extend(await_idle(clock, roots, &devices, at_most, cancelled));
     }
     unsettled
 }
 
+/// The time by which devices are idle. Passed in, so that tests need not wait.
+trait Clock {
+    /// Since an instant that stays the same.
+    fn now(&self) -> Duration;
+
+    /// Returns after that time.
+    fn sleep(&self, span: Duration);
+}
+
+/// Since the instant that it holds.
+struct HostClock(Instant);
+
+impl Clock for HostClock {
+    fn now(&self) -> Duration {
+        self.0.elapsed()
+    }
+
+    fn sleep(&self, span: Duration) {
+        thread::sleep(span);
+    }
+}
+
 /// Only what is clean can be dropped: dirty data are written out before.
-fn drop_caches(file: &Path) -> io::Result<()> {
-    rustix::fs::sync();
+fn drop_caches(sync: impl FnOnce(), file: &Path) -> io::Result<()> {
+    sync();
     // Page cache, dentries and inodes.
     OpenOptions::new().write(true).open(file)?.write_all(b"3\n")
 }
@@ -99,6 +142,7 @@ fn drop_caches(file: &Path) -> io::Result<()> {
 /// Neither a sync nor the dropping can be called off: a thread of its own may stay behind.
 fn within_patience(
     work: impl FnOnce() -> io::Result<()> + Send + 'static,
+    patience: Duration,
     cancelled: &dyn Fn() -> bool,
 ) -> Option<Unsettled> {
     let begun = Instant::now();
@@ -117,9 +161,9 @@ fn within_patience(
             Ok(Ok(())) => return None,
             Ok(Err(error)) => return Some(kept(error.to_string())),
             Err(RecvTimeoutError::Timeout) if cancelled() => return None,
-            Err(RecvTimeoutError::Timeout) if begun.elapsed() < PATIENCE => {}
+            Err(RecvTimeoutError::Timeout) if begun.elapsed() < patience => {}
             Err(_) => {
-                let waited = PATIENCE.as_secs();
+                let waited = patience.as_secs();
                 return Some(kept(format!("data were not written out within {waited} s")));
             }
         }
@@ -131,6 +175,7 @@ fn kept(why: String) -> Unsettled {
 }
 
 fn await_idle(
+    clock: &impl Clock,
     roots: &Roots,
     devices: &[String],
     at_most: Duration,
@@ -146,25 +191,26 @@ fn await_idle(
     if before.is_empty() {
         return None;
     }
-    let begun = Instant::now();
+    let begun = clock.now();
     let mut quiet_since = begun;
     let mut busy = Vec::new();
-    while quiet_since.elapsed() < QUIET {
-        if begun.elapsed() >= at_most {
+    while clock.now() - quiet_since < QUIET {
+        let waited = clock.now() - begun;
+        if waited >= at_most {
             // None was seen at work if less was to be waited than it takes to tell.
             return (!busy.is_empty()).then(|| Unsettled::NotIdle {
-                after_ns: begun.elapsed().as_nanos() as u64,
+                after_ns: waited.as_nanos() as u64,
                 devices: busy,
             });
         }
-        thread::sleep(LOOK);
+        clock.sleep(LOOK);
         if cancelled() {
             return None;
         }
         let now = look();
         let at_work = at_work(&before, &now);
         if !at_work.is_empty() {
-            (quiet_since, busy) = (Instant::now(), at_work);
+            (quiet_since, busy) = (clock.now(), at_work);
         }
         before = now;
     }
