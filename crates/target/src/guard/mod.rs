@@ -300,12 +300,17 @@ impl Guard {
     /// How the host uses a file. A look that is some time old will do to say that it does not; that
     /// it does may be of a file before this one with the same inode, so that needs a fresh look.
     fn file_uses(&self, file: FileId) -> Vec<Reason> {
+        self.file_uses_at(file, Instant::now())
+    }
+
+    fn file_uses_at(&self, file: FileId, now: Instant) -> Vec<Reason> {
         let mut cached = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        let recent = cached.as_ref().filter(|(at, _)| at.elapsed() < LOOK_AGAIN);
-        if recent.is_some_and(|(_, survey)| survey.file(file).is_empty()) {
+        let recent = |at: Instant| now.saturating_duration_since(at) < LOOK_AGAIN;
+        let known = cached.as_ref().filter(|(at, _)| recent(*at));
+        if known.is_some_and(|(_, survey)| survey.file(file).is_empty()) {
             return Vec::new();
         }
-        let (_, survey) = cached.insert((Instant::now(), Survey::of_files(&self.roots)));
+        let (_, survey) = cached.insert((now, Survey::of_files(&self.roots)));
         survey.file(file)
     }
 }
@@ -405,3 +410,6 @@ fn dedup(reasons: Vec<Reason>) -> Vec<Reason> {
     }
     unique
 }
+
+#[cfg(test)]
+mod tests;
