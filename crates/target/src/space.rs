@@ -150,6 +150,15 @@ impl fmt::Display for Shortage {
 
 /// Everything that lacks. Folders on one file system, and file systems in one pool, add up.
 pub fn check(roots: &Roots, needs: &[Need]) -> Vec<Shortage> {
+    check_by(room, roots, needs)
+}
+
+/// As [`check`], with the room of a folder passed in.
+fn check_by(
+    room: impl Fn(&Path) -> io::Result<Room>,
+    roots: &Roots,
+    needs: &[Need],
+) -> Vec<Shortage> {
     let mounts = mounts::own(roots);
     let mut shortages = Vec::new();
     let mut groups: BTreeMap<String, Group> = BTreeMap::new();

@@ -1,6 +1,12 @@
-//! Room on the file system of the temporary folder, and groups of needs.
+//! Room on made-up file systems and on that of the temporary folder, and groups of needs.
 
 use super::*;
+
+/// Of a host that does not exist.
+const ROOM: Room = Room {
+    bytes: 1000,
+    inodes: Some(50),
+};
 
 fn need(folder: &Path, bytes: u64) -> Need {
     Need {
@@ -25,38 +31,45 @@ fn what_fits_lacks_nothing() {
 #[test]
 fn folders_of_one_file_system_add_up() {
     let folder = tempfile::tempdir().unwrap();
-    let free = room(folder.path()).unwrap().bytes;
     let (one, two) = (folder.path().join("one"), folder.path().join("two"));
-    let half = free / 2 + free / 4;
-    assert_eq!(check(&Roots::host(), &[need(&one, half)]), []);
-    let lacks = check(&Roots::host(), &[need(&one, half), need(&two, half)]);
-    let [
-        Shortage::Bytes {
-            folders,
-            needed,
-            free: left,
-        },
-    ] = &lacks[..]
-    else {
-        panic!("{lacks:?}")
+    let check = |needs: &[Need]| check_by(|_| Ok(ROOM), &Roots::host(), needs);
+    assert_eq!(check(&[need(&one, 600)]), []);
+    assert_eq!(check(&[need(&one, 600), need(&two, 400)]), []);
+    let lacks = check(&[need(&one, 600), need(&two, 401)]);
+    let shortage = Shortage::Bytes {
+        folders: vec![one, two],
+        needed: 1001,
+        free: 1000,
     };
-    assert_eq!((folders, *needed), (&vec![one, two], 2 * half));
-    assert!(*left < 2 * half);
+    assert_eq!(lacks, [shortage]);
     assert!(lacks[0].to_string().contains("hint: "));
 }
 
 #[test]
 fn too_many_files_lack_inodes_where_they_are_counted() {
     let folder = tempfile::tempdir().unwrap();
-    let Some(free) = room(folder.path()).unwrap().inodes else {
-        return;
-    };
-    let many = Need {
-        inodes: free + 1_000_000,
+    let many = |inodes| Need {
+        inodes,
         ..need(folder.path(), 0)
     };
-    let lacks = check(&Roots::host(), &[many]);
-    assert!(matches!(&lacks[..], [Shortage::Inodes { .. }]), "{lacks:?}");
+    let check = |inodes, room: Room| check_by(|_| Ok(room), &Roots::host(), &[many(inodes)]);
+    assert_eq!(check(50, ROOM), []);
+    let lack = Shortage::Inodes {
+        folders: vec![folder.path().to_owned()],
+        needed: 51,
+        free: 50,
+    };
+    assert_eq!(check(51, ROOM), [lack]);
+    let uncounted = Room {
+        inodes: None,
+        ..ROOM
+    };
+    assert_eq!(check(51, uncounted), []);
+    // Those of this host are counted or not; nobody has that many.
+    let counts = room(folder.path()).unwrap().inodes.is_some();
+    let lacks = super::check(&Roots::host(), &[many(u64::MAX)]);
+    let inodes = |lack: &Shortage| matches!(lack, Shortage::Inodes { .. });
+    assert_eq!(lacks.iter().any(inodes), counts, "{lacks:?}");
 }
 
 #[test]
