@@ -15,6 +15,7 @@ use crate::stack;
 pub fn read(roots: &Roots, version: &str, paths: &[PathBuf]) -> Environment {
     let kernel = |name: &str| text(roots.proc.join("sys/kernel").join(name)).unwrap_or_default();
     let shares: BTreeSet<PathBuf> = paths.iter().map(|path| stack::share(path)).collect();
+    let start = Instant::now();
     Environment {
         iodyno: version.to_owned(),
         host: kernel("hostname"),
@@ -31,7 +32,7 @@ pub fn read(roots: &Roots, version: &str, paths: &[PathBuf]) -> Environment {
                 .join("devices/system/clocksource/clocksource0/current_clocksource"),
         )
         .unwrap_or_default(),
-        clock_read_ns: clock_read_ns(),
+        clock_read_ns: clock_read_ns(|| start.elapsed().as_nanos() as u64),
         load_1min_x100: text(roots.proc.join("loadavg")).map_or(0, |text| load(&text)),
         targets: shares
             .iter()
@@ -234,12 +235,9 @@ fn container(roots: &Roots) -> Option<String> {
 
 /// What the median reading of the monotonic clock costs, ns: the middle of the distances between
 /// readings that follow one another at once.
-fn clock_read_ns() -> u64 {
+fn clock_read_ns(mut clock: impl FnMut() -> u64) -> u64 {
     const READINGS: usize = 2001;
-    let start = Instant::now();
-    let readings: Vec<u64> = (0..READINGS)
-        .map(|_| black_box(start.elapsed().as_nanos() as u64))
-        .collect();
+    let readings: Vec<u64> = (0..READINGS).map(|_| black_box(clock())).collect();
     let mut costs: Vec<u64> = readings.windows(2).map(|pair| pair[1] - pair[0]).collect();
     costs.sort_unstable();
     costs[costs.len() / 2]

@@ -105,17 +105,26 @@ fn this_host_is_described() {
     let read = read(&Roots::host(), "1", &paths);
     assert!(!read.kernel.is_empty() && read.boot_id.len() == 36);
     assert!(read.cpu.logical > 0 && read.memory.total > read.memory.available);
-    assert!(
-        read.clock_read_ns > 0 && read.clock_read_ns < 100_000,
-        "{}",
-        read.clock_read_ns
-    );
     // Files of one folder are one target.
     let targets: Vec<&PathBuf> = read.targets.iter().map(|target| &target.path).collect();
     assert_eq!(
         targets,
         [&PathBuf::from("/dev/null"), &folder.path().to_owned()]
     );
+}
+
+#[test]
+fn a_reading_of_the_clock_costs_what_the_median_reading_does() {
+    // Two in five are delayed, as on a host that is busy.
+    let mut readings = 0;
+    let mut now = 0;
+    let clock = || {
+        readings += 1;
+        now += if readings % 5 < 2 { 70_000 } else { 23 };
+        now
+    };
+    assert_eq!(clock_read_ns(clock), 23);
+    assert_eq!(readings, 2001);
 }
 
 #[test]
