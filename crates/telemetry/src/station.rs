@@ -32,7 +32,7 @@ impl Station {
         Station::of(samplers::open(roots, scope))
     }
 
-    fn of(samplers: Vec<Box<dyn crate::sampler::Sampler>>) -> Station {
+    pub(crate) fn of(samplers: Vec<Box<dyn crate::sampler::Sampler>>) -> Station {
         let mut sources: Vec<Source> = samplers.into_iter().map(Source::new).collect();
         sources.iter_mut().for_each(|source| source.begin(None));
         Station {

@@ -48,7 +48,8 @@ pub(crate) fn open(roots: &Roots, scope: &Scope) -> Vec<Box<dyn Sampler>> {
     all.extend(cgroup::Cgroup::open(roots, &scope.devices).map(boxed));
     let named = process::Process::open(roots, &scope.processes, page_size);
     all.extend(named.map(boxed));
-    all.push(Box::new(others::Others::open(roots, scope)));
+    let meter = others::HostMeter;
+    all.push(Box::new(others::Others::open(meter, roots, scope)));
     all
 }
 

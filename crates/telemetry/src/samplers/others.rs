@@ -14,12 +14,12 @@ use std::time::{Duration, Instant};
 
 use iodyno_model::{OTHERS, SeriesColumn, SeriesKind, SeriesRow};
 use iodyno_target::Roots;
-use rustix::time::{ClockId, clock_gettime};
 
 use super::family::Family;
 use super::processes::{FUSE, Processes};
 use crate::sampler::{Read, Readings, Sampler};
 use crate::scope::Scope;
+use crate::source::thread_cpu_ns;
 
 /// Bytes of the storage that a process has to move to be told of.
 const MUCH: u64 = 1 << 20;
@@ -32,6 +32,28 @@ const MOST: Duration = Duration::from_secs(10);
 /// A look may cost one in so many parts of the time to the next.
 const SHARE: u32 = 1000;
 
+/// What the pace goes by. Passed in, so that tests need neither wait nor use CPU time.
+pub(crate) trait Meter: Send {
+    /// Now.
+    fn now(&mut self) -> Instant;
+
+    /// CPU time that this thread has used so far.
+    fn cpu(&mut self) -> Duration;
+}
+
+/// The host's own clocks.
+pub(crate) struct HostMeter;
+
+impl Meter for HostMeter {
+    fn now(&mut self) -> Instant {
+        Instant::now()
+    }
+
+    fn cpu(&mut self) -> Duration {
+        Duration::from_nanos(thread_cpu_ns())
+    }
+}
+
 /// A process with a row.
 struct Shown {
     pid: u32,
@@ -39,7 +61,8 @@ struct Shown {
 }
 
 /// All the others.
-pub(crate) struct Others {
+pub(crate) struct Others<M> {
+    meter: M,
     processes: Processes,
     own: Vec<u32>,
     named: Vec<String>,
@@ -54,16 +77,15 @@ pub(crate) struct Others {
     looked: Instant,
     /// From the last look to the next, as far as its cost goes.
     pace: Duration,
-    /// … and at least.
-    least: Duration,
     /// How many may not be looked into; `None`: it has been said.
     untold: Option<usize>,
 }
 
-impl Others {
-    pub(crate) fn open(roots: &Roots, scope: &Scope) -> Others {
-        let now = Instant::now();
+impl<M: Meter> Others<M> {
+    pub(crate) fn open(mut meter: M, roots: &Roots, scope: &Scope) -> Others<M> {
+        let now = meter.now();
         Others {
+            meter,
             processes: Processes::new(roots.proc.clone()),
             own: scope.own.clone(),
             named: scope.processes.clone(),
@@ -74,7 +96,6 @@ impl Others {
             begun: now,
             looked: now,
             pace: LEAST,
-            least: LEAST,
             untold: Some(0),
         }
     }
@@ -82,7 +103,7 @@ impl Others {
     /// The first two looks are what counts begin from. Then it takes longer and longer, up to the pace.
     fn is_due(&self, now: Instant) -> bool {
         let since_begin = now.saturating_duration_since(self.begun);
-        let wait = self.pace.min(since_begin / 2).max(self.least);
+        let wait = self.pace.min(since_begin / 2).max(LEAST);
         self.looks < 2 || now.saturating_duration_since(self.looked) >= wait
     }
 
@@ -183,21 +204,20 @@ impl Others {
     }
 }
 
-impl Sampler for Others {
+impl<M: Meter> Sampler for Others<M> {
     fn kind(&self) -> SeriesKind {
         SeriesKind::Others
     }
 
     fn read(&mut self, into: &mut Readings) -> Result<Read, String> {
-        let now = Instant::now();
+        let now = self.meter.now();
         if !self.is_due(now) {
             return Ok(Read::Nothing);
         }
-        let cpu = clock_gettime(ClockId::ThreadCPUTime);
+        let cpu = self.meter.cpu();
         self.look()?;
-        let used = clock_gettime(ClockId::ThreadCPUTime) - cpu;
-        let used = Duration::try_from(used).unwrap_or_default();
-        self.pace = (used * SHARE).clamp(self.least, MOST);
+        let used = self.meter.cpu().saturating_sub(cpu);
+        self.pace = (used * SHARE).clamp(LEAST, MOST);
         self.looked = now;
         if self.looks <= 2 {
             self.begun = now;

@@ -1,9 +1,9 @@
-//! Others that work, rest and end, on a host of a test's making; and what a look costs on this one.
+//! Others that work, rest and end, on a host and by clocks of a test's making.
 
 #![allow(clippy::print_stderr, reason = "skipped tests are told aloud")]
 
 use std::io::{BufRead, BufReader, Write};
-use std::time::Instant;
+use std::sync::{Arc, Mutex};
 
 use super::*;
 use crate::samplers::processes::fake::Proc;
@@ -22,12 +22,46 @@ fn scope(processes: &[&str], own: &[u32]) -> Scope {
     }
 }
 
-/// Others that look at each reading.
-fn open(proc: &Proc, scope: &Scope) -> Others {
-    let mut others = Others::open(&proc.roots(), scope);
-    others.least = Duration::ZERO;
-    others.begun = Instant::now();
-    others
+/// Made-up clocks: time passes as a test says, and each look takes the same CPU time.
+#[derive(Clone)]
+struct FakeMeter(Arc<Mutex<Clocks>>);
+
+struct Clocks {
+    now: Instant,
+    cpu: Duration,
+    look_costs: Duration,
+}
+
+impl FakeMeter {
+    fn new(look_costs: Duration) -> FakeMeter {
+        FakeMeter(Arc::new(Mutex::new(Clocks {
+            now: Instant::now(),
+            cpu: Duration::ZERO,
+            look_costs,
+        })))
+    }
+
+    fn pass(&self, span: Duration) {
+        self.0.lock().unwrap().now += span;
+    }
+}
+
+impl Meter for FakeMeter {
+    fn now(&mut self) -> Instant {
+        self.0.lock().unwrap().now
+    }
+
+    fn cpu(&mut self) -> Duration {
+        let mut clocks = self.0.lock().unwrap();
+        let look_costs = clocks.look_costs;
+        clocks.cpu += look_costs;
+        clocks.cpu
+    }
+}
+
+/// Others for [`look`].
+fn open(roots: &Roots, scope: &Scope) -> Others<FakeMeter> {
+    Others::open(FakeMeter::new(Duration::ZERO), roots, scope)
 }
 
 fn put(proc: &Proc, pid: u32, name: &str, mib: u64) {
@@ -35,9 +69,9 @@ fn put(proc: &Proc, pid: u32, name: &str, mib: u64) {
     proc.io(pid, [0; 2], [mib * MIB, 0]);
 }
 
-/// Rows with what each had before (where it has just come) and has now, MiB read.
-fn look(others: &mut Others, readings: &mut Readings) -> Vec<(String, u64, u64)> {
-    others.pace = Duration::ZERO;
+/// Looks when the time has come. Rows with what each had before (where it has just come) and has now, MiB read.
+fn look(others: &mut Others<FakeMeter>, readings: &mut Readings) -> Vec<(String, u64, u64)> {
+    others.meter.pass(MOST);
     assert_eq!(others.read(readings), Ok(Read::Fresh));
     let row = |row: usize| {
         let began = others
@@ -58,7 +92,7 @@ fn who_moves_much_has_a_row_with_what_it_moved_until_it_ends() {
     let proc = Proc::new();
     put(&proc, 50, "rsync", 500);
     put(&proc, 51, "cat", 7);
-    let mut others = open(&proc, &scope(&[], &[]));
+    let mut others = open(&proc.roots(), &scope(&[], &[]));
     let mut readings = Readings::default();
     assert!(
         look(&mut others, &mut readings).is_empty(),
@@ -94,7 +128,7 @@ fn neither_the_harness_nor_the_named_nor_the_kernel_are_others() {
     put(&proc, 20, "virtiofsd", 1);
     let kernel = "30 (loop7) S 2 0 0 0 -1 2129984 0 0 0 0 1 1 0 0 20 0 1 0 0 0 0 0";
     proc.write(30, "stat", kernel);
-    let mut others = open(&proc, &scope(&["virtiofsd"], &[10]));
+    let mut others = open(&proc.roots(), &scope(&["virtiofsd"], &[10]));
     let mut readings = Readings::default();
     look(&mut others, &mut readings);
     for pid in [10, 20, 30, 40, 41] {
@@ -120,7 +154,7 @@ fn who_may_not_be_looked_into_is_counted_and_the_remedy_said_where_there_is_one(
     ] {
         assert_eq!(untold(closed, open, as_root), expected, "{closed} {open}");
     }
-    let mut others = open(&Proc::new(), &scope(&[], &[]));
+    let mut others = open(&Proc::new().roots(), &scope(&[], &[]));
     others.untold = Some(2);
     assert_eq!(others.missed().len(), 1);
     assert!(others.missed().is_empty(), "once");
@@ -132,7 +166,7 @@ fn what_a_child_did_before_is_not_its_parents_when_it_ends() {
     put(&proc, 50, "sh", 1);
     proc.put_child(50, 51, "dd", "dd", 1);
     proc.io(51, [0; 2], [4000 * MIB, 0]);
-    let mut others = open(&proc, &scope(&[], &[]));
+    let mut others = open(&proc.roots(), &scope(&[], &[]));
     let mut readings = Readings::default();
     look(&mut others, &mut readings);
     proc.io(51, [0; 2], [4100 * MIB, 0]);
@@ -162,7 +196,7 @@ fn servers_of_file_systems_and_their_children_are_marked() {
             std::os::unix::fs::symlink(held, file).unwrap();
         }
     }
-    let mut others = open(&proc, &scope(&[], &[]));
+    let mut others = open(&proc.roots(), &scope(&[], &[]));
     let mut readings = Readings::default();
     proc.io(61, [0; 2], [0; 2]);
     look(&mut others, &mut readings);
@@ -202,9 +236,8 @@ fn a_real_shell_is_not_told_of_with_what_its_child_wrote_before() {
     let mut processes = Processes::new("/proc".into());
     let pid = shell.id();
     let mut written = || processes.io(pid).unwrap().written_bytes;
-    let mut others = Others::open(&Roots::host(), &scope(&[], &[]));
+    let mut others = open(&Roots::host(), &scope(&[], &[]));
     let mut readings = Readings::default();
-    others.least = Duration::ZERO;
     told.next().unwrap().unwrap();
     let before = written();
     look(&mut others, &mut readings);
@@ -226,11 +259,15 @@ fn a_real_shell_is_not_told_of_with_what_its_child_wrote_before() {
 fn a_newcomer_is_charged_with_all_that_it_moved_and_another_with_what_it_moved_since() {
     let proc = Proc::new();
     put(&proc, 50, "rsync", 500);
-    let mut station = Station::open(&proc.roots(), &scope(&[], &[]));
+    let others = open(&proc.roots(), &scope(&[], &[]));
+    let meter = others.meter.clone();
+    let mut station = Station::of(vec![Box::new(others)]);
     station.begin(0);
     put(&proc, 50, "rsync", 503);
     put(&proc, 60, "dd", 9);
-    std::thread::sleep(LEAST);
+    meter.pass(LEAST - Duration::from_nanos(1));
+    assert!(station.sample(900_000_000).is_empty(), "it is too early");
+    meter.pass(Duration::from_nanos(1));
     let telemetry = station.sample(1_000_000_000);
     let (shape, sample) = telemetry.of(SeriesKind::Others).next().unwrap();
     let names: Vec<&str> = shape.subjects.iter().map(|row| row.name.as_str()).collect();
@@ -245,7 +282,7 @@ fn of_many_those_that_move_most_have_rows_and_who_rests_gives_way() {
     for pid in 1..=20 {
         put(&proc, pid, "p", 0);
     }
-    let mut others = open(&proc, &scope(&[], &[]));
+    let mut others = open(&proc.roots(), &scope(&[], &[]));
     let mut readings = Readings::default();
     look(&mut others, &mut readings);
     for pid in 1..=20 {
@@ -266,54 +303,55 @@ fn of_many_those_that_move_most_have_rows_and_who_rests_gives_way() {
     assert!(!rows.contains(&"p[17]".to_owned()));
 }
 
+/// The seconds of `seconds` in which a sample looks, of one sample a second.
+fn looks(look_costs: Duration, seconds: u64) -> Vec<u64> {
+    let (proc, meter) = (Proc::new(), FakeMeter::new(look_costs));
+    let mut others = Others::open(meter.clone(), &proc.roots(), &scope(&[], &[]));
+    let mut readings = Readings::default();
+    // At open, and where counts begin.
+    assert_eq!(others.read(&mut readings), Ok(Read::Fresh));
+    assert_eq!(others.read(&mut readings), Ok(Read::Fresh));
+    let looks = |_: &u64| {
+        meter.pass(Duration::from_secs(1));
+        others.read(&mut readings) == Ok(Read::Fresh)
+    };
+    (1..=seconds).filter(looks).collect()
+}
+
 #[test]
-fn looks_become_rarer_up_to_a_pace_that_costs_little() {
-    let proc = Proc::new();
-    let mut others = Others::open(&proc.roots(), &scope(&[], &[]));
-    let start = Instant::now();
-    let at = |ms: u64| start + Duration::from_millis(ms);
-    assert!(others.is_due(start), "the reading at open");
-    others.looks = 1;
-    assert!(others.is_due(start), "the reading from which counts begin");
-    (others.looks, others.begun) = (2, start);
-    for (pace_ms, expected) in [
+fn looks_become_rarer_up_to_a_pace_that_costs_a_thousandth_of_the_time() {
+    for (cost_us, expected) in [
+        (0, vec![1, 2, 3, 4, 5, 6, 7, 8, 9, 10]),
         (900, vec![1, 2, 3, 4, 5, 6, 7, 8, 9, 10]),
         (3000, vec![1, 2, 4, 7, 10]),
+        (3001, vec![1, 2, 4, 8, 12]),
         (10_000, vec![1, 2, 4, 8, 16, 26, 36]),
+        // It is told of others even where that costs more.
+        (50_000, vec![1, 2, 4, 8, 16, 26, 36]),
     ] {
-        others.pace = Duration::from_millis(pace_ms);
-        others.looked = start;
-        let last = *expected.last().unwrap();
-        let mut looks = Vec::new();
-        for second in 1..=last {
-            if others.is_due(at(second * 1000)) {
-                others.looked = at(second * 1000);
-                looks.push(second);
-            }
-        }
-        assert_eq!(looks, expected, "{pace_ms}");
+        let cost = Duration::from_micros(cost_us);
+        assert_eq!(
+            looks(cost, *expected.last().unwrap()),
+            expected,
+            "{cost_us}"
+        );
     }
 }
 
 #[test]
-fn a_look_at_this_host_costs_a_thousandth_of_the_time_to_the_next() {
-    let mut others = Others::open(&Roots::host(), &scope(&[], &[std::process::id()]));
+fn a_pace_follows_what_the_last_look_cost() {
+    let (proc, meter) = (Proc::new(), FakeMeter::new(Duration::ZERO));
+    let mut others = Others::open(meter.clone(), &proc.roots(), &scope(&[], &[]));
     let mut readings = Readings::default();
-    let begun = Instant::now();
-    let cpu = || Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap();
-    assert_eq!(others.read(&mut readings), Ok(Read::Fresh));
-    assert_eq!(others.read(&mut readings), Ok(Read::Fresh));
-    let before = cpu();
-    let mut looks = 0;
-    while begun.elapsed() < Duration::from_secs(3) {
-        looks += usize::from(others.read(&mut readings) == Ok(Read::Fresh));
-        std::thread::sleep(Duration::from_millis(50));
+    others.read(&mut readings).unwrap();
+    others.read(&mut readings).unwrap();
+    meter.pass(Duration::from_secs(100));
+    for cost_ms in [2, 9, 1, 4] {
+        let cost = Duration::from_millis(cost_ms);
+        meter.0.lock().unwrap().look_costs = cost;
+        assert_eq!(others.read(&mut readings), Ok(Read::Fresh), "{cost_ms}");
+        meter.pass(1000 * cost - Duration::from_nanos(1));
+        assert_eq!(others.read(&mut readings), Ok(Read::Nothing), "{cost_ms}");
+        meter.pass(Duration::from_nanos(1));
     }
-    let used = cpu() - before;
-    assert!(looks >= 1, "a short trial learns of others, too");
-    // Half of it is for the 60 readings between, and for a host that is busy.
-    assert!(
-        used < Duration::from_millis(2 * 3),
-        "{used:?} in {looks} looks"
-    );
 }
