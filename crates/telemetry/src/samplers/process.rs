@@ -53,9 +53,8 @@ pub(crate) struct Process {
     looks: HashMap<u32, u8>,
     found: Vec<Found>,
     looked: Option<Instant>,
-    looked_at_all: Instant,
-    /// From one look to the next.
-    pause: Duration,
+    /// When all processes were looked at, or the first time any were.
+    looked_at_all: Option<Instant>,
     /// Names that nobody has, and that it was said of.
     nobody: Vec<bool>,
     missed: Vec<String>,
@@ -72,24 +71,23 @@ impl Process {
             looks: HashMap::new(),
             found: Vec::new(),
             looked: None,
-            looked_at_all: Instant::now(),
-            pause: LOOK,
+            looked_at_all: None,
             nobody: vec![false; names.len()],
             missed: Vec::new(),
         })
     }
 
     /// Looks for processes of these names, if it is time to.
-    fn look(&mut self) -> Result<(), String> {
-        let now = Instant::now();
-        if self.looked.is_some_and(|looked| now < looked + self.pause) {
+    fn look(&mut self, now: Instant) -> Result<(), String> {
+        if self.looked.is_some_and(|looked| now < looked + LOOK) {
             return Ok(());
         }
         let all = self.processes.all()?;
         let first = self.looked.replace(now).is_none();
-        let everything = now >= self.looked_at_all + LOOK_AT_ALL;
+        let since = *self.looked_at_all.get_or_insert(now);
+        let everything = now >= since + LOOK_AT_ALL;
         if everything {
-            self.looked_at_all = now;
+            self.looked_at_all = Some(now);
         }
         let mut looks = HashMap::with_capacity(all.len());
         for pid in all {
@@ -158,6 +156,28 @@ impl Process {
         family.settle(|pid| processes.stat(pid).map(|stat| stat.parent));
     }
 
+    /// As [`Sampler::read`], at an instant.
+    fn read_at(&mut self, now: Instant, into: &mut Readings) -> Result<Read, String> {
+        self.look(now)?;
+        self.ask();
+        let mut fill = into.fill(PROCESS);
+        for found in &self.found {
+            let Some((stat, tells)) = found.now else {
+                continue;
+            };
+            let io = self.family.own(found.pid).filter(|_| tells);
+            let row = found.row.as_str();
+            fill.row(
+                |there| there.name == row,
+                || SeriesRow::new(row),
+                values(&stat, io, self.page_size),
+            );
+        }
+        fill.done();
+        self.miss();
+        Ok(Read::Fresh)
+    }
+
     /// Says of each name that nobody has, once.
     fn miss(&mut self) {
         for (place, name) in self.names.iter().enumerate() {
@@ -177,24 +197,7 @@ impl Sampler for Process {
     }
 
     fn read(&mut self, into: &mut Readings) -> Result<Read, String> {
-        self.look()?;
-        self.ask();
-        let mut fill = into.fill(PROCESS);
-        for found in &self.found {
-            let Some((stat, tells)) = found.now else {
-                continue;
-            };
-            let io = self.family.own(found.pid).filter(|_| tells);
-            let row = found.row.as_str();
-            fill.row(
-                |there| there.name == row,
-                || SeriesRow::new(row),
-                values(&stat, io, self.page_size),
-            );
-        }
-        fill.done();
-        self.miss();
-        Ok(Read::Fresh)
+        self.read_at(Instant::now(), into)
     }
 
     fn missed(&mut self) -> Vec<String> {
