@@ -308,3 +308,63 @@ pub(crate) fn thread_cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{self, Sender};
+    use std::time::Duration;
+
+    use iodyno_model::{LOAD, SeriesKind, SeriesRow};
+
+    use super::*;
+
+    /// Takes time and CPU time, and tells how much of both each reading took.
+    struct Busy(Sender<(Duration, u64)>);
+
+    impl Sampler for Busy {
+        fn kind(&self) -> SeriesKind {
+            SeriesKind::Load
+        }
+
+        fn read(&mut self, into: &mut Readings) -> Result<Read, String> {
+            let (wall, cpu_ns) = (Instant::now(), thread_cpu_ns());
+            // As much as the clock can tell, however coarse it is.
+            while thread_cpu_ns() == cpu_ns {}
+            let mut fill = into.fill(LOAD);
+            fill.row(|_| true, SeriesRow::default, [Some(1); LOAD.len()]);
+            fill.done();
+            let used_ns = thread_cpu_ns() - cpu_ns;
+            self.0.send((wall.elapsed(), used_ns)).unwrap();
+            Ok(Read::Fresh)
+        }
+
+        fn cpu_aside_ns(&mut self) -> u64 {
+            1_000_000_000_000
+        }
+    }
+
+    #[test]
+    fn a_source_costs_what_its_samples_took() {
+        let (tell, told) = mpsc::channel();
+        let mut source = Source::new(Box::new(Busy(tell)));
+        source.begin(Some(0));
+        told.recv().unwrap();
+        let begun = (Instant::now(), thread_cpu_ns());
+        for at_ns in 1..4 {
+            source.sample(0, at_ns, &mut 0, &mut Telemetry::default());
+        }
+        let most = (begun.0.elapsed(), thread_cpu_ns() - begun.1);
+        let cost = source.close();
+        let least: Vec<(Duration, u64)> = told.iter().collect();
+        assert_eq!((cost.samples, least.len()), (3, 3));
+        let wall_ns = |wall: Duration| wall.as_nanos() as u64;
+        let least_ns: u64 = least.iter().map(|one| wall_ns(one.0)).sum();
+        assert!((least_ns..=wall_ns(most.0)).contains(&cost.wall_ns));
+        let longest = least.iter().map(|one| wall_ns(one.0)).max().unwrap();
+        assert!((longest..=cost.wall_ns).contains(&cost.longest_ns));
+        // With what was used aside.
+        let least_ns: u64 = least.iter().map(|one| one.1).sum();
+        let cpu_ns = cost.cpu_ns - 3_000_000_000_000;
+        assert!((least_ns..=most.1).contains(&cpu_ns));
+    }
+}

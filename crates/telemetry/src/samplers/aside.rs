@@ -38,6 +38,8 @@ pub(crate) struct Aside {
     room: Readings,
     /// When the question was asked that has not been answered.
     asked: Option<Instant>,
+    /// How long an answer is awaited when it was asked for.
+    brief: Duration,
     missed: Vec<String>,
     cpu_ns: u64,
 }
@@ -49,7 +51,11 @@ struct Thread {
 
 impl Aside {
     /// Starts the thread.
-    pub(crate) fn of(mut sampler: impl Sampler + 'static) -> Aside {
+    pub(crate) fn of(sampler: impl Sampler + 'static) -> Aside {
+        Aside::awaited(BRIEF, sampler)
+    }
+
+    fn awaited(brief: Duration, mut sampler: impl Sampler + 'static) -> Aside {
         let kind = sampler.kind();
         // One question at most is open: neither side ever waits to be heard.
         let (questions, asked) = mpsc::sync_channel::<Readings>(1);
@@ -82,6 +88,7 @@ impl Aside {
             thread,
             room: Readings::default(),
             asked: None,
+            brief,
             missed: Vec::new(),
             cpu_ns: 0,
         }
@@ -102,12 +109,32 @@ impl Aside {
         }
     }
 
-    fn ask(&mut self) -> Result<(), String> {
+    fn ask(&mut self, now: Instant) -> Result<(), String> {
         let room = std::mem::take(&mut self.room);
         let thread = self.thread.as_ref().map_err(String::clone)?;
         let asked = thread.questions.send(room);
-        self.asked = Some(Instant::now());
+        self.asked = Some(now);
         asked.map_err(|_| "its thread panicked".to_owned())
+    }
+
+    /// As [`Sampler::read`], at an instant.
+    fn read_at(&mut self, now: Instant, into: &mut Readings) -> Result<Read, String> {
+        let mut answer = match self.asked {
+            Some(_) => self.answer(Duration::ZERO)?,
+            None => None,
+        };
+        if self.asked.is_none() {
+            self.ask(now)?;
+            answer = self.answer(self.brief)?.or(answer);
+        }
+        if let Some((read, readings)) = answer {
+            self.room = std::mem::replace(into, readings);
+            return read;
+        }
+        match self.asked {
+            Some(asked) if now >= asked + PATIENCE => Err("does not answer".to_owned()),
+            _ => Ok(Read::Nothing),
+        }
     }
 }
 
@@ -117,22 +144,7 @@ impl Sampler for Aside {
     }
 
     fn read(&mut self, into: &mut Readings) -> Result<Read, String> {
-        let mut answer = match self.asked {
-            Some(_) => self.answer(Duration::ZERO)?,
-            None => None,
-        };
-        if self.asked.is_none() {
-            self.ask()?;
-            answer = self.answer(BRIEF)?.or(answer);
-        }
-        if let Some((read, readings)) = answer {
-            self.room = std::mem::replace(into, readings);
-            return read;
-        }
-        match self.asked {
-            Some(asked) if asked.elapsed() >= PATIENCE => Err("does not answer".to_owned()),
-            _ => Ok(Read::Nothing),
-        }
+        self.read_at(Instant::now(), into)
     }
 
     fn missed(&mut self) -> Vec<String> {
@@ -150,18 +162,19 @@ impl Sampler for Aside {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::mpsc::Sender;
 
     use iodyno_model::{ARC, SeriesRow};
 
     use super::*;
 
+    /// Ends a test that hangs.
+    const WATCHDOG: Duration = Duration::from_secs(120);
+
     /// Hands out what it is told to, and hangs as long as it is told nothing.
     struct Told {
         words: Receiver<Result<u64, String>>,
-        closed: Arc<AtomicBool>,
+        closed: Sender<()>,
     }
 
     impl Sampler for Told {
@@ -170,6 +183,9 @@ mod tests {
         }
 
         fn read(&mut self, into: &mut Readings) -> Result<Read, String> {
+            // As much CPU time as the clock can tell, however coarse it is.
+            let begun_ns = thread_cpu_ns();
+            while thread_cpu_ns() == begun_ns {}
             let hits = self
                 .words
                 .recv()
@@ -185,87 +201,81 @@ mod tests {
         }
 
         fn close(&mut self) {
-            self.closed.store(true, Ordering::Relaxed);
+            let _ = self.closed.send(());
         }
     }
 
-    fn aside() -> (Sender<Result<u64, String>>, Aside, Arc<AtomicBool>) {
+    type Words = Sender<Result<u64, String>>;
+
+    /// A sampler with what tells its readings, and what is told when it is closed.
+    fn aside(brief: Duration) -> (Words, Aside, Receiver<()>) {
         let (tell, words) = mpsc::channel();
-        let closed = Arc::new(AtomicBool::new(false));
+        let (close, closed) = mpsc::channel();
         let told = Told {
             words,
-            closed: Arc::clone(&closed),
+            closed: close,
         };
-        (tell, Aside::of(told), closed)
-    }
-
-    /// Reads again and again until there is something.
-    fn read(aside: &mut Aside) -> Result<u64, String> {
-        let mut readings = Readings::default();
-        let end = Instant::now() + Duration::from_secs(20);
-        loop {
-            match aside.read(&mut readings) {
-                Ok(Read::Fresh) => return Ok(readings.values[0].unwrap()),
-                Err(error) => return Err(error),
-                Ok(Read::Nothing) => assert!(Instant::now() < end, "it never answers"),
-            }
-            thread::sleep(Duration::from_millis(1));
-        }
+        (tell, Aside::awaited(brief, told), closed)
     }
 
     #[test]
     fn what_answers_at_once_is_read_as_if_it_were_here() {
-        let (tell, mut aside, closed) = aside();
+        let (tell, mut aside, closed) = aside(WATCHDOG);
+        let mut readings = Readings::default();
         for hits in 1..4 {
             tell.send(Ok(hits)).unwrap();
-            assert_eq!(read(&mut aside), Ok(hits));
+            assert_eq!(aside.read(&mut readings), Ok(Read::Fresh));
+            assert_eq!(readings.values[0], Some(hits));
             assert_eq!(aside.missed(), ["something"]);
         }
         tell.send(Err("no such file".to_owned())).unwrap();
-        assert_eq!(read(&mut aside), Err("no such file".to_owned()));
+        let error = aside.read(&mut readings).unwrap_err();
+        assert_eq!(error, "no such file");
         assert!(aside.cpu_aside_ns() > 0);
         assert_eq!(aside.cpu_aside_ns(), 0);
         aside.close();
-        while !closed.load(Ordering::Relaxed) {
-            thread::sleep(Duration::from_millis(1));
-        }
+        closed.recv_timeout(WATCHDOG).unwrap();
     }
 
     #[test]
-    fn what_hangs_delays_nobody_is_told_and_its_late_answer_taken_up() {
-        let (tell, mut aside, closed) = aside();
-        let begun = Instant::now();
+    fn what_hangs_is_told_when_patience_ends_and_its_late_answer_taken_up() {
+        let (tell, mut aside, closed) = aside(BRIEF);
         let mut readings = Readings::default();
-        let mut waited = Duration::ZERO;
-        let error = loop {
-            let before = Instant::now();
-            let read = aside.read(&mut readings);
-            waited += before.elapsed();
-            match read {
-                Err(error) => break error,
-                read => assert_eq!(read, Ok(Read::Nothing)),
-            }
-            thread::sleep(Duration::from_millis(20));
-        };
-        assert_eq!(error, "does not answer");
-        assert!(begun.elapsed() >= PATIENCE);
-        // It was waited for once.
-        assert!(waited < PATIENCE / 4, "{waited:?}");
-        assert!(aside.read(&mut readings).is_err());
+        let begin = Instant::now();
+        let late = begin + PATIENCE;
+        let nearly = late - Duration::from_nanos(1);
+        let silent = Err("does not answer".to_owned());
+        assert_eq!(aside.read_at(begin, &mut readings), Ok(Read::Nothing));
+        assert_eq!(aside.read_at(nearly, &mut readings), Ok(Read::Nothing));
+        assert_eq!(aside.read_at(late, &mut readings), silent);
+        assert_eq!(aside.read_at(late, &mut readings), silent);
         tell.send(Ok(7)).unwrap();
-        let late = loop {
-            match aside.read(&mut readings) {
-                Ok(Read::Fresh) => break readings.values[0],
-                _ => thread::sleep(Duration::from_millis(1)),
-            }
-        };
-        assert_eq!(late, Some(7));
+        let begun = Instant::now();
+        while aside.read_at(late, &mut readings) != Ok(Read::Fresh) {
+            assert!(begun.elapsed() < WATCHDOG, "it is never taken up");
+            thread::yield_now();
+        }
+        assert_eq!(readings.values[0], Some(7));
         // It hangs in the next question; where it is closed meanwhile, its thread ends with its answer.
         aside.close();
         assert!(aside.read(&mut readings).is_err());
+        assert!(closed.try_recv().is_err(), "it cannot have ended");
         drop(tell);
-        while !closed.load(Ordering::Relaxed) {
-            thread::sleep(Duration::from_millis(1));
-        }
+        closed.recv_timeout(WATCHDOG).unwrap();
+    }
+
+    #[test]
+    fn what_hangs_is_waited_for_once() {
+        let (_tell, mut aside, _) = aside(BRIEF);
+        let mut readings = Readings::default();
+        assert_eq!(aside.read(&mut readings), Ok(Read::Nothing));
+        // To wait again would take for ever.
+        aside.brief = Duration::MAX;
+        let (answer, answered) = mpsc::channel();
+        thread::spawn(move || {
+            let begin = aside.asked.unwrap();
+            answer.send(aside.read_at(begin, &mut readings)).unwrap();
+        });
+        assert_eq!(answered.recv_timeout(WATCHDOG), Ok(Ok(Read::Nothing)));
     }
 }

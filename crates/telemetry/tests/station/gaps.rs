@@ -166,10 +166,7 @@ fn each_sampler_tells_its_cost() {
     assert!(costs.len() >= 7);
     for cost in costs {
         assert_eq!(cost.samples, 3, "{cost:?}");
-        assert!(
-            cost.cpu_ns > 0 && cost.longest_ns * 3 >= cost.wall_ns,
-            "{cost:?}"
-        );
+        assert!(cost.longest_ns * 3 >= cost.wall_ns, "{cost:?}");
         assert!(cost.longest_ns <= cost.wall_ns, "{cost:?}");
     }
 }
