@@ -39,18 +39,26 @@ fn a_sample_allocates_its_rows_and_nothing_else() {
             processes: Vec::new(),
             own: Vec::new(),
         };
-        let mut station = Station::open(&Roots::below(root), &scope);
-        station.begin(0);
-        for at_s in 1..5 {
-            station.sample(at_s * SECOND);
-        }
-        let before = allocations();
-        let telemetry = station.sample(5 * SECOND);
-        let used = allocations() - before;
-        // Each sample's values, and the list of samples.
-        let handed_out = telemetry.samples.len() as u64 + 1;
-        assert_eq!(telemetry.gaps, []);
-        assert!(telemetry.samples.len() >= 7);
-        assert!(used <= handed_out, "{used} allocations for {handed_out}");
+        let attempt = || {
+            let mut station = Station::open(&Roots::below(root), &scope);
+            station.begin(0);
+            for at_s in 1..5 {
+                station.sample(at_s * SECOND);
+            }
+            let before = allocations();
+            let telemetry = station.sample(5 * SECOND);
+            let used = allocations() - before;
+            assert_eq!(telemetry.gaps, []);
+            assert!(telemetry.samples.len() >= 7);
+            // Each sample's values, and the list of samples.
+            (used, telemetry.samples.len() as u64 + 1)
+        };
+        // On a busy host other threads of the test harness may allocate meanwhile, and a listing of all processes may be due
+        // (0.9 s after the one before). Both only add, and what the rest allocates is the same in each attempt.
+        let attempts: Vec<(u64, u64)> = (0..100).map(|_| attempt()).collect();
+        assert!(
+            attempts.iter().any(|(used, handed_out)| used <= handed_out),
+            "allocations, and those handed out: {attempts:?}"
+        );
     }
 }
