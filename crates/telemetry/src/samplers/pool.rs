@@ -1,7 +1,7 @@
 //! ZFS pools and their devices, from one `zpool iostat` that goes on for as long as the station does.
 //!
 //! A thread of its own reads what the command says, so that a sample takes what there is and never waits. A command that
-//! ends is started again, at most every [`AGAIN`]. It ends with the station; where that is killed, it ends by itself
+//! ends is started again, at most every ten seconds. It ends with the station; where that is killed, it ends by itself
 //! with the next report, which nobody reads.
 //!
 //! Its reports come at a pace of their own: what a sample holds was measured up to one interval before.
@@ -13,12 +13,10 @@ use iodyno_model::{POOL, SeriesKind, SeriesRow};
 use iodyno_target::Roots;
 
 use super::arc::has_zfs_fuse;
-use super::pool_child::{Command, Keeper};
+use super::pool_child::{Command, Keeper, Pace};
 use crate::sampler::{Read, Readings, Sampler};
 use crate::scope::{Pools, Scope};
 
-/// From one start of a command that ends to the next.
-const AGAIN: Duration = Duration::from_secs(10);
 /// Beside three intervals: when a command that says nothing is worth a word.
 const SILENCE: Duration = Duration::from_secs(5);
 
@@ -33,15 +31,10 @@ pub(crate) struct Pool {
 impl Pool {
     /// `None`: nobody asks for pools, or this host has no ZFS.
     pub(crate) fn open(roots: &Roots, scope: &Scope) -> Option<Pool> {
-        Pool::with_pauses(roots, scope, AGAIN, SILENCE)
+        Pool::at_pace(roots, scope, Pace::USUAL)
     }
 
-    fn with_pauses(
-        roots: &Roots,
-        scope: &Scope,
-        again: Duration,
-        silence: Duration,
-    ) -> Option<Pool> {
+    fn at_pace(roots: &Roots, scope: &Scope, pace: Pace) -> Option<Pool> {
         let pools = match &scope.pools {
             Pools::Named(pools) if pools.is_empty() => return None,
             Pools::Named(pools) => pools.clone(),
@@ -55,24 +48,19 @@ impl Pool {
                 program,
                 pools,
                 every: scope.every,
-                again,
+                pace,
             })
         });
         Some(Pool {
             keeper,
             seen: 0,
             // Where only whole seconds are possible, they are what it waits for.
-            patience: scope.every.max(Duration::from_secs(1)) * 3 + silence,
+            patience: scope.every.max(Duration::from_secs(1)) * 3 + SILENCE,
         })
     }
-}
 
-impl Sampler for Pool {
-    fn kind(&self) -> SeriesKind {
-        SeriesKind::Pool
-    }
-
-    fn read(&mut self, into: &mut Readings) -> Result<Read, String> {
+    /// As [`Sampler::read`], at an instant.
+    fn read_at(&mut self, now: Instant, into: &mut Readings) -> Result<Read, String> {
         let keeper = self.keeper.as_ref().map_err(String::clone)?;
         let state = keeper.state();
         if state.number != self.seen {
@@ -88,7 +76,7 @@ impl Sampler for Pool {
         if let Some(trouble) = &state.trouble {
             return Err(trouble.clone());
         }
-        let silent = Instant::now().saturating_duration_since(state.heard);
+        let silent = now.saturating_duration_since(state.heard);
         match silent > self.patience {
             true => Err(format!(
                 "`zpool iostat` has said nothing of use for {} s",
@@ -96,6 +84,16 @@ impl Sampler for Pool {
             )),
             false => Ok(Read::Nothing),
         }
+    }
+}
+
+impl Sampler for Pool {
+    fn kind(&self) -> SeriesKind {
+        SeriesKind::Pool
+    }
+
+    fn read(&mut self, into: &mut Readings) -> Result<Read, String> {
+        self.read_at(Instant::now(), into)
     }
 
     fn close(&mut self) {

@@ -14,14 +14,13 @@ use super::pool_text::{Reader, Report};
 
 /// A report is written in one go: when nothing more came for so long, it is whole.
 const WHOLE: Duration = Duration::from_millis(30);
-/// A command that has closed its output, or was killed, ends within this.
-const END: Duration = Duration::from_millis(500);
 /// No line is longer, bytes; what is, is none.
 const LINE: usize = 64 << 10;
 
-/// What is read of a command within [`FLOOD_SPAN`] at most, bytes: more than any host's reports. The rest waits.
-const FLOOD: usize = 1 << 20;
-const FLOOD_SPAN: Duration = Duration::from_secs(1);
+/// What is read of a command within [`Pace::flood`] at most, bytes: more than any host's reports. The rest waits.
+pub(super) const FLOOD: usize = 1 << 20;
+/// What is read at once, bytes.
+pub(super) const ROOM: usize = 8192;
 
 /// What it says of an option that it does not know.
 const UNKNOWN: &str = "invalid option";
@@ -34,8 +33,26 @@ pub(super) struct Command {
     pub(super) pools: Vec<String>,
     /// From one report to the next.
     pub(super) every: Duration,
+    pub(super) pace: Pace,
+}
+
+/// What is done by the clock. Passed in, so that tests need not race with a command.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pace {
     /// From one start to the next, at least.
     pub(super) again: Duration,
+    /// A command that has closed its output, or was killed, ends within this.
+    pub(super) end: Duration,
+    /// The time in which no more than [`FLOOD`] is read.
+    pub(super) flood: Duration,
+}
+
+impl Pace {
+    pub(super) const USUAL: Pace = Pace {
+        again: Duration::from_secs(10),
+        end: Duration::from_millis(500),
+        flood: Duration::from_secs(1),
+    };
 }
 
 /// How it is asked.
@@ -79,6 +96,7 @@ impl Shared {
 pub(super) struct Keeper {
     shared: Arc<Shared>,
     ended: Receiver<()>,
+    end: Duration,
 }
 
 impl Keeper {
@@ -99,18 +117,19 @@ impl Keeper {
             state: Mutex::new(state),
             stop: Condvar::new(),
         });
-        let (end, ended) = mpsc::channel();
+        let (send_end, ended) = mpsc::channel();
+        let end = command.pace.end;
         let work = Work {
             command,
             shared: Arc::clone(&shared),
         };
         let run = move || {
             work.run();
-            let _ = end.send(());
+            let _ = send_end.send(());
         };
         let thread = thread::Builder::new().name("zpool".to_owned());
         match thread.spawn(run) {
-            Ok(_) => Ok(Keeper { shared, ended }),
+            Ok(_) => Ok(Keeper { shared, ended, end }),
             Err(error) => Err(format!("cannot start a thread: {error}")),
         }
     }
@@ -130,7 +149,7 @@ impl Keeper {
             }
         }
         self.shared.stop.notify_all();
-        let _ = self.ended.recv_timeout(END);
+        let _ = self.ended.recv_timeout(self.end);
     }
 }
 
@@ -160,7 +179,7 @@ impl Work {
     fn run(&self) {
         let mut form = Form::Exact;
         loop {
-            let next = Instant::now() + self.command.again;
+            let next = Instant::now() + self.command.pace.again;
             match self.once(form) {
                 End::Stopped => return,
                 End::Unknown if form == Form::Exact => {
@@ -252,7 +271,7 @@ impl Work {
         let (mut said, mut complained) = (Lines::default(), Lines::default());
         let mut complaint = String::new();
         let mut complains = true;
-        let mut flow = Flow::default();
+        let mut flow = Flow::new(self.command.pace.flood);
         loop {
             if let Some(until) = flow.dammed(Instant::now())
                 && !self.pause(until)
@@ -306,7 +325,7 @@ impl Work {
 
     /// Waits for the command's end; kills it when it takes its time. `None`: it cannot die.
     fn reap(&self) -> Option<ExitStatus> {
-        let begun = Instant::now();
+        let (begun, end) = (Instant::now(), self.command.pace.end);
         loop {
             let mut state = self.shared.state();
             let child = state.child.as_mut()?;
@@ -314,10 +333,10 @@ impl Work {
                 state.child = None;
                 return Some(status);
             }
-            if begun.elapsed() > END / 2 {
+            if begun.elapsed() > end / 2 {
                 let _ = child.kill();
             }
-            if begun.elapsed() > END {
+            if begun.elapsed() > end {
                 return None;
             }
             drop(state);
@@ -351,25 +370,31 @@ fn wait(out: &ChildStdout, err: Option<&ChildStderr>, whole: bool) -> (bool, boo
 }
 
 /// How much has come lately.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Flow {
+    span: Duration,
     since: Option<Instant>,
     bytes: usize,
 }
 
 impl Flow {
+    fn new(span: Duration) -> Flow {
+        Flow {
+            span,
+            since: None,
+            bytes: 0,
+        }
+    }
+
     fn add(&mut self, bytes: usize) {
         self.bytes += bytes;
     }
 
     /// Until when nothing is to be read, if there was too much.
     fn dammed(&mut self, now: Instant) -> Option<Instant> {
-        let end = *self.since.get_or_insert(now) + FLOOD_SPAN;
+        let end = *self.since.get_or_insert(now) + self.span;
         if now >= end {
-            *self = Flow {
-                since: Some(now),
-                bytes: 0,
-            };
+            (self.since, self.bytes) = (Some(now), 0);
         }
         (self.bytes >= FLOOD).then_some(end)
     }
@@ -384,7 +409,7 @@ struct Lines {
 impl Lines {
     /// Reads once and hands out each line that is whole. How many bytes there were; `None`: this is the end.
     fn read(&mut self, from: &mut impl io::Read, mut each: impl FnMut(&str)) -> Option<usize> {
-        let mut room = [0; 8192];
+        let mut room = [0; ROOM];
         let length = match from.read(&mut room) {
             Ok(0) => return None,
             Ok(length) => length,
@@ -401,5 +426,29 @@ impl Lines {
             self.rest.clear();
         }
         Some(length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_beyond_a_flood_waits_until_its_time_is_over() {
+        let span = Duration::from_secs(1);
+        let mut flow = Flow::new(span);
+        let begin = Instant::now();
+        let at = |ms: u64| begin + Duration::from_millis(ms);
+        assert_eq!(flow.dammed(at(0)), None);
+        flow.add(FLOOD - 1);
+        assert_eq!(flow.dammed(at(1)), None);
+        flow.add(ROOM);
+        assert_eq!(flow.dammed(at(2)), Some(at(1000)));
+        assert_eq!(flow.dammed(at(999)), Some(at(1000)));
+        // Then as much may come again, and what is seldom read never waits.
+        for (ms, expected) in [(1000, None), (1500, Some(at(2000))), (9000, None)] {
+            assert_eq!(flow.dammed(at(ms)), expected, "{ms}");
+            flow.add(FLOOD);
+        }
     }
 }

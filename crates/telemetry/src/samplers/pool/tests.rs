@@ -1,17 +1,27 @@
 //! Every way in which a `zpool` can behave, and zfs-fuse's where it runs.
 #![allow(clippy::print_stderr)]
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::process;
 
 use iodyno_model::SeriesColumn;
 use tempfile::TempDir;
 
+use super::super::pool_child::{FLOOD, ROOM};
 use super::*;
 use crate::scope::Devices;
 
 const MS: Duration = Duration::from_millis(1);
+/// Ends a test that hangs.
+const WATCHDOG: Duration = Duration::from_secs(120);
+/// A host may be as busy as it likes: what has flooded its output is not read again, and nothing is given up.
+const PACE: Pace = Pace {
+    again: Duration::from_millis(200),
+    end: WATCHDOG,
+    flood: Duration::from_secs(3600),
+};
 
 const ROUNDED: &str = "\
                capacity     operations    bandwidth
@@ -20,6 +30,12 @@ pool        alloc   free   read  write   read  write
 tank           1K     2K      3      4     5K     6K
   sda           -      -      3      4     5K     6K
 ----------  -----  -----  -----  -----  -----  -----
+";
+
+const PRELUDE: &str = "\
+echo $$ $@ >> $D/calls
+call=$(($(wc -l < $D/calls)))
+gate() { mkfifo $D/$1; read -r go < $D/$1; }
 ";
 
 fn scope(pools: Pools, every: Duration) -> Scope {
@@ -32,7 +48,8 @@ fn scope(pools: Pools, every: Duration) -> Scope {
     }
 }
 
-/// A host with a `zpool` that is a shell script. `$D` is its folder, in which `report` prints a report.
+/// A host with a `zpool` that is a shell script. `$D` is its folder with a `report`, `$call` counts the calls, and
+/// `gate NAME` waits for [`Host::go`].
 struct Host {
     folder: TempDir,
 }
@@ -48,11 +65,7 @@ impl Host {
         fs::write(host.folder.path().join("report"), ROUNDED).unwrap();
         // What is written by this process cannot be run as long as another thread's child holds it open.
         let draft = host.folder.path().join("draft");
-        fs::write(
-            &draft,
-            format!("#!/bin/sh\nD={path}\necho $$ $@ >> $D/calls\n{script}"),
-        )
-        .unwrap();
+        fs::write(&draft, format!("#!/bin/sh\nD={path}\n{PRELUDE}{script}")).unwrap();
         let copied = process::Command::new("cp")
             .arg(&draft)
             .arg(sbin.join("zpool"))
@@ -67,9 +80,19 @@ impl Host {
         Roots::below(self.folder.path())
     }
 
-    fn open(&self, every: Duration, silence: Duration) -> Pool {
-        let scope = scope(Pools::Named(vec!["tank".into(), "b".into()]), every);
-        Pool::with_pauses(&self.roots(), &scope, 200 * MS, silence).unwrap()
+    fn open(&self) -> Pool {
+        let scope = scope(Pools::Named(vec!["tank".into(), "b".into()]), 100 * MS);
+        Pool::at_pace(&self.roots(), &scope, PACE).unwrap()
+    }
+
+    /// Lets the script through a gate, when it is there.
+    fn go(&self, gate: &str) {
+        let nonblock = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+        let mut options = OpenOptions::new();
+        options.write(true).custom_flags(nonblock);
+        // There is no such file, or nobody reads it, until then.
+        let mut gate = within(|| options.open(self.folder.path().join(gate)).ok());
+        gate.write_all(b"\n").unwrap();
     }
 
     /// Process id and arguments of each call.
@@ -84,7 +107,7 @@ impl Host {
 }
 
 fn within<T>(mut found: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + Duration::from_secs(20);
+    let end = Instant::now() + WATCHDOG;
     loop {
         if let Some(found) = found() {
             return found;
@@ -94,14 +117,25 @@ fn within<T>(mut found: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// When something was heard of the command.
+fn heard(pool: &Pool) -> Instant {
+    let keeper = pool.keeper.as_ref();
+    keeper.map_or_else(|_| Instant::now(), |keeper| keeper.state().heard)
+}
+
+/// Reads as if something had just been heard, however busy this host is.
+fn read(pool: &mut Pool, readings: &mut Readings) -> Result<Read, String> {
+    pool.read_at(heard(pool), readings)
+}
+
 fn fresh(pool: &mut Pool) -> Readings {
     let mut readings = Readings::default();
-    within(|| (pool.read(&mut readings) == Ok(Read::Fresh)).then_some(()));
+    within(|| (read(pool, &mut readings) == Ok(Read::Fresh)).then_some(()));
     readings
 }
 
 fn trouble(pool: &mut Pool) -> String {
-    within(|| pool.read(&mut Readings::default()).err())
+    within(|| read(pool, &mut Readings::default()).err())
 }
 
 /// It neither runs nor waits to be reaped.
@@ -111,8 +145,8 @@ fn is_gone(pid: u32) -> bool {
 
 #[test]
 fn takes_each_report_once_and_ends_the_command_with_itself() {
-    let host = Host::new("while :; do cat $D/report; sleep 0.1; done");
-    let mut pool = host.open(100 * MS, SILENCE);
+    let host = Host::new("cat $D/report; gate second; cat $D/report; gate end");
+    let mut pool = host.open();
     let mut readings = fresh(&mut pool);
     let names: Vec<&str> = readings.rows.iter().map(|row| row.name.as_str()).collect();
     assert_eq!(names, ["tank", "tank/sda"]);
@@ -127,8 +161,9 @@ fn takes_each_report_once_and_ends_the_command_with_itself() {
     ];
     assert_eq!(readings.values[..6], values);
     assert_eq!(readings.values[6..9], [None, None, Some(3)]);
-    assert_eq!(pool.read(&mut readings), Ok(Read::Nothing));
-    within(|| (pool.read(&mut readings) == Ok(Read::Fresh)).then_some(()));
+    assert_eq!(read(&mut pool, &mut readings), Ok(Read::Nothing));
+    host.go("second");
+    fresh(&mut pool);
     let [(pid, arguments)] = &host.calls()[..] else {
         panic!("{:?}", host.calls());
     };
@@ -140,9 +175,10 @@ fn takes_each_report_once_and_ends_the_command_with_itself() {
 #[test]
 fn asks_an_old_zpool_for_what_it_knows_and_drops_what_counts_from_the_boot() {
     let script = "case $2 in *p*) echo \"invalid option 'p'\" >&2; echo usage: >&2; exit 2;; esac
-        sed s/tank/boot/ $D/report; while :; do sleep 0.1; cat $D/report; done";
+        sed s/tank/boot/ $D/report; gate second; cat $D/report; gate end";
     let host = Host::new(script);
-    let mut pool = host.open(100 * MS, SILENCE);
+    let mut pool = host.open();
+    host.go("second");
     let readings = fresh(&mut pool);
     assert_eq!(readings.rows[0].name, "tank");
     let arguments: Vec<String> = host.calls().into_iter().map(|call| call.1).collect();
@@ -163,68 +199,98 @@ fn a_command_that_ends_is_told_with_its_words_and_started_again() {
         ("exit 0", "`zpool iostat` ended: there is no pool any more"),
         ("kill -KILL $$", "SIGKILL"),
     ] {
-        let host = Host::new(&format!("cat $D/report; sleep 0.2; {end}"));
-        let mut pool = host.open(100 * MS, SILENCE);
+        let host = Host::new(&format!(
+            "gate begin$call; cat $D/report; gate end$call; {end}"
+        ));
+        let mut pool = host.open();
+        host.go("begin1");
         fresh(&mut pool);
+        host.go("end1");
         let told = trouble(&mut pool);
         assert!(told.contains(words), "{told}");
+        host.go("begin2");
         fresh(&mut pool);
-        assert!(host.calls().len() >= 2);
+        assert_eq!(host.calls().len(), 2);
     }
 }
 
 #[test]
 fn a_command_that_goes_on_without_a_pool_is_told_with_its_words() {
-    let script =
-        "cat $D/report; sleep 0.2; for i in 1 2 3; do echo no pools available >&2; sleep 0.2; done
-        cat $D/report; exec sleep 100";
+    let script = "cat $D/report; gate none
+        for i in 1 2 3; do echo no pools available >&2; done; gate some; cat $D/report; gate end";
     let host = Host::new(script);
-    let mut pool = host.open(100 * MS, SILENCE);
+    let mut pool = host.open();
     fresh(&mut pool);
+    host.go("none");
     assert_eq!(trouble(&mut pool), "zpool: no pools available");
+    host.go("some");
     fresh(&mut pool);
     assert_eq!(host.calls().len(), 1);
 }
 
 #[test]
 fn a_command_that_hangs_or_talks_nonsense_is_told_and_can_be_ended() {
-    for script in [
-        "exec sleep 1000",
-        "head -c 300000 /dev/urandom; yes | head -c 300000 | tr -d '\\n'; exec sleep 1000",
+    for talk in [
+        "",
+        "head -c 300000 /dev/urandom; yes | head -c 300000 | tr -d '\\n'",
     ] {
-        let host = Host::new(script);
-        let mut pool = host.open(100 * MS, Duration::ZERO);
-        let told = trouble(&mut pool);
-        assert_eq!(told, "`zpool iostat` has said nothing of use for 3 s");
-        let begun = Instant::now();
+        let host = Host::new(&format!("{talk}\n: > $D/hangs; exec sleep 1000"));
+        let mut pool = host.open();
+        let hangs = host.folder.path().join("hangs");
+        within(|| hangs.exists().then_some(()));
+        let (heard, mut readings) = (heard(&pool), Readings::default());
+        // Three of the shortest intervals of an old command, and what it may take besides.
+        let patience = Duration::from_secs(8);
+        let told = |span: Duration| {
+            let said = format!("has said nothing of use for {} s", span.as_secs());
+            Err(format!("`zpool iostat` {said}"))
+        };
+        for (span, expected) in [
+            (patience, Ok(Read::Nothing)),
+            (patience + MS, told(patience)),
+            (10 * patience, told(10 * patience)),
+        ] {
+            let read = pool.read_at(heard + span, &mut readings);
+            assert_eq!(read, expected, "{span:?}");
+        }
         pool.close();
-        assert!(begun.elapsed() < 2 * Duration::from_secs(1));
         within(|| is_gone(host.calls()[0].0).then_some(()));
     }
 }
 
 #[test]
 fn a_command_that_floods_its_output_is_read_a_little_at_a_time_and_can_be_ended() {
+    if !Path::new("/proc/self/io").exists() {
+        eprintln!("SKIPPED: this kernel does not tell what processes write");
+        return;
+    }
     for script in [
         "exec yes",
         "exec yes 3>&1 >&2",
-        "while :; do cat $D/report; done",
+        "while :; do cat $D/many; done",
     ] {
         let host = Host::new(script);
-        let mut pool = host.open(100 * MS, SILENCE);
+        fs::write(host.folder.path().join("many"), ROUNDED.repeat(200)).unwrap();
+        let mut pool = host.open();
         let pid = within(|| host.calls().first().map(|call| call.0));
-        // What a pipe has room for and what is read, within the first second and a half.
-        std::thread::sleep(1500 * MS);
-        let written = || -> Option<u64> {
-            let text = fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
-            let line = text.lines().find_map(|line| line.strip_prefix("wchar: "))?;
-            line.parse().ok()
+        let written = || -> usize {
+            let text = fs::read_to_string(format!("/proc/{pid}/io")).unwrap();
+            let mut lines = text.lines();
+            let wchar = lines.find_map(|line| line.strip_prefix("wchar: "));
+            wchar.unwrap().parse().unwrap()
         };
-        let written = written().unwrap();
-        assert!(written < 3 << 20, "{written} of `{script}`");
-        let begun = Instant::now();
+        // Until it writes no more.
+        let (mut before, mut same) = (0, 0);
+        within(|| {
+            let now = written();
+            same = if now == before { same + 1 } else { 0 };
+            before = now;
+            (now >= FLOOD / 2 && same == 20).then_some(())
+        });
+        // What was read, what a pipe has room for, and what it told of itself.
+        let most = FLOOD + ROOM + 16 * rustix::param::page_size() + 4096;
+        assert!(before <= most, "{before} of `{script}`");
         pool.close();
-        assert!(begun.elapsed() < Duration::from_secs(2));
         within(|| is_gone(pid).then_some(()));
     }
 }
@@ -245,7 +311,7 @@ fn where_there_is_no_zpool_it_is_told_only_to_who_asks_for_a_pool() {
     let host = Host::new("");
     let mode = fs::Permissions::from_mode(0o644);
     fs::set_permissions(host.folder.path().join("usr/sbin/zpool"), mode).unwrap();
-    let told = trouble(&mut host.open(100 * MS, SILENCE));
+    let told = trouble(&mut host.open());
     assert!(
         told.contains("cannot start") && told.contains("Permission denied"),
         "{told}"
