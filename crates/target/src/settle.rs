@@ -198,7 +198,7 @@ fn await_idle(
         let waited = clock.now() - begun;
         if waited >= at_most {
             // None was seen at work if less was to be waited than it takes to tell.
-            return (!busy.is_empty()).then(|| Unsettled::NotIdle {
+            return (!busy.is_empty()).then_some(Unsettled::NotIdle {
                 after_ns: waited.as_nanos() as u64,
                 devices: busy,
             });
