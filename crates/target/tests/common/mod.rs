@@ -11,13 +11,28 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use iodyno_target::{
     AdmitError, Admitted, Guard, Intent, OpenFlags, Reason, Refusal, Request, Roots,
 };
 
-/// Runs a command to its end; what it printed, or why it failed.
+/// Runs a command to its end; what it printed, or why it failed. To mount and unmount is tried again where something is
+/// busy: a child process of another test, on its way to another program, has what was open here open for a moment.
 pub fn run(command: &[&str]) -> Result<String, String> {
+    let begun = Instant::now();
+    let mounts = matches!(command[0], "mount" | "umount");
+    loop {
+        match run_once(command) {
+            Err(why) if mounts && why.contains("busy") && begun.elapsed().as_secs() < 60 => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            other => return other,
+        }
+    }
+}
+
+fn run_once(command: &[&str]) -> Result<String, String> {
     let output = Command::new(command[0])
         .args(&command[1..])
         .stdin(Stdio::null())
