@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use iodyno_engine::{CloneShared, CloneSpec, JobFile, Stop, run};
-use iodyno_model::{Direction, EngineKind};
-use iodyno_sys::counting::{CountingAllocator, allocations};
+use iodyno_model::{Direction, EndedBy, EngineKind};
+use iodyno_sys::counting::{CountingAllocator, count_this_thread, counted_allocations};
 
 #[path = "../src/testing.rs"]
 mod testing;
@@ -55,21 +55,27 @@ fn a_million_ops_allocate_nothing() {
             shared_files: None,
         };
         std::thread::scope(|scope| {
-            let worker = scope.spawn(|| run(spec, &shared).unwrap());
+            let worker = scope.spawn(|| {
+                count_this_thread();
+                run(spec, &shared).unwrap()
+            });
             shared.gate.arrived();
             shared.gate.release(0);
             let read = shared.measure.of(Direction::Read);
             let bytes = || read.bytes.load(Ordering::Relaxed);
-            while bytes() < 1 << 20 {
-                std::hint::spin_loop();
-            }
-            let (calls, start) = (allocations(), bytes());
-            while bytes() - start < 250_000 * 4096 {
-                std::hint::spin_loop();
-            }
-            let during = allocations() - calls;
+            let wait_for = |count| {
+                while bytes() < count && shared.measure_end() == 0 {
+                    std::thread::yield_now();
+                }
+            };
+            wait_for(1 << 20);
+            let (before, start) = (counted_allocations(), bytes());
+            wait_for(start + 250_000 * 4096);
+            let during = counted_allocations() - before;
             shared.tell(Stop::Finish);
-            worker.join().unwrap();
+            let outcome = worker.join().unwrap();
+            assert_eq!(outcome.ended, EndedBy::Interruption, "{outcome:?}");
+            assert!(before > 0, "what it reserves before is counted");
             assert_eq!(during, 0, "{kind:?} allocated {during} times");
         });
     }

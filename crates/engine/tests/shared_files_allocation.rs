@@ -7,7 +7,7 @@ use iodyno_engine::{
     CloneShared, CloneSpec, JobFile, SharedFilesPart, SharedFilesState, Stop, run,
 };
 use iodyno_model::{Direction, Engine, EngineKind, SharedMode};
-use iodyno_sys::counting::{CountingAllocator, allocations};
+use iodyno_sys::counting::{CountingAllocator, count_this_thread, counted_allocations};
 
 #[path = "../src/testing.rs"]
 mod testing;
@@ -66,25 +66,35 @@ fn many_requests_of_two_clones_allocate_nothing() {
                 for (spec, clone) in clones {
                     let clone = Arc::new(clone);
                     shared.push(Arc::clone(&clone));
-                    scope.spawn(move || run(spec, &clone).unwrap());
+                    scope.spawn(move || {
+                        count_this_thread();
+                        run(spec, &clone).unwrap()
+                    });
                 }
+                // What one reserves must not be counted while the other is at work already.
+                assert!(shared.iter().all(|clone| clone.gate.arrived()));
                 shared.iter().for_each(|clone| clone.gate.release(0));
-                let bytes = || -> u64 {
+                let written = || -> Vec<u64> {
                     let each = shared
                         .iter()
                         .map(|clone| clone.measure.of(Direction::Write));
-                    each.map(|cells| cells.bytes.load(Ordering::Relaxed)).sum()
+                    each.map(|cells| cells.bytes.load(Ordering::Relaxed) / 4096)
+                        .collect()
                 };
                 // All blocks have been written and read, and the first error, if any, has been told.
-                while bytes() < 5000 * 4096 {
+                let over = || shared.iter().any(|clone| clone.measure_end() != 0);
+                while written().into_iter().any(|blocks| blocks < 2500) && !over() {
                     std::thread::yield_now();
                 }
-                let (calls, start) = (allocations(), bytes());
-                while bytes() - start < 30_000 * 4096 {
+                let sum = || written().into_iter().sum::<u64>();
+                let (before, start) = (counted_allocations(), sum());
+                while sum() - start < 30_000 && !over() {
                     std::thread::yield_now();
                 }
-                let during = allocations() - calls;
+                let (during, over) = (counted_allocations() - before, over());
                 shared.iter().for_each(|clone| clone.tell(Stop::Finish));
+                assert!(!over, "{kind:?} {validate}: a clone ended by itself");
+                assert!(before > 0, "what they reserve before is counted");
                 assert_eq!(during, 0, "{kind:?} {validate} allocated {during} times");
             });
         }
