@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use iodyno_engine::{CloneShared, Stop};
 use iodyno_model::{Action, Direction, PickOrder};
-use iodyno_sys::counting::{CountingAllocator, allocations};
+use iodyno_sys::counting::{CountingAllocator, counted_allocations};
 use operations_support::{Bench, current, of, operations, set};
 
 #[global_allocator]
@@ -56,7 +56,7 @@ fn ten_thousand_steps_of_every_kind_allocate_nothing() {
         1,
     );
     bench.job.pacing.ops_per_s = 1e6;
-    let during = bench.play_with(|shared| {
+    let (before, during) = bench.play_with(|shared| {
         let ops = |shared: &CloneShared| shared.measure.of(Direction::Op).service.count();
         let wait_for = |count| {
             while ops(&shared[0]) < count && shared[0].measure_end() == 0 {
@@ -64,12 +64,13 @@ fn ten_thousand_steps_of_every_kind_allocate_nothing() {
             }
         };
         wait_for(20);
-        let before = allocations();
+        let before = counted_allocations();
         wait_for(440);
-        let during = allocations() - before;
+        let during = counted_allocations() - before;
         shared[0].tell(Stop::Finish);
-        during
+        (before, during)
     });
     assert!(bench.ops(Direction::Op) >= 440, "{:?}", bench.outcome(0));
+    assert!(before > 0, "what it reserves before is counted");
     assert_eq!(during, 0, "allocated {during} times");
 }

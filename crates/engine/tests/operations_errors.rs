@@ -5,11 +5,10 @@ mod operations_support;
 
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use iodyno_engine::CloneOutcome;
 use iodyno_model::{Action, Direction, EndedBy, Operations, PickOrder};
-use operations_support::{Bench, make, of, operations, set};
+use operations_support::{Bench, cycles_of, make, of, operations, set, wait_until};
 
 /// A small file system of its own, unmounted at the end.
 struct Mount(tempfile::TempDir);
@@ -57,9 +56,20 @@ fn only_error(outcome: &CloneOutcome) -> (Direction, i32, String, u64, String) {
     )
 }
 
-fn fails(root: &Path, operations: Operations, meanwhile: impl FnOnce()) -> Bench {
+/// The clone fails; `meanwhile` runs once it has done its first cycle, where it is to wait for that.
+fn fails(root: &Path, operations: Operations, meanwhile: Option<&dyn Fn()>) -> Bench {
     let mut bench = Bench::within(root, operations, 1);
-    bench.play_with(|_| meanwhile());
+    match meanwhile {
+        None => bench.play(),
+        Some(act) => {
+            // Between its cycles it rests, so that there are moments at which nothing is under way.
+            bench.job.pacing.ops_per_s = 200.0;
+            bench.play_with(|all| {
+                wait_until("a cycle was done", || cycles_of(&all[0]) > 0);
+                act();
+            });
+        }
+    }
     assert_eq!(bench.outcome(0).ended, EndedBy::Error);
     assert!(bench.open_files().is_empty());
     assert_eq!(bench.unfinished(), 0);
@@ -71,7 +81,7 @@ fn a_full_file_system_ends_the_job_with_the_file_and_the_place() {
     let Some(mount) = Mount::new("size=8m") else {
         return;
     };
-    let bench = fails(mount.0.path(), operations(vec![], &make(3 << 20)), || ());
+    let bench = fails(mount.0.path(), operations(vec![], &make(3 << 20)), None);
     let (direction, errno, file, count, words) = only_error(bench.outcome(0));
     assert_eq!((direction, errno, count), (Direction::Write, 28, 1));
     assert!(file.ends_with("/c0.000000002"), "{file}");
@@ -103,7 +113,7 @@ fn too_few_inodes_are_told_from_too_few_blocks() {
         return;
     };
     let cycle = [Action::Create, Action::SyncFolder, Action::Close];
-    let bench = fails(mount.0.path(), operations(vec![], &cycle), || ());
+    let bench = fails(mount.0.path(), operations(vec![], &cycle), None);
     let (direction, errno, _, _, words) = only_error(bench.outcome(0));
     assert_eq!((direction, errno), (Direction::Create, 28));
     assert!(words.contains("no inode left"), "{words}");
@@ -116,12 +126,13 @@ fn a_read_only_file_system_is_told_as_such() {
     };
     let path = mount_point.0.path().to_owned();
     let cycle = [Action::Mkdir, Action::Rmdir];
-    let bench = fails(&path, operations(vec![], &cycle), || {
-        std::thread::sleep(Duration::from_millis(50));
+    let remount = || {
         // It is busy for as long as a folder is being made.
-        let remounted = (0..500).any(|_| mount(&["-o", "remount,ro"], &path));
-        assert!(remounted);
-    });
+        wait_until("it is mounted read-only", || {
+            mount(&["-o", "remount,ro"], &path)
+        });
+    };
+    let bench = fails(&path, operations(vec![], &cycle), Some(&remount));
     let (direction, errno, file, _, words) = only_error(bench.outcome(0));
     assert!(matches!(direction, Direction::Mkdir | Direction::Rmdir));
     assert_eq!(errno, 30);
@@ -137,12 +148,16 @@ fn a_folder_that_vanishes_is_told_from_a_file_that_does() {
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join("trial");
     let cycle = [Action::Mkdir, Action::Rmdir];
-    let bench = fails(&folder, operations(vec![], &cycle), || {
-        std::thread::sleep(Duration::from_millis(50));
-        while std::fs::remove_dir_all(&folder).is_err() {}
-    });
-    let (_, errno, _, _, words) = only_error(bench.outcome(0));
-    assert_eq!(errno, 2);
+    let remove = || {
+        // At a stroke, and only while nothing lies in it: were a folder of the clone's removed before, its rmdir would
+        // find that one missing while the folder around it is still there.
+        wait_until("its folder is removed", || {
+            std::fs::remove_dir(&folder).is_ok()
+        });
+    };
+    let bench = fails(&folder, operations(vec![], &cycle), Some(&remove));
+    let (direction, errno, _, _, words) = only_error(bench.outcome(0));
+    assert_eq!((direction, errno), (Direction::Mkdir, 2));
     assert!(
         words.contains("its folder was removed meanwhile"),
         "{words}"
@@ -157,9 +172,8 @@ fn a_folder_that_vanishes_is_told_from_a_file_that_does() {
         operations(vec![set("files", 5, 0)], &[unlink]),
         1,
     );
-    bench.start_in = Duration::from_millis(300);
     let file = root.path().join("files.000000002");
-    bench.play_with(|_| std::fs::remove_file(&file).unwrap());
+    bench.play_after(|| std::fs::remove_file(&file).unwrap());
     let (direction, errno, name, _, words) = only_error(bench.outcome(0));
     assert_eq!((direction, errno), (Direction::Unlink, 2));
     assert_eq!(name, file.display().to_string());
@@ -179,8 +193,7 @@ fn a_job_goes_on_after_errors_where_it_is_told_to_and_counts_them() {
         let mut bench = Bench::within(root.path(), operations(sets, &cycle), 1);
         bench.job.errors.continue_write = true;
         bench.job.errors.ignore_write = ignored;
-        bench.start_in = Duration::from_millis(300);
-        bench.play_with(|_| {
+        bench.play_after(|| {
             for number in [1, 4, 8] {
                 let path = root.path().join(format!("files.{number:09}"));
                 std::fs::remove_file(path).unwrap();

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use iodyno_engine::operations::{OperationsPart, file_name, share};
@@ -14,6 +14,7 @@ use iodyno_model::{
     Action, CycleStep, Direction, FileSet, Histogram, Job, Operations, PickOrder, Subject,
 };
 use iodyno_sys::clock::monotonic_ns;
+use iodyno_sys::counting::count_this_thread;
 
 pub(crate) fn set(name: &str, count: u64, size: u64) -> FileSet {
     FileSet {
@@ -65,16 +66,38 @@ pub(crate) fn operations(sets: Vec<FileSet>, cycle: &[Action]) -> Operations {
     }
 }
 
+/// What a test waits for has long come on any host that is not stuck.
+const WATCHDOG: Duration = Duration::from_secs(120);
+/// A day, ns: beyond every watchdog.
+const FAR_NS: u64 = 86_400_000_000_000;
+
+/// Waits for an event.
+#[track_caller]
+pub(crate) fn wait_until(what: &str, come: impl Fn() -> bool) {
+    let end = Instant::now() + WATCHDOG;
+    while !come() {
+        assert!(Instant::now() < end, "it never came that {what}");
+        thread::sleep(Duration::from_micros(200));
+    }
+}
+
+/// Cycles that a clone has done in its measured time.
+pub(crate) fn cycles_of(shared: &CloneShared) -> u64 {
+    shared.measure.of(Direction::Op).service.count()
+}
+
 pub(crate) struct Bench {
     root: PathBuf,
     kept: Option<tempfile::TempDir>,
     pub(crate) job: Job,
     pub(crate) seed: u64,
-    pub(crate) start_in: Duration,
+    /// The start is never to come while the test runs.
+    pub(crate) far_start: bool,
     pub(crate) never_start: bool,
     left: Arc<AtomicU32>,
     shared: Vec<Arc<CloneShared>>,
     outcomes: Vec<CloneOutcome>,
+    released: u64,
 }
 
 impl Bench {
@@ -97,11 +120,12 @@ impl Bench {
             kept: None,
             job,
             seed: 5,
-            start_in: Duration::ZERO,
+            far_start: false,
             never_start: false,
             left: Arc::new(AtomicU32::new(clones)),
             shared: Vec::new(),
             outcomes: Vec::new(),
+            released: 0,
         }
     }
 
@@ -149,8 +173,12 @@ impl Bench {
         }
     }
 
-    /// Starts all clones; `meanwhile` runs while they do.
-    pub(crate) fn play_with<T>(&mut self, meanwhile: impl FnOnce(&[Arc<CloneShared>]) -> T) -> T {
+    /// Makes all clones ready, does `before`, and starts them; `meanwhile` runs while they do.
+    fn carry_out<T>(
+        &mut self,
+        before: impl FnOnce(),
+        meanwhile: impl FnOnce(&[Arc<CloneShared>]) -> T,
+    ) -> T {
         self.lay_out();
         let clones = 0..self.job.clones;
         self.shared = clones
@@ -163,18 +191,31 @@ impl Bench {
             .zip(&self.shared)
             .map(|(spec, shared)| {
                 let shared = Arc::clone(shared);
-                thread::spawn(move || run(spec, &shared).unwrap())
+                thread::spawn(move || {
+                    count_this_thread();
+                    run(spec, &shared).unwrap()
+                })
             })
             .collect();
-        let start = monotonic_ns() + self.start_in.as_nanos() as u64;
         for shared in &self.shared {
             assert!(shared.gate.arrived());
+        }
+        before();
+        let start = match self.far_start {
+            true => monotonic_ns() + FAR_NS,
+            false => monotonic_ns(),
+        };
+        self.released = start;
+        for shared in &self.shared {
             match self.never_start {
                 true => shared.gate.close(),
                 false => shared.gate.release(start),
             }
         }
         let result = meanwhile(&self.shared);
+        wait_until("all clones have ended", || {
+            workers.iter().all(JoinHandle::is_finished)
+        });
         self.outcomes = workers
             .into_iter()
             .map(|worker| worker.join().unwrap())
@@ -182,19 +223,29 @@ impl Bench {
         result
     }
 
-    /// Runs all clones to their end.
-    pub(crate) fn play(&mut self) {
-        self.play_with(|_| ());
+    /// Starts all clones; `meanwhile` runs while they do.
+    pub(crate) fn play_with<T>(&mut self, meanwhile: impl FnOnce(&[Arc<CloneShared>]) -> T) -> T {
+        self.carry_out(|| (), meanwhile)
     }
 
-    /// Tells all clones to stop after so long; how long the last of them took to end.
-    pub(crate) fn play_until(&mut self, after: Duration, stop: Stop) -> Duration {
-        let told = self.play_with(|all| {
-            thread::sleep(after);
+    /// Runs all clones to their end; `before` runs when they are ready and none has begun.
+    pub(crate) fn play_after(&mut self, before: impl FnOnce()) {
+        self.carry_out(before, |_| ());
+    }
+
+    /// Runs all clones to their end.
+    pub(crate) fn play(&mut self) {
+        self.carry_out(|| (), |_| ());
+    }
+
+    /// Tells all clones to stop once `begun` holds of each.
+    pub(crate) fn play_until(&mut self, begun: impl Fn(&CloneShared) -> bool, stop: Stop) {
+        self.play_with(|all| {
+            wait_until("the clones are at work", || {
+                all.iter().all(|one| begun(one))
+            });
             all.iter().for_each(|shared| shared.tell(stop));
-            Instant::now()
         });
-        told.elapsed()
     }
 
     /// Why a clone cannot begin.
@@ -208,6 +259,11 @@ impl Bench {
 
     pub(crate) fn outcome(&self, clone: usize) -> &CloneOutcome {
         &self.outcomes[clone]
+    }
+
+    /// The instant that the clones were to start at, the engine clock's ns.
+    pub(crate) fn released(&self) -> u64 {
+        self.released
     }
 
     pub(crate) fn unfinished(&self) -> u32 {
