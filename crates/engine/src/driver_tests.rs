@@ -3,16 +3,22 @@
 use std::sync::Arc;
 
 use iodyno_io::{SimBackend, SimDevice, SimFault, SimLaw, VirtualClock};
-use iodyno_model::{Direction, EndedBy, Histogram, Job};
+use iodyno_model::{Arrival, Direction, EndedBy, Flow, Histogram, Job, Step};
 use iodyno_sys::memory::Arena;
+use iodyno_units::Nanos;
 use rand_distr::{Exp, LogNormal};
 
 use super::*;
+use crate::flow::SharedFlow;
+use crate::spec::{CloneOutcome, CloneSpec};
 use crate::stream::JobStream;
 use crate::testing::random_reads;
+use crate::worker::{Bound, work};
 
 const SECOND: u64 = 1_000_000_000;
 const LENGTH: u64 = 1 << 30;
+/// When a whole clone begins: an op that is due at 0 would have no instant.
+const BEGIN: u64 = SECOND;
 
 /// Runs the job against the device in virtual time; (service, response, last instant).
 fn simulate(job: Job, device: SimDevice, seconds: u64) -> (Histogram, Histogram, u64) {
@@ -87,7 +93,7 @@ fn an_open_loop_meets_the_queue_of_theory() {
     // M/M/1 at 70 %: the response is exponential with mean 1 / (μ − λ).
     let mut job = random_reads(512);
     job.pacing.rates.read.iops = 7000.0;
-    job.pacing.arrival = iodyno_model::Arrival::Poisson;
+    job.pacing.arrival = Arrival::Poisson;
     let law = SimLaw::Exponential(Exp::new(1.0 / 100_000.0).unwrap());
     let (service, response, _) = simulate(job, device(law, 1), 200);
     within(service.count() as f64 / 200.0, 7000.0, 0.01, "rate");
@@ -131,4 +137,148 @@ fn the_same_seed_gives_the_same_trial() {
     let law = || SimLaw::Exponential(Exp::new(1.0 / 100_000.0).unwrap());
     let run = || simulate(random_reads(8), device(law(), 2), 5);
     assert_eq!(run(), run());
+}
+
+/// Has a whole clone do the job in virtual time, from its gate to its end steps.
+fn whole(
+    job: Job,
+    device: SimDevice,
+    flow: Option<Arc<SharedFlow>>,
+) -> (CloneOutcome, CloneShared) {
+    let clock = VirtualClock::default();
+    clock.advance(BEGIN);
+    let arena = Arena::new(job.engine.depth, 4096, 0, false).unwrap();
+    let shared = CloneShared::new(&Direction::ALL, true, false);
+    shared.gate.release(0);
+    let job = Arc::new(job);
+    let parts = Parts {
+        job: job.clone(),
+        shared: &shared,
+        names: vec!["simulated".to_owned()],
+        filler: Filler::new(&job.buffers, 1),
+        verifier: None,
+        log: None,
+    };
+    let bound = Bound {
+        stream: JobStream::new(job.clone(), &[(0, LENGTH)], u64::MAX / 2, 3),
+        spec: CloneSpec {
+            job,
+            job_index: 0,
+            clone: 0,
+            files: Vec::new(),
+            seed: 3,
+            byte_budget: u64::MAX / 2,
+            log: None,
+            flow,
+            dumps: std::path::PathBuf::new(),
+            operations: None,
+            shared_files: None,
+        },
+        notes: Vec::new(),
+    };
+    let backend = SimBackend::new(arena, clock.clone(), device);
+    let outcome = work(backend, clock, bound, parts);
+    (outcome, shared)
+}
+
+/// Random reads for so long.
+fn timed(depth: u32, ms: u64) -> Job {
+    let mut job = random_reads(depth);
+    job.end.time_based = true;
+    job.end.runtime = Some(Nanos::from_millis(ms));
+    job
+}
+
+const MS: u64 = 1_000_000;
+
+fn reads(cells: &Cells) -> u64 {
+    cells.of(Direction::Read).service.count()
+}
+
+#[test]
+fn a_rate_is_kept_and_lateness_counts_as_response() {
+    // Random arrivals: as many as this seed has.
+    for (arrival, ops) in [(Arrival::Linear, 1200), (Arrival::Poisson, 1134)] {
+        let mut paced = timed(4, 600);
+        paced.pacing.rates.read.iops = 2000.0;
+        paced.pacing.arrival = arrival;
+        let mut device = device(SimLaw::Constant(50_000), 0);
+        device.faults = vec![SimFault::Stall {
+            from_ns: 100 * MS,
+            for_ns: 200 * MS,
+        }];
+        let (outcome, shared) = whole(paced, device, None);
+        assert_eq!(outcome.ended, EndedBy::Runtime);
+        assert_eq!(outcome.measured, (BEGIN, BEGIN + 600 * MS));
+        let cells = shared.measure.of(Direction::Read);
+        let (service, response) = (
+            cells.service.histogram(),
+            cells.response.as_ref().unwrap().histogram(),
+        );
+        assert_eq!(
+            (service.count(), response.count()),
+            (ops, ops),
+            "{arrival:?}"
+        );
+        // Four ops met the stall; a third of all were due while it lasted.
+        assert_eq!(service.count_above(100 * MS), 4, "{arrival:?}");
+        assert!(response.percentile_ns(75.0) > 20 * MS);
+    }
+}
+
+#[test]
+fn a_ramp_is_kept_apart() {
+    let mut ramped = timed(8, 200);
+    ramped.end.ramp = Nanos::from_millis(100);
+    let (outcome, shared) = whole(ramped, device(SimLaw::Constant(MS), 0), None);
+    assert_eq!((reads(&shared.ramp), reads(&shared.measure)), (800, 1600));
+    assert_eq!(outcome.measured, (BEGIN + 100 * MS, BEGIN + 300 * MS));
+    let steps: Vec<Step> = outcome.steps.iter().map(|span| span.step).collect();
+    assert_eq!(steps, [Step::Ramp, Step::Measure, Step::Drain]);
+}
+
+#[test]
+fn a_job_below_its_least_rate_fails_and_says_by_how_much() {
+    let run = |least: f64| {
+        let mut slow = timed(1, 2600);
+        slow.pacing.rates.read.least_iops = least;
+        slow.pacing.check_every = Nanos::from_millis(200);
+        whole(slow, device(SimLaw::Constant(MS), 0), None)
+    };
+    let (well, shared) = run(1000.0);
+    assert_eq!((well.ended, well.broken), (EndedBy::Runtime, None));
+    assert_eq!(reads(&shared.measure), 2600);
+    let (badly, shared) = run(1001.0);
+    assert_eq!(badly.ended, EndedBy::Error);
+    let told = badly.broken.unwrap();
+    assert_eq!(told.what, "keep to `rate_iops_min`");
+    let cause = "reads came to 1000.0/s over 0.20 s, and 1001/s is the least";
+    assert_eq!(told.cause, cause);
+    // Two seconds to settle, and one cycle.
+    assert_eq!(
+        (badly.measured.1, reads(&shared.measure)),
+        (BEGIN + 2200 * MS, 2200)
+    );
+}
+
+#[test]
+fn a_clone_of_a_flow_does_what_the_others_let_it_do_and_no_more() {
+    let mut member = timed(8, 400);
+    member.pacing.flow = Some(Flow {
+        id: 0,
+        weight: 1,
+        pause: Nanos::from_micros(50),
+    });
+    // The other clone has issued so many, at four times the weight, and issues no more.
+    for (others, own) in [(0, 1), (2, 1), (3, 2), (1000, 251)] {
+        let flow = Arc::new(SharedFlow::new());
+        flow.join(4);
+        (0..others).for_each(|_| flow.issued());
+        let device = device(SimLaw::Constant(20_000), 0);
+        let (outcome, shared) = whole(member.clone(), device, Some(Arc::clone(&flow)));
+        assert_eq!(outcome.ended, EndedBy::Runtime);
+        assert_eq!(reads(&shared.measure), own, "{others}");
+        // It has left: the other is alone.
+        assert!(flow.allows(4, others) && !flow.allows(4, others + 2));
+    }
 }

@@ -41,7 +41,16 @@ impl SharedFlow {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::time::{Duration, Instant};
+
+    use iodyno_model::{Direction, EndedBy, Flow};
+    use iodyno_units::Nanos;
+
     use super::*;
+    use crate::shared::CloneShared;
+    use crate::spec::{CloneSpec, JobFile};
+    use crate::testing::random_reads;
 
     /// Ops of each clone after `rounds` in which each that may issues one.
     fn play(flow: &SharedFlow, weights: &[u64], ops: &mut [u64], rounds: u64) {
@@ -85,5 +94,71 @@ mod tests {
         let mut own = [before];
         play(&flow, &[8], &mut own, 1000);
         assert_eq!(own[0] - before, 1000);
+    }
+
+    /// A clone that reads so often from a simulated device and takes part in the flow.
+    fn member(flow: &Arc<SharedFlow>, weight: u32, ops: u64) -> (CloneSpec, CloneShared) {
+        let mut job = random_reads(DEPTH);
+        job.end.ops = Some(ops);
+        job.pacing.flow = Some(Flow {
+            id: 0,
+            weight,
+            pause: Nanos::from_micros(50),
+        });
+        let shared = CloneShared::of(&job);
+        shared.gate.release(0);
+        let spec = CloneSpec {
+            job: Arc::new(job),
+            job_index: 0,
+            clone: 0,
+            files: vec![JobFile {
+                descriptor: None,
+                name: "data".to_owned(),
+                base: 0,
+                length: 1 << 20,
+                device: false,
+            }],
+            seed: weight.into(),
+            byte_budget: u64::MAX / 2,
+            log: None,
+            flow: Some(Arc::clone(flow)),
+            dumps: std::env::temp_dir(),
+            operations: None,
+            shared_files: None,
+        };
+        (spec, shared)
+    }
+
+    const DEPTH: u32 = 8;
+
+    #[test]
+    fn clones_on_threads_of_their_own_keep_the_ratio_until_one_has_ended() {
+        let flow = Arc::new(SharedFlow::new());
+        // Holds both back after their first op: neither begins in earnest before the other takes part.
+        flow.join(1000);
+        let (first, few) = member(&flow, 1, 100);
+        let (second, many) = member(&flow, 4, 400);
+        let ops = |shared: &CloneShared| shared.measure.of(Direction::Read).service.count();
+        let run = |spec, own: &CloneShared, other: &CloneShared| {
+            let ended = crate::run(spec, own).unwrap().ended;
+            (ended, ops(own), ops(other))
+        };
+        let (few, many) = std::thread::scope(|scope| {
+            let (one, other) = (&few, &many);
+            let few = scope.spawn(move || run(first, one, other));
+            let many = scope.spawn(move || run(second, other, one));
+            let watchdog = Instant::now() + Duration::from_secs(120);
+            while (ops(one) == 0 || ops(other) == 0) && Instant::now() < watchdog {
+                std::thread::sleep(Duration::from_micros(200));
+            }
+            flow.leave(1000, 0);
+            (few.join().unwrap(), many.join().unwrap())
+        });
+        let depth = u64::from(DEPTH);
+        // Its 100th op took 395 of the other's, its 400th 99; of these some may still have been in flight.
+        assert_eq!((few.0, few.1), (EndedBy::Count, 100));
+        assert!((395 - depth..=400).contains(&few.2), "{few:?} {many:?}");
+        assert_eq!((many.0, many.1), (EndedBy::Count, 400));
+        assert!((99 - depth..=100).contains(&many.2), "{few:?} {many:?}");
     }
 }

@@ -8,12 +8,11 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use iodyno_engine::{CloneOutcome, CloneShared, CloneSpec, JobFile, SharedFlow, Stop, run};
+use iodyno_engine::{CloneOutcome, CloneShared, CloneSpec, JobFile, Stop, run};
 use iodyno_model::{
-    Amount, Checksum, Direction, Distribution, EndedBy, Engine, EngineKind, Flow, Job, Order,
-    Pattern, PerDirection, SimFault, SimLaw, SimOptions, Step, Verify,
+    Amount, Checksum, Direction, Distribution, EndedBy, Engine, EngineKind, Job, Order, Pattern,
+    PerDirection, SimFault, SimLaw, SimOptions, Step, Verify,
 };
-use iodyno_units::Nanos;
 
 #[path = "../src/testing.rs"]
 mod testing;
@@ -94,7 +93,8 @@ fn a_full_device_ends_a_job_that_fills_it_well() {
         let (outcome, shared) = start(filling, None, folder.path());
         assert_eq!(outcome.ended, ended, "{until_full} {errno}");
         assert_eq!(outcome.errors.is_empty(), ended == EndedBy::Size);
-        assert!((90..120).contains(&ops(&shared, Direction::Write)));
+        // 99 before the one that failed, and of the eight in flight up to seven that came after it.
+        assert!((99..=106).contains(&ops(&shared, Direction::Write)));
     }
 }
 
@@ -118,30 +118,6 @@ fn a_filled_device_is_verified_and_synced_after_all() {
 }
 
 #[test]
-fn a_job_below_its_least_rate_fails_and_says_by_how_much() {
-    let folder = tempfile::tempdir().unwrap();
-    let run = |least: f64| {
-        let mut slow = job(EngineKind::Sim, (true, false));
-        slow.engine.depth = 1;
-        slow.end.time_based = true;
-        slow.end.runtime = Some(Nanos::from_millis(2600));
-        slow.pacing.rates.read.least_iops = least;
-        slow.pacing.check_every = Nanos::from_millis(200);
-        sim(&mut slow, SimLaw::Constant(1_000_000), Vec::new());
-        start(slow, None, folder.path()).0
-    };
-    let (well, badly) = thread::scope(|scope| {
-        let badly = scope.spawn(|| run(100_000.0));
-        (run(10.0), badly.join().unwrap())
-    });
-    assert_eq!((well.ended, well.broken), (EndedBy::Runtime, None));
-    assert_eq!(badly.ended, EndedBy::Error);
-    let told = badly.broken.unwrap();
-    assert_eq!(told.what, "keep to `rate_iops_min`");
-    assert!(told.cause.contains("100000/s is the least"), "{told:?}");
-}
-
-#[test]
 fn a_job_that_another_one_ends_still_syncs_and_verifies() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("data");
@@ -154,7 +130,8 @@ fn a_job_that_another_one_ends_still_syncs_and_verifies() {
     let spec = spec(endless, Some(&path), folder.path());
     let outcome = thread::scope(|scope| {
         let worker = scope.spawn(|| run(spec, &shared).unwrap());
-        while ops(&shared, Direction::Write) < 100 {
+        // It never ends by itself, unless it fails.
+        while ops(&shared, Direction::Write) < 100 && !worker.is_finished() {
             thread::sleep(Duration::from_millis(1));
         }
         shared.tell(Stop::ExitAll);
@@ -295,47 +272,6 @@ fn an_atomic_write_that_cannot_be_is_told_as_such() {
         );
         assert_eq!(ops(&shared, Direction::Write), 0);
     }
-}
-
-#[test]
-fn the_clones_of_a_flow_keep_their_ratio() {
-    let folder = tempfile::tempdir().unwrap();
-    let flow = Arc::new(SharedFlow::new());
-    let clones: Vec<_> = [1u32, 4]
-        .into_iter()
-        .map(|weight| {
-            let mut member = job(EngineKind::Sim, (true, false));
-            member.end.time_based = true;
-            member.end.runtime = Some(Nanos::from_millis(400));
-            member.pacing.flow = Some(Flow {
-                id: 0,
-                weight,
-                pause: Nanos::from_micros(50),
-            });
-            sim(&mut member, SimLaw::Constant(20_000), Vec::new());
-            let mut spec = spec(member, None, folder.path());
-            spec.flow = Some(Arc::clone(&flow));
-            (spec, shared())
-        })
-        .collect();
-    let counts: Vec<u64> = thread::scope(|scope| {
-        let workers: Vec<_> = clones
-            .into_iter()
-            .map(|(spec, shared)| {
-                scope.spawn(move || {
-                    run(spec, &shared).unwrap();
-                    ops(&shared, Direction::Read)
-                })
-            })
-            .collect();
-        workers
-            .into_iter()
-            .map(|worker| worker.join().unwrap())
-            .collect()
-    });
-    // The one that ends last goes on alone for a moment.
-    let ratio = counts[1] as f64 / counts[0] as f64;
-    assert!(counts[0] > 100 && (3.5..4.5).contains(&ratio), "{counts:?}");
 }
 
 #[test]

@@ -283,22 +283,33 @@ fn files_are_filled_in_whole_with_data_that_does_not_repeat() {
 }
 
 #[test]
-fn a_rate_is_kept_and_gives_response_latencies() {
+fn no_request_comes_before_it_is_due_and_each_has_a_response_latency() {
     let folder = tempfile::tempdir().unwrap();
     prepare(folder.path(), false);
-    let done = start(
-        folder.path(),
-        &rule(SharedMode::RandomRead),
-        Engine::new(EngineKind::Psync, 1),
-        |job| {
-            job.pacing.ops_per_s = 500.0;
-            job.end.runtime = Some(Nanos::from_millis(1000));
-        },
-    );
-    done.ended(EndedBy::Runtime);
-    assert!((490..=501).contains(&done.events()), "{}", done.events());
+    let paced = |change: &dyn Fn(&mut Job)| {
+        let engine = Engine::new(EngineKind::Psync, 1);
+        start(
+            folder.path(),
+            &rule(SharedMode::RandomRead),
+            engine,
+            |job| {
+                job.pacing.ops_per_s = 500.0;
+                change(job);
+            },
+        )
+    };
+    let done = paced(&|job| job.end.ops = Some(100));
+    done.ended(EndedBy::Count);
+    assert_eq!(done.events(), 100);
     let cells = done.shared[0].measure.of(Direction::Read);
-    assert_eq!(cells.response.as_ref().unwrap().count(), done.events());
+    assert_eq!(cells.response.as_ref().unwrap().count(), 100);
+    // The last of them is due 99 distances after the first.
+    let (start, end) = done.outcomes[0].measured;
+    assert!(end - start >= 99 * 2_000_000, "{}", end - start);
+
+    let done = paced(&|job| job.end.runtime = Some(Nanos::from_millis(200)));
+    done.ended(EndedBy::Runtime);
+    assert!(done.events() <= 100, "{} of 100", done.events());
 }
 
 /// sysbench itself, in a folder; `None` if it is not there.
