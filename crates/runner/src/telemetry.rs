@@ -51,6 +51,8 @@ pub(crate) struct Watcher {
     answers: Receiver<Answer>,
     /// When the reading that goes on began, the clock's ns; 0: none does.
     reading_since: Arc<AtomicU64>,
+    /// See [`PATIENCE`].
+    patience: Duration,
     ended: bool,
 }
 
@@ -86,6 +88,7 @@ impl Watcher {
             words,
             answers,
             reading_since,
+            patience: PATIENCE,
             ended: false,
         };
         let thread = thread::Builder::new().name("telemetry".to_owned());
@@ -100,7 +103,7 @@ impl Watcher {
 
     /// Waits until the samplers are open. One that takes its time begins later.
     pub(crate) fn await_open(&self) {
-        let _ = self.answers.recv_timeout(PATIENCE);
+        let _ = self.answers.recv_timeout(self.patience);
     }
 
     /// The trial began at this instant, the clock's ns.
@@ -119,7 +122,7 @@ impl Watcher {
         self.ended = true;
         let _ = self.words.send(Word::End);
         loop {
-            match self.answers.recv_timeout(PATIENCE) {
+            match self.answers.recv_timeout(self.patience) {
                 Ok(Answer::Open) => {}
                 Ok(Answer::Closed(cost)) => return Ok(cost),
                 Err(RecvTimeoutError::Timeout) => return Err(self.hangs(origin)),
