@@ -19,7 +19,7 @@ use iodyno_runner::{Event, TrialEnd};
 use iodyno_units::Nanos;
 use libtest_mimic::{Arguments, Trial};
 
-use stage::{MIB, Told, run, watched};
+use stage::{LONG_MS, MIB, Told, run, watched};
 
 crate::tests![
     many_clones_share_many_files_that_were_prepared_by_several,
@@ -197,9 +197,12 @@ fn a_preparation_that_is_ended_early_leaves_what_was_there_before() {
     let mut job = sharing(SharedMode::Prepare, 40, 64 * MIB);
     (job.engine.o_sync, job.clones) = (true, 2);
     job.shared_files.as_mut().unwrap().block = 4096;
-    let told = watched(&samples::plan(folder.path(), vec![job]), |event, cancel| {
-        if let Event::Started { .. } = event {
-            std::thread::sleep(std::time::Duration::from_millis(50));
+    let mut plan = samples::plan(folder.path(), vec![job]);
+    plan.frame_ns = 20_000_000;
+    let told = watched(&plan, |event, cancel| {
+        if let Event::Frame(frame) = event
+            && frame.ops(Direction::Write) > 0
+        {
             cancel.finish();
         }
     });
@@ -278,7 +281,7 @@ fn what_a_sequential_write_made_is_removed_where_it_never_began() {
 fn what_a_sequential_write_made_stays_once_it_ran() {
     let folder = tempfile::tempdir().unwrap();
     let mut job = sharing(SharedMode::SequentialWrite, 4, MIB);
-    (job.engine.o_sync, job.end.runtime) = (true, Some(Nanos::from_millis(60_000)));
+    (job.engine.o_sync, job.end.runtime) = (true, Some(Nanos::from_millis(LONG_MS)));
     let told = watched(&samples::plan(folder.path(), vec![job]), |event, cancel| {
         if let Event::Frame(_) = event {
             cancel.finish();

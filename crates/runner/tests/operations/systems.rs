@@ -5,7 +5,7 @@ use std::path::Path;
 
 use iodyno_model::{Action, Direction, Step};
 
-use crate::stage::watched;
+use crate::stage::{LONG_MS, watched};
 use crate::workloads::{
     creates, deletes, files, formatted, has, job, names, newest, ops, plan, stats, timed,
 };
@@ -62,7 +62,7 @@ fn on_folder(folder: &Path) {
     assert_eq!(part.files[0].length, 40 << 20);
     assert!(part.files[0].laid_out);
 
-    let told = watched(&plan(folder, vec![creates(Some(50), 60_000)]), |_, _| {});
+    let told = watched(&plan(folder, vec![creates(Some(50), LONG_MS)]), |_, _| {});
     let part = told.completed();
     let found = [Direction::Op, Direction::Create, Direction::SyncFolder].map(|d| ops(part, d));
     assert_eq!(found, [50; 3]);
@@ -102,7 +102,9 @@ fn clones_share_the_files_of_a_set_in_one_folder_or_in_their_own() {
         let mut deleting = deletes(50, 4096);
         deleting.clones = 3;
         deleting.operations.as_mut().unwrap().own_folders = own_folders;
-        let plan = plan(folder.path(), vec![deleting, stats(5, 200)]);
+        let mut stating = stats(5, LONG_MS);
+        stating.end.ops = Some(200);
+        let plan = plan(folder.path(), vec![deleting, stating]);
         let told = watched(&plan, |_, _| {});
         let part = told.completed();
         assert_eq!(ops(part, Direction::Unlink), 50);
@@ -111,7 +113,7 @@ fn clones_share_the_files_of_a_set_in_one_folder_or_in_their_own() {
             unlinked.map_or(0, |result| result.ops)
         });
         assert_eq!(each.collect::<Vec<u64>>(), [17, 17, 16, 0]);
-        assert!(part.clones[3].direction(Direction::Stat).unwrap().ops > 100);
+        assert_eq!(part.clones[3].direction(Direction::Stat).unwrap().ops, 200);
         let region: u64 = part.clones[..3]
             .iter()
             .map(|clone| clone.region_bytes)

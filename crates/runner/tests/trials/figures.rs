@@ -3,17 +3,18 @@
 use std::path::Path;
 
 use iodyno_model::{
-    After, Amount, Direction, DirectionRate, EndedBy, Engine, EngineKind, Frame, Histogram, Step,
+    After, Amount, Direction, DirectionRate, EndedBy, Engine, EngineKind, Frame, Histogram,
+    SampleStats, Step,
 };
 use iodyno_units::Nanos;
 
-use crate::samples::{self, job};
-use crate::stage::{MIB, on_file, run, simulated, timed};
+use crate::samples::{self, job, plan};
+use crate::stage::{LONG_MS, MIB, on_file, run, simulated, watched};
 
 crate::tests![
     frames_add_up_to_the_part,
     a_trial_shorter_than_a_frame_has_one,
-    a_trial_of_a_whole_number_of_frames_has_no_stump,
+    frames_follow_one_another_and_none_ends_before_its_time,
     a_ramp_is_a_frame_of_its_own_and_counts_for_nothing,
     a_rate_gives_response_latencies,
     stonewalled_jobs_follow_one_another,
@@ -40,13 +41,13 @@ fn sum(frames: &[Frame], direction: Direction) -> (u64, u64, Histogram) {
 
 fn frames_add_up_to_the_part() {
     let folder = tempfile::tempdir().unwrap();
-    let mut mixed = timed(
-        on_file("m", "f", &[Direction::Read, Direction::Write], 8 * MIB),
-        1300,
-    );
+    let mut mixed = on_file("m", "f", &[Direction::Read, Direction::Write], 8 * MIB);
     mixed.clones = 3;
     mixed.sync.fsync_every = 100;
-    let told = run(folder.path(), vec![mixed, simulated("s", 700)]);
+    let mut plan = plan(folder.path(), vec![mixed, simulated("s", 700)]);
+    // Many of them.
+    plan.frame_ns = 50_000_000;
+    let told = watched(&plan, |_, _| {});
     let part = told.completed();
     assert_eq!(part.clones.len(), 4);
     for direction in Direction::ALL {
@@ -70,26 +71,43 @@ fn frames_add_up_to_the_part() {
     }
     for clone in &part.clones {
         for result in &clone.directions {
-            assert!(result.iops.samples > 0 && result.runtime_ns > 600_000_000);
-            if result.direction != Direction::Sync {
-                let rate = result.ops as f64 * 1e9 / result.runtime_ns as f64;
-                let ratio = result.iops.mean / rate;
-                assert!((0.5..2.0).contains(&ratio), "{rate}: {:?}", result.iops);
-            }
+            let SampleStats {
+                samples,
+                min,
+                mean,
+                max,
+                ..
+            } = result.iops;
+            assert!(samples > 0 && min <= mean * 1.000_001 && mean <= max * 1.000_001);
+            // A window is at least this long, and what it counts is part of the whole.
+            let least_s = (result.runtime_ns as f64 / 1e9).min(0.475);
+            let counted = mean * samples as f64 * least_s;
+            assert!(counted <= result.ops as f64 * 1.000_001, "{result:?}");
         }
     }
+    assert!(part.clones[3].runtime_ns >= 700_000_000);
     assert!(told.started.is_some_and(|ms| ms > 1_600_000_000_000));
     let (environment, _) = told.ready.as_ref().unwrap();
     assert_eq!(**environment, part.environment);
     assert!(!environment.kernel.is_empty() && environment.targets.len() == 1);
     let harness = part.host.harness_user_ns + part.host.harness_system_ns;
     assert!(harness > 0 && part.host.harness_memory > MIB);
-    let span = part.host.span_ns;
-    assert!((1_290_000_000..1_700_000_000).contains(&span), "{span}");
+    // The host is watched for as long as anything is measured.
+    let starts = part.clones.iter().map(|clone| clone.start_ns);
+    let ends = part
+        .clones
+        .iter()
+        .map(|clone| clone.start_ns + clone.runtime_ns);
+    let measured = ends.max().unwrap() - starts.min().unwrap();
+    let (span, took) = (part.host.span_ns, told.took.as_nanos());
+    assert!(span >= measured && u128::from(span) <= took, "{span}");
 }
 
 fn a_trial_shorter_than_a_frame_has_one() {
-    let told = run(Path::new("/"), vec![simulated("s", 200)]);
+    let mut plan = plan("/", vec![simulated("s", 200)]);
+    // No host takes so long for it.
+    plan.frame_ns = 3_600_000_000_000;
+    let told = watched(&plan, |_, _| {});
     assert_eq!(told.frames.len(), 1, "{:?}", told.frames);
     let frame = &told.frames[0];
     assert_eq!(
@@ -99,44 +117,56 @@ fn a_trial_shorter_than_a_frame_has_one() {
     assert!(frame.end_ns >= 200_000_000 && frame.cpu_ns > 0);
     let clone = &told.completed().clones[0];
     assert_eq!(clone.ended, EndedBy::Runtime);
-    assert_eq!(clone.directions[0].iops.samples, 1);
+    assert!(clone.directions[0].iops.samples >= 1);
+    let read = clone.direction(Direction::Read).unwrap();
+    assert_eq!(frame.ops(Direction::Read), read.ops);
 }
 
-fn a_trial_of_a_whole_number_of_frames_has_no_stump() {
-    let told = run(Path::new("/"), vec![simulated("s", 2000)]);
-    let spans: Vec<u64> = told
-        .frames
-        .iter()
-        .map(|f| f.span_ns() / 1_000_000)
-        .collect();
-    assert_eq!(spans.len(), 2, "{spans:?}");
-    assert!(spans.iter().all(|ms| (900..1200).contains(ms)), "{spans:?}");
-    assert_eq!(told.frames[0].end_ns, told.frames[1].start_ns);
+/// On the real clock: where nothing comes too late, there is no stump of a frame at the end (see `due`).
+fn frames_follow_one_another_and_none_ends_before_its_time() {
+    const FRAME_NS: u64 = 300_000_000;
+    let mut plan = plan("/", vec![simulated("s", 900)]);
+    plan.frame_ns = FRAME_NS;
+    let told = watched(&plan, |_, _| {});
+    let (last, whole) = told.frames.split_last().unwrap();
+    assert!(last.end_ns >= 900_000_000);
+    assert_eq!(told.frames[0].start_ns, 0);
+    for pair in told.frames.windows(2) {
+        assert_eq!(pair[0].end_ns, pair[1].start_ns);
+    }
+    for (frame, end) in whole.iter().zip((1..).map(|number| number * FRAME_NS)) {
+        assert!(frame.end_ns >= end, "{:?}", told.frames);
+    }
 }
 
 fn a_ramp_is_a_frame_of_its_own_and_counts_for_nothing() {
-    let mut job = simulated("s", 500);
-    job.end.ramp = Nanos::from_millis(300);
-    let told = run(Path::new("/"), vec![job]);
-    let steps: Vec<Step> = told.frames.iter().map(|frame| frame.step).collect();
-    assert_eq!(steps, [Step::Ramp, Step::Measure]);
-    let ramp = &told.frames[0];
-    assert!(ramp.ops(Direction::Read) > 1000);
-    assert!(
-        (300..330).contains(&(ramp.end_ns / 1_000_000)),
-        "{}",
-        ramp.end_ns
-    );
+    // A host may be too busy for any op in a short ramp: only one in which something was done proves anything.
+    let ramped = |ramp_ms| {
+        let mut job = simulated("s", 500);
+        job.end.ramp = Nanos::from_millis(ramp_ms);
+        let mut plan = plan("/", vec![job]);
+        plan.frame_ns = 3_600_000_000_000;
+        let told = watched(&plan, |_, _| {});
+        let steps: Vec<Step> = told.frames.iter().map(|frame| frame.step).collect();
+        assert_eq!(steps, [Step::Ramp, Step::Measure]);
+        (told.frames[0].ops(Direction::Read) > 0).then_some((ramp_ms * 1_000_000, told))
+    };
+    let (ramp_ns, told) = [300, 3000, 30_000].into_iter().find_map(ramped).unwrap();
+    assert!(told.frames[0].end_ns >= ramp_ns);
     let part = told.completed();
     let read = part.clones[0].direction(Direction::Read).unwrap();
     assert_eq!(read.ops, told.frames[1].ops(Direction::Read));
-    assert!((490..530).contains(&(read.runtime_ns / 1_000_000)));
+    assert!(read.runtime_ns >= 500_000_000);
     // The host is watched in the measured time alone.
-    assert!(part.host.span_ns < 700_000_000, "{}", part.host.span_ns);
+    let (span, took) = (part.host.span_ns, told.took.as_nanos());
+    assert!(span >= read.runtime_ns && u128::from(span + ramp_ns) <= took);
 }
 
 fn a_rate_gives_response_latencies() {
-    let mut job = simulated("s", 600);
+    let mut job = simulated("s", 0);
+    job.end.time_based = false;
+    job.end.runtime = None;
+    job.extent.size = Some(Amount::Bytes(150 * 4096));
     job.pacing.rates.read = DirectionRate {
         iops: 500.0,
         ..DirectionRate::default()
@@ -145,7 +175,9 @@ fn a_rate_gives_response_latencies() {
     let read = told.completed().clones[0]
         .direction(Direction::Read)
         .unwrap();
-    assert!((290..=302).contains(&read.ops), "{}", read.ops);
+    assert_eq!(read.ops, 150);
+    // The last of them is due 149 distances after the first.
+    assert!(read.runtime_ns >= 149 * 2_000_000, "{}", read.runtime_ns);
     assert_eq!(read.response.as_ref().unwrap().count(), read.ops);
     let framed: u64 = told
         .frames
@@ -166,8 +198,7 @@ fn stonewalled_jobs_follow_one_another() {
     let part = told.completed();
     let end = |clone: usize| part.clones[clone].start_ns + part.clones[clone].runtime_ns;
     assert!(part.clones[1].start_ns >= end(0) && part.clones[3].start_ns >= end(1).max(end(2)));
-    let apart = part.clones[1].start_ns.abs_diff(part.clones[2].start_ns);
-    assert!(apart < 20_000_000, "{apart}");
+    assert!(part.clones[2].start_ns >= end(0));
     let whole = end(3) - part.clones[0].start_ns;
     assert!(
         part.host.span_ns >= whole,
@@ -184,10 +215,10 @@ fn stonewalled_jobs_follow_one_another() {
 fn a_job_that_ends_all_ends_all() {
     let mut first = simulated("a", 200);
     first.exit_all = true;
-    let told = run(Path::new("/"), vec![first, simulated("b", 60_000)]);
+    let told = run(Path::new("/"), vec![first, simulated("b", LONG_MS)]);
     let part = told.completed();
     assert_eq!(part.clones[1].ended, EndedBy::ExitAll);
-    assert!(part.clones[1].runtime_ns < 2_000_000_000);
+    assert_eq!(part.clones[0].ended, EndedBy::Runtime);
 }
 
 fn the_null_engine_needs_no_file() {
@@ -227,22 +258,20 @@ fn logs_are_written_beside() {
         text.lines().map(line).collect()
     };
     let iops = lines("a_iops.1.log");
-    assert!((6..=8).contains(&iops.len()), "{iops:?}");
-    assert_eq!(iops[0][0], 100);
-    // Four in flight, 100 µs each.
-    assert!(
-        iops.iter().all(|line| line[1] > 10_000 && line[1] < 41_000),
-        "{iops:?}"
-    );
-    let bandwidth = lines("a_bw.1.log");
-    for (rate, ops) in bandwidth.iter().zip(&iops) {
-        // Bytes are counted a little before ops: some that end meanwhile are off by one window.
-        assert!(
-            rate[1].abs_diff(ops[1] * 4) <= ops[1] / 10,
-            "{rate:?} {ops:?}"
-        );
-    }
+    let times = |lines: &[Vec<u64>]| -> Vec<u64> { lines.iter().map(|line| line[0]).collect() };
+    // Windows lie on a grid, but for a rest at the end; one that nobody looked after is part of the next.
+    let (last, grid) = times(&iops)
+        .split_last()
+        .map(|(l, g)| (*l, g.to_vec()))
+        .unwrap();
+    assert!(last > 0, "{iops:?}");
+    assert!(grid.iter().all(|ms| ms % 100 == 0 && *ms > 0), "{iops:?}");
+    assert!(grid.windows(2).all(|pair| pair[0] < pair[1]), "{iops:?}");
+    assert!(grid.iter().all(|ms| *ms <= last), "{iops:?}");
+    assert!(iops.iter().all(|line| line[2..] == [0, 0, 0]), "{iops:?}");
+    assert_eq!(times(&lines("a_bw.1.log")), times(&iops));
     let latency = lines("a_clat.1.log");
+    assert_eq!(times(&latency), times(&iops));
     assert!(latency.iter().all(|line| line[1] >= 100_000), "{latency:?}");
     let read = part.clones[1].direction(Direction::Read).unwrap();
     let ops = lines("e_clat.2.log");
@@ -263,7 +292,9 @@ fn the_end_fsync_is_a_step_of_its_own() {
     let (measure, fsync) = (of(Step::Measure).unwrap(), of(Step::EndFsync).unwrap());
     assert!(fsync.start_ns >= measure.start_ns + measure.span_ns as i64);
     assert_eq!(fsync.job, Some(0));
-    assert!(part.clones[0].runtime_ns <= measure.span_ns + 50_000_000);
+    let clone = &part.clones[0];
+    let measured = i64::try_from(clone.start_ns + clone.runtime_ns).unwrap();
+    assert!(measured <= fsync.start_ns, "{measured} {fsync:?}");
 }
 
 fn a_clone_takes_little_memory() {

@@ -10,7 +10,7 @@ use iodyno_runner::{Event, TrialEnd};
 use rustix::fs::FallocateFlags;
 
 use crate::samples::{job, plan};
-use crate::stage::{MIB, on_file, run, watched};
+use crate::stage::{MIB, attempts, on_file, run, watched};
 
 crate::tests![
     a_missing_file_is_laid_out_once_with_data_that_does_not_compress,
@@ -189,24 +189,31 @@ fn a_layout_that_cannot_fit_is_refused_before_it_begins() {
 }
 
 fn a_layout_that_is_interrupted_leaves_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = |name: &str| folder.path().join(name);
-    fs::write(at("old"), b"old").unwrap();
-    let jobs = vec![
-        on_file("a", "old", READ, 1 << 30),
-        on_file("b", "new", READ, 1 << 30),
-    ];
-    let told = watched(&plan(folder.path(), jobs), |event, cancel| {
-        if matches!(event, Event::Progress { .. }) {
-            cancel.finish();
+    attempts(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("old"), b"old").unwrap();
+        let jobs = vec![
+            on_file("a", "old", READ, 1 << 30),
+            on_file("b", "new", READ, 1 << 30),
+        ];
+        let told = watched(&plan(folder.path(), jobs), |event, cancel| {
+            if matches!(event, Event::Progress { .. }) {
+                cancel.finish();
+            }
+        });
+        // A file that is whole stays.
+        if fs::metadata(at("old")).unwrap().len() == 1 << 30 {
+            return None;
         }
+        let TrialEnd::Failed { outcome, death } = &told.end else {
+            panic!("{:?}", told.end);
+        };
+        assert!(matches!(outcome, Outcome::Interrupted(_)) && death.is_none());
+        assert_eq!(names(folder.path()), ["old"]);
+        assert_eq!(fs::read(at("old")).unwrap(), b"old");
+        Some(())
     });
-    let TrialEnd::Failed { outcome, death } = &told.end else {
-        panic!("{:?}", told.end);
-    };
-    assert!(matches!(outcome, Outcome::Interrupted(_)) && death.is_none());
-    assert_eq!(names(folder.path()), ["old"]);
-    assert_eq!(fs::read(at("old")).unwrap(), b"old");
 }
 
 /// A loop device of this test, detached at its end; `None` where none can be had.
@@ -326,23 +333,34 @@ fn a_disk_that_fills_up_meanwhile_leaves_nothing() {
         job.files.fallocate = Fallocate::None;
         job
     });
-    // Somebody else takes what would be left, and more: once, at a stroke, and never gives any of it back.
-    let mut other = None;
-    let told = watched(&plan(folder.path(), jobs.to_vec()), |event, _| {
-        if other.is_none() && matches!(event, Event::Progress { done, total, .. } if done < total) {
-            let file = fs::File::create(folder.path().join("other")).unwrap();
-            rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, 100 * MIB).unwrap();
-            other = Some(file);
+    attempts(|| {
+        // Somebody else takes what would be left, and more: once, at a stroke, and never gives any of it back.
+        let (mut other, mut taken) = (None, false);
+        let told = watched(&plan(folder.path(), jobs.to_vec()), |event, _| {
+            if other.is_none()
+                && matches!(event, Event::Progress { done, total, .. } if done < total)
+            {
+                let file = fs::File::create(folder.path().join("other")).unwrap();
+                taken = rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, 100 * MIB).is_ok();
+                other = Some(file);
+            }
+        });
+        if !taken {
+            for name in names(folder.path()) {
+                fs::remove_file(folder.path().join(name)).unwrap();
+            }
+            return None;
         }
+        let TrialEnd::Unprepared(faults) = &told.end else {
+            panic!("{:?}", told.end);
+        };
+        assert!(faults[0].message.contains("cannot lay out"), "{faults:?}");
+        assert!(faults[0].message.contains("No space left"), "{faults:?}");
+        assert!(faults[0].hint.as_ref().unwrap().contains("free space"));
+        assert_eq!(names(folder.path()), ["other"]);
+        Some(())
     });
-    let TrialEnd::Unprepared(faults) = &told.end else {
-        panic!("{:?}", told.end);
-    };
-    assert!(faults[0].message.contains("cannot lay out"), "{faults:?}");
-    assert!(faults[0].message.contains("No space left"), "{faults:?}");
-    assert!(faults[0].hint.as_ref().unwrap().contains("free space"));
-    assert_eq!(names(folder.path()), ["other"]);
-    drop((other, mounted));
+    drop(mounted);
 }
 
 fn a_target_folder_holds_the_files_of_the_jobs() {

@@ -23,6 +23,20 @@ macro_rules! tests {
 }
 
 pub(crate) const MIB: u64 = 1 << 20;
+/// For what is to be ended by something else: a day, ms.
+pub(crate) const LONG_MS: u64 = 86_400_000;
+/// What a test waits for has long come on any host that is not stuck.
+const WATCHDOG: Duration = Duration::from_secs(120);
+
+/// Waits for an event.
+#[track_caller]
+pub(crate) fn wait_until(what: &str, mut come: impl FnMut() -> bool) {
+    let end = Instant::now() + WATCHDOG;
+    while !come() {
+        assert!(Instant::now() < end, "it never came that {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
 
 /// Everything a trial told.
 #[derive(Debug)]
@@ -83,6 +97,19 @@ pub(crate) fn watched(plan: &BoundPlan, mut watch: impl FnMut(&Event, &Cancel)) 
     told.end = end.unwrap();
     told.took = begin.elapsed();
     told
+}
+
+/// Tries until `attempt` has proved something. A host that is too busy may let the node finish what is to be disturbed
+/// before the test is scheduled to disturb it: then there is nothing to prove.
+pub(crate) fn attempts<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
+    (0..30)
+        .find_map(|_| attempt())
+        .expect("the test was scheduled in time once in 30 attempts")
+}
+
+/// Ops of a direction in all frames.
+pub(crate) fn framed(frames: &[Frame], direction: Direction) -> u64 {
+    frames.iter().map(|frame| frame.ops(direction)).sum()
 }
 
 /// Carries out these jobs, relative paths from `folder`.

@@ -4,20 +4,19 @@ use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use iodyno_model::{BoundPlan, Direction, SeriesKind, Telemetry, TelemetryBatch};
 use iodyno_runner::{Death, Event, TrialEnd};
 
 use crate::ends::{child, kill};
 use crate::samples::plan;
-use crate::stage::{MIB, on_file, simulated, timed, watched};
+use crate::stage::{LONG_MS, MIB, on_file, simulated, timed, watched};
 
 crate::tests![
     samples_of_every_series_come_with_the_trial,
     nothing_is_sampled_where_nothing_is_wanted,
-    a_short_trial_has_its_last_sample,
-    a_node_that_is_killed_has_told_all_but_the_last_two_seconds,
+    a_trial_shorter_than_a_sample_has_one,
+    what_a_node_has_told_of_the_host_outlives_it,
     a_trial_that_is_withdrawn_has_no_samples,
 ];
 
@@ -57,7 +56,7 @@ fn sum(telemetry: &Telemetry, kind: SeriesKind, row: &str, column: &str) -> u64 
         .sum()
 }
 
-/// 2.5 s of direct writes.
+/// Direct writes.
 fn writes(ms: u64) -> iodyno_model::Job {
     let mut job = timed(on_file("w", "f", &[Direction::Write], 16 * MIB), ms);
     job.engine.direct = true;
@@ -67,75 +66,73 @@ fn writes(ms: u64) -> iodyno_model::Job {
 fn samples_of_every_series_come_with_the_trial() {
     // Not below /tmp, which may be no disk.
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let mut plan = sampled(folder.path(), 100, writes(2500));
+    let mut plan = sampled(folder.path(), 100, writes(1500));
     let name = format!("server-{}", std::process::id());
     let server = Command::new("sleep").arg0(&name).arg("60").spawn();
     let mut server = server.unwrap();
     plan.sampling.processes = vec!["nobody-is-called-so".to_owned(), name.clone()];
+    plan.frame_ns = 200 * MS;
     let told = watched(&plan, |_, _| {});
     let row = format!("{name}[{}]", server.id());
     server.kill().unwrap();
     server.wait().unwrap();
     let part = told.completed();
     let telemetry = together(&told.telemetry);
-    let (first, batches) = (&told.telemetry[0].telemetry, told.telemetry.len());
-    assert!((2..=4).contains(&batches), "{batches} batches in 2.5 s");
-    assert!(
-        instants(first, SeriesKind::Cpu).len() > 5,
-        "ten samples go together"
-    );
     for kind in [
         SeriesKind::Cpu,
         SeriesKind::Load,
         SeriesKind::Memory,
         SeriesKind::Interrupts,
     ] {
-        let at = instants(&telemetry, kind);
-        assert!((20..=27).contains(&at.len()), "{kind:?}: {at:?}");
-        assert!(
-            at.windows(2).all(|pair| pair[0] < pair[1]),
-            "{kind:?}: {at:?}"
-        );
-        assert!(
-            (100..150).contains(&at[0]) && (2500..3000).contains(&at[at.len() - 1]),
-            "{at:?}"
-        );
-        let spans: u64 = telemetry.of(kind).map(|(_, sample)| sample.span_ns).sum();
-        let last = telemetry.of(kind).last().unwrap().1.at_ns.unsigned_abs();
-        // Counts begin a moment after the start.
-        assert!(
-            spans <= last && last - spans < 50 * MS,
-            "{kind:?}: {spans} of {last}"
-        );
+        let all: Vec<(i64, i64)> = telemetry
+            .of(kind)
+            .map(|(_, sample)| (sample.at_ns, i64::try_from(sample.span_ns).unwrap()))
+            .collect();
+        let (first, last) = (all[0], all[all.len() - 1].0);
+        // The last comes after the end, and of the others there is one at most for each instant of the grid.
+        assert!(first.0 >= 100 * MS as i64 && last >= 1500 * MS as i64);
+        assert!(all.len() as i64 <= last / (100 * MS as i64) + 1, "{all:?}");
+        // Counts begin with the start or a moment after it, and nothing is left out between two samples.
+        assert!(first.0 >= first.1, "{all:?}");
+        for pair in all.windows(2) {
+            assert_eq!(pair[0].0 + pair[1].1, pair[1].0, "{kind:?}: {all:?}");
+        }
     }
-    // What was sampled since the start agrees with what was counted over the measured time.
-    for device in &part.host.devices {
-        let sampled = |column| sum(&telemetry, SeriesKind::Disk, &device.name, column);
-        let (ios, bytes) = (sampled("writes"), sampled("written_bytes"));
-        let (counted, moved) = (device.ios[1], device.bytes[1]);
-        assert!(
-            ios.abs_diff(counted) <= counted / 20 + 500,
-            "{}: {ios}, {counted}",
-            device.name
-        );
-        assert!(
-            bytes.abs_diff(moved) <= moved / 20 + 8 * MIB,
-            "{}: {bytes}, {moved}",
-            device.name
-        );
-    }
-    if part.host.devices.is_empty() {
+    // Samples go together: something is said at most once in each second, and at the end.
+    let (begun, batches) = (first_sample(&telemetry), told.telemetry.len() as u64);
+    let seconds = instants(&telemetry, SeriesKind::Cpu).last().unwrap() / 1000;
+    assert!(batches <= seconds + 2, "{batches} in {seconds} s");
+    // All that the job wrote between the first sample and the last is in them, whoever else writes there.
+    let frames = told.frames.iter().filter(|frame| frame.start_ns >= begun);
+    let written: u64 = frames.map(|frame| frame.bytes(Direction::Write)).sum();
+    let sampled = |column| -> u64 {
+        let devices = part.host.devices.iter();
+        devices
+            .map(|device| sum(&telemetry, SeriesKind::Disk, &device.name, column))
+            .sum()
+    };
+    if !part.host.devices.is_empty() {
+        // But for one block, which the device may have ended long before its worker came to count it.
+        assert!(sampled("written_bytes") + 4096 >= written, "{written}");
+    } else {
         eprintln!("SKIPPED in part: the folder lies on no block device");
     }
     check_named(&telemetry, &row);
     let of = |kind| part.sampling.iter().find(|cost| cost.kind == kind);
     let cost = of(SeriesKind::Cpu).unwrap();
-    assert!(cost.samples >= 20 && cost.wall_ns > 0 && cost.longest_ns <= cost.wall_ns);
+    assert!(cost.samples as usize >= instants(&telemetry, SeriesKind::Cpu).len());
+    assert!(cost.wall_ns > 0 && cost.longest_ns <= cost.wall_ns);
     assert!(of(SeriesKind::Pool).is_none(), "there is no pool below");
     // Sampling is no worker's work.
     let worker = part.clones[0].cpu.user_ns + part.clones[0].cpu.system_ns;
     let harness = part.host.harness_user_ns + part.host.harness_system_ns;
     assert!(worker < harness, "{worker} of {harness}");
+}
+
+/// When the first sample was taken, on the trial's clock, ns.
+fn first_sample(telemetry: &Telemetry) -> u64 {
+    let (_, sample) = telemetry.of(SeriesKind::Cpu).next().unwrap();
+    sample.at_ns.unsigned_abs()
 }
 
 /// A process was named and is read until it ends; of a name that nobody has it is said once.
@@ -151,46 +148,32 @@ fn check_named(telemetry: &Telemetry, server: &str) {
 }
 
 fn nothing_is_sampled_where_nothing_is_wanted() {
-    let told = watched(&sampled(Path::new("/"), 0, simulated("s", 1200)), |_, _| {});
+    let told = watched(&sampled(Path::new("/"), 0, simulated("s", 300)), |_, _| {});
     assert!(told.telemetry.is_empty() && told.completed().sampling.is_empty());
 }
 
-fn a_short_trial_has_its_last_sample() {
-    for (runtime_ms, instants_ms) in [(300, vec![300]), (2000, vec![1000, 2000])] {
-        let told = watched(
-            &sampled(Path::new("/"), 1000, simulated("s", runtime_ms)),
-            |_, _| {},
-        );
-        let telemetry = together(&told.telemetry);
-        let found = instants(&telemetry, SeriesKind::Cpu);
-        assert_eq!(found.len(), instants_ms.len(), "no stump: {found:?}");
-        for (found, expected) in found.iter().zip(&instants_ms) {
-            assert!((*expected..expected + 300).contains(found), "{found:?}");
-        }
-        assert!(
-            told.completed().notes.is_empty(),
-            "{:?}",
-            told.completed().notes
-        );
-    }
+fn a_trial_shorter_than_a_sample_has_one() {
+    // No host takes so long for it.
+    let plan = sampled(Path::new("/"), 3_600_000, simulated("s", 300));
+    let told = watched(&plan, |_, _| {});
+    let found = instants(&together(&told.telemetry), SeriesKind::Cpu);
+    assert!(found.len() == 1 && found[0] >= 300, "{found:?}");
+    let notes = &told.completed().notes;
+    assert!(notes.is_empty(), "{notes:?}");
 }
 
-fn a_node_that_is_killed_has_told_all_but_the_last_two_seconds() {
+fn what_a_node_has_told_of_the_host_outlives_it() {
     for every_ms in [100, 700, 1000] {
-        let mut frames = 0;
-        let told = watched(
-            &sampled(Path::new("/"), every_ms, simulated("s", 60_000)),
-            |event, _| {
-                if let Event::Frame(_) = event {
-                    frames += 1;
-                    if frames == 3 {
-                        // Most of the time since the last batch.
-                        std::thread::sleep(Duration::from_millis(600));
-                        kill(&child());
-                    }
+        let mut batches = 0;
+        let plan = sampled(Path::new("/"), every_ms, simulated("s", LONG_MS));
+        let told = watched(&plan, |event, _| {
+            if let Event::Telemetry(_) = event {
+                batches += 1;
+                if batches == 2 {
+                    kill(&child());
                 }
-            },
-        );
+            }
+        });
         assert!(matches!(
             told.end,
             TrialEnd::Failed {
@@ -198,24 +181,22 @@ fn a_node_that_is_killed_has_told_all_but_the_last_two_seconds() {
                 ..
             }
         ));
+        // The second batch is said in the trial's second second, or a little before where its sample was due then.
         let telemetry = together(&told.telemetry);
         let last = *instants(&telemetry, SeriesKind::Cpu).last().unwrap();
-        assert!(
-            last + 2000 >= 3600,
-            "every {every_ms} ms: the last is of {last} ms of 3600"
-        );
+        assert!(last >= 2000 - every_ms / 4, "every {every_ms} ms: {last}");
     }
 }
 
 fn a_trial_that_is_withdrawn_has_no_samples() {
-    let plan = sampled(Path::new("/"), 100, simulated("s", 60_000));
+    let plan = sampled(Path::new("/"), 100, simulated("s", LONG_MS));
     let told = watched(&plan, |event, cancel| {
         if let Event::Ready { .. } = event {
             cancel.abort();
         }
     });
-    assert!(told.took < Duration::from_secs(5), "{:?}", told.took);
-    assert!(told.telemetry.len() <= 1, "{:?}", told.telemetry);
+    // It may begin before it hears of it. Then something is said at most once in each second, and at the end.
+    assert!(told.telemetry.len() as u64 <= told.took.as_secs() + 2);
     let missing = sampled(Path::new("/nowhere"), 100, writes(100));
     let told = watched(&missing, |_, _| {});
     assert!(matches!(told.end, TrialEnd::Unprepared(_)) && told.telemetry.is_empty());
