@@ -45,6 +45,7 @@ static:
 
 bench: build
 	@cargo run --release --locked -q -p iodyno-stats --example million
+	@cargo run --release --locked -q -p iodyno-engine --example look
 	@cargo run --release --locked -q -p iodyno-telemetry --example cost
 	@benches/against-fio.py $(IODYNO)
 	@benches/against-peers.py $(IODYNO)
