@@ -109,7 +109,16 @@ fn two_configurations_and_two_workloads_are_four_trials() {
     home.file("w.fio", "[t]\nrw=write\nbs=64k\nsize=1m\n");
     let done = home
         .iodyno(&[
-            "run", "r.fio", "w.fio", "--on", "one=a", "--on", "b", "--rounds", "1",
+            "run",
+            "r.fio",
+            "w.fio",
+            "--on",
+            "one=a",
+            "--on",
+            "b",
+            "--rounds",
+            "1",
+            "--no-settle",
         ])
         .succeeds();
     for cell in ["r  on one", "w  on one", "r  on b", "w  on b"] {

@@ -6,7 +6,10 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::harness::{Home, root, skip};
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::harness::{Home, root, skip, wait_for};
 
 const SHORT: &str = "[t]\nioengine=null\nrw=randread\nbs=4k\nsize=1m\n";
 
@@ -34,6 +37,12 @@ impl Small {
         use std::io::Write;
         let mut file = std::fs::File::create(self.0.join("filler")).unwrap();
         while file.write_all(&[1; 4096]).is_ok() {}
+    }
+
+    fn empty(&self) {
+        for entry in std::fs::read_dir(&self.0).unwrap() {
+            std::fs::remove_file(entry.unwrap().path()).unwrap();
+        }
     }
 }
 
@@ -99,6 +108,14 @@ fn a_full_store_is_told_before_any_io() {
     assert!(!home.work().join("t.0.0").exists(), "no I/O was done");
 }
 
+/// How many frames of its latest run a store holds.
+fn frames_in(home: &Home, store: &str) -> usize {
+    let shown = home.iodyno(&["show", "last", "--json", "--store", store]);
+    let shown: Option<Value> = serde_json::from_str(&shown.stdout).ok();
+    let series = shown.and_then(|shown| shown["trials"][0]["series"].as_array().map(Vec::len));
+    series.unwrap_or(0)
+}
+
 #[test]
 fn a_store_that_fills_up_does_not_end_the_run() {
     let home = Home::new();
@@ -109,10 +126,22 @@ fn a_store_that_fills_up_does_not_end_the_run() {
         "job.fio",
         "[t]\nioengine=null\nrw=randread\nbs=4k\nsize=16m\nruntime=5\ntime_based\n",
     );
-    let running = home.start(&["run", "job.fio", "--store", "small/x.db"]);
-    running.node();
-    crate::harness::wait_for("the store", || small.0.join("x.db").exists().then_some(()));
+    let running = wait_for("a run that can be halted early", || {
+        let running = home.start(&["run", "job.fio", "--store", "small/x.db"]);
+        running.wait_for("a frame", || {
+            (frames_in(&home, "small/x.db") > 0).then_some(())
+        });
+        // The node goes on; of what it brings, frames and their end are yet to be stored.
+        running.signal(Signal::STOP);
+        if frames_in(&home, "small/x.db") <= 2 {
+            return Some(running);
+        }
+        drop(running);
+        small.empty();
+        None
+    });
     small.fill();
+    running.signal(Signal::CONT);
     let done = running.done().exits(1).tells("no space left");
     assert!(
         done.stdout.contains("IOPS") && done.stdout.contains("read"),

@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::filesystem::{FileSystem, KINDS, entries};
-use crate::harness::{Home, skip, wait_for};
+use crate::harness::{Home, skip};
 
 /// Small enough for a test: 128 files of 64 KiB.
 const SMALL: [&str; 1] = ["--file-total-size=8M"];
@@ -54,7 +54,7 @@ fn the_life_of_sysbench_s_files_is_prepare_run_cleanup() {
     for mode in ["seqrd", "seqrewr", "rndrd", "rndwr", "rndrw", "seqwr"] {
         let test = format!("--file-test-mode={mode}");
         let done = home
-            .iodyno(&fileio(&SMALL, &[&test, "--time=1", "run"]))
+            .iodyno(&fileio(&SMALL, &[&test, "--events=300", "--time=0", "run"]))
             .succeeds();
         for words in [
             "128 files, 64KiB each",
@@ -128,16 +128,17 @@ fn reads_writes_and_fsyncs_stand_in_sysbench_s_proportion_and_the_output_says_wh
     let home = Home::new();
     home.iodyno(&fileio(&SMALL, &["prepare"])).succeeds();
     for threads in ["--threads=1", "--threads=4"] {
-        let more = ["--file-test-mode=rndrw", "--time=2", threads, "run"];
+        // Ten waves of 100 reads and writes and 128 fsyncs.
+        let more = [
+            "--file-test-mode=rndrw",
+            "--events=2280",
+            "--time=0",
+            threads,
+            "run",
+        ];
         let done = home.iodyno(&fileio(&SMALL, &more)).succeeds();
-        let (reads, writes, syncs) = (ops(&home, "read"), ops(&home, "write"), ops(&home, "sync"));
-        assert!((reads / writes - 1.5).abs() < 0.05, "{reads} {writes}");
-        let waves = (reads + writes) / 100.0;
-        // One wave more or less is under way at the end.
-        assert!(
-            (syncs / 128.0 - waves).abs() <= 1.01,
-            "{reads} {writes} {syncs}"
-        );
+        let counts = (ops(&home, "read"), ops(&home, "write"), ops(&home, "sync"));
+        assert_eq!(counts, (600.0, 400.0, 1280.0), "{threads}");
         assert!(done.stdout.contains("128 files"), "{}", done.stdout);
     }
     let more = ["--file-test-mode=rndrw", "--events=500", "--time=0", "run"];
@@ -165,7 +166,8 @@ fn runs_on_every_file_system_in_every_io_mode() {
             let io = format!("--file-io-mode={mode}");
             let more = [
                 "--file-test-mode=rndrw",
-                "--time=1",
+                "--events=500",
+                "--time=0",
                 "--threads=2",
                 &io,
                 "run",
@@ -220,7 +222,13 @@ fn validation_finds_a_flipped_byte() {
     let home = Home::new();
     let options = ["--file-total-size=1M", "--file-num=4", "--validate"];
     home.iodyno(&fileio(&options, &["prepare"])).succeeds();
-    let run = ["--file-test-mode=rndrw", "--time=1", "--threads=2", "run"];
+    let run = [
+        "--file-test-mode=rndrw",
+        "--events=1000",
+        "--time=0",
+        "--threads=2",
+        "run",
+    ];
     home.iodyno(&fileio(&options, &run)).succeeds();
     let path = home.work().join("test_file.2");
     let mut bytes = std::fs::read(&path).unwrap();
@@ -228,7 +236,7 @@ fn validation_finds_a_flipped_byte() {
         block[100] ^= 1;
     }
     std::fs::write(&path, bytes).unwrap();
-    let read = ["--file-test-mode=seqrd", "--time=5", "run"];
+    let read = ["--file-test-mode=seqrd", "--events=64", "--time=0", "run"];
     let done = home.iodyno(&fileio(&options, &read));
     assert_ne!(done.code, 0, "{}", done.stdout);
     let told = done.stdout + &done.stderr;
@@ -258,18 +266,27 @@ fn intervals_percentile_and_histogram_are_printed_as_asked() {
     home.iodyno(&fileio(&SMALL, &["prepare"])).succeeds();
     let more = [
         "--file-test-mode=rndrd",
-        "--time=3",
+        "--time=3600",
         "--report-interval=1",
         "--percentile=99",
         "--histogram",
         "--rate=200",
         "run",
     ];
-    let done = home.iodyno(&fileio(&SMALL, &more)).succeeds();
-    let lines = done.stdout.lines().filter(|line| {
-        line.starts_with("[ ") && line.contains("s ] reads:") && line.contains("latency (ms,99%):")
+    let running = home.start(&fileio(&SMALL, &more));
+    let lines = |text: &str| {
+        let lines = text.lines().filter(|line| {
+            line.starts_with("[ ")
+                && line.contains("s ] reads:")
+                && line.contains("latency (ms,99%):")
+        });
+        lines.count()
+    };
+    running.wait_for("two lines", || {
+        (lines(&running.stdout()) >= 2).then_some(())
     });
-    assert!((2..=3).contains(&lines.count()), "{}", done.stdout);
+    running.signal(Signal::INT);
+    let done = running.done().exits(130);
     for words in [
         "Latency histogram (values are in milliseconds)",
         "99th percentile:",
@@ -277,7 +294,8 @@ fn intervals_percentile_and_histogram_are_printed_as_asked() {
         assert!(done.stdout.contains(words), "{words}:\n{}", done.stdout);
     }
     let reads = figure(&done.stdout, "reads/s:");
-    assert!((120.0..280.0).contains(&reads), "{reads}");
+    // No op is early, and the intervals between them are random: so many more than 400 in two seconds do not come about.
+    assert!(reads > 0.0 && reads < 280.0, "{reads}");
 }
 
 #[test]
@@ -286,14 +304,18 @@ fn an_interruption_keeps_what_was_measured() {
     home.iodyno(&fileio(&SMALL, &["prepare"])).succeeds();
     let running = home.start(&fileio(
         &SMALL,
-        &["--file-test-mode=rndrd", "--time=60", "run"],
+        &["--file-test-mode=rndrd", "--time=3600", "run"],
     ));
-    wait_for("a second of it", || {
-        let list: Value = serde_json::from_str(&home.iodyno(&["list", "--json"]).stdout).ok()?;
-        let runs = list["runs"].as_array()?;
-        (runs.len() == 2).then_some(())
+    // Until then, the latest run is the one that wrote the files.
+    running.wait_for("a run of reads", || {
+        let shown = home.iodyno(&["show", "last", "--json"]);
+        let shown: Value = serde_json::from_str(&shown.stdout).ok()?;
+        let frames = shown["trials"][0]["series"].as_array()?;
+        frames
+            .iter()
+            .any(|frame| frame.to_string().contains("\"read\""))
+            .then_some(())
     });
-    std::thread::sleep(std::time::Duration::from_millis(1500));
     running.signal(Signal::INT);
     let done = running.done().exits(130);
     assert!(figure(&done.stdout, "reads/s:") > 0.0, "{}", done.stdout);

@@ -6,6 +6,7 @@ use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,8 +14,8 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// No command of a test takes longer; one that does hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Ends a test that hangs, and nothing else: no test asserts how long something took, and on a busy host a command may take minutes.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A scratch home with a working folder, removed at the end.
 pub(crate) struct Home {
@@ -76,14 +77,19 @@ impl Home {
 
     /// Runs the program to its end.
     pub(crate) fn iodyno<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Done {
-        finish(self.command(arguments).spawn().unwrap())
+        self.start(arguments).done()
     }
 
     /// Starts the program and leaves it running.
     pub(crate) fn start<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Running {
-        Running {
-            child: Some(self.command(arguments).spawn().unwrap()),
-        }
+        Running::of(self.command(arguments))
+    }
+
+    /// Ops of the latest run as far as they are stored.
+    pub(crate) fn stored_ops(&self) -> Option<u64> {
+        let list = self.iodyno(&["list", "--json"]);
+        let list: Value = serde_json::from_str(&list.stdout).ok()?;
+        list["runs"].as_array()?.last()?["totals"][0]["ops"].as_u64()
     }
 }
 
@@ -153,18 +159,30 @@ impl Done {
 
 /// A command under way. Dropped, it is killed.
 pub(crate) struct Running {
-    child: Option<Child>,
+    child: Child,
+    stdout: Stream,
+    stderr: Stream,
 }
 
 impl Running {
+    /// Starts a command.
+    pub(crate) fn of(mut command: Command) -> Running {
+        let mut child = command.spawn().unwrap();
+        Running {
+            stdout: Stream::of(child.stdout.take()),
+            stderr: Stream::of(child.stderr.take()),
+            child,
+        }
+    }
+
     /// Its process id.
     pub(crate) fn pid(&self) -> Pid {
-        Pid::from_child(self.child.as_ref().expect("still running"))
+        Pid::from_child(&self.child)
     }
 
     /// Its child process that makes the I/O; waits for it.
     pub(crate) fn node(&self) -> Pid {
-        wait_for("the node's process", || {
+        self.wait_for("the node's process", || {
             children(self.pid()).into_iter().next()
         })
     }
@@ -174,61 +192,113 @@ impl Running {
         kill_process(self.pid(), signal).unwrap();
     }
 
+    /// What it has written to standard output so far.
+    pub(crate) fn stdout(&self) -> String {
+        self.stdout.so_far()
+    }
+
+    /// Waits until standard error holds a text.
+    #[track_caller]
+    pub(crate) fn wait_until_it_tells(&self, text: &str) {
+        self.wait_for(text, || self.stderr.so_far().contains(text).then_some(()));
+    }
+
+    /// Waits until the store holds ops of its run, which is the latest.
+    #[track_caller]
+    pub(crate) fn wait_until_it_measures(&self, home: &Home) {
+        self.wait_for("ops in the store", || {
+            home.stored_ops().filter(|ops| *ops > 0)
+        });
+    }
+
+    /// Waits for something that comes about while it runs.
+    #[track_caller]
+    pub(crate) fn wait_for<T>(&self, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+        wait_for(what, || {
+            let lives = alive(self.pid());
+            let found = look();
+            assert!(
+                found.is_some() || lives,
+                "ended before {what}; stdout:\n{}\nstderr:\n{}",
+                self.stdout(),
+                self.stderr.so_far()
+            );
+            found
+        })
+    }
+
     /// Waits for its end.
+    #[track_caller]
     pub(crate) fn done(mut self) -> Done {
-        finish(self.child.take().expect("still running"))
+        let begun = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "still running after {PATIENCE:?}; stderr: {}",
+                self.stderr.so_far()
+            );
+            thread::sleep(Duration::from_millis(5));
+        };
+        let code = status
+            .code()
+            .unwrap_or_else(|| -status.signal().unwrap_or(0));
+        Done {
+            code,
+            stdout: std::mem::take(&mut self.stdout).whole(),
+            stderr: std::mem::take(&mut self.stderr).whole(),
+        }
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if let Some(child) = &mut self.child {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
-/// Waits for a child's end and collects what it wrote; kills it when patience ends.
-fn finish(mut child: Child) -> Done {
-    let (stdout, stderr) = (drain(child.stdout.take()), drain(child.stderr.take()));
-    let begun = Instant::now();
-    let status = loop {
-        match child.try_wait().unwrap() {
-            Some(status) => break status,
-            None if begun.elapsed() > PATIENCE => {
-                child.kill().unwrap();
-                child.wait().unwrap();
-                panic!(
-                    "still running after {PATIENCE:?}; stderr: {}",
-                    stderr.join().unwrap()
-                );
-            }
-            None => thread::sleep(Duration::from_millis(5)),
+/// What a stream brings, read on a thread of its own.
+#[derive(Default)]
+pub(crate) struct Stream {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    reader: Option<thread::JoinHandle<()>>,
+}
+
+impl Stream {
+    /// Reads to the end.
+    pub(crate) fn of(stream: Option<impl Read + Send + 'static>) -> Stream {
+        let bytes: Arc<Mutex<Vec<u8>>> = Arc::default();
+        let reader = stream.map(|mut stream| {
+            let bytes = Arc::clone(&bytes);
+            thread::spawn(move || {
+                let mut piece = [0; 4096];
+                // A terminal's far end gives EIO once nobody writes to it any more.
+                while let Ok(length @ 1..) = stream.read(&mut piece) {
+                    bytes.lock().unwrap().extend_from_slice(&piece[..length]);
+                }
+            })
+        });
+        Stream { bytes, reader }
+    }
+
+    /// What has come so far.
+    pub(crate) fn so_far(&self) -> String {
+        String::from_utf8_lossy(&self.bytes.lock().unwrap()).into_owned()
+    }
+
+    /// All of it, once it has ended.
+    pub(crate) fn whole(mut self) -> String {
+        if let Some(reader) = self.reader.take() {
+            reader.join().unwrap();
         }
-    };
-    let code = status
-        .code()
-        .unwrap_or_else(|| -status.signal().unwrap_or(0));
-    Done {
-        code,
-        stdout: stdout.join().unwrap(),
-        stderr: stderr.join().unwrap(),
+        self.so_far()
     }
 }
 
-fn drain(stream: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String> {
-    thread::spawn(move || {
-        let mut bytes = Vec::new();
-        if let Some(mut stream) = stream {
-            // A terminal's far end gives EIO once nobody writes to it any more.
-            let _ = stream.read_to_end(&mut bytes);
-        }
-        String::from_utf8_lossy(&bytes).into_owned()
-    })
-}
-
-/// Tries until there is something, for some seconds.
+/// Tries until there is something.
 #[track_caller]
 pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
@@ -236,10 +306,7 @@ pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T 
         if let Some(found) = look() {
             return found;
         }
-        assert!(
-            begun.elapsed() < Duration::from_secs(20),
-            "waited too long for {what}"
-        );
+        assert!(begun.elapsed() < PATIENCE, "waited {PATIENCE:?} for {what}");
         thread::sleep(Duration::from_millis(10));
     }
 }
@@ -286,11 +353,6 @@ pub(crate) fn terminal(columns: u16) -> (File, File) {
     };
     rustix::termios::tcsetwinsize(&slave, size).unwrap();
     (slave, File::from(master))
-}
-
-/// Reads a terminal to its end on a thread of its own.
-pub(crate) fn reader(terminal: File) -> thread::JoinHandle<String> {
-    drain(Some(terminal))
 }
 
 /// Says aloud that a test is skipped.

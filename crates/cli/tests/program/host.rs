@@ -2,9 +2,9 @@
 
 use std::io::Write;
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::Instant;
 
-use crate::harness::{Home, reader, terminal};
+use crate::harness::{Home, Running, Stream, terminal, wait_for};
 
 #[test]
 fn the_doctor_says_of_each_check_what_it_found_and_exits_by_it() {
@@ -56,16 +56,25 @@ fn one_picture_of_the_host_is_printed_without_a_terminal() {
 #[test]
 fn pictures_follow_one_another_as_lines_until_it_is_told_to_end() {
     let home = Home::new();
+    let begun = Instant::now();
     let running = home.start(&["watch", "--json", "--every", "100ms"]);
-    std::thread::sleep(Duration::from_millis(1500));
+    running.wait_for("three lines", || {
+        (running.stdout().lines().count() >= 3).then_some(())
+    });
     running.signal(rustix::process::Signal::TERM);
     let done = running.done().succeeds();
+    let most = begun.elapsed().as_millis() / 100;
     let lines: Vec<serde_json::Value> = done
         .stdout
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    assert!((3..=15).contains(&lines.len()), "{}", lines.len());
+    // A slow host leaves pictures out, and none makes more than were asked for.
+    assert!(
+        lines.len() as u128 <= most,
+        "{} pictures, {most} were due",
+        lines.len()
+    );
 }
 
 #[test]
@@ -74,7 +83,7 @@ fn pictures_end_when_nobody_reads_them_any_more() {
     let mut command = home.command(&["watch", "--json", "--every", "100ms"]);
     let mut child = command.spawn().unwrap();
     drop(child.stdout.take());
-    let ended = crate::harness::wait_for("the end of watch", || child.try_wait().unwrap());
+    let ended = wait_for("the end of watch", || child.try_wait().unwrap());
     assert!(ended.success(), "{ended}");
 }
 
@@ -91,21 +100,18 @@ fn the_live_picture_fills_the_terminal_and_leaves_it_as_it_was() {
         .stdout(half())
         .stderr(half());
     let mut keys = master.try_clone().unwrap();
-    let seen = reader(master);
-    let mut child = command.spawn().unwrap();
-    drop(command);
-    std::thread::sleep(Duration::from_millis(1200));
+    let seen = Stream::of(Some(master));
+    let running = Running::of(command);
+    running.wait_for("a picture", || seen.so_far().contains("CPU0").then_some(()));
     keys.write_all(b"q").unwrap();
-    let ended = crate::harness::wait_for("the end of watch", || child.try_wait().unwrap());
-    assert!(ended.success(), "{ended}");
+    running.done().succeeds();
     let after = rustix::termios::tcgetattr(&slave).unwrap();
     assert_eq!(
         (before.local_modes, before.input_modes, before.output_modes),
         (after.local_modes, after.input_modes, after.output_modes)
     );
     drop(slave);
-    let seen = seen.join().unwrap();
-    assert!(seen.contains("CPU0"), "{seen}");
+    let seen = seen.whole();
     // The other screen was entered, and left at last.
     let (enter, leave) = (seen.find("\x1b[?1049h"), seen.rfind("\x1b[?1049l"));
     assert!(enter.is_some() && leave > enter, "{seen:?}");

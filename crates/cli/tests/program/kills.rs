@@ -1,27 +1,18 @@
 //! kill −9 of the parent, of the node, of both: what was measured is there, and nobody is left behind.
 
-use std::thread::sleep;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
 use rustix::process::{Signal, kill_process};
+use serde_json::Value;
 
 use crate::harness::{Home, Running, alive, wait_for};
 
 fn under_way(home: &Home) -> Running {
     home.file(
         "job.fio",
-        "[t]\nioengine=psync\nrw=randread\nbs=4k\nsize=16m\nruntime=60\ntime_based\n",
+        "[t]\nioengine=psync\nrw=randread\nbs=4k\nsize=16m\nruntime=1h\ntime_based\n",
     );
     let running = home.start(&["run", "job.fio", "--name", "victim"]);
-    wait_for("a frame in the store", || {
-        (ops(&home.iodyno(&["list", "--json"]).stdout)? > 0).then_some(())
-    });
+    running.wait_until_it_measures(home);
     running
-}
-
-fn ops(list: &str) -> Option<u64> {
-    let runs: serde_json::Value = serde_json::from_str(list).ok()?;
-    runs["runs"][0]["totals"][0]["ops"].as_u64()
 }
 
 fn interrupted_with_data(home: &Home) {
@@ -32,7 +23,7 @@ fn interrupted_with_data(home: &Home) {
         "{}",
         list.stdout
     );
-    assert!(ops(&list.stdout).unwrap() > 0);
+    assert!(home.stored_ops().unwrap() > 0);
     home.iodyno(&["show", "victim"])
         .succeeds()
         .prints("read")
@@ -65,32 +56,35 @@ fn a_killed_node_is_a_recorded_outcome() {
         .prints("killed by SIGKILL");
 }
 
+/// The frames of the victim's trial, as they are stored by now.
+fn frames(home: &Home) -> Vec<Value> {
+    let shown = home.iodyno(&["show", "victim", "--json"]).succeeds().json();
+    shown["trials"][0]["series"].as_array().unwrap().clone()
+}
+
 #[test]
-fn both_killed_at_once_lose_at_most_two_seconds() {
+fn both_killed_at_once_lose_no_frame_that_was_stored_and_leave_none_half_done() {
     let home = Home::new();
     let running = under_way(&home);
     let node = running.node();
-    // At no particular instant of a frame.
-    sleep(Duration::from_millis(1_650));
-    let killed_ms = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap()
-        .as_millis() as u64;
+    let before = running.wait_for("two frames", || {
+        let stored = frames(&home);
+        (stored.len() >= 2).then_some(stored)
+    });
     running.signal(Signal::KILL);
     let _ = kill_process(node, Signal::KILL);
     running.done().exits(-9);
     wait_for("the node's end", || (!alive(node)).then_some(()));
     interrupted_with_data(&home);
-    let shown = home.iodyno(&["show", "victim", "--json"]).succeeds().json();
-    let trial = &shown["trials"][0];
-    let started_ms = trial["started_unix_ms"].as_u64().unwrap();
-    let series = trial["series"].as_array().unwrap();
-    let kept_ms = series.last().unwrap()["end_ns"].as_u64().unwrap() / 1_000_000;
-    let lived_ms = killed_ms - started_ms;
-    assert!(
-        kept_ms + 2_000 >= lived_ms,
-        "{kept_ms} ms of {lived_ms} ms are kept"
-    );
+    let after = frames(&home);
+    assert_eq!(after[..before.len()], before);
+    // Whole, and without a hole: each begins where the one before it ended.
+    let mut end = after[0]["start_ns"].clone();
+    for frame in &after {
+        assert_eq!(frame["start_ns"], end, "{after:?}");
+        assert!(frame["end_ns"].as_u64() > end.as_u64(), "{after:?}");
+        end = frame["end_ns"].clone();
+    }
 }
 
 #[test]

@@ -1,14 +1,13 @@
 //! Targets that are not what they were: nothing is laid out in the folder below an unmounted file system.
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
-use std::time::Duration;
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
-use crate::harness::{Done, Home, Running, alive, root, skip, wait_for};
+use crate::harness::{Home, Running, alive, children, root, skip};
 
 const JOB: &str = "[t]\nioengine=psync\nrw=randread\nbs=4k\nsize=1m\nruntime=500ms\ntime_based\n";
 
@@ -45,8 +44,8 @@ fn mounted() -> Option<(Home, Mounted)> {
     Some((home, mounted))
 }
 
-/// Starts a run of so many rounds on both, and waits for two of them.
-fn two_rounds(home: &Home, rounds: &str) -> Running {
+/// Starts a run of more rounds on both than anybody waits for, and waits for two of them.
+fn two_rounds(home: &Home) -> Running {
     let running = home.start(&[
         "run",
         "job.fio",
@@ -55,38 +54,50 @@ fn two_rounds(home: &Home, rounds: &str) -> Running {
         "--on",
         "u",
         "--rounds",
-        rounds,
+        "9999",
         "--no-settle",
     ]);
-    wait_for("two rounds", || {
+    running.wait_for("two rounds", || {
         let list: Value = serde_json::from_str(&home.iodyno(&["list", "--json"]).stdout).ok()?;
         (list["runs"][0]["trials_completed"].as_u64()? >= 4).then_some(())
     });
     running
 }
 
-/// Nothing was written below the mount, and all trials of `u` since then failed for that reason.
-fn untouched(home: &Home, done: &Done) {
-    let bare: Vec<_> = std::fs::read_dir(home.work().join("u")).unwrap().collect();
-    assert!(bare.is_empty(), "{bare:?}\n{}", done.stderr);
+/// The trials of the run.
+fn trials(home: &Home) -> Vec<Value> {
     let run = home.iodyno(&["show", "1", "--json"]).succeeds().json();
-    let of = |configuration: &str, state: &str| -> Vec<Value> {
-        let trials = run["trials"].as_array().unwrap().iter();
-        trials
-            .filter(|trial| trial["configuration"] == configuration)
-            .filter(|trial| trial["outcome"]["state"] == state)
-            .cloned()
-            .collect()
-    };
-    let failed = of("u", "failed");
-    assert!(!failed.is_empty(), "{run}");
-    let told = failed.iter().filter(|trial| {
-        trial
-            .to_string()
-            .contains("the target is no longer what it was")
-    });
-    assert!(told.count() >= 1, "{failed:?}");
-    assert!(of("u", "completed").len() < of("e", "completed").len());
+    run["trials"].as_array().unwrap().clone()
+}
+
+/// How many trials on a configuration ended so.
+fn count(trials: &[Value], configuration: &str, state: &str) -> usize {
+    let on_it = trials
+        .iter()
+        .filter(|trial| trial["configuration"] == configuration);
+    on_it
+        .filter(|trial| trial["outcome"]["state"] == state)
+        .count()
+}
+
+/// Nothing was written below the mount, and all trials of `u` since then failed for that reason.
+fn untouched(home: &Home, completed_on_u: RangeInclusive<usize>) {
+    let bare: Vec<_> = std::fs::read_dir(home.work().join("u")).unwrap().collect();
+    assert!(bare.is_empty(), "{bare:?}");
+    let trials = trials(home);
+    assert!(completed_on_u.contains(&count(&trials, "u", "completed")));
+    assert!(count(&trials, "u", "failed") > 0, "{trials:?}");
+    for failed in trials
+        .iter()
+        .filter(|trial| trial["outcome"]["state"] == "failed")
+    {
+        assert_eq!(failed["configuration"], "u");
+        let told = failed.to_string();
+        assert!(
+            told.contains("the target is no longer what it was"),
+            "{told}"
+        );
+    }
 }
 
 #[test]
@@ -95,17 +106,23 @@ fn a_target_unmounted_between_interruption_and_resumption_is_not_touched_and_is_
     let Some((home, mounted)) = mounted() else {
         return;
     };
-    let running = two_rounds(&home, "6");
+    let running = two_rounds(&home);
     running.signal(Signal::INT);
     running.done().exits(130);
     drop(mounted);
-    let done = home.iodyno(&["run", "--resume", "last"]).exits(4);
-    untouched(&home, &done);
+    let before = trials(&home);
+    let last = before.iter().map(|trial| trial["round"].as_u64().unwrap());
+    let rounds = last.max().unwrap() + 3;
+    let wanted = rounds.to_string();
+    let resume = ["run", "--resume", "last", "--rounds", &wanted];
+    home.iodyno(&resume).exits(4);
+    let completed = count(&before, "u", "completed");
+    untouched(&home, completed..=completed);
 
     let _again = Mounted::over(&home.work().join("u"));
-    home.iodyno(&["run", "--resume", "last"]).succeeds();
+    home.iodyno(&resume).succeeds();
     let list = home.iodyno(&["list", "--json"]).succeeds().json();
-    assert_eq!(list["runs"][0]["trials_completed"], 12, "{list}");
+    assert_eq!(list["runs"][0]["trials_completed"], 2 * rounds, "{list}");
     home.iodyno(&["run", "--resume", "last"])
         .exits(2)
         .tells("is complete");
@@ -116,25 +133,44 @@ fn a_target_unmounted_during_a_run_is_not_touched_by_the_trials_to_come() {
     let Some((home, mounted)) = mounted() else {
         return;
     };
-    let running = two_rounds(&home, "8");
-    halt_amid_a_trial(&running);
+    let running = two_rounds(&home);
+    let halted = halt_amid_a_trial(&home, &running);
+    let before = trials(&home);
     drop(mounted);
     running.signal(Signal::CONT);
-    let done = running.done().exits(4);
-    untouched(&home, &done);
+    running.wait_for("two trials on the folder below", || {
+        (count(&trials(&home), "u", "failed") >= 2).then_some(())
+    });
+    running.signal(Signal::INT);
+    running.done().exits(130);
+    let completed = count(&before, "u", "completed");
+    // One that was halted on it has its file open where it was, but may not have looked at its mount yet.
+    untouched(&home, completed..=completed + usize::from(halted == "u"));
 }
 
-/// Stops the program, but not its node, while a trial has all its files open.
-fn halt_amid_a_trial(running: &Running) {
-    wait_for("a trial that measures", || {
-        let node = running.node();
-        // Its files were laid out by an earlier trial: by then it has long begun.
-        sleep(Duration::from_millis(250));
+/// Stops the program, but not its node, while a trial has its file open. The configuration that it runs on.
+fn halt_amid_a_trial(home: &Home, running: &Running) -> &'static str {
+    running.wait_for("a trial that measures", || {
+        let node = children(running.pid()).into_iter().next()?;
+        let target = opened_by(home, node)?;
         running.signal(Signal::STOP);
         if alive(node) {
-            return Some(());
+            return Some(target);
         }
         running.signal(Signal::CONT);
         None
-    });
+    })
+}
+
+/// The target in which a node has a file open.
+fn opened_by(home: &Home, node: Pid) -> Option<&'static str> {
+    let open = std::fs::read_dir(format!("/proc/{}/fd", node.as_raw_nonzero())).ok()?;
+    let paths: Vec<PathBuf> = open
+        .flatten()
+        .filter_map(|entry| std::fs::read_link(entry.path()).ok())
+        .collect();
+    ["e", "u"].into_iter().find(|target| {
+        let file = home.work().join(target).join("t.0.0");
+        paths.contains(&file)
+    })
 }

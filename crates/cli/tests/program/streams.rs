@@ -2,9 +2,11 @@
 
 use std::process::Stdio;
 
-use crate::harness::{Home, reader, terminal};
+use rustix::process::Signal;
 
-const JOB: &str = "[t]\nioengine=null\nrw=randread\nbs=4k\nsize=64m\nruntime=3\ntime_based\n";
+use crate::harness::{Home, Running, Stream, terminal};
+
+const JOB: &str = "[t]\nioengine=null\nrw=randread\nbs=4k\nsize=64m\nruntime=1h\ntime_based\n";
 const SHORT: &str = "[t]\nioengine=null\nrw=randread\nbs=4k\nsize=1m\n";
 
 #[test]
@@ -73,22 +75,24 @@ fn a_terminal_gets_one_line_that_is_redrawn_and_then_gone() {
     for (columns, term) in [(100, "xterm"), (50, "xterm")] {
         let (slave, master) = terminal(columns);
         let mut command = home.command(&["run", "job.fio"]);
-        let mut child = command
-            .env("TERM", term)
-            .stderr(Stdio::from(slave))
-            .spawn()
-            .unwrap();
-        drop(command);
-        let seen = reader(master);
-        assert!(child.wait().unwrap().success());
-        let seen = seen.join().unwrap();
-        let draws: Vec<&str> = seen
-            .split('\r')
-            .filter(|text| text.contains("IOPS"))
-            .collect();
-        assert!(draws.len() >= 2, "{seen:?}");
+        command.env("TERM", term).stderr(Stdio::from(slave));
+        let running = Running::of(command);
+        let seen = Stream::of(Some(master));
+        let draws = running.wait_for("two draws", || {
+            let seen = seen.so_far();
+            // The last piece may not have come as a whole.
+            let pieces = seen
+                .split_inclusive('\r')
+                .filter(|text| text.ends_with('\r'));
+            let draws = pieces.filter(|text| text.contains("IOPS"));
+            let draws: Vec<String> = draws.map(str::to_owned).collect();
+            (draws.len() >= 2).then_some(draws)
+        });
+        running.signal(Signal::INT);
+        running.done().exits(130);
+        let seen = seen.whole();
         for draw in &draws {
-            let visible = without_escapes(draw);
+            let visible = without_escapes(draw.trim_end_matches('\r'));
             assert!(
                 visible.chars().count() <= usize::from(columns),
                 "{visible:?} is wider than {columns}"
@@ -107,20 +111,27 @@ fn a_terminal_gets_one_line_that_is_redrawn_and_then_gone() {
 fn no_terminal_and_a_dumb_one_get_plain_lines() {
     let home = Home::new();
     home.file("job.fio", JOB);
-    let done = home.iodyno(&["run", "job.fio"]).succeeds();
+    // By the time that ops are stored a terminal would have been shown them.
+    let running = home.start(&["run", "job.fio"]);
+    running.wait_until_it_measures(&home);
+    running.signal(Signal::INT);
+    let done = running.done().exits(130);
     assert!(!done.stderr.contains(['\r', '\x1b']), "{:?}", done.stderr);
+    let home = Home::new();
+    home.file("job.fio", JOB);
     let (slave, master) = terminal(80);
     let mut command = home.command(&["run", "job.fio"]);
-    let mut child = command
-        .env("TERM", "dumb")
-        .stderr(Stdio::from(slave))
-        .spawn()
-        .unwrap();
-    drop(command);
-    let seen = reader(master);
-    assert!(child.wait().unwrap().success());
-    let seen = seen.join().unwrap();
-    assert!(!seen.contains('\x1b'), "{seen:?}");
+    command.env("TERM", "dumb").stderr(Stdio::from(slave));
+    let running = Running::of(command);
+    let seen = Stream::of(Some(master));
+    running.wait_until_it_measures(&home);
+    running.signal(Signal::INT);
+    running.done().exits(130);
+    let seen = seen.whole();
+    assert!(
+        seen.contains("ending early") && !seen.contains('\x1b'),
+        "{seen:?}"
+    );
 }
 
 #[test]

@@ -1,12 +1,14 @@
 //! What the host did meanwhile: sampled with every trial, shown, charged, and judged.
 
+use std::collections::BTreeSet;
 use std::process::{Child, Command, Stdio};
+use std::time::Instant;
 
 use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::filesystem::FileSystem;
-use crate::harness::{Done, Home, wait_for};
+use crate::harness::{Done, Home, Running};
 
 const JOB: &str = "[t]\nioengine=psync\nrw=randrw\nbs=4k\nsize=16m\nruntime=2500ms\ntime_based\n";
 
@@ -19,9 +21,29 @@ fn series(home: &Home) -> Value {
     shown["trials"][0].clone()
 }
 
+/// Starts a run that ends only when it is told to, and waits until so many samples of each kind are stored. What this host does
+/// not offer is a gap with its reason.
+fn sampling(home: &Home, every: &str, kinds: &[&str], least: usize) -> Running {
+    home.file("job.fio", &JOB.replace("2500ms", "1h"));
+    let running = home.start(&["run", "job.fio", "--sample-every", every]);
+    running.wait_for("samples", || {
+        let shown = home.iodyno(&["show", "last", "--series", "all", "--json"]);
+        let shown: Value = serde_json::from_str(&shown.stdout).ok()?;
+        let trial = &shown["trials"][0];
+        let sampled = |kind| samples(trial, kind).len() >= least || !gaps(trial, kind).is_empty();
+        kinds.iter().all(|kind| sampled(kind)).then_some(())
+    });
+    running
+}
+
+fn gaps<'a>(trial: &'a Value, kind: &str) -> Vec<&'a Value> {
+    let gaps = trial["gaps"].as_array().into_iter().flatten();
+    gaps.filter(|gap| gap["kind"] == kind).collect()
+}
+
 /// Numbers of the shapes of a kind.
 fn shapes(trial: &Value, kind: &str) -> Vec<u64> {
-    let shapes = trial["shapes"].as_array().unwrap().iter();
+    let shapes = trial["shapes"].as_array().into_iter().flatten();
     let of_kind = shapes.filter(|shape| shape["kind"] == kind);
     of_kind
         .map(|shape| shape["number"].as_u64().unwrap())
@@ -38,11 +60,7 @@ fn samples<'a>(trial: &'a Value, kind: &str) -> Vec<&'a Value> {
 #[test]
 fn a_run_keeps_every_series_with_its_trial_on_the_trials_own_clock() {
     let home = Home::new();
-    home.file("job.fio", JOB);
-    home.iodyno(&["run", "job.fio", "--sample-every", "500ms"])
-        .succeeds();
-    let trial = series(&home);
-    for kind in [
+    let kinds = [
         "cpu",
         "interrupts",
         "load",
@@ -50,13 +68,17 @@ fn a_run_keeps_every_series_with_its_trial_on_the_trials_own_clock() {
         "pressure",
         "memory",
         "reclaim",
-    ] {
-        let told = trial["gaps"].as_array().into_iter().flatten();
-        let missing: Vec<&Value> = told.filter(|gap| gap["kind"] == kind).collect();
+    ];
+    let begun = Instant::now();
+    let running = sampling(&home, "500ms", &kinds, 4);
+    running.signal(Signal::INT);
+    running.done().exits(130);
+    let passed_ns = begun.elapsed().as_nanos();
+    let trial = series(&home);
+    for kind in kinds {
         let samples = samples(&trial, kind);
-        // What this host does not offer is a gap with its reason.
         assert!(
-            samples.len() >= 4 || !missing.is_empty(),
+            samples.len() >= 4 || !gaps(&trial, kind).is_empty(),
             "{kind}: {samples:?}"
         );
         let mut before = 0;
@@ -69,7 +91,7 @@ fn a_run_keeps_every_series_with_its_trial_on_the_trials_own_clock() {
             );
             before = at;
         }
-        assert!(before < 10_000_000_000, "{kind}: {before}");
+        assert!((before as u128) < passed_ns, "{kind}: {before}");
     }
     assert!(!trial["sampling"].as_array().unwrap().is_empty());
 }
@@ -77,20 +99,29 @@ fn a_run_keeps_every_series_with_its_trial_on_the_trials_own_clock() {
 #[test]
 fn series_are_shown_as_a_table_as_lines_and_put_together() {
     let home = Home::new();
-    home.file("job.fio", JOB);
-    home.iodyno(&["run", "job.fio", "--sample-every", "250ms"])
-        .succeeds();
+    let begun = Instant::now();
+    let running = sampling(&home, "250ms", &["cpu", "load"], 6);
+    running.signal(Signal::INT);
+    running.done().exits(130);
+    let due = begun.elapsed().as_millis() / 250;
     let show = |more: &[&str]| home.iodyno(&[&["show", "last"], more].concat());
     show(&["--series", "cpu"]).succeeds().prints("steal");
     let lines = |text: &str| text.lines().filter(|line| line.contains(",all,")).count();
+    let trial = series(&home);
+    let taken = samples(&trial, "cpu");
+    // A slow host leaves samples out. None is taken before it is due, but for the one at the end.
+    assert!(taken.len() as u128 <= due + 1, "{}", taken.len());
     let fine = show(&["--series", "cpu", "--format", "csv"]).succeeds();
-    assert!((9..=12).contains(&lines(&fine.stdout)), "{}", fine.stdout);
+    assert_eq!(lines(&fine.stdout), taken.len(), "{}", fine.stdout);
+    // A sample belongs to the second in which its middle lies.
+    let second = |sample: &Value| {
+        let (at_ns, span_ns) = (sample["at_ns"].as_i64(), sample["span_ns"].as_i64());
+        let middle = at_ns.unwrap() - span_ns.unwrap() / 2;
+        (middle.div_euclid(1_000_000_000), sample["shape"].as_u64())
+    };
+    let seconds: BTreeSet<_> = taken.iter().map(|sample| second(sample)).collect();
     let coarse = show(&["--series", "cpu", "--format", "csv", "--every", "1s"]).succeeds();
-    assert!(
-        (2..=4).contains(&lines(&coarse.stdout)),
-        "{}",
-        coarse.stdout
-    );
+    assert_eq!(lines(&coarse.stdout), seconds.len(), "{}", coarse.stdout);
     let raw = show(&["--series", "cpu,load", "--format", "csv", "--raw"]).succeeds();
     assert!(raw.stdout.lines().next().unwrap().contains("load1"));
     assert!(raw.stdout.contains(",CPU0,"), "{}", raw.stdout);
@@ -162,6 +193,15 @@ impl Busy {
         command.args(["-c", "while :; do :; done"]);
         Busy(command.stdin(Stdio::null()).spawn().unwrap())
     }
+
+    /// CPU time that it has used, from the same source as the sampler's: hundredths of a second.
+    fn cpu_ns(&self) -> u64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id())).unwrap();
+        let (_, fields) = stat.rsplit_once(") ").unwrap();
+        let fields: Vec<&str> = fields.split(' ').collect();
+        let ticks = |place: usize| fields[place].parse::<u64>().unwrap();
+        (ticks(11) + ticks(12)) * 10_000_000
+    }
 }
 
 impl Drop for Busy {
@@ -176,7 +216,9 @@ fn a_server_under_test_is_charged_with_its_cpu_time() {
     let home = Home::new();
     home.file("job.fio", JOB);
     let busy = Busy::start(&home, "testserver");
+    let mut used_ns = 0;
     for _ in 0..2 {
+        let before_ns = busy.cpu_ns();
         home.iodyno(&[
             "run",
             "job.fio",
@@ -189,6 +231,7 @@ fn a_server_under_test_is_charged_with_its_cpu_time() {
         ])
         .succeeds()
         .prints("testserver");
+        used_ns = busy.cpu_ns() - before_ns;
     }
     let trial = series(&home);
     let shapes = trial["shapes"].as_array().unwrap().iter();
@@ -208,9 +251,18 @@ fn a_server_under_test_is_charged_with_its_cpu_time() {
     );
     let shown = home.iodyno(&["show", "last", "--json"]).succeeds().json();
     let servers = &shown["trials"][0]["servers"];
-    // It spins all the time, but on two noisy cores it does not get one of its own.
-    let cores = servers[0]["cores"].as_f64().unwrap();
-    assert!((0.2..1.05).contains(&cores), "{servers}");
+    // It spins all the time, but on a busy host it gets little; what it got meanwhile is the most that it can be charged with.
+    let time = |name: &str| servers[0][name].as_u64().unwrap();
+    let charged_ns = time("user_ns") + time("system_ns");
+    assert!(
+        (1..=used_ns).contains(&charged_ns),
+        "{charged_ns} ns of {used_ns} ns: {servers}"
+    );
+    let cores = charged_ns as f64 / time("span_ns") as f64;
+    assert!(
+        (servers[0]["cores"].as_f64().unwrap() - cores).abs() < 1e-9,
+        "{servers}"
+    );
     let compared = ["compare", "last~1", "last", "--metric", "server_cpu_per_op"];
     home.iodyno(&compared).succeeds().prints("CANNOT DECIDE");
 }
@@ -218,19 +270,13 @@ fn a_server_under_test_is_charged_with_its_cpu_time() {
 #[test]
 fn what_was_sampled_survives_a_kill_and_the_way_to_another_store() {
     let home = Home::new();
-    home.file("job.fio", &JOB.replace("2500ms", "60s"));
-    let running = home.start(&["run", "job.fio", "--sample-every", "100ms"]);
-    let sampled = || {
-        let shown = home.iodyno(&["show", "last", "--series", "cpu", "--json"]);
-        let shown: Value = serde_json::from_str(&shown.stdout).ok()?;
-        let samples = shown["trials"][0]["samples"].as_array()?.len();
-        (samples >= 15).then_some(samples)
-    };
-    let before = wait_for("a second and a half of samples", sampled);
+    let running = sampling(&home, "100ms", &["cpu"], 15);
+    let before = series(&home);
     running.signal(Signal::KILL);
     running.done().exits(-9);
     let after = series(&home);
-    assert!(samples(&after, "cpu").len() >= before);
+    let (before, kept) = (samples(&before, "cpu"), samples(&after, "cpu"));
+    assert!(before.len() >= 15 && kept.starts_with(&before));
     home.iodyno(&["export", "last", "-o", "run.iodyno"])
         .succeeds();
     let elsewhere = ["--store", "other.db"];
@@ -301,24 +347,51 @@ impl Drop for Limit {
     }
 }
 
+const LIMIT: u64 = 5_000_000;
+
 #[test]
 fn a_limit_of_the_control_group_is_found_and_named() {
     let home = Home::new();
     let Some(disk) = FileSystem::ext4(&home, 256) else {
         return;
     };
-    let Some(_limit) = Limit::reads_of(disk.device(), 20_000_000) else {
+    let Some(_limit) = Limit::reads_of(disk.device(), LIMIT) else {
         return crate::harness::skip("no blkio control group of version 1 to set a limit in");
     };
-    let job = "[t]\nioengine=psync\nrw=read\nbs=64k\nsize=128m\nruntime=4s\ntime_based\ndirect=1\n";
+    let job = "[t]\nioengine=psync\nrw=read\nbs=64k\nsize=16m\nruntime=4s\ntime_based\ndirect=1\n";
     home.file("job.fio", job);
     let on = format!("ext4={}", disk.folder.display());
     let done: Done = home
         .iodyno(&["run", "job.fio", "--on", &on, "--sample-every", "200ms"])
         .succeeds();
     let said = done.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(said.contains("control group"), "{}", done.stdout);
-    home.iodyno(&["show", "last"])
-        .succeeds()
-        .prints("threshold");
+    let found = said.contains("loop") && said.contains("the control group allows 4.77 MiB/s read");
+    let raw = ["--series", "cgroup", "--format", "csv", "--raw"];
+    let raw = home
+        .iodyno(&[&["show", "last"][..], &raw].concat())
+        .succeeds();
+    let (mut samples, mut read, mut allowed) = (0, 0.0, 0.0);
+    for line in raw.stdout.lines().skip(1) {
+        let fields: Vec<&str> = line.split(',').collect();
+        let figure = |place: usize| fields[place].parse::<f64>().unwrap();
+        let (span_s, read_bytes, limit) = (figure(6), figure(10), figure(14));
+        assert_eq!(limit, LIMIT as f64, "{line}");
+        samples += 1;
+        read += read_bytes;
+        allowed += limit * span_s;
+    }
+    assert!(samples > 0 && read > 0.0, "{}", raw.stdout);
+    // It is told of where it was reached, which a host that is busy enough prevents. Near the rule's 3 %, and with few samples, either is right.
+    let share = read / allowed;
+    assert!(!found || share > 0.96, "{share}: {}", done.stdout);
+    assert!(
+        found || share < 0.98 || samples < 10,
+        "{share}: {}",
+        done.stdout
+    );
+    if found {
+        home.iodyno(&["show", "last"])
+            .succeeds()
+            .prints("threshold");
+    }
 }
