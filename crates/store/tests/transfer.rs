@@ -327,14 +327,9 @@ static FILE: LazyLock<Vec<u8>> = LazyLock::new(|| {
     exported(&store, run)
 });
 
-/// A folder in memory where the host has one: hundreds of stores are made, each with its syncs.
-fn unsynced() -> tempfile::TempDir {
-    tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| tempfile::tempdir().unwrap())
-}
-
 /// Either nothing came in, or all of it as it was.
 fn check_damaged(file: &[u8]) {
-    let folder = unsynced();
+    let folder = in_memory();
     let store = SqliteStore::open(folder.path().join("a.db")).unwrap();
     match store.import(&mut &*file) {
         Ok(report) => assert_eq!(exported(&store, report.run.id), *FILE),
