@@ -13,8 +13,8 @@ help:
 	@echo "make test     all tests; installs the tools they need, where it may"
 	@echo "make check    form, lints, dependencies and tests"
 	@echo "make static   one file for any Linux guest, in $(TARGET)/$(STATIC)/release"
-	@echo "make bench    what a million numbers and what an op costs, beside fio, pebble and sysbench where"
-	@echo "              they are installed; FIO=PATH, PEBBLE=PATH and SYSBENCH=PATH choose them"
+	@echo "make bench    what a million numbers, a stored trial, a verdict and what an op costs, beside fio, pebble and"
+	@echo "              sysbench where they are installed; FIO=PATH, PEBBLE=PATH and SYSBENCH=PATH choose them"
 
 build:
 	cargo build --release --locked
@@ -47,5 +47,8 @@ bench: build
 	@cargo run --release --locked -q -p iodyno-stats --example million
 	@cargo run --release --locked -q -p iodyno-engine --example look
 	@cargo run --release --locked -q -p iodyno-telemetry --example cost
+	@cargo run --release --locked -q -p iodyno-store --example cost
+	@cargo run --release --locked -q -p iodyno-judge --features testing --example cost
+	@cargo run --release --locked -q -p iodyno-dialects --example cost
 	@benches/against-fio.py $(IODYNO)
 	@benches/against-peers.py $(IODYNO)

@@ -1,7 +1,5 @@
 //! What holds for any trials whatsoever.
 
-use std::time::{Duration, Instant};
-
 use iodyno_model::{
     Better, Claim, Course, FactClass, FindingKind, Kind, Metric, Observation, Question, SourceLine,
     Unit, Verdict, Weight, Withheld,
@@ -177,7 +175,8 @@ proptest! {
 }
 
 #[test]
-fn compares_a_thousand_rounds_of_sixty_rows_in_two_seconds() {
+fn a_thousand_rounds_of_sixty_rows_with_facts_are_compared() {
+    // What that costs is measured by `make bench`.
     let mut trials = Vec::new();
     for row in 0..60 {
         for (name, noise) in [("a", around(1000.0)), ("b", otherwise_around(1010.0))] {
@@ -196,16 +195,13 @@ fn compares_a_thousand_rounds_of_sixty_rows_in_two_seconds() {
             }));
         }
     }
-    let start = Instant::now();
     let comparison = compared(&trials, &Question::default());
-    let took = start.elapsed();
     assert_eq!((comparison.rows.len(), comparison.rounds), (60, 1000));
-    // Machines that are busy with other tests get some patience.
-    assert!(took < Duration::from_secs(6), "{took:?}");
+    assert!(comparison.paired);
 }
 
 #[test]
-fn compares_fifty_trials_a_side_exactly_in_good_time() {
+fn fifty_trials_a_side_are_compared_without_pairs() {
     let mut trials = Vec::new();
     for row in 0..60 {
         for (name, factor) in [("a", 1.0), ("b", 1.001)] {
@@ -216,9 +212,11 @@ fn compares_fifty_trials_a_side_exactly_in_good_time() {
             trials.extend(each(rounds(name, &workload, &values), |o| o.round = None));
         }
     }
-    let start = Instant::now();
     let comparison = compared(&trials, &Question::default());
-    let took = start.elapsed();
     assert!(!comparison.paired);
-    assert!(took < Duration::from_secs(6), "{took:?}");
+    // Each row has the same trials, and so the same figures.
+    let first = &comparison.rows[0].cells[0];
+    for row in &comparison.rows {
+        assert_eq!((row.cells[0].n, row.cells[0].p), (50, first.p));
+    }
 }
