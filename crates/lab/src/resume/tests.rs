@@ -448,8 +448,14 @@ fn slow_plan() -> Plan {
 /// Carries out a run and says of each trial when it begins.
 fn carry_out_slowly(path: &Path) {
     let store = SqliteStore::open(path).unwrap();
-    let node = FakeNode::new(|_| {
-        std::thread::sleep(Duration::from_millis(20));
+    let left = std::cell::Cell::new(slow_plan().cells() * slow_plan().rounds);
+    let node = FakeNode::new(move |_| {
+        left.set(left.get() - 1);
+        // The last one is under way until the kill, however late that comes.
+        std::thread::sleep(match left.get() {
+            0 => Duration::from_secs(3600),
+            _ => Duration::from_millis(20),
+        });
         Act::Complete
     });
     let (cancel, judge) = (Cancel::new(), FakeJudge::default());
