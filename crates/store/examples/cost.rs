@@ -87,12 +87,13 @@ fn stored(store: &SqliteStore, trials: u32) -> RunId {
         store
             .begin_trial(key, "c0", "p", START_MS)
             .expect("a trial");
-        for number in 0..FRAMES {
-            store
-                .append_frame(key, &frame(number, 60))
-                .expect("a frame");
+        for frame in &frames {
+            store.append_frame(key, frame).expect("a frame");
         }
-        let trial = trial(key, Outcome::Completed);
+        let trial = Trial {
+            key,
+            ..made.clone()
+        };
         store.finish_trial(&trial).expect("its end");
     }
     let end = START_MS + 1000;

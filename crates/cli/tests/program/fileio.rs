@@ -127,18 +127,29 @@ fn the_seed_s_own_commands_work_unchanged_but_for_the_size() {
 fn reads_writes_and_fsyncs_stand_in_sysbench_s_proportion_and_the_output_says_why() {
     let home = Home::new();
     home.iodyno(&fileio(&SMALL, &["prepare"])).succeeds();
-    for threads in ["--threads=1", "--threads=4"] {
+    for threads in [1, 4] {
         // Ten waves of 100 reads and writes and 128 fsyncs.
+        let number = format!("--threads={threads}");
         let more = [
             "--file-test-mode=rndrw",
             "--events=2280",
             "--time=0",
-            threads,
+            &number,
             "run",
         ];
         let done = home.iodyno(&fileio(&SMALL, &more)).succeeds();
-        let counts = (ops(&home, "read"), ops(&home, "write"), ops(&home, "sync"));
-        assert_eq!(counts, (600.0, 400.0, 1280.0), "{threads}");
+        let (reads, writes, syncs) = (ops(&home, "read"), ops(&home, "write"), ops(&home, "sync"));
+        let told = format!("{threads} threads: {reads} {writes} {syncs}");
+        assert_eq!(reads + writes + syncs, 2280.0, "{told}");
+        // A thread reads while (reads + 1) ÷ (writes + 1) < 1.5: its reads stay this near to 1.5 times its writes.
+        let most = 1.5 * f64::from(threads);
+        assert!((reads - 1.5 * writes).abs() <= most, "{told}");
+        let waves = (reads + writes) / 100.0;
+        // One wave more or less is under way at the end.
+        assert!((syncs / 128.0 - waves).abs() <= 1.01, "{told}");
+        if threads == 1 {
+            assert_eq!((reads, writes), (600.0, 400.0));
+        }
         assert!(done.stdout.contains("128 files"), "{}", done.stdout);
     }
     let more = ["--file-test-mode=rndrw", "--events=500", "--time=0", "run"];

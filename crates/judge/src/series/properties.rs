@@ -58,6 +58,8 @@ fn columns(kind: SeriesKind) -> Vec<SeriesColumn> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
     #[test]
     fn no_series_is_too_odd_to_be_drawn_and_judged(telemetry in series()) {
         for kind in SeriesKind::ALL {
