@@ -23,14 +23,14 @@ fn main() -> ExitCode {
     );
     let waves = |second: usize| 1000.0 + 200.0 * (second as f64 / 3000.0).sin();
     let fits = [
-        // Change points are looked for in pairs of seconds, of which there are at most so many.
-        shown("behaviour of ten hours of waves", 36_000, 8.0, &|count| {
+        // Each change is looked for in all seconds between two others, and longer series have more changes: less than the square.
+        shown("behaviour of ten hours of waves", 36_000, 16.0, &|count| {
             series(count, &waves)
         }),
         shown("behaviour of ten steady hours", 36_000, 8.0, &|count| {
             series(count, &|_| 1000.0)
         }),
-        shown("behaviour of ten hours of drift", 36_000, 8.0, &|count| {
+        shown("behaviour of ten hours of drift", 36_000, 16.0, &|count| {
             series(count, &|second| second as f64)
         }),
         shown(
