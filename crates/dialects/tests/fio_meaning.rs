@@ -8,7 +8,8 @@ use common::{job, jobs, parse};
 use iodyno_dialects::fio::{self, resolved_options};
 use iodyno_model::{
     After, Amount, Arrival, BlockSizes, Checksum, Content, Direction, Distribution, EngineKind,
-    Fallocate, FileService, Memory, MixSequence, Order, Pattern, Sequencer, SimFault, SimLaw,
+    Fallocate, FileService, Memory, MixSequence, Order, Pattern, Sequencer, SimClock, SimFault,
+    SimLaw,
 };
 use iodyno_units::Nanos;
 
@@ -321,6 +322,14 @@ fn a_simulated_device_has_law_servers_and_faults() {
             .sim
             .unwrap();
         assert_eq!(sim.law, law, "{text}");
+    }
+    for (text, clock) in [
+        ("", SimClock::Virtual),
+        ("sim_clock=virtual", SimClock::Virtual),
+        ("sim_clock=real", SimClock::Real),
+    ] {
+        let sim = job(&format!("ioengine=sim\n{text}")).engine.sim.unwrap();
+        assert_eq!(sim.clock, clock, "{text}");
     }
 }
 

@@ -228,9 +228,7 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
                     continue;
                 }
                 Wait::Spin(instant) => {
-                    while self.clock.now() < instant.min(hearing) {
-                        std::hint::spin_loop();
-                    }
+                    self.clock.spin_until(instant.min(hearing));
                     (0, hearing)
                 }
             };
@@ -411,7 +409,10 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
                     bytes: length,
                     offset: issue.op.offset,
                 };
-                log.push(record, || self.shared.told() == Stop::Abort);
+                log.push(record, || {
+                    self.clock.pause();
+                    self.shared.told() == Stop::Abort
+                });
             }
         }
         if self.verifier.is_some() {

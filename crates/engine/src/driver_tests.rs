@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use iodyno_io::{SimBackend, SimDevice, SimFault, SimLaw, VirtualClock};
+use iodyno_io::{LawDevice, LawOptions, SimBackend, SimFault, SimLaw, VirtualClock};
 use iodyno_model::{Arrival, Direction, EndedBy, Flow, Histogram, Job, Step};
 use iodyno_sys::memory::Arena;
 use iodyno_units::Nanos;
@@ -21,7 +21,7 @@ const LENGTH: u64 = 1 << 30;
 const BEGIN: u64 = SECOND;
 
 /// Runs the job against the device in virtual time; (service, response, last instant).
-fn simulate(job: Job, device: SimDevice, seconds: u64) -> (Histogram, Histogram, u64) {
+fn simulate(job: Job, device: LawOptions, seconds: u64) -> (Histogram, Histogram, u64) {
     let clock = VirtualClock::default();
     let depth = job.engine.depth;
     let arena = Arena::new(depth, 4096, 0, false).unwrap();
@@ -36,6 +36,7 @@ fn simulate(job: Job, device: SimDevice, seconds: u64) -> (Histogram, Histogram,
         log: None,
     };
     let mut stream = JobStream::new(job, &[(0, LENGTH)], u64::MAX / 2, 3);
+    let device = LawDevice::new(device, depth);
     let mut driver = Driver::new(SimBackend::new(arena, clock.clone(), device), clock, parts);
     let ended = driver
         .drive(&mut stream, &shared.measure, seconds * SECOND)
@@ -47,8 +48,8 @@ fn simulate(job: Job, device: SimDevice, seconds: u64) -> (Histogram, Histogram,
     (cells.service.histogram(), response, driver.clock.now())
 }
 
-fn device(law: SimLaw, servers: u32) -> SimDevice {
-    SimDevice {
+fn device(law: SimLaw, servers: u32) -> LawOptions {
+    LawOptions {
         law,
         servers,
         faults: Vec::new(),
@@ -142,11 +143,10 @@ fn the_same_seed_gives_the_same_trial() {
 /// Has a whole clone do the job in virtual time, from its gate to its end steps.
 fn whole(
     job: Job,
-    device: SimDevice,
+    device: LawOptions,
     flow: Option<Arc<SharedFlow>>,
 ) -> (CloneOutcome, CloneShared) {
-    let clock = VirtualClock::default();
-    clock.advance(BEGIN);
+    let clock = VirtualClock::starting_at(BEGIN);
     let arena = Arena::new(job.engine.depth, 4096, 0, false).unwrap();
     let shared = CloneShared::new(&Direction::ALL, true, false);
     shared.gate.release(0);
@@ -167,6 +167,7 @@ fn whole(
             clone: 0,
             files: Vec::new(),
             seed: 3,
+            simulated: None,
             byte_budget: u64::MAX / 2,
             log: None,
             flow,
@@ -176,6 +177,7 @@ fn whole(
         },
         notes: Vec::new(),
     };
+    let device = LawDevice::new(device, arena.slots());
     let backend = SimBackend::new(arena, clock.clone(), device);
     let outcome = work(backend, clock, bound, parts);
     (outcome, shared)

@@ -49,7 +49,7 @@ mod tests {
 
     use super::*;
     use crate::shared::CloneShared;
-    use crate::spec::{CloneSpec, JobFile};
+    use crate::spec::{CloneSpec, JobFile, Simulated};
     use crate::testing::random_reads;
 
     /// Ops of each clone after `rounds` in which each that may issues one.
@@ -119,6 +119,10 @@ mod tests {
                 device: false,
             }],
             seed: weight.into(),
+            simulated: Some(Simulated {
+                seed: 7,
+                clock: None,
+            }),
             byte_budget: u64::MAX / 2,
             log: None,
             flow: Some(Arc::clone(flow)),

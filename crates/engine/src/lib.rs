@@ -26,10 +26,11 @@ mod verify;
 mod worker;
 
 pub use flow::SharedFlow;
+pub use iodyno_io::{Clock, VirtualClock};
 pub use log::{OpLog, OpRecord};
 pub use shared::{CloneShared, Gate, Stop};
 pub use shared_files::{SharedFilesPart, SharedFilesState, TRAILER};
-pub use spec::{CloneOutcome, CloneSpec, JobFile, StepSpan, WorkerError};
+pub use spec::{CloneOutcome, CloneSpec, JobFile, Simulated, StepSpan, WorkerError};
 
 /// Runs one clone to its end: prepares its backend and buffers, arrives at the gate, waits for its
 /// start instant, and does the job's steps (ramp, measure, drain, end fsync, verify pass). A job of file

@@ -42,16 +42,15 @@ impl OpLog {
         }
     }
 
-    /// Producer: appends; waits while the queue is full, unless it is to give up: then the op is not
-    /// logged.
-    pub fn push(&self, record: OpRecord, give_up: impl Fn() -> bool) {
+    /// Producer: appends. While the queue is full it calls `wait`, which lets the consumer run; where that says
+    /// to give up, the op is not logged.
+    pub fn push(&self, record: OpRecord, wait: impl Fn() -> bool) {
         let head = self.head.load(Ordering::Relaxed);
         while head - self.tail.load(Ordering::Acquire) >= self.records.len() {
             self.waits.fetch_add(1, Ordering::Relaxed);
-            if give_up() {
+            if wait() {
                 return;
             }
-            std::thread::yield_now();
         }
         let place = &self.records[head % self.records.len()];
         let small = u64::from(record.bytes) << 8 | record.direction as u64;
@@ -109,7 +108,13 @@ mod tests {
             offset: n << 12,
         };
         std::thread::scope(|scope| {
-            scope.spawn(|| (0..10_000).for_each(|n| log.push(record(n), || false)));
+            scope.spawn(|| {
+                let wait = || {
+                    std::thread::yield_now();
+                    false
+                };
+                (0..10_000).for_each(|n| log.push(record(n), wait));
+            });
             let mut next = 0;
             while next < 10_000 {
                 if let Some(found) = log.pop() {

@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use iodyno_io::{
-    AioBackend, Calling, File, Mapped, MonotonicClock, NullBackend, PosixAioBackend, Psync,
-    Pvsync2, SeekSync, SimBackend, SimDevice, SyncBackend, SyncCalls, UringBackend, UringWishes,
+    AioBackend, Calling, File, LawDevice, LawOptions, Mapped, MonotonicClock, NullBackend,
+    PosixAioBackend, Psync, Pvsync2, SeekSync, SimBackend, SyncBackend, SyncCalls, UringBackend,
+    UringWishes,
 };
 use iodyno_model::{
     Amount, Distribution, Engine, EngineKind, Job, Memory, Order, Placement, SharedFiles, SimFault,
@@ -22,14 +23,13 @@ use crate::driver::Parts;
 use crate::numa;
 use crate::shared::CloneShared;
 use crate::shared_files::{TRAILER, Trailers};
-use crate::spec::{CloneOutcome, CloneSpec, WorkerError};
+use crate::spec::{CloneOutcome, CloneSpec, Simulated, WorkerError};
 use crate::stream::{CloneStream, JobStream, SharedStream};
 use crate::verify::{HEADER, Verifier};
 use crate::worker::{Bound, work};
 
-/// Keeps the seeds of offsets, contents and the simulated device apart.
+/// Keeps the seeds of offsets and contents apart.
 const CONTENT: u64 = 0x9e37_79b9_7f4a_7c15;
-const DEVICE: u64 = 0xd1b5_4a32_d192_ed03;
 /// What storage that deduplicates compares at the least, bytes.
 const PAGE: usize = 4096;
 /// What marks the blocks of jobs with repeatable offsets: other runs of them can check these.
@@ -66,7 +66,7 @@ pub(crate) fn run(mut spec: CloneSpec, shared: &CloneShared) -> Result<CloneOutc
         files,
         regions,
         arena,
-        seed: spec.seed ^ DEVICE,
+        simulated: spec.simulated.take(),
     };
     if let Some(rule) = &job.shared_files {
         let Some(part) = &spec.shared_files else {
@@ -99,7 +99,7 @@ struct Storage {
     /// (base, length) of each file.
     regions: Vec<(u64, u64)>,
     arena: Arena,
-    seed: u64,
+    simulated: Option<Simulated>,
 }
 
 /// Makes the backend, and has the clone work on it.
@@ -113,7 +113,7 @@ fn on_backend<S: CloneStream>(
         files,
         regions,
         arena,
-        seed,
+        simulated,
     } = storage;
     let access = &bound.spec.job.access;
     let writable = access.writes || access.trims;
@@ -147,8 +147,23 @@ fn on_backend<S: CloneStream>(
         }
         EngineKind::Null => work(NullBackend::new(arena, clock), clock, bound, parts),
         EngineKind::Sim => {
-            let device = sim_device(engine.sim.as_ref(), seed)?;
-            work(SimBackend::new(arena, clock, device), clock, bound, parts)
+            let Some(Simulated { seed, clock }) = simulated else {
+                return Err(impossible("it was not given a seed".to_owned()));
+            };
+            let options = law_options(engine.sim.as_ref(), seed)?;
+            let device = LawDevice::new(options, arena.slots());
+            match clock {
+                Some(clock) => work(
+                    SimBackend::new(arena, clock.clone(), device),
+                    clock,
+                    bound,
+                    parts,
+                ),
+                None => {
+                    let clock = MonotonicClock;
+                    work(SimBackend::new(arena, clock, device), clock, bound, parts)
+                }
+            }
         }
     })
 }
@@ -346,13 +361,16 @@ fn check_zones(spec: &CloneSpec) -> Result<(), WorkerError> {
     Ok(())
 }
 
-fn sim_device(options: Option<&SimOptions>, seed: u64) -> Result<SimDevice, WorkerError> {
-    let options = options.cloned().unwrap_or_default();
-    let impossible = |cause: String| WorkerError {
+fn impossible(cause: String) -> WorkerError {
+    WorkerError {
         what: "simulate a device".to_owned(),
         cause,
         hint: Some("see `sim_latency`".to_owned()),
-    };
+    }
+}
+
+fn law_options(options: Option<&SimOptions>, seed: u64) -> Result<LawOptions, WorkerError> {
+    let options = options.cloned().unwrap_or_default();
     let law = match options.law {
         SimLaw::Constant(ns) => iodyno_io::SimLaw::Constant(ns),
         SimLaw::Exponential(mean) => Exp::new(1.0 / mean.max(1) as f64)
@@ -369,7 +387,7 @@ fn sim_device(options: Option<&SimOptions>, seed: u64) -> Result<SimDevice, Work
         SimFault::Short { every } => iodyno_io::SimFault::Short { every },
         SimFault::Stall { from_ns, for_ns } => iodyno_io::SimFault::Stall { from_ns, for_ns },
     });
-    Ok(SimDevice {
+    Ok(LawOptions {
         law,
         servers: options.servers,
         faults: faults.collect(),

@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use iodyno_io::VirtualClock;
 use iodyno_model::{CpuUse, DepthUse, EndedBy, EngineUsed, ErrorCount, Job, Step, VerifyResult};
 
 use crate::flow::SharedFlow;
@@ -37,8 +38,10 @@ pub struct CloneSpec {
     pub clone: u32,
     /// Its files, at least one.
     pub files: Vec<JobFile>,
-    /// Everything random follows from it.
+    /// What is issued follows from it.
     pub seed: u64,
+    /// The simulated device it works on; `Some` where the job's engine is one.
+    pub simulated: Option<Simulated>,
     /// Bytes after which the job ends unless time-based: size (or io_size) × loops.
     pub byte_budget: u64,
     /// Where each op's latency is logged, if it is.
@@ -51,6 +54,15 @@ pub struct CloneSpec {
     pub operations: Option<OperationsPart>,
     /// What it shares with the other clones of its job; `Some` where the job has `shared_files`.
     pub shared_files: Option<SharedFilesPart>,
+}
+
+/// What a simulated device needs to know beside its options.
+#[derive(Debug, Clone)]
+pub struct Simulated {
+    /// Its service times follow from it.
+    pub seed: u64,
+    /// The virtual time that the clone runs in; `None`: real time.
+    pub clock: Option<VirtualClock>,
 }
 
 /// A worker that could not begin, or whose backend broke.

@@ -2,7 +2,7 @@
 
 use iodyno_io::{Backend, BackendError, Clock, OpKind};
 use iodyno_model::{CpuUse, EndedBy, EngineUsed, Step};
-use iodyno_sys::thread::{Usage, thread_usage};
+use iodyno_sys::thread::Usage;
 
 use crate::driver::{Driver, Parts};
 use crate::shared::{CloneShared, Stop};
@@ -97,7 +97,7 @@ impl<B: Backend, C: Clock, S: CloneStream> Work<'_, B, C, S> {
             now = self.driver.clock.now();
             self.driver.forget_ramp();
         }
-        let before = thread_usage();
+        let before = self.driver.clock.thread_usage();
         self.shared.set_measure_start(now);
         let until = job
             .end
@@ -131,7 +131,7 @@ impl<B: Backend, C: Clock, S: CloneStream> Work<'_, B, C, S> {
             end.max(now)
         };
         self.shared.set_measure_end(end);
-        let cpu = used(before, thread_usage());
+        let cpu = used(before, self.driver.clock.thread_usage());
         let ended = ended.unwrap_or(EndedBy::Error);
         let ended = self.end_steps(spec, ended);
         self.shared.enter(None);

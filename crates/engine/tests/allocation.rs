@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use iodyno_engine::{CloneShared, CloneSpec, JobFile, Stop, run};
+use iodyno_engine::{CloneShared, CloneSpec, JobFile, Simulated, Stop, run};
 use iodyno_model::{Direction, EndedBy, EngineKind};
 use iodyno_sys::counting::{CountingAllocator, count_this_thread, counted_allocations};
 
@@ -36,6 +36,10 @@ fn a_million_ops_allocate_nothing() {
             .open(&path)
             .unwrap();
         let spec = CloneSpec {
+            simulated: Some(Simulated {
+                seed: 7,
+                clock: None,
+            }),
             byte_budget: 1 << 20,
             job: Arc::new(job),
             job_index: 0,

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use iodyno_engine::{CloneOutcome, CloneShared, CloneSpec, JobFile, Stop, run};
+use iodyno_engine::{CloneOutcome, CloneShared, CloneSpec, JobFile, Simulated, Stop, run};
 use iodyno_model::{
     Direction, EndedBy, Engine, EngineKind, Job, Order, SimFault, SimLaw, SimOptions, Step, Verify,
 };
@@ -52,6 +52,10 @@ fn start(job: Job, file: Option<File>) -> (CloneOutcome, Arc<CloneShared>) {
 
 fn spec(job: Job, file: Option<File>) -> CloneSpec {
     CloneSpec {
+        simulated: Some(Simulated {
+            seed: 7,
+            clock: None,
+        }),
         byte_budget: SIZE * job.end.loops,
         job: Arc::new(job),
         job_index: 0,
@@ -288,12 +292,12 @@ fn an_abort_does_not_wait_for_ops_that_never_come_back() {
     let mut stalled = job(EngineKind::Sim, (true, false), Order::Random);
     stalled.engine.sim = Some(SimOptions {
         law: SimLaw::Constant(1_000_000),
-        servers: 0,
         // The first eight end before it, and all that follow would end within it.
         faults: vec![SimFault::Stall {
             from_ns: 1_500_000,
             for_ns: u64::MAX / 4,
         }],
+        ..SimOptions::default()
     });
     let done = stopped_after(endless(stalled), (Direction::Read, 8), Stop::Abort);
     assert_eq!(done.outcome.ended, EndedBy::Interruption);
@@ -318,6 +322,7 @@ fn faults_of_a_device_are_counted_by_errno() {
             },
             SimFault::Short { every: 7 },
         ],
+        ..SimOptions::default()
     });
     faulty.errors.continue_read = true;
     let (outcome, shared) = start(faulty, None);

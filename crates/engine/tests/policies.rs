@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use iodyno_engine::{CloneOutcome, CloneShared, CloneSpec, JobFile, Stop, run};
+use iodyno_engine::{CloneOutcome, CloneShared, CloneSpec, JobFile, Simulated, Stop, run};
 use iodyno_model::{
     Amount, Checksum, Direction, Distribution, EndedBy, Engine, EngineKind, Job, Order, Pattern,
     PerDirection, SimFault, SimLaw, SimOptions, Step, Verify,
@@ -30,8 +30,8 @@ fn job(kind: EngineKind, (reads, writes): (bool, bool)) -> Job {
 fn sim(job: &mut Job, law: SimLaw, faults: Vec<SimFault>) {
     job.engine.sim = Some(SimOptions {
         law,
-        servers: 0,
         faults,
+        ..SimOptions::default()
     });
 }
 
@@ -41,6 +41,10 @@ fn spec(job: Job, path: Option<&Path>, folder: &Path) -> CloneSpec {
         options.read(true).write(true).open(path).unwrap()
     });
     CloneSpec {
+        simulated: Some(Simulated {
+            seed: 7,
+            clock: None,
+        }),
         byte_budget: SIZE,
         job: Arc::new(job),
         job_index: 0,

@@ -100,6 +100,7 @@ fn start(folder: &Path, rule: &SharedFiles, engine: Engine, change: impl FnOnce(
         clone,
         files: files(),
         seed: u64::from(clone) + 1,
+        simulated: None,
         byte_budget: 0,
         log: None,
         flow: None,

@@ -51,6 +51,7 @@ fn many_requests_of_two_clones_allocate_nothing() {
                 clone,
                 files: (0..FILES).map(open).collect(),
                 seed: clone.into(),
+                simulated: None,
                 byte_budget: 0,
                 log: None,
                 flow: None,

@@ -1,15 +1,26 @@
 //! Time, passed in: the kernel's for real I/O, a virtual one for simulations.
 
-use std::cell::Cell;
-use std::rc::Rc;
+use iodyno_sys::thread::{Usage, thread_usage};
 
 /// A clock in ns.
 pub trait Clock {
+    /// Its time moves only where an actor sleeps: what happens at an instant is seen at that instant.
+    const VIRTUAL: bool;
+
     /// Now.
     fn now(&self) -> u64;
 
     /// Returns at that instant, at once if it has passed; may return early.
     fn sleep_until(&self, instant: u64);
+
+    /// As [`Clock::sleep_until`], but without giving the CPU away where time is real. Does not return early.
+    fn spin_until(&self, instant: u64);
+
+    /// Lets other threads run, so that what this one waits for can happen.
+    fn pause(&self);
+
+    /// CPU time, context switches and faults of the calling thread so far.
+    fn thread_usage(&self) -> Usage;
 }
 
 /// CLOCK_MONOTONIC.
@@ -17,6 +28,8 @@ pub trait Clock {
 pub struct MonotonicClock;
 
 impl Clock for MonotonicClock {
+    const VIRTUAL: bool = false;
+
     #[inline]
     fn now(&self) -> u64 {
         iodyno_sys::clock::monotonic_ns()
@@ -25,25 +38,18 @@ impl Clock for MonotonicClock {
     fn sleep_until(&self, instant: u64) {
         iodyno_sys::clock::sleep_until(instant);
     }
-}
 
-/// A clock that only moves when someone waits. Clones share it.
-#[derive(Debug, Clone, Default)]
-pub struct VirtualClock(Rc<Cell<u64>>);
-
-impl VirtualClock {
-    /// Moves on by `ns`.
-    pub fn advance(&self, ns: u64) {
-        self.0.set(self.0.get() + ns);
-    }
-}
-
-impl Clock for VirtualClock {
-    fn now(&self) -> u64 {
-        self.0.get()
+    fn spin_until(&self, instant: u64) {
+        while self.now() < instant {
+            std::hint::spin_loop();
+        }
     }
 
-    fn sleep_until(&self, instant: u64) {
-        self.0.set(self.0.get().max(instant));
+    fn pause(&self) {
+        std::thread::yield_now();
+    }
+
+    fn thread_usage(&self) -> Usage {
+        thread_usage()
     }
 }

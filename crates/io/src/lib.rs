@@ -13,14 +13,16 @@ mod posix_aio;
 mod sim;
 mod sync;
 mod uring;
+mod virtual_clock;
 
 pub use aio::AioBackend;
 pub use backend::{Backend, BackendError, Capabilities, Completion, Completions, File};
-pub use clock::{Clock, MonotonicClock, VirtualClock};
+pub use clock::{Clock, MonotonicClock};
 pub use mapped::Mapped;
 pub use null::NullBackend;
 pub use op::{Op, OpKind, Slot};
 pub use posix_aio::PosixAioBackend;
-pub use sim::{SimBackend, SimDevice, SimFault, SimLaw};
+pub use sim::{Device, DeviceEnd, LawDevice, LawOptions, SimBackend, SimFault, SimLaw};
 pub use sync::{Calling, Doer, Psync, Pvsync2, SeekSync, SyncBackend, SyncCalls};
 pub use uring::{UringBackend, UringWishes};
+pub use virtual_clock::VirtualClock;

@@ -1,7 +1,7 @@
-//! A device with a known law: service times drawn from a seed, and faults on demand.
+//! Simulated devices: what decides when an op ends, and the backend that stands before it.
 //!
-//! On a virtual clock it proves the statistics; on the real one it gives tests a storage that is
-//! slow, stalls, or fails, without touching any.
+//! On a virtual clock a device proves the statistics and carries whole trials; on the real one it gives
+//! tests a storage that is slow, stalls, or fails, without touching any.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,6 +14,37 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use crate::{
     Backend, BackendError, Capabilities, Clock, Completion, Completions, Op, OpKind, Slot,
 };
+
+/// An op that a device has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeviceEnd {
+    /// The slot that it was submitted under.
+    pub slot: Slot,
+    /// Bytes moved (0 for syncs and trims), or −errno.
+    pub result: i32,
+    /// When, the clock's ns.
+    pub at: u64,
+}
+
+/// A device in simulated time: it has no clock of its own and does nothing but decide.
+///
+/// `now` never goes back from call to call. An op that is submitted may change when others end.
+pub trait Device {
+    /// What it is, in a few words.
+    fn describe(&self) -> String;
+
+    /// Takes an op at `now`. The slot is the device's until the op has ended.
+    fn submit(&mut self, now: u64, slot: Slot, op: &Op);
+
+    /// When the next op ends if nothing is submitted before; `None`: nothing is in flight.
+    fn next_end(&self) -> Option<u64>;
+
+    /// Takes an op that has ended by `now`, the earliest first.
+    fn take_ended(&mut self, now: u64) -> Option<DeviceEnd>;
+
+    /// Ends everything in flight at `now`, with ECANCELED where it has not ended before.
+    fn cancel_all(&mut self, now: u64);
+}
 
 /// The law of service times, ns.
 #[derive(Debug, Clone, Copy)]
@@ -52,9 +83,9 @@ pub enum SimFault {
     },
 }
 
-/// The device.
+/// What a [`LawDevice`] does.
 #[derive(Debug, Clone)]
-pub struct SimDevice {
+pub struct LawOptions {
     /// Service times.
     pub law: SimLaw,
     /// Ops served at once; 0: without limit.
@@ -65,56 +96,56 @@ pub struct SimDevice {
     pub seed: u64,
 }
 
-/// An accepted op: when it is due, its place in the order, slot, result, submission.
-type Due = (u64, u64, Slot, i32, u64);
+/// An accepted op: when it is due, its place in the order, slot, result.
+type Due = (u64, u64, Slot, i32);
 
-/// See the module.
+/// A device with a known law: service times drawn from a seed, and faults on demand.
 #[derive(Debug)]
-pub struct SimBackend<C> {
-    arena: Arena,
-    clock: C,
-    device: SimDevice,
+pub struct LawDevice {
+    options: LawOptions,
     random: Xoshiro256PlusPlus,
-    prepared: Vec<(Slot, Op)>,
     /// Earliest first.
     due: BinaryHeap<Reverse<Due>>,
     /// When each server is free again.
     servers: BinaryHeap<Reverse<u64>>,
     served: u64,
     began: Option<u64>,
-    cancelled: bool,
 }
 
 const ECANCELED: i32 = 125;
+/// Time moves with every op: a service of 0 ns would keep it at one instant for ever.
+const SHORTEST_NS: u64 = 1;
 
-impl<C: Clock> SimBackend<C> {
-    /// The device on this clock.
-    pub fn new(arena: Arena, clock: C, device: SimDevice) -> SimBackend<C> {
-        let slots = arena.slots() as usize;
-        SimBackend {
-            random: Xoshiro256PlusPlus::seed_from_u64(device.seed),
-            prepared: Vec::with_capacity(slots),
-            due: BinaryHeap::with_capacity(slots),
-            servers: (0..device.servers).map(|_| Reverse(0)).collect(),
+impl LawDevice {
+    /// A device for as many ops in flight as there are `slots`.
+    pub fn new(options: LawOptions, slots: u32) -> LawDevice {
+        LawDevice {
+            random: Xoshiro256PlusPlus::seed_from_u64(options.seed),
+            due: BinaryHeap::with_capacity(slots as usize),
+            servers: (0..options.servers).map(|_| Reverse(0)).collect(),
             served: 0,
             began: None,
-            cancelled: false,
-            arena,
-            clock,
-            device,
+            options,
         }
     }
 
     fn service_ns(&mut self) -> u64 {
-        match self.device.law {
+        let ns = match self.options.law {
             SimLaw::Constant(ns) => ns,
             SimLaw::Exponential(law) => law.sample(&mut self.random) as u64,
             SimLaw::LogNormal(law) => law.sample(&mut self.random) as u64,
             SimLaw::Uniform(low, high) => self.random.random_range(low..=high),
-        }
+        };
+        ns.max(SHORTEST_NS)
+    }
+}
+
+impl Device for LawDevice {
+    fn describe(&self) -> String {
+        format!("simulated device, seed {}", self.options.seed)
     }
 
-    fn accept(&mut self, slot: Slot, op: Op, now: u64) {
+    fn submit(&mut self, now: u64, slot: Slot, op: &Op) {
         let began = *self.began.get_or_insert(now);
         self.served += 1;
         let moves = matches!(op.kind, OpKind::Read | OpKind::Write);
@@ -124,7 +155,7 @@ impl<C: Clock> SimBackend<C> {
             Some(Reverse(free)) => free.max(now),
             None => now,
         };
-        for fault in &self.device.faults {
+        for fault in &self.options.faults {
             match *fault {
                 SimFault::Errno { every, errno } if self.served.is_multiple_of(every.max(1)) => {
                     result = -errno;
@@ -133,27 +164,83 @@ impl<C: Clock> SimBackend<C> {
                     result = (op.length / 2) as i32;
                 }
                 SimFault::Stall { from_ns, for_ns } => {
-                    let stall = began + from_ns..began + from_ns + for_ns;
-                    if stall.contains(&(start + service)) || stall.contains(&start) {
+                    let from = began.saturating_add(from_ns);
+                    let stall = from..from.saturating_add(for_ns);
+                    if stall.contains(&start.saturating_add(service)) || stall.contains(&start) {
                         start = stall.end;
                     }
                 }
                 _ => {}
             }
         }
-        let end = start + service;
-        if self.device.servers > 0 {
+        let end = start.saturating_add(service);
+        if self.options.servers > 0 {
             self.servers.push(Reverse(end));
         }
-        self.due
-            .push(Reverse((end, self.served, slot, result, now)));
+        self.due.push(Reverse((end, self.served, slot, result)));
+    }
+
+    fn next_end(&self) -> Option<u64> {
+        self.due.peek().map(|Reverse((due, ..))| *due)
+    }
+
+    fn take_ended(&mut self, now: u64) -> Option<DeviceEnd> {
+        let Reverse((at, _, slot, result)) = *self.due.peek()?;
+        if at > now {
+            return None;
+        }
+        self.due.pop();
+        Some(DeviceEnd { slot, result, at })
+    }
+
+    fn cancel_all(&mut self, now: u64) {
+        let cancel = |Reverse((due, order, slot, result)): Reverse<Due>| match due > now {
+            true => Reverse((now, order, slot, -ECANCELED)),
+            false => Reverse((due, order, slot, result)),
+        };
+        self.due = std::mem::take(&mut self.due)
+            .into_iter()
+            .map(cancel)
+            .collect();
     }
 }
 
-impl<C: Clock> Backend for SimBackend<C> {
+/// Carries ops to a simulated device on a clock.
+#[derive(Debug)]
+pub struct SimBackend<C, D> {
+    arena: Arena,
+    clock: C,
+    device: D,
+    prepared: Vec<(Slot, Op)>,
+    /// When each slot's op was submitted.
+    submitted: Vec<u64>,
+    in_flight: u32,
+    cancelled: bool,
+}
+
+impl<C: Clock, D: Device> SimBackend<C, D> {
+    /// The device on this clock.
+    pub fn new(arena: Arena, clock: C, device: D) -> SimBackend<C, D> {
+        let slots = arena.slots() as usize;
+        SimBackend {
+            prepared: Vec::with_capacity(slots),
+            submitted: vec![0; slots],
+            in_flight: 0,
+            cancelled: false,
+            arena,
+            clock,
+            device,
+        }
+    }
+}
+
+impl<C: Clock, D: Device> Backend for SimBackend<C, D> {
     fn capabilities(&self) -> Capabilities {
+        let time = if C::VIRTUAL { "virtual" } else { "real" };
         Capabilities {
-            features: vec![format!("simulated device, seed {}", self.device.seed)],
+            features: vec![self.device.describe(), format!("{time} time")],
+            // On the real clock an op is seen when it is looked for, like any other.
+            stamps_each: C::VIRTUAL,
             ..Capabilities::default()
         }
     }
@@ -163,7 +250,7 @@ impl<C: Clock> Backend for SimBackend<C> {
     }
 
     fn room(&self) -> u32 {
-        self.arena.slots() - (self.prepared.len() + self.due.len()) as u32
+        self.arena.slots() - (self.prepared.len() as u32 + self.in_flight)
     }
 
     fn prep(&mut self, slot: Slot, op: &Op) {
@@ -181,44 +268,158 @@ impl<C: Clock> Backend for SimBackend<C> {
         let entered = self.clock.now();
         completions.entered = entered;
         completions.submitted = self.prepared.len() as u32;
-        for index in 0..self.prepared.len() {
-            let (slot, op) = self.prepared[index];
-            self.accept(slot, op, entered);
+        self.in_flight += completions.submitted;
+        for (slot, op) in self.prepared.drain(..) {
+            self.submitted[slot as usize] = entered;
+            self.device.submit(entered, slot, &op);
         }
-        self.prepared.clear();
+        if self.cancelled {
+            self.device.cancel_all(entered);
+        }
         let mut now = entered;
         while (completions.list.len() as u32) < max {
-            let Some(Reverse((due, _, slot, result, submitted))) = self.due.peek().copied() else {
-                break;
-            };
-            if due > now && !self.cancelled {
-                let expired = deadline.is_some_and(|deadline| now >= deadline);
-                if completions.list.len() as u32 >= min || expired {
-                    break;
-                }
-                self.clock
-                    .sleep_until(deadline.map_or(due, |deadline| deadline.min(due)));
-                now = self.clock.now();
+            if let Some(ended) = self.device.take_ended(now) {
+                self.in_flight -= 1;
+                completions.list.push(Completion {
+                    slot: ended.slot,
+                    result: ended.result,
+                    submitted: self.submitted[ended.slot as usize],
+                    completed: now,
+                });
                 continue;
             }
-            self.due.pop();
-            let (result, completed) = match self.cancelled && due > now {
-                true => (-ECANCELED, now),
-                // On the real clock an op is seen when it is looked for, like any other.
-                false => (result, now.max(due)),
+            let Some(next) = self.device.next_end() else {
+                break;
             };
-            completions.list.push(Completion {
-                slot,
-                result,
-                submitted,
-                completed,
-            });
+            let expired = deadline.is_some_and(|deadline| now >= deadline);
+            if completions.list.len() as u32 >= min || expired {
+                break;
+            }
+            self.clock
+                .sleep_until(deadline.map_or(next, |deadline| deadline.min(next)));
+            now = self.clock.now();
         }
         completions.returned = now;
         Ok(())
     }
 
     fn cancel_all(&mut self) {
+        // What is prepared is cancelled as well, by the turn that submits it.
         self.cancelled = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::VirtualClock;
+
+    fn device(law: SimLaw, servers: u32, faults: Vec<SimFault>) -> LawDevice {
+        let seed = 1;
+        LawDevice::new(
+            LawOptions {
+                law,
+                servers,
+                faults,
+                seed,
+            },
+            8,
+        )
+    }
+
+    fn read(length: u32) -> Op {
+        Op {
+            kind: OpKind::Read,
+            file: 0,
+            offset: 0,
+            length,
+            skip: 0,
+        }
+    }
+
+    /// (slot, result, at) of all that the device still ends.
+    fn ends(device: &mut LawDevice) -> Vec<(Slot, i32, u64)> {
+        std::iter::from_fn(|| {
+            let next = device.next_end()?;
+            assert_eq!(device.take_ended(next - 1), None);
+            device.take_ended(next)
+        })
+        .map(|end| (end.slot, end.result, end.at))
+        .collect()
+    }
+
+    #[test]
+    fn ops_queue_for_the_servers_there_are() {
+        for (servers, expected) in [
+            (0, [(0, 10), (1, 10), (2, 10)]),
+            (1, [(0, 10), (1, 20), (2, 30)]),
+            (2, [(0, 10), (1, 10), (2, 20)]),
+        ] {
+            let mut device = device(SimLaw::Constant(10), servers, vec![]);
+            (0..3).for_each(|slot| device.submit(0, slot, &read(512)));
+            let found = ends(&mut device);
+            assert_eq!(
+                found,
+                expected.map(|(slot, at)| (slot, 512, at)),
+                "{servers}"
+            );
+        }
+    }
+
+    #[test]
+    fn faults_strike_the_ops_they_are_meant_for() {
+        let faults = vec![
+            SimFault::Errno { every: 3, errno: 5 },
+            SimFault::Short { every: 2 },
+            SimFault::Stall {
+                from_ns: 100,
+                for_ns: 1000,
+            },
+        ];
+        let mut device = device(SimLaw::Constant(10), 0, faults);
+        for (slot, now) in [(0, 0), (1, 20), (2, 40), (3, 95)] {
+            device.submit(now, slot, &read(512));
+        }
+        let expected = [(0, 512, 10), (1, 256, 30), (2, -5, 50), (3, 256, 1110)];
+        assert_eq!(ends(&mut device), expected);
+    }
+
+    #[test]
+    fn what_is_cancelled_ends_now_and_what_had_ended_is_kept() {
+        let mut device = device(SimLaw::Constant(10), 1, vec![]);
+        (0..2).for_each(|slot| device.submit(0, slot, &read(512)));
+        device.cancel_all(12);
+        assert_eq!(ends(&mut device), [(0, 512, 10), (1, -ECANCELED, 12)]);
+    }
+
+    #[test]
+    fn time_moves_with_an_op_that_takes_none() {
+        let mut device = device(SimLaw::Constant(0), 0, vec![]);
+        device.submit(7, 0, &read(512));
+        assert_eq!(device.next_end(), Some(8));
+    }
+
+    #[test]
+    fn a_turn_waits_for_as_many_as_are_asked_or_the_deadline() {
+        let clock = VirtualClock::default();
+        let arena = Arena::new(4, 512, 0, false).unwrap();
+        let law = device(SimLaw::Constant(100), 1, vec![]);
+        let mut backend = SimBackend::new(arena, clock.clone(), law);
+        let mut completions = Completions::with_capacity(4);
+        (0..4).for_each(|slot| backend.prep(slot, &read(512)));
+        assert_eq!(backend.room(), 0);
+        for (min, max, deadline, slots, returned) in [
+            (0, 4, None, vec![], 0),
+            (4, 4, Some(50), vec![], 50),
+            (1, 4, Some(1000), vec![0], 100),
+            (2, 1, Some(1000), vec![1], 200),
+            (2, 4, None, vec![2, 3], 400),
+        ] {
+            backend.turn(min, max, deadline, &mut completions).unwrap();
+            let found: Vec<Slot> = completions.list.iter().map(|one| one.slot).collect();
+            assert_eq!((found, completions.returned), (slots, returned));
+            assert!(completions.list.iter().all(|one| one.submitted == 0));
+        }
+        assert_eq!(backend.room(), 4);
     }
 }

@@ -34,7 +34,10 @@ impl Node for NodeCommand {
         cancel: &Cancel,
         events: &mut dyn FnMut(Event),
     ) -> Result<TrialEnd, RunnerError> {
-        iodyno_runner::carry_out(plan, self, cancel, events)
+        match plan.workload.in_virtual_time() {
+            true => Ok(iodyno_runner::simulate(plan, cancel, events)),
+            false => iodyno_runner::carry_out(plan, self, cancel, events),
+        }
     }
 
     fn settle(&self, settling: &Settling, targets: &[PathBuf], cancel: &Cancel) -> Vec<Unsettled> {

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use iodyno_model::{Comparison, Environment, Plan, RunState, Trial, TrialKey, TrialState};
+use iodyno_model::{
+    Comparison, Environment, Plan, RunState, Trial, TrialKey, TrialState, Workload,
+};
 use iodyno_store::RunHandle;
 
 use crate::place::Places;
@@ -44,6 +46,8 @@ pub(crate) struct Rounds<'a> {
     so_far: SoFar<'a>,
     patience: Patience,
     timing: Timing,
+    /// Virtual time that this call's trials took, ns.
+    virtual_ns: u64,
     end: RunEnd,
 }
 
@@ -72,8 +76,20 @@ impl<'a> Rounds<'a> {
             places: Places::default(),
             so_far: SoFar::new(plan, means.judge, run),
             patience: Patience::new(plan),
-            timing: Timing::new((means.now)()),
+            timing: Timing::new(match virtual_time(plan) {
+                true => 0,
+                false => (means.now)(),
+            }),
+            virtual_ns: 0,
             end: RunEnd::new(run, plan),
+        }
+    }
+
+    /// What `--max-time` counts, ns since any instant: virtual time where all trials run in it.
+    fn now(&self) -> u64 {
+        match virtual_time(self.plan) {
+            true => self.virtual_ns,
+            false => (self.means.now)(),
         }
     }
 
@@ -158,12 +174,12 @@ impl<'a> Rounds<'a> {
                 if let Some(reason) = self.enough() {
                     return reason;
                 }
-                let begun_ns = (self.means.now)();
+                let begun_ns = self.now();
                 let before = self.end.made;
                 if let Some(reason) = self.round(round, observer) {
                     return reason;
                 }
-                let span_ns = (self.means.now)().saturating_sub(begun_ns);
+                let span_ns = self.now().saturating_sub(begun_ns);
                 let made = self.end.made - before;
                 self.timing.round(span_ns, made, self.plan.cells());
                 self.end.rounds = round + 1;
@@ -188,7 +204,7 @@ impl<'a> Rounds<'a> {
             Some(StopReason::Cancelled)
         } else if self.patience.all_given_up() {
             Some(StopReason::NothingLeft)
-        } else if !self.timing.room((self.means.now)(), max_time_ns) {
+        } else if !self.timing.room(self.now(), max_time_ns) {
             Some(StopReason::MaxTime)
         } else {
             None
@@ -200,10 +216,14 @@ impl<'a> Rounds<'a> {
         let comparison = self.so_far.comparison();
         let (done, of) = (self.end.rounds, self.plan.rounds);
         let stopping = &self.plan.stopping;
-        let now_ns = (self.means.now)();
+        let now_ns = self.now();
         let lacking = (done..of).filter(|round| !self.is_whole(*round)).count();
         let lacking = u32::try_from(lacking).unwrap_or(u32::MAX);
-        let left = self.timing.left(now_ns, lacking, stopping.max_time_ns);
+        // How long virtual time takes is not known, and not long.
+        let left = match virtual_time(self.plan) {
+            true => None,
+            false => self.timing.left(now_ns, lacking, stopping.max_time_ns),
+        };
         observer(Progress::Round {
             done,
             of,
@@ -269,12 +289,16 @@ impl<'a> Rounds<'a> {
         key: TrialKey,
         observer: &mut dyn FnMut(Progress<'_>),
     ) -> Option<StopReason> {
-        let settled = self.settler.settle(observer);
+        let (configuration, workload) = self.plan.cell(key.cell);
+        // A simulated device does not care for the host.
+        let settled = match workload.in_virtual_time() {
+            true => Vec::new(),
+            false => self.settler.settle(observer),
+        };
         if self.lab.cancel.is_cancelled() {
             return Some(StopReason::Cancelled);
         }
         self.repeats(key);
-        let (configuration, workload) = self.plan.cell(key.cell);
         let number = self.end.made + self.end.given_up + 1;
         observer(Progress::Trial {
             number,
@@ -286,6 +310,9 @@ impl<'a> Rounds<'a> {
         let made = run.carry_out(number, &mut self.places, observer);
         let state = made.trial.outcome.state();
         self.end.count(state);
+        if workload.in_virtual_time() {
+            self.virtual_ns += made.trial.frames.last().map_or(0, |frame| frame.end_ns);
+        }
         self.so_far.add(&made.trial);
         if let Some(environment) = &made.environment {
             self.settler.learn(environment);
@@ -323,6 +350,11 @@ impl<'a> Rounds<'a> {
         let pointless = nothing || self.patience.admitted() < 2;
         (refused && pointless).then_some(StopReason::Refused)
     }
+}
+
+fn virtual_time(plan: &Plan) -> bool {
+    let mut workloads = plan.workloads.iter();
+    !plan.workloads.is_empty() && workloads.all(Workload::in_virtual_time)
 }
 
 #[cfg(test)]

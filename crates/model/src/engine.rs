@@ -103,6 +103,25 @@ pub enum SimFault {
     },
 }
 
+/// The time that a simulated device lives in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SimClock {
+    /// Virtual: it moves from event to event, as fast as the host computes. A trial runs in it where all its jobs
+    /// ask for it.
+    #[default]
+    Virtual,
+    /// The host's clock.
+    Real,
+}
+
+impl SimClock {
+    /// What plans meant that were stored before there was a choice.
+    fn real() -> SimClock {
+        SimClock::Real
+    }
+}
+
 /// The simulated device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SimOptions {
@@ -112,6 +131,9 @@ pub struct SimOptions {
     pub servers: u32,
     /// Faults.
     pub faults: Vec<SimFault>,
+    /// The time it lives in.
+    #[serde(default = "SimClock::real")]
+    pub clock: SimClock,
 }
 
 impl Default for SimOptions {
@@ -120,6 +142,7 @@ impl Default for SimOptions {
             law: SimLaw::Constant(100_000),
             servers: 0,
             faults: Vec::new(),
+            clock: SimClock::default(),
         }
     }
 }

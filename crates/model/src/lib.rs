@@ -44,7 +44,7 @@ pub use comparison::{
     Repeated, Side, Verdict,
 };
 pub use diagnostic::{Diagnostic, Place, Severity};
-pub use engine::{Engine, EngineKind, SimFault, SimLaw, SimOptions};
+pub use engine::{Engine, EngineKind, SimClock, SimFault, SimLaw, SimOptions};
 pub use environment::{
     Cpu, DeviceLayer, Environment, Governor, MemoryInfo, MountInfo, StackLayer, TargetInfo,
 };

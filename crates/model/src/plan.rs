@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Imported, Job, Question, TrialKey};
+use crate::{EngineKind, Imported, Job, Question, SimClock, TrialKey};
 
 /// Where the I/O goes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,6 +74,18 @@ impl Workload {
             jobs,
             again: false,
         }
+    }
+
+    /// Its trials run in virtual time: every job works on a simulated device that lives in it.
+    pub fn in_virtual_time(&self) -> bool {
+        let virtual_time = |job: &Job| {
+            let simulated = job.engine.kind == EngineKind::Sim;
+            let real = job.engine.sim.as_ref().map(|sim| sim.clock) == Some(SimClock::Real);
+            // Steps on files take the host's time, whatever the engine.
+            let files = job.operations.is_some() || job.shared_files.is_some();
+            simulated && !real && !files
+        };
+        !self.jobs.is_empty() && self.jobs.iter().all(virtual_time)
     }
 }
 
@@ -228,4 +240,62 @@ pub struct BoundPlan {
     /// What is sampled of the host meanwhile.
     #[serde(default)]
     pub sampling: Sampling,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Engine, Operations, SimOptions};
+
+    fn simulated(clock: Option<SimClock>) -> Job {
+        let mut engine = Engine::new(EngineKind::Sim, 1);
+        engine.sim = clock.map(|clock| SimOptions {
+            clock,
+            ..SimOptions::default()
+        });
+        Job {
+            engine,
+            ..Job::default()
+        }
+    }
+
+    fn in_virtual_time(jobs: Vec<Job>) -> bool {
+        Workload::new("w", Vec::new(), jobs).in_virtual_time()
+    }
+
+    #[test]
+    fn only_a_workload_of_simulated_jobs_runs_in_virtual_time() {
+        let (virtual_time, real) = (Some(SimClock::Virtual), Some(SimClock::Real));
+        assert!(in_virtual_time(vec![
+            simulated(None),
+            simulated(virtual_time)
+        ]));
+        assert!(!in_virtual_time(vec![
+            simulated(virtual_time),
+            simulated(real)
+        ]));
+        assert!(!in_virtual_time(vec![simulated(None), Job::default()]));
+        assert!(!in_virtual_time(Vec::new()));
+        let operations = Operations {
+            about: String::new(),
+            sets: Vec::new(),
+            cycle: Vec::new(),
+            own_folders: false,
+            drain: false,
+        };
+        assert!(!in_virtual_time(vec![Job {
+            operations: Some(operations),
+            ..simulated(None)
+        }]));
+    }
+
+    #[test]
+    fn a_plan_that_was_stored_before_there_was_virtual_time_stays_in_real_time() {
+        let stored = r#"{"law": {"constant": 5}, "servers": 1, "faults": []}"#;
+        let options: SimOptions = serde_json::from_str(stored).unwrap();
+        assert_eq!(options.clock, SimClock::Real);
+        let now = serde_json::to_string(&SimOptions::default()).unwrap();
+        let options: SimOptions = serde_json::from_str(&now).unwrap();
+        assert_eq!(options.clock, SimClock::Virtual);
+    }
 }

@@ -3,14 +3,15 @@
 use std::fs::File;
 use std::io::{self, BufReader};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc;
 
 use iodyno_model::BoundPlan;
 
 use crate::control::{self, Control};
-use crate::outbox::Outbox;
+use crate::outbox::{Mouth, Outbox};
 use crate::prepare::{Unready, prepare};
 use crate::protocol::{FromNode, PROTOCOL, ToNode};
+use crate::timeline::Timeline;
 use crate::trial::Trial;
 use crate::worker::Signal;
 
@@ -49,7 +50,8 @@ fn session(input: File, output: File) -> bool {
     let Ok(outbox) = Outbox::open(output, broken) else {
         return false;
     };
-    outbox.say(FromNode::Hello {
+    let mouth = outbox.mouth();
+    mouth.say(FromNode::Hello {
         version: PROTOCOL,
         iodyno: env!("CARGO_PKG_VERSION").to_owned(),
         pid: std::process::id(),
@@ -58,52 +60,52 @@ fn session(input: File, output: File) -> bool {
     if control::listen(input, control.clone(), sender.clone()).is_err() {
         return false;
     }
-    let last = trial(&control, &outbox, sender, &signals);
+    let timeline = Timeline::real(sender, signals);
+    let last = plan(&timeline).map(|plan| trial(&plan, &control, &mouth, timeline));
     let said = last.is_some();
     if let Some(last) = last {
-        outbox.say(last);
+        mouth.say(last);
     }
     outbox.close();
     said && control.told() != control::Told::Gone
 }
 
-/// The child's last word; `None` if nobody is there to hear it.
-fn trial(
+/// Carries a trial out; the last message of it.
+pub(crate) fn trial(
+    plan: &BoundPlan,
     control: &Control,
-    outbox: &Outbox,
-    sender: Sender<Signal>,
-    signals: &Receiver<Signal>,
-) -> Option<FromNode> {
-    let plan = plan(signals)?;
+    mouth: &Mouth,
+    timeline: Timeline,
+) -> FromNode {
     let unready = |unready| match unready {
         Unready::Refused(diagnostics) => FromNode::Refused { diagnostics },
         Unready::Unprepared(diagnostics) => FromNode::Unprepared { diagnostics },
         Unready::Withdrawn => FromNode::Withdrawn,
     };
-    let prepared = match prepare(&plan, control, outbox) {
+    let prepared = match prepare(plan, control, mouth) {
         Ok(prepared) => prepared,
-        Err(error) => return Some(unready(error)),
+        Err(error) => return unready(error),
     };
-    let mut trial = match Trial::new(&plan, prepared, control, outbox, (sender, signals)) {
+    let mut trial = match Trial::new(plan, prepared, control, mouth, timeline) {
         Ok(trial) => trial,
-        Err(error) => return Some(unready(error)),
+        Err(error) => return unready(error),
     };
-    outbox.say(trial.ready());
+    mouth.say(trial.ready());
     let instant = match trial.await_start() {
         Ok(instant) => instant,
-        Err(error) => return Some(unready(error)),
+        Err(error) => return unready(error),
     };
     let (part, outcome) = trial.run(instant);
-    Some(FromNode::Part {
+    FromNode::Part {
         part: Box::new(part),
         outcome,
-    })
+    }
 }
 
 /// Waits for the plan. `None`: the parent is gone, or speaks another version.
-fn plan(signals: &Receiver<Signal>) -> Option<Box<BoundPlan>> {
+fn plan(timeline: &Timeline) -> Option<Box<BoundPlan>> {
     loop {
-        match signals.recv().ok()? {
+        match timeline.next()? {
             Signal::Said(ToNode::Hello { version }) if version != PROTOCOL => return None,
             Signal::Said(ToNode::Prepare { plan }) => return Some(plan),
             Signal::Gone => return None,

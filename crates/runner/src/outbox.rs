@@ -1,7 +1,7 @@
 //! What the child says, written by a thread of its own: a slow reader never holds up the watch.
 
 use std::io::{BufWriter, Write};
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 
 use crate::protocol::{self, FromNode};
@@ -11,6 +11,12 @@ use crate::protocol::{self, FromNode};
 pub(crate) struct Mouth(Sender<Option<FromNode>>);
 
 impl Mouth {
+    /// What is said arrives at the receiver as it is.
+    pub(crate) fn within() -> (Mouth, Receiver<Option<FromNode>>) {
+        let (send, receive) = mpsc::channel();
+        (Mouth(send), receive)
+    }
+
     /// Says something. Without effect once nobody reads.
     pub(crate) fn say(&self, message: FromNode) {
         let _ = self.0.send(Some(message));
@@ -30,7 +36,7 @@ impl Outbox {
         to: impl Write + Send + 'static,
         broken: impl FnOnce() + Send + 'static,
     ) -> std::io::Result<Outbox> {
-        let (send, receive) = mpsc::channel::<Option<FromNode>>();
+        let (mouth, receive) = Mouth::within();
         let writer = thread::Builder::new()
             .name("outbox".to_owned())
             .spawn(move || {
@@ -44,18 +50,10 @@ impl Outbox {
                     }
                 }
             })?;
-        Ok(Outbox {
-            mouth: Mouth(send),
-            writer,
-        })
+        Ok(Outbox { mouth, writer })
     }
 
-    /// Says something. Without effect once nobody reads.
-    pub(crate) fn say(&self, message: FromNode) {
-        self.mouth.say(message);
-    }
-
-    /// For a thread of its own.
+    /// Where it is said, for any thread.
     pub(crate) fn mouth(&self) -> Mouth {
         self.mouth.clone()
     }

@@ -24,7 +24,7 @@ use crate::operations::{Estate, Left};
 use crate::protocol::{self, FromNode, PROTOCOL, ReadError, ToNode};
 
 /// How often the cancel word is looked at.
-const LOOK: Duration = Duration::from_millis(100);
+pub(crate) const LOOK: Duration = Duration::from_millis(100);
 /// A program that is a node says hello within this.
 const HELLO: Duration = Duration::from_secs(10);
 /// From `Abort` to SIGKILL. The child itself waits 3 s for stuck workers before it reports.
@@ -174,6 +174,28 @@ pub fn carry_out(
     })
 }
 
+/// Makes an event of a message; `Err`: the trial's end, where it is the last one.
+pub(crate) fn forward(message: FromNode, events: &mut dyn FnMut(Event)) -> Result<(), TrialEnd> {
+    events(match message {
+        FromNode::Progress { step, done, total } => Event::Progress { step, done, total },
+        FromNode::Ready { environment, notes } => Event::Ready { environment, notes },
+        FromNode::Started { unix_ms } => Event::Started { unix_ms },
+        FromNode::Frame { frame } => Event::Frame(frame),
+        FromNode::Telemetry { batch } => Event::Telemetry(batch),
+        FromNode::Part { part, outcome } => return Err(TrialEnd::Done(part, outcome)),
+        FromNode::Refused { diagnostics } => return Err(TrialEnd::Refused(diagnostics)),
+        FromNode::Unprepared { diagnostics } => return Err(TrialEnd::Unprepared(diagnostics)),
+        FromNode::Withdrawn => {
+            return Err(TrialEnd::Failed {
+                outcome: Outcome::Interrupted("ended before it began".to_owned()),
+                death: None,
+            });
+        }
+        FromNode::Hello { .. } => return Ok(()),
+    });
+    Ok(())
+}
+
 /// What a node that died could not remove any more is removed here, and told with its end.
 fn bury(end: TrialEnd, estate: Estate, events: &mut dyn FnMut(Event)) -> TrialEnd {
     let TrialEnd::Failed {
@@ -305,38 +327,29 @@ impl<'a> Session<'a> {
     fn follow(mut self, events: &mut dyn FnMut(Event)) -> TrialEnd {
         let end = loop {
             match self.next() {
-                Heard::Said(FromNode::Progress { step, done, total }) => {
-                    if step == Step::TearDown && self.patience.is_some() && !self.killed {
-                        self.patience = Some(Instant::now() + AFTER_TEAR_DOWN);
-                    }
-                    events(Event::Progress { step, done, total });
-                }
-                Heard::Said(FromNode::Ready { environment, notes }) => {
-                    events(Event::Ready { environment, notes });
-                    // A child that died meanwhile is noticed by its end of output.
-                    let instant = clock::now() + LEAD_NS;
-                    let _ = self.say(&ToNode::StartAt { instant });
-                }
-                Heard::Said(FromNode::Started { unix_ms }) => events(Event::Started { unix_ms }),
-                Heard::Said(FromNode::Frame { frame }) => events(Event::Frame(frame)),
-                Heard::Said(FromNode::Telemetry { batch }) => events(Event::Telemetry(batch)),
-                Heard::Said(FromNode::Part { part, outcome }) => {
-                    break TrialEnd::Done(part, outcome);
-                }
-                Heard::Said(FromNode::Refused { diagnostics }) => {
-                    break TrialEnd::Refused(diagnostics);
-                }
-                Heard::Said(FromNode::Unprepared { diagnostics }) => {
-                    break TrialEnd::Unprepared(diagnostics);
-                }
-                Heard::Said(FromNode::Withdrawn) => {
-                    break TrialEnd::Failed {
-                        outcome: Outcome::Interrupted("ended before it began".to_owned()),
-                        death: None,
-                    };
-                }
                 Heard::Said(FromNode::Hello { .. }) => {
                     return self.mourn(Some("a second hello".to_owned()));
+                }
+                Heard::Said(message) => {
+                    let tears_down = matches!(
+                        message,
+                        FromNode::Progress {
+                            step: Step::TearDown,
+                            ..
+                        }
+                    );
+                    if tears_down && self.patience.is_some() && !self.killed {
+                        self.patience = Some(Instant::now() + AFTER_TEAR_DOWN);
+                    }
+                    let ready = matches!(message, FromNode::Ready { .. });
+                    if let Err(end) = forward(message, events) {
+                        break end;
+                    }
+                    if ready {
+                        // A child that died meanwhile is noticed by its end of output.
+                        let instant = clock::now() + LEAD_NS;
+                        let _ = self.say(&ToNode::StartAt { instant });
+                    }
                 }
                 Heard::End(ReadError::End | ReadError::CutOff) => return self.mourn(None),
                 Heard::End(error) => return self.mourn(Some(error.to_string())),

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use iodyno_engine::{CloneSpec, SharedFlow};
-use iodyno_model::{BoundPlan, Diagnostic, Environment, FileState, Job, Step, Target};
+use iodyno_engine::{CloneSpec, SharedFlow, Simulated};
+use iodyno_model::{BoundPlan, Diagnostic, EngineKind, Environment, FileState, Job, Step, Target};
 use iodyno_target::{Roots, environment};
 
 use crate::clock;
@@ -16,10 +16,11 @@ use crate::files::{self, Files};
 use crate::layout::{self, LayoutError};
 use crate::logs::{self, CloneLogs};
 use crate::operations::Site;
-use crate::outbox::Outbox;
+use crate::outbox::Mouth;
 use crate::probe::HostProbe;
 use crate::protocol::FromNode;
 use crate::resolve::{Resolved, ResolvedClone, resolve};
+use crate::seeds;
 use crate::shared_files;
 use crate::wanted::{self, Wanted};
 
@@ -81,7 +82,7 @@ const NAMES: usize = 8;
 pub(crate) fn prepare(
     plan: &BoundPlan,
     control: &Control,
-    outbox: &Outbox,
+    mouth: &Mouth,
 ) -> Result<Prepared, Unready> {
     let jobs = &plan.workload.jobs;
     let resolved = resolve(plan, &HostProbe);
@@ -97,8 +98,8 @@ pub(crate) fn prepare(
         files: Files::admit(plan, wanted)?,
         ..Prepared::default()
     };
-    if let Err(unready) = make(plan, control, outbox, &resolved, &mut prepared) {
-        return Err(prepared.undo(unready, outbox));
+    if let Err(unready) = make(plan, control, mouth, &resolved, &mut prepared) {
+        return Err(prepared.undo(unready, mouth));
     }
     let (files, site) = (&prepared.files, &prepared.site);
     prepared.notes = resolved.notes;
@@ -115,9 +116,9 @@ pub(crate) fn prepare(
 impl Prepared {
     /// Nothing comes of it: removes what was made and is of no use the next time. What cannot be removed is
     /// told beside why.
-    pub(crate) fn undo(&mut self, why: Unready, outbox: &Outbox) -> Unready {
+    pub(crate) fn undo(&mut self, why: Unready, mouth: &Mouth) -> Unready {
         self.files.undo_unfinished();
-        let left = self.tear_down(outbox);
+        let left = self.tear_down(mouth);
         match (why, left) {
             (Unready::Refused(mut faults), Some(left)) => {
                 faults.push(left);
@@ -133,15 +134,15 @@ impl Prepared {
     }
 
     /// Removes the folder of the trial's file operations, if there is one; what is left of it.
-    pub(crate) fn tear_down(&mut self, outbox: &Outbox) -> Option<Diagnostic> {
+    pub(crate) fn tear_down(&mut self, mouth: &Mouth) -> Option<Diagnostic> {
         let site = self.site.as_mut()?;
-        site.tear_down(&mut telling(outbox, Step::TearDown))
+        site.tear_down(&mut telling(mouth, Step::TearDown))
     }
 }
 
 /// Tells of a step, how far it is.
-fn telling(outbox: &Outbox, step: Step) -> impl FnMut(u64, u64) {
-    move |done, total| outbox.say(FromNode::Progress { step, done, total })
+fn telling(mouth: &Mouth, step: Step) -> impl FnMut(u64, u64) {
+    move |done, total| mouth.say(FromNode::Progress { step, done, total })
 }
 
 /// Files of the trial, of each clone, and a ring and five logs a clone.
@@ -154,7 +155,7 @@ fn descriptors(resolved: &Resolved, shared: usize) -> u64 {
 fn make(
     plan: &BoundPlan,
     control: &Control,
-    outbox: &Outbox,
+    mouth: &Mouth,
     resolved: &Resolved,
     prepared: &mut Prepared,
 ) -> Result<(), Unready> {
@@ -171,11 +172,11 @@ fn make(
         false => Unready::untouched(plan, faults),
     })?;
     prepared.clones =
-        open_all(resolved, files, site, &jobs, &folder).map_err(Unready::Unprepared)?;
+        open_all(plan, resolved, files, site, &jobs, &folder).map_err(Unready::Unprepared)?;
     let mut needed = files.list.iter().any(|file| !file.wanted.ready());
     let from = clock::now();
     let stop = || control.told() != Told::GoOn;
-    let mut progress = telling(outbox, Step::LayOut);
+    let mut progress = telling(mouth, Step::LayOut);
     let unready = |error| match error {
         LayoutError::Stopped => Unready::Withdrawn,
         LayoutError::Failed(fault) => Unready::Unprepared(vec![fault]),
@@ -196,6 +197,7 @@ fn make(
 }
 
 fn open_all(
+    plan: &BoundPlan,
     resolved: &Resolved,
     files: &Files,
     site: Option<&Site>,
@@ -207,6 +209,7 @@ fn open_all(
         by_path: files.by_path(),
         site,
         folder,
+        plan,
         flows: HashMap::new(),
         states: shared_files::States::default(),
     };
@@ -237,6 +240,7 @@ struct Opening<'a> {
     by_path: BTreeMap<&'a Path, usize>,
     site: Option<&'a Site>,
     folder: &'a Path,
+    plan: &'a BoundPlan,
     /// The jobs of a flow share its count of ops.
     flows: HashMap<u32, Arc<SharedFlow>>,
     states: shared_files::States,
@@ -266,6 +270,10 @@ impl Opening<'_> {
             clone: clone.clone,
             files: opened,
             seed: clone.seed,
+            simulated: (job.engine.kind == EngineKind::Sim).then(|| Simulated {
+                seed: seeds::device(self.plan, clone.job, clone.clone),
+                clock: None,
+            }),
             byte_budget: clone.byte_budget,
             log: logs.ops.as_ref().map(|ops| Arc::clone(&ops.queue)),
             flow: flow.map(|flow| Arc::clone(flows.entry(flow.id).or_default())),

@@ -1,6 +1,6 @@
 //! Where each clone's randomness comes from.
 
-use iodyno_model::Job;
+use iodyno_model::{BoundPlan, Job};
 
 /// Repeatable jobs without a seed of their own begin here in every run.
 const REPEATABLE: u64 = 0x10D7_4E05;
@@ -13,6 +13,17 @@ pub(crate) fn clone(trial: u64, job: &Job, index: u32, clone: u32) -> u64 {
         (None, false) => trial,
     };
     mix(mix(seed) ^ (u64::from(index) << 32 | u64::from(clone)))
+}
+
+/// The seed of a clone's simulated device: another one in each trial of a run, as no two measurements of a real
+/// device are alike; the same one in each attempt at a trial.
+pub(crate) fn device(plan: &BoundPlan, index: u32, clone: u32) -> u64 {
+    let configuration = plan.configuration.name.bytes();
+    // The baseline's second has the baseline's seed.
+    let workload = plan.workload.name.bytes();
+    let names = configuration.chain([0]).chain(workload);
+    let seed = names.fold(plan.seed, |seed, byte| mix(seed ^ u64::from(byte)));
+    mix(seed ^ (u64::from(index) << 32 | u64::from(clone)))
 }
 
 /// The n-th number below `limit` of a seed's own sequence; 0 for a limit of 0.

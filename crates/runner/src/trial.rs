@@ -2,8 +2,6 @@
 //! workers' cells when a frame or a window is over, and otherwise sleeps.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
-use std::time::Duration;
 
 use iodyno_engine::{CloneShared, CloneSpec, Stop};
 use iodyno_model::{BoundPlan, Diagnostic, EndedBy, Job, Outcome, Part, Step};
@@ -17,17 +15,20 @@ use crate::files;
 use crate::host::HostWatch;
 use crate::logs::OpsLog;
 use crate::monitor::Monitor;
-use crate::outbox::Outbox;
+use crate::outbox::Mouth;
 use crate::prepare::{Prepared, Unready, Waiting};
 use crate::protocol::{FromNode, ToNode};
 use crate::telemetry::Watcher;
-use crate::worker::{self, Signal};
+use crate::timeline::Timeline;
+use crate::worker::Signal;
 
 mod ending;
 
 /// A worker that was aborted returns within this, or is given up. (The engine itself gives up ops that
 /// do not come back after 3 s.)
 const PATIENCE_NS: u64 = 3_500_000_000;
+/// A trial in virtual time that still runs after this will not end by itself: 24 h.
+pub(crate) const LONGEST_VIRTUAL_NS: u64 = 24 * 3600 * 1_000_000_000;
 
 /// A clone on the stage.
 #[derive(Debug)]
@@ -42,19 +43,21 @@ struct Player {
 pub(crate) struct Trial<'a> {
     plan: &'a BoundPlan,
     control: &'a Control,
-    outbox: &'a Outbox,
-    signals: &'a Receiver<Signal>,
-    sender: Sender<Signal>,
+    mouth: &'a Mouth,
+    timeline: Timeline,
     prepared: Prepared,
     players: Vec<Player>,
     conductor: Conductor,
     monitor: Monitor,
-    host: HostWatch,
+    /// The host's counters; `None` in virtual time.
+    host: Option<HostWatch>,
     due: Due,
     /// What samples the host meanwhile.
     telemetry: Option<Watcher>,
     /// The step that was last told.
     told_step: Option<Step>,
+    /// It was aborted after [`LONGEST_VIRTUAL_NS`].
+    overtime: bool,
 }
 
 impl<'a> Trial<'a> {
@@ -66,8 +69,8 @@ impl<'a> Trial<'a> {
         plan: &'a BoundPlan,
         mut prepared: Prepared,
         control: &'a Control,
-        outbox: &'a Outbox,
-        (sender, signals): (Sender<Signal>, &'a Receiver<Signal>),
+        mouth: &'a Mouth,
+        timeline: Timeline,
     ) -> Result<Trial<'a>, Unready> {
         let jobs = &plan.workload.jobs;
         let players: Vec<Player> = std::mem::take(&mut prepared.clones)
@@ -84,23 +87,26 @@ impl<'a> Trial<'a> {
             .map(|player| (player.waiting.job, player.waiting.seed))
             .collect();
         // Samplers open beside the first wave's threads.
-        let (telemetry, note) =
-            Watcher::open(&plan.sampling, &prepared.environment, outbox.mouth());
+        let (telemetry, note) = match timeline.is_virtual() {
+            true => (None, None),
+            false => Watcher::open(&plan.sampling, &prepared.environment, mouth.clone()),
+        };
         prepared.notes.extend(note);
+        let host = (!timeline.is_virtual()).then(|| HostWatch::new(&prepared.environment.targets));
         let mut trial = Trial {
             plan,
             control,
-            outbox,
-            signals,
-            sender,
+            mouth,
+            timeline,
             conductor: Conductor::new(jobs, &clones),
             monitor: Monitor::new(players.len(), jobs.len()),
-            host: HostWatch::new(&prepared.environment.targets),
+            host,
             prepared,
             players,
             due: Due::default(),
             telemetry,
             told_step: None,
+            overtime: false,
         };
         match trial.first_wave() {
             Ok(()) => {
@@ -109,7 +115,7 @@ impl<'a> Trial<'a> {
             }
             Err(unready) => {
                 trial.obey_stop(Stop::Abort);
-                Err(trial.prepared.undo(unready, outbox))
+                Err(trial.prepared.undo(unready, mouth))
             }
         }
     }
@@ -126,11 +132,11 @@ impl<'a> Trial<'a> {
         self.obey(orders, 0);
         let mut faults: Vec<Diagnostic> = Vec::new();
         while !self.conductor.prepared() {
-            match self.signals.recv() {
-                Ok(Signal::Arrived(clone)) => {
+            match self.timeline.next() {
+                Some(Signal::Arrived(clone)) => {
                     self.conductor.arrived(clone, 0);
                 }
-                Ok(Signal::Ended(clone, result)) => {
+                Some(Signal::Ended(clone, result)) => {
                     self.conductor.ended(clone, true, 0);
                     let job = self.job(clone);
                     if let Err(error) = *result {
@@ -145,10 +151,10 @@ impl<'a> Trial<'a> {
                         }
                     }
                 }
-                Ok(Signal::Said(ToNode::Finish | ToNode::Abort) | Signal::Gone) | Err(_) => {
+                Some(Signal::Said(ToNode::Finish | ToNode::Abort) | Signal::Gone) | None => {
                     return Err(Unready::Withdrawn);
                 }
-                Ok(Signal::Said(_)) => {}
+                Some(Signal::Said(_)) => {}
             }
         }
         match faults.is_empty() {
@@ -171,29 +177,33 @@ impl<'a> Trial<'a> {
     /// It was withdrawn, or what was made for it cannot be removed.
     pub(crate) fn await_start(&mut self) -> Result<u64, Unready> {
         loop {
-            match self.signals.recv() {
-                Ok(Signal::Said(ToNode::StartAt { instant })) => return Ok(instant),
-                Ok(Signal::Said(ToNode::Finish | ToNode::Abort) | Signal::Gone) | Err(_) => {
+            match self.timeline.next() {
+                Some(Signal::Said(ToNode::StartAt { instant })) => return Ok(instant),
+                Some(Signal::Said(ToNode::Finish | ToNode::Abort) | Signal::Gone) | None => {
                     self.obey_stop(Stop::Abort);
-                    return Err(self.prepared.undo(Unready::Withdrawn, self.outbox));
+                    return Err(self.prepared.undo(Unready::Withdrawn, self.mouth));
                 }
-                Ok(_) => {}
+                Some(_) => {}
             }
         }
     }
 
     /// Runs all jobs to their ends and puts the part together.
     pub(crate) fn run(mut self, instant: u64) -> (Part, Outcome) {
-        let origin = instant.max(clock::now());
+        let origin = instant.max(self.timeline.now());
         self.begin(origin);
         let orders = self.conductor.start(origin);
         self.obey(orders, origin);
         let unix_ms = clock::wall() / 1_000_000;
-        self.outbox.say(FromNode::Started { unix_ms });
+        self.mouth.say(FromNode::Started { unix_ms });
         let mut stopped: Option<(Told, u64)> = None;
         while !self.conductor.over() {
-            let now = clock::now();
+            let now = self.timeline.now();
             self.heed(&mut stopped, now);
+            if self.timeline.is_virtual() && !self.overtime && now >= origin + LONGEST_VIRTUAL_NS {
+                self.overtime = true;
+                self.obey_stop(Stop::Abort);
+            }
             if let Some((Told::Abort | Told::Gone, since)) = stopped
                 && now >= since + PATIENCE_NS
             {
@@ -208,8 +218,8 @@ impl<'a> Trial<'a> {
     fn begin(&mut self, origin: u64) {
         let single_ops = self.players.iter().any(|player| player.ops_log.is_some());
         self.due = Due::new(origin, self.plan.frame_ns, single_ops, self.followed());
-        self.host.begin();
-        self.monitor.start(origin, clock::cpu());
+        self.host.iter_mut().for_each(HostWatch::begin);
+        self.monitor.start(origin, self.timeline.cpu());
         if let Some(telemetry) = &self.telemetry {
             telemetry.start(origin);
         }
@@ -249,15 +259,17 @@ impl<'a> Trial<'a> {
         let orders = self.conductor.tick(now);
         self.obey(orders, now);
         if self.due.ramp_ends(now) {
-            self.host.begin();
-            let frame = self.monitor.cut_ramp(clock::now(), clock::cpu());
-            self.outbox.say(FromNode::Frame { frame });
+            self.host.iter_mut().for_each(HostWatch::begin);
+            let (now, cpu) = (self.timeline.now(), self.timeline.cpu());
+            let frame = self.monitor.cut_ramp(now, cpu);
+            self.mouth.say(FromNode::Frame { frame });
         }
         if self.due.window(now) {
             self.monitor.sample(now);
         }
         self.monitor.write_windows(now);
-        if self.due.frame(now) {
+        // What was done so far may have taken a while: a frame that ended with it is not cut twice.
+        if self.due.frame(self.timeline.now()) {
             self.cut();
         }
         if self.due.ops_log(now) {
@@ -269,9 +281,9 @@ impl<'a> Trial<'a> {
     }
 
     fn cut(&mut self) {
-        let now = clock::now();
-        let frame = self.monitor.cut(now, clock::cpu());
-        self.outbox.say(FromNode::Frame { frame });
+        let now = self.timeline.now();
+        let frame = self.monitor.cut(now, self.timeline.cpu());
+        self.mouth.say(FromNode::Frame { frame });
     }
 
     fn wait(&mut self, stopped: Option<(Told, u64)>) {
@@ -284,19 +296,17 @@ impl<'a> Trial<'a> {
         if let Some((Told::Abort | Told::Gone, since)) = stopped {
             wake = wake.min(since + PATIENCE_NS);
         }
-        let span = Duration::from_nanos(wake.saturating_sub(clock::now()));
-        match self.signals.recv_timeout(span) {
-            Ok(signal) => self.take(signal),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+        if let Some(signal) = self.timeline.wait(wake) {
+            self.take(signal);
         }
         // Many clones may have ended at once.
-        while let Ok(signal) = self.signals.try_recv() {
+        while let Some(signal) = self.timeline.ready() {
             self.take(signal);
         }
     }
 
     fn take(&mut self, signal: Signal) {
-        let now = clock::now();
+        let now = self.timeline.now();
         match signal {
             // Stops are read from the control word.
             Signal::Said(_) | Signal::Gone => {}
@@ -359,19 +369,19 @@ impl<'a> Trial<'a> {
                 _ => false,
             }
         });
-        self.host.look(measuring);
+        self.host.iter_mut().for_each(|host| host.look(measuring));
         if measuring {
             return;
         }
         if self.monitor.follows() {
             self.cut();
-            self.due.cut_early(clock::now());
+            self.due.cut_early(self.timeline.now());
         }
         let shared = self.players.iter().filter_map(|p| p.shared.as_deref());
         let step = shared.filter_map(CloneShared::phase).max();
         if let Some(step) = step.filter(|step| Some(*step) != self.told_step) {
             let (done, total) = (0, 0);
-            self.outbox.say(FromNode::Progress { step, done, total });
+            self.mouth.say(FromNode::Progress { step, done, total });
         }
         self.told_step = step;
     }
@@ -386,7 +396,7 @@ impl<'a> Trial<'a> {
 
     fn obey_stop(&mut self, stop: Stop) {
         let orders = self.conductor.stop_all(stop);
-        self.obey(orders, clock::now());
+        self.obey(orders, self.timeline.now());
     }
 
     fn obey(&mut self, orders: Vec<Order>, now: u64) {
@@ -398,10 +408,14 @@ impl<'a> Trial<'a> {
                 Order::Tell { clone, stop } => {
                     self.shared(clone, |shared| shared.tell(stop));
                 }
-                Order::Close(clone) => self.shared(clone, |shared| shared.gate.close()),
+                Order::Close(clone) => {
+                    if let Some(shared) = &self.players[clone].shared {
+                        self.timeline.close(clone, shared);
+                    }
+                }
             }
         }
-        worker::usher(called, self.sender.clone());
+        self.timeline.await_ready(called);
     }
 
     fn shared(&self, clone: usize, act: impl FnOnce(&CloneShared)) {
@@ -419,7 +433,7 @@ impl<'a> Trial<'a> {
         let log = player.waiting.logs.windows.take();
         let job = player.waiting.job as usize;
         self.monitor.watch(clone, job, Arc::clone(&shared), log);
-        worker::spawn(clone, spec, Arc::clone(&shared), self.sender.clone());
+        self.timeline.spawn(clone, spec, &shared);
         Some((clone, shared))
     }
 
@@ -436,8 +450,10 @@ impl<'a> Trial<'a> {
         }
         self.monitor.begin_log(clone, measured);
         // A later group goes on with what the host is watched for.
-        self.host.look(true);
-        self.shared(clone, |shared| shared.gate.release(at));
+        self.host.iter_mut().for_each(|host| host.look(true));
+        if let Some(shared) = &self.players[clone].shared {
+            self.timeline.release(clone, shared, at);
+        }
     }
 
     fn job(&self, clone: usize) -> &'a Job {

@@ -3,9 +3,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use std::thread;
+use std::thread::{self, JoinHandle};
 
-use iodyno_engine::{CloneOutcome, CloneShared, CloneSpec, WorkerError};
+use iodyno_engine::{CloneOutcome, CloneShared, CloneSpec, VirtualClock, WorkerError};
 
 use crate::protocol::ToNode;
 
@@ -25,13 +25,15 @@ pub(crate) enum Signal {
     Ended(usize, Box<Result<CloneOutcome, WorkerError>>),
 }
 
-/// Makes a clone's thread.
+/// Makes a clone's thread, an actor of this clock where it has one. `None`: there is no thread; its end is
+/// signalled.
 pub(crate) fn spawn(
     index: usize,
     spec: CloneSpec,
     shared: Arc<CloneShared>,
     signals: Sender<Signal>,
-) {
+    actor: Option<VirtualClock>,
+) -> Option<JoinHandle<()>> {
     let work = {
         let (shared, signals) = (Arc::clone(&shared), signals.clone());
         move || {
@@ -47,13 +49,16 @@ pub(crate) fn spawn(
             shared.gate.arrive(false);
             // Nobody listens any more once the trial was given up.
             let _ = signals.send(Signal::Ended(index, Box::new(result)));
+            if let Some(actor) = actor {
+                actor.leave();
+            }
         }
     };
     let made = thread::Builder::new()
         .name(format!("clone-{index}"))
         .stack_size(STACK)
         .spawn(work);
-    if let Err(error) = made {
+    made.map_err(|error| {
         shared.gate.arrive(false);
         let fault = WorkerError {
             what: "start a thread".to_owned(),
@@ -61,7 +66,8 @@ pub(crate) fn spawn(
             hint: Some("raise `ulimit -u` or the cgroup's pids.max, or lower `numjobs=`".into()),
         };
         let _ = signals.send(Signal::Ended(index, Box::new(Err(fault))));
-    }
+    })
+    .ok()
 }
 
 /// Tells of each of these clones when it has arrived at its gate.

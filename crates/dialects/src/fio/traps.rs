@@ -125,7 +125,7 @@ impl Trap<'_> {
     fn engine_options(&mut self) {
         use EngineKind::{IoUring, Libaio, Pvsync2, Sim};
         let kind = self.job.engine.kind;
-        let owners: [(&str, &[EngineKind], &str); 10] = [
+        let owners: [(&str, &[EngineKind], &str); 11] = [
             ("hipri", &[IoUring, Pvsync2], "io_uring and pvsync2"),
             ("sqthread_poll", &[IoUring], "io_uring"),
             ("sqthread_poll_cpu", &[IoUring], "io_uring"),
@@ -140,6 +140,7 @@ impl Trap<'_> {
             ("sim_latency", &[Sim], "sim"),
             ("sim_servers", &[Sim], "sim"),
             ("sim_faults", &[Sim], "sim"),
+            ("sim_clock", &[Sim], "sim"),
         ];
         for (option, kinds, names) in owners {
             if self.draft.written.contains_key(option) && !kinds.contains(&kind) {

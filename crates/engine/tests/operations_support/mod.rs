@@ -159,6 +159,7 @@ impl Bench {
             clone,
             files: Vec::new(),
             seed: self.seed + 1000 * u64::from(clone),
+            simulated: None,
             byte_budget: 0,
             log: None,
             flow: None,

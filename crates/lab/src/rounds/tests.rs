@@ -1,4 +1,4 @@
-use iodyno_model::{Settling, Stopping};
+use iodyno_model::{EngineKind, Settling, Stopping};
 use iodyno_runner::{Cancel, Unsettled};
 
 use super::*;
@@ -479,4 +479,33 @@ fn a_plan_that_asks_for_no_rest_gets_none() {
     let node = FakeNode::acting(&[], &store);
     carry_out(&plan(2, 1, 1), &store, &node, &FakeJudge::default());
     assert!(node.settled.borrow().is_empty());
+}
+
+#[test]
+fn a_simulated_run_needs_no_rest_and_its_time_is_virtual() {
+    let settling = Settling {
+        drop_caches: true,
+        idle_ns: SECOND,
+    };
+    let mut plan = Plan {
+        settling,
+        stopping: Stopping {
+            max_time_ns: Some(30 * SECOND),
+            ..Stopping::default()
+        },
+        ..plan(2, 1, 5)
+    };
+    let engine = &mut plan.workloads[0].jobs[0].engine;
+    (engine.kind, engine.sim) = (EngineKind::Sim, None);
+    let store = FakeStore::default();
+    let node = FakeNode::acting(&[], &store);
+    // The host's clock is not asked.
+    node.trial_ns.set(1000 * SECOND);
+    let carried = carry_out(&plan, &store, &node, &FakeJudge::default());
+    assert!(node.settled.borrow().is_empty());
+    // The frames of a trial last 6 s, those of a round 12: a third round would end after 36 s.
+    assert_eq!(
+        (carried.end.stopped, carried.end.rounds),
+        (StopReason::MaxTime, 2)
+    );
 }

@@ -4,8 +4,8 @@ use iodyno_model::{EndedBy, Outcome, Part, SamplerCost, Step, StepTime};
 
 use super::Trial;
 use crate::assemble::{self, Ended};
-use crate::clock;
 use crate::control::Told;
+use crate::host::HostWatch;
 use crate::operations::Site;
 use crate::shared_files;
 
@@ -16,18 +16,23 @@ impl Trial<'_> {
         if !closes && !clears {
             return None;
         }
-        let from = clock::now();
+        let from = self.timeline.now();
         if closes {
             let haste = told >= Told::Abort;
             self.prepared.notes.extend(self.prepared.files.close(haste));
         }
-        if let Some(left) = self.prepared.tear_down(self.outbox) {
+        if let Some(left) = self.prepared.tear_down(self.mouth) {
             let hint = left.hint.unwrap_or_default();
             self.prepared
                 .notes
                 .push(format!("{}; {hint}", left.message));
         }
-        Some(assemble::step(Step::TearDown, from, clock::now(), origin))
+        Some(assemble::step(
+            Step::TearDown,
+            from,
+            self.timeline.now(),
+            origin,
+        ))
     }
 
     /// What was measured since the last frame, and what followed that.
@@ -54,7 +59,7 @@ impl Trial<'_> {
 
     /// The last frames, what is to be removed, and the part.
     pub(super) fn finish(mut self) -> (Part, Outcome) {
-        let now = clock::now();
+        let now = self.timeline.now();
         for clone in self.conductor.unfinished() {
             self.bury(clone, None, now);
         }
@@ -65,7 +70,7 @@ impl Trial<'_> {
         }
         self.last_frames(now);
         self.look();
-        let host = self.host.used();
+        let host = self.host.as_mut().map(HostWatch::used);
         let sampling = self.sampled();
         let ended: Vec<Ended> = self
             .players
@@ -82,7 +87,10 @@ impl Trial<'_> {
             shared_files::settle(&mut self.prepared.files, &self.plan.workload.jobs, &ended);
         self.prepared.notes.extend(undone);
         let told = self.control.told();
-        let outcome = assemble::outcome(&ended, &self.plan.workload.jobs, told);
+        let outcome = match self.overtime {
+            true => Outcome::Failed("it still ran after 24 h of virtual time".to_owned()),
+            false => assemble::outcome(&ended, &self.plan.workload.jobs, told),
+        };
         let vanished = self.prepared.site.as_ref().and_then(Site::vanished);
         let outcome = assemble::because(outcome, vanished, &mut self.prepared.notes);
         steps.extend(self.tear_down(told, origin));
@@ -93,7 +101,7 @@ impl Trial<'_> {
             environment: self.prepared.environment,
             clones: ended.into_iter().map(|ended| ended.result).collect(),
             steps,
-            host,
+            host: host.unwrap_or_default(),
             files: self.prepared.states,
             notes: self.prepared.notes,
             sampling,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use iodyno_model::{
     Amount, BoundPlan, Direction, Engine, EngineKind, Environment, Frame, Job, Outcome, Part,
-    SimFault, SimLaw, SimOptions, Step, TelemetryBatch,
+    SimClock, SimFault, SimLaw, SimOptions, Step, TelemetryBatch,
 };
 use iodyno_runner::{Cancel, Event, NodeCommand, TrialEnd, carry_out};
 use iodyno_units::Nanos;
@@ -125,6 +125,7 @@ pub(crate) fn simulated(name: &str, ms: u64) -> Job {
         law: SimLaw::Constant(100_000),
         servers: 0,
         faults: Vec::new(),
+        clock: SimClock::Real,
     });
     job.extent.size = Some(Amount::Bytes(64 * MIB));
     job

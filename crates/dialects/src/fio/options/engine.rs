@@ -1,6 +1,6 @@
 //! Options of the engine: how ops reach the kernel.
 
-use iodyno_model::EngineKind;
+use iodyno_model::{EngineKind, SimClock};
 
 use crate::fio::draft::Draft;
 use crate::fio::engines::{self, Availability};
@@ -298,6 +298,17 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
             Ok(())
         },
     ),
+    OptionSpec::honoured(
+        "sim_clock",
+        Unit::Words(&["virtual", "real"]),
+        "sim: `virtual` runs as fast as the host computes, where all jobs ask for it; `real` takes the time it says.",
+        |draft, value| {
+            draft.sim.clock =
+                value.choice(&[("virtual", SimClock::Virtual), ("real", SimClock::Real)])?;
+            Ok(())
+        },
+    )
+    .default("virtual"),
 ];
 
 fn engine(draft: &mut Draft, value: &Value) -> Result<(), Fault> {

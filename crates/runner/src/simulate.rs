@@ -1,0 +1,339 @@
+//! Carries out a trial in virtual time: in this process, on simulated devices.
+//!
+//! The trial is the one that a child process would carry out, with the same jobs, op streams, conductor, cells and
+//! frames; but its time is that of an event queue, nothing of the host is sampled, and no protocol lies between.
+
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
+
+use iodyno_model::{BoundPlan, Diagnostic, Outcome};
+
+use crate::cancel::{Cancel, Wish};
+use crate::control::{Control, Told};
+use crate::node;
+use crate::outbox::Mouth;
+use crate::parent::{Event, LOOK, TrialEnd, forward};
+use crate::protocol::{FromNode, ToNode};
+use crate::timeline::{Timeline, VIRTUAL_START_NS};
+use crate::worker::Signal;
+
+/// Carries out one trial whose workload runs in virtual time, and forwards what it tells to `events`.
+///
+/// Everything but the environment and the wall clock follows from the plan: the same plan gives the same frames
+/// and the same part on any host.
+pub fn simulate(plan: &BoundPlan, cancel: &Cancel, events: &mut dyn FnMut(Event)) -> TrialEnd {
+    match Simulation::begin(plan) {
+        Ok(simulation) => simulation.follow(cancel, events),
+        Err(error) => TrialEnd::Unprepared(vec![
+            Diagnostic::error(format!("cannot start a thread: {error}"))
+                .hint("raise `ulimit -u` or the cgroup's pids.max"),
+        ]),
+    }
+}
+
+struct Simulation {
+    control: Control,
+    sender: Sender<Signal>,
+    heard: Receiver<Option<FromNode>>,
+    thread: JoinHandle<()>,
+}
+
+impl Simulation {
+    fn begin(plan: &BoundPlan) -> std::io::Result<Simulation> {
+        let control = Control::default();
+        let (sender, signals) = mpsc::channel();
+        let (mouth, heard) = Mouth::within();
+        let work = {
+            let (plan, control, sender) = (plan.clone(), control.clone(), sender.clone());
+            move || {
+                let timeline = Timeline::simulated(sender, signals);
+                mouth.say(node::trial(&plan, &control, &mouth, timeline));
+            }
+        };
+        let thread = thread::Builder::new().name("simulation".to_owned());
+        Ok(Simulation {
+            control,
+            sender,
+            heard,
+            thread: thread.spawn(work)?,
+        })
+    }
+
+    /// Forwards until the last message.
+    fn follow(self, cancel: &Cancel, events: &mut dyn FnMut(Event)) -> TrialEnd {
+        let mut told = Wish::GoOn;
+        let end = loop {
+            let wish = cancel.wish();
+            if wish > told {
+                told = wish;
+                self.tell(wish);
+            }
+            match self.heard.recv_timeout(LOOK) {
+                Ok(Some(message)) => {
+                    let ready = matches!(message, FromNode::Ready { .. });
+                    if let Err(end) = forward(message, events) {
+                        break end;
+                    }
+                    if ready {
+                        let instant = VIRTUAL_START_NS;
+                        self.signal(ToNode::StartAt { instant });
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                // Its thread panicked, which is told on stderr.
+                Ok(None) | Err(RecvTimeoutError::Disconnected) => {
+                    let why = "the simulation panicked; see stderr. This is a fault of iodyno: please report it";
+                    break TrialEnd::Failed {
+                        outcome: Outcome::Failed(why.to_owned()),
+                        death: None,
+                    };
+                }
+            }
+        };
+        let _ = self.thread.join();
+        end
+    }
+
+    fn tell(&self, wish: Wish) {
+        match wish {
+            Wish::GoOn => {}
+            Wish::Finish => {
+                self.control.tell(Told::Finish);
+                self.signal(ToNode::Finish);
+            }
+            Wish::Abort => {
+                self.control.tell(Told::Abort);
+                self.signal(ToNode::Abort);
+            }
+        }
+    }
+
+    fn signal(&self, message: ToNode) {
+        // Nobody hears it any more where the trial has ended.
+        let _ = self.sender.send(Signal::Said(message));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::{access, job, plan};
+    use crate::trial::LONGEST_VIRTUAL_NS;
+    use iodyno_model::{
+        After, Direction, EndedBy, Engine, EngineKind, Environment, Flow, Frame, Histogram, Job,
+        Part, SimFault, SimLaw, SimOptions, Step,
+    };
+    use iodyno_units::Nanos;
+
+    /// Random reads for this time on a device that takes 100 µs for each, whatever the depth.
+    fn simulated(name: &str, depth: u32, runtime_ms: u64) -> Job {
+        let mut job = job(name);
+        job.engine = Engine::new(EngineKind::Sim, depth);
+        job.engine.sim = Some(SimOptions::default());
+        job.end.time_based = true;
+        job.end.runtime = Some(Nanos::from_millis(runtime_ms));
+        job.extent.size = Some(iodyno_model::Amount::Bytes(1 << 24));
+        job
+    }
+
+    fn device(job: &mut Job, law: SimLaw, servers: u32, faults: Vec<SimFault>) {
+        job.engine.sim = Some(SimOptions {
+            law,
+            servers,
+            faults,
+            ..SimOptions::default()
+        });
+    }
+
+    fn run(jobs: Vec<Job>) -> (TrialEnd, Vec<Frame>) {
+        let mut frames = Vec::new();
+        let end = simulate(&plan("/", jobs), &Cancel::new(), &mut |event| {
+            if let Event::Frame(frame) = event {
+                frames.push(frame);
+            }
+        });
+        (end, frames)
+    }
+
+    /// A trial that has completed, without what is not simulated.
+    fn completed(jobs: Vec<Job>) -> (Part, Vec<Frame>) {
+        let (TrialEnd::Done(mut part, Outcome::Completed), frames) = run(jobs) else {
+            panic!("it did not complete");
+        };
+        part.environment = Environment::default();
+        (*part, frames)
+    }
+
+    #[test]
+    fn figures_follow_exactly_from_the_device() {
+        let (part, frames) = completed(vec![simulated("s", 4, 2500)]);
+        let clone = &part.clones[0];
+        let read = clone.direction(Direction::Read).unwrap();
+        // Each of the four slots brings an op every 100 µs, the last ones at the very end.
+        assert_eq!((read.ops, read.bytes), (100_000, 100_000 * 4096));
+        assert_eq!(
+            (read.service.min_ns(), read.service.max_ns()),
+            (100_000, 100_000)
+        );
+        assert_eq!(clone.runtime_ns, 2_500_000_000);
+        assert_eq!(
+            (clone.ended, clone.stamp_window_ns),
+            (EndedBy::Runtime, (0, 0))
+        );
+        assert_eq!(clone.cpu, iodyno_model::CpuUse::default());
+        let ends: Vec<u64> = frames.iter().map(|frame| frame.end_ns).collect();
+        assert_eq!(ends, [1_000_000_000, 2_000_000_000, 2_500_000_000]);
+    }
+
+    #[test]
+    fn clones_that_take_turns_give_the_same_trial_each_time() {
+        let jobs = || {
+            let law = SimLaw::Exponential(200_000);
+            let mut mixed = simulated("mixed", 4, 400);
+            mixed.access = access(&[Direction::Read, Direction::Write]);
+            (mixed.clones, mixed.end.ramp) = (3, Nanos::from_millis(50));
+            device(&mut mixed, law, 2, Vec::new());
+            let mut paced = simulated("paced", 8, 300);
+            paced.pacing.rates.read.iops = 2000.0;
+            paced.pacing.arrival = iodyno_model::Arrival::Poisson;
+            paced.delay.max = Nanos::from_millis(60);
+            device(&mut paced, law, 1, Vec::new());
+            let mut flows: Vec<Job> = [("light", 1), ("heavy", 4)]
+                .into_iter()
+                .map(|(name, weight)| {
+                    let mut member = simulated(name, 2, 200);
+                    let pause = Nanos::from_micros(50);
+                    member.pacing.flow = Some(Flow {
+                        id: 1,
+                        weight,
+                        pause,
+                    });
+                    member
+                })
+                .collect();
+            flows[0].after = After::AllBefore;
+            flows[1].exit_all = true;
+            [vec![mixed, paced], flows].concat()
+        };
+        let (part, frames) = completed(jobs());
+        assert_eq!(part.clones.len(), 6);
+        for _ in 0..5 {
+            assert_eq!(completed(jobs()), (part.clone(), frames.clone()));
+        }
+        // Frames and part are one: no op is lost between them.
+        for (job, clones) in [(0, 0..3), (1, 3..4), (2, 4..5), (3, 5..6)] {
+            let mut whole = Histogram::default();
+            for frame in frames.iter().filter(|frame| frame.step == Step::Measure) {
+                let of_job = frame.jobs.iter().filter(|one| one.job == job);
+                of_job
+                    .flat_map(|one| &one.directions)
+                    .for_each(|direction| whole.merge(&direction.service));
+            }
+            let directions = part.clones[clones].iter().flat_map(|one| &one.directions);
+            let ops: u64 = directions.map(|one| one.ops).sum();
+            assert!(ops > 0);
+            assert_eq!(whole.count(), ops, "job {job}");
+        }
+        // The members of a flow keep their ratio.
+        let ops = |clone: usize| part.clones[clone].direction(Direction::Read).unwrap().ops;
+        assert!(ops(5).abs_diff(4 * ops(4)) <= 8, "{} {}", ops(4), ops(5));
+    }
+
+    #[test]
+    fn another_configuration_meets_another_draw_of_the_device_and_the_same_ops() {
+        let mut lognormal = simulated("s", 1, 100);
+        device(
+            &mut lognormal,
+            SimLaw::LogNormal {
+                median_ns: 100_000,
+                sigma: 0.3,
+            },
+            0,
+            Vec::new(),
+        );
+        let ops = |name: &str, seed: u64| {
+            let mut plan = plan("/", vec![lognormal.clone()]);
+            (plan.configuration.name, plan.seed) = (name.to_owned(), seed);
+            match simulate(&plan, &Cancel::new(), &mut |_| {}) {
+                TrialEnd::Done(part, Outcome::Completed) => part.clones[0].directions[0].clone(),
+                end => panic!("{end:?}"),
+            }
+        };
+        assert_eq!(ops("a", 1), ops("a", 1));
+        assert_ne!(ops("a", 1).service, ops("b", 1).service);
+        assert_ne!(ops("a", 1).service, ops("a", 2).service);
+    }
+
+    #[test]
+    fn a_trial_that_is_ended_early_keeps_what_was_measured() {
+        for abort in [false, true] {
+            let cancel = Cancel::new();
+            let (mut ops, later) = (0, simulated("later", 1, 1000));
+            let jobs = vec![
+                simulated("long", 1, 24 * 3600 * 1000),
+                Job {
+                    after: After::AllBefore,
+                    ..later
+                },
+            ];
+            let end = simulate(&plan("/", jobs), &cancel, &mut |event| {
+                if let Event::Frame(frame) = event {
+                    let directions = frame.jobs.iter().flat_map(|job| &job.directions);
+                    ops += directions.map(|direction| direction.ops).sum::<u64>();
+                    match abort {
+                        true => cancel.abort(),
+                        false => cancel.finish(),
+                    }
+                }
+            });
+            let TrialEnd::Done(part, Outcome::Interrupted(_)) = end else {
+                panic!("{end:?}");
+            };
+            assert_eq!(part.clones[0].direction(Direction::Read).unwrap().ops, ops);
+            let ended: Vec<EndedBy> = part.clones.iter().map(|clone| clone.ended).collect();
+            assert_eq!(ended, [EndedBy::Interruption, EndedBy::NotStarted]);
+        }
+    }
+
+    #[test]
+    fn a_device_that_never_answers_fails_the_trial_after_a_day() {
+        let mut stalled = simulated("stalled", 1, 1000);
+        let (from_ns, for_ns) = (500_000_000, u64::MAX / 2);
+        let stall = SimFault::Stall { from_ns, for_ns };
+        device(&mut stalled, SimLaw::Constant(1_000_000), 0, vec![stall]);
+        let mut plan = plan("/", vec![stalled]);
+        plan.frame_ns = 3600 * 1_000_000_000;
+        let mut last = 0;
+        let end = simulate(&plan, &Cancel::new(), &mut |event| {
+            if let Event::Frame(frame) = event {
+                last = frame.end_ns;
+            }
+        });
+        let TrialEnd::Done(part, Outcome::Failed(why)) = end else {
+            panic!("{end:?}");
+        };
+        assert!(why.contains("after 24 h of virtual time"), "{why}");
+        assert_eq!(part.clones[0].direction(Direction::Read).unwrap().ops, 499);
+        assert_eq!(last, LONGEST_VIRTUAL_NS);
+    }
+
+    #[test]
+    fn what_cannot_be_made_ready_is_told_with_its_job() {
+        let mut impossible = simulated("odd", 1, 1000);
+        let law = SimLaw::LogNormal {
+            median_ns: 1,
+            sigma: f64::NAN,
+        };
+        device(&mut impossible, law, 0, Vec::new());
+        let (end, _) = run(vec![simulated("even", 1, 1000), impossible]);
+        let TrialEnd::Unprepared(faults) = end else {
+            panic!("{end:?}");
+        };
+        assert_eq!(faults.len(), 1);
+        assert!(
+            faults[0].message.contains("simulate a device"),
+            "{faults:?}"
+        );
+        assert!(faults[0].message.contains("`odd`"), "{faults:?}");
+    }
+}
