@@ -27,8 +27,9 @@ use crate::protocol::{self, FromNode, PROTOCOL, ReadError, ToNode};
 pub(crate) const LOOK: Duration = Duration::from_millis(100);
 /// A program that is a node says hello within this.
 const HELLO: Duration = Duration::from_secs(10);
-/// From `Abort` to SIGKILL. The child itself waits 3 s for stuck workers before it reports.
-const AFTER_ABORT: Duration = Duration::from_secs(6);
+/// From `Abort` to SIGKILL. The child itself waits 3.5 s for stuck workers, and 3 s for samplers that hang, before it
+/// reports.
+const AFTER_ABORT: Duration = Duration::from_secs(8);
 /// From the child's last word, or SIGKILL, to giving up on it.
 const AFTER_END: Duration = Duration::from_secs(3);
 /// From one word of how far it is with removing its files to SIGKILL: on busy storage a single large one

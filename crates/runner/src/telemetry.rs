@@ -24,7 +24,7 @@ mod pools;
 use agenda::Agenda;
 
 /// The trial waits no longer for the samplers to be open, or to have ended.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(3);
 /// At most one batch is said in each of these stretches of the trial, ns.
 const BATCH_NS: u64 = 1_000_000_000;
 
