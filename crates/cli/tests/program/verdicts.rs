@@ -1,11 +1,13 @@
-//! Rounds, verdicts and what can be asked of them.
+//! Rounds, verdicts and what can be asked of them, on simulated devices in virtual time: exact figures.
 
-use std::time::Duration;
+use std::io::Read;
+use std::process::Stdio;
 
-use rustix::process::Signal;
+use rustix::pipe::fcntl_setpipe_size;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::harness::{Home, wait_for};
+use crate::harness::{Done, Home, wait_for};
 
 /// A job whose ops take a known time.
 fn job(latency: &str) -> String {
@@ -23,26 +25,57 @@ fn two_laws() -> Home {
     home
 }
 
-fn run_two(home: &Home, further: &[&str]) -> crate::harness::Done {
-    let mut arguments = vec!["run", "slow.fio", "fast.fio", "--seed", "7", "--no-settle"];
+/// Runs both workloads with a fixed seed.
+fn run_two(home: &Home, further: &[&str]) -> Done {
+    let mut arguments = vec!["run", "slow.fio", "fast.fio", "--seed", "7"];
     arguments.extend(further);
     home.iodyno(&arguments)
+}
+
+fn trials_completed(home: &Home, run: usize) -> u64 {
+    let list = home.iodyno(&["list", "--json"]).succeeds().json();
+    list["runs"][run]["trials_completed"].as_u64().unwrap()
+}
+
+/// A figure to four digits: the host's mathematical library may differ in the last ones.
+fn rounded(value: &Value) -> f64 {
+    (value.as_f64().unwrap() * 1e4).round() / 1e4
+}
+
+/// What trials measured, without what differs from run to run.
+fn measured(run: &Value) -> Vec<Value> {
+    let mut trials: Vec<Value> = run["trials"].as_array().unwrap().clone();
+    trials.retain(|trial| trial["outcome"]["state"] == "completed");
+    trials.sort_by_key(|trial| (trial["round"].as_u64(), trial["cell"].as_u64()));
+    for trial in &mut trials {
+        let trial = trial.as_object_mut().unwrap();
+        for name in ["run", "attempt", "started_unix_ms", "nodes"] {
+            trial.remove(name);
+        }
+    }
+    trials
 }
 
 #[test]
 fn a_known_difference_is_found_measured_and_told_in_every_form() {
     let home = two_laws();
-    let done = run_two(&home, &[]).succeeds().prints("FASTER");
+    let done = run_two(&home, &[])
+        .succeeds()
+        .prints("1.50× [1.48, 1.51]      0.002  FASTER");
     assert!(!done.stdout.contains("p99.9"), "{}", done.stdout);
     let json = home
         .iodyno(&["compare", "last", "--json"])
         .succeeds()
         .json();
     let cell = &json["rows"][0]["cells"][0];
-    let ratio = cell["ratio"]["value"].as_f64().unwrap();
-    assert!((1.35..1.65).contains(&ratio), "{ratio}");
-    assert_eq!(cell["n"], 10, "{cell}");
-    assert!(cell["adjusted_p"].as_f64().unwrap() < 0.05);
+    let ratio = ["value", "low", "high"].map(|name| rounded(&cell["ratio"][name]));
+    assert_eq!(ratio, [1.4965, 1.4794, 1.5076]);
+    // The smallest p that ten pairs allow: 2 of 2¹⁰ assignments of signs.
+    assert_eq!(cell["adjusted_p"], 2.0 / 1024.0);
+    assert_eq!(
+        (&cell["n"], &cell["cliffs_delta"]),
+        (&10.into(), &1.0.into())
+    );
 
     for (format, expected) in [
         ("text", "FASTER"),
@@ -55,8 +88,21 @@ fn a_known_difference_is_found_measured_and_told_in_every_form() {
             .succeeds()
             .prints(expected);
     }
-    let list = home.iodyno(&["list", "--json"]).succeeds().json();
-    assert_eq!(list["runs"][0]["trials_completed"], 20);
+    assert_eq!(trials_completed(&home, 0), 20);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_figures_and_another_one_others() {
+    let home = two_laws();
+    let figures = |seed: &str| {
+        let arguments = ["run", "slow.fio", "fast.fio", "--seed", seed, "--json"];
+        let run = home.iodyno(&arguments).succeeds().json();
+        (measured(&run), run["comparison"]["rows"].clone())
+    };
+    let first = figures("7");
+    assert_eq!(first.0.len(), 20);
+    assert_eq!(figures("7"), first);
+    assert_ne!(figures("8").0, first.0);
 }
 
 #[test]
@@ -85,14 +131,15 @@ fn the_baseline_made_twice_gives_the_noise_floor() {
         .succeeds()
         .json();
     assert_eq!(json["candidates"].as_array().unwrap().len(), 1, "{json}");
-    let floor = json["noise_floor"].as_f64().unwrap();
-    assert!((0.0..0.3).contains(&floor), "{floor}");
-    let list = home.iodyno(&["list", "--json"]).succeeds().json();
-    assert_eq!(list["runs"][0]["trials_completed"], 30);
+    assert_eq!(rounded(&json["noise_floor"]), 0.0199);
+    // The candidate's device does not care for the further arm.
+    let ratio = &json["rows"][0]["cells"][0]["ratio"]["value"];
+    assert_eq!(rounded(ratio), 1.4965);
+    assert_eq!(trials_completed(&home, 0), 30);
     // Alone, it is no comparison and has no verdict.
-    home.iodyno(&["run", "slow.fio", "--aa", "--rounds", "6", "--no-settle"])
+    home.iodyno(&["run", "slow.fio", "--aa", "--rounds", "6", "--seed", "7"])
         .succeeds()
-        .prints("is noise here");
+        .prints("A/A 1.01× [0.97, 1.02], 6 rounds: what differs by less than 3.2 % is noise here");
     let export = home
         .iodyno(&[
             "compare",
@@ -129,68 +176,59 @@ fn a_dry_run_tells_the_rounds_and_whether_they_can_decide() {
 #[test]
 fn rounds_stop_when_intervals_are_narrow_or_time_is_up() {
     let home = two_laws();
-    run_two(&home, &["--stop-width", "60%"])
+    // No interval is looked at before round 10; there it goes from 1.479 to 1.508, which is 1.9 % of 1.496.
+    for (run, width, rounds) in [(0, "60%", 10), (1, "2%", 10), (2, "1.5%", 12)] {
+        run_two(&home, &["--stop-width", width])
+            .succeeds()
+            .prints("narrow enough");
+        assert_eq!(trials_completed(&home, run), 2 * rounds, "{width}");
+    }
+    // A round takes 300 ms of virtual time, and a little for the ops that are in flight at the end.
+    run_two(&home, &["--max-time", "2s", "--rounds", "1000"])
         .succeeds()
-        .prints("narrow enough");
-    let list = home.iodyno(&["list", "--json"]).succeeds().json();
-    assert_eq!(list["runs"][0]["trials_completed"], 20, "{list}");
-    run_two(&home, &["--max-time", "2s", "--rounds", "1000"]).succeeds();
-    let list = home.iodyno(&["list", "--json"]).succeeds().json();
-    let made = list["runs"][1]["trials_completed"].as_u64().unwrap();
-    assert!((2..24).contains(&made), "{made}");
-}
-
-/// (round, cell) in the order in which the trials began.
-fn order(run: &Value) -> Vec<(u64, u64)> {
-    let mut trials: Vec<(u64, u64, u64)> = run["trials"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|trial| {
-            let key = |name: &str| trial[name].as_u64().unwrap();
-            (
-                trial["started_unix_ms"].as_u64().unwrap(),
-                key("round"),
-                key("cell"),
-            )
-        })
-        .collect();
-    trials.sort_unstable();
-    trials
-        .iter()
-        .map(|(_, round, cell)| (*round, *cell))
-        .collect()
+        .prints("12 trials, as many as `--max-time` allowed");
+    assert_eq!(trials_completed(&home, 3), 12);
 }
 
 #[test]
-fn a_killed_run_is_resumed_in_the_same_order() {
+fn a_killed_run_is_resumed_as_if_it_had_not_been() {
     let home = two_laws();
-    run_two(&home, &[]).succeeds();
-    let whole = order(&home.iodyno(&["show", "1", "--json"]).succeeds().json());
-    let running = home.start(&["run", "slow.fio", "fast.fio", "--seed", "7", "--no-settle"]);
-    wait_for("some trials", || {
-        let list = home.iodyno(&["list", "--json"]).json();
-        (list["runs"][1]["trials_completed"].as_u64()? >= 5).then_some(())
+    run_two(&home, &["--rounds", "100"]).succeeds();
+    let whole = home.iodyno(&["show", "1", "--json"]).succeeds().json();
+    assert_eq!(measured(&whole).len(), 200);
+
+    // Nobody reads what it tells of its progress: it stops where the pipe is full, and is killed there.
+    let (stderr, full) = rustix::pipe::pipe().unwrap();
+    let capacity = fcntl_setpipe_size(&full, 4096).unwrap();
+    let mut command = home.command(&[
+        "run", "slow.fio", "fast.fio", "--seed", "7", "--rounds", "100",
+    ]);
+    let mut child = command.stderr(Stdio::from(full)).spawn().unwrap();
+    drop(command);
+    wait_for("a full pipe", || {
+        let held = rustix::io::ioctl_fionread(&stderr).unwrap() as usize;
+        // A line that does not fit is not begun.
+        (held + 200 > capacity).then_some(())
     });
-    running.signal(Signal::KILL);
-    running.done();
-    std::thread::sleep(Duration::from_millis(200));
+    kill_process(Pid::from_child(&child), Signal::KILL).unwrap();
+    child.wait().unwrap();
+    let mut told = String::new();
+    std::fs::File::from(stderr)
+        .read_to_string(&mut told)
+        .unwrap();
+    assert!(told.contains("trial 2 of 200"), "{told}");
+    let made = trials_completed(&home, 1);
+    assert!((2..200).contains(&made), "{made}: {told}");
+
     home.iodyno(&["run", "--resume", "last"])
         .succeeds()
         .prints("FASTER");
-    let json = home.iodyno(&["show", "2", "--json"]).succeeds().json();
-    let completed: Vec<(u64, u64)> = {
-        let mut json = json.clone();
-        let trials = json["trials"].as_array_mut().unwrap();
-        trials.retain(|trial| trial["outcome"]["state"] == "completed");
-        order(&json)
-    };
-    assert_eq!(completed, whole);
+    let resumed = home.iodyno(&["show", "2", "--json"]).succeeds().json();
+    assert_eq!(measured(&resumed), measured(&whole));
     home.iodyno(&["run", "--resume", "last"]).exits(2);
-    home.iodyno(&["run", "--resume", "last", "--rounds", "11"])
+    home.iodyno(&["run", "--resume", "last", "--rounds", "101"])
         .succeeds();
-    let list = home.iodyno(&["list", "--json"]).succeeds().json();
-    assert_eq!(list["runs"][1]["trials_completed"], 22);
+    assert_eq!(trials_completed(&home, 1), 202);
 }
 
 #[test]
