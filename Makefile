@@ -44,11 +44,11 @@ static:
 	@echo "static: $(TARGET)/$(STATIC)/release/iodyno"
 
 bench: build
-	@cargo run --release --locked -q -p iodyno-stats --example million
-	@cargo run --release --locked -q -p iodyno-engine --example look
-	@cargo run --release --locked -q -p iodyno-telemetry --example cost
-	@cargo run --release --locked -q -p iodyno-store --example cost
-	@cargo run --release --locked -q -p iodyno-judge --features testing --example cost
-	@cargo run --release --locked -q -p iodyno-dialects --example cost
+	@cargo bench --locked -q -p iodyno-stats --bench million
+	@cargo bench --locked -q -p iodyno-engine --bench look
+	@cargo bench --locked -q -p iodyno-telemetry --bench cost
+	@cargo bench --locked -q -p iodyno-store --bench cost
+	@cargo bench --locked -q -p iodyno-judge --features testing --bench cost
+	@cargo bench --locked -q -p iodyno-dialects --bench cost
 	@benches/against-fio.py $(IODYNO)
 	@benches/against-peers.py $(IODYNO)

@@ -67,7 +67,7 @@ fn within(found: f64, expected: f64, share: f64, what: &str) {
 #[test]
 fn a_log_normal_device_is_measured_as_one() {
     let law = SimLaw::LogNormal(LogNormal::new(100_000f64.ln(), 0.5).unwrap());
-    let (service, _, _) = simulate(random_reads(16), device(law, 0), 60);
+    let (service, _, _) = simulate(random_reads(16), device(law, 0), 12);
     // Quantiles of the standard normal: 0, 1.2816, 2.3263, 3.0902.
     for (percent, z) in [(50.0, 0.0), (90.0, 1.2816), (99.0, 2.3263), (99.9, 3.0902)] {
         let expected = 100_000.0 * (0.5f64 * z).exp();
@@ -82,7 +82,7 @@ fn a_log_normal_device_is_measured_as_one() {
     within(service.mean_ns(), mean, 0.005, "mean");
     // Little's law: depth = rate × latency.
     within(
-        service.count() as f64 / 60.0 * mean / 1e9,
+        service.count() as f64 / 12.0 * mean / 1e9,
         16.0,
         0.01,
         "depth",

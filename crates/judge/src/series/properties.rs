@@ -58,7 +58,7 @@ fn columns(kind: SeriesKind) -> Vec<SeriesColumn> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
     fn no_series_is_too_odd_to_be_drawn_and_judged(telemetry in series()) {

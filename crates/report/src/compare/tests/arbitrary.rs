@@ -59,7 +59,7 @@ fn metric() -> impl Strategy<Value = Metric> {
     })
 }
 
-fn side(column: String) -> impl Strategy<Value = Side> {
+fn side(column: String) -> BoxedStrategy<Side> {
     let regime =
         (any::<u64>(), any::<u64>(), number()).prop_map(|(start_ns, end_ns, rate)| Regime {
             start_ns,
@@ -82,9 +82,10 @@ fn side(column: String) -> impl Strategy<Value = Side> {
             regimes,
             flags,
         })
+        .boxed()
 }
 
-fn verdict() -> impl Strategy<Value = Verdict> {
+fn verdict() -> BoxedStrategy<Verdict> {
     prop_oneof![
         Just(Verdict::Faster),
         Just(Verdict::Slower),
@@ -102,6 +103,7 @@ fn verdict() -> impl Strategy<Value = Verdict> {
         vec(name(), 0..3).prop_map(|reasons| Verdict::NotComparable { reasons }),
         name().prop_map(|why| Verdict::NoData { why }),
     ]
+    .boxed()
 }
 
 fn difference() -> impl Strategy<Value = Difference> {
@@ -112,7 +114,7 @@ fn difference() -> impl Strategy<Value = Difference> {
     })
 }
 
-fn cell(column: String) -> impl Strategy<Value = Cell> {
+fn cell(column: String) -> BoxedStrategy<Cell> {
     let numbers = (
         option::of(estimated()),
         option::of(number()),
@@ -158,10 +160,11 @@ fn cell(column: String) -> impl Strategy<Value = Cell> {
                 notes: words.2,
             },
         )
+        .boxed()
 }
 
 /// Not every row has a cell for every column, nor a value for every dimension.
-fn row(columns: Vec<String>) -> impl Strategy<Value = ComparedRow> {
+fn row(columns: Vec<String>) -> BoxedStrategy<ComparedRow> {
     let baseline = columns.first().cloned().unwrap_or_default();
     let cells: Vec<_> = columns
         .into_iter()
@@ -187,9 +190,10 @@ fn row(columns: Vec<String>) -> impl Strategy<Value = ComparedRow> {
                 no_difference: exploratory && floor.is_some(),
             },
         )
+        .boxed()
 }
 
-fn claim() -> impl Strategy<Value = ClaimCheck> {
+fn claim() -> BoxedStrategy<ClaimCheck> {
     (
         (name(), name(), name()),
         vec(name(), 0..3),
@@ -214,10 +218,11 @@ fn claim() -> impl Strategy<Value = ClaimCheck> {
                 against,
             },
         )
+        .boxed()
 }
 
 /// Any comparison.
-pub(super) fn comparison() -> impl Strategy<Value = Comparison> {
+pub(super) fn comparison() -> BoxedStrategy<Comparison> {
     let question = (
         vec(name(), 0..3),
         number(),
@@ -263,4 +268,5 @@ pub(super) fn comparison() -> impl Strategy<Value = Comparison> {
                 notes: words.3,
             },
         )
+        .boxed()
 }

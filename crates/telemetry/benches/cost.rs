@@ -15,7 +15,9 @@ const LIMIT_PERCENT: f64 = 0.5;
 const OTHERS_PERCENT: f64 = 0.2;
 
 fn main() -> ExitCode {
-    let mut numbers = std::env::args().skip(1).map(|word| {
+    // `cargo bench` adds an argument of its own.
+    let words = std::env::args().skip(1).filter(|word| word != "--bench");
+    let mut numbers = words.map(|word| {
         word.parse::<u64>()
             .expect("usage: cost [SECONDS [INTERVAL_MS]]")
     });
