@@ -5,12 +5,13 @@ IODYNO := $(TARGET)/release/iodyno
 STATIC := $(shell uname -m)-unknown-linux-musl
 DENY := 0.20.2
 
-.PHONY: help build demo test check deny static bench
+.PHONY: help build demo test test-long check deny static bench
 
 help:
 	@echo "make build    the program, in $(IODYNO)"
 	@echo "make demo     builds it and compares two ways of reading in a scratch folder"
 	@echo "make test     all tests; installs the tools they need, where it may"
+	@echo "make test-long   campaigns of kills, which take minutes"
 	@echo "make check    form, lints, dependencies and tests"
 	@echo "make static   one file for any Linux guest, in $(TARGET)/$(STATIC)/release"
 	@echo "make bench    what a million numbers, a stored trial, a verdict and what an op costs, beside fio, pebble and"
@@ -24,6 +25,9 @@ demo: build
 
 test:
 	@.ci/test --locked
+
+test-long:
+	@.ci/test-long --locked
 
 check:
 	@.ci/run

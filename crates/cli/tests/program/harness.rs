@@ -355,6 +355,20 @@ pub(crate) fn terminal(columns: u16) -> (File, File) {
     (slave, File::from(master))
 }
 
+/// What the completed trials of a run measured, without what differs from run to run.
+pub(crate) fn measured(run: &Value) -> Vec<Value> {
+    let mut trials: Vec<Value> = run["trials"].as_array().unwrap().clone();
+    trials.retain(|trial| trial["outcome"]["state"] == "completed");
+    trials.sort_by_key(|trial| (trial["round"].as_u64(), trial["cell"].as_u64()));
+    for trial in &mut trials {
+        let trial = trial.as_object_mut().unwrap();
+        for name in ["run", "attempt", "started_unix_ms", "nodes"] {
+            trial.remove(name);
+        }
+    }
+    trials
+}
+
 /// Says aloud that a test is skipped.
 pub(crate) fn skip(why: &str) {
     use std::io::Write;

@@ -7,7 +7,7 @@ use rustix::pipe::fcntl_setpipe_size;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::harness::{Done, Home, wait_for};
+use crate::harness::{Done, Home, measured, wait_for};
 
 /// A job whose ops take a known time.
 fn job(latency: &str) -> String {
@@ -40,20 +40,6 @@ fn trials_completed(home: &Home, run: usize) -> u64 {
 /// A figure to four digits: the host's mathematical library may differ in the last ones.
 fn rounded(value: &Value) -> f64 {
     (value.as_f64().unwrap() * 1e4).round() / 1e4
-}
-
-/// What trials measured, without what differs from run to run.
-fn measured(run: &Value) -> Vec<Value> {
-    let mut trials: Vec<Value> = run["trials"].as_array().unwrap().clone();
-    trials.retain(|trial| trial["outcome"]["state"] == "completed");
-    trials.sort_by_key(|trial| (trial["round"].as_u64(), trial["cell"].as_u64()));
-    for trial in &mut trials {
-        let trial = trial.as_object_mut().unwrap();
-        for name in ["run", "attempt", "started_unix_ms", "nodes"] {
-            trial.remove(name);
-        }
-    }
-    trials
 }
 
 #[test]
