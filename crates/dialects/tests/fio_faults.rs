@@ -145,6 +145,16 @@ fn wrong_values_are_errors_at_their_words() {
             "error `eio` is not a fault",
         ),
         (
+            "ioengine=sim\nsim_clock=vritual",
+            "vritual",
+            "error `vritual` is not one of its values",
+        ),
+        (
+            "ioengine=sim\nrw=write\nverify=crc32c",
+            "verify",
+            "error a simulated device keeps no data",
+        ),
+        (
             "buffer_pattern='file'",
             "'file'",
             "error a pattern from a file",

@@ -6,7 +6,7 @@
 mod aside;
 
 use iodyno_io::{Backend, BackendError, Clock, Completion, Completions, OpKind, Slot};
-use iodyno_model::{DepthUse, EndedBy, Job};
+use iodyno_model::{DepthUse, EndedBy, EngineKind, Job};
 use std::sync::Arc;
 
 use crate::cells::{Cells, LatencyCells, add};
@@ -171,7 +171,8 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
             floor: None,
             floor_due: u64::MAX,
         };
-        if driver.job.access.writes {
+        // A simulated device keeps no data.
+        if driver.job.access.writes && driver.job.engine.kind != EngineKind::Sim {
             for slot in 0..depth {
                 driver.filler.fill(driver.backend.buffer(slot));
             }

@@ -17,8 +17,6 @@ use crate::Clock;
 
 /// The actor that made the queue.
 const FIRST: usize = 0;
-/// How far [`Clock::pause`] moves an actor's time, ns.
-const PAUSE_NS: u64 = 1_000_000;
 
 /// A clock that only moves when all of its actors sleep. Clones are the same actor's.
 #[derive(Debug, Clone)]
@@ -38,6 +36,8 @@ struct Actor {
 struct EventQueue {
     /// Written by the running actor alone, with the lock held.
     now: AtomicU64,
+    /// The first actor is to run at once.
+    interrupted: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -96,6 +96,20 @@ impl EventQueue {
         state.seats[actor].woken.notify_one();
     }
 
+    /// The first actor, if it sleeps, runs now.
+    fn wake_first(&self, state: &mut State) {
+        if state.seats[FIRST].event.is_some() {
+            state.schedule(FIRST, self.now.load(Relaxed));
+        }
+    }
+
+    /// `actor` sleeps until `instant`, and others run.
+    fn sleep(&self, mut state: MutexGuard<'_, State>, actor: usize, instant: u64) {
+        state.schedule(actor, instant);
+        self.hand_over(&mut state);
+        self.wait_for_turn(state, actor);
+    }
+
     fn wait_for_turn(&self, mut state: MutexGuard<'_, State>, actor: usize) {
         let woken = Arc::clone(&state.seats[actor].woken);
         while state.running != actor {
@@ -114,6 +128,7 @@ impl VirtualClock {
         VirtualClock {
             queue: Arc::new(EventQueue {
                 now: AtomicU64::new(start),
+                interrupted: AtomicBool::new(false),
                 state: Mutex::new(state),
             }),
             actor: Arc::new(Actor {
@@ -149,10 +164,14 @@ impl VirtualClock {
             return;
         }
         let mut state = self.queue.lock();
-        if state.seats[FIRST].event.is_some() {
-            state.schedule(FIRST, self.queue.now.load(Relaxed));
-        }
+        self.queue.wake_first(&mut state);
         self.queue.hand_over(&mut state);
+    }
+
+    /// The queue's first actor, if it sleeps, wakes when the actor that runs sleeps next. Any thread may call this; from
+    /// here on what happens when depends on the host.
+    pub fn interrupt(&self) {
+        self.queue.interrupted.store(true, Relaxed);
     }
 
     /// Waits until an actor that has not run yet is scheduled.
@@ -187,12 +206,14 @@ impl Clock for VirtualClock {
             return;
         }
         let mut state = self.queue.lock();
+        if self.queue.interrupted.load(Relaxed) {
+            self.queue.interrupted.store(false, Relaxed);
+            self.queue.wake_first(&mut state);
+        }
         if state.next().is_none_or(|(next, _)| instant < next) {
             return self.queue.now.store(instant, Relaxed);
         }
-        state.schedule(self.actor.number, instant);
-        self.queue.hand_over(&mut state);
-        self.queue.wait_for_turn(state, self.actor.number);
+        self.queue.sleep(state, self.actor.number, instant);
     }
 
     fn spin_until(&self, instant: u64) {
@@ -201,8 +222,12 @@ impl Clock for VirtualClock {
         }
     }
 
+    /// The first actor, if it sleeps, runs at this very instant, and then this one again.
     fn pause(&self) {
-        self.sleep_until(self.now() + PAUSE_NS);
+        let now = self.now();
+        let mut state = self.queue.lock();
+        self.queue.wake_first(&mut state);
+        self.queue.sleep(state, self.actor.number, now);
     }
 
     /// Virtual time costs no CPU.
@@ -225,7 +250,7 @@ mod tests {
         clock.spin_until(31);
         assert_eq!(clock.now(), 31);
         clock.pause();
-        assert_eq!(clock.now(), 31 + PAUSE_NS);
+        assert_eq!(clock.now(), 31);
         assert_eq!(clock.thread_usage(), Usage::default());
     }
 
@@ -291,6 +316,28 @@ mod tests {
             // The event that was replaced has no effect.
             clock.sleep_until(2_000_000);
             assert_eq!(clock.now(), 2_000_000);
+        });
+    }
+
+    #[test]
+    fn the_first_actor_runs_at_once_where_another_one_pauses_or_it_is_interrupted() {
+        let clock = VirtualClock::starting_at(0);
+        let actor = clock.actor();
+        actor.start(40);
+        thread::scope(|scope| {
+            let main = clock.clone();
+            scope.spawn(move || {
+                actor.pause();
+                assert_eq!(actor.now(), 40);
+                main.interrupt();
+                actor.sleep_until(70);
+                assert_eq!(actor.now(), 70);
+                actor.leave();
+            });
+            for expected in [40, 40, 70] {
+                clock.sleep_until(1_000_000);
+                assert_eq!(clock.now(), expected);
+            }
         });
     }
 

@@ -108,7 +108,7 @@ pub enum SimFault {
 #[serde(rename_all = "snake_case")]
 pub enum SimClock {
     /// Virtual: it moves from event to event, as fast as the host computes. A trial runs in it where all its jobs
-    /// ask for it.
+    /// use simulated devices and none asks for real time.
     #[default]
     Virtual,
     /// The host's clock.

@@ -1,25 +1,47 @@
 //! What the child says, written by a thread of its own: a slow reader never holds up the watch.
 
 use std::io::{BufWriter, Write};
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
 use std::thread::{self, JoinHandle};
 
 use crate::protocol::{self, FromNode};
 
+/// Messages of a simulation that wait for their reader at most.
+const WAITING: usize = 64;
+
 /// Where anything is said. What is said after the outbox was closed has no effect.
 #[derive(Debug, Clone)]
-pub(crate) struct Mouth(Sender<Option<FromNode>>);
+pub(crate) enum Mouth {
+    /// Never waits.
+    Free(Sender<Option<FromNode>>),
+    /// Waits while the reader is behind.
+    Bounded(SyncSender<Option<FromNode>>),
+}
 
 impl Mouth {
-    /// What is said arrives at the receiver as it is.
-    pub(crate) fn within() -> (Mouth, Receiver<Option<FromNode>>) {
+    /// `None` is the end.
+    fn send(&self, message: Option<FromNode>) {
+        let _ = match self {
+            Mouth::Free(sender) => sender.send(message),
+            Mouth::Bounded(sender) => sender.send(message),
+        };
+    }
+
+    fn free() -> (Mouth, Receiver<Option<FromNode>>) {
         let (send, receive) = mpsc::channel();
-        (Mouth(send), receive)
+        (Mouth::Free(send), receive)
+    }
+
+    /// Within this process, for a simulation: it waits for its reader, as it may be far faster than what is told can
+    /// be stored.
+    pub(crate) fn bounded() -> (Mouth, Receiver<Option<FromNode>>) {
+        let (send, receive) = mpsc::sync_channel(WAITING);
+        (Mouth::Bounded(send), receive)
     }
 
     /// Says something. Without effect once nobody reads.
     pub(crate) fn say(&self, message: FromNode) {
-        let _ = self.0.send(Some(message));
+        self.send(Some(message));
     }
 }
 
@@ -36,7 +58,7 @@ impl Outbox {
         to: impl Write + Send + 'static,
         broken: impl FnOnce() + Send + 'static,
     ) -> std::io::Result<Outbox> {
-        let (mouth, receive) = Mouth::within();
+        let (mouth, receive) = Mouth::free();
         let writer = thread::Builder::new()
             .name("outbox".to_owned())
             .spawn(move || {
@@ -60,7 +82,7 @@ impl Outbox {
 
     /// Waits until everything was read, or nobody reads.
     pub(crate) fn close(self) {
-        let _ = self.mouth.0.send(None);
+        self.mouth.send(None);
         let _ = self.writer.join();
     }
 }

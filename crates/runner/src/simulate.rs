@@ -6,6 +6,7 @@
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 
+use iodyno_engine::VirtualClock;
 use iodyno_model::{BoundPlan, Diagnostic, Outcome};
 
 use crate::cancel::{Cancel, Wish};
@@ -33,6 +34,8 @@ pub fn simulate(plan: &BoundPlan, cancel: &Cancel, events: &mut dyn FnMut(Event)
 
 struct Simulation {
     control: Control,
+    /// The conducting thread's.
+    clock: VirtualClock,
     sender: Sender<Signal>,
     heard: Receiver<Option<FromNode>>,
     thread: JoinHandle<()>,
@@ -41,18 +44,21 @@ struct Simulation {
 impl Simulation {
     fn begin(plan: &BoundPlan) -> std::io::Result<Simulation> {
         let control = Control::default();
+        let clock = VirtualClock::starting_at(VIRTUAL_START_NS);
         let (sender, signals) = mpsc::channel();
-        let (mouth, heard) = Mouth::within();
+        let (mouth, heard) = Mouth::bounded();
         let work = {
             let (plan, control, sender) = (plan.clone(), control.clone(), sender.clone());
+            let clock = clock.clone();
             move || {
-                let timeline = Timeline::simulated(sender, signals);
+                let timeline = Timeline::simulated(sender, signals, clock);
                 mouth.say(node::trial(&plan, &control, &mouth, timeline));
             }
         };
         let thread = thread::Builder::new().name("simulation".to_owned());
         Ok(Simulation {
             control,
+            clock,
             sender,
             heard,
             thread: thread.spawn(work)?,
@@ -67,6 +73,8 @@ impl Simulation {
             if wish > told {
                 told = wish;
                 self.tell(wish);
+                // Otherwise it would be heard when the next frame or window is over.
+                self.clock.interrupt();
             }
             match self.heard.recv_timeout(LOOK) {
                 Ok(Some(message)) => {
@@ -312,8 +320,9 @@ mod tests {
         let TrialEnd::Done(part, Outcome::Failed(why)) = end else {
             panic!("{end:?}");
         };
-        assert!(why.contains("after 24 h of virtual time"), "{why}");
+        assert!(why.contains("24 h of virtual time after"), "{why}");
         assert_eq!(part.clones[0].direction(Direction::Read).unwrap().ops, 499);
+        // The last of the frames of an hour.
         assert_eq!(last, LONGEST_VIRTUAL_NS);
     }
 

@@ -44,10 +44,14 @@ impl Timeline {
         }
     }
 
-    /// In virtual time. The calling thread is the one that runs.
-    pub(crate) fn simulated(sender: Sender<Signal>, signals: Receiver<Signal>) -> Timeline {
+    /// In the virtual time of this clock. The calling thread is the actor that made it.
+    pub(crate) fn simulated(
+        sender: Sender<Signal>,
+        signals: Receiver<Signal>,
+        clock: VirtualClock,
+    ) -> Timeline {
         let simulation = Simulation {
-            clock: VirtualClock::starting_at(VIRTUAL_START_NS),
+            clock,
             clones: BTreeMap::new(),
         };
         Timeline {

@@ -27,7 +27,7 @@ mod ending;
 /// A worker that was aborted returns within this, or is given up. (The engine itself gives up ops that
 /// do not come back after 3 s.)
 const PATIENCE_NS: u64 = 3_500_000_000;
-/// A trial in virtual time that still runs after this will not end by itself: 24 h.
+/// A trial in virtual time that still runs so long after all that its jobs ask for will not end by itself: 24 h.
 pub(crate) const LONGEST_VIRTUAL_NS: u64 = 24 * 3600 * 1_000_000_000;
 
 /// A clone on the stage.
@@ -200,7 +200,10 @@ impl<'a> Trial<'a> {
         while !self.conductor.over() {
             let now = self.timeline.now();
             self.heed(&mut stopped, now);
-            if self.timeline.is_virtual() && !self.overtime && now >= origin + LONGEST_VIRTUAL_NS {
+            if self.timeline.is_virtual()
+                && !self.overtime
+                && now >= origin.saturating_add(self.longest_virtual_ns())
+            {
                 self.overtime = true;
                 self.obey_stop(Stop::Abort);
             }
@@ -223,6 +226,17 @@ impl<'a> Trial<'a> {
         if let Some(telemetry) = &self.telemetry {
             telemetry.start(origin);
         }
+    }
+
+    /// A day more than all jobs one after the other.
+    fn longest_virtual_ns(&self) -> u64 {
+        let asked = self.plan.workload.jobs.iter().map(|job| {
+            let runtime = job.end.runtime.unwrap_or_default();
+            [job.delay.max, job.end.ramp, runtime].map(|span| span.0)
+        });
+        asked
+            .flatten()
+            .fold(LONGEST_VIRTUAL_NS, u64::saturating_add)
     }
 
     /// Any job has steps after its measured time.
@@ -272,7 +286,8 @@ impl<'a> Trial<'a> {
         if self.due.frame(self.timeline.now()) {
             self.cut();
         }
-        if self.due.ops_log(now) {
+        // In virtual time a clone whose log is full has this thread run, and waits until it is empty.
+        if self.due.ops_log(now) || self.timeline.is_virtual() {
             self.empty_ops_logs();
         }
         if self.due.look(now) {

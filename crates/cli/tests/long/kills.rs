@@ -30,9 +30,9 @@ fn runs_that_are_killed_again_and_again_measure_what_others_do() {
             let most_ms = 100 + 20 * attempt;
             std::thread::sleep(Duration::from_millis(kills * 7919 % most_ms));
             running.signal(Signal::KILL);
-            let code = running.done().code;
+            let done = running.done();
             kills += 1;
-            assert!([0, -9].contains(&code), "{code}");
+            assert!([0, -9].contains(&done.code), "{arguments:?}: {done:?}");
             let list = home.iodyno(&["list", "--json"]).succeeds().json();
             let state = list["runs"][runs - 1]["state"].as_str();
             if state == Some("completed") {

@@ -370,25 +370,16 @@ fn a_limit_of_the_control_group_is_found_and_named() {
     let raw = home
         .iodyno(&[&["show", "last"][..], &raw].concat())
         .succeeds();
-    let (mut samples, mut read, mut allowed) = (0, 0.0, 0.0);
+    let mut read = 0.0;
     for line in raw.stdout.lines().skip(1) {
         let fields: Vec<&str> = line.split(',').collect();
         let figure = |place: usize| fields[place].parse::<f64>().unwrap();
-        let (span_s, read_bytes, limit) = (figure(6), figure(10), figure(14));
-        assert_eq!(limit, LIMIT as f64, "{line}");
-        samples += 1;
-        read += read_bytes;
-        allowed += limit * span_s;
+        assert_eq!(figure(14), LIMIT as f64, "{line}");
+        read += figure(10);
     }
-    assert!(samples > 0 && read > 0.0, "{}", raw.stdout);
-    // It is told of where it was reached, which a host that is busy enough prevents. Near the rule's 3 %, and with few samples, either is right.
-    let share = read / allowed;
-    assert!(!found || share > 0.96, "{share}: {}", done.stdout);
-    assert!(
-        found || share < 0.98 || samples < 10,
-        "{share}: {}",
-        done.stdout
-    );
+    assert!(read > 0.0, "{}", raw.stdout);
+    // Whether the limit was reached depends on what else the host does; when it counts as reached is tested on made-up
+    // series.
     if found {
         home.iodyno(&["show", "last"])
             .succeeds()

@@ -261,6 +261,15 @@ fn finish_verify(draft: &mut Draft, report: &mut Report) {
     if !asked {
         return;
     }
+    if draft.job.engine.kind == EngineKind::Sim {
+        contradiction(
+            report,
+            draft,
+            "verify",
+            "a simulated device keeps no data that could be verified",
+            "leave `verify` out, or use another engine",
+        );
+    }
     let mut verify = draft.verify.clone();
     let by_pattern = !draft.verify_on || matches!(verify.checksum, Checksum::Pattern(_));
     if by_pattern {

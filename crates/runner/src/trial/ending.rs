@@ -88,7 +88,10 @@ impl Trial<'_> {
         self.prepared.notes.extend(undone);
         let told = self.control.told();
         let outcome = match self.overtime {
-            true => Outcome::Failed("it still ran after 24 h of virtual time".to_owned()),
+            true => Outcome::Failed(
+                "the trial still ran 24 h of virtual time after all that its jobs ask for"
+                    .to_owned(),
+            ),
             false => assemble::outcome(&ended, &self.plan.workload.jobs, told),
         };
         let vanished = self.prepared.site.as_ref().and_then(Site::vanished);

@@ -301,7 +301,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     OptionSpec::honoured(
         "sim_clock",
         Unit::Words(&["virtual", "real"]),
-        "sim: `virtual` runs as fast as the host computes, where all jobs ask for it; `real` takes the time it says.",
+        "sim: `virtual` runs as fast as the host computes, unless a job of the file uses another engine or asks for `real`, which takes the time it says.",
         |draft, value| {
             draft.sim.clock =
                 value.choice(&[("virtual", SimClock::Virtual), ("real", SimClock::Real)])?;
