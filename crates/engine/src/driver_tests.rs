@@ -183,7 +183,7 @@ fn whole(
     (outcome, shared)
 }
 
-/// Random reads for so long.
+/// Random reads for this many ms.
 fn timed(depth: u32, ms: u64) -> Job {
     let mut job = random_reads(depth);
     job.end.time_based = true;
@@ -271,7 +271,7 @@ fn a_clone_of_a_flow_does_what_the_others_let_it_do_and_no_more() {
         weight: 1,
         pause: Nanos::from_micros(50),
     });
-    // The other clone has issued so many, at four times the weight, and issues no more.
+    // The other clone has issued this many ops at four times the weight, and issues no further ones.
     for (others, own) in [(0, 1), (2, 1), (3, 2), (1000, 251)] {
         let flow = Arc::new(SharedFlow::new());
         flow.join(4);

@@ -26,7 +26,7 @@ pub struct DeviceEnd {
     pub at: u64,
 }
 
-/// A device in simulated time: it has no clock of its own and does nothing but decide.
+/// A simulated device. It does not read a clock: it is given instants, and decides when each op ends.
 ///
 /// `now` never goes back from call to call. An op that is submitted may change when others end.
 pub trait Device {

@@ -313,7 +313,7 @@ mod tests {
             });
             clock.sleep_until(1_000_000);
             assert_eq!(clock.now(), 60);
-            // The event that was replaced has no effect.
+            // The replaced event is ignored.
             clock.sleep_until(2_000_000);
             assert_eq!(clock.now(), 2_000_000);
         });

@@ -27,7 +27,7 @@ mod ending;
 /// A worker that was aborted returns within this, or is given up. (The engine itself gives up ops that
 /// do not come back after 3 s.)
 const PATIENCE_NS: u64 = 3_500_000_000;
-/// A trial in virtual time that still runs so long after all that its jobs ask for will not end by itself: 24 h.
+/// How long a trial in virtual time may run beyond what its jobs ask for, before it is aborted: 24 h.
 pub(crate) const LONGEST_VIRTUAL_NS: u64 = 24 * 3600 * 1_000_000_000;
 
 /// A clone on the stage.
