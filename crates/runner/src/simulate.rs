@@ -194,6 +194,23 @@ mod tests {
     }
 
     #[test]
+    fn a_ramp_is_a_frame_of_its_own_and_counts_for_nothing() {
+        let mut ramped = simulated("s", 1, 500);
+        ramped.end.ramp = Nanos::from_millis(300);
+        let (part, frames) = completed(vec![ramped]);
+        let told = |frame: &Frame| (frame.step, frame.end_ns, frame.ops(Direction::Read));
+        let told: Vec<_> = frames.iter().map(told).collect();
+        // The op that ends at the instant of the cut is part of neither.
+        let measured = [
+            (Step::Ramp, 300_000_000, 2999),
+            (Step::Measure, 800_000_000, 5000),
+        ];
+        assert_eq!(told, measured);
+        let read = part.clones[0].direction(Direction::Read).unwrap();
+        assert_eq!((read.ops, read.runtime_ns), (5000, 500_000_000));
+    }
+
+    #[test]
     fn clones_that_take_turns_give_the_same_trial_each_time() {
         let jobs = || {
             let law = SimLaw::Exponential(200_000);
