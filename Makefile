@@ -53,6 +53,6 @@ bench: build
 	@cargo bench --locked -q -p iodyno-telemetry --bench cost
 	@cargo bench --locked -q -p iodyno-store --bench cost
 	@cargo bench --locked -q -p iodyno-judge --features testing --bench cost
-	@cargo bench --locked -q -p iodyno-dialects --bench cost
+	@cargo bench --locked -q -p iodyno-import --bench cost
 	@benches/against-fio.py $(IODYNO)
 	@benches/against-peers.py $(IODYNO)

@@ -4,7 +4,7 @@
 use std::io;
 use std::path::Path;
 
-use iodyno_dialects::fio::{Host, parse_command_line};
+use iodyno_fio::{Host, parse_command_line};
 use libfuzzer_sys::fuzz_target;
 
 struct NoFiles;

@@ -4,7 +4,7 @@
 use std::io;
 use std::path::Path;
 
-use iodyno_dialects::fio::{Host, parse_files, resolved_options};
+use iodyno_fio::{Host, parse_files, resolved_options};
 use libfuzzer_sys::fuzz_target;
 
 /// Serves the text for every path, so that includes find something: themselves.

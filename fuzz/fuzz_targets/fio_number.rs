@@ -1,7 +1,7 @@
 //! Any text as a size and as a time: no panic, and what was read reads back from its plain form.
 #![no_main]
 
-use iodyno_dialects::fio::{TimeUnit, size, time};
+use iodyno_fio::{TimeUnit, size, time};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

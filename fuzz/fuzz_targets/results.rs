@@ -2,7 +2,7 @@
 //! given twice adds nothing.
 #![no_main]
 
-use iodyno_dialects::results::{Options, Text, read};
+use iodyno_import::{Options, Text, read};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

@@ -1,7 +1,7 @@
 //! Any words as sysbench fileio's command line.
 #![no_main]
 
-use iodyno_dialects::sysbench;
+use iodyno_sysbench as sysbench;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

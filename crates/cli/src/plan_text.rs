@@ -1,6 +1,6 @@
 //! A plan for people: what `--dry-run` prints.
 
-use iodyno_dialects::fio::resolved_options;
+use iodyno_fio::resolved_options;
 use iodyno_model::{Configuration, Observation, Plan, Target, Workload};
 use iodyno_report::{Style, compare::percent};
 use iodyno_units::Nanos;

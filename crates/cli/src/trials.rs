@@ -1,6 +1,6 @@
 //! Stored and fresh trials in every form: text, our JSON, fio's formats.
 
-use iodyno_dialects::fio::resolved_options;
+use iodyno_fio::resolved_options;
 use iodyno_model::{
     Comparison, Frame, Histogram, Outcome, Plan, RunState, Summary, Trial, TrialKey, Workload,
 };

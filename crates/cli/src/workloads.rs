@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use iodyno_dialects::fio::{SystemHost, parse_files};
-use iodyno_dialects::operations::{self, Described, Overrides};
+use iodyno_fileops::{self as operations, Described, Overrides};
+use iodyno_fio::{SystemHost, parse_files};
 use iodyno_model::{Diagnostic, Workload};
 use iodyno_units::Nanos;
 

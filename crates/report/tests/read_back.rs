@@ -1,7 +1,7 @@
 //! What is printed of a trial and imported again is the trial: the same metrics under the same names, with the same
 //! values as far as they were printed.
 
-use iodyno_dialects::results::{self, Text};
+use iodyno_import::{self as results, Text};
 use iodyno_judge::testing::operations as made;
 use iodyno_judge::{compare, observe, observe_imported, summary};
 use iodyno_model::{

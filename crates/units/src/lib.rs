@@ -2,7 +2,7 @@
 //!
 //! A unit changes only by building another type. Strings carry their units: `4KiB`, `250us`.
 //! Suffixes here are unambiguous: `k`, `M`, `G`, `T` with `iB` are powers of 1024, with `B` powers
-//! of 1000. (A job file's own suffixes, which differ, belong to its dialect.)
+//! of 1000. (A job file's own suffixes differ: the crate `fio` reads them.)
 
 mod bytes;
 mod human;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use iodyno_dialects::fio::{Parsed, SystemHost, Verdict, parse_files};
+use iodyno_fio::{Parsed, SystemHost, Verdict, parse_files};
 use iodyno_model::{Diagnostic, Severity};
 use iodyno_report::diagnostic::{self, Checked};
 

@@ -1,10 +1,10 @@
 //! `iodyno fileio`: sysbench fileio's own command line, life and output.
 
-use iodyno_dialects::sysbench::{self, Action, Command};
 use iodyno_lab::Progress;
 use iodyno_model::{Diagnostic, Job, Plan, Severity};
 use iodyno_report::sysbench as report;
 use iodyno_runner::Event;
+use iodyno_sysbench::{self as sysbench, Action, Command};
 
 use crate::args::FileioArgs;
 use crate::commands::run::{command_line, fresh_seed, working_folder};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::CommandFactory;
-use iodyno_dialects::fio::{
+use iodyno_fio::{
     Action, CommandLine, Eta, OutputFormat, OutputOptions, SystemHost, parse_command_line,
 };
 use iodyno_lab::Progress;

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use iodyno_dialects::operations::{self, Overrides};
+use iodyno_fileops::{self as operations, Overrides};
 use iodyno_lab::Progress;
 use iodyno_model::{Diagnostic, Plan, Workload};
 use iodyno_report::fsbench::{self, ListRow, Live};

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, stdin};
 use std::path::{Path, PathBuf};
 
-use iodyno_dialects::results::{ColumnMap, LabelPattern, Options, Text, read};
+use iodyno_import::{ColumnMap, LabelPattern, Options, Text, read};
 use iodyno_model::{Diagnostic, Plan, RunState};
 use iodyno_store::{EXPORT_FORMAT, Store};
 

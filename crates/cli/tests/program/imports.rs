@@ -9,7 +9,7 @@ use crate::harness::{Home, skip};
 
 /// A write-up that the readers' own tests use, too.
 fn write_up(home: &Home, name: &str) {
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../dialects/tests/data");
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../import/tests/data");
     std::fs::copy(data.join(name), home.work().join(name)).unwrap();
 }
 

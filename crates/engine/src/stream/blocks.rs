@@ -84,7 +84,7 @@ fn zones(shares: &[(f64, Amount)], blocks: u64, unit: u64) -> Vec<Zone> {
 
 impl BlockDraw {
     /// A draw from `count` blocks (at least 1) of `unit` bytes. Parameters out of a law's domain fall back
-    /// to uniform; the dialects refuse them with their line before that.
+    /// to uniform; `fio` refuses them with their line before that.
     pub(super) fn new(
         law: &Distribution,
         map: bool,

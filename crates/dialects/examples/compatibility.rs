@@ -1,7 +1,0 @@
-//! Prints docs/fio-compatibility.md.
-
-#![allow(clippy::print_stdout)]
-
-fn main() {
-    print!("{}", iodyno_dialects::fio::compatibility_markdown());
-}

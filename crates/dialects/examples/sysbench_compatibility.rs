@@ -1,7 +1,0 @@
-//! Prints docs/sysbench-compatibility.md.
-
-#![allow(clippy::print_stdout)]
-
-fn main() {
-    print!("{}", iodyno_dialects::sysbench::compatibility());
-}

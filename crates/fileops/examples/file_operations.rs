@@ -1,0 +1,7 @@
+//! Prints the table of the named workloads in docs/file-operations.md.
+
+#![allow(clippy::print_stdout)]
+
+fn main() {
+    print!("{}", iodyno_fileops::names_markdown());
+}

@@ -1,0 +1,208 @@
+//! `[[cycle]]`: the steps, each with the keys that fit its op.
+
+use iodyno_model::{Action, CycleStep, FileSet, PickOrder, Subject, closest};
+
+use super::read::Places;
+use super::report::Report;
+use super::section::{Section, listed};
+use super::sets::MOST;
+
+/// What may stand in a step.
+const KEYS: [&str; 8] = [
+    "op",
+    "timed",
+    "of",
+    "order",
+    "bytes",
+    "new-file-at",
+    "keep",
+    "length",
+];
+
+/// An op and the keys that go with it, besides `op` and `timed`.
+pub(super) const OPS: [(&str, &[&str]); 16] = [
+    ("create", &[]),
+    ("open", &["of", "order"]),
+    ("close", &[]),
+    ("write", &["bytes"]),
+    ("append", &["bytes", "new-file-at", "keep"]),
+    ("sync", &[]),
+    ("sync_folder", &[]),
+    ("unlink", &["of", "order"]),
+    ("rename", &["of", "order"]),
+    ("stat", &["of", "order"]),
+    ("statfs", &[]),
+    ("mkdir", &[]),
+    ("rmdir", &[]),
+    ("readdir", &[]),
+    ("truncate", &["length"]),
+    ("fallocate", &["bytes"]),
+];
+
+const ORDERS: [(&str, PickOrder); 3] = [
+    ("newest", PickOrder::Newest),
+    ("oldest", PickOrder::Oldest),
+    ("random", PickOrder::Random),
+];
+
+/// The word of an order.
+pub(super) fn order_word(order: PickOrder) -> &'static str {
+    let known = ORDERS.iter().find(|(_, known)| *known == order);
+    known.map_or("newest", |(word, _)| word)
+}
+
+/// The word of an action's op.
+pub(super) fn op_word(action: &Action) -> &'static str {
+    match action {
+        Action::Append { .. } => "append",
+        other => other.direction().name(),
+    }
+}
+
+/// The steps, as far as they can be read.
+pub(super) fn read(
+    file: &Section<'_, '_>,
+    sets: &[FileSet],
+    places: &mut Places,
+    report: &mut Report<'_>,
+) -> Vec<CycleStep> {
+    let sections = file.tables("cycle", "a step", report);
+    if let Some(beyond) = sections.get(MOST) {
+        report.plain_error(beyond.at.clone(), format!("more than {MOST} steps"));
+    }
+    let mut steps = Vec::new();
+    for section in &sections {
+        let reader = StepReader {
+            section,
+            sets,
+            report,
+        };
+        match reader.step() {
+            Some(step) => {
+                places.steps.push(section.at.clone());
+                steps.push(step);
+            }
+            None => places.incomplete = true,
+        }
+    }
+    steps
+}
+
+struct StepReader<'s, 'd, 'i, 'r, 't> {
+    section: &'s Section<'d, 'i>,
+    sets: &'s [FileSet],
+    report: &'r mut Report<'t>,
+}
+
+impl StepReader<'_, '_, '_, '_, '_> {
+    fn step(mut self) -> Option<CycleStep> {
+        self.section.miss("op", "\"create\"", self.report);
+        self.section.miss("timed", "true", self.report);
+        let timed = self.section.switch("timed", self.report);
+        let words = OPS.map(|op| (op.0, op));
+        let found = self.section.word("op", &words, self.report);
+        let Some((op, keys)) = found.map(|found| found.value) else {
+            self.section.refuse_unknown(&KEYS, self.report);
+            return None;
+        };
+        self.refuse_unfit(op, keys);
+        let action = self.action(op)?;
+        // Where a fault was told, anything goes that is no fault of its own.
+        let timed = timed.unwrap_or(true);
+        Some(CycleStep { action, timed })
+    }
+
+    /// Says which keys are unknown, and which do not go with this op.
+    fn refuse_unfit(&mut self, op: &str, keys: &[&str]) {
+        self.section.refuse_unknown(&KEYS, self.report);
+        for key in KEYS {
+            let Some(at) = self.section.key(key) else {
+                continue;
+            };
+            if ["op", "timed"].contains(&key) || keys.contains(&key) {
+                continue;
+            }
+            let hint = match keys {
+                [] => format!("`{op}` has `op` and `timed` alone"),
+                keys => format!("`{op}` has {} besides `op` and `timed`", listed(keys)),
+            };
+            let message = format!("`{key}` does not go with `{op}`");
+            self.report.error(at, message, hint);
+        }
+    }
+
+    fn action(&mut self, op: &str) -> Option<Action> {
+        Some(match op {
+            "create" => Action::Create,
+            "open" => Action::Open { of: self.of()? },
+            "close" => Action::Close,
+            "write" => Action::Write {
+                bytes: self.bytes("bytes", 1).unwrap_or(1),
+            },
+            "append" => self.append(),
+            "sync" => Action::Sync,
+            "sync_folder" => Action::SyncFolder,
+            "unlink" => Action::Unlink { of: self.of()? },
+            "rename" => Action::Rename { of: self.of()? },
+            "stat" => Action::Stat { of: self.of()? },
+            "statfs" => Action::Statfs,
+            "mkdir" => Action::Mkdir,
+            "rmdir" => Action::Rmdir,
+            "readdir" => Action::Readdir,
+            "truncate" => Action::Truncate {
+                length: self.bytes("length", 0).unwrap_or(0),
+            },
+            _ => Action::Fallocate {
+                bytes: self.bytes("bytes", 1).unwrap_or(1),
+            },
+        })
+    }
+
+    fn bytes(&mut self, key: &str, least: u64) -> Option<u64> {
+        self.section.miss(key, "\"2MiB\"", self.report);
+        self.section.size(key, least, self.report)
+    }
+
+    fn append(&mut self) -> Action {
+        let bytes = self.bytes("bytes", 1);
+        let new_file_at = self.bytes("new-file-at", 1);
+        let most = u64::from(u32::MAX) / 2;
+        let keep = self.section.count("keep", (0, most), self.report);
+        let (bytes, new_file_at) = bytes.zip(new_file_at).unwrap_or((1, 1));
+        Action::Append {
+            bytes,
+            new_file_at,
+            keep: keep.map(|found| found.value as u32),
+        }
+    }
+
+    /// Which file the step is done to.
+    fn of(&mut self) -> Option<Subject> {
+        self.section.miss("of", "\"current\"", self.report);
+        let of = self.section.text("of", self.report)?;
+        let order = self.section.word("order", &ORDERS, self.report);
+        if of.value == "current" {
+            if let Some(order) = order {
+                let hint = "it is for `of` a set, of which there are many";
+                let message = "`order` means nothing for the current file";
+                self.report.error(order.at, message, hint);
+            }
+            return Some(Subject::Current);
+        }
+        let mut names: Vec<&str> = self.sets.iter().map(|set| set.name.as_str()).collect();
+        names.push("current");
+        if !names.contains(&of.value.as_str()) {
+            let hint = match closest(&of.value, names.iter().copied()) {
+                Some(near) => format!("did you mean `\"{near}\"`?"),
+                None => format!("there is {}", listed(&names)),
+            };
+            let message = format!("there is no set {:?}", of.value);
+            self.report.error(of.at, message, hint);
+            return None;
+        }
+        Some(Subject::Set {
+            name: of.value,
+            order: order.map(|order| order.value).unwrap_or_default(),
+        })
+    }
+}

@@ -1,0 +1,363 @@
+//! fio's own command line: options, jobs begun by `--name`, and job files, in any order.
+
+use std::path::PathBuf;
+
+use iodyno_model::{Diagnostic, Place, Severity, Source, closest};
+
+use super::Parsed;
+use super::apply::say;
+use super::assemble::Assembly;
+use super::flags::{Argument, FLAGS, Flag, FlagStatus, Settings};
+use super::help;
+use super::host::Host;
+use super::option::{OptionSpec, Unit};
+use super::options;
+use super::output::OutputOptions;
+use super::text::{Entry, Section};
+use super::value::Fault;
+
+/// What the command line asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// To run the jobs.
+    Run,
+    /// To say only what is wrong with them.
+    ParseOnly,
+    /// To print the program's version.
+    Version,
+    /// To print this text, and run nothing.
+    Print(String),
+}
+
+/// A command line, read.
+#[derive(Debug, Clone)]
+pub struct CommandLine {
+    /// Its jobs, and those of its files.
+    pub parsed: Parsed,
+    /// Where the result goes.
+    pub output: OutputOptions,
+    /// What to do.
+    pub action: Action,
+}
+
+/// Reads the arguments after the program's name.
+pub fn parse_command_line(args: &[String], host: &dyn Host) -> CommandLine {
+    let mut reader = Reader::new(args, host);
+    reader.read();
+    let Reader {
+        settings,
+        globals,
+        sections,
+        files,
+        line,
+        mut assembly,
+        ..
+    } = reader;
+    if let Some(action) = asked_for_text(&settings, &sections, &files) {
+        let parsed = Parsed {
+            workload: None,
+            diagnostics: assembly.report.diagnostics,
+            well_formed: true,
+        };
+        return CommandLine {
+            parsed,
+            output: settings.output,
+            action,
+        };
+    }
+    assembly.sources.push(Source {
+        name: COMMAND_LINE.to_owned(),
+        text: line,
+    });
+    assembly.only(settings.sections.clone());
+    assembly.read_only = settings.read_only;
+    let mut for_files = globals.clone();
+    let global_sections = sections.iter().filter(|section| section.is_global());
+    for_files.extend(global_sections.flat_map(|section| section.entries.clone()));
+    // Before the first file there is nothing to name the workload after but a job.
+    assembly.sections(sections.clone(), &globals, false);
+    for file in &files {
+        assembly.file(file, &for_files);
+    }
+    if files.len() > 1 && !for_files.is_empty() {
+        let note = Fault::note("options before the job files count for all of them")
+            .hint("fio applies them to the first file only");
+        say(&mut assembly.report, &note, None);
+    }
+    let mut parsed = assembly.parsed();
+    if settings.warnings_fatal {
+        make_warnings_fatal(&mut parsed);
+    }
+    let action = match (&parsed.workload, settings.show_command) {
+        (Some(workload), true) => Action::Print(help::as_commands(workload)),
+        _ if settings.parse_only => Action::ParseOnly,
+        _ => Action::Run,
+    };
+    CommandLine {
+        parsed,
+        output: settings.output,
+        action,
+    }
+}
+
+/// The file of places in the command line.
+const COMMAND_LINE: &str = "<command line>";
+
+fn asked_for_text(settings: &Settings, sections: &[Section], files: &[PathBuf]) -> Option<Action> {
+    if settings.version {
+        return Some(Action::Version);
+    }
+    match &settings.help {
+        Some(("cmdhelp", name)) => Some(Action::Print(help::option_help(name.as_deref()))),
+        Some(("enghelp", name)) => Some(Action::Print(help::engine_help(name.as_deref()))),
+        Some(_) => Some(Action::Print(help::usage())),
+        None if settings.show_command && sections.is_empty() && files.is_empty() => {
+            Some(Action::Print(String::new()))
+        }
+        None => None,
+    }
+}
+
+fn make_warnings_fatal(parsed: &mut Parsed) {
+    let warnings = parsed
+        .diagnostics
+        .iter()
+        .filter(|said| said.severity == Severity::Warning)
+        .count();
+    if warnings > 0 {
+        parsed.workload = None;
+        parsed.well_formed = false;
+        parsed.diagnostics.push(
+            Diagnostic::error(format!(
+                "{warnings} warnings, and `--warnings-fatal` was given"
+            ))
+            .hint("mend them, or leave `--warnings-fatal` out"),
+        );
+    }
+}
+
+struct Reader<'a> {
+    args: &'a [String],
+    next: usize,
+    /// The arguments with spaces between them, for places.
+    line: String,
+    /// Where each argument begins, in characters from 1.
+    columns: Vec<u32>,
+    settings: Settings,
+    globals: Vec<Entry>,
+    sections: Vec<Section>,
+    files: Vec<PathBuf>,
+    assembly: Assembly<'a>,
+}
+
+/// What an argument names.
+enum Known {
+    Flag(&'static Flag),
+    Option(&'static OptionSpec),
+}
+
+impl<'a> Reader<'a> {
+    fn new(args: &'a [String], host: &'a dyn Host) -> Reader<'a> {
+        let mut columns = Vec::new();
+        let mut column = 1;
+        for arg in args {
+            columns.push(column);
+            column += arg.chars().count() as u32 + 1;
+        }
+        Reader {
+            args,
+            next: 0,
+            line: args.join(" "),
+            columns,
+            settings: Settings::default(),
+            globals: Vec::new(),
+            sections: Vec::new(),
+            files: Vec::new(),
+            assembly: Assembly::new(host),
+        }
+    }
+
+    fn read(&mut self) {
+        let mut only_files = false;
+        while let Some(arg) = self.args.get(self.next) {
+            let index = self.next;
+            self.next += 1;
+            if arg == "--" && !only_files {
+                only_files = true;
+            } else if only_files || arg == "-" || !arg.starts_with('-') {
+                self.files.push(PathBuf::from(arg));
+            } else {
+                self.argument(index, arg);
+            }
+        }
+    }
+
+    fn argument(&mut self, index: usize, arg: &str) {
+        let dashes = if arg.starts_with("--") { 2 } else { 1 };
+        let (name, value) = match arg[dashes..].split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (&arg[dashes..], None),
+        };
+        match self.known(index, name, dashes) {
+            Some(Known::Flag(flag)) => self.flag(index, flag, name, value),
+            Some(Known::Option(option)) => self.option(index, option, name, value, dashes),
+            None => {}
+        }
+    }
+
+    /// The flag or option of this name, of which a beginning that fits only one is enough.
+    fn known(&mut self, index: usize, name: &str, dashes: usize) -> Option<Known> {
+        if let Some(option) = options::find(name) {
+            // `--profile` is both; the flag's refusal says more.
+            if !FLAGS.iter().any(|flag| flag.name == name) {
+                return Some(Known::Option(option));
+            }
+        }
+        let mut letters = name.chars();
+        let single = letters
+            .next()
+            .filter(|_| letters.next().is_none() && dashes == 1);
+        let flag = FLAGS
+            .iter()
+            .find(|flag| flag.name == name || (single.is_some() && flag.short == single));
+        if let Some(flag) = flag {
+            return Some(Known::Flag(flag));
+        }
+        let all = || {
+            let flags = FLAGS.iter().map(|flag| flag.name);
+            flags.chain(options::OPTIONS.iter().flat_map(OptionSpec::names))
+        };
+        let mut longer = all().filter(|known| name.len() > 1 && known.starts_with(name));
+        if let (Some(only), None) = (longer.next(), longer.next()) {
+            let note = Fault::note(format!("`--{name}` is taken for `--{only}`"));
+            let hint = format!("write `--{only}`");
+            let place = self.place(index, dashes, name.chars().count());
+            say(&mut self.assembly.report, &note.hint(hint), Some(place));
+            return self.known(index, only, 2);
+        }
+        let hint = match closest(name, all()) {
+            Some(near) => format!("did you mean `--{near}`?"),
+            None => "`--cmdhelp` lists job options, `--help` the rest".to_owned(),
+        };
+        let place = self.place(index, 0, dashes + name.chars().count());
+        self.assembly.report.push(
+            Diagnostic::error(format!("there is no option `{}{name}`", &"--"[..dashes]))
+                .at(place)
+                .hint(hint),
+        );
+        None
+    }
+
+    fn place(&self, index: usize, offset: usize, length: usize) -> Place {
+        Place {
+            file: PathBuf::from(COMMAND_LINE),
+            line: 1,
+            column: self.columns.get(index).copied().unwrap_or(1) + offset as u32,
+            length: length.max(1) as u32,
+            text: self.line.clone(),
+        }
+    }
+
+    fn flag(&mut self, index: usize, flag: &'static Flag, name: &str, value: Option<String>) {
+        let value = match (flag.argument, value) {
+            (Argument::Required, None) => self.following(),
+            (_, value) => value,
+        };
+        let outcome = match (flag.argument, &value) {
+            (Argument::Required, None) => Err(Fault::error(format!("`--{name}` needs a value"))
+                .hint(format!("write `--{}=…`", flag.name))),
+            (Argument::None, Some(_)) => Err(Fault::error(format!("`--{name}` takes no value"))),
+            _ => match flag.status {
+                FlagStatus::Honoured(set) => {
+                    set(&mut self.settings, value.as_deref().unwrap_or_default())
+                }
+                FlagStatus::Ignored(why) => {
+                    Err(Fault::note(format!("`--{}` is ignored: {why}", flag.name))
+                        .hint("leave it out"))
+                }
+                FlagStatus::Refused(why, instead) => Err(Fault::refusal(format!(
+                    "`--{}` is not supported: {why}",
+                    flag.name
+                ))
+                .hint(format!("use instead: {instead}"))),
+            },
+        };
+        if let Err(fault) = outcome {
+            let length = self.args[index].chars().count();
+            let place = self.place(index, 0, length);
+            say(&mut self.assembly.report, &fault, Some(place));
+        }
+    }
+
+    /// The next argument as this one's value.
+    fn following(&mut self) -> Option<String> {
+        let next = self.args.get(self.next)?;
+        if next.starts_with("--") {
+            return None;
+        }
+        self.next += 1;
+        Some(next.clone())
+    }
+
+    fn option(
+        &mut self,
+        index: usize,
+        option: &'static OptionSpec,
+        name: &str,
+        value: Option<String>,
+        dashes: usize,
+    ) {
+        let at_next = self.next;
+        let value = value.or_else(|| match option.unit {
+            Unit::OptionalPath => None,
+            // `--direct 1`, but not `--thread --rw=read` nor `--thread job.fio`.
+            Unit::Boolean => {
+                let next = self.args.get(self.next).map(String::as_str);
+                let word = next.filter(|next| matches!(*next, "0" | "1" | "true" | "false"));
+                self.next += usize::from(word.is_some());
+                word.map(str::to_owned)
+            }
+            _ => self.following(),
+        });
+        let length = name.chars().count();
+        let key_place = self.place(index, dashes, length);
+        let value_place = match &value {
+            Some(value) if self.next > at_next => self.place(at_next, 0, value.chars().count()),
+            Some(value) if !value.is_empty() => {
+                self.place(index, dashes + length + 1, value.chars().count())
+            }
+            _ => key_place.clone(),
+        };
+        if option.name == "name" {
+            self.begin(index, value.as_deref(), key_place);
+            return;
+        }
+        let entry = Entry {
+            key: option.name.to_owned(),
+            value: value.map(|value| value.trim().to_owned()),
+            key_place,
+            value_place,
+            spaced: false,
+        };
+        match self.sections.last_mut() {
+            Some(section) => section.entries.push(entry),
+            None => self.globals.push(entry),
+        }
+    }
+
+    /// `--name` begins a job.
+    fn begin(&mut self, index: usize, name: Option<&str>, place: Place) {
+        match name.map(str::trim).filter(|name| !name.is_empty()) {
+            Some(name) => self.sections.push(Section {
+                name: name.to_owned(),
+                place: self.place(index, 0, self.args[index].chars().count()),
+                entries: Vec::new(),
+            }),
+            None => self.assembly.report.push(
+                Diagnostic::error("`--name` needs a value")
+                    .at(place)
+                    .hint("write `--name=randread`"),
+            ),
+        }
+    }
+}

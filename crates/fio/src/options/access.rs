@@ -1,0 +1,512 @@
+//! Options that say what is done and at which offsets.
+
+use iodyno_model::{Amount, Distribution, Order, PerDirection, Sequencer};
+
+use super::general::out_of_range;
+use crate::draft::{Draft, Suffix};
+use crate::option::{OptionSpec, Unit};
+use crate::value::{Fault, Value};
+use crate::words::split_outside;
+
+const READ_WRITE: &[&str] = &[
+    "read",
+    "write",
+    "trim",
+    "randread",
+    "randwrite",
+    "randtrim",
+    "rw",
+    "readwrite",
+    "randrw",
+    "trimwrite",
+    "randtrimwrite",
+];
+
+pub(super) const OPTIONS: &[OptionSpec] = &[
+    OptionSpec::honoured(
+        "rw",
+        Unit::Words(READ_WRITE),
+        "What is done. `randread:8`: a new offset every 8 ops; `read:4k`: 4 KiB skipped after each op.",
+        read_write,
+    )
+    .alias(&["readwrite"])
+    .default("read"),
+    OptionSpec::honoured(
+        "rw_sequencer",
+        Unit::Words(&["sequential", "identical"]),
+        "What the number after `rw=rand…:` does between two draws.",
+        |draft, value| {
+            draft.job.access.sequencer = value.choice(&[
+                ("sequential", Sequencer::Sequential),
+                ("identical", Sequencer::Identical),
+            ])?;
+            Ok(())
+        },
+    )
+    .default("sequential"),
+    OptionSpec::honoured(
+        "rwmixread",
+        Unit::Percent,
+        "Share of reads in a mix; each op is drawn on its own.",
+        |draft, value| {
+            draft.job.access.read_percent = value.count(0, 100)?;
+            Ok(())
+        },
+    )
+    .default("50"),
+    OptionSpec::honoured(
+        "rwmixwrite",
+        Unit::Percent,
+        "Share of writes in a mix; the last of both options counts.",
+        |draft, value| {
+            draft.job.access.read_percent = 100 - value.count(0, 100)?;
+            Ok(())
+        },
+    )
+    .default("50"),
+    OptionSpec::ignored(
+        "rwmixcycle",
+        Unit::Count,
+        "Ops between changes of direction.",
+        "each op's direction is drawn on its own",
+    ),
+    OptionSpec::honoured(
+        "bs",
+        Unit::Bytes,
+        "Size of ops; a comma list is for read, write, trim.",
+        |draft, value| {
+            let mut bs = draft.bs;
+            value.spread(&mut bs, |token| block_size(value, token))?;
+            draft.bs = bs;
+            Ok(())
+        },
+    )
+    .alias(&["blocksize"])
+    .default("4096"),
+    OptionSpec::honoured(
+        "bsrange",
+        Unit::Bytes,
+        "Sizes drawn uniformly: `4k-16k`; a comma list is for read, write, trim.",
+        |draft, value| {
+            if !value.text.contains(['-', ':']) {
+                return Err(Fault::error("a range has two ends").hint("write it as `4k-16k`"));
+            }
+            let mut range = draft.bs_range;
+            value.spread(&mut range, |token| {
+                value
+                    .range_of(token, |end| value.count_of(end, 1, 1 << 40))
+                    .map(Some)
+            })?;
+            draft.bs_range = range;
+            Ok(())
+        },
+    )
+    .alias(&["blocksize_range"]),
+    OptionSpec::honoured(
+        "bssplit",
+        Unit::Text,
+        "Sizes with their shares in percent: `4k/60:64k/40`; a comma list is for read, write, trim.",
+        |draft, value| {
+            let mut split = draft.bs_split.clone();
+            value.spread(&mut split, |token| shares(value, token).map(Some))?;
+            draft.bs_split = split;
+            Ok(())
+        },
+    ),
+    OptionSpec::honoured(
+        "bs_unaligned",
+        Unit::Boolean,
+        "A range may give any number of bytes.",
+        |draft, value| {
+            draft.bs_unaligned = value.boolean()?;
+            Ok(())
+        },
+    )
+    .alias(&["blocksize_unaligned"]),
+    OptionSpec::refused(
+        "bs_is_seq_rand",
+        Unit::Boolean,
+        "The values of `bs` are for sequential and random ops.",
+        "sizes go by direction",
+        "two jobs, one sequential and one random",
+    )
+    .neutral(&["0"]),
+    OptionSpec::honoured(
+        "blockalign",
+        Unit::Bytes,
+        "Random offsets are multiples of this; of the smallest block without it.",
+        |draft, value| {
+            let mut align = draft.job.access.block_align;
+            value.spread(&mut align, |token| value.count_of(token, 1, 1 << 40))?;
+            draft.job.access.block_align = align;
+            Ok(())
+        },
+    )
+    .alias(&["ba"]),
+    OptionSpec::honoured(
+        "percentage_random",
+        Unit::Percent,
+        "Share of random ops in a random job; a comma list is for read, write, trim.",
+        |draft, value| {
+            let mut share = draft.job.access.percent_random;
+            value.spread(&mut share, |token| {
+                value.count_of(token, 0, 100).map(|percent| percent as u32)
+            })?;
+            draft.job.access.percent_random = share;
+            Ok(())
+        },
+    )
+    .default("100"),
+    OptionSpec::refused(
+        "percentage_sequential",
+        Unit::Percent,
+        "Share of sequential ops.",
+        "it is deprecated",
+        "`percentage_random`",
+    ),
+    OptionSpec::honoured(
+        "random_distribution",
+        Unit::Words(&[
+            "random",
+            "zipf:θ",
+            "pareto:h",
+            "normal:dev",
+            "zoned:50/5:50/95",
+            "zoned_abs:60/10g:40/90g",
+        ]),
+        "How random offsets are drawn. Zones have a share of the ops and a length each; a comma list is \
+         for read, write, trim. All but `random` imply `norandommap`.",
+        distribution,
+    )
+    .default("random"),
+    OptionSpec::ignored(
+        "random_sequence_stride",
+        Unit::Boolean,
+        "How a sequence of offsets goes on.",
+        "it only says more about `random_distribution=sequence`, which is refused",
+    ),
+    OptionSpec::honoured(
+        "norandommap",
+        Unit::Boolean,
+        "Random offsets may be met again before all have been met.",
+        |draft, value| {
+            draft.no_random_map = value.boolean()?;
+            Ok(())
+        },
+    ),
+    OptionSpec::ignored(
+        "softrandommap",
+        Unit::Boolean,
+        "Goes on where the random map cannot be allocated.",
+        "the map takes no memory here",
+    ),
+    OptionSpec::ignored(
+        "random_generator",
+        Unit::Words(&["tausworthe", "lfsr", "tausworthe64"]),
+        "How random numbers are made.",
+        "one generator serves regions of any size, and each block is met once a pass all the same",
+    ),
+    OptionSpec::honoured(
+        "randrepeat",
+        Unit::Boolean,
+        "The same offsets in every run.",
+        |draft, value| {
+            draft.job.access.repeatable = value.boolean()?;
+            Ok(())
+        },
+    )
+    .alias(&["allrandrepeat"])
+    .default("1"),
+    OptionSpec::honoured(
+        "randseed",
+        Unit::Count,
+        "Everything random in the job follows from it.",
+        |draft, value| {
+            draft.job.access.seed = Some(value.bytes()?);
+            Ok(())
+        },
+    ),
+    OptionSpec::refused(
+        "sprandom",
+        Unit::Boolean,
+        "Preconditions a solid-state disk in one pass.",
+        "this preconditioning is not here",
+        "two passes of `rw=randwrite` over the device (`loops=2`)",
+    )
+    .neutral(&["0"]),
+    OptionSpec::ignored(
+        "spr_num_regions",
+        Unit::Count,
+        "Regions of `sprandom`.",
+        "it only says more about `sprandom`, which is refused",
+    ),
+    OptionSpec::ignored(
+        "spr_op",
+        Unit::Number,
+        "Over-provisioning for `sprandom`.",
+        "it only says more about `sprandom`, which is refused",
+    ),
+    OptionSpec::ignored(
+        "spr_cs",
+        Unit::Bytes,
+        "Cache size for `sprandom`.",
+        "it only says more about `sprandom`, which is refused",
+    ),
+    OptionSpec::refused(
+        "num_range",
+        Unit::Count,
+        "Ranges of one trim command.",
+        "a trim has one range",
+        "a larger `bs`",
+    )
+    .neutral(&["1"]),
+];
+
+fn read_write(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+    use Order::{Random, Sequential};
+    let ((reads, writes, trims, order), after) = value.word(&[
+        ("read", (true, false, false, Sequential)),
+        ("write", (false, true, false, Sequential)),
+        ("trim", (false, false, true, Sequential)),
+        ("randread", (true, false, false, Random)),
+        ("randwrite", (false, true, false, Random)),
+        ("randtrim", (false, false, true, Random)),
+        ("rw", (true, true, false, Sequential)),
+        ("readwrite", (true, true, false, Sequential)),
+        ("randrw", (true, true, false, Random)),
+        ("trimwrite", (false, true, true, Sequential)),
+        ("randtrimwrite", (false, true, true, Random)),
+    ])?;
+    let access = &mut draft.job.access;
+    (access.reads, access.writes, access.trims) = (reads, writes, trims);
+    access.order = order;
+    draft.suffix = match (after, order) {
+        (None, _) => None,
+        (Some(ops), Random) => {
+            let ops = value.count_of(ops, 1, u64::from(u32::MAX))?;
+            Some(Suffix::Every(ops as u32))
+        }
+        (Some(skip), Sequential) => {
+            let (sign, digits) = match skip.strip_prefix('-') {
+                Some(digits) => (-1, digits),
+                None => (1, skip),
+            };
+            let skip = value.count_of(digits, 0, 1 << 60)?;
+            Some(Suffix::Skip(sign * skip as i64))
+        }
+    };
+    Ok(())
+}
+
+fn block_size(value: &Value, token: &str) -> Result<u64, Fault> {
+    let token = token.trim();
+    if split_outside(token, &['-', ':']).len() > 1 && !token.starts_with('-') {
+        return Err(value.at(
+            token,
+            Fault::error(format!(
+                "`{token}` is a range; `bs` takes one size a direction"
+            ))
+            .hint(format!(
+                "write `bsrange={token}` for sizes in between; \
+                     fio takes this for the sizes of reads and of writes"
+            )),
+        ));
+    }
+    value.count_of(token, 1, 1 << 40)
+}
+
+/// `4k/60:64k/40`; sizes without a share divide the rest among them.
+fn shares(value: &Value, token: &str) -> Result<Vec<(u64, f64)>, Fault> {
+    let mut parts = Vec::new();
+    for part in split_outside(token, &[':']) {
+        if part.trim().is_empty() {
+            continue;
+        }
+        let (size, share) = part.split_once('/').unwrap_or((part, ""));
+        let size = value.count_of(size, 1, 1 << 40)?;
+        let share = match share.trim().trim_end_matches('%') {
+            "" => None,
+            text => Some(value.count_of(text, 0, 100)? as f64),
+        };
+        parts.push((size, share));
+    }
+    let given: f64 = parts.iter().filter_map(|part| part.1).sum();
+    let open = parts.iter().filter(|part| part.1.is_none()).count();
+    let complete = given == 100.0 || (given < 100.0 && open > 0);
+    if !complete {
+        return Err(value.at(
+            token,
+            Fault::error(format!("the shares add up to {given} %, not 100 %"))
+                .hint("correct them; a size without a share gets what is left over"),
+        ));
+    }
+    let rest = (100.0 - given) / open.max(1) as f64;
+    Ok(parts
+        .into_iter()
+        .map(|(size, share)| (size, share.unwrap_or(rest)))
+        .collect())
+}
+
+fn distribution(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+    #[derive(Clone, Copy)]
+    enum Law {
+        Uniform,
+        Zipf,
+        Pareto,
+        Normal,
+        Zoned,
+        ZonedAbsolute,
+        Sequence,
+    }
+    let (law, after) = value.word(&[
+        ("random", Law::Uniform),
+        ("zipf", Law::Zipf),
+        ("pareto", Law::Pareto),
+        ("normal", Law::Normal),
+        ("zoned", Law::Zoned),
+        ("zoned_abs", Law::ZonedAbsolute),
+        ("sequence", Law::Sequence),
+    ])?;
+    draft.distribution = match law {
+        Law::Zoned => zoned(value, after, false)?,
+        Law::ZonedAbsolute => zoned(value, after, true)?,
+        Law::Sequence => {
+            return Err(
+                Fault::refusal("the distribution `sequence` is not supported")
+                    .hint("use `random`: the random map meets each block once as well"),
+            );
+        }
+        Law::Uniform => PerDirection::all(Distribution::Uniform),
+        Law::Zipf => PerDirection::all(Distribution::Zipf(parameter(
+            value,
+            after,
+            1.1,
+            "above 0, and not 1",
+            |theta| theta > 0.0 && theta != 1.0,
+        )?)),
+        Law::Pareto => PerDirection::all(Distribution::Pareto(parameter(
+            value,
+            after,
+            0.2,
+            "between 0 and 1",
+            |power| power > 0.0 && power < 1.0,
+        )?)),
+        Law::Normal => PerDirection::all(Distribution::Normal(parameter(
+            value,
+            after,
+            0.0,
+            "from 0 to below 100 (percent)",
+            |deviation| (0.0..100.0).contains(&deviation),
+        )?)),
+    };
+    Ok(())
+}
+
+/// The number after a law's name, without a centre of its own.
+fn parameter(
+    value: &Value,
+    after: Option<&str>,
+    default: f64,
+    rule: &str,
+    fits: fn(f64) -> bool,
+) -> Result<f64, Fault> {
+    let Some(after) = after else {
+        return Ok(default);
+    };
+    let (text, center) = after.split_once(':').unwrap_or((after, ""));
+    if !center.is_empty() {
+        return Err(value.at(
+            center,
+            Fault::refusal("the centre of a distribution cannot be chosen")
+                .hint("leave the second number out"),
+        ));
+    }
+    match value.float_of(text)? {
+        number if fits(number) => Ok(number),
+        _ => Err(value.at(text, out_of_range(text, rule))),
+    }
+}
+
+/// `50/5:30/15:20/`: share of the ops and length of each zone, for read, write, trim as in all lists.
+fn zoned(
+    value: &Value,
+    after: Option<&str>,
+    absolute: bool,
+) -> Result<PerDirection<Distribution>, Fault> {
+    let list = after.unwrap_or_default();
+    let read = |text: &str| zones(value, text, absolute).map(Distribution::Zoned);
+    Ok(match split_outside(list, &[','])[..] {
+        [all] => PerDirection::all(read(all)?),
+        [reads, others] => PerDirection {
+            read: read(reads)?,
+            write: read(others)?,
+            trim: read(others)?,
+        },
+        [reads, writes, trims] => PerDirection {
+            read: read(reads)?,
+            write: read(writes)?,
+            trim: read(trims)?,
+        },
+        _ => {
+            return Err(value.at(
+                list,
+                Fault::error("a list has at most three values: read, write, trim"),
+            ));
+        }
+    })
+}
+
+fn zones(value: &Value, list: &str, absolute: bool) -> Result<Vec<(f64, Amount)>, Fault> {
+    let example = match absolute {
+        true => "write share/length, such as `zoned_abs:60/10g:40/100g`",
+        false => "write share/length in percent, such as `zoned:60/10:40/90`",
+    };
+    let mut zones = Vec::new();
+    let mut open = 0;
+    for zone in split_outside(list, &[':']) {
+        if zone.trim().is_empty() {
+            continue;
+        }
+        let (share, length) = zone.split_once('/').unwrap_or((zone, ""));
+        let percent = |text: &str| {
+            let text = text.trim();
+            value.count_of(text.strip_suffix('%').unwrap_or(text), 0, 100)
+        };
+        let share = percent(share)? as f64;
+        let length = match (length.trim(), absolute) {
+            ("", true) => {
+                let fault = Fault::error(format!("the zone `{zone}` has no length"));
+                return Err(value.at(zone, fault.hint(example)));
+            }
+            ("", false) => {
+                open += 1;
+                None
+            }
+            (length, true) => Some(Amount::Bytes(value.count_of(length, 1, 1 << 60)?)),
+            (length, false) => Some(Amount::Percent(percent(length)? as f64)),
+        };
+        zones.push((share, length));
+    }
+    let shares: f64 = zones.iter().map(|zone| zone.0).sum();
+    if shares != 100.0 {
+        let fault = Fault::error(format!(
+            "the shares of the ops add up to {shares} %, not 100 %"
+        ));
+        return Err(value.at(list, fault.hint(example)));
+    }
+    let lengths = zones.iter().map(|zone| match zone.1 {
+        Some(Amount::Percent(percent)) => percent,
+        _ => 0.0,
+    });
+    let rest = 100.0 - lengths.sum::<f64>();
+    if rest < 0.0 {
+        let fault = Fault::error(format!("the zones take {} % of the region", 100.0 - rest));
+        return Err(value.at(list, fault.hint(example)));
+    }
+    // Zones without a length divide what is left.
+    let left = Amount::Percent(rest / f64::from(open.max(1)));
+    Ok(zones
+        .into_iter()
+        .map(|(share, length)| (share, length.unwrap_or(left)))
+        .collect())
+}

@@ -1,0 +1,229 @@
+//! Options of what is not here at all: replay, data placement, and engines that are refused.
+//!
+//! They are known by name, so that none of them is taken for a slip of the keyboard.
+
+use crate::option::{OptionSpec, Unit};
+
+const REPLAY: &str = "traces are not replayed";
+const REPLAY_INSTEAD: &str = "a job with the trace's mix, sizes and rate";
+const MORE_REPLAY: &str = "it only says more about `read_iolog`, which is refused";
+const PRIORITIES: &str = "all ops of a job have one priority";
+const PRIORITIES_INSTEAD: &str = "a job for each priority, with `prioclass` and `prio`";
+const PLACEMENT: &str = "data placement needs passthrough commands";
+const MORE_PLACEMENT: &str = "it only says more about `dataplacement`, which is refused";
+
+pub(super) const OPTIONS: &[OptionSpec] = &[
+    OptionSpec::refused(
+        "read_iolog",
+        Unit::Text,
+        "Replays a trace.",
+        REPLAY,
+        REPLAY_INSTEAD,
+    ),
+    OptionSpec::refused(
+        "write_iolog",
+        Unit::Text,
+        "Writes down every op.",
+        "ops are not written down one by one",
+        "`write_lat_log` with `log_offset=1`",
+    ),
+    OptionSpec::refused(
+        "merge_blktrace_file",
+        Unit::Text,
+        "Merges traces.",
+        REPLAY,
+        REPLAY_INSTEAD,
+    ),
+    replay(
+        "merge_blktrace_scalars",
+        Unit::Number,
+        "Stretches merged traces.",
+    ),
+    replay(
+        "merge_blktrace_iters",
+        Unit::Number,
+        "Repeats merged traces.",
+    ),
+    replay(
+        "read_iolog_chunked",
+        Unit::Boolean,
+        "Reads the trace in parts.",
+    ),
+    replay("replay_no_stall", Unit::Boolean, "Replays without pauses."),
+    replay(
+        "replay_redirect",
+        Unit::Text,
+        "Replays onto another device.",
+    ),
+    replay("replay_scale", Unit::Count, "Scales offsets."),
+    replay("replay_align", Unit::Bytes, "Aligns offsets."),
+    replay("replay_time_scale", Unit::Percent, "Scales time."),
+    replay("replay_skip", Unit::Text, "Leaves ops out."),
+    OptionSpec::refused(
+        "ioscheduler",
+        Unit::Text,
+        "Sets the device's I/O scheduler.",
+        "a job file does not change the host",
+        "`/sys/block/…/queue/scheduler`, before iodyno",
+    ),
+    OptionSpec::refused(
+        "cmdprio_percentage",
+        Unit::Percent,
+        "Share of ops with another priority.",
+        PRIORITIES,
+        PRIORITIES_INSTEAD,
+    )
+    .neutral(&["0"]),
+    OptionSpec::refused(
+        "cmdprio_bssplit",
+        Unit::Text,
+        "Priorities by size.",
+        PRIORITIES,
+        PRIORITIES_INSTEAD,
+    ),
+    cmdprio("cmdprio_class", "Class of those ops."),
+    cmdprio("cmdprio", "Level of those ops."),
+    cmdprio("cmdprio_hint", "Hint of those ops."),
+    OptionSpec::refused(
+        "fdp",
+        Unit::Boolean,
+        "Flexible data placement.",
+        PLACEMENT,
+        "leaving it out",
+    )
+    .neutral(&["0"]),
+    OptionSpec::refused(
+        "dataplacement",
+        Unit::Words(&["none", "fdp", "streams"]),
+        "Data placement.",
+        PLACEMENT,
+        "leaving it out",
+    )
+    .alias(&["data_placement"])
+    .neutral(&["none"]),
+    OptionSpec::ignored(
+        "plid_select",
+        Unit::Text,
+        "How placements are chosen.",
+        MORE_PLACEMENT,
+    )
+    .alias(&["fdp_pli_select"]),
+    OptionSpec::ignored("plids", Unit::List, "The placements used.", MORE_PLACEMENT)
+        .alias(&["fdp_pli"]),
+    OptionSpec::ignored(
+        "dp_scheme",
+        Unit::Text,
+        "A file of placements.",
+        MORE_PLACEMENT,
+    ),
+    engine("cpuload", "cpuio"),
+    engine("cpumode", "cpuio"),
+    engine("cpuchunks", "cpuio"),
+    engine("exit_on_io_done", "cpuio"),
+    engine("pool", "rbd, rados and dfs"),
+    engine("cont", "dfs"),
+    engine("chunk_size", "dfs and libhdfs").alias(&["chunck_size"]),
+    engine("object_class", "dfs"),
+    engine("svcl", "dfs"),
+    engine("donorname", "e4defrag"),
+    engine("inplace", "e4defrag"),
+    engine("program", "exec"),
+    engine("arguments", "exec"),
+    engine("grace_time", "exec"),
+    engine("std_redirect", "exec"),
+    engine("stat_type", "filestat and dirstat"),
+    engine("volume", "gfapi"),
+    engine("brick", "gfapi"),
+    engine("https", "http"),
+    engine("http_host", "http"),
+    engine("http_user", "http"),
+    engine("http_pass", "http"),
+    engine("http_s3_key", "http"),
+    engine("http_s3_keyid", "http"),
+    engine("http_s3_security_token", "http"),
+    engine("http_swift_auth_token", "http"),
+    engine("http_s3_region", "http"),
+    engine("http_s3_sse_customer_key", "http"),
+    engine("http_s3_sse_customer_algorithm", "http"),
+    engine("http_s3_storage_class", "http"),
+    engine("http_mode", "http"),
+    engine("http_verbose", "http"),
+    engine("http_object_mode", "http"),
+    engine("write_mode", "io_uring_cmd"),
+    engine("read_mode", "io_uring_cmd"),
+    engine("verify_mode", "io_uring_cmd"),
+    engine("verify_bytchk", "io_uring_cmd"),
+    engine("cmd_type", "io_uring_cmd"),
+    engine("cdb_len", "io_uring_cmd"),
+    engine("md_per_io_size", "io_uring_cmd and xnvme"),
+    engine("pi_act", "io_uring_cmd and xnvme"),
+    engine("pi_chk", "io_uring_cmd and xnvme"),
+    engine("apptag", "io_uring_cmd and xnvme"),
+    engine("apptag_mask", "io_uring_cmd and xnvme"),
+    engine("deac", "io_uring_cmd"),
+    engine("libblkio_driver", "libblkio"),
+    engine("libblkio_path", "libblkio"),
+    engine("libblkio_pre_connect_props", "libblkio"),
+    engine("libblkio_num_entries", "libblkio"),
+    engine("libblkio_queue_size", "libblkio"),
+    engine("libblkio_pre_start_props", "libblkio"),
+    engine("libblkio_vectored", "libblkio"),
+    engine("libblkio_write_zeroes_on_trim", "libblkio"),
+    engine("libblkio_wait_mode", "libblkio"),
+    engine("libblkio_force_enable_completion_eventfd", "libblkio"),
+    engine("gpu_dev_ids", "libcufile and libhipfile"),
+    engine("cuda_io", "libcufile"),
+    engine("rocm_io", "libhipfile"),
+    engine("namenode", "libhdfs"),
+    engine("hdfsdirectory", "libhdfs"),
+    engine("single_instance", "libhdfs"),
+    engine("hdfs_use_direct", "libhdfs"),
+    engine("initiator", "libiscsi"),
+    engine("skip_bad", "mtd"),
+    engine("uri", "nbd"),
+    engine("nfs_url", "nfs"),
+    engine("hostname", "net, rdma and libhdfs"),
+    engine("port", "net, rdma and libhdfs"),
+    engine("protocol", "net").alias(&["proto"]),
+    engine("nodelay", "net"),
+    engine("listen", "net"),
+    engine("pingpong", "net"),
+    engine("interface", "net"),
+    engine("ttl", "net"),
+    engine("window_size", "net"),
+    engine("mss", "net"),
+    engine("bindname", "rdma"),
+    engine("verb", "rdma"),
+    engine("clustername", "rados and rbd"),
+    engine("clientname", "rados and rbd"),
+    engine("rbdname", "rbd"),
+    engine("conf", "rados"),
+    engine("busy_poll", "rados and rbd"),
+    engine("touch_objects", "rados"),
+    engine("sg_write_mode", "sg"),
+    engine("stream_id", "sg"),
+    engine("no_completion_thread", "windowsaio"),
+    engine("xnvme_be", "xnvme"),
+    engine("xnvme_mem", "xnvme"),
+    engine("xnvme_async", "xnvme"),
+    engine("xnvme_sync", "xnvme"),
+    engine("xnvme_admin", "xnvme"),
+    engine("xnvme_dev_nsid", "xnvme"),
+    engine("xnvme_dev_subnqn", "xnvme"),
+    engine("xnvme_iovec", "xnvme"),
+];
+
+const fn replay(name: &'static str, unit: Unit, text: &'static str) -> OptionSpec {
+    OptionSpec::ignored(name, unit, text, MORE_REPLAY)
+}
+
+const fn cmdprio(name: &'static str, text: &'static str) -> OptionSpec {
+    let why = "it only says more about `cmdprio_percentage`, which is refused";
+    OptionSpec::ignored(name, Unit::Count, text, why)
+}
+
+/// An option of an engine that is refused, so that nothing is lost with it.
+const fn engine(name: &'static str, text: &'static str) -> OptionSpec {
+    let why = "it belongs to an engine that is refused, and has no effect with any other";
+    OptionSpec::differs(name, Unit::Text, text, why)
+}

@@ -1,0 +1,491 @@
+//! The value of one option, with readers for every type of the language.
+
+use std::cell::RefCell;
+
+use iodyno_model::{Amount, PerDirection, Severity, closest};
+use iodyno_units::Nanos;
+
+use super::number::{self, NumberError, TimeUnit};
+use super::words::split_outside;
+
+/// What is wrong with, or surprising in, a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Fault {
+    pub(super) severity: Severity,
+    pub(super) message: String,
+    pub(super) hint: Option<String>,
+    /// The language knows this, and it is not done here: the text itself is sound.
+    pub(super) refusal: bool,
+    /// Bytes from the value's start, and how many; `None`: the whole value.
+    pub(super) span: Option<(usize, usize)>,
+}
+
+impl Fault {
+    pub(super) fn error(message: impl Into<String>) -> Fault {
+        Fault {
+            severity: Severity::Error,
+            message: message.into(),
+            hint: None,
+            refusal: false,
+            span: None,
+        }
+    }
+
+    pub(super) fn refusal(message: impl Into<String>) -> Fault {
+        Fault {
+            refusal: true,
+            ..Fault::error(message)
+        }
+    }
+
+    pub(super) fn warning(message: impl Into<String>) -> Fault {
+        Fault {
+            severity: Severity::Warning,
+            ..Fault::error(message)
+        }
+    }
+
+    pub(super) fn note(message: impl Into<String>) -> Fault {
+        Fault {
+            severity: Severity::Note,
+            ..Fault::error(message)
+        }
+    }
+
+    pub(super) fn hint(self, hint: impl Into<String>) -> Fault {
+        Fault {
+            hint: Some(hint.into()),
+            ..self
+        }
+    }
+}
+
+/// A value as written, variables replaced.
+pub(super) struct Value<'a> {
+    /// Without the spaces around it.
+    pub(super) text: &'a str,
+    /// There was an `=`.
+    pub(super) given: bool,
+    /// 1024 or 1000.
+    pub(super) kb_base: u64,
+    /// `$ncpus` or the like was replaced, so that arithmetic needs no parentheses.
+    pub(super) computed: bool,
+    /// What should be said although the value is taken.
+    pub(super) remarks: RefCell<Vec<Fault>>,
+}
+
+/// Up to three parts of a comma list.
+pub(super) type Parts<T> = [Option<T>; 3];
+
+impl<'a> Value<'a> {
+    pub(super) fn new(text: &'a str, kb_base: u64) -> Value<'a> {
+        Value {
+            text,
+            given: true,
+            kb_base,
+            computed: false,
+            remarks: RefCell::default(),
+        }
+    }
+
+    pub(super) fn remark(&self, fault: Fault) {
+        self.remarks.borrow_mut().push(fault);
+    }
+
+    /// `fault`, pointing at `token`, a part of the value.
+    pub(super) fn at(&self, token: &str, fault: Fault) -> Fault {
+        let start = (token.as_ptr() as usize).wrapping_sub(self.text.as_ptr() as usize);
+        let inside = start
+            .checked_add(token.len())
+            .is_some_and(|end| end <= self.text.len());
+        Fault {
+            span: (inside && !token.is_empty()).then_some((start, token.len())),
+            ..fault
+        }
+    }
+
+    fn number_fault(&self, token: &str, error: &NumberError) -> Fault {
+        let fault = Fault::error(error.to_string());
+        let fault = match error.hint() {
+            Some(hint) => fault.hint(hint),
+            None => fault,
+        };
+        self.at(token, fault)
+    }
+
+    /// A number of bytes in a part of the value.
+    pub(super) fn bytes_of(&self, token: &str) -> Result<u64, Fault> {
+        let token = token.trim();
+        let arithmetic = self.computed && token.contains(['+', '-', '*', '/', '%', '^']);
+        let read = match arithmetic && !token.starts_with('(') {
+            true => number::size(&format!("({token})"), self.kb_base),
+            false => number::size(token, self.kb_base),
+        }
+        .map_err(|error| self.number_fault(token, &error))?;
+        if read.reversed {
+            let meant = token.trim_end_matches(['b', 'B']);
+            let plain = meant.trim_end_matches(['i', 'I']);
+            let hint = match self.kb_base {
+                1000 => {
+                    format!("write `{meant}B` for the power of 1024, `{plain}` for that of 1000")
+                }
+                _ => format!("write `{plain}` for the power of 1024"),
+            };
+            self.remark(
+                self.at(
+                    token,
+                    Fault::warning(format!(
+                        "`{token}` is {} bytes: suffixes with `i` are powers of 1000 here, the \
+                     reverse of the standard",
+                        read.bytes
+                    ))
+                    .hint(hint),
+                ),
+            );
+        }
+        Ok(read.bytes)
+    }
+
+    pub(super) fn bytes(&self) -> Result<u64, Fault> {
+        self.bytes_of(self.single()?)
+    }
+
+    /// Bytes or a percentage.
+    pub(super) fn amount_of(&self, token: &str) -> Result<Amount, Fault> {
+        let token = token.trim();
+        if token.ends_with(['z', 'Z']) && token.starts_with(|c: char| c.is_ascii_digit()) {
+            return Err(self.at(
+                token,
+                Fault::refusal("zones as a unit (`z`) need zonemode=zbd, which is not supported")
+                    .hint("write the size in bytes, such as `256m`"),
+            ));
+        }
+        let Some(percent) = token.strip_suffix('%') else {
+            return self.bytes_of(token).map(Amount::Bytes);
+        };
+        match percent.trim_end().parse::<u32>() {
+            Ok(percent @ 0..=100) => Ok(Amount::Percent(f64::from(percent))),
+            _ => Err(self.at(
+                token,
+                Fault::error(format!("`{token}` is not a whole percentage from 0 to 100")),
+            )),
+        }
+    }
+
+    pub(super) fn amount(&self) -> Result<Amount, Fault> {
+        self.amount_of(self.single()?)
+    }
+
+    /// A whole number within `least..=most`.
+    pub(super) fn count_of(&self, token: &str, least: u64, most: u64) -> Result<u64, Fault> {
+        let number = self.bytes_of(token)?;
+        match (least..=most).contains(&number) {
+            true => Ok(number),
+            false if most == u64::MAX || most == u64::from(u32::MAX) => Err(self.at(
+                token.trim(),
+                Fault::error(format!(
+                    "{number} is out of range: at least {least}, below 2^32"
+                )),
+            )),
+            false => Err(self.at(
+                token.trim(),
+                Fault::error(format!("{number} is out of range: {least} to {most}")),
+            )),
+        }
+    }
+
+    pub(super) fn count(&self, least: u32, most: u32) -> Result<u32, Fault> {
+        self.count_of(self.single()?, u64::from(least), u64::from(most))
+            .map(|number| number as u32)
+    }
+
+    pub(super) fn time_of(&self, token: &str, unit: TimeUnit) -> Result<Nanos, Fault> {
+        let token = token.trim();
+        number::time(token, unit).map_err(|error| self.number_fault(token, &error))
+    }
+
+    pub(super) fn time(&self, unit: TimeUnit) -> Result<Nanos, Fault> {
+        self.time_of(self.single()?, unit)
+    }
+
+    /// 1 without a value; otherwise 0 or 1, or a word that means one of them.
+    pub(super) fn boolean(&self) -> Result<bool, Fault> {
+        if !self.given {
+            return Ok(true);
+        }
+        match self.text.to_ascii_lowercase().as_str() {
+            "1" | "true" | "yes" | "on" => Ok(true),
+            "0" | "false" | "no" | "off" => Ok(false),
+            _ => {
+                Err(Fault::error(format!("`{}` is neither 0 nor 1", self.text))
+                    .hint("write 0 or 1"))
+            }
+        }
+    }
+
+    pub(super) fn float_of(&self, token: &str) -> Result<f64, Fault> {
+        let token = token.trim();
+        let plain = token
+            .chars()
+            .all(|c| c.is_ascii_digit() || matches!(c, '.' | '-' | '+' | 'e' | 'E'));
+        match token.parse::<f64>() {
+            Ok(number) if plain && number.is_finite() => Ok(number),
+            _ => Err(self.at(token, Fault::error(format!("`{token}` is not a number")))),
+        }
+    }
+
+    /// One of the words, and what follows it after a colon.
+    pub(super) fn word<T: Copy>(
+        &self,
+        words: &[(&'static str, T)],
+    ) -> Result<(T, Option<&'a str>), Fault> {
+        let (word, after) = match self.text.split_once(':') {
+            Some((word, after)) => (word.trim(), Some(after.trim())),
+            None => (self.text, None),
+        };
+        if let Some((_, value)) = words.iter().find(|(name, _)| *name == word) {
+            return Ok((*value, after));
+        }
+        let names: Vec<&str> = words.iter().map(|(name, _)| *name).collect();
+        let fault = Fault::error(match word.is_empty() {
+            true => "a value is missing".to_owned(),
+            false => format!("`{word}` is not one of its values"),
+        });
+        let hint = match closest(word, names.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("write one of: {}", names.join(", ")),
+        };
+        Err(self.at(word, fault.hint(hint)))
+    }
+
+    /// One of the words, alone.
+    pub(super) fn choice<T: Copy>(&self, words: &[(&'static str, T)]) -> Result<T, Fault> {
+        match self.word(words)? {
+            (value, None) => Ok(value),
+            (_, Some(after)) => Err(self.at(
+                after,
+                Fault::error(format!("`:{after}` means nothing here")),
+            )),
+        }
+    }
+
+    /// Any text but none at all.
+    pub(super) fn string(&self) -> Result<&'a str, Fault> {
+        match self.text.is_empty() {
+            true => Err(Fault::error("a value is missing")),
+            false => Ok(self.text),
+        }
+    }
+
+    /// The value, which must be one and not a list.
+    pub(super) fn single(&self) -> Result<&'a str, Fault> {
+        let text = self.string()?;
+        let parts = split_outside(text, &[',']);
+        match parts.len() {
+            1 => Ok(text),
+            _ => Err(self.at(
+                &text[parts[0].len()..],
+                Fault::error("one value is taken, not a list")
+                    .hint(format!("write `{}` alone", parts[0])),
+            )),
+        }
+    }
+
+    /// Two ends, `4k-16k` or `4k:16k`, in either order; one value stands for both.
+    pub(super) fn range_of<T: PartialOrd>(
+        &self,
+        token: &'a str,
+        read: impl Fn(&str) -> Result<T, Fault>,
+    ) -> Result<(T, T), Fault> {
+        let parts = split_outside(token, &['-', ':']);
+        match parts[..] {
+            [only] => Ok((read(only)?, read(only)?)),
+            [low, high] => {
+                let (low, high) = (read(low)?, read(high)?);
+                Ok(if low <= high {
+                    (low, high)
+                } else {
+                    (high, low)
+                })
+            }
+            _ => Err(self.at(token, Fault::error(format!("`{token}` is not a range")))),
+        }
+    }
+
+    /// A comma list for read, write, trim, of which any may be empty.
+    pub(super) fn parts<T>(
+        &self,
+        read: impl Fn(&'a str) -> Result<T, Fault>,
+    ) -> Result<Parts<T>, Fault> {
+        let text = self.string()?;
+        let pieces = split_outside(text, &[',']);
+        if pieces.len() > 3 {
+            return Err(self.at(
+                pieces[3],
+                Fault::error("a list has at most three values: read, write, trim"),
+            ));
+        }
+        let mut parts = [None, None, None];
+        for (part, piece) in parts.iter_mut().zip(&pieces) {
+            if !piece.trim().is_empty() {
+                *part = Some(read(piece)?);
+            }
+        }
+        if parts.iter().all(Option::is_none) {
+            return Err(Fault::error("a value is missing"));
+        }
+        Ok(parts)
+    }
+
+    /// A comma list put over what was there: one value counts for all three directions, a second
+    /// one for writes and trims, and after a lone comma (`8k,`) the others keep theirs.
+    pub(super) fn spread<T: Clone>(
+        &self,
+        onto: &mut PerDirection<T>,
+        read: impl Fn(&'a str) -> Result<T, Fault>,
+    ) -> Result<(), Fault> {
+        let lone_comma = self.text.trim_end().ends_with(',');
+        match self.parts(read)? {
+            [Some(all), None, None] if !lone_comma => *onto = PerDirection::all(all),
+            [first, Some(second), None] if !lone_comma => {
+                if let Some(first) = first {
+                    onto.read = first;
+                }
+                onto.write = second.clone();
+                onto.trim = second;
+            }
+            [first, second, third] => {
+                for (slot, value) in [
+                    (&mut onto.read, first),
+                    (&mut onto.write, second),
+                    (&mut onto.trim, third),
+                ] {
+                    if let Some(value) = value {
+                        *slot = value;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Names apart by colons; `\:` is a colon within a name.
+    pub(super) fn names(&self) -> Result<Vec<String>, Fault> {
+        let mut names = vec![String::new()];
+        let mut characters = self.string()?.chars().peekable();
+        while let Some(character) = characters.next() {
+            match (character, characters.peek()) {
+                ('\\', Some(':')) => {
+                    characters.next();
+                    push(&mut names, ':');
+                }
+                (':', _) => names.push(String::new()),
+                _ => push(&mut names, character),
+            }
+        }
+        names.retain(|name| !name.is_empty());
+        match names.is_empty() {
+            true => Err(Fault::error("a name is missing")),
+            false => Ok(names),
+        }
+    }
+
+    /// Numbers as `0-3,5` gives them, each below `limit`.
+    pub(super) fn number_list(&self, list: &str, limit: u32) -> Result<Vec<u32>, Fault> {
+        let mut numbers = std::collections::BTreeSet::new();
+        for part in list.split(',') {
+            let part = part.trim();
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let read = |token: &str| match token.trim().parse::<u32>() {
+                Ok(number) if number < limit => Ok(number),
+                _ => Err(self.at(
+                    part,
+                    Fault::error(format!("`{part}` is not a number below {limit}"))
+                        .hint("write numbers and ranges, such as `0-3,5`"),
+                )),
+            };
+            numbers.extend(read(first)?..=read(last)?);
+        }
+        match numbers.is_empty() {
+            true => Err(Fault::error(format!("`{list}` names nothing"))
+                .hint("write the smaller number first, such as `0-3`")),
+            false => Ok(numbers.into_iter().collect()),
+        }
+    }
+}
+
+fn push(names: &mut [String], character: char) {
+    if let Some(last) = names.last_mut() {
+        last.push(character);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comma_list_fills_the_directions_as_fio_does() {
+        for (text, expected) in [
+            ("8", [8, 8, 8]),
+            ("8,", [8, 2, 3]),
+            ("8,9", [8, 9, 9]),
+            (",9", [1, 9, 9]),
+            ("8,9,10", [8, 9, 10]),
+            (",,10", [1, 2, 10]),
+            ("8,9,", [8, 9, 3]),
+        ] {
+            let value = Value::new(text, 1024);
+            let mut onto = PerDirection {
+                read: 1,
+                write: 2,
+                trim: 3,
+            };
+            value
+                .spread(&mut onto, |token| value.bytes_of(token))
+                .unwrap();
+            assert_eq!([onto.read, onto.write, onto.trim], expected, "{text}");
+        }
+        for text in ["", ",", ",,", "1,2,3,4", "1,x"] {
+            let value = Value::new(text, 1024);
+            assert!(
+                value.parts(|token| value.bytes_of(token)).is_err(),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn names_are_apart_by_colons_unless_escaped() {
+        for (text, names) in [
+            ("a", vec!["a"]),
+            ("a:b", vec!["a", "b"]),
+            (r"/dev/disk/pci-0000\:00", vec!["/dev/disk/pci-0000:00"]),
+            (r"a\:b:c", vec!["a:b", "c"]),
+            ("a::b:", vec!["a", "b"]),
+            (r"a\b", vec![r"a\b"]),
+        ] {
+            assert_eq!(Value::new(text, 1024).names().unwrap(), names, "{text}");
+        }
+        assert!(Value::new(":", 1024).names().is_err());
+    }
+
+    #[test]
+    fn points_at_the_part_that_is_wrong() {
+        let value = Value::new("4k, 8x,16k", 1024);
+        let fault = value.parts(|token| value.bytes_of(token)).unwrap_err();
+        assert_eq!(fault.span, Some((4, 2)));
+    }
+
+    #[test]
+    fn lists_of_numbers_hold_ranges() {
+        let value = Value::new("0-2,5, 7", 1024);
+        assert_eq!(value.number_list(value.text, 64).unwrap(), [0, 1, 2, 5, 7]);
+        for text in ["", "a", "3-1", "0-99", "1,,2", "-1"] {
+            assert!(
+                Value::new(text, 1024).number_list(text, 64).is_err(),
+                "{text}"
+            );
+        }
+    }
+}

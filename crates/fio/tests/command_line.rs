@@ -1,0 +1,247 @@
+//! fio's own command line.
+
+mod common;
+
+use std::path::PathBuf;
+
+use common::{FakeHost, brief, command};
+use iodyno_fio::{Action, CommandLine, Eta, OutputFormat};
+use iodyno_model::{After, Job};
+use iodyno_units::Nanos;
+use proptest::prelude::*;
+
+fn read(text: &str) -> CommandLine {
+    command(text, &FakeHost::default())
+}
+
+fn jobs(text: &str) -> Vec<Job> {
+    let command = read(text);
+    match command.parsed.workload {
+        Some(workload) => workload.jobs,
+        None => panic!("{text}: {:#?}", brief(&command.parsed.diagnostics)),
+    }
+}
+
+#[test]
+fn options_before_the_first_name_count_for_all_jobs() {
+    let jobs = jobs("--size=1m --bs=8k --name=a --rw=write --name=b --bs=16k");
+    assert_eq!(jobs.len(), 2);
+    assert_eq!((jobs[0].name.as_str(), jobs[1].name.as_str()), ("a", "b"));
+    assert_eq!(
+        (jobs[0].access.max_block(), jobs[1].access.max_block()),
+        (8192, 16384)
+    );
+    assert!(jobs[0].access.writes && !jobs[1].access.writes);
+}
+
+#[test]
+fn values_stand_after_equals_or_apart_and_one_dash_will_do() {
+    for text in [
+        "--name=a --size=1m --bs=8k --direct=1",
+        "--name a --size 1m --bs 8k --direct 1",
+        "-name a -size=1m -bs 8k -direct",
+        "--name=a --size=1m --blocksize=8k --direct --rw=read",
+        "--name=a --size=1m --direct true --bs=8k --ioeng=psync",
+    ] {
+        let job = &jobs(text)[0];
+        assert_eq!(job.access.max_block(), 8192, "{text}");
+        assert!(job.engine.direct, "{text}");
+    }
+}
+
+#[test]
+fn a_known_script_reads_as_it_does_elsewhere() {
+    let job = &jobs(
+        "--name=random-write --ioengine=posixaio --rw=randwrite --bs=4k --numjobs=4 --size=4g \
+         --iodepth=8 --runtime=60 --time_based --end_fsync=1",
+    )[0];
+    assert_eq!((job.clones, job.engine.depth), (4, 8));
+    assert_eq!(job.end.runtime, Some(Nanos::from_secs(60)));
+    assert!(job.end.time_based && job.sync.end_fsync && job.access.random_map);
+}
+
+#[test]
+fn job_files_take_the_globals_of_the_command() {
+    let host = FakeHost::with(&[
+        ("x.fio", "[a]\nsize=1m\n[b]\nsize=1m\nbs=16k\n"),
+        ("y.fio", "[c]\nsize=1m\n"),
+    ]);
+    let read = command("--bs=8k x.fio --output-format=json y.fio", &host);
+    let workload = read.parsed.workload.unwrap();
+    let blocks: Vec<u64> = workload
+        .jobs
+        .iter()
+        .map(|job| job.access.max_block())
+        .collect();
+    assert_eq!(blocks, [8192, 16384, 8192]);
+    assert_eq!(workload.jobs[2].after, After::AllBefore);
+    assert_eq!(workload.name, "x");
+    assert_eq!(read.output.formats, [OutputFormat::Json]);
+}
+
+#[test]
+fn only_the_sections_asked_for_are_run() {
+    let host = FakeHost::with(&[("x.fio", "[global]\nsize=1m\n[a]\n[b]\n[c]\n")]);
+    let names = |text: &str| -> Vec<String> {
+        let workload = command(text, &host).parsed.workload.unwrap();
+        workload.jobs.into_iter().map(|job| job.name).collect()
+    };
+    assert_eq!(names("x.fio --section=b"), ["b"]);
+    assert_eq!(names("--section=a --section c x.fio"), ["a", "c"]);
+    let missing = command("x.fio --section=zz", &host).parsed;
+    assert_eq!(
+        brief(&missing.diagnostics),
+        ["error no section is named `zz`"]
+    );
+}
+
+#[test]
+fn output_goes_where_and_how_it_was_asked() {
+    use OutputFormat::{Json, JsonPlus, Normal, Terse};
+    let output = |text: &str| read(&format!("--name=a --size=1m {text}")).output;
+    for (text, formats) in [
+        ("", vec![Normal]),
+        ("--output-format=json", vec![Json]),
+        ("--output-format json+", vec![JsonPlus]),
+        (
+            "--output-format=normal,json,terse",
+            vec![Normal, Json, Terse],
+        ),
+        ("--output-format=json,json", vec![Json]),
+        ("--minimal", vec![Terse]),
+        ("-m", vec![Terse]),
+        ("--append-terse", vec![Normal, Terse]),
+        ("--output-format=json --append-terse", vec![Json, Terse]),
+    ] {
+        assert_eq!(output(text).formats, formats, "{text}");
+    }
+    let all = output(
+        "--output=o.json --status-interval=500ms --eta=never --eta-interval=1 --eta-newline=10s",
+    );
+    assert_eq!(all.file, Some(PathBuf::from("o.json")));
+    assert_eq!(all.status_interval, Some(Nanos::from_millis(500)));
+    assert_eq!(
+        (all.eta, all.eta_interval),
+        (Eta::Never, Some(Nanos::SECOND))
+    );
+    assert_eq!(all.eta_newline, Some(Nanos::from_secs(10)));
+}
+
+#[test]
+fn what_only_asks_for_text_needs_no_job() {
+    assert_eq!(read("--version").action, Action::Version);
+    assert_eq!(read("-v").action, Action::Version);
+    for (text, words) in [
+        ("--help", "--output-format=…"),
+        ("--cmdhelp=iodepth", "Ops in flight at most"),
+        ("--cmdhelp=iodepht", "did you mean `iodepth`?"),
+        ("--cmdhelp", "numjobs"),
+        ("--enghelp", "io_uring"),
+        ("--enghelp=rbd", "not here"),
+    ] {
+        let command = read(text);
+        let Action::Print(printed) = command.action else {
+            panic!("{text}: {:?}", command.action);
+        };
+        assert!(printed.contains(words), "{text}: {printed}");
+        assert!(command.parsed.diagnostics.is_empty(), "{text}");
+    }
+    assert_eq!(
+        read("--name=a --size=1m --parse-only").action,
+        Action::ParseOnly
+    );
+    let shown = read("--size=1m --name=a --rw=randread:8 --filename=/tmp/a --showcmd").action;
+    let expected = "fio --name=a --filename=/tmp/a --rw=randread:8 --size=1m\n";
+    assert_eq!(shown, Action::Print(expected.to_owned()));
+}
+
+#[test]
+fn faults_point_into_the_command() {
+    for (text, expected) in [
+        ("--size=1m", "error there is no job"),
+        (
+            "--name=a --size=1m --iodpeth=4",
+            "1:20+9 error there is no option `--iodpeth`",
+        ),
+        (
+            "--name=a --size=4x",
+            "1:17+2 error `x` is not a suffix of a size",
+        ),
+        (
+            "--name=a --size 4x",
+            "1:17+2 error `x` is not a suffix of a size",
+        ),
+        (
+            "--name=a --size=1m --bs --rw=read",
+            "1:22+2 error `bs` needs a value",
+        ),
+        ("--name= --size=1m", "1:3+4 error `--name` needs a value"),
+        (
+            "--name=a --size=1m --output-format=jsno",
+            "1:20+20 error `jsno` is not one of its values",
+        ),
+        (
+            "--name=a --size=1m --output",
+            "1:20+8 error `--output` needs a value",
+        ),
+        (
+            "--name=a --size=1m --minimal=1",
+            "1:20+11 error `--minimal` takes no value",
+        ),
+        (
+            "--name=a --size=1m --client=h",
+            "1:20+10 error `--client` is not supported",
+        ),
+        (
+            "--name=a --size=1m --profile=x",
+            "1:20+11 error `--profile` is not supported",
+        ),
+        (
+            "--name=a --size=1m --terse-version=5",
+            "1:20+17 error terse version `5`",
+        ),
+        (
+            "--name=a --size=1m --rw=write --readonly",
+            "1:22+2 error the job writes or trims",
+        ),
+        (
+            "--name=a --size=1m --iodepth=4 --warnings-fatal",
+            "error 1 warnings, and",
+        ),
+        ("nothing.fio", "error cannot read `nothing.fio`"),
+    ] {
+        let found = brief(&read(text).parsed.diagnostics);
+        let error = found.iter().find(|said| said.contains("error"));
+        assert!(
+            error.is_some_and(|said| said.starts_with(expected)),
+            "{text}: {found:#?}"
+        );
+        assert!(read(text).parsed.workload.is_none(), "{text}");
+    }
+}
+
+#[test]
+fn harmless_flags_are_only_noted() {
+    let command = read("--name=a --size=1m --debug=io --max-jobs=9 --alloc-size=4");
+    assert!(command.parsed.workload.is_some());
+    assert_eq!(command.parsed.diagnostics.len(), 3);
+}
+
+#[test]
+fn a_global_section_on_the_command_line_counts_for_what_follows() {
+    let host = FakeHost::with(&[("x.fio", "[c]\nsize=1m\n")]);
+    let read = command(
+        "--name=a --size=1m --name=global --bs=8k --name=b --size=1m x.fio",
+        &host,
+    );
+    let jobs = read.parsed.workload.unwrap().jobs;
+    let blocks: Vec<u64> = jobs.iter().map(|job| job.access.max_block()).collect();
+    assert_eq!(blocks, [4096, 8192, 8192]);
+}
+
+proptest! {
+    #[test]
+    fn no_command_makes_the_reader_panic(args in proptest::collection::vec("(--)?[-a-z_]{0,10}(=\\PC{0,8})?", 0..8)) {
+        let _ = iodyno_fio::parse_command_line(&args, &FakeHost::default());
+    }
+}

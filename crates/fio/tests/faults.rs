@@ -1,0 +1,699 @@
+//! What is said about job files: faults with their places, and silent traps.
+
+mod common;
+
+use common::{FakeHost, brief, jobs_of, parse, parse_on, said};
+use iodyno_fio as fio;
+use iodyno_model::{Amount, Severity};
+use proptest::prelude::*;
+
+/// `options` of one job draw exactly these remarks, each `severity message…`, at these words.
+fn check(options: &str, expected: &[(&str, &str)]) {
+    let diagnostics = said(options);
+    let found: Vec<(String, String)> = diagnostics
+        .iter()
+        .map(|said| {
+            let place = said.place.as_ref();
+            let word = place.map_or(String::new(), |place| {
+                let letters = place.text.chars().skip(place.column as usize - 1);
+                letters.take(place.length as usize).collect()
+            });
+            let severity = format!("{:?}", said.severity).to_lowercase();
+            (word, format!("{severity} {}", said.message))
+        })
+        .collect();
+    let same = found.len() == expected.len()
+        && found
+            .iter()
+            .zip(expected)
+            .all(|((word, message), (at, start))| word == at && message.starts_with(start));
+    assert!(same, "{options}\nfound {found:#?}\nexpected {expected:#?}");
+    for said in &diagnostics {
+        let mends = said.hint.as_deref().is_some_and(|hint| !hint.is_empty());
+        assert!(mends, "no hint: {}", said.message);
+    }
+}
+
+#[test]
+fn wrong_values_are_errors_at_their_words() {
+    let cases: &[(&str, &str, &str)] = &[
+        ("bs=4x", "4x", "error `x` is not a suffix of a size"),
+        ("bs=1.5k", "1.5k", "error `1.5k` has a fraction"),
+        ("bs=1e4", "1e4", "error `e4` is not a suffix"),
+        ("bs=4 k", "4 k", "error `4 k` has a space"),
+        ("bs=4k,8x", "8x", "error `x` is not a suffix"),
+        ("bs=1,2,3,4", "4", "error a list has at most three"),
+        ("bs=4k-16k", "4k-16k", "error `4k-16k` is a range"),
+        ("bs=", "bs=", "error a value is missing"),
+        ("bs=0", "0", "error 0 is out of range"),
+        ("bsrange=4k", "4k", "error a range has two ends"),
+        (
+            "bssplit=4k/60:8k/60",
+            "4k/60:8k/60",
+            "error the shares add up to 120",
+        ),
+        ("bssplit=4k/50", "4k/50", "error the shares add up to 50"),
+        (
+            "runtime=1min",
+            "1min",
+            "error `min` is not a suffix of a time",
+        ),
+        ("runtime=0.5", "0.5", "error `0.5` has a fraction"),
+        ("runtime=30sec", "30sec", "error `sec` is not a suffix"),
+        (
+            "size=150%",
+            "150%",
+            "error `150%` is not a whole percentage",
+        ),
+        ("size=-1", "-1", "error `-1` is negative"),
+        ("iodepth=0", "0", "error 0 is out of range"),
+        ("iodepth", "iodepth", "error `iodepth` needs a value"),
+        ("iodepth=4,8", ",8", "error one value is taken, not a list"),
+        (
+            "numjobs=5000",
+            "5000",
+            "error 5000 is out of range: 1 to 4096",
+        ),
+        ("direct=2", "2", "error `2` is neither 0 nor 1"),
+        (
+            "rw=randreed",
+            "randreed",
+            "error `randreed` is not one of its values",
+        ),
+        ("rw=Read", "Read", "error `Read` is not one of its values"),
+        ("rw=randread:0", "0", "error 0 is out of range"),
+        (
+            "rw=randread\nrandom_distribution=zipf:1",
+            "1",
+            "error `1` is out of range",
+        ),
+        (
+            "rw=randread\nrandom_distribution=pareto:1.5",
+            "1.5",
+            "error `1.5` is out of range",
+        ),
+        (
+            "rw=randread\nrandom_distribution=sequence:5",
+            "sequence:5",
+            "error the distribution `sequence`",
+        ),
+        (
+            "rw=randread\nrandom_distribution=zoned:50/50:40/50",
+            "50/50:40/50",
+            "error the shares of the ops add up to 90 %",
+        ),
+        (
+            "rw=randrw\nrandom_distribution=zoned:50/50:50/50,60/60:40/60",
+            "60/60:40/60",
+            "error the zones take 120 % of the region",
+        ),
+        (
+            "rw=randrw\nrandom_distribution=zoned_abs:50/1g:50",
+            "50",
+            "error the zone `50` has no length",
+        ),
+        (
+            "rw=randrw\nrandom_distribution=zoned:50/x:50/50",
+            "x",
+            "error `x`",
+        ),
+        (
+            "rw=randread\nrandom_distribution=zipf:1",
+            "1",
+            "error `1` is out of range",
+        ),
+        (
+            "ioengine=iouring",
+            "iouring",
+            "error there is no engine `iouring`",
+        ),
+        ("ioengine=rbd", "rbd", "error the engine `rbd` is not here"),
+        ("cpus_allowed=0,9", "9", "error `9` is not a number below 4"),
+        (
+            "ignore_error=ENOSPACE",
+            "ENOSPACE",
+            "error `ENOSPACE` is not an error",
+        ),
+        (
+            "ioengine=sim\nsim_latency=gamma:1",
+            "gamma:1",
+            "error `gamma:1` is not a law",
+        ),
+        (
+            "ioengine=sim\nsim_faults=eio",
+            "eio",
+            "error `eio` is not a fault",
+        ),
+        (
+            "ioengine=sim\nsim_clock=vritual",
+            "vritual",
+            "error `vritual` is not one of its values",
+        ),
+        (
+            "ioengine=sim\nrw=write\nverify=crc32c",
+            "verify",
+            "error a simulated device keeps no data",
+        ),
+        (
+            "buffer_pattern='file'",
+            "'file'",
+            "error a pattern from a file",
+        ),
+        (
+            "verify=pattern\nverify_pattern=%o",
+            "%o",
+            "error a pattern that holds the offset",
+        ),
+        ("iodpeth=4", "iodpeth", "error there is no option `iodpeth`"),
+        ("RW=read", "RW", "error there is no option `RW`"),
+        ("zonemode=zbd", "zbd", "error zoned block devices"),
+        (
+            "rw=write\nioengine=psync\natomic=1",
+            "atomic",
+            "error this engine has no atomic writes",
+        ),
+        (
+            "rw=read\nfill_device=1",
+            "fill_device",
+            "error only a job that writes",
+        ),
+        ("filename=-", "-", "error standard input"),
+        ("size=4z", "4z", "error zones as a unit"),
+        ("nice=20", "20", "error `20` is not a niceness"),
+        (
+            "time_based",
+            "time_based",
+            "error `time_based` needs a `runtime`",
+        ),
+        (
+            "rate=1m\nrate_iops=5",
+            "rate_iops",
+            "error `rate` and `rate_iops` exclude",
+        ),
+        (
+            "rate=1m\nrate_min=2m",
+            "rate_min",
+            "error the least rate is above",
+        ),
+        (
+            "zonemode=strided",
+            "zonemode",
+            "error strided zones need a size",
+        ),
+        (
+            "zonemode=none\nzonesize=1m",
+            "zonesize",
+            "error `zonesize` contradicts",
+        ),
+        (
+            "verify=crc32c\nverify_interval=3000",
+            "verify_interval",
+            "error a block cannot be verified in parts of 3000",
+        ),
+        (
+            "verify=crc32c\nbs=16",
+            "verify",
+            "error a block cannot be verified in parts of 16",
+        ),
+        (
+            "size=1k\nbs=4k",
+            "bs",
+            "error a block (4 KiB) is larger than the job's `size`",
+        ),
+        (
+            "ioengine=io_uring\nhipri",
+            "hipri",
+            "error polling for completions needs direct",
+        ),
+    ];
+    for (options, word, message) in cases {
+        let diagnostics = said(options);
+        let errors: Vec<_> = diagnostics
+            .iter()
+            .filter(|said| said.severity == Severity::Error)
+            .cloned()
+            .collect();
+        assert_eq!(errors.len(), 1, "{options}: {:#?}", brief(&diagnostics));
+        let place = errors[0].place.as_ref().unwrap();
+        let at: String = place
+            .text
+            .chars()
+            .skip(place.column as usize - 1)
+            .take(place.length as usize)
+            .collect();
+        assert_eq!(at, *word, "{options}");
+        assert!(errors[0].hint.is_some(), "{options}: no hint");
+        let text = format!("error {}", errors[0].message);
+        assert!(text.starts_with(message), "{options}: {text}");
+    }
+}
+
+#[test]
+fn silent_traps_are_warned_of() {
+    check("bs=4KiB", &[("4KiB", "warning `4KiB` is 4000 bytes")]);
+    check(
+        "kb_base=1000\nbs=4ki",
+        &[("4ki", "warning `4ki` is 4000 bytes")],
+    );
+    check("bs = 4k", &[("4k", "warning fio drops the suffix")]);
+    check(
+        "iodepth=16",
+        &[("iodepth", "warning `iodepth` has no effect: psync")],
+    );
+    check(
+        "ioengine=libaio\niodepth=4",
+        &[("ioengine", "warning libaio without `direct=1`")],
+    );
+    check(
+        "ioengine=mmap\ndirect=1",
+        &[("direct", "warning `direct` has no effect on a mapped")],
+    );
+    check(
+        "fixedbufs",
+        &[(
+            "fixedbufs",
+            "warning `fixedbufs` has no effect: it is for io_uring, not psync",
+        )],
+    );
+    check(
+        "sim_servers=2",
+        &[("sim_servers", "warning `sim_servers` has no effect")],
+    );
+    check(
+        "runtime=10",
+        &[("runtime", "note the job ends after 16 MiB even if")],
+    );
+    check(
+        "numjobs=4\nfilename=/dev/x",
+        &[("numjobs", "warning all 4 clones go over the same blocks")],
+    );
+    check(
+        "numjobs=4",
+        &[(
+            "numjobs",
+            "note `size` is for each clone: 4 × 16 MiB = 64 MiB",
+        )],
+    );
+    check(
+        "filename=/dev/x\nnumjobs=2\noffset_increment=1m\nrate=1m",
+        &[("rate", "note the rate is for each clone")],
+    );
+    check(
+        "rw=randread\nrandom_distribution=zipf",
+        &[("random_distribution", "note this distribution meets")],
+    );
+    check("rw=randread\nrandom_distribution=zipf\nnorandommap", &[]);
+    check(
+        "norandommap",
+        &[(
+            "norandommap",
+            "note `norandommap` has no effect: the job is sequential",
+        )],
+    );
+    check(
+        "rw=randread\nba=512",
+        &[("ba", "note an alignment other than")],
+    );
+    check(
+        "rwmixread=70",
+        &[("rwmixread", "warning `rwmixread` has no effect")],
+    );
+    check(
+        "fsync=1",
+        &[(
+            "fsync",
+            "warning `fsync` has no effect: the job writes nothing",
+        )],
+    );
+    check("end_fsync=0", &[]);
+    check(
+        "rw=write\nzero_buffers",
+        &[("zero_buffers", "warning storage that compresses")],
+    );
+    check(
+        "rw=write\nbuffer_compress_percentage=100",
+        &[(
+            "buffer_compress_percentage",
+            "warning storage that compresses",
+        )],
+    );
+    check(
+        "rw=randwrite\nverify=crc32c\nnorandommap\nioengine=io_uring\niodepth=4",
+        &[(
+            "verify",
+            "warning blocks written more than once while in flight",
+        )],
+    );
+    check(
+        "verify=sha256",
+        &[("sha256", "warning `sha256` is carried out as xxhash64")],
+    );
+    check(
+        "direct=1\nbs=1000",
+        &[("bs", "warning direct I/O of 1000 bytes fails")],
+    );
+    check("ioengine=null\ndirect=1\nbs=1000", &[]);
+    check(
+        "bs=4k\nblocksize=8k",
+        &[(
+            "blocksize",
+            "warning `blocksize` is set twice in this section, before in line 3",
+        )],
+    );
+    check("filename=a\nfilename=b\nsize=1m", &[]);
+    check(
+        "filename=a",
+        &[("filename", "note without `size` the whole length")],
+    );
+    check("filename=/dev/sdx", &[]);
+    check(
+        "gtod_reduce=1",
+        &[(
+            "1",
+            "note `gtod_reduce` is ignored: everything is always recorded",
+        )],
+    );
+    check(
+        "ss=iops:10%",
+        &[(
+            "iops:10%",
+            "warning `ss` is ignored: the job runs its whole length",
+        )],
+    );
+    check("thread", &[]);
+    check("flow=0\natomic=0\nlockfile=none", &[]);
+    check(
+        "bs=${NO_SUCH}4k",
+        &[("${NO_SUCH}4k", "warning the variable `NO_SUCH` is not set")],
+    );
+    check(
+        "ioengine=pvsync",
+        &[("pvsync", "note pvsync is run as pvsync2")],
+    );
+}
+
+#[test]
+fn a_job_that_makes_files_needs_a_size() {
+    let parsed = parse("[a]\nrw=write\n");
+    assert_eq!(
+        brief(&parsed.diagnostics),
+        ["1:1+3 error the job has no size, and its files have yet to be made"]
+    );
+    assert!(parsed.workload.is_none() && !parsed.well_formed);
+    for text in [
+        "[a]\nfilename=/dev/x\n",
+        "[a]\nfilesize=1m\n",
+        "[a]\nallow_file_create=0\n",
+    ] {
+        assert!(parse(text).workload.is_some(), "{text}");
+    }
+}
+
+#[test]
+fn all_faults_of_a_file_are_said_at_once_in_order() {
+    let text = "bs=4k\n[global]\nbs=4x ; comment\n  direct = maybe\n[a]\nsize=1m\nrunning=5\n\
+                numjobs=0\n[b\nsize=1m\n[]\n[globals]\n[c] x\nsize=1m\nwait_for=zz\n";
+    let found = brief(&parse(text).diagnostics);
+    let expected = [
+        "1:1+5 error an option stands before the first section",
+        "3:4+2 error `x` is not a suffix of a size",
+        "4:12+5 error `maybe` is neither 0 nor 1",
+        "7:1+7 error there is no option `running`",
+        "8:9+1 error 0 is out of range: 1 to 4096",
+        "9:1+2 error the section's `]` is missing",
+        "11:1+2 error the section has no name",
+        "12:1+9 warning `[globals]` is no job: a name that begins with `global` holds defaults",
+        "13:5+1 error `x` stands after the section's name",
+        "15:1+8 error no job `zz` stands before this one",
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_fault_of_the_globals_is_said_once() {
+    let found = brief(&parse("[global]\nsize=1m\niodepth=8\n[a]\n[b]\n[c]\n").diagnostics);
+    assert_eq!(
+        found,
+        ["3:1+7 warning `iodepth` has no effect: psync does one op at a time"]
+    );
+}
+
+#[test]
+fn what_is_only_refused_is_well_formed() {
+    for (text, well_formed) in [
+        ("[a]\nioengine=rbd\npool=x\n", true),
+        ("[a]\nsize=1m\nunlink_each_loop=1\n", true),
+        ("[a]\nsize=1m\nunlink_each_loop=1\nbs=4x\n", false),
+        ("[a]\nsize=1m\n", true),
+        ("", false),
+    ] {
+        assert_eq!(parse(text).well_formed, well_formed, "{text}");
+    }
+}
+
+#[test]
+fn waiting_needs_one_job_of_that_name_before() {
+    for (text, message) in [
+        ("[a]\nwait_for=a\n", "`a` waits for itself"),
+        (
+            "[a]\nwait_for=b\n[b]\n",
+            "no job `b` stands before this one",
+        ),
+        ("[b]\n[b]\n[a]\nwait_for=b\n", "2 jobs are named `b`"),
+    ] {
+        let text = format!("[global]\nsize=1m\n{text}");
+        let errors: Vec<_> = parse(&text)
+            .diagnostics
+            .into_iter()
+            .filter(|said| said.severity == Severity::Error)
+            .collect();
+        assert_eq!(errors.len(), 1, "{text}");
+        assert_eq!(errors[0].message, message);
+    }
+}
+
+#[test]
+fn namesakes_share_their_files() {
+    let found = brief(&parse("[global]\nsize=1m\n[a]\n[a]\n").diagnostics);
+    assert_eq!(
+        found,
+        ["4:1+3 warning two jobs are named `a`, and share their files"]
+    );
+}
+
+#[test]
+fn a_filename_adds_to_that_of_the_globals() {
+    let parsed = parse("[global]\nsize=1m\nfilename=g\n[a]\nfilename=x\n");
+    assert_eq!(
+        brief(&parsed.diagnostics),
+        ["5:1+8 warning `filename` adds to the names of the global section; the job uses them all"]
+    );
+    assert_eq!(jobs_of(parsed, "").remove(0).files.names.len(), 2);
+}
+
+#[test]
+fn includes_are_spliced_in() {
+    let host = FakeHost::with(&[
+        ("test.fio", "[global]\ninclude opts.inc\n[a]\nbs=8k\n"),
+        ("opts.inc", "bs=4k\ninclude more.inc\n"),
+        ("more.inc", "size=1m\n"),
+    ]);
+    let parsed = parse_on(&host);
+    assert_eq!(brief(&parsed.diagnostics), [""; 0]);
+    let workload = parsed.workload.unwrap();
+    assert_eq!(workload.name, "test");
+    let names: Vec<&str> = workload
+        .sources
+        .iter()
+        .map(|source| source.name.as_str())
+        .collect();
+    assert_eq!(names, ["test.fio", "opts.inc", "more.inc"]);
+    assert_eq!(workload.jobs[0].extent.size, Some(Amount::Bytes(1 << 20)));
+    assert_eq!(workload.jobs[0].access.max_block(), 8192);
+}
+
+#[test]
+fn an_include_is_looked_for_beside_its_file() {
+    let host = FakeHost::with(&[
+        ("d/j.fio", "[a]\ninclude o.inc\n"),
+        ("d/o.inc", "size=1m\n"),
+    ]);
+    let parsed = fio::parse_files(&["d/j.fio".into()], &[], &host);
+    assert!(parsed.workload.is_some(), "{:?}", parsed.diagnostics);
+}
+
+#[test]
+fn bad_includes_are_faults_where_they_stand() {
+    let circle = FakeHost::with(&[
+        ("test.fio", "[a]\nsize=1m\ninclude x\n"),
+        ("x", "include y\n"),
+        ("y", "include x\n"),
+    ]);
+    let found = parse_on(&circle).diagnostics;
+    assert_eq!(
+        brief(&found),
+        ["1:9+1 error `x` includes itself, or too deeply"]
+    );
+    assert_eq!(found[0].place.as_ref().unwrap().file.to_str(), Some("y"));
+    let missing = parse("[a]\nsize=1m\ninclude nothing.inc\n").diagnostics;
+    assert!(
+        missing[0]
+            .message
+            .starts_with("cannot read the included file `nothing.inc`")
+    );
+    let sections = FakeHost::with(&[
+        ("test.fio", "[a]\nsize=1m\ninclude x\n"),
+        ("x", "bs=8k\n[b]\n"),
+    ]);
+    assert_eq!(
+        brief(&parse_on(&sections).diagnostics),
+        ["2:1+3 error an included file has no sections of its own"]
+    );
+}
+
+#[test]
+fn variables_come_from_the_environment() {
+    let host = FakeHost::with(&[(
+        "test.fio",
+        "[a]\nsize=${SIZE}m\nfilename=/dev/${DISK}\nnumjobs=$ncpus\n",
+    )])
+    .variable("SIZE", "64")
+    .variable("DISK", "sdb");
+    let job = jobs_of(parse_on(&host), "").remove(0);
+    assert_eq!(job.extent.size, Some(Amount::Bytes(64 << 20)));
+    assert_eq!(job.files.names[0].to_str(), Some("/dev/sdb"));
+    assert_eq!(job.clones, 4);
+    assert_eq!(job.options["size"], "64m");
+}
+
+#[test]
+fn every_later_file_waits_and_has_globals_of_its_own() {
+    let host = FakeHost::with(&[
+        ("one.fio", "[global]\nsize=1m\nbs=8k\n[a]\n[b]\n"),
+        ("two.fio", "[c]\nsize=1m\n[d]\nsize=1m\n"),
+    ]);
+    let parsed = fio::parse_files(&["one.fio".into(), "two.fio".into()], &[], &host);
+    let workload = parsed.workload.unwrap();
+    assert_eq!(workload.name, "one");
+    let groups: Vec<u32> = workload
+        .jobs
+        .iter()
+        .map(|job| job.reporting.group)
+        .collect();
+    assert_eq!(groups, [0, 0, 1, 1]);
+    assert_eq!(workload.jobs[2].after, iodyno_model::After::AllBefore);
+    assert_eq!(workload.jobs[3].after, iodyno_model::After::Start);
+    assert_eq!(workload.jobs[2].access.max_block(), 4096);
+}
+
+#[test]
+fn overrides_win_over_every_section() {
+    let host = FakeHost::with(&[(
+        "test.fio",
+        "[global]\nbs=4k\nsize=1m\n[a]\nbs=8k\nfilename=x\n[b]\n",
+    )]);
+    let set = |pairs: &[(&str, &str)]| {
+        let pairs: Vec<_> = pairs
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+            .collect();
+        fio::parse_files(&["test.fio".into()], &pairs, &host)
+    };
+    let jobs = jobs_of(set(&[("bs", "16k"), ("filename", "/dev/y")]), "");
+    for job in &jobs {
+        assert_eq!(job.access.max_block(), 16384);
+        assert_eq!(job.files.names, [std::path::PathBuf::from("/dev/y")]);
+        assert_eq!(job.options["bs"], "16k");
+    }
+    let wrong = set(&[("bs", "4x"), ("blocksze", "4k")]).diagnostics;
+    assert_eq!(
+        brief(&wrong),
+        [
+            "1:7+8 error there is no option `blocksze`",
+            "1:10+2 error `x` is not a suffix of a size"
+        ]
+    );
+}
+
+#[test]
+fn files_that_cannot_be_read_are_all_named() {
+    let host = FakeHost::default();
+    let parsed = fio::parse_files(&["a.fio".into(), "b.fio".into()], &[], &host);
+    let messages: Vec<&str> = parsed
+        .diagnostics
+        .iter()
+        .map(|said| said.message.as_str())
+        .collect();
+    assert!(
+        messages[0].starts_with("cannot read `a.fio`"),
+        "{messages:?}"
+    );
+    assert!(
+        messages[1].starts_with("cannot read `b.fio`"),
+        "{messages:?}"
+    );
+    assert!(parsed.workload.is_none());
+}
+
+#[test]
+fn standard_input_is_a_job_file() {
+    let host = FakeHost::with(&[("-", "[a]\nsize=1m\n")]);
+    let workload = fio::parse_files(&["-".into()], &[], &host)
+        .workload
+        .unwrap();
+    assert_eq!(workload.name, "stdin");
+}
+
+#[test]
+fn comments_spaces_and_endings_are_left_out() {
+    let text =
+        "\u{feff}; first\r\n  # second\r\n[ my job ] # name\r\n\tsize=1m;x\r\n\n  bs=8k # y\r\n";
+    let job = common::jobs(text).remove(0);
+    assert_eq!(
+        (job.name.as_str(), job.access.max_block()),
+        (" my job ", 8192)
+    );
+}
+
+#[test]
+fn columns_count_characters() {
+    let found =
+        brief(&parse("[a]\nsize=1m\ndescription=é\n  filename=ü:ö é ; bs=1\nbs=ü\n").diagnostics);
+    assert_eq!(found[0], "5:4+1 error `ü` is not a number");
+}
+
+/// Text that looks like a job file.
+fn job_text() -> impl Strategy<Value = String> {
+    let names: Vec<&'static str> = fio::OPTIONS
+        .iter()
+        .flat_map(|option| option.names())
+        .collect();
+    let line = prop_oneof![
+        4 => (proptest::sample::select(names), "[-a-z0-9%:,/.(){}$ ]{0,12}")
+            .prop_map(|(name, value)| format!("{name}={value}")),
+        1 => "\\[[a-z]{1,8}\\]",
+        1 => "\\PC{0,30}",
+    ];
+    proptest::collection::vec(line, 0..24).prop_map(|lines| lines.join("\n"))
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_the_parser_panic(text in "(\\PC|\n|\\[|=){0,200}") {
+        let _ = parse(&text);
+    }
+
+    #[test]
+    fn no_job_file_makes_the_parser_panic_and_every_place_exists(text in job_text()) {
+        let text = format!("[j]\n{text}");
+        let parsed = parse(&text);
+        let failed = parsed.diagnostics.iter().any(|said| said.severity == Severity::Error);
+        prop_assert_eq!(parsed.workload.is_none(), failed);
+        for place in parsed.diagnostics.iter().filter_map(|said| said.place.as_ref()) {
+            let line = text.lines().nth(place.line as usize - 1).unwrap();
+            prop_assert_eq!(line, &place.text);
+            let end = place.column - 1 + place.length;
+            prop_assert!(end as usize <= line.chars().count(), "{:?}", place);
+        }
+    }
+}

@@ -1,0 +1,721 @@
+//! What each option of a job file means in the model.
+
+mod common;
+
+use std::path::PathBuf;
+
+use common::{job, jobs, parse};
+use iodyno_fio::{self as fio, resolved_options};
+use iodyno_model::{
+    After, Amount, Arrival, BlockSizes, Checksum, Content, Direction, Distribution, EngineKind,
+    Fallocate, FileService, Memory, MixSequence, Order, Pattern, Sequencer, SimClock, SimFault,
+    SimLaw,
+};
+use iodyno_units::Nanos;
+
+#[test]
+fn an_empty_job_has_fios_defaults() {
+    let job = job("");
+    assert_eq!(job.name, "j");
+    assert_eq!(job.engine.kind, EngineKind::Psync);
+    assert_eq!((job.engine.depth, job.clones), (1, 1));
+    assert!(!job.engine.direct);
+    assert_eq!(
+        job.access.directions().collect::<Vec<_>>(),
+        [Direction::Read]
+    );
+    assert_eq!(job.access.order, Order::Sequential);
+    assert_eq!(job.access.block_sizes.read, BlockSizes::Fixed(4096));
+    assert!(job.access.repeatable);
+    assert_eq!(job.files.format, "$jobname.$jobnum.$filenum");
+    assert_eq!(job.files.count, 1);
+    assert!(job.files.invalidate && job.files.fsync_on_layout && job.files.allow_create);
+    assert_eq!(job.extent.size, Some(Amount::Bytes(16 << 20)));
+    assert_eq!((job.end.loops, job.end.runtime), (1, None));
+    assert_eq!(job.after, After::Start);
+    assert_eq!(job.verify, None);
+    assert!(!job.pacing.scheduled());
+    assert_eq!(job.buffers.content, Content::Random);
+    assert!(!job.buffers.refill);
+}
+
+#[test]
+fn rw_says_which_ops_and_in_which_order() {
+    use Direction::{Read, Trim, Write};
+    let cases: &[(&str, &[Direction], bool)] = &[
+        ("read", &[Read], false),
+        ("write", &[Write], false),
+        ("trim", &[Trim], false),
+        ("rw", &[Read, Write], false),
+        ("readwrite", &[Read, Write], false),
+        ("trimwrite", &[Write, Trim], false),
+        ("randread", &[Read], true),
+        ("randwrite", &[Write], true),
+        ("randtrim", &[Trim], true),
+        ("randrw", &[Read, Write], true),
+        ("randtrimwrite", &[Write, Trim], true),
+    ];
+    for (word, directions, random) in cases {
+        for option in ["rw", "readwrite"] {
+            let access = job(&format!("{option}={word}")).access;
+            assert_eq!(
+                access.directions().collect::<Vec<_>>(),
+                *directions,
+                "{word}"
+            );
+            assert_eq!(access.order == Order::Random, *random, "{word}");
+            assert_eq!(access.random_map, *random, "{word}");
+            let share = if *random { 100 } else { 0 };
+            assert_eq!(access.percent_random.read, share, "{word}");
+        }
+    }
+}
+
+#[test]
+fn rw_takes_a_number_after_a_colon() {
+    for (text, sequence) in [
+        ("rw=randread:8", Some(MixSequence::Every(8))),
+        ("rw=randread:1", None),
+        ("rw=read:4k", Some(MixSequence::Skip(4096))),
+        ("rw=read:-8k", Some(MixSequence::Skip(-8192))),
+        ("rw=write:0", None),
+        ("rw=randread", None),
+    ] {
+        assert_eq!(job(text).access.sequence, sequence, "{text}");
+    }
+    let access = job("rw=randread:4\nrw_sequencer=identical").access;
+    assert_eq!(access.sequencer, Sequencer::Identical);
+}
+
+#[test]
+fn sizes_of_ops_go_by_direction() {
+    use BlockSizes::{Fixed, Range, Split};
+    let range = |min, max| Range {
+        min,
+        max,
+        unaligned: false,
+    };
+    let cases: &[(&str, [BlockSizes; 3])] = &[
+        ("bs=8k", [Fixed(8192), Fixed(8192), Fixed(8192)]),
+        ("blocksize=8k", [Fixed(8192), Fixed(8192), Fixed(8192)]),
+        ("bs=8k,", [Fixed(8192), Fixed(4096), Fixed(4096)]),
+        ("bs=8k,16k", [Fixed(8192), Fixed(16384), Fixed(16384)]),
+        ("bs=,16k", [Fixed(4096), Fixed(16384), Fixed(16384)]),
+        ("bs=1k,2k,8k", [Fixed(1024), Fixed(2048), Fixed(8192)]),
+        ("bs=(4*1k)", [Fixed(4096), Fixed(4096), Fixed(4096)]),
+        ("bs=$pagesize*2", [Fixed(8192), Fixed(8192), Fixed(8192)]),
+        (
+            "bsrange=4k-16k",
+            [range(4096, 16384), range(4096, 16384), range(4096, 16384)],
+        ),
+        (
+            "bsrange=4k:16k",
+            [range(4096, 16384), range(4096, 16384), range(4096, 16384)],
+        ),
+        (
+            "bsrange=8k-4k,1k-2k",
+            [range(4096, 8192), range(1024, 2048), range(1024, 2048)],
+        ),
+        ("bsrange=4k-4k", [Fixed(4096), Fixed(4096), Fixed(4096)]),
+        (
+            "bs=64k\nbsrange=4k-8k,",
+            [range(4096, 8192), Fixed(65536), Fixed(65536)],
+        ),
+        (
+            "bssplit=4k/10:64k/50:32k/40,8k/100",
+            [
+                Split(vec![(4096, 10.0), (65536, 50.0), (32768, 40.0)]),
+                Fixed(8192),
+                Fixed(8192),
+            ],
+        ),
+        (
+            "bssplit=4k/50:8k:16k",
+            [
+                Split(vec![(4096, 50.0), (8192, 25.0), (16384, 25.0)]),
+                Split(vec![(4096, 50.0), (8192, 25.0), (16384, 25.0)]),
+                Split(vec![(4096, 50.0), (8192, 25.0), (16384, 25.0)]),
+            ],
+        ),
+    ];
+    for (options, sizes) in cases {
+        let found = job(options).access.block_sizes;
+        assert_eq!([found.read, found.write, found.trim], *sizes, "{options}");
+    }
+    let unaligned = job("bsrange=1k-3k\nbs_unaligned").access.block_sizes.read;
+    assert!(matches!(
+        unaligned,
+        Range {
+            unaligned: true,
+            ..
+        }
+    ));
+}
+
+#[test]
+fn random_offsets_follow_map_distribution_and_seed() {
+    let check = |options: &str, map: bool, distribution: Distribution| {
+        let access = job(&format!("rw=randrw\n{options}")).access;
+        assert_eq!(access.random_map, map, "{options}");
+        assert_eq!(access.distribution.read, distribution, "{options}");
+        assert_eq!(access.distribution.write, distribution, "{options}");
+    };
+    check("", true, Distribution::Uniform);
+    check("norandommap", false, Distribution::Uniform);
+    check("norandommap=0", true, Distribution::Uniform);
+    check("random_distribution=random", true, Distribution::Uniform);
+    check(
+        "random_distribution=zipf:0.9",
+        false,
+        Distribution::Zipf(0.9),
+    );
+    check("random_distribution=zipf", false, Distribution::Zipf(1.1));
+    check(
+        "random_distribution=pareto:0.3",
+        false,
+        Distribution::Pareto(0.3),
+    );
+    check(
+        "random_distribution=pareto",
+        false,
+        Distribution::Pareto(0.2),
+    );
+    check(
+        "random_distribution=normal:5",
+        false,
+        Distribution::Normal(5.0),
+    );
+    let percent = |zones: &[(f64, f64)]| {
+        let zones = zones.iter();
+        Distribution::Zoned(
+            zones
+                .map(|(share, of)| (*share, Amount::Percent(*of)))
+                .collect(),
+        )
+    };
+    // A zone without a length takes what is left.
+    check(
+        "random_distribution=zoned:50/5:30/15:20/",
+        false,
+        percent(&[(50.0, 5.0), (30.0, 15.0), (20.0, 80.0)]),
+    );
+    check(
+        "random_distribution=zoned_abs:60/4k:40/1m",
+        false,
+        Distribution::Zoned(vec![
+            (60.0, Amount::Bytes(4096)),
+            (40.0, Amount::Bytes(1 << 20)),
+        ]),
+    );
+    let access = job("rw=randrw\nrandom_distribution=zoned:100/50,50/10:50/90").access;
+    assert_eq!(access.distribution.read, percent(&[(100.0, 50.0)]));
+    assert_eq!(
+        access.distribution.write,
+        percent(&[(50.0, 10.0), (50.0, 90.0)])
+    );
+    assert_eq!(access.distribution.trim, access.distribution.write);
+    check("blockalign=4k", true, Distribution::Uniform);
+    check("ba=512", false, Distribution::Uniform);
+
+    assert!(!job("randrepeat=0").access.repeatable);
+    assert_eq!(job("randseed=42").access.seed, Some(42));
+    let access = job("rw=randrw\npercentage_random=50,20\nrwmixwrite=30").access;
+    assert_eq!(
+        (access.percent_random.read, access.percent_random.write),
+        (50, 20)
+    );
+    assert_eq!(access.read_percent, 70);
+    assert_eq!(job("rw=randread\nba=1k,2k").access.block_align.write, 2048);
+    assert_eq!(job("rw=read\nba=1k").access.block_align.read, 0);
+}
+
+#[test]
+fn engines_keep_to_their_depth() {
+    for (name, kind, depth) in [
+        ("psync", EngineKind::Psync, 1),
+        ("sync", EngineKind::Sync, 1),
+        ("pvsync", EngineKind::Pvsync2, 1),
+        ("pvsync2", EngineKind::Pvsync2, 1),
+        ("mmap", EngineKind::Mmap, 1),
+        ("libaio", EngineKind::Libaio, 32),
+        ("io_uring", EngineKind::IoUring, 32),
+        ("posixaio", EngineKind::Posixaio, 32),
+        ("null", EngineKind::Null, 32),
+        ("sim", EngineKind::Sim, 32),
+    ] {
+        let engine = job(&format!("ioengine={name}\niodepth=32")).engine;
+        assert_eq!((engine.kind, engine.depth), (kind, depth), "{name}");
+        assert_eq!(engine.sim.is_some(), kind == EngineKind::Sim);
+    }
+}
+
+#[test]
+fn engine_options_reach_the_engine() {
+    let engine = job(
+        "ioengine=io_uring\niodepth=8\niodepth_low=4\niodepth_batch=2\niodepth_batch_complete=3\n\
+         iodepth_batch_complete_max=6\ndirect=1\nhipri\nsqthread_poll=1\nsqthread_poll_cpu=3\n\
+         fixedbufs\nregisterfiles=0\nforce_async=1\nnowait=1\nsync=dsync",
+    )
+    .engine;
+    assert_eq!((engine.depth_low, engine.batch_submit), (4, 2));
+    assert_eq!(
+        (engine.batch_complete_min, engine.batch_complete_max),
+        (3, 6)
+    );
+    assert!(engine.direct && engine.hipri && engine.sqthread_poll);
+    assert_eq!(engine.sqthread_poll_cpu, Some(3));
+    assert_eq!(
+        (engine.fixed_buffers, engine.registered_files),
+        (Some(true), Some(false))
+    );
+    assert!(engine.force_async && engine.nowait && engine.o_dsync && !engine.o_sync);
+
+    let clamped =
+        job("ioengine=io_uring\niodepth=4\niodepth_batch=99\niodepth_batch_complete_min=9");
+    assert_eq!(
+        (
+            clamped.engine.batch_submit,
+            clamped.engine.batch_complete_min
+        ),
+        (4, 4)
+    );
+    assert!(job("buffered=0").engine.direct);
+    assert!(!job("direct=1\nbuffered=1").engine.direct);
+    assert!(job("sync=1").engine.o_sync);
+}
+
+#[test]
+fn a_simulated_device_has_law_servers_and_faults() {
+    let sim = job("ioengine=sim\nsim_latency=lognormal:100us:0.5\nsim_servers=4\nsim_faults=eio:100,short:50,stall:2s:1s")
+        .engine
+        .sim
+        .unwrap();
+    assert_eq!(
+        sim.law,
+        SimLaw::LogNormal {
+            median_ns: 100_000,
+            sigma: 0.5
+        }
+    );
+    assert_eq!(sim.servers, 4);
+    assert_eq!(
+        sim.faults,
+        [
+            SimFault::Errno {
+                every: 100,
+                errno: 5
+            },
+            SimFault::Short { every: 50 },
+            SimFault::Stall {
+                from_ns: 2_000_000_000,
+                for_ns: 1_000_000_000
+            },
+        ]
+    );
+    for (text, law) in [
+        ("constant:20us", SimLaw::Constant(20_000)),
+        ("exponential:1ms", SimLaw::Exponential(1_000_000)),
+        ("constant:7", SimLaw::Constant(7_000)),
+    ] {
+        let sim = job(&format!("ioengine=sim\nsim_latency={text}"))
+            .engine
+            .sim
+            .unwrap();
+        assert_eq!(sim.law, law, "{text}");
+    }
+    for (text, clock) in [
+        ("", SimClock::Virtual),
+        ("sim_clock=virtual", SimClock::Virtual),
+        ("sim_clock=real", SimClock::Real),
+    ] {
+        let sim = job(&format!("ioengine=sim\n{text}")).engine.sim.unwrap();
+        assert_eq!(sim.clock, clock, "{text}");
+    }
+}
+
+#[test]
+fn files_are_named_placed_and_made() {
+    let files = job(
+        "directory=/a:/b\nfilename=x:y\\:z\nnrfiles=4\nopenfiles=2\nfilesize=1m-2m\n\
+         file_service_type=random:16\nfallocate=keep\noverwrite=1\ncreate_on_open=1\n\
+         create_only=1\nallow_file_create=0\ncreate_fsync=0\ninvalidate=0\nfsync_on_close=1\n\
+         unlink=1\nfadvise_hint=0\nfilename_format=f.$jobnum",
+    )
+    .files;
+    assert_eq!(files.directories, [PathBuf::from("/a"), "/b".into()]);
+    assert_eq!(files.names, [PathBuf::from("x"), "y:z".into()]);
+    assert_eq!((files.count, files.service_ops), (4, 16));
+    assert_eq!(
+        files.size,
+        Some((Amount::Bytes(1 << 20), Amount::Bytes(2 << 20)))
+    );
+    assert_eq!(
+        (files.service, files.fallocate),
+        (FileService::Random, Fallocate::KeepSize)
+    );
+    assert!(files.overwrite && files.create_on_open && files.create_only);
+    assert!(!files.allow_create && !files.fsync_on_layout && !files.invalidate);
+    assert!(files.fsync_on_close && files.unlink && !files.advise);
+    assert_eq!(files.format, "f.$jobnum");
+}
+
+#[test]
+fn the_region_and_its_end_are_kept_apart() {
+    let job = job(
+        "size=50%\nio_size=1g\noffset=1m\noffset_increment=10%\noffset_align=4k\nnumber_ios=77\n\
+         loops=3\nruntime=5m\ntime_based\nramp_time=2\nstartdelay=3-1\nzonemode=strided\n\
+         zonesize=64k\nzonerange=1m\nzoneskip=128k",
+    );
+    assert_eq!(job.extent.size, Some(Amount::Percent(50.0)));
+    assert_eq!(job.extent.offset, Amount::Bytes(1 << 20));
+    assert_eq!(job.extent.offset_increment, Amount::Percent(10.0));
+    assert_eq!(job.extent.offset_align, 4096);
+    let zones = (
+        job.extent.zone_size,
+        job.extent.zone_range,
+        job.extent.zone_skip,
+    );
+    assert_eq!(zones, (65536, 1 << 20, 131_072));
+    assert_eq!(job.end.io_size, Some(Amount::Bytes(1 << 30)));
+    assert_eq!((job.end.ops, job.end.loops), (Some(77), 3));
+    assert_eq!(job.end.runtime, Some(Nanos::from_secs(300)));
+    assert!(job.end.time_based);
+    assert_eq!(job.end.ramp, Nanos::from_secs(2));
+    assert_eq!(
+        (job.delay.min, job.delay.max),
+        (Nanos::from_secs(1), Nanos::from_secs(3))
+    );
+}
+
+#[test]
+fn zones_need_no_zonemode() {
+    let extent = job("zonesize=64k\nzoneskip=1m").extent;
+    assert_eq!((extent.zone_size, extent.zone_skip), (65536, 1 << 20));
+    let extent = job("zonemode=none\nzoneskip=1m").extent;
+    assert_eq!((extent.zone_size, extent.zone_skip), (0, 0));
+}
+
+#[test]
+fn pacing_and_durability() {
+    let job = job(
+        "rw=randrw\nrate=1m,2m\nrate_min=512k\nrate_process=poisson\nrate_cycle=500\nthinktime=10\n\
+         thinktime_spin=1ms\nthinktime_blocks=8\nthinktime_blocks_type=issue\nfsync=4\nfdatasync=8\n\
+         end_fsync=1",
+    );
+    let rates = job.pacing.rates;
+    assert_eq!(
+        (rates.read.bytes_per_s, rates.write.bytes_per_s),
+        (1 << 20, 2 << 20)
+    );
+    assert_eq!(rates.trim.least_bytes_per_s, 512 << 10);
+    assert_eq!(job.pacing.arrival, Arrival::Poisson);
+    assert_eq!(job.pacing.check_every, Nanos::from_millis(500));
+    let think = job.pacing.think.unwrap();
+    assert_eq!((think.pause, think.spin), (Nanos(10_000), Nanos(10_000)));
+    assert_eq!(think.every_ops, 8);
+    assert_eq!((job.sync.fsync_every, job.sync.fdatasync_every), (4, 8));
+    assert!(job.sync.end_fsync);
+    let iops = common::job("rw=rw\nrate_iops=1000,\nrate_iops_min=5")
+        .pacing
+        .rates;
+    assert_eq!(
+        (iops.read.iops, iops.write.iops, iops.write.least_iops),
+        (1000.0, 0.0, 5.0)
+    );
+    assert_eq!(common::job("thinktime=0").pacing.think, None);
+}
+
+#[test]
+fn buffers_hold_what_was_asked() {
+    let pattern = Pattern(vec![0xde, 0xad]);
+    for (options, content, refill) in [
+        ("", Content::Random, false),
+        ("refill_buffers", Content::Random, true),
+        ("zero_buffers", Content::Zero, false),
+        (
+            "buffer_pattern=0xdead",
+            Content::Pattern(pattern.clone()),
+            false,
+        ),
+        ("buffer_compress_percentage=100", Content::Zero, false),
+        (
+            "buffer_compress_percentage=30",
+            Content::Compressible {
+                percent: 30,
+                chunk: 512,
+                pattern: None,
+            },
+            true,
+        ),
+        (
+            "buffer_compress_percentage=30\nbuffer_compress_chunk=4k\nbuffer_pattern=0xdead\nrefill_buffers=0",
+            Content::Compressible {
+                percent: 30,
+                chunk: 4096,
+                pattern: Some(pattern),
+            },
+            false,
+        ),
+        ("dedupe_percentage=20", Content::Random, true),
+    ] {
+        let buffers = job(&format!("rw=write\n{options}")).buffers;
+        assert_eq!(
+            (buffers.content, buffers.refill),
+            (content, refill),
+            "{options}"
+        );
+    }
+    let buffers = job("mem=mmaphuge\niomem_align=512\ndedupe_percentage=20").buffers;
+    assert_eq!(
+        (buffers.memory, buffers.align, buffers.dedupe_percent),
+        (Memory::Huge, 512, 20)
+    );
+}
+
+#[test]
+fn verification_keeps_its_method() {
+    for (options, checksum) in [
+        ("verify=crc32c", Checksum::Crc32c),
+        ("verify=crc32c-intel", Checksum::Crc32c),
+        ("verify=xxhash", Checksum::Xxhash64),
+        ("verify=md5", Checksum::Xxhash64),
+        ("verify=meta", Checksum::HeaderOnly),
+        (
+            "verify=pattern\nverify_pattern=0xff",
+            Checksum::Pattern(Pattern(vec![255])),
+        ),
+        (
+            "verify_pattern=0xff\nverify=pattern",
+            Checksum::Pattern(Pattern(vec![255])),
+        ),
+        ("verify_pattern=0xff", Checksum::Pattern(Pattern(vec![255]))),
+        ("verify=crc32c\nverify_pattern=0xff", Checksum::Crc32c),
+    ] {
+        let job = job(&format!("rw=write\n{options}"));
+        assert_eq!(job.verify.unwrap().checksum, checksum, "{options}");
+        assert!(job.buffers.refill, "{options}");
+    }
+    assert_eq!(job("verify=0").verify, None);
+    let verify = job(
+        "rw=randwrite\nverify=crc32c\ndo_verify=0\nverify_only\nverify_interval=512\n\
+         verify_backlog=1024\nverify_backlog_batch=32\nverify_fatal=1\nverify_dump=1",
+    )
+    .verify
+    .unwrap();
+    assert!(!verify.do_verify && verify.only && verify.fatal && verify.dump);
+    assert_eq!(
+        (verify.interval, verify.backlog, verify.backlog_batch),
+        (512, 1024, 32)
+    );
+    let unequal = job("rw=write\nverify=crc32c\nbsrange=4k-16k")
+        .verify
+        .unwrap();
+    assert_eq!(unequal.interval, 4096);
+}
+
+#[test]
+fn errors_logs_and_placement() {
+    let job = job(
+        "continue_on_error=io\nignore_error=EIO:28,ENOSPC,EILSEQ\nexitall_on_error\nwrite_bw_log=a\n\
+         write_lat_log\nwrite_iops_log=c\nlog_avg_msec=100\nlog_max_value=1\nlog_offset=1\n\
+         cpus_allowed=0-1,3\ncpus_allowed_policy=split\nnuma_cpu_nodes=0\nnuma_mem_policy=bind:0-1\n\
+         nice=-5\nprio=3\nexitall\npercentile_list=50:99.9",
+    );
+    let errors = &job.errors;
+    assert!(errors.continue_read && errors.continue_write && errors.exit_all);
+    assert!(errors.continue_verify);
+    assert_eq!(
+        (&errors.ignore_read[..], &errors.ignore_write[..]),
+        (&[5, 28][..], &[28][..])
+    );
+    assert_eq!(job.logs.bandwidth, Some(PathBuf::from("a")));
+    assert_eq!(job.logs.latency, Some(PathBuf::from("j")));
+    assert_eq!(
+        (job.logs.window_ms, job.logs.max_value, job.logs.offset),
+        (100, true, true)
+    );
+    assert_eq!(job.placement.cpus, [0, 1, 3]);
+    assert!(job.placement.split && job.exit_all);
+    assert_eq!(job.placement.numa_memory_nodes, [0, 1]);
+    assert_eq!(
+        (job.placement.nice, job.placement.io_priority),
+        (-5, Some((2, 3)))
+    );
+    assert_eq!(job.reporting.percentiles, [50.0, 99.9]);
+    assert_eq!(common::job("cpumask=0xa").placement.cpus, [1, 3]);
+}
+
+#[test]
+fn booleans_take_words_and_nothing() {
+    for (text, set) in [
+        ("direct=1", true),
+        ("direct=0", false),
+        ("direct", true),
+        ("direct=true", true),
+        ("direct=No", false),
+    ] {
+        assert_eq!(job(text).engine.direct, set, "{text}");
+    }
+}
+
+#[test]
+fn globals_count_for_later_jobs_only() {
+    let jobs =
+        jobs("[a]\nsize=1m\n[global]\nsize=2m\nbs=8k\n[b]\n[global]\nbs=16k\n[c]\nsize=3m\n");
+    let sizes: Vec<_> = jobs.iter().map(|job| job.extent.size).collect();
+    let bytes = |mib: u64| Some(Amount::Bytes(mib << 20));
+    assert_eq!(sizes, [bytes(1), bytes(2), bytes(3)]);
+    let blocks: Vec<u64> = jobs.iter().map(|job| job.access.max_block()).collect();
+    assert_eq!(blocks, [4096, 8192, 16384]);
+}
+
+#[test]
+fn groups_are_numbered_as_fio_does() {
+    let text = "[global]\nsize=1m\n[a]\nstonewall\n[b]\n[c]\nnew_group\n[d]\nwait_for_previous\n\
+                [e]\nwait_for=d\nnew_group\ngroup_reporting\n[f]\nstonewall=0\n";
+    let jobs = jobs(text);
+    let groups: Vec<u32> = jobs.iter().map(|job| job.reporting.group).collect();
+    assert_eq!(groups, [0, 0, 1, 2, 3, 3]);
+    let after: Vec<After> = jobs.iter().map(|job| job.after.clone()).collect();
+    use After::{AllBefore, Start};
+    let expected = [
+        Start,
+        Start,
+        Start,
+        AllBefore,
+        After::Job("d".to_owned()),
+        Start,
+    ];
+    assert_eq!(after, expected);
+    assert!(jobs[4].reporting.together && !jobs[5].reporting.together);
+}
+
+#[test]
+fn a_global_name_names_results_and_not_files() {
+    let jobs = jobs("[global]\nname=all\nsize=1m\n[a]\n[b]\n");
+    assert_eq!(jobs[0].name, "all");
+    assert_eq!(jobs[0].files.format, "a.$jobnum.$filenum");
+    assert_eq!(jobs[1].files.format, "b.$jobnum.$filenum");
+}
+
+#[test]
+fn kb_base_counts_for_its_whole_section() {
+    let jobs = jobs("[a]\nbs=4k\nkb_base=1000\nsize=1g\n[b]\nbs=4k\nsize=1g\n");
+    assert_eq!(jobs[0].access.max_block(), 4000);
+    assert_eq!(jobs[1].access.max_block(), 4096);
+}
+
+#[test]
+fn options_are_kept_as_written_and_filled_up() {
+    let written = job("blocksize=8k\nrw=randrw\ngroup_reporting\nruntime=90s\ntime_based\n");
+    assert_eq!(written.options["bs"], "8k");
+    assert_eq!(written.options["group_reporting"], "");
+    assert!(!written.options.contains_key("iodepth"));
+    let options = resolved_options(&written);
+    for (name, value) in [
+        ("name", "j"),
+        ("bs", "8k"),
+        ("rw", "randrw"),
+        ("ioengine", "psync"),
+        ("iodepth", "1"),
+        ("numjobs", "1"),
+        ("direct", "0"),
+        ("size", "16m"),
+        ("runtime", "90s"),
+        ("rwmixread", "50"),
+    ] {
+        assert_eq!(options[name], value, "{name}");
+    }
+    let defaults = resolved_options(&job(""));
+    assert_eq!((&defaults["rw"][..], &defaults["bs"][..]), ("read", "4096"));
+}
+
+#[test]
+fn what_is_resolved_is_read_back_as_the_same_job() {
+    for options in [
+        "rw=randread:8\nbssplit=4k/60:64k/40\nioengine=io_uring\niodepth=4\ndirect=1",
+        "rw=read:-8k\nbsrange=4k-16k,8k-8k",
+        "rw=trimwrite\nbs=4k,8k,16k\nruntime=1500ms\ntime_based",
+        "rw=randrw\nrwmixread=70\nio_size=10%\nnumjobs=3",
+    ] {
+        let mut first = job(options);
+        first.options.clear();
+        let text: String = resolved_options(&first)
+            .iter()
+            .map(|(name, value)| format!("{name}={value}\n"))
+            .collect();
+        let mut second = jobs(&format!("[j]\n{text}")).remove(0);
+        for job in [&mut first, &mut second] {
+            job.options.clear();
+            job.place = None;
+        }
+        assert_eq!(first, second, "{text}");
+    }
+}
+
+#[test]
+fn the_compatibility_page_is_up_to_date() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/fio-compatibility.md"
+    );
+    let committed = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(
+        committed == fio::compatibility_markdown(),
+        "docs/fio-compatibility.md is out of date; regenerate it with\n\
+         cargo run -p iodyno-fio --example fio_compatibility > docs/fio-compatibility.md"
+    );
+}
+
+#[test]
+fn a_flow_has_a_weight_an_id_and_a_pause() {
+    let flow = job("flow=8\nflow_id=3\nflow_sleep=1000")
+        .pacing
+        .flow
+        .unwrap();
+    assert_eq!(
+        (flow.weight, flow.id, flow.pause),
+        (8, 3, Nanos::from_millis(1))
+    );
+    assert_eq!(job("flow_id=3\nflow_sleep=1000").pacing.flow, None);
+}
+
+#[test]
+fn a_job_that_fills_its_storage_reserves_nothing_and_needs_no_size() {
+    let filling = parse("[a]\nrw=write\nfill_device=1\n");
+    let job = &filling.workload.unwrap().jobs[0];
+    assert!(job.end.until_full);
+    assert_eq!(job.extent.size, None);
+    assert_eq!(job.files.fallocate, Fallocate::None);
+    let asked = parse("[a]\nrw=write\nfill_fs=1\nfallocate=keep\n");
+    let job = &asked.workload.unwrap().jobs[0];
+    assert_eq!(job.files.fallocate, Fallocate::KeepSize);
+}
+
+#[test]
+fn atomic_writes_are_asked_of_engines_that_have_them() {
+    for engine in ["pvsync2", "libaio", "io_uring"] {
+        let write = job(&format!(
+            "rw=randwrite\ndirect=1\natomic=1\nioengine={engine}"
+        ));
+        assert!(write.engine.atomic, "{engine}");
+    }
+    assert!(!job("rw=read\natomic=1\nioengine=psync").engine.atomic);
+}
+
+#[test]
+fn sequence_and_seed_of_verified_blocks_are_checked_unless_told_not_to() {
+    for (options, sequence, seed) in [
+        ("", true, true),
+        ("verify_write_sequence=0", false, true),
+        ("verify_header_seed=0", true, false),
+    ] {
+        let verify = job(&format!("rw=randwrite\nverify=crc32c\n{options}")).verify;
+        let verify = verify.unwrap();
+        assert_eq!(
+            (verify.check_sequence, verify.check_seed),
+            (sequence, seed),
+            "{options}"
+        );
+    }
+}

@@ -1,0 +1,262 @@
+//! Go's benchmark format: `key: value` lines, `Unit` lines, `BenchmarkName/k=v-8 N value unit …`.
+//!
+//! A line is a trial. As in benchstat, keys hold for the lines below them, and a number after a last
+//! hyphen is GOMAXPROCS. The configuration is `/config=` in the name, otherwise the key `config`; where both
+//! are there, the key is one more dimension.
+
+use std::collections::{BTreeMap, HashMap};
+
+use iodyno_model::{Better, Fact, FactClass, Figure, ImportedTrial, Kind, Metric};
+
+use super::super::found::Found;
+use super::super::fsbench::{of_cycles, of_line};
+use super::super::lines::Lines;
+use super::units;
+
+/// What it is read as.
+const FORM: &str = "go benchmark";
+/// Keys and parts of names that name the configuration.
+const CONFIGURATION: [&str; 2] = ["config", "configuration"];
+/// The key that names the workload, where the benchmark's own name is `_`.
+const WORKLOAD: &str = "workload";
+/// Keys that tell of the host; `pkg` and all others part trials like parts of a name do.
+const HOST: [&str; 5] = ["goos", "goarch", "cpu", "kernel", "host"];
+
+/// All results of this form.
+pub(super) fn read(lines: &Lines<'_>) -> Vec<Found> {
+    let mut keys = Keys::of(lines);
+    let mut found = Vec::new();
+    for (number, text) in lines.iter() {
+        match text.starts_with("Benchmark") {
+            true => found.extend(keys.benchmark(lines, number, text)),
+            false => keys.note(text),
+        }
+    }
+    found
+}
+
+/// What other lines say of a benchmark line.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Keys {
+    values: BTreeMap<String, String>,
+    directions: HashMap<String, Better>,
+}
+
+impl Keys {
+    /// At the beginning of a text.
+    pub(crate) fn of(lines: &Lines<'_>) -> Keys {
+        Keys {
+            values: BTreeMap::new(),
+            directions: directions(lines),
+        }
+    }
+
+    /// Takes a line `key: value`, which holds from here on, and ignores any other.
+    pub(crate) fn note(&mut self, text: &str) {
+        match key(text) {
+            Some((key, "")) => {
+                self.values.remove(key);
+            }
+            Some((key, value)) => {
+                self.values.insert(key.to_owned(), value.to_owned());
+            }
+            None => {}
+        }
+    }
+
+    /// The trial of a benchmark line, or why it is none; `None` for other lines.
+    pub(crate) fn benchmark(&self, lines: &Lines<'_>, number: u32, text: &str) -> Option<Found> {
+        benchmark(lines, number, text.trim(), &self.values, &self.directions)
+    }
+}
+
+/// Which way is better, by unit, as `Unit` lines anywhere in the text say.
+fn directions(lines: &Lines<'_>) -> HashMap<String, Better> {
+    let mut directions = HashMap::new();
+    for (_, text) in lines.iter() {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let ["Unit", unit, settings @ ..] = &words[..] else {
+            continue;
+        };
+        let better = match settings
+            .iter()
+            .find_map(|word| word.strip_prefix("better="))
+        {
+            Some("higher") => Better::Higher,
+            Some("lower") => Better::Lower,
+            _ => continue,
+        };
+        directions.insert((*unit).to_owned(), better);
+    }
+    directions
+}
+
+/// A line of a key in lower case, without blanks, and its value.
+fn key(text: &str) -> Option<(&str, &str)> {
+    let (key, value) = text.split_once(':')?;
+    let lower = key.starts_with(char::is_lowercase)
+        && !key.contains(|c: char| c.is_whitespace() || c.is_uppercase());
+    let apart = value.is_empty() || value.starts_with([' ', '\t']);
+    (lower && apart).then(|| (key, value.trim()))
+}
+
+fn benchmark(
+    lines: &Lines<'_>,
+    number: u32,
+    text: &str,
+    keys: &BTreeMap<String, String>,
+    directions: &HashMap<String, Better>,
+) -> Option<Found> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let [name, iterations, values @ ..] = &words[..] else {
+        return None;
+    };
+    let name = name
+        .strip_prefix("Benchmark")
+        .filter(|name| !name.is_empty())?;
+    // `Benchmarks were made …` is prose.
+    let iterations: u64 = iterations.parse().ok()?;
+    let at = number..number + 1;
+    let pairs = match pairs(values) {
+        Ok(pairs) => pairs,
+        Err(why) => return Some(Found::unread(at, why)),
+    };
+    let mut trial = lines.trial(FORM, number);
+    let name = place(&mut trial, name, keys);
+    match (name.strip_prefix("fsbench/"), &pairs[..]) {
+        (Some(name), &[(rate, "ops/sec")]) => of_line(&mut trial, name, iterations as f64, rate),
+        (alone, pairs) => {
+            if name != "_" || trial.workload.is_empty() {
+                let own = alone.unwrap_or(&name).to_owned();
+                let of_file = std::mem::replace(&mut trial.workload, own);
+                if !of_file.is_empty() && of_file != trial.workload {
+                    trial.dimensions.insert(WORKLOAD.to_owned(), of_file);
+                }
+            }
+            figures(&mut trial, pairs, directions);
+            if alone.is_some() {
+                of_cycles(&mut trial);
+            }
+        }
+    }
+    Some(Found::trial(at, trial))
+}
+
+/// (value, unit) pairs.
+fn pairs<'t>(words: &[&'t str]) -> Result<Vec<(f64, &'t str)>, String> {
+    if words.is_empty() {
+        return Err("a benchmark line without a value".to_owned());
+    }
+    if !words.len().is_multiple_of(2) {
+        return Err("a benchmark line in which a value lacks its unit".to_owned());
+    }
+    words
+        .chunks_exact(2)
+        .map(|pair| match pair[0].parse::<f64>() {
+            Ok(value) if value.is_finite() => Ok((value, pair[1])),
+            _ => Err(format!("`{}` on a benchmark line is no number", pair[0])),
+        })
+        .collect()
+}
+
+/// Fills in configuration and dimensions by keys and name; the rest of the name.
+fn place(trial: &mut ImportedTrial, name: &str, keys: &BTreeMap<String, String>) -> String {
+    for (key, value) in keys {
+        if CONFIGURATION.contains(&key.as_str()) {
+            // The name's part comes first.
+        } else if key == WORKLOAD {
+            trial.workload.clone_from(value);
+        } else if HOST.contains(&key.as_str()) {
+            trial.facts.push(Fact {
+                class: FactClass::Host,
+                name: key.clone(),
+                value: value.clone(),
+            });
+        } else {
+            trial.dimensions.insert(key.clone(), value.clone());
+        }
+    }
+    let name = match name.rsplit_once('-') {
+        Some((rest, threads)) if !rest.is_empty() && is_count(threads) => {
+            trial
+                .dimensions
+                .insert("gomaxprocs".to_owned(), threads.to_owned());
+            rest
+        }
+        _ => name,
+    };
+    let mut rest = Vec::new();
+    for (index, part) in name.split('/').enumerate() {
+        match part.split_once('=') {
+            Some((key, value)) if index > 0 && !key.is_empty() => {
+                if CONFIGURATION.contains(&key) {
+                    configure(trial, key, value);
+                    continue;
+                }
+                // To benchstat a key of the file and a part of the name are two things, the latter `/key`.
+                let taken = trial
+                    .dimensions
+                    .get(key)
+                    .is_some_and(|of_file| of_file != value);
+                let key = if taken {
+                    format!("/{key}")
+                } else {
+                    key.to_owned()
+                };
+                trial.dimensions.insert(key, value.to_owned());
+            }
+            _ => rest.push(part),
+        }
+    }
+    for key in CONFIGURATION {
+        if let Some(value) = keys.get(key) {
+            configure(trial, key, value);
+        }
+    }
+    rest.join("/")
+}
+
+/// The first that names a configuration does; what others say parts trials as well.
+fn configure(trial: &mut ImportedTrial, key: &str, value: &str) {
+    if trial.configuration.is_empty() {
+        trial.configuration = value.to_owned();
+    } else if trial.configuration != value {
+        trial.dimensions.insert(key.to_owned(), value.to_owned());
+    }
+}
+
+fn is_count(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit())
+}
+
+/// The figures; the first is the one to judge by.
+fn figures(trial: &mut ImportedTrial, pairs: &[(f64, &str)], directions: &HashMap<String, Better>) {
+    for &(value, unit) in pairs {
+        let (mut metric, scale) = units::metric(unit);
+        if let Some(better) = directions.get(unit) {
+            metric.better = *better;
+        }
+        if trial
+            .figures
+            .iter()
+            .any(|figure| figure.metric.name == metric.name)
+        {
+            let remark = format!("`{unit}` stands there twice; the first counts");
+            trial.remarks.push(remark);
+            continue;
+        }
+        trial.figures.push(Figure {
+            metric,
+            value: value * scale,
+            derived: None,
+        });
+    }
+    let finite = |figure: &Figure| figure.metric.name == Metric::COMPLETION;
+    if trial.figures.iter().any(finite) {
+        trial.kind = Kind::Finite;
+    }
+    trial.primary = trial
+        .figures
+        .first()
+        .map(|figure| figure.metric.name.clone());
+}

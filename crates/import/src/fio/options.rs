@@ -1,0 +1,120 @@
+//! What fio's job options say: dimensions that tell jobs apart, and facts.
+
+use std::collections::BTreeMap;
+
+use iodyno_fio::size;
+use iodyno_model::{Fact, FactClass};
+
+use super::entry::Entry;
+
+/// fio's option, ours, and fio's default where a missing option has one for certain.
+const DIMENSIONS: [(&str, &str, Option<&str>); 6] = [
+    ("rw", "rw", Some("read")),
+    ("bs", "bs", Some("4k")),
+    ("ioengine", "engine", None),
+    ("iodepth", "depth", Some("1")),
+    ("numjobs", "jobs", Some("1")),
+    ("direct", "direct", Some("0")),
+];
+
+/// Other spellings of options.
+const ALIASES: [(&str, &str); 4] = [
+    ("readwrite", "rw"),
+    ("blocksize", "bs"),
+    ("filesize", "size"),
+    ("timeout", "runtime"),
+];
+
+/// Where the I/O goes: no part of the workload.
+const TARGET: [&str; 3] = ["filename", "directory", "filename_format"];
+
+/// What changes nothing in a result, what is told elsewhere, or what ends a job.
+const UNTOLD: [&str; 16] = [
+    "name",
+    "description",
+    "group_reporting",
+    "stonewall",
+    "wait_for",
+    "new_group",
+    "runtime",
+    "timeout",
+    "time_based",
+    "percentile_list",
+    "clat_percentiles",
+    "lat_percentiles",
+    "log_avg_msec",
+    "unlink",
+    "output",
+    "output-format",
+];
+
+fn canonical(name: &str) -> &str {
+    let alias = ALIASES.iter().find(|(alias, _)| *alias == name);
+    alias.map_or(name, |(_, name)| name)
+}
+
+/// The pattern, sizes and depths of a job, in our words.
+pub(super) fn dimensions(entry: &Entry) -> BTreeMap<String, String> {
+    let mut dimensions = BTreeMap::new();
+    for (theirs, ours, default) in DIMENSIONS {
+        let given = entry.option(theirs).or_else(|| {
+            let (alias, _) = ALIASES.iter().find(|(_, name)| *name == theirs)?;
+            entry.option(alias)
+        });
+        let default = default.filter(|_| entry.options_complete);
+        let value = match theirs {
+            "direct" if given == Some("") => Some("1".to_owned()),
+            "numjobs" => given
+                .map(str::to_owned)
+                .or_else(|| entry.clones.map(|clones| clones.to_string()))
+                .or(default.map(str::to_owned)),
+            "bs" => given.or(default).map(block_size),
+            _ => given.or(default).map(str::to_owned),
+        };
+        dimensions.extend(value.map(|value| (ours.to_owned(), value)));
+    }
+    dimensions
+}
+
+/// `4096`, `4K`, `4k` → `4k`; what is no single size stays.
+fn block_size(text: &str) -> String {
+    match size(text, 1024).map(|size| size.bytes) {
+        Ok(bytes) if bytes > 0 && bytes % (1 << 20) == 0 => format!("{}m", bytes >> 20),
+        Ok(bytes) if bytes > 0 && bytes % (1 << 10) == 0 => format!("{}k", bytes >> 10),
+        Ok(bytes) => bytes.to_string(),
+        Err(_) => text.to_owned(),
+    }
+}
+
+/// The program, and every option that could explain a difference.
+pub(super) fn facts(entry: &Entry) -> Vec<Fact> {
+    let fact = |class, name: &str, value: &str| Fact {
+        class,
+        name: name.to_owned(),
+        value: value.to_owned(),
+    };
+    let mut facts = Vec::new();
+    if let Some(version) = &entry.version {
+        let number = version.strip_prefix("fio-").unwrap_or(version);
+        facts.push(fact(FactClass::Program, "fio", number));
+    }
+    for (name, value) in dimensions(entry) {
+        facts.push(fact(FactClass::Workload, &name, &value));
+    }
+    for (name, value) in entry.options.iter().flatten() {
+        let name = canonical(name);
+        let told = DIMENSIONS.iter().any(|(theirs, _, _)| *theirs == name);
+        let logs = name.starts_with("write_") && name.ends_with("_log");
+        if told || logs || UNTOLD.contains(&name) {
+            continue;
+        }
+        let class = match TARGET.contains(&name) {
+            true => FactClass::Target,
+            false if name == "ramp_time" => FactClass::Ending,
+            false => FactClass::Workload,
+        };
+        let value = if value.is_empty() { "1" } else { value };
+        facts.push(fact(class, name, value));
+    }
+    facts
+}

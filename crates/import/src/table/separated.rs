@@ -1,0 +1,130 @@
+//! Tables without drawing: fields between commas, semicolons or tabs, and columns set apart by blanks.
+
+use super::grid::{Grid, MOST_COLUMNS, Row, is_value};
+use super::unit::{unit_in, value};
+use crate::lines::Lines;
+
+/// All of them.
+pub(super) fn grids(lines: &Lines<'_>) -> Vec<Grid> {
+    let mut grids = Vec::new();
+    let mut line = 1;
+    while line <= lines.count() {
+        match grid(lines, line) {
+            Some(grid) => {
+                line = grid.lines.end;
+                grids.push(grid);
+            }
+            None => line += 1,
+        }
+    }
+    grids
+}
+
+/// What stands between two columns.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Between {
+    Character(char),
+    /// Two blanks or more, or tabs.
+    Blanks,
+}
+
+fn fields(text: &str, between: Between) -> Vec<String> {
+    match between {
+        Between::Character(mark) => quoted(text, mark),
+        Between::Blanks => text
+            .trim()
+            .split("  ")
+            .flat_map(|part| part.split('\t'))
+            .map(str::trim)
+            .filter(|part| !part.is_empty())
+            .map(str::to_owned)
+            .collect(),
+    }
+}
+
+/// The fields of a line as RFC 4180 has them; a quoted field does not go on in the next line.
+fn quoted(text: &str, mark: char) -> Vec<String> {
+    let mut fields = vec![String::new()];
+    let mut inside = false;
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        let field = fields.last_mut().expect("there is always a field");
+        match c {
+            '"' if inside && rest.next_if_eq(&'"').is_some() => field.push('"'),
+            '"' if inside || field.trim().is_empty() => inside = !inside,
+            c if c == mark && !inside => fields.push(String::new()),
+            c => field.push(c),
+        }
+    }
+    fields.iter().map(|field| field.trim().to_owned()).collect()
+}
+
+/// The table whose heading is on a line.
+fn grid(lines: &Lines<'_>, start: u32) -> Option<Grid> {
+    let head = lines.get(start);
+    if head.trim().is_empty() || head.contains('|') {
+        return None;
+    }
+    let below = lines.get(start + 1);
+    let marks = [',', ';', '\t'].map(Between::Character);
+    marks
+        .into_iter()
+        .chain([Between::Blanks])
+        .find_map(|between| {
+            let heads = fields(head, between);
+            let width = heads.len();
+            let named = heads.iter().all(|head| value(head).is_none());
+            let first = fields(below, between);
+            let numeric: Vec<bool> = first.iter().map(|cell| value(cell).is_some()).collect();
+            let fits = (2..=MOST_COLUMNS).contains(&width) && named && first.len() == width;
+            if !fits || !numeric.contains(&true) {
+                return None;
+            }
+            let mut rows = Vec::new();
+            for (line, text) in lines.range(start + 1..lines.count() + 1) {
+                let cells = fields(text, between);
+                // A table ends where words stand in its columns of numbers: at another one's heading.
+                let as_first = |(cell, numeric): (&String, &bool)| !numeric || is_value(cell);
+                let mut columns = cells.iter().zip(&numeric);
+                let fits = match between {
+                    Between::Blanks => columns.all(as_first),
+                    // Nothing but a table has as many marks: a single word is a result that cannot be read.
+                    Between::Character(_) => columns.any(|pair| *pair.1 && is_value(pair.0)),
+                };
+                if cells.len() != width || !fits {
+                    break;
+                }
+                rows.push(Row { line, cells });
+            }
+            Some(Grid {
+                form: match between {
+                    Between::Blanks => "table",
+                    Between::Character(_) => "csv",
+                },
+                lines: start..start + 1 + rows.len() as u32,
+                heads: heads.iter().map(|head| vec![head.clone()]).collect(),
+                rows,
+                loose: !heads.iter().any(|head| unit_in(head).is_some()),
+                ..Grid::default()
+            })
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn takes_a_line_apart() {
+        for (text, mark, expected) in [
+            ("a,b,c", ',', vec!["a", "b", "c"]),
+            ("a, \"b, c\" ,d", ',', vec!["a", "b, c", "d"]),
+            ("\"say \"\"x\"\"\",2", ',', vec!["say \"x\"", "2"]),
+            ("a;;c", ';', vec!["a", "", "c"]),
+            ("\"open,b", ',', vec!["open,b"]),
+            ("", ',', vec![""]),
+        ] {
+            assert_eq!(quoted(text, mark), expected, "{text}");
+        }
+    }
+}

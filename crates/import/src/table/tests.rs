@@ -1,0 +1,308 @@
+//! Plain tables: those of two write-ups as they were published, and forms that people paste.
+
+use iodyno_model::Imported;
+
+use crate::{Options, Text, read};
+
+const MIRRORS: &str = include_str!("../../tests/data/zfs-mirror-table.txt");
+const VOLUMES: &str = include_str!("../../tests/data/falcon-zvol-tables.adoc");
+
+fn import(text: &str, map: Option<&str>) -> Imported {
+    let options = Options {
+        table: map.map(|map| map.parse().unwrap()),
+        ..Options::default()
+    };
+    let source = "notes.md";
+    read(&[Text { source, text }], &options)
+}
+
+/// Each figure as `configuration | workload | further=… | metric value`.
+fn rows(imported: &Imported) -> Vec<String> {
+    let rows = imported.trials.iter().flat_map(|trial| {
+        let further: Vec<String> = trial
+            .dimensions
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        let names = format!(
+            "{} | {} | {}",
+            trial.configuration,
+            trial.workload,
+            further.join(" ")
+        );
+        trial
+            .figures
+            .iter()
+            .map(move |figure| format!("{names} | {} {}", figure.metric.name, figure.value))
+    });
+    rows.collect()
+}
+
+#[test]
+fn a_table_with_groups_of_columns_gives_a_trial_a_number() {
+    for map in [
+        None,
+        Some("config=head1, workload=row+head2+head3, row=row, unit=head4"),
+    ] {
+        let imported = import(MIRRORS, map);
+        let rows = rows(&imported);
+        assert_eq!(rows.len(), 32);
+        assert_eq!(imported.trials.len(), 32);
+        for expected in [
+            "Pristine | 2 Striped, Sequential 1MB | row=2 Striped | bandwidth 226000000",
+            "Pristine | 2 Striped, Random 4KB | row=2 Striped | iops 304",
+            "With 1461 | 2 Striped, Random 1MB | row=2 Striped | iops 11",
+            "With 1461 | 2 2-Way Mirror, Sequential 4KB | row=2 2-Way Mirror | bandwidth 448000000",
+            "With 1461 | 2 4-Way Mirror, Random 1MB | row=2 4-Way Mirror | iops 82",
+            "Pristine | 2 4-Way Mirror, Random 4KB | row=2 4-Way Mirror | iops 849",
+        ] {
+            assert!(
+                rows.iter().any(|row| row == expected),
+                "{expected}: {rows:#?}"
+            );
+        }
+        assert_eq!(imported.unread, []);
+        assert_eq!(imported.trials[0].at.line, 41);
+        let told = imported.remarks.iter().any(|remark| {
+            remark.contains("config=head1, workload=row+head2+head3, row=row, unit=head4")
+        });
+        assert_eq!(told, map.is_none());
+    }
+}
+
+#[test]
+fn tables_under_headings_take_their_names_from_them_and_machines_add_up() {
+    for map in [
+        None,
+        Some("config=section, workload=caption, node=col1, value=col2"),
+    ] {
+        let imported = import(VOLUMES, map);
+        let rows = rows(&imported);
+        assert_eq!(rows.len(), 20, "{rows:#?}");
+        for expected in [
+            "Zvol | 4k block bandwidth | node=a | bandwidth 5008384",
+            "Zvol | 4k block bandwidth | node=a+b+c+d | bandwidth 19996672",
+            "Zvol | 512 block bandwidth | node=d | bandwidth 877568",
+            "File | 4k block bandwidth | node=b | bandwidth 26004684.8",
+            "File | 512 block bandwidth | node=a+b+c+d | bandwidth 13270016",
+        ] {
+            assert!(
+                rows.iter().any(|row| row == expected),
+                "{expected}: {rows:#?}"
+            );
+        }
+        let sum = imported
+            .trials
+            .iter()
+            .find(|t| t.dimensions["node"] == "a+b+c+d")
+            .unwrap();
+        assert!(
+            sum.figures[0]
+                .derived
+                .as_deref()
+                .unwrap()
+                .contains("sum of node a, b, c, d")
+        );
+        assert!(
+            sum.remarks
+                .iter()
+                .any(|r| r == "host load average: 7.12, 3.37, 2.19")
+        );
+        assert_eq!(imported.unread, []);
+    }
+}
+
+#[test]
+fn forms_that_people_paste_are_read() {
+    for (text, map, expected) in [
+        (
+            "| test | ext4 | zfs |\n|---|--:|--:|\n| randread | 12.3k IOPS | 14k IOPS |\n| seq | 500 MB/s | n/a |\n",
+            None,
+            vec![
+                "ext4 | randread |  | iops 12300",
+                "zfs | randread |  | iops 14000",
+                "ext4 | seq |  | bandwidth 500000000",
+            ],
+        ),
+        (
+            "| fs | read MiB/s | write IOPS | p99 (ms) |\n|-|-|-|-|\n| ext4 | 2 | 30 | 1.5 |\n| xfs | 3 | **40** | 1.25 |\n",
+            None,
+            vec![
+                "ext4 | notes |  | read.bandwidth 2097152",
+                "ext4 | notes |  | write.iops 30",
+                "ext4 | notes |  | op.p99 1500000",
+                "xfs | notes |  | read.bandwidth 3145728",
+                "xfs | notes |  | write.iops 40",
+                "xfs | notes |  | op.p99 1250000",
+            ],
+        ),
+        (
+            "config,job,loop,iops,depth\next4,\"rand, 4k\",1,1000,8\next4,\"rand, 4k\",2,1001,8\n",
+            None,
+            vec![
+                "ext4 | rand, 4k | depth=8 | iops 1000",
+                "ext4 | rand, 4k | depth=8 | iops 1001",
+            ],
+        ),
+        (
+            "fs\ttest\tMB/s\next4\tseq\t12\n",
+            None,
+            vec!["ext4 | seq |  | bandwidth 12000000"],
+        ),
+        (
+            "setup    workload     KiB/s\nvirtio   rand read    100\n9p       rand read    50\n",
+            None,
+            vec![
+                "virtio | rand read |  | bandwidth 102400",
+                "9p | rand read |  | bandwidth 51200",
+            ],
+        ),
+        (
+            "a,b\nx,5\ny,6\n",
+            Some("config=a, workload='w', unit='MB/s'"),
+            vec![
+                "x | w |  | bandwidth 5000000",
+                "y | w |  | bandwidth 6000000",
+            ],
+        ),
+        (
+            "Throughput (MB/s)\n\n|      | one | two |\n|------|-----|-----|\n| seq  | 1   | 2   |\n",
+            None,
+            vec![
+                "one | seq |  | bandwidth 1000000",
+                "two | seq |  | bandwidth 2000000",
+            ],
+        ),
+        (
+            "## zvol\n\n[cols=2*]\n|===\n|Case |IOPS\n\n|a |1 |b |2\n|===\n",
+            None,
+            vec!["zvol | a |  | iops 1", "zvol | b |  | iops 2"],
+        ),
+    ] {
+        let imported = import(text, map);
+        assert_eq!(rows(&imported), expected, "{text}{:?}", imported.unread);
+    }
+}
+
+#[test]
+fn what_leaves_a_choice_is_not_guessed() {
+    for (text, map, why) in [
+        (
+            "| | read MB/s | write MB/s |\n|-|-|-|\n| a | 1 | 2 |\n",
+            None,
+            "what its configurations are",
+        ),
+        (
+            "| t | x |\n|-|-|\n| a | 1 MB/s |\n",
+            Some("config=head3"),
+            "no `head3`",
+        ),
+        (
+            "| t | x |\n|-|-|\n| a | 1 MB/s |\n",
+            Some("config=fs"),
+            "no column `fs`",
+        ),
+        (
+            "| t | x |\n|-|-|\n| a | 1 MB/s |\n",
+            Some("config=section"),
+            "no heading stands over it",
+        ),
+    ] {
+        let imported = import(text, map);
+        assert_eq!(imported.trials, [], "{text}");
+        assert!(
+            imported.unread.iter().any(|u| u.why.contains(why)),
+            "{text}{:?}",
+            imported.unread
+        );
+    }
+    // Numbers without a unit, properties, pipes of a shell.
+    for text in [
+        "| a | b |\n|-|-|\n| x | 1 |\n",
+        "NAME    PROPERTY    VALUE\npool    copies      1\npool    volsize     20G\n",
+        "$ cat interrupts | grep vif\n$ cat interrupts | wc -l\n",
+    ] {
+        assert_eq!(import(text, None).trials, [], "{text}");
+    }
+}
+
+#[test]
+fn columns_and_cells_that_cannot_be_read_are_named() {
+    for (text, map, expected, unread) in [
+        (
+            "| fs | MB/s | IOPS | latency (us) |\n|-|-|-|-|\n| a | 1 | 20 | 5 |\n| b | n/a | 30 | abc |\n",
+            None,
+            vec![
+                "a | notes |  | bandwidth 1000000",
+                "a | notes |  | iops 20",
+                "a | notes |  | op.mean 5000",
+                "b | notes |  | iops 30",
+            ],
+            vec![(4, "`n/a` under `MB/s`"), (4, "`abc` under `latency (us)`")],
+        ),
+        (
+            "| fs | MB/s | p99 (ms) |\n|-|-|-|\n| a | 1 | x |\n",
+            None,
+            vec!["a | notes |  | bandwidth 1000000"],
+            vec![(3, "no number under `p99 (ms)`")],
+        ),
+        (
+            "| fs | depth | MB/s | p99 latency |\n|-|-|-|-|\n| a | 8 | 1 | 5 |\n",
+            None,
+            vec!["a | notes | depth=8 | bandwidth 1000000"],
+            vec![(3, "under `p99 latency` have no unit")],
+        ),
+        (
+            "fs,MB/s,IOPS\na,1,20\nb,oops,30\nc,3,-\n",
+            None,
+            vec![
+                "a | notes |  | bandwidth 1000000",
+                "a | notes |  | iops 20",
+                "b | notes |  | iops 30",
+                "c | notes |  | bandwidth 3000000",
+            ],
+            vec![(3, "`oops` under `MB/s`")],
+        ),
+        (
+            "| fs | run | depth | MB/s |\n|-|-|-|-|\n| a | 1 | 8 | 5 |\n",
+            Some("config=fs"),
+            vec!["a | notes |  | bandwidth 5000000"],
+            vec![(3, "under `depth` have no unit")],
+        ),
+        (
+            "| metric | ext4 | zfs |\n|-|-|-|\n| latency p99 (µs) | 5 | 6 |\n| latency (ms) | 1 | 2 |\n",
+            None,
+            vec![
+                "ext4 | notes | metric=latency p99 (µs) | op.p99 5000",
+                "zfs | notes | metric=latency p99 (µs) | op.p99 6000",
+                "ext4 | notes | metric=latency (ms) | op.mean 1000000",
+                "zfs | notes | metric=latency (ms) | op.mean 2000000",
+            ],
+            vec![],
+        ),
+    ] {
+        let imported = import(text, map);
+        assert_eq!(rows(&imported), expected, "{text}");
+        let found: Vec<u32> = imported.unread.iter().map(|it| it.at.line).collect();
+        let lines: Vec<u32> = unread.iter().map(|it| it.0).collect();
+        assert_eq!(found, lines, "{text}{:?}", imported.unread);
+        for (found, (_, why)) in imported.unread.iter().zip(unread) {
+            assert!(found.why.contains(why), "{text}{found:?}");
+        }
+    }
+}
+
+#[test]
+fn a_map_that_fits_no_table_is_said_to() {
+    let table = "| fs | MB/s |\n|-|-|\n| a | 1 |\n";
+    for (text, map, told) in [
+        (table, "config=fs", false),
+        (table, "config=host", true),
+        ("nothing of the kind\n", "config=fs", true),
+    ] {
+        let imported = import(text, Some(map));
+        let words = "no table in it fits the column map";
+        let found = imported.remarks.iter().any(|it| it.contains(words));
+        assert_eq!(found, told, "{text}{map}");
+    }
+}

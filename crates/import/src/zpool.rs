@@ -1,0 +1,481 @@
+//! `zpool iostat [-v] INTERVAL`: a table for each pool and device.
+
+use std::collections::BTreeMap;
+
+use iodyno_model::ImportedTable;
+use iodyno_units::Bytes;
+
+use super::found::Found;
+use super::lines::Lines;
+
+/// What it is read as.
+const FORM: &str = "zpool iostat";
+/// The columns of a sample, in the order of its values.
+const COLUMNS: [&str; 6] = [
+    "alloc B",
+    "free B",
+    "read ops/s",
+    "write ops/s",
+    "read B/s",
+    "write B/s",
+];
+/// The second line of the head.
+const HEAD: [&str; 7] = ["pool", "alloc", "free", "read", "write", "read", "write"];
+/// How far above the head its command line may stand.
+const COMMAND_WITHIN: u32 = 4;
+
+/// What a pool's devices are listed under.
+const SECTIONS: [&str; 6] = ["logs", "cache", "spares", "special", "dedup", "indirect"];
+
+/// A value of a line, in the order of [`COLUMNS`].
+type Sample = [Option<f64>; 6];
+
+/// All tables of this form.
+pub(super) fn read(lines: &Lines<'_>) -> Vec<Found> {
+    let mut found = Vec::new();
+    let mut free_from = 1;
+    for (number, text) in lines.iter() {
+        if number < free_from || !is_head(text) {
+            continue;
+        }
+        let listing = Listing::read(lines, free_from, number);
+        free_from = listing.end;
+        found.extend(listing.found(lines));
+    }
+    found
+}
+
+/// One command's output.
+#[derive(Debug, Default)]
+struct Listing {
+    start: u32,
+    end: u32,
+    /// Seconds from one sample to the next.
+    interval: Option<f64>,
+    /// The first sample counts from the boot on.
+    since_boot: bool,
+    /// Samples by device, in the order in which devices first stood there.
+    order: Vec<String>,
+    samples: BTreeMap<String, Vec<Sample>>,
+    /// The columns are not the plain ones.
+    other_columns: bool,
+}
+
+impl Listing {
+    fn read(lines: &Lines<'_>, free_from: u32, head: u32) -> Listing {
+        let mut listing = Listing {
+            start: head,
+            end: head + 1,
+            since_boot: true,
+            other_columns: !is_plain_head(lines.get(head)),
+            ..Listing::default()
+        };
+        listing.command(lines, free_from, head);
+        let mut path = Path::default();
+        for (number, text) in lines.range(head + 1..lines.count() + 1) {
+            if is_separator(text) || is_group_head(text) || is_head(text) {
+                path = Path::default();
+            } else if let Some((name, indent, sample)) = row(text) {
+                listing.put(path.enter(name, indent), sample);
+            } else if !(is_time(text) || listing.other_columns && is_wider_row(text)) {
+                break;
+            }
+            listing.end = number + 1;
+        }
+        listing
+    }
+
+    /// The interval and `-y` of the command line above the head.
+    fn command(&mut self, lines: &Lines<'_>, free_from: u32, head: u32) {
+        let first = head.saturating_sub(COMMAND_WITHIN).max(free_from);
+        for number in (first..head).rev() {
+            let text = lines.get(number);
+            if let Some((_, arguments)) = text.split_once("zpool iostat") {
+                let words: Vec<&str> = arguments.split_whitespace().collect();
+                let is_short = |word: &&&str| word.starts_with('-') && !word.starts_with("--");
+                self.since_boot = !words.iter().filter(is_short).any(|word| word.contains('y'));
+                self.interval = words
+                    .iter()
+                    .find_map(|word| word.parse().ok())
+                    .filter(|seconds: &f64| *seconds > 0.0 && seconds.is_finite());
+                self.start = number;
+                return;
+            }
+            if is_group_head(text) {
+                self.start = number;
+            } else if !text.trim().is_empty() && !text.trim_start().starts_with("```") {
+                return;
+            }
+        }
+    }
+
+    fn put(&mut self, device: String, sample: Sample) {
+        if !self.samples.contains_key(&device) {
+            self.order.push(device.clone());
+        }
+        self.samples.entry(device).or_default().push(sample);
+    }
+
+    fn found(self, lines: &Lines<'_>) -> Vec<Found> {
+        let range = self.start..self.end;
+        if self.other_columns {
+            let why = "`zpool iostat` with further columns (-l, -q, -r, -w): only capacity, operations and \
+                       bandwidth are read";
+            return vec![Found::unread(range, why)];
+        }
+        if self.order.is_empty() {
+            return vec![Found::unread(
+                range,
+                "the head of `zpool iostat` without a row below it",
+            )];
+        }
+        self.order
+            .iter()
+            .map(|device| Found::table(range.clone(), self.table(lines, device)))
+            .collect()
+    }
+
+    fn table(&self, lines: &Lines<'_>, device: &str) -> ImportedTable {
+        let all = self.samples.get(device).map_or(&[][..], Vec::as_slice);
+        let mut remarks = Vec::new();
+        let mut samples = all;
+        if self.since_boot
+            && let [first, rest @ ..] = all
+        {
+            remarks.push(format!(
+                "the first row is the mean since boot and set aside: {}",
+                in_words(first)
+            ));
+            samples = rest;
+        }
+        if self.interval.is_none() && !samples.is_empty() {
+            remarks.push("the interval is not known: rows are numbered".to_owned());
+        }
+        let label = |index: usize| match self.interval {
+            Some(seconds) => format!("{} s", seconds * (index + 1) as f64),
+            None => (index + 1).to_string(),
+        };
+        ImportedTable {
+            form: FORM.to_owned(),
+            subject: device.to_owned(),
+            at: lines.at(self.start),
+            columns: COLUMNS.iter().map(|&column| column.to_owned()).collect(),
+            rows: samples
+                .iter()
+                .enumerate()
+                .map(|(index, sample)| (label(index), sample.to_vec()))
+                .collect(),
+            remarks,
+        }
+    }
+}
+
+/// Where a device stands in its pool: by indentation.
+#[derive(Debug, Default)]
+struct Path {
+    above: Vec<(usize, String)>,
+    /// Full names that stood in this sample, so that two mirrors without a number stay two.
+    seen: BTreeMap<String, u32>,
+}
+
+impl Path {
+    fn enter(&mut self, name: &str, indent: usize) -> String {
+        // Not indented and still part of the pool above.
+        let indent = indent + usize::from(indent == 0 && SECTIONS.contains(&name));
+        if indent == 0 && self.seen.contains_key(name) {
+            // A single pool's samples follow each other with nothing between them.
+            *self = Path::default();
+        }
+        while self.above.last().is_some_and(|(other, _)| *other >= indent) {
+            self.above.pop();
+        }
+        let full = match self.above.last() {
+            Some((_, above)) => format!("{above}/{name}"),
+            None => name.to_owned(),
+        };
+        let times = self.seen.entry(full.clone()).or_insert(0);
+        *times += 1;
+        let full = match *times {
+            1 => full,
+            times => format!("{full}#{times}"),
+        };
+        self.above.push((indent, full.clone()));
+        full
+    }
+}
+
+fn is_head(text: &str) -> bool {
+    let mut words = text.split_whitespace();
+    HEAD[..5].iter().all(|&name| words.next() == Some(name))
+}
+
+fn is_plain_head(text: &str) -> bool {
+    text.split_whitespace().eq(HEAD)
+}
+
+/// `capacity operations bandwidth`, with more after it where more is shown.
+fn is_group_head(text: &str) -> bool {
+    let mut words = text.split_whitespace();
+    words.next() == Some("capacity") && words.next() == Some("operations")
+}
+
+/// A line of `-T`: a date with its time, or seconds since 1970.
+fn is_time(text: &str) -> bool {
+    let seconds = |word: &str| word.len() >= 10 && word.bytes().all(|c| c.is_ascii_digit());
+    let time = |word: &str| {
+        let parts: Vec<&str> = word.split(':').collect();
+        let two = |part: &&str| part.len() == 2 && part.bytes().all(|c| c.is_ascii_digit());
+        parts.len() == 3 && parts.iter().all(two)
+    };
+    seconds(text.trim()) || text.split_whitespace().any(time)
+}
+
+fn is_separator(text: &str) -> bool {
+    let text = text.trim();
+    text.starts_with("---") && text.chars().all(|c| c == '-' || c == ' ')
+}
+
+fn row(text: &str) -> Option<(&str, usize, Sample)> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let [name, values @ ..] = &words[..] else {
+        return None;
+    };
+    let mut sample = [None; 6];
+    if values.len() != sample.len() {
+        return None;
+    }
+    for (place, word) in sample.iter_mut().zip(values) {
+        *place = if *word == "-" {
+            None
+        } else {
+            Some(amount(word)?)
+        };
+    }
+    Some((name, text.len() - text.trim_start().len(), sample))
+}
+
+/// A row of more columns than are read.
+fn is_wider_row(text: &str) -> bool {
+    text.split_whitespace().count() > HEAD.len()
+}
+
+/// `126G`, `14.8K`, `0`: by powers of 1024.
+fn amount(word: &str) -> Option<f64> {
+    let (digits, power) = match word.char_indices().next_back()? {
+        (at, suffix) if suffix.is_ascii_uppercase() => {
+            (&word[..at], 1 + "KMGTPE".find(suffix)? as i32)
+        }
+        _ => (word, 0),
+    };
+    let plain = digits.bytes().all(|c| c.is_ascii_digit() || c == b'.');
+    let value: f64 = plain.then(|| digits.parse().ok()).flatten()?;
+    Some(value * 1024f64.powi(power))
+}
+
+/// A sample in words, for a remark: `alloc 126 GiB, write 11 ops/s`.
+fn in_words(sample: &Sample) -> String {
+    let words = COLUMNS.iter().zip(sample).filter_map(|(column, value)| {
+        let (name, unit) = column.split_once(' ')?;
+        let value = (*value)?;
+        Some(match unit.strip_prefix('B') {
+            Some(rate) => format!("{name} {}{rate}", Bytes(value.round() as u64)),
+            None => format!("{name} {value:.0} {unit}"),
+        })
+    });
+    words.collect::<Vec<String>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use iodyno_model::ImportedTable;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::found::FoundWhat;
+
+    const SEED: &str = include_str!("../tests/data/zfs-sysbench.txt");
+
+    fn tables(text: &str) -> Vec<ImportedTable> {
+        let found = read(&Lines::new("notes.txt", text));
+        found
+            .into_iter()
+            .filter_map(|found| match found.what {
+                FoundWhat::Table(table) => Some(*table),
+                _ => None,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn keeps_a_pools_series_and_sets_the_row_since_boot_aside() {
+        let tables = tables(SEED);
+        assert_eq!(tables.len(), 2);
+        let backup = &tables[0];
+        assert_eq!((backup.subject.as_str(), backup.at.line), ("backup", 6));
+        assert_eq!(backup.columns, COLUMNS);
+        let labels: Vec<&str> = backup
+            .rows
+            .iter()
+            .map(|(label, _)| label.as_str())
+            .collect();
+        assert_eq!(labels, ["30 s", "60 s", "90 s", "120 s", "150 s"]);
+        let column = |index: usize| -> Vec<f64> {
+            backup
+                .rows
+                .iter()
+                .map(|(_, row)| row[index].unwrap())
+                .collect()
+        };
+        let gib = |value: f64| value / f64::from(1 << 30);
+        let alloc: Vec<f64> = column(0).into_iter().map(gib).collect();
+        assert_eq!(alloc, [143.0, 158.0, 177.0, 190.0, 203.0]);
+        let written: Vec<f64> = column(5).into_iter().map(|b| b / 1048576.0).collect();
+        assert_eq!(written, [759.0, 763.0, 762.0, 763.0, 760.0]);
+        assert_eq!(column(3)[0], 6.17 * 1024.0);
+        assert_eq!(column(4)[3], 1.48 * 1024.0);
+        assert_eq!(column(2), [0.0; 5]);
+        assert_eq!(backup.remarks.len(), 1);
+        let aside = &backup.remarks[0];
+        assert!(aside.contains("since boot"), "{aside}");
+        let values = "alloc 126 GiB, free 1.60 TiB, read 0 ops/s, write 11 ops/s, read 14.8 KiB/s, \
+                      write 1.36 MiB/s";
+        assert!(aside.ends_with(values), "{aside}");
+        assert_eq!(tables[1].subject, "zp0");
+        assert_eq!(tables[1].rows.len(), 5);
+    }
+
+    #[test]
+    fn takes_no_row_away_where_the_command_left_out_the_one_since_boot() {
+        let text = "$ zpool iostat -y 2\n\
+                    pool alloc free read write read write\n\
+                    ---- ----- ---- ---- ----- ---- -----\n\
+                    tank 1G 2G 3 4 5K 6M\n";
+        let tables = tables(text);
+        let row = vec![
+            Some(1073741824.0),
+            Some(2147483648.0),
+            Some(3.0),
+            Some(4.0),
+            Some(5120.0),
+            Some(6291456.0),
+        ];
+        assert_eq!(tables[0].rows, [("2 s".to_owned(), row)]);
+        assert!(tables[0].remarks.is_empty());
+    }
+
+    #[test]
+    fn knows_samples_of_one_pool_by_its_name_and_passes_over_times() {
+        let head = "pool alloc free read write read write\n----- ----- -----\n";
+        let row = "tank 1G 2G 3 4 5K 6M\n";
+        for between in ["", "1795300000\n", "Sat Nov 21 23:00:30 UTC 2026\n"] {
+            let tables = tables(&format!("{head}{row}{between}{row}{between}{row}"));
+            assert_eq!(tables.len(), 1, "{between}");
+            assert_eq!(tables[0].rows.len(), 2, "{between}");
+        }
+    }
+
+    #[test]
+    fn keeps_the_logs_of_two_pools_apart() {
+        let pool = |name: &str| {
+            format!(
+                "{name} 1G 2G 3 4 5K 6M\n  sda 1G 2G 3 4 5K 6M\nlogs - - - - - -\n  sdb 1G 2G 3 4 5K 6M\n"
+            )
+        };
+        let head = "pool alloc free read write read write\n";
+        let text = format!("{head}----- -----\n{}----- -----\n{}", pool("a"), pool("b"));
+        let all = tables(&text);
+        let subjects: Vec<&str> = all.iter().map(|table| table.subject.as_str()).collect();
+        let expected = [
+            "a",
+            "a/sda",
+            "a/logs",
+            "a/logs/sdb",
+            "b",
+            "b/sda",
+            "b/logs",
+            "b/logs/sdb",
+        ];
+        assert_eq!(subjects, expected);
+    }
+
+    #[test]
+    fn names_devices_by_their_place_in_the_pool() {
+        let sample = "pool        alloc   free   read  write   read  write\n\
+                      ----------  -----  -----  -----  -----  -----  -----\n\
+                      tank        1.00G  9.00G      1      2    3K    4K\n\
+                      \u{20} mirror    1.00G  9.00G      1      2    3K    4K\n\
+                      \u{20}   sda         -      -      1      2    3K    4K\n\
+                      \u{20}   sdb         -      -      1      2    3K    4K\n\
+                      \u{20} mirror    1.00G  9.00G      1      2    3K    4K\n\
+                      \u{20}   sdc         -      -      1      2    3K    4K\n\
+                      ----------  -----  -----  -----  -----  -----  -----\n";
+        let tables = tables(&format!("{sample}{sample}"));
+        let subjects: Vec<&str> = tables.iter().map(|table| table.subject.as_str()).collect();
+        let expected = [
+            "tank",
+            "tank/mirror",
+            "tank/mirror/sda",
+            "tank/mirror/sdb",
+            "tank/mirror#2",
+            "tank/mirror#2/sdc",
+        ];
+        assert_eq!(subjects, expected);
+        assert!(tables.iter().all(|table| table.rows.len() == 1));
+        assert_eq!(tables[2].rows[0].0, "1");
+        assert_eq!(tables[2].rows[0].1[0], None);
+    }
+
+    #[test]
+    fn says_why_it_does_not_read_further_columns_or_an_empty_table() {
+        for (text, words) in [
+            (
+                "pool alloc free read write read write total_wait\n----- -----\ntank 1G 2G 3 4 5 6 7\n",
+                "further columns",
+            ),
+            (
+                "pool alloc free read write read write\nend\n",
+                "without a row",
+            ),
+        ] {
+            let found = read(&Lines::new("x", text));
+            assert_eq!(found.len(), 1);
+            let FoundWhat::Unread(why) = &found[0].what else {
+                panic!("{found:?}")
+            };
+            assert!(why.contains(words), "{why}");
+        }
+    }
+
+    #[test]
+    fn reads_amounts_by_powers_of_1024() {
+        for (word, value) in [
+            ("0", Some(0.0)),
+            ("529", Some(529.0)),
+            ("14.8K", Some(15155.2)),
+            ("1.60T", Some(1759218604441.6)),
+            ("", None),
+            ("K", None),
+            ("1k", None),
+            ("-5", None),
+            ("1.2.3", None),
+        ] {
+            assert_eq!(amount(word), value, "{word}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn bears_a_table_cut_anywhere(end in 0..SEED.len()) {
+            if let Some(cut) = SEED.get(..end) {
+                for table in tables(cut) {
+                    prop_assert!(table.rows.iter().all(|(_, row)| row.len() == 6));
+                }
+            }
+        }
+
+        #[test]
+        fn bears_any_lines(words in "(pool alloc free read write read write\n)?([a-z0-9KMG.é -]{0,30}\n){0,8}") {
+            read(&Lines::new("x", &words));
+        }
+    }
+}

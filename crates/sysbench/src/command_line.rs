@@ -1,0 +1,342 @@
+//! The arguments, taken apart: options into the draft, the command, and what is wrong with either.
+
+use std::path::PathBuf;
+
+use iodyno_model::{Diagnostic, Place, Severity, Source, closest};
+
+use super::Action;
+use super::draft::Draft;
+use super::option::{OptionSpec, Status};
+use super::options;
+use super::value::Fault;
+
+/// The name of the arguments as a source.
+const COMMAND_LINE: &str = "<command line>";
+
+const COMMANDS: [(&str, Action); 4] = [
+    ("prepare", Action::Prepare),
+    ("run", Action::Run),
+    ("cleanup", Action::Cleanup),
+    ("help", Action::Help),
+];
+
+/// The other tests, by name.
+const OTHER_TESTS: [&str; 5] = ["cpu", "memory", "threads", "mutex", "oltp"];
+
+/// The arguments as one line that a shell would take apart again, and where each stands in it.
+pub(super) struct Line {
+    text: String,
+    /// First character, from 0, and characters.
+    words: Vec<(u32, u32)>,
+}
+
+impl Line {
+    pub(super) fn new(arguments: &[String]) -> Line {
+        let mut text = String::new();
+        let mut column = 0;
+        let mut words = Vec::with_capacity(arguments.len());
+        for argument in arguments {
+            if column > 0 {
+                text.push(' ');
+                column += 1;
+            }
+            let word = quoted(argument);
+            let length = word.chars().count() as u32;
+            words.push((column, length));
+            column += length;
+            text.push_str(&word);
+        }
+        Line { text, words }
+    }
+
+    /// The place of an argument.
+    fn place(&self, index: usize) -> Place {
+        let (column, length) = self.words[index];
+        Place {
+            file: PathBuf::from(COMMAND_LINE),
+            line: 1,
+            column: column + 1,
+            length: length.max(1),
+            text: self.text.clone(),
+        }
+    }
+
+    pub(super) fn source(&self) -> Source {
+        Source {
+            name: COMMAND_LINE.to_owned(),
+            text: self.text.clone(),
+        }
+    }
+}
+
+/// In quotes where a shell would take it apart.
+fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/.,:_-+=%@".contains(c);
+    match text.chars().all(plain) && !text.is_empty() {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
+
+/// What the arguments say, before any of it is held against the rest.
+pub(super) struct Gathered<'a> {
+    pub(super) draft: Draft,
+    /// The commands among the words, with their places.
+    commands: Vec<(usize, Action)>,
+    pub(super) said: Vec<Diagnostic>,
+    /// Where each option was written, in order.
+    written_at: Vec<(&'static str, usize)>,
+    /// Options whose value could not be read.
+    unread: Vec<&'static str>,
+    line: &'a Line,
+    test_named: bool,
+    /// A word stands where the command should.
+    command_unread: bool,
+}
+
+/// Reads all arguments.
+pub(super) fn gather<'a>(arguments: &[String], line: &'a Line) -> Gathered<'a> {
+    let mut gathered = Gathered {
+        draft: Draft::new(),
+        commands: Vec::new(),
+        said: Vec::new(),
+        written_at: Vec::new(),
+        unread: Vec::new(),
+        line,
+        test_named: false,
+        command_unread: false,
+    };
+    let mut index = 0;
+    while index < arguments.len() {
+        let argument = arguments[index].as_str();
+        index += match argument.strip_prefix("--") {
+            Some(option) => {
+                let next = arguments.get(index + 1).map(String::as_str);
+                gathered.option(index, option, next)
+            }
+            None => {
+                gathered.word(index, argument);
+                1
+            }
+        };
+    }
+    gathered
+}
+
+impl Gathered<'_> {
+    /// Takes an option; says how many arguments that were.
+    fn option(&mut self, index: usize, text: &str, next: Option<&str>) -> usize {
+        let (name, value) = match text.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (text, None),
+        };
+        if name == "test" {
+            self.old_test(index, value.unwrap_or_default());
+            return 1;
+        }
+        let Some((option, known)) = options::find(name) else {
+            let diagnostic = unknown(name);
+            self.say(index, diagnostic);
+            return 1;
+        };
+        let ignored = matches!(option.status, Status::Ignored { .. });
+        if known != option.name && !ignored {
+            let note = format!("`--{known}` is an old name of `--{}`", option.name);
+            self.note(index, &note, &format!("write `--{}`", option.name));
+        }
+        let given = value.unwrap_or_default();
+        if given.is_empty() && !option.unit.optional() {
+            return self.without_value(index, option, next);
+        }
+        let given = match (value, option.unit) {
+            (None, super::option::Unit::Switch) => "on",
+            _ => given,
+        };
+        self.apply(index, option, given);
+        1
+    }
+
+    fn apply(&mut self, index: usize, option: &'static OptionSpec, value: &str) {
+        if self.draft.has(option.name) {
+            let message = format!("`--{}` is given again", option.name);
+            self.note(index, &message, "the last one counts");
+        }
+        match option.status {
+            Status::Honoured => match (option.set)(&mut self.draft, value) {
+                Ok(()) => {}
+                Err(fault) => self.fault(index, option, fault),
+            },
+            Status::Ignored { .. } if value == option.default => {}
+            Status::Ignored { why } => {
+                let message = format!("`--{}` has no effect", option.name);
+                self.note(index, &message, why);
+            }
+            // `--report-checkpoints=` asks for none.
+            Status::Refused { .. } if value.is_empty() => {}
+            Status::Refused { why, instead } => {
+                let diagnostic =
+                    Diagnostic::error(format!("`--{}` is not supported: {why}", option.name))
+                        .hint(instead);
+                self.say(index, diagnostic);
+            }
+        }
+        self.draft
+            .written
+            .insert(option.name.to_owned(), value.to_owned());
+        self.written_at.push((option.name, index));
+    }
+
+    fn fault(&mut self, index: usize, option: &'static OptionSpec, fault: Fault) {
+        self.unread.push(option.name);
+        let diagnostic = Diagnostic {
+            hint: fault.hint,
+            ..Diagnostic::error(format!("`--{}`: {}", option.name, fault.message))
+        };
+        self.say(index, diagnostic);
+    }
+
+    /// A value apart from its name would be taken for the test's name or the command.
+    fn without_value(
+        &mut self,
+        index: usize,
+        option: &'static OptionSpec,
+        next: Option<&str>,
+    ) -> usize {
+        self.unread.push(option.name);
+        let diagnostic = Diagnostic::error(format!("`--{}` needs a value", option.name));
+        let apart = next.filter(|next| !next.starts_with('-') && command(next).is_none());
+        let hint = match apart {
+            Some(value) => format!("a value follows `=`: `--{}={value}`", option.name),
+            None => format!("write `--{}=…` ({})", option.name, option.unit.describe()),
+        };
+        self.say(index, diagnostic.hint(hint));
+        1 + usize::from(apart.is_some())
+    }
+
+    /// `--test=fileio`, as release 0.4 had it.
+    fn old_test(&mut self, index: usize, test: &str) {
+        if test == "fileio" && !self.test_named {
+            self.test_named = true;
+            self.note(
+                index,
+                "`--test` is an old way of naming the test",
+                "leave it out: the test is always fileio",
+            );
+            return;
+        }
+        self.other_test(index, test);
+    }
+
+    fn other_test(&mut self, index: usize, test: &str) {
+        let diagnostic = match test {
+            "fileio" => Diagnostic::error("the test is named twice").hint("leave one of them out"),
+            _ => Diagnostic::error(format!("the test `{test}` is not here"))
+                .hint("only sysbench's fileio is"),
+        };
+        self.say(index, diagnostic);
+    }
+
+    /// Takes an argument that is no option.
+    fn word(&mut self, index: usize, word: &str) {
+        if let Some(action) = command(word) {
+            self.commands.push((index, action));
+            return;
+        }
+        if word == "sysbench" && index == 0 {
+            return;
+        }
+        if word == "fileio" && !self.test_named {
+            self.test_named = true;
+            return;
+        }
+        if word == "fileio" || OTHER_TESTS.iter().any(|test| word.starts_with(test)) {
+            self.other_test(index, word);
+            return;
+        }
+        let diagnostic = Diagnostic::error(format!("`{word}` is neither an option nor a command"));
+        let names = COMMANDS.iter().map(|(name, _)| *name);
+        let hint = match word.strip_prefix('-').filter(|name| !name.is_empty()) {
+            Some(name) => format!("options begin with two dashes: `--{name}`"),
+            None => {
+                self.command_unread = true;
+                match closest(word, names) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => "the commands are prepare, run, cleanup and help".to_owned(),
+                }
+            }
+        };
+        self.say(index, diagnostic.hint(hint));
+    }
+
+    /// The one command.
+    pub(super) fn action(&mut self) -> Option<Action> {
+        if self.draft.help || self.commands.iter().any(|(_, a)| *a == Action::Help) {
+            return Some(Action::Help);
+        }
+        if self.draft.version {
+            return Some(Action::Version);
+        }
+        match self.commands.as_slice() {
+            [] if self.command_unread => None,
+            [] => {
+                let missing = Diagnostic::error("there is no command")
+                    .hint("end with prepare, run, cleanup or help");
+                self.said.push(missing);
+                None
+            }
+            [(_, action)] => Some(*action),
+            [_, (index, _), ..] => {
+                let index = *index;
+                let second = Diagnostic::error("there is more than one command")
+                    .hint("give one after the other, each with all options");
+                self.say(index, second);
+                None
+            }
+        }
+    }
+
+    fn note(&mut self, index: usize, message: &str, hint: &str) {
+        let note = Diagnostic {
+            severity: Severity::Note,
+            ..Diagnostic::error(message)
+        };
+        self.say(index, note.hint(hint));
+    }
+
+    fn say(&mut self, index: usize, diagnostic: Diagnostic) {
+        self.said.push(diagnostic.at(self.line.place(index)));
+    }
+
+    /// All of these options have the values that they were given, or none.
+    pub(super) fn read_well(&self, options: &[&str]) -> bool {
+        !self.unread.iter().any(|unread| options.contains(unread))
+    }
+
+    /// Says something about an option, at the place where it was written, if it was.
+    pub(super) fn about(&mut self, option: &str, diagnostic: Diagnostic) {
+        let last = self.written_at.iter().rfind(|(name, _)| *name == option);
+        match last {
+            Some(&(_, index)) => self.say(index, diagnostic),
+            None => self.said.push(diagnostic),
+        }
+    }
+}
+
+fn command(word: &str) -> Option<Action> {
+    let found = COMMANDS.iter().find(|(name, _)| *name == word);
+    found.map(|(_, action)| *action)
+}
+
+fn unknown(name: &str) -> Diagnostic {
+    let diagnostic = Diagnostic::error(format!("there is no option `--{name}`"));
+    let negated = name.strip_prefix("no-").and_then(options::find);
+    let hint = match (negated, options::suggestion(name)) {
+        (Some((option, _)), _) => format!("write `--{}=off`", option.name),
+        (None, Some(near)) => format!("did you mean `--{near}`?"),
+        (None, None) if ["store", "color"].contains(&name) => {
+            format!("`--{name}` belongs before `fileio`")
+        }
+        (None, None) => "`iodyno fileio help` lists all options".to_owned(),
+    };
+    diagnostic.hint(hint)
+}

@@ -1,0 +1,34 @@
+//! The texts that are generated from the option table.
+
+use iodyno_sysbench as sysbench;
+
+#[test]
+fn help_and_page_name_every_option() {
+    let (help, page) = (sysbench::help(), sysbench::compatibility());
+    for option in sysbench::options() {
+        let name = format!("`--{}`", option.name);
+        assert!(page.contains(&name), "{name}");
+        let database = ["db-", "mysql-", "pgsql-"];
+        if !database.iter().any(|kind| option.name.starts_with(kind)) {
+            assert!(help.contains(&format!("--{}", option.name)), "{name}");
+        }
+    }
+    for words in ["prepare", "cleanup", "[16384]", "{seqwr, seqrewr, seqrd"] {
+        assert!(help.contains(words), "{words}");
+    }
+    assert!(page.contains("13 330"));
+}
+
+#[test]
+fn the_compatibility_page_is_up_to_date() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/sysbench-compatibility.md"
+    );
+    let committed = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(
+        committed == sysbench::compatibility(),
+        "docs/sysbench-compatibility.md is out of date; regenerate it with\n\
+         cargo run -p iodyno-sysbench --example sysbench_compatibility > docs/sysbench-compatibility.md"
+    );
+}
