@@ -9,6 +9,7 @@ mod fileio;
 mod filesystem;
 mod fio;
 mod fs;
+mod golden;
 mod guard;
 mod harness;
 mod host;
