@@ -6,7 +6,7 @@ use iodyno_model::{BoundPlan, Plan, RunState, Settling, StackLayer, TargetInfo, 
 use iodyno_runner::{Cancel, Event, NodeCommand, RunnerError, TrialEnd, Unsettled};
 use iodyno_store::{RunHandle, Store, StoreError};
 
-use crate::rounds::{Means, Rounds};
+use crate::rounds::{Dependencies, Rounds};
 use crate::{Progress, unix_ms};
 
 /// Whatever can carry out a trial: a child process here, later one on another host.
@@ -153,19 +153,19 @@ pub fn carry_out(
     lab: &Lab<'_>,
     observer: &mut dyn FnMut(Progress<'_>),
 ) -> Result<RunEnd, StoreError> {
-    carry_out_with(plan, lab, &Means::here(), observer)
+    carry_out_with(plan, lab, &Dependencies::here(), observer)
 }
 
 /// [`carry_out`] with other means to judge and to tell the time.
 pub(crate) fn carry_out_with(
     plan: &Plan,
     lab: &Lab<'_>,
-    means: &Means<'_>,
+    dependencies: &Dependencies<'_>,
     observer: &mut dyn FnMut(Progress<'_>),
 ) -> Result<RunEnd, StoreError> {
     let handle = lab.store.begin_run(plan, unix_ms())?;
     observer(Progress::Begun(handle));
-    Ok(Rounds::new(lab, plan, means, handle).carry_out(observer))
+    Ok(Rounds::new(lab, plan, dependencies, handle).carry_out(observer))
 }
 
 #[cfg(test)]

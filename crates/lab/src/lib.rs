@@ -6,21 +6,21 @@
 //! the order it would have had. Nothing here prints, and nothing asks the host: whoever calls is told of
 //! everything, and what the host is to do the node does.
 
+mod downsampler;
 mod experiment;
-mod keeper;
+mod interim;
 mod place;
 mod progress;
 mod resume;
 mod rounds;
 mod schedule;
 mod settle;
-mod so_far;
 mod stop;
 mod store_place;
 #[cfg(test)]
 mod testing;
-mod thinning;
 mod trial_run;
+mod writer;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

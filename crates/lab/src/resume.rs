@@ -5,7 +5,7 @@ use iodyno_model::{
 };
 use iodyno_store::{Run, Store, StoreError};
 
-use crate::rounds::{Means, Rounds};
+use crate::rounds::{Dependencies, Rounds};
 use crate::{Lab, Progress, RunEnd};
 
 /// Frames asked of the store at once.
@@ -64,7 +64,7 @@ pub fn resume(
     lab: &Lab<'_>,
     observer: &mut dyn FnMut(Progress<'_>),
 ) -> Result<RunEnd, ResumeError> {
-    resume_with(run, rounds, lab, &Means::here(), observer)
+    resume_with(run, rounds, lab, &Dependencies::here(), observer)
 }
 
 /// [`resume`] with other means to judge and to tell the time.
@@ -72,7 +72,7 @@ pub(crate) fn resume_with(
     run: RunId,
     rounds: Option<u32>,
     lab: &Lab<'_>,
-    means: &Means<'_>,
+    dependencies: &Dependencies<'_>,
     observer: &mut dyn FnMut(Progress<'_>),
 ) -> Result<RunEnd, ResumeError> {
     let before = lab.store.run(run)?;
@@ -105,7 +105,7 @@ pub(crate) fn resume_with(
         plan.stopping.least_rounds = rounds;
     }
     observer(Progress::Begun(handle));
-    let mut going = Rounds::new(lab, &plan, means, handle);
+    let mut going = Rounds::new(lab, &plan, dependencies, handle);
     for cell in 0..plan.cells() {
         if let Some(environment) = ran_on(lab.store, &stored, cell) {
             going.ran_on(cell, &environment);

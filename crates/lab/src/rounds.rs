@@ -8,27 +8,27 @@ use iodyno_model::{
 };
 use iodyno_store::RunHandle;
 
+use crate::interim::{DefaultJudge, InterimComparison, Judge};
 use crate::place::Places;
 use crate::schedule::order;
 use crate::settle::Settler;
-use crate::so_far::{HouseJudge, Judge, SoFar};
-use crate::stop::{Patience, Timing};
-use crate::trial_run::{Made, TrialRun};
+use crate::stop::{RetryLimit, Timing};
+use crate::trial_run::{TrialResult, TrialRun};
 use crate::{Lab, Progress, RunEnd, StopReason, unix_ms};
 
 /// Who judges, and what time it is.
-pub(crate) struct Means<'a> {
+pub(crate) struct Dependencies<'a> {
     pub(crate) judge: &'a dyn Judge,
     /// ns since any instant.
     pub(crate) now: Box<dyn Fn() -> u64 + 'a>,
 }
 
-impl Means<'_> {
+impl Dependencies<'_> {
     /// The house's own judge, and this host's clock.
-    pub(crate) fn here() -> Means<'static> {
+    pub(crate) fn here() -> Dependencies<'static> {
         let begun = Instant::now();
-        Means {
-            judge: &HouseJudge,
+        Dependencies {
+            judge: &DefaultJudge,
             now: Box::new(move || u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX)),
         }
     }
@@ -38,13 +38,13 @@ impl Means<'_> {
 pub(crate) struct Rounds<'a> {
     lab: &'a Lab<'a>,
     plan: &'a Plan,
-    means: &'a Means<'a>,
+    dependencies: &'a Dependencies<'a>,
     /// By round and cell: what was made before, or how many attempts came to nothing.
     earlier: BTreeMap<(u32, u32), Earlier>,
     settler: Settler<'a>,
     places: Places,
-    so_far: SoFar<'a>,
-    patience: Patience,
+    interim: InterimComparison<'a>,
+    retries: RetryLimit,
     timing: Timing,
     /// Virtual time that this call's trials took, ns.
     virtual_ns: u64,
@@ -55,7 +55,7 @@ pub(crate) struct Rounds<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Earlier {
     /// It is not made again.
-    Made,
+    Completed,
     /// It is made again, as this attempt, having failed or not come so far.
     Again { attempt: u32, failed: bool },
 }
@@ -64,21 +64,21 @@ impl<'a> Rounds<'a> {
     pub(crate) fn new(
         lab: &'a Lab<'a>,
         plan: &'a Plan,
-        means: &'a Means<'a>,
+        dependencies: &'a Dependencies<'a>,
         run: RunHandle,
     ) -> Rounds<'a> {
         Rounds {
             lab,
             plan,
-            means,
+            dependencies,
             earlier: BTreeMap::new(),
             settler: Settler::new(lab, plan),
             places: Places::default(),
-            so_far: SoFar::new(plan, means.judge, run),
-            patience: Patience::new(plan),
+            interim: InterimComparison::new(plan, dependencies.judge, run),
+            retries: RetryLimit::new(plan),
             timing: Timing::new(match virtual_time(plan) {
                 true => 0,
-                false => (means.now)(),
+                false => (dependencies.now)(),
             }),
             virtual_ns: 0,
             end: RunEnd::new(run, plan),
@@ -89,7 +89,7 @@ impl<'a> Rounds<'a> {
     fn now(&self) -> u64 {
         match virtual_time(self.plan) {
             true => self.virtual_ns,
-            false => (self.means.now)(),
+            false => (self.dependencies.now)(),
         }
     }
 
@@ -98,7 +98,7 @@ impl<'a> Rounds<'a> {
     pub(crate) fn remember(&mut self, latest: TrialKey, state: TrialState) -> bool {
         let made = state == TrialState::Completed;
         let earlier = match made {
-            true => Earlier::Made,
+            true => Earlier::Completed,
             false => Earlier::Again {
                 attempt: latest.attempt + 1,
                 failed: state == TrialState::Failed,
@@ -107,7 +107,7 @@ impl<'a> Rounds<'a> {
         self.earlier.insert((latest.round, latest.cell), earlier);
         if made {
             self.end.count(state);
-            self.patience.note(latest.cell, state);
+            self.retries.note(latest.cell, state);
         }
         made
     }
@@ -120,7 +120,7 @@ impl<'a> Rounds<'a> {
 
     /// Takes in what a trial of before measured.
     pub(crate) fn saw(&mut self, trial: &Trial) {
-        self.so_far.add(trial);
+        self.interim.add(trial);
     }
 
     /// Makes every trial that is lacking, until there are enough, and ends the run.
@@ -161,7 +161,7 @@ impl<'a> Rounds<'a> {
 
     /// Nothing was touched.
     fn all_refused(&self) -> bool {
-        let refused = self.plan.cells() as usize - self.patience.admitted();
+        let refused = self.plan.cells() as usize - self.retries.admitted();
         self.end.made as usize == refused
     }
 
@@ -194,7 +194,8 @@ impl<'a> Rounds<'a> {
 
     /// Nothing of a round is lacking.
     fn is_whole(&self, round: u32) -> bool {
-        (0..self.plan.cells()).all(|cell| self.earlier.get(&(round, cell)) == Some(&Earlier::Made))
+        (0..self.plan.cells())
+            .all(|cell| self.earlier.get(&(round, cell)) == Some(&Earlier::Completed))
     }
 
     /// Why no further round begins.
@@ -202,7 +203,7 @@ impl<'a> Rounds<'a> {
         let max_time_ns = self.plan.stopping.max_time_ns;
         if self.lab.cancel.is_cancelled() {
             Some(StopReason::Cancelled)
-        } else if self.patience.all_given_up() {
+        } else if self.retries.all_given_up() {
             Some(StopReason::NothingLeft)
         } else if !self.timing.room(self.now(), max_time_ns) {
             Some(StopReason::MaxTime)
@@ -213,7 +214,7 @@ impl<'a> Rounds<'a> {
 
     /// What a whole round says, and whether that is enough.
     fn judge(&mut self, observer: &mut dyn FnMut(Progress<'_>)) -> Option<StopReason> {
-        let comparison = self.so_far.comparison();
+        let comparison = self.interim.comparison();
         let (done, of) = (self.end.rounds, self.plan.rounds);
         let stopping = &self.plan.stopping;
         let now_ns = self.now();
@@ -232,7 +233,7 @@ impl<'a> Rounds<'a> {
         });
         let narrow = |comparison: &Comparison| {
             let width = stopping.width?;
-            self.so_far.narrow(comparison, width).then_some(())
+            self.interim.narrow(comparison, width).then_some(())
         };
         let least = stopping.least_rounds.max(self.begun_before());
         let enough = done >= least && done < of;
@@ -243,7 +244,7 @@ impl<'a> Rounds<'a> {
     fn round(&mut self, round: u32, observer: &mut dyn FnMut(Progress<'_>)) -> Option<StopReason> {
         for cell in order(self.plan, round) {
             let attempt = match self.earlier.get(&(round, cell)) {
-                Some(Earlier::Made) => continue,
+                Some(Earlier::Completed) => continue,
                 Some(Earlier::Again { attempt, .. }) => *attempt,
                 None => 0,
             };
@@ -256,7 +257,7 @@ impl<'a> Rounds<'a> {
                 cell,
                 attempt,
             };
-            if self.patience.given_up(cell) {
+            if self.retries.given_up(cell) {
                 self.give_up(key, observer);
             } else if let Some(reason) = self.trial(key, observer) {
                 return Some(reason);
@@ -274,13 +275,13 @@ impl<'a> Rounds<'a> {
 
     /// Stores that a trial is not made.
     fn give_up(&mut self, key: TrialKey, observer: &mut dyn FnMut(Progress<'_>)) {
-        let why = format!("not made: {}", Patience::why());
+        let why = format!("not made: {}", RetryLimit::why());
         self.repeats(key);
         let run = TrialRun::new(self.lab, self.plan, key, Vec::new());
         let not_made = run.give_up(why, observer);
         self.end.given_up += 1;
         self.end.unstored = not_made.unstored.or(self.end.unstored.take());
-        self.so_far.add(&not_made.trial);
+        self.interim.add(&not_made.trial);
     }
 
     /// Makes a trial; the reason to stop, if it is one.
@@ -313,7 +314,7 @@ impl<'a> Rounds<'a> {
         if workload.in_virtual_time() {
             self.virtual_ns += made.trial.frames.last().map_or(0, |frame| frame.end_ns);
         }
-        self.so_far.add(&made.trial);
+        self.interim.add(&made.trial);
         if let Some(environment) = &made.environment {
             self.settler.learn(environment);
         }
@@ -327,19 +328,19 @@ impl<'a> Rounds<'a> {
         &mut self,
         key: TrialKey,
         state: TrialState,
-        made: &Made,
+        made: &TrialResult,
         observer: &mut dyn FnMut(Progress<'_>),
     ) -> Option<StopReason> {
         if self.lab.cancel.is_cancelled() && state != TrialState::Completed {
             return Some(StopReason::Cancelled);
         }
-        if self.patience.note(key.cell, state) && key.round + 1 < self.plan.rounds {
+        if self.retries.note(key.cell, state) && key.round + 1 < self.plan.rounds {
             let (configuration, workload) = self.plan.cell(key.cell);
             observer(Progress::Note(&format!(
                 "{} on {} is given up: {}",
                 workload.name,
                 configuration.name,
-                Patience::why()
+                RetryLimit::why()
             )));
         }
         let nothing = self.end.completed == 0;
@@ -347,7 +348,7 @@ impl<'a> Rounds<'a> {
             return Some(StopReason::NoNode);
         }
         let refused = state == TrialState::Refused && key.round == 0;
-        let pointless = nothing || self.patience.admitted() < 2;
+        let pointless = nothing || self.retries.admitted() < 2;
         (refused && pointless).then_some(StopReason::Refused)
     }
 }

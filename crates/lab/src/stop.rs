@@ -4,7 +4,7 @@ use iodyno_model::{Plan, TrialState};
 
 /// A cell that has failed in so many rounds running without ever completing is given up: ten hours
 /// should not go by with what does not work.
-const PATIENCE: u32 = 3;
+const MOST_FAILURES: u32 = 3;
 
 /// How long rounds take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,41 +64,41 @@ impl Timing {
 }
 
 /// How the cells do.
-pub(crate) struct Patience(Vec<Tries>);
+pub(crate) struct RetryLimit(Vec<Attempts>);
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Tries {
+struct Attempts {
     completed: bool,
     /// Rounds running.
     failed: u32,
     refused: bool,
 }
 
-impl Patience {
-    pub(crate) fn new(plan: &Plan) -> Patience {
-        Patience(vec![Tries::default(); plan.cells() as usize])
+impl RetryLimit {
+    pub(crate) fn new(plan: &Plan) -> RetryLimit {
+        RetryLimit(vec![Attempts::default(); plan.cells() as usize])
     }
 
     /// Notes how a cell's trial of a round came out; true if the cell is given up from here on.
     pub(crate) fn note(&mut self, cell: u32, state: TrialState) -> bool {
-        let tries = &mut self.0[cell as usize];
-        tries.refused = state == TrialState::Refused;
+        let attempts = &mut self.0[cell as usize];
+        attempts.refused = state == TrialState::Refused;
         match state {
-            TrialState::Completed => (tries.completed, tries.failed) = (true, 0),
-            _ => tries.failed += 1,
+            TrialState::Completed => (attempts.completed, attempts.failed) = (true, 0),
+            _ => attempts.failed += 1,
         }
-        !tries.completed && tries.failed == PATIENCE
+        !attempts.completed && attempts.failed == MOST_FAILURES
     }
 
     /// Its trials are no longer made.
     pub(crate) fn given_up(&self, cell: u32) -> bool {
-        let tries = self.0[cell as usize];
-        !tries.completed && tries.failed >= PATIENCE
+        let attempts = self.0[cell as usize];
+        !attempts.completed && attempts.failed >= MOST_FAILURES
     }
 
     /// Why, in words.
     pub(crate) fn why() -> String {
-        format!("it failed in {PATIENCE} rounds running and never completed")
+        format!("it failed in {MOST_FAILURES} rounds running and never completed")
     }
 
     /// No cell is left.
@@ -108,7 +108,7 @@ impl Patience {
 
     /// Cells whose targets were not refused when they were last asked for.
     pub(crate) fn admitted(&self) -> usize {
-        self.0.iter().filter(|tries| !tries.refused).count()
+        self.0.iter().filter(|attempts| !attempts.refused).count()
     }
 }
 

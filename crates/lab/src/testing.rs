@@ -15,8 +15,8 @@ use iodyno_model::{
 };
 use iodyno_runner::{Cancel, Event, RunnerError, TrialEnd, Unsettled};
 
-use crate::rounds::Means;
-use crate::so_far::Judge;
+use crate::interim::Judge;
+use crate::rounds::Dependencies;
 use crate::{Lab, Node, Progress};
 
 pub(crate) use store::FakeStore;
@@ -267,8 +267,8 @@ pub(crate) struct FakeJudge {
 
 impl FakeJudge {
     /// Its verdicts, by the clock of a node.
-    pub(crate) fn means<'a>(&'a self, node: &'a FakeNode<'_>) -> Means<'a> {
-        Means {
+    pub(crate) fn dependencies<'a>(&'a self, node: &'a FakeNode<'_>) -> Dependencies<'a> {
+        Dependencies {
             judge: self,
             now: Box::new(|| node.clock_ns.get()),
         }

@@ -7,16 +7,16 @@ use iodyno_model::{
 use iodyno_runner::{Event, RunnerError, TrialEnd};
 use iodyno_store::{Rebuilder, StoreError};
 
-use crate::keeper::{Health, Keeper};
+use crate::downsampler::Downsampler;
 use crate::place::Places;
 use crate::resume::drop_histograms;
 use crate::schedule::bind;
 use crate::store_place::store_on_target;
-use crate::thinning::Thinning;
+use crate::writer::{StoreHealth, StoreWriter};
 use crate::{Ended, Lab, Progress, unix_ms};
 
 /// What came of a trial.
-pub(crate) struct Made {
+pub(crate) struct TrialResult {
     /// Its frames are without histograms.
     pub(crate) trial: Trial,
     /// There was a node that could have made it.
@@ -33,14 +33,14 @@ pub(crate) struct TrialRun<'a> {
     plan: &'a Plan,
     key: TrialKey,
     started_unix_ms: u64,
-    keeper: Keeper<'a>,
+    writer: StoreWriter<'a>,
     environment: Option<Environment>,
     /// Of how its host came to rest.
     settled: Vec<String>,
     notes: Vec<String>,
     frames: Vec<Frame>,
     rebuilder: Rebuilder,
-    thinning: Thinning,
+    downsampler: Downsampler,
 }
 
 impl<'a> TrialRun<'a> {
@@ -55,13 +55,13 @@ impl<'a> TrialRun<'a> {
             plan,
             key,
             started_unix_ms: unix_ms(),
-            keeper: Keeper::new(lab.store, key),
+            writer: StoreWriter::new(lab.store, key),
             environment: None,
             settled,
             notes: Vec::new(),
             frames: Vec::new(),
             rebuilder: Rebuilder::default(),
-            thinning: Thinning::new(plan.sampling.every_ns),
+            downsampler: Downsampler::new(plan.sampling.every_ns),
         }
     }
 
@@ -72,7 +72,7 @@ impl<'a> TrialRun<'a> {
         number: u32,
         places: &mut Places,
         observer: &mut dyn FnMut(Progress<'_>),
-    ) -> Made {
+    ) -> TrialResult {
         let (_, workload) = self.plan.cell(self.key.cell);
         self.begin(observer);
         let end = match places.lost(self.plan, self.key.cell, self.lab.node) {
@@ -91,7 +91,7 @@ impl<'a> TrialRun<'a> {
             part.notes.append(&mut self.settled.clone());
         }
         let trial = self.trial(outcome, parts);
-        let unstored = self.keeper.finish(&trial).err();
+        let unstored = self.writer.finish(&trial).err();
         observer(Progress::Ended(Ended {
             number,
             workload,
@@ -99,7 +99,7 @@ impl<'a> TrialRun<'a> {
             faults: &faults,
             unstored: unstored.as_ref(),
         }));
-        Made {
+        TrialResult {
             trial,
             startable,
             environment: self.environment,
@@ -118,11 +118,15 @@ impl<'a> TrialRun<'a> {
     }
 
     /// Stores that the trial is not made, and why.
-    pub(crate) fn give_up(mut self, why: String, observer: &mut dyn FnMut(Progress<'_>)) -> Made {
+    pub(crate) fn give_up(
+        mut self,
+        why: String,
+        observer: &mut dyn FnMut(Progress<'_>),
+    ) -> TrialResult {
         self.begin(observer);
         let trial = self.trial(Outcome::Failed(why), Vec::new());
-        let unstored = self.keeper.finish(&trial).err();
-        Made {
+        let unstored = self.writer.finish(&trial).err();
+        TrialResult {
             trial,
             startable: true,
             environment: None,
@@ -133,7 +137,7 @@ impl<'a> TrialRun<'a> {
     fn begin(&mut self, observer: &mut dyn FnMut(Progress<'_>)) {
         let (configuration, workload) = self.plan.cell(self.key.cell);
         let begun = self
-            .keeper
+            .writer
             .begin(&configuration.name, &workload.name, self.started_unix_ms);
         tell(begun, observer);
     }
@@ -150,7 +154,7 @@ impl<'a> TrialRun<'a> {
             outcome,
             parts,
             frames: std::mem::take(&mut self.frames),
-            telemetry: self.thinning.take(),
+            telemetry: self.downsampler.take(),
             findings: Vec::new(),
         };
         let servers = iodyno_judge::servers(&trial);
@@ -173,25 +177,25 @@ impl<'a> TrialRun<'a> {
     }
 
     /// Keeps what the node tells.
-    fn keep(&mut self, event: &Event) -> Health {
+    fn keep(&mut self, event: &Event) -> StoreHealth {
         match event {
             Event::Ready { environment, notes } => {
                 self.environment = Some((**environment).clone());
                 self.notes.clone_from(notes);
-                self.keeper.environment(environment)
+                self.writer.environment(environment)
             }
             Event::Frame(frame) => {
                 self.rebuilder.add(frame);
                 let mut counts = frame.clone();
                 drop_histograms(&mut counts);
                 self.frames.push(counts);
-                self.keeper.frame(frame)
+                self.writer.frame(frame)
             }
             Event::Telemetry(batch) => {
-                self.thinning.add(&batch.telemetry);
-                self.keeper.telemetry(batch)
+                self.downsampler.add(&batch.telemetry);
+                self.writer.telemetry(batch)
             }
-            Event::Progress { .. } | Event::Started { .. } => Health::Unchanged,
+            Event::Progress { .. } | Event::Started { .. } => StoreHealth::Unchanged,
         }
     }
 
@@ -253,11 +257,11 @@ fn lost(why: String) -> Diagnostic {
         .hint("bring the target back as it was and go on with `--resume`, or begin a new run")
 }
 
-fn tell(health: Health, observer: &mut dyn FnMut(Progress<'_>)) {
+fn tell(health: StoreHealth, observer: &mut dyn FnMut(Progress<'_>)) {
     match health {
-        Health::Unchanged => {}
-        Health::Fails(error) => observer(Progress::StoreFails(&error)),
-        Health::Recovered => observer(Progress::StoreRecovered),
+        StoreHealth::Unchanged => {}
+        StoreHealth::Fails(error) => observer(Progress::StoreFails(&error)),
+        StoreHealth::Recovered => observer(Progress::StoreRecovered),
     }
 }
 

@@ -218,7 +218,7 @@ pub(crate) fn outcome(ended: &[Ended], jobs: &[Job], told: Told) -> Outcome {
         Told::GoOn => return Outcome::Completed,
         Told::Finish => "ended early by the user",
         Told::Abort => "aborted by the user",
-        Told::Gone => "the process that had started it ended",
+        Told::Gone => "the process that started the node ended",
     };
     let mut stuck: Vec<&str> = ended
         .iter()
@@ -229,7 +229,7 @@ pub(crate) fn outcome(ended: &[Ended], jobs: &[Job], told: Told) -> Outcome {
     match stuck.is_empty() {
         true => Outcome::Interrupted(reason.to_owned()),
         false => Outcome::Interrupted(format!(
-            "{reason}; I/O of job `{}` did not come back and was left behind",
+            "{reason}; I/O of job `{}` did not complete",
             stuck.join("`, `")
         )),
     }
@@ -258,7 +258,7 @@ fn fault(clone: &Ended) -> String {
     if let Some(verify) = clone.result.verify.as_ref().filter(|v| v.bad() > 0) {
         let first = verify.first.as_deref().unwrap_or("");
         return format!(
-            "{} of {} blocks are not what was written: {first}",
+            "{} of {} blocks differ from what was written: {first}",
             verify.bad(),
             verify.checked
         );
@@ -378,7 +378,7 @@ mod tests {
         let Outcome::Interrupted(reason) = outcome(&clones, &[job("j")], Told::Abort) else {
             panic!("it was interrupted");
         };
-        assert!(reason.contains("aborted by the user; I/O of job `j` did not come back"));
+        assert!(reason.contains("aborted by the user; I/O of job `j` did not complete"));
     }
 
     #[test]

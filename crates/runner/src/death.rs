@@ -1,22 +1,22 @@
-//! How a child process ended, in words.
+//! How a child process ended.
 
 use std::fmt;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 
-/// How a child ended that did not deliver its part.
+/// How a child process ended that did not send a part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Death {
     /// A signal killed it.
     Signal(i32),
-    /// It left with this code.
+    /// It exited with this code.
     Exit(i32),
-    /// It could not even be killed: it waits in the kernel for I/O that does not return.
+    /// It could not be killed: it is blocked in the kernel by I/O that does not return.
     Stuck {
         /// Its process id.
         pid: u32,
     },
-    /// It spoke nonsense, and was killed for it.
+    /// It sent something that is not a message, and was killed.
     Garbled(String),
 }
 
@@ -29,21 +29,21 @@ impl Death {
     }
 }
 
-/// Signals a node may die of, and what each most often means.
+/// Signals that end a node, and the most likely cause of each.
 const SIGNALS: [(i32, &str, &str); 9] = [
-    (4, "SIGILL", "an instruction this CPU does not have?"),
     (
-        6,
-        "SIGABRT",
-        "it gave itself up: see its last words on stderr",
+        4,
+        "SIGILL",
+        "an instruction that this CPU does not support?",
     ),
+    (6, "SIGABRT", "aborted; see stderr"),
     (
         7,
         "SIGBUS",
         "a mapped file was cut short, its file system is full, or its device failed?",
     ),
     (9, "SIGKILL", "out of memory, or killed by hand?"),
-    (11, "SIGSEGV", "a fault of iodyno: please report it"),
+    (11, "SIGSEGV", "a bug in iodyno: please report it"),
     (15, "SIGTERM", "killed by hand?"),
     (24, "SIGXCPU", "the CPU time limit (ulimit -t)"),
     (25, "SIGXFSZ", "the file size limit (ulimit -f)"),
@@ -57,11 +57,11 @@ impl fmt::Display for Death {
                 Some((_, name, cause)) => write!(f, "killed by {name} ({cause})"),
                 None => write!(f, "killed by signal {number}"),
             },
-            Death::Exit(code) => write!(f, "left with code {code} and without a result"),
+            Death::Exit(code) => write!(f, "exited with code {code} before it sent a result"),
             Death::Stuck { pid } => write!(
                 f,
-                "process {pid} waits in the kernel for I/O that does not return and cannot be \
-                 killed; it was left behind"
+                "process {pid} is blocked in the kernel by I/O that does not return and cannot be \
+                 killed; it still runs"
             ),
             Death::Garbled(why) => write!(f, "broke the protocol ({why}) and was killed"),
         }

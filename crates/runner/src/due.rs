@@ -1,4 +1,4 @@
-//! What the conducting thread has to do next, and when. All instants are the clock's, ns.
+//! What the trial thread has to do next, and when. All instants are the clock's, ns.
 
 use crate::rates;
 

@@ -160,7 +160,7 @@ impl Files {
                 && let Err(error) = rustix::fs::fsync(&file.admitted.descriptor)
             {
                 let path = file.wanted.path.display();
-                faults.push(format!("`{path}` could not be made durable: {error}"));
+                faults.push(format!("`fsync` of `{path}` failed: {error}"));
             }
             if file.wanted.unlink {
                 file.remove();
@@ -333,7 +333,7 @@ fn open_one(job: &Job, admitted: &Admitted, base: u64) -> Result<OwnedFd, Diagno
         && !shared_files::aligned(rule, step)
     {
         return Err(Diagnostic::error(format!(
-            "direct I/O on `{shown}` goes in multiples of {step} bytes, and blocks of {} or files of {} bytes do not",
+            "direct I/O on `{shown}` requires multiples of {step} bytes; blocks of {} bytes or files of {} bytes are not",
             rule.block, rule.file_size
         ))
         .hint("see --file-block-size, and --file-total-size ÷ --file-num"));
@@ -343,7 +343,7 @@ fn open_one(job: &Job, admitted: &Admitted, base: u64) -> Result<OwnedFd, Diagno
         && (!block.is_multiple_of(step) || !base.is_multiple_of(step))
     {
         return Err(Diagnostic::error(format!(
-            "direct I/O on `{shown}` goes in multiples of {step} bytes, and its blocks or offset do not"
+            "direct I/O on `{shown}` requires multiples of {step} bytes; its block size or offset is not"
         ))
         .hint(format!("set `bs=` and `offset=` to multiples of {step}, or `direct=0`")));
     }
@@ -356,7 +356,7 @@ fn open_one(job: &Job, admitted: &Admitted, base: u64) -> Result<OwnedFd, Diagno
     let descriptor = admitted.reopen(flags).map_err(|error| {
         let with = if direct { " with O_DIRECT" } else { "" };
         let hint = match error.raw_os_error() {
-            Some(22) if direct => "its file system has no direct I/O: set `direct=0`",
+            Some(22) if direct => "its file system does not support direct I/O: set `direct=0`",
             Some(24) => "raise the limit of open files with `ulimit -n`, or use fewer files",
             _ => "check it with `ls -l`",
         };

@@ -215,7 +215,7 @@ fn hint(error: &io::Error) -> &'static str {
         Some(Errno::NOSPC) => "free space, or lower `size=`, `nrfiles=` or `numjobs=`",
         Some(Errno::DQUOT) => "raise the quota, or lower `size=`, `nrfiles=` or `numjobs=`",
         Some(Errno::FBIG) => "raise `ulimit -f`, or lower `size=` or raise `nrfiles=`",
-        Some(Errno::IO) => "the storage fails: see `dmesg`",
+        Some(Errno::IO) => "the device reports I/O errors: see `dmesg`",
         _ => "see `dmesg`",
     }
 }

@@ -8,7 +8,6 @@
 mod assemble;
 mod cancel;
 mod clock;
-mod conductor;
 mod control;
 mod death;
 mod due;
@@ -16,11 +15,11 @@ mod files;
 mod host;
 mod layout;
 mod logs;
+mod message_writer;
 mod monitor;
 mod naming;
 mod node;
 mod operations;
-mod outbox;
 mod parent;
 mod prepare;
 mod probe;
@@ -29,6 +28,7 @@ mod rates;
 mod resolve;
 #[cfg(test)]
 mod samples;
+mod scheduler;
 mod seeds;
 mod settle;
 mod shared_files;

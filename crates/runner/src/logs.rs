@@ -37,7 +37,7 @@ impl LogFile {
         let made = (|| {
             // What is there and is no regular file is nothing a log may be written over.
             if path.metadata().is_ok_and(|found| !found.is_file()) {
-                return Err(io::Error::other("it is there and is no regular file"));
+                return Err(io::Error::other("it exists and is not a regular file"));
             }
             OpenOptions::new()
                 .write(true)

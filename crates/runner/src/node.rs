@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use iodyno_model::BoundPlan;
 
 use crate::control::{self, Control};
-use crate::outbox::{Mouth, Outbox};
+use crate::message_writer::{MessageSender, MessageWriter};
 use crate::prepare::{Unready, prepare};
 use crate::protocol::{FromNode, PROTOCOL, ToNode};
 use crate::timeline::Timeline;
@@ -47,11 +47,11 @@ fn session(input: File, output: File) -> bool {
             let _ = sender.send(Signal::Gone);
         }
     };
-    let Ok(outbox) = Outbox::open(output, broken) else {
+    let Ok(writer) = MessageWriter::open(output, broken) else {
         return false;
     };
-    let mouth = outbox.mouth();
-    mouth.say(FromNode::Hello {
+    let messages = writer.sender();
+    messages.send(FromNode::Hello {
         version: PROTOCOL,
         iodyno: env!("CARGO_PKG_VERSION").to_owned(),
         pid: std::process::id(),
@@ -61,12 +61,12 @@ fn session(input: File, output: File) -> bool {
         return false;
     }
     let timeline = Timeline::real(sender, signals);
-    let last = plan(&timeline).map(|plan| trial(&plan, &control, &mouth, timeline));
+    let last = plan(&timeline).map(|plan| trial(&plan, &control, &messages, timeline));
     let said = last.is_some();
     if let Some(last) = last {
-        mouth.say(last);
+        messages.send(last);
     }
-    outbox.close();
+    writer.close();
     said && control.told() != control::Told::Gone
 }
 
@@ -74,7 +74,7 @@ fn session(input: File, output: File) -> bool {
 pub(crate) fn trial(
     plan: &BoundPlan,
     control: &Control,
-    mouth: &Mouth,
+    messages: &MessageSender,
     timeline: Timeline,
 ) -> FromNode {
     let unready = |unready| match unready {
@@ -82,15 +82,15 @@ pub(crate) fn trial(
         Unready::Unprepared(diagnostics) => FromNode::Unprepared { diagnostics },
         Unready::Withdrawn => FromNode::Withdrawn,
     };
-    let prepared = match prepare(plan, control, mouth) {
+    let prepared = match prepare(plan, control, messages) {
         Ok(prepared) => prepared,
         Err(error) => return unready(error),
     };
-    let mut trial = match Trial::new(plan, prepared, control, mouth, timeline) {
+    let mut trial = match Trial::new(plan, prepared, control, messages, timeline) {
         Ok(trial) => trial,
         Err(error) => return unready(error),
     };
-    mouth.say(trial.ready());
+    messages.send(trial.ready());
     let instant = match trial.await_start() {
         Ok(instant) => instant,
         Err(error) => return unready(error),

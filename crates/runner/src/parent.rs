@@ -20,7 +20,7 @@ use iodyno_model::{
 use crate::cancel::{Cancel, Wish};
 use crate::clock;
 use crate::death::Death;
-use crate::operations::{Estate, Left};
+use crate::operations::{Left, OrphanFolder};
 use crate::protocol::{self, FromNode, PROTOCOL, ReadError, ToNode};
 
 /// How often the cancel word is looked at.
@@ -159,7 +159,7 @@ pub fn carry_out(
     events: &mut dyn FnMut(Event),
 ) -> Result<TrialEnd, RunnerError> {
     let mut session = Session::begin(node, cancel)?;
-    session.greet(&node.program)?;
+    session.handshake(&node.program)?;
     let prepare = ToNode::Prepare {
         plan: Box::new(plan.clone()),
     };
@@ -169,8 +169,8 @@ pub fn carry_out(
         _ => Err(RunnerError::Plan(error)),
     })?;
     let end = session.follow(events);
-    Ok(match Estate::of(plan) {
-        Some(estate) => bury(end, estate, events),
+    Ok(match OrphanFolder::of(plan) {
+        Some(orphan) => remove_orphans(end, orphan, events),
         None => end,
     })
 }
@@ -198,7 +198,7 @@ pub(crate) fn forward(message: FromNode, events: &mut dyn FnMut(Event)) -> Resul
 }
 
 /// What a node that died could not remove any more is removed here, and told with its end.
-fn bury(end: TrialEnd, estate: Estate, events: &mut dyn FnMut(Event)) -> TrialEnd {
+fn remove_orphans(end: TrialEnd, orphan: OrphanFolder, events: &mut dyn FnMut(Event)) -> TrialEnd {
     let TrialEnd::Failed {
         outcome,
         death: Some(death),
@@ -211,8 +211,8 @@ fn bury(end: TrialEnd, estate: Estate, events: &mut dyn FnMut(Event)) -> TrialEn
         events(Event::Progress { step, done, total });
     };
     let left = match &death {
-        Death::Stuck { .. } => Left::Said(estate.held()),
-        _ => estate.clear(&mut tell),
+        Death::Stuck { .. } => Left::Said(orphan.held()),
+        _ => orphan.clear(&mut tell),
     };
     let outcome = match (left, outcome) {
         (Left::Said(words), Outcome::Interrupted(why)) => {
@@ -227,18 +227,18 @@ fn bury(end: TrialEnd, estate: Estate, events: &mut dyn FnMut(Event)) -> TrialEn
     }
 }
 
-/// What the reading thread brings.
-enum Heard {
-    Said(FromNode),
+/// What the thread that reads the child's output reports.
+enum ChildEvent {
+    Message(FromNode),
     End(ReadError),
-    /// It does not even die.
-    Nothing,
+    /// It sends nothing and cannot be killed.
+    Unresponsive,
 }
 
 struct Session<'a> {
     child: Child,
     stdin: Option<ChildStdin>,
-    heard: Receiver<Heard>,
+    events: Receiver<ChildEvent>,
     cancel: &'a Cancel,
     told: Wish,
     /// When patience ends, and whether it was killed already.
@@ -265,7 +265,7 @@ impl<'a> Session<'a> {
             .spawn()
             .map_err(start_error)?;
         let stdin = child.stdin.take();
-        let (send, heard) = mpsc::channel();
+        let (send, events) = mpsc::channel();
         if let Some(stdout) = child.stdout.take() {
             thread::Builder::new()
                 .name("node-reader".to_owned())
@@ -275,7 +275,7 @@ impl<'a> Session<'a> {
         Ok(Session {
             child,
             stdin,
-            heard,
+            events,
             cancel,
             told: Wish::GoOn,
             patience: None,
@@ -284,19 +284,19 @@ impl<'a> Session<'a> {
     }
 
     /// Both say hello; a program that is no node of this version is killed.
-    fn greet(&mut self, program: &Path) -> Result<(), RunnerError> {
+    fn handshake(&mut self, program: &Path) -> Result<(), RunnerError> {
         // Where it is gone already, its end of output says so.
         let _ = self.say(&ToNode::Hello { version: PROTOCOL });
         self.patience = Some(Instant::now() + HELLO);
         let why = match self.next() {
-            Heard::Said(FromNode::Hello { version, .. }) if version == PROTOCOL => {
+            ChildEvent::Message(FromNode::Hello { version, .. }) if version == PROTOCOL => {
                 // Patience with one that was told to abort meanwhile goes on.
                 if self.told < Wish::Abort {
                     self.patience = None;
                 }
                 return Ok(());
             }
-            Heard::Said(FromNode::Hello {
+            ChildEvent::Message(FromNode::Hello {
                 version, iodyno, ..
             }) => {
                 self.reap();
@@ -306,11 +306,13 @@ impl<'a> Session<'a> {
                     iodyno,
                 });
             }
-            Heard::Said(_) => "it begins without a hello".to_owned(),
-            Heard::Nothing => "it says nothing".to_owned(),
-            Heard::End(ReadError::End) if self.killed => "it says nothing".to_owned(),
-            Heard::End(ReadError::End) => "it closed its output without a word".to_owned(),
-            Heard::End(error) => error.to_string(),
+            ChildEvent::Message(_) => "its first message is not a handshake".to_owned(),
+            ChildEvent::Unresponsive => "it sent no handshake".to_owned(),
+            ChildEvent::End(ReadError::End) if self.killed => "it sent no handshake".to_owned(),
+            ChildEvent::End(ReadError::End) => {
+                "node process closed stdout before the handshake".to_owned()
+            }
+            ChildEvent::End(error) => error.to_string(),
         };
         let why = match self.reap() {
             Some(status) if !self.killed && !status.success() => {
@@ -328,10 +330,10 @@ impl<'a> Session<'a> {
     fn follow(mut self, events: &mut dyn FnMut(Event)) -> TrialEnd {
         let end = loop {
             match self.next() {
-                Heard::Said(FromNode::Hello { .. }) => {
-                    return self.mourn(Some("a second hello".to_owned()));
+                ChildEvent::Message(FromNode::Hello { .. }) => {
+                    return self.on_child_exit(Some("a second handshake".to_owned()));
                 }
-                Heard::Said(message) => {
+                ChildEvent::Message(message) => {
                     let tears_down = matches!(
                         message,
                         FromNode::Progress {
@@ -352,9 +354,11 @@ impl<'a> Session<'a> {
                         let _ = self.say(&ToNode::StartAt { instant });
                     }
                 }
-                Heard::End(ReadError::End | ReadError::CutOff) => return self.mourn(None),
-                Heard::End(error) => return self.mourn(Some(error.to_string())),
-                Heard::Nothing => return self.mourn(None),
+                ChildEvent::End(ReadError::End | ReadError::CutOff) => {
+                    return self.on_child_exit(None);
+                }
+                ChildEvent::End(error) => return self.on_child_exit(Some(error.to_string())),
+                ChildEvent::Unresponsive => return self.on_child_exit(None),
             }
         };
         self.reap();
@@ -362,7 +366,7 @@ impl<'a> Session<'a> {
     }
 
     /// The child ended without a last word.
-    fn mourn(mut self, garbled: Option<String>) -> TrialEnd {
+    fn on_child_exit(mut self, garbled: Option<String>) -> TrialEnd {
         let pid = self.child.id();
         let killed = self.killed;
         let status = self.reap();
@@ -392,24 +396,24 @@ impl<'a> Session<'a> {
     }
 
     /// Waits for the child's next word, minding the user's wishes and the end of patience.
-    fn next(&mut self) -> Heard {
+    fn next(&mut self) -> ChildEvent {
         loop {
-            self.pass_wish_on();
-            match self.heard.recv_timeout(LOOK) {
-                Ok(heard) => return heard,
-                Err(RecvTimeoutError::Disconnected) => return Heard::End(ReadError::End),
+            self.forward_stop();
+            match self.events.recv_timeout(LOOK) {
+                Ok(event) => return event,
+                Err(RecvTimeoutError::Disconnected) => return ChildEvent::End(ReadError::End),
                 Err(RecvTimeoutError::Timeout) => {}
             }
             if self.patience.is_some_and(|end| Instant::now() >= end) {
                 if self.killed {
-                    return Heard::Nothing;
+                    return ChildEvent::Unresponsive;
                 }
                 self.kill();
             }
         }
     }
 
-    fn pass_wish_on(&mut self) {
+    fn forward_stop(&mut self) {
         let wish = self.cancel.wish();
         if wish <= self.told {
             return;
@@ -454,14 +458,14 @@ impl<'a> Session<'a> {
     }
 }
 
-fn listen(stdout: ChildStdout, send: &mpsc::Sender<Heard>) {
+fn listen(stdout: ChildStdout, send: &mpsc::Sender<ChildEvent>) {
     let mut stdout = BufReader::with_capacity(1 << 16, stdout);
     loop {
-        let (heard, last) = match protocol::read(&mut stdout) {
-            Ok(message) => (Heard::Said(message), false),
-            Err(error) => (Heard::End(error), true),
+        let (event, last) = match protocol::read(&mut stdout) {
+            Ok(message) => (ChildEvent::Message(message), false),
+            Err(error) => (ChildEvent::End(error), true),
         };
-        if send.send(heard).is_err() || last {
+        if send.send(event).is_err() || last {
             return;
         }
     }

@@ -15,8 +15,8 @@ use crate::control::{Control, Told};
 use crate::files::{self, Files};
 use crate::layout::{self, LayoutError};
 use crate::logs::{self, CloneLogs};
+use crate::message_writer::MessageSender;
 use crate::operations::Site;
-use crate::outbox::Mouth;
 use crate::probe::HostProbe;
 use crate::protocol::FromNode;
 use crate::resolve::{Resolved, ResolvedClone, resolve};
@@ -82,7 +82,7 @@ const NAMES: usize = 8;
 pub(crate) fn prepare(
     plan: &BoundPlan,
     control: &Control,
-    mouth: &Mouth,
+    messages: &MessageSender,
 ) -> Result<Prepared, Unready> {
     let jobs = &plan.workload.jobs;
     let resolved = resolve(plan, &HostProbe);
@@ -98,8 +98,8 @@ pub(crate) fn prepare(
         files: Files::admit(plan, wanted)?,
         ..Prepared::default()
     };
-    if let Err(unready) = make(plan, control, mouth, &resolved, &mut prepared) {
-        return Err(prepared.undo(unready, mouth));
+    if let Err(unready) = make(plan, control, messages, &resolved, &mut prepared) {
+        return Err(prepared.undo(unready, messages));
     }
     let (files, site) = (&prepared.files, &prepared.site);
     prepared.notes = resolved.notes;
@@ -116,9 +116,9 @@ pub(crate) fn prepare(
 impl Prepared {
     /// Nothing comes of it: removes what was made and is of no use the next time. What cannot be removed is
     /// told beside why.
-    pub(crate) fn undo(&mut self, why: Unready, mouth: &Mouth) -> Unready {
+    pub(crate) fn undo(&mut self, why: Unready, messages: &MessageSender) -> Unready {
         self.files.undo_unfinished();
-        let left = self.tear_down(mouth);
+        let left = self.tear_down(messages);
         match (why, left) {
             (Unready::Refused(mut faults), Some(left)) => {
                 faults.push(left);
@@ -134,15 +134,15 @@ impl Prepared {
     }
 
     /// Removes the folder of the trial's file operations, if there is one; what is left of it.
-    pub(crate) fn tear_down(&mut self, mouth: &Mouth) -> Option<Diagnostic> {
+    pub(crate) fn tear_down(&mut self, messages: &MessageSender) -> Option<Diagnostic> {
         let site = self.site.as_mut()?;
-        site.tear_down(&mut telling(mouth, Step::TearDown))
+        site.tear_down(&mut telling(messages, Step::TearDown))
     }
 }
 
 /// Tells of a step, how far it is.
-fn telling(mouth: &Mouth, step: Step) -> impl FnMut(u64, u64) {
-    move |done, total| mouth.say(FromNode::Progress { step, done, total })
+fn telling(messages: &MessageSender, step: Step) -> impl FnMut(u64, u64) {
+    move |done, total| messages.send(FromNode::Progress { step, done, total })
 }
 
 /// Files of the trial, of each clone, and a ring and five logs a clone.
@@ -155,7 +155,7 @@ fn descriptors(resolved: &Resolved, shared: usize) -> u64 {
 fn make(
     plan: &BoundPlan,
     control: &Control,
-    mouth: &Mouth,
+    messages: &MessageSender,
     resolved: &Resolved,
     prepared: &mut Prepared,
 ) -> Result<(), Unready> {
@@ -176,7 +176,7 @@ fn make(
     let mut needed = files.list.iter().any(|file| !file.wanted.ready());
     let from = clock::now();
     let stop = || control.told() != Told::GoOn;
-    let mut progress = telling(mouth, Step::LayOut);
+    let mut progress = telling(messages, Step::LayOut);
     let unready = |error| match error {
         LayoutError::Stopped => Unready::Withdrawn,
         LayoutError::Failed(fault) => Unready::Unprepared(vec![fault]),

@@ -51,7 +51,7 @@ fn kind(metadata: &Metadata) -> Found {
     }
     if kind.is_block_device() {
         return device_length(device).map_or_else(
-            || Found::Other("is a block device that sysfs does not know".to_owned()),
+            || Found::Other("is a block device that is not in sysfs".to_owned()),
             Found::Device,
         );
     }
@@ -63,7 +63,7 @@ fn kind(metadata: &Metadata) -> Found {
         () if kind.is_char_device() => "is a character device",
         () if kind.is_fifo() => "is a pipe",
         () if kind.is_socket() => "is a socket",
-        () => "is of a kind that cannot be measured",
+        () => "is of an unsupported file type",
     };
     Found::Other(what.to_owned())
 }
@@ -77,7 +77,7 @@ fn device_length(device: u64) -> Option<u64> {
 
 fn absent(path: &Path) -> Found {
     if fs::symlink_metadata(path).is_ok() {
-        return Found::Other("is a symbolic link that leads nowhere".to_owned());
+        return Found::Other("is a dangling symbolic link".to_owned());
     }
     let missing = path
         .ancestors()
@@ -116,7 +116,7 @@ mod tests {
         }
         assert_eq!(look("a/b/c"), Found::NoFolder(at("a")));
         assert_eq!(look(""), Found::Folder);
-        assert!(matches!(look("loose"), Found::Other(what) if what.contains("leads nowhere")));
+        assert!(matches!(look("loose"), Found::Other(what) if what.contains("dangling")));
         assert!(matches!(look("file/x"), Found::Other(_)));
         assert_eq!(HostProbe.look(Path::new("/dev/null")), Found::Null);
         assert!(matches!(

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use iodyno_model::{After, Amount, BoundPlan, Diagnostic, Job, Target};
 
-use crate::conductor;
 use crate::naming::{self, Base};
 use crate::operations;
+use crate::scheduler;
 use crate::seeds;
 use crate::shared_files;
 
@@ -121,10 +121,10 @@ pub fn resolve(plan: &BoundPlan, probe: &dyn Probe) -> Result<Resolved, Vec<Diag
         && matches!(probe.look(path), Found::Missing | Found::NoFolder(_))
     {
         // Made as a file, a folder that was removed or unmounted meanwhile would be measured elsewhere.
-        let message = format!("the target `{}` is not there", path.display());
-        return Err(vec![
-            Diagnostic::error(message).hint("mount or make it again; a target is never made"),
-        ]);
+        let message = format!("the target `{}` does not exist", path.display());
+        return Err(vec![Diagnostic::error(message).hint(
+            "mount it or create it again; iodyno never creates a target",
+        )]);
     }
     let base = Base::of(target, |path| probe.look(path) == Found::Folder);
     for (index, job) in plan.workload.jobs.iter().enumerate() {
@@ -164,10 +164,10 @@ pub fn resolve(plan: &BoundPlan, probe: &dyn Probe) -> Result<Resolved, Vec<Diag
             );
         }
         if let After::Job(name) = &job.after
-            && conductor::named_before(&plan.workload.jobs, index, name).is_empty()
+            && scheduler::named_before(&plan.workload.jobs, index, name).is_empty()
         {
             told.push(Fault::new(
-                format!("it waits for a job `{name}`, and there is none of that name before it"),
+                format!("it waits for a job `{name}`, but no earlier job has that name"),
                 "check the name in `wait_for=`; a job can only wait for an earlier one",
             ));
         }
@@ -281,7 +281,7 @@ impl Binding<'_> {
                 .max(self.job.files.count as usize);
             if own > 1 {
                 notes.push(format!(
-                    "job `{}`: `{}` stands for its {own} files",
+                    "job `{}`: `{}` is used in place of its {own} files",
                     self.job.name,
                     path.display()
                 ));
@@ -315,12 +315,15 @@ impl Binding<'_> {
             Found::Null => Ok((None, FileKind::Null)),
             Found::Missing if self.job.files.allow_create => Ok((None, FileKind::Regular)),
             Found::Missing => Err(Fault::new(
-                format!("`{shown}` is not there"),
-                "create it, or leave `allow_file_create=0` out",
+                format!("`{shown}` does not exist"),
+                "create it, or remove `allow_file_create=0`",
             )),
             Found::NoFolder(folder) => Err(Fault::new(
-                format!("`{shown}`: the folder `{}` is not there", folder.display()),
-                format!("make it first: mkdir -p {}", folder.display()),
+                format!(
+                    "`{shown}`: the folder `{}` does not exist",
+                    folder.display()
+                ),
+                format!("create it: mkdir -p {}", folder.display()),
             )),
             Found::Folder => Err(Fault::new(
                 format!("`{shown}` is a folder"),

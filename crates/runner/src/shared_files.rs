@@ -49,7 +49,8 @@ pub(crate) fn bind(
     let mut faults = impossible(job, rule);
     if let Base::Only(path) = base {
         let (shown, count) = (path.display(), job.files.count);
-        let message = format!("{count} shared files cannot lie in `{shown}`, which is no folder");
+        let message =
+            format!("{count} shared files cannot lie in `{shown}`, which is not a folder");
         faults.push(Fault::new(message, "name a folder as its target"));
     }
     if !faults.is_empty() {
@@ -90,24 +91,24 @@ fn impossible(job: &Job, rule: &SharedFiles) -> Vec<Fault> {
     let mut faults = Vec::new();
     let mut fault = |message: String, hint: &str| faults.push(Fault::new(message, hint));
     if rule.block == 0 {
-        fault(
-            "its blocks have no length".to_owned(),
-            "raise --file-block-size",
-        );
+        fault("its block size is 0".to_owned(), "raise --file-block-size");
     }
     if rule.file_size == 0 {
-        let message = format!("nothing is left for each of {} files", job.files.count);
+        let message = format!(
+            "the total size leaves 0 bytes for each of {} files",
+            job.files.count
+        );
         fault(message, "raise --file-total-size, or lower --file-num");
     }
     if rule.file_size > i64::MAX as u64 {
         fault(
-            "its files would be longer than any file can be".to_owned(),
+            "its files would be longer than the largest possible file".to_owned(),
             "lower --file-total-size",
         );
     }
     if rule.request() > LONGEST {
         let message = format!(
-            "its requests of {} are longer than {}",
+            "its requests of {} are larger than the limit of {}",
             Bytes(rule.request()),
             Bytes(LONGEST)
         );
@@ -115,12 +116,12 @@ fn impossible(job: &Job, rule: &SharedFiles) -> Vec<Fault> {
     }
     if rule.merged > 0 && rule.block > 0 && !rule.merged.is_multiple_of(rule.block) {
         fault(
-            "its requests are no whole number of blocks".to_owned(),
+            "its requests are not a whole number of blocks".to_owned(),
             "see --file-merged-requests",
         );
     }
     if rule.mode == SharedMode::Prepare && job.engine.kind == EngineKind::Mmap {
-        let message = "files cannot be made longer by mapping them".to_owned();
+        let message = "`--file-io-mode=mmap` cannot extend files".to_owned();
         fault(message, "prepare them with another --file-io-mode");
     }
     faults
@@ -156,7 +157,7 @@ impl Look {
                     Found::Folder => "is a folder".to_owned(),
                     Found::Device(_) => "is a device".to_owned(),
                     Found::Other(what) => what,
-                    _ => "is no regular file".to_owned(),
+                    _ => "is not a regular file".to_owned(),
                 };
                 self.wrong.push(format!("`{}` {what}", path.display()));
             }
@@ -169,8 +170,8 @@ impl Look {
         if let Some(folder) = self.folder {
             let shown = folder.display();
             faults.push(Fault::new(
-                format!("the folder `{shown}` is not there"),
-                format!("make it first: mkdir -p {shown}"),
+                format!("the folder `{shown}` does not exist"),
+                format!("create it: mkdir -p {shown}"),
             ));
         }
         let share = |names: &[String]| format!("{}: {} of {count} files", few(names), names.len());
@@ -231,7 +232,7 @@ pub(crate) fn check(files: &mut Files, jobs: &[Job]) -> Result<(), Vec<Diagnosti
             let (Ok(opened), Ok(named)) =
                 (fstat(&file.admitted.descriptor), lstat(&file.wanted.path))
             else {
-                let gone = format!("`{shown}` was removed meanwhile");
+                let gone = format!("`{shown}` was removed during preparation");
                 faults.push(files::of_job(Diagnostic::error(gone).hint(PREPARE), job));
                 continue;
             };
@@ -242,7 +243,7 @@ pub(crate) fn check(files: &mut Files, jobs: &[Job]) -> Result<(), Vec<Diagnosti
                 let other = Diagnostic::error(format!("`{shown}` leads to another file"));
                 faults.push(files::of_job(other.hint(hint), job));
             } else if rule.mode == SharedMode::SequentialWrite && opened.st_nlink > 1 {
-                let names = format!("`{shown}` would be emptied, and has another name, too");
+                let names = format!("`{shown}` would be emptied, but it has another hard link");
                 faults.push(files::of_job(Diagnostic::error(names).hint(hint), job));
             }
         }
@@ -309,7 +310,7 @@ pub(crate) fn settle(files: &mut Files, jobs: &[Job], ended: &[Ended]) -> Vec<St
         }
         if undone > 0 {
             notes.push(format!(
-                "job `{}`: it was not finished, and what it had made of {undone} files was removed",
+                "job `{}`: it did not finish; {undone} partly written files were removed or cut back",
                 job.name
             ));
         }

@@ -123,7 +123,7 @@ fn everything_that_is_wrong_with_the_files_is_said_once_and_at_once() {
 }
 
 #[test]
-fn what_makes_files_needs_none_and_refuses_what_is_no_file() {
+fn a_job_that_creates_files_needs_none_and_refuses_other_types() {
     for mode in [SharedMode::Prepare, SharedMode::SequentialWrite] {
         let mut there = whole(2);
         there[1].1 = Found::File(7);
@@ -137,7 +137,7 @@ fn what_makes_files_needs_none_and_refuses_what_is_no_file() {
         for (found, word) in [
             (Found::File(77), "is a symbolic link"),
             (Found::Device(4 * MIB), "is a device"),
-            (Found::Null, "is no regular file"),
+            (Found::Null, "is not a regular file"),
             (Found::Other("is a pipe".to_owned()), "is a pipe"),
         ] {
             let there = [("test_file.2", found)];
@@ -159,14 +159,17 @@ fn what_no_storage_can_do_is_refused() {
         let told = bound(job, &[]).unwrap_err();
         assert!(told.contains(word), "{told}");
     };
-    check(&|_, rule| rule.block = 0, "blocks have no length");
+    check(&|_, rule| rule.block = 0, "block size is 0");
     check(&|_, rule| rule.file_size = 0, "--file-total-size");
-    check(&|_, rule| rule.file_size = u64::MAX, "longer than any file");
-    check(&|_, rule| rule.merged = 1 << 31, "longer than 1 GiB");
+    check(
+        &|_, rule| rule.file_size = u64::MAX,
+        "longer than the largest possible file",
+    );
+    check(&|_, rule| rule.merged = 1 << 31, "limit of 1 GiB");
     check(&|_, rule| rule.merged = 24 << 10, "whole number of blocks");
     check(
         &|job, _| job.engine = Engine::new(EngineKind::Mmap, 1),
-        "mapping",
+        "cannot extend files",
     );
     check(
         &|job, _| job.files.format = "one".to_owned(),
@@ -176,7 +179,7 @@ fn what_no_storage_can_do_is_refused() {
     let mut on_a_file = plan("/t", vec![job]);
     on_a_file.configuration.target = Target::Path("/f".into());
     let told = resolve(&on_a_file, &Fake(Vec::new())).unwrap_err();
-    assert!(told[0].message.contains("no folder"), "{told:?}");
+    assert!(told[0].message.contains("not a folder"), "{told:?}");
 }
 
 #[test]

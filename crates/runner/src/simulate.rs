@@ -1,6 +1,6 @@
 //! Carries out a trial in virtual time: in this process, on simulated devices.
 //!
-//! The trial is the one that a child process would carry out, with the same jobs, op streams, conductor, cells and
+//! The trial is the one that a child process would carry out, with the same jobs, op streams, scheduler, cells and
 //! frames; but its time is that of an event queue, nothing of the host is sampled, and no protocol lies between.
 
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -11,8 +11,8 @@ use iodyno_model::{BoundPlan, Diagnostic, Outcome};
 
 use crate::cancel::{Cancel, Wish};
 use crate::control::{Control, Told};
+use crate::message_writer::MessageSender;
 use crate::node;
-use crate::outbox::Mouth;
 use crate::parent::{Event, LOOK, TrialEnd, forward};
 use crate::protocol::{FromNode, ToNode};
 use crate::timeline::{Timeline, VIRTUAL_START_NS};
@@ -34,7 +34,7 @@ pub fn simulate(plan: &BoundPlan, cancel: &Cancel, events: &mut dyn FnMut(Event)
 
 struct Simulation {
     control: Control,
-    /// The conducting thread's.
+    /// The trial thread's.
     clock: VirtualClock,
     sender: Sender<Signal>,
     heard: Receiver<Option<FromNode>>,
@@ -46,13 +46,13 @@ impl Simulation {
         let control = Control::default();
         let clock = VirtualClock::starting_at(VIRTUAL_START_NS);
         let (sender, signals) = mpsc::channel();
-        let (mouth, heard) = Mouth::bounded();
+        let (messages, heard) = MessageSender::bounded();
         let work = {
             let (plan, control, sender) = (plan.clone(), control.clone(), sender.clone());
             let clock = clock.clone();
             move || {
                 let timeline = Timeline::simulated(sender, signals, clock);
-                mouth.say(node::trial(&plan, &control, &mouth, timeline));
+                messages.send(node::trial(&plan, &control, &messages, timeline));
             }
         };
         let thread = thread::Builder::new().name("simulation".to_owned());
@@ -90,7 +90,7 @@ impl Simulation {
                 Err(RecvTimeoutError::Timeout) => {}
                 // Its thread panicked, which is told on stderr.
                 Ok(None) | Err(RecvTimeoutError::Disconnected) => {
-                    let why = "the simulation panicked; see stderr. This is a fault of iodyno: please report it";
+                    let why = "the simulation panicked; see stderr. This is a bug in iodyno: please report it";
                     break TrialEnd::Failed {
                         outcome: Outcome::Failed(why.to_owned()),
                         death: None,

@@ -15,7 +15,7 @@ use iodyno_target::{Roots, counters};
 use iodyno_telemetry::{Devices, Pools, Scope, Station};
 
 use crate::clock;
-use crate::outbox::Mouth;
+use crate::message_writer::MessageSender;
 use crate::protocol::FromNode;
 
 mod agenda;
@@ -61,7 +61,7 @@ impl Watcher {
     pub(crate) fn open(
         sampling: &Sampling,
         environment: &Environment,
-        mouth: Mouth,
+        messages: MessageSender,
     ) -> (Option<Watcher>, Option<String>) {
         if sampling.every_ns == 0 {
             return (None, None);
@@ -73,7 +73,7 @@ impl Watcher {
         let mut work = Work {
             every_ns: sampling.every_ns.max(Sampling::LEAST_NS),
             heard,
-            mouth,
+            messages,
             reading_since: Arc::clone(&reading_since),
             pending: Telemetry::default(),
             batches: 0,
@@ -127,8 +127,8 @@ impl Watcher {
                 Ok(Answer::Closed(cost)) => return Ok(cost),
                 Err(RecvTimeoutError::Timeout) => return Err(self.hangs(origin)),
                 Err(RecvTimeoutError::Disconnected) => {
-                    let words = "the host was not sampled to the end: the samplers' thread panicked, see its last \
-                                 words on stderr: this is a fault of iodyno, please report it";
+                    let words = "the host was not sampled to the end: the sampling thread panicked; see stderr. \
+                                 This is a bug in iodyno: please report it";
                     return Err(words.to_owned());
                 }
             }
@@ -139,12 +139,10 @@ impl Watcher {
         let since = self.reading_since.load(Ordering::Relaxed);
         let since = match since.saturating_sub(origin) {
             _ if since == 0 => String::new(),
-            0 => ", from before the start on".to_owned(),
-            ns => format!(", from {:.1} s of the trial on", ns as f64 / 1e9),
+            0 => ", since before the start".to_owned(),
+            ns => format!(", since {:.1} s into the trial", ns as f64 / 1e9),
         };
-        format!(
-            "sampling the host hangs{since}: it was left behind, and what comes after is missing"
-        )
+        format!("sampling the host hangs{since}: later samples are missing")
     }
 }
 
@@ -176,7 +174,7 @@ fn scope(sampling: &Sampling, environment: &Environment) -> Scope {
 struct Work {
     every_ns: u64,
     heard: Receiver<Word>,
-    mouth: Mouth,
+    messages: MessageSender,
     reading_since: Arc<AtomicU64>,
     /// Taken and not yet said.
     pending: Telemetry,
@@ -248,7 +246,7 @@ impl Work {
             telemetry: std::mem::take(&mut self.pending),
         };
         self.batches += 1;
-        self.mouth.say(FromNode::Telemetry { batch });
+        self.messages.send(FromNode::Telemetry { batch });
     }
 
     fn reading<T>(&self, read: impl FnOnce() -> T) -> T {

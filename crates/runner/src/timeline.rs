@@ -1,7 +1,7 @@
-//! What time a trial runs in, and how its conducting thread waits: for the kernel's clock, or in virtual time.
+//! What time a trial runs in, and how its trial thread waits: for the kernel's clock, or in virtual time.
 //!
-//! In virtual time the conducting thread and the clones are actors of one event queue, of which one runs at a
-//! time. A clone prepares and ends outside of it: the conducting thread really waits for that, so that what it
+//! In virtual time the trial thread and the clones are actors of one event queue, of which one runs at a
+//! time. A clone prepares and ends outside of it: the trial thread really waits for that, so that what it
 //! hears next does not depend on the host.
 
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ pub(crate) struct Timeline {
 
 #[derive(Debug)]
 struct Simulation {
-    /// The conducting thread's.
+    /// The trial thread's.
     clock: VirtualClock,
     /// The clones' clocks and threads, as long as they have not ended or were not heard of.
     clones: BTreeMap<usize, (VirtualClock, JoinHandle<()>)>,
@@ -125,7 +125,7 @@ impl Timeline {
     /// Has a signal sent for each of these clones when it has arrived at its gate.
     pub(crate) fn await_ready(&mut self, clones: Vec<(usize, Arc<CloneShared>)>) {
         if self.simulation.is_none() {
-            return worker::usher(clones, self.sender.clone());
+            return worker::notify_when_ready(clones, self.sender.clone());
         }
         for (clone, shared) in clones {
             match shared.gate.arrived() {

@@ -1,4 +1,4 @@
-//! A trial's life from ready clones to a part: one thread that obeys the conductor, looks at the
+//! A trial's life from ready clones to a part: one thread that obeys the scheduler, looks at the
 //! workers' cells when a frame or a window is over, and otherwise sleeps.
 
 use std::sync::Arc;
@@ -8,16 +8,16 @@ use iodyno_model::{BoundPlan, Diagnostic, EndedBy, Job, Outcome, Part, Step};
 
 use crate::assemble::{self, Ended};
 use crate::clock;
-use crate::conductor::{Conductor, Order};
 use crate::control::{Control, Told};
 use crate::due::Due;
 use crate::files;
 use crate::host::HostWatch;
 use crate::logs::OpsLog;
+use crate::message_writer::MessageSender;
 use crate::monitor::Monitor;
-use crate::outbox::Mouth;
 use crate::prepare::{Prepared, Unready, Waiting};
 use crate::protocol::{FromNode, ToNode};
+use crate::scheduler::{Order, Scheduler};
 use crate::telemetry::Watcher;
 use crate::timeline::Timeline;
 use crate::worker::Signal;
@@ -32,7 +32,7 @@ pub(crate) const LONGEST_VIRTUAL_NS: u64 = 24 * 3600 * 1_000_000_000;
 
 /// A clone on the stage.
 #[derive(Debug)]
-struct Player {
+struct WorkerState {
     waiting: Waiting,
     shared: Option<Arc<CloneShared>>,
     ops_log: Option<OpsLog>,
@@ -43,11 +43,11 @@ struct Player {
 pub(crate) struct Trial<'a> {
     plan: &'a BoundPlan,
     control: &'a Control,
-    mouth: &'a Mouth,
+    messages: &'a MessageSender,
     timeline: Timeline,
     prepared: Prepared,
-    players: Vec<Player>,
-    conductor: Conductor,
+    workers: Vec<WorkerState>,
+    scheduler: Scheduler,
     monitor: Monitor,
     /// The host's counters; `None` in virtual time.
     host: Option<HostWatch>,
@@ -55,7 +55,7 @@ pub(crate) struct Trial<'a> {
     /// What samples the host meanwhile.
     telemetry: Option<Watcher>,
     /// The step that was last told.
-    told_step: Option<Step>,
+    reported_step: Option<Step>,
     /// It was aborted after [`LONGEST_VIRTUAL_NS`].
     overtime: bool,
 }
@@ -69,43 +69,43 @@ impl<'a> Trial<'a> {
         plan: &'a BoundPlan,
         mut prepared: Prepared,
         control: &'a Control,
-        mouth: &'a Mouth,
+        messages: &'a MessageSender,
         timeline: Timeline,
     ) -> Result<Trial<'a>, Unready> {
         let jobs = &plan.workload.jobs;
-        let players: Vec<Player> = std::mem::take(&mut prepared.clones)
+        let workers: Vec<WorkerState> = std::mem::take(&mut prepared.clones)
             .into_iter()
-            .map(|mut waiting| Player {
+            .map(|mut waiting| WorkerState {
                 ops_log: waiting.logs.ops.take(),
                 ended: None,
                 shared: None,
                 waiting,
             })
             .collect();
-        let clones: Vec<(u32, u64)> = players
+        let clones: Vec<(u32, u64)> = workers
             .iter()
-            .map(|player| (player.waiting.job, player.waiting.seed))
+            .map(|worker| (worker.waiting.job, worker.waiting.seed))
             .collect();
         // Samplers open beside the first wave's threads.
         let (telemetry, note) = match timeline.is_virtual() {
             true => (None, None),
-            false => Watcher::open(&plan.sampling, &prepared.environment, mouth.clone()),
+            false => Watcher::open(&plan.sampling, &prepared.environment, messages.clone()),
         };
         prepared.notes.extend(note);
         let host = (!timeline.is_virtual()).then(|| HostWatch::new(&prepared.environment.targets));
         let mut trial = Trial {
             plan,
             control,
-            mouth,
+            messages,
             timeline,
-            conductor: Conductor::new(jobs, &clones),
-            monitor: Monitor::new(players.len(), jobs.len()),
+            scheduler: Scheduler::new(jobs, &clones),
+            monitor: Monitor::new(workers.len(), jobs.len()),
             host,
             prepared,
-            players,
+            workers,
             due: Due::default(),
             telemetry,
-            told_step: None,
+            reported_step: None,
             overtime: false,
         };
         match trial.first_wave() {
@@ -114,30 +114,30 @@ impl<'a> Trial<'a> {
                 Ok(trial)
             }
             Err(unready) => {
-                trial.obey_stop(Stop::Abort);
-                Err(trial.prepared.undo(unready, mouth))
+                trial.stop_all(Stop::Abort);
+                Err(trial.prepared.undo(unready, messages))
             }
         }
     }
 
     fn first_wave(&mut self) -> Result<(), Unready> {
-        let done: Vec<usize> = (0..self.players.len())
-            .filter(|clone| self.players[*clone].waiting.spec.is_none())
+        let done: Vec<usize> = (0..self.workers.len())
+            .filter(|clone| self.workers[*clone].waiting.spec.is_none())
             .collect();
         for clone in done {
-            self.conductor.skip(clone);
-            self.close(clone, EndedBy::Size);
+            self.scheduler.skip(clone);
+            self.close_idle(clone, EndedBy::Size);
         }
-        let orders = self.conductor.prepare();
-        self.obey(orders, 0);
+        let orders = self.scheduler.prepare();
+        self.execute(orders, 0);
         let mut faults: Vec<Diagnostic> = Vec::new();
-        while !self.conductor.prepared() {
+        while !self.scheduler.prepared() {
             match self.timeline.next() {
                 Some(Signal::Arrived(clone)) => {
-                    self.conductor.arrived(clone, 0);
+                    self.scheduler.arrived(clone, 0);
                 }
                 Some(Signal::Ended(clone, result)) => {
-                    self.conductor.ended(clone, true, 0);
+                    self.scheduler.ended(clone, true, 0);
                     let job = self.job(clone);
                     if let Err(error) = *result {
                         let message = format!("cannot {}\n  cause: {}", error.what, error.cause);
@@ -180,8 +180,8 @@ impl<'a> Trial<'a> {
             match self.timeline.next() {
                 Some(Signal::Said(ToNode::StartAt { instant })) => return Ok(instant),
                 Some(Signal::Said(ToNode::Finish | ToNode::Abort) | Signal::Gone) | None => {
-                    self.obey_stop(Stop::Abort);
-                    return Err(self.prepared.undo(Unready::Withdrawn, self.mouth));
+                    self.stop_all(Stop::Abort);
+                    return Err(self.prepared.undo(Unready::Withdrawn, self.messages));
                 }
                 Some(_) => {}
             }
@@ -192,34 +192,34 @@ impl<'a> Trial<'a> {
     pub(crate) fn run(mut self, instant: u64) -> (Part, Outcome) {
         let origin = instant.max(self.timeline.now());
         self.begin(origin);
-        let orders = self.conductor.start(origin);
-        self.obey(orders, origin);
+        let orders = self.scheduler.start(origin);
+        self.execute(orders, origin);
         let unix_ms = clock::wall() / 1_000_000;
-        self.mouth.say(FromNode::Started { unix_ms });
+        self.messages.send(FromNode::Started { unix_ms });
         let mut stopped: Option<(Told, u64)> = None;
-        while !self.conductor.over() {
+        while !self.scheduler.over() {
             let now = self.timeline.now();
-            self.heed(&mut stopped, now);
+            self.forward_stop(&mut stopped, now);
             if self.timeline.is_virtual()
                 && !self.overtime
                 && now >= origin.saturating_add(self.longest_virtual_ns())
             {
                 self.overtime = true;
-                self.obey_stop(Stop::Abort);
+                self.stop_all(Stop::Abort);
             }
             if let Some((Told::Abort | Told::Gone, since)) = stopped
                 && now >= since + PATIENCE_NS
             {
                 break;
             }
-            self.catch_up(now);
+            self.do_due_work(now);
             self.wait(stopped);
         }
         self.finish()
     }
 
     fn begin(&mut self, origin: u64) {
-        let single_ops = self.players.iter().any(|player| player.ops_log.is_some());
+        let single_ops = self.workers.iter().any(|worker| worker.ops_log.is_some());
         self.due = Due::new(origin, self.plan.frame_ns, single_ops, self.followed());
         self.host.iter_mut().for_each(HostWatch::begin);
         self.monitor.start(origin, self.timeline.cpu());
@@ -251,7 +251,7 @@ impl<'a> Trial<'a> {
     }
 
     /// Passes the parent's word on, each once.
-    fn heed(&mut self, stopped: &mut Option<(Told, u64)>, now: u64) {
+    fn forward_stop(&mut self, stopped: &mut Option<(Told, u64)>, now: u64) {
         let told = self.control.told();
         if told == Told::GoOn || stopped.is_some_and(|(before, _)| before >= told) {
             return;
@@ -262,21 +262,21 @@ impl<'a> Trial<'a> {
             _ => now,
         };
         *stopped = Some((told, since));
-        self.obey_stop(match told {
+        self.stop_all(match told {
             Told::Finish => Stop::Finish,
             _ => Stop::Abort,
         });
     }
 
     /// Does everything that is due.
-    fn catch_up(&mut self, now: u64) {
-        let orders = self.conductor.tick(now);
-        self.obey(orders, now);
+    fn do_due_work(&mut self, now: u64) {
+        let orders = self.scheduler.tick(now);
+        self.execute(orders, now);
         if self.due.ramp_ends(now) {
             self.host.iter_mut().for_each(HostWatch::begin);
             let (now, cpu) = (self.timeline.now(), self.timeline.cpu());
             let frame = self.monitor.cut_ramp(now, cpu);
-            self.mouth.say(FromNode::Frame { frame });
+            self.messages.send(FromNode::Frame { frame });
         }
         if self.due.window(now) {
             self.monitor.sample(now);
@@ -291,20 +291,20 @@ impl<'a> Trial<'a> {
             self.empty_ops_logs();
         }
         if self.due.look(now) {
-            self.look();
+            self.update_step();
         }
     }
 
     fn cut(&mut self) {
         let now = self.timeline.now();
         let frame = self.monitor.cut(now, self.timeline.cpu());
-        self.mouth.say(FromNode::Frame { frame });
+        self.messages.send(FromNode::Frame { frame });
     }
 
     fn wait(&mut self, stopped: Option<(Told, u64)>) {
         let mut wake = [self.due.next()]
             .into_iter()
-            .chain(self.conductor.next())
+            .chain(self.scheduler.next())
             .chain(self.monitor.next_window())
             .min()
             .unwrap_or(u64::MAX);
@@ -312,75 +312,75 @@ impl<'a> Trial<'a> {
             wake = wake.min(since + PATIENCE_NS);
         }
         if let Some(signal) = self.timeline.wait(wake) {
-            self.take(signal);
+            self.handle(signal);
         }
         // Many clones may have ended at once.
         while let Some(signal) = self.timeline.ready() {
-            self.take(signal);
+            self.handle(signal);
         }
     }
 
-    fn take(&mut self, signal: Signal) {
+    fn handle(&mut self, signal: Signal) {
         let now = self.timeline.now();
         match signal {
             // Stops are read from the control word.
             Signal::Said(_) | Signal::Gone => {}
             Signal::Arrived(clone) => {
-                let orders = self.conductor.arrived(clone, now);
-                self.obey(orders, now);
+                let orders = self.scheduler.arrived(clone, now);
+                self.execute(orders, now);
             }
             Signal::Ended(clone, result) => {
                 let failed = match &*result {
                     Ok(outcome) => outcome.ended == EndedBy::Error,
                     Err(_) => true,
                 };
-                self.bury(clone, Some(*result), now);
-                self.look();
-                let orders = self.conductor.ended(clone, failed, now);
-                self.obey(orders, now);
+                self.retire(clone, Some(*result), now);
+                self.update_step();
+                let orders = self.scheduler.ended(clone, failed, now);
+                self.execute(orders, now);
             }
         }
     }
 
     /// Takes a clone off the stage.
-    fn bury(
+    fn retire(
         &mut self,
         clone: usize,
         result: Option<Result<iodyno_engine::CloneOutcome, iodyno_engine::WorkerError>>,
         now: u64,
     ) {
         let left = self.monitor.leave(clone, now);
-        let job = &self.plan.workload.jobs[self.players[clone].waiting.job as usize];
-        let player = &mut self.players[clone];
-        let Some(shared) = player.shared.take() else {
+        let job = &self.plan.workload.jobs[self.workers[clone].waiting.job as usize];
+        let worker = &mut self.workers[clone];
+        let Some(shared) = worker.shared.take() else {
             return;
         };
         self.prepared.notes.extend(left.log_fault.clone());
-        if let Some(log) = player.ops_log.take() {
+        if let Some(log) = worker.ops_log.take() {
             self.prepared
                 .notes
                 .extend(log.close(shared.measure_start()));
         }
-        let (waiting, origin) = (&player.waiting, self.due.origin());
+        let (waiting, origin) = (&worker.waiting, self.due.origin());
         let ended = assemble::ended(waiting, job, &shared, &left, result, origin, now);
-        player.ended = Some(ended);
+        worker.ended = Some(ended);
     }
 
-    fn close(&mut self, clone: usize, because: EndedBy) {
-        let job = &self.plan.workload.jobs[self.players[clone].waiting.job as usize];
-        let player = &mut self.players[clone];
-        player.ended = Some(assemble::idle(&player.waiting, job, because));
+    fn close_idle(&mut self, clone: usize, because: EndedBy) {
+        let job = &self.plan.workload.jobs[self.workers[clone].waiting.job as usize];
+        let worker = &mut self.workers[clone];
+        worker.ended = Some(assemble::idle(&worker.waiting, job, because));
     }
 
     /// Takes the host's counters when nothing is measured any more, and tells of later steps.
-    fn look(&mut self) {
+    fn update_step(&mut self) {
         let jobs = &self.plan.workload.jobs;
-        let measuring = self.players.iter().any(|player| {
-            let phase = player.shared.as_deref().and_then(CloneShared::phase);
+        let measuring = self.workers.iter().any(|worker| {
+            let phase = worker.shared.as_deref().and_then(CloneShared::phase);
             match phase {
                 Some(Step::Ramp | Step::Measure) => true,
                 // Ops in flight end within what is measured; a file system takes its own time.
-                Some(Step::Drain) => jobs[player.waiting.job as usize].operations.is_none(),
+                Some(Step::Drain) => jobs[worker.waiting.job as usize].operations.is_none(),
                 _ => false,
             }
         });
@@ -392,39 +392,39 @@ impl<'a> Trial<'a> {
             self.cut();
             self.due.cut_early(self.timeline.now());
         }
-        let shared = self.players.iter().filter_map(|p| p.shared.as_deref());
+        let shared = self.workers.iter().filter_map(|p| p.shared.as_deref());
         let step = shared.filter_map(CloneShared::phase).max();
-        if let Some(step) = step.filter(|step| Some(*step) != self.told_step) {
+        if let Some(step) = step.filter(|step| Some(*step) != self.reported_step) {
             let (done, total) = (0, 0);
-            self.mouth.say(FromNode::Progress { step, done, total });
+            self.messages.send(FromNode::Progress { step, done, total });
         }
-        self.told_step = step;
+        self.reported_step = step;
     }
 
     fn empty_ops_logs(&mut self) {
-        for player in &mut self.players {
-            if let (Some(log), Some(shared)) = (&mut player.ops_log, &player.shared) {
+        for worker in &mut self.workers {
+            if let (Some(log), Some(shared)) = (&mut worker.ops_log, &worker.shared) {
                 log.drain(|| shared.measure_start());
             }
         }
     }
 
-    fn obey_stop(&mut self, stop: Stop) {
-        let orders = self.conductor.stop_all(stop);
-        self.obey(orders, self.timeline.now());
+    fn stop_all(&mut self, stop: Stop) {
+        let orders = self.scheduler.stop_all(stop);
+        self.execute(orders, self.timeline.now());
     }
 
-    fn obey(&mut self, orders: Vec<Order>, now: u64) {
+    fn execute(&mut self, orders: Vec<Order>, now: u64) {
         let mut called = Vec::new();
         for order in orders {
             match order {
                 Order::Spawn(clone) => called.extend(self.spawn(clone)),
                 Order::Release { clone, at } => self.release(clone, at.max(now)),
-                Order::Tell { clone, stop } => {
+                Order::Stop { clone, stop } => {
                     self.shared(clone, |shared| shared.tell(stop));
                 }
                 Order::Close(clone) => {
-                    if let Some(shared) = &self.players[clone].shared {
+                    if let Some(shared) = &self.workers[clone].shared {
                         self.timeline.close(clone, shared);
                     }
                 }
@@ -434,19 +434,19 @@ impl<'a> Trial<'a> {
     }
 
     fn shared(&self, clone: usize, act: impl FnOnce(&CloneShared)) {
-        if let Some(shared) = &self.players[clone].shared {
+        if let Some(shared) = &self.workers[clone].shared {
             act(shared);
         }
     }
 
     fn spawn(&mut self, clone: usize) -> Option<(usize, Arc<CloneShared>)> {
-        let player = &mut self.players[clone];
-        let spec: CloneSpec = player.waiting.spec.take()?;
+        let worker = &mut self.workers[clone];
+        let spec: CloneSpec = worker.waiting.spec.take()?;
         let job = &spec.job;
         let shared = Arc::new(CloneShared::of(job));
-        player.shared = Some(Arc::clone(&shared));
-        let log = player.waiting.logs.windows.take();
-        let job = player.waiting.job as usize;
+        worker.shared = Some(Arc::clone(&shared));
+        let log = worker.waiting.logs.windows.take();
+        let job = worker.waiting.job as usize;
         self.monitor.watch(clone, job, Arc::clone(&shared), log);
         self.timeline.spawn(clone, spec, &shared);
         Some((clone, shared))
@@ -466,12 +466,12 @@ impl<'a> Trial<'a> {
         self.monitor.begin_log(clone, measured);
         // A later group goes on with what the host is watched for.
         self.host.iter_mut().for_each(|host| host.look(true));
-        if let Some(shared) = &self.players[clone].shared {
+        if let Some(shared) = &self.workers[clone].shared {
             self.timeline.release(clone, shared, at);
         }
     }
 
     fn job(&self, clone: usize) -> &'a Job {
-        &self.plan.workload.jobs[self.players[clone].waiting.job as usize]
+        &self.plan.workload.jobs[self.workers[clone].waiting.job as usize]
     }
 }

@@ -12,7 +12,7 @@ use crate::protocol::ToNode;
 /// A worker's stack. The engine keeps what is large on the heap.
 const STACK: usize = 256 << 10;
 
-/// What the conducting thread waits for.
+/// What the trial thread waits for.
 #[derive(Debug)]
 pub(crate) enum Signal {
     /// The parent said something.
@@ -41,8 +41,8 @@ pub(crate) fn spawn(
             let result = catch_unwind(run).unwrap_or_else(|_| {
                 Err(WorkerError {
                     what: "go on".to_owned(),
-                    cause: "its worker panicked: see its last words on stderr".to_owned(),
-                    hint: Some("this is a fault of iodyno: please report it".to_owned()),
+                    cause: "its worker panicked; see stderr".to_owned(),
+                    hint: Some("this is a bug in iodyno: please report it".to_owned()),
                 })
             });
             // Whoever waits for it at the gate learns that it does not come.
@@ -71,7 +71,7 @@ pub(crate) fn spawn(
 }
 
 /// Tells of each of these clones when it has arrived at its gate.
-pub(crate) fn usher(clones: Vec<(usize, Arc<CloneShared>)>, signals: Sender<Signal>) {
+pub(crate) fn notify_when_ready(clones: Vec<(usize, Arc<CloneShared>)>, signals: Sender<Signal>) {
     if clones.is_empty() {
         return;
     }
@@ -87,7 +87,7 @@ pub(crate) fn usher(clones: Vec<(usize, Arc<CloneShared>)>, signals: Sender<Sign
         }
     };
     let made = thread::Builder::new()
-        .name("usher".to_owned())
+        .name("notify_when_ready".to_owned())
         .stack_size(STACK)
         .spawn(wait);
     if made.is_err() {

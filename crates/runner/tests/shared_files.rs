@@ -209,7 +209,7 @@ fn a_preparation_that_is_ended_early_leaves_what_was_there_before() {
     let (part, outcome) = told.done();
     assert!(matches!(outcome, Outcome::Interrupted(_)), "{outcome:?}");
     assert!(
-        part.notes.iter().any(|note| note.contains("not finished")),
+        part.notes.iter().any(|note| note.contains("did not finish")),
         "{:?}",
         part.notes
     );
@@ -255,7 +255,7 @@ fn a_sequential_write_empties_no_file_of_another_name() {
         vec![sharing(SharedMode::SequentialWrite, 2, MIB)],
     );
     let text = format!("{:?}", failures(&told));
-    assert!(text.contains("has another name"), "{text}");
+    assert!(text.contains("has another hard link"), "{text}");
     assert_eq!(fs::read(&mine).unwrap(), vec![1; MIB as usize]);
     assert_eq!(count(folder.path()), 2, "what was made is removed");
 }

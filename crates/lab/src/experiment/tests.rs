@@ -14,7 +14,7 @@ fn run(acts: &[Act]) -> (RunEnd, Vec<String>, FakeStore, Vec<BoundPlan>) {
     let end = carry_out_with(
         &plan(2, 1, 1),
         &lab(&store, &node, &cancel),
-        &judge.means(&node),
+        &judge.dependencies(&node),
         &mut |progress| words.extend(told(&progress)),
     )
     .unwrap();

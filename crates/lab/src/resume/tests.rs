@@ -34,7 +34,7 @@ fn die_at(trial: usize, plan: &Plan, store: &dyn Store) -> Vec<Place> {
         carry_out_with(
             plan,
             &lab(store, &node, &cancel),
-            &judge.means(&node),
+            &judge.dependencies(&node),
             &mut |_| {},
         )
     }));
@@ -56,7 +56,7 @@ fn go_on(
         run,
         rounds,
         &lab(store, &node, &cancel),
-        &judge.means(&node),
+        &judge.dependencies(&node),
         &mut |one| words.extend(told(&one)),
     );
     (end, words, node.places())
@@ -221,12 +221,12 @@ fn go_on_without(
     let mut node = FakeNode::new(|_| Act::Complete);
     node.unmounted = unmounted;
     let (cancel, judge) = (Cancel::new(), FakeJudge::default());
-    let means = judge.means(&node);
+    let dependencies = judge.dependencies(&node);
     let end = resume_with(
         store.id(),
         None,
         &lab(store, &node, &cancel),
-        &means,
+        &dependencies,
         &mut |_| {},
     );
     (end.unwrap(), node.places())
@@ -346,12 +346,12 @@ fn a_cell_that_had_been_given_up_has_another_chance_in_every_round() {
     // Still hopeless: three rounds are enough to see it.
     let node = FakeNode::new(|_| Act::Die);
     let (cancel, judge) = (Cancel::new(), FakeJudge::default());
-    let means = judge.means(&node);
+    let dependencies = judge.dependencies(&node);
     let end = resume_with(
         store.id(),
         None,
         &lab(&store, &node, &cancel),
-        &means,
+        &dependencies,
         &mut |_| {},
     );
     let end = end.unwrap();
@@ -421,7 +421,7 @@ fn a_run_stopped_early_is_complete_with_the_rounds_it_has() {
     let end = carry_out_with(
         &plan,
         &lab(&store, &node, &cancel),
-        &judge.means(&node),
+        &judge.dependencies(&node),
         &mut |_| {},
     );
     let run = end.unwrap().handle.id;
@@ -460,11 +460,11 @@ fn carry_out_slowly(path: &Path) {
     });
     let (cancel, judge) = (Cancel::new(), FakeJudge::default());
     let mut out = std::io::stdout();
-    let means = judge.means(&node);
+    let dependencies = judge.dependencies(&node);
     carry_out_with(
         &slow_plan(),
         &lab(&store, &node, &cancel),
-        &means,
+        &dependencies,
         &mut |progress| {
             if let Progress::Trial { number, .. } = progress {
                 writeln!(out, "\nmaking {number}").unwrap();

@@ -19,7 +19,7 @@ fn carry_out(plan: &Plan, store: &FakeStore, node: &FakeNode<'_>, judge: &FakeJu
     let end = carry_out_with(
         plan,
         &lab(store, node, &cancel),
-        &judge.means(node),
+        &judge.dependencies(node),
         &mut |progress| words.extend(told(&progress)),
     );
     Carried {
@@ -412,7 +412,7 @@ fn a_cancellation_that_comes_with_the_last_trial_changes_nothing() {
     let end = carry_out_with(
         &plan,
         &lab(&store, &node, &cancel),
-        &judge.means(&node),
+        &judge.dependencies(&node),
         &mut |told| {
             if let Progress::Ended(ended) = told
                 && ended.number == 2

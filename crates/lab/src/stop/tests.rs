@@ -57,16 +57,13 @@ fn the_rest_of_a_round_counts_as_a_whole_one_of_its_pace() {
 fn only_a_cell_that_never_completed_is_given_up() {
     use TrialState::{Completed as Ok, Failed as No, Interrupted as Cut, Refused as Refuse};
     let check = |states: &[TrialState], expected: bool| {
-        let mut patience = Patience::new(&plan(2, 1, 1));
-        let told: Vec<bool> = states
-            .iter()
-            .map(|state| patience.note(0, *state))
-            .collect();
-        assert_eq!(patience.given_up(0), expected, "{states:?}");
+        let mut retries = RetryLimit::new(&plan(2, 1, 1));
+        let told: Vec<bool> = states.iter().map(|state| retries.note(0, *state)).collect();
+        assert_eq!(retries.given_up(0), expected, "{states:?}");
         let times = told.iter().filter(|told| **told).count();
         assert_eq!(times, usize::from(expected), "told once: {states:?}");
-        assert!(!patience.given_up(1));
-        assert!(!patience.all_given_up());
+        assert!(!retries.given_up(1));
+        assert!(!retries.all_given_up());
     };
     check(&[No, No], false);
     check(&[No, No, No], true);

@@ -156,5 +156,5 @@ fn a_log_is_never_written_over_a_device() {
     let folder = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink("/dev/null", folder.path().join("x_bw.1.log")).unwrap();
     let fault = create(&logs(folder.path(), 0), Path::new("/"), 1).unwrap_err();
-    assert!(fault.contains("no regular file"), "{fault}");
+    assert!(fault.contains("not a regular file"), "{fault}");
 }

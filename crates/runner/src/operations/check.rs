@@ -10,7 +10,7 @@ use crate::resolve::{Found, Probe, ResolvedClone};
 /// A fault and what to do.
 pub(crate) type Told = (String, String);
 
-const DESCRIPTION: &str = "correct the description of the workload";
+const DESCRIPTION: &str = "correct the workload's TOML file";
 
 /// Everything that is wrong with a job and its folder. Nothing is touched.
 pub(crate) fn faults(
@@ -38,8 +38,8 @@ fn of_folder(folder: &Path, probe: &dyn Probe) -> Option<Told> {
             "name a folder that this user may write to".to_owned(),
         ),
         Found::Missing | Found::NoFolder(_) => (
-            format!("the folder `{shown}` is not there"),
-            "mount or make it first; a target is never made".to_owned(),
+            format!("the folder `{shown}` does not exist"),
+            "mount or create it; iodyno never creates a target".to_owned(),
         ),
         found => {
             let what = match found {
@@ -47,7 +47,7 @@ fn of_folder(folder: &Path, probe: &dyn Probe) -> Option<Told> {
                 Found::Device(_) => "is a block device".to_owned(),
                 Found::Null => "is a null device".to_owned(),
                 Found::Other(what) => what,
-                _ => "is no folder".to_owned(),
+                _ => "is not a folder".to_owned(),
             };
             (
                 format!("`{shown}` {what}, and file operations need a folder"),
@@ -69,7 +69,7 @@ fn of_shares(job: &Job, operations: &Operations) -> Vec<Told> {
         let each = in_a_cycle(operations, &set.name);
         (
             format!(
-                "the set `{}` has {} files, and {clones} threads that need {each} each for a cycle",
+                "the set `{}` has {} files, but each of {clones} threads needs {each} for a cycle",
                 set.name, set.count
             ),
             "lower `--threads`, or raise `--files`".to_owned(),
@@ -112,20 +112,20 @@ fn of_end(job: &Job, operations: &Operations) -> Vec<Told> {
     let say = |fault: &str, hint: &str| (fault.to_owned(), hint.to_owned());
     match (job.end.runtime, job.end.ops) {
         (None, None) if !empties => told.push(say(
-            "nothing ends it",
-            "give it a time or a number of cycles: `--duration` or `--max-ops`",
+            "nothing limits it",
+            "set a time or a number of cycles: `--duration` or `--max-ops`",
         )),
         (Some(runtime), _) if runtime.0 == 0 => {
-            told.push(say("it has no time", "raise `--duration`"));
+            told.push(say("its duration is 0", "raise `--duration`"));
         }
-        (_, Some(0)) => told.push(say("it has no cycles to do", "raise `--max-ops`")),
+        (_, Some(0)) => told.push(say("its number of cycles is 0", "raise `--max-ops`")),
         _ => {}
     }
     let rate = job.pacing.ops_per_s;
     if !rate.is_finite() || rate < 0.0 {
         told.push(say(
-            "its rate is no rate",
-            "give `--rate` a positive number",
+            "its rate is not a positive number",
+            "set `--rate` to a positive number",
         ));
     }
     told

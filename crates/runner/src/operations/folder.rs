@@ -93,7 +93,7 @@ impl Own {
 
     /// The folder of a trial whose process is dead, if it is there and that trial's: its lock is free and
     /// its marker says so, or it is empty, as it is for an instant after it was made.
-    pub(super) fn bequeathed(at: &Path, key: &TrialKey) -> io::Result<Option<Own>> {
+    pub(super) fn open_orphan(at: &Path, key: &TrialKey) -> io::Result<Option<Own>> {
         let target = fs::open(
             at,
             OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
@@ -110,13 +110,15 @@ impl Own {
                 let written = mark(key);
                 // Killed while it wrote it.
                 if !written.starts_with(&marker) {
-                    return Err(io::Error::other("it is not this trial's"));
+                    return Err(io::Error::other("it belongs to another trial"));
                 }
                 Some(file)
             }
-            State::InUse => return Err(io::Error::other("a process still holds it")),
+            State::InUse => return Err(io::Error::other("a process still uses it")),
             State::Unmarked if is_empty(folder.as_fd())? => None,
-            State::Unmarked => return Err(io::Error::other("it does not have iodyno's marker")),
+            State::Unmarked => {
+                return Err(io::Error::other("it does not contain iodyno's marker file"));
+            }
         };
         Ok(Some(Own {
             path: at.join(&name),
@@ -218,7 +220,7 @@ pub(super) fn others(target: BorrowedFd<'_>, at: &Path) -> io::Result<Vec<String
             more => format!(", and {more} more like these"),
         };
         notes.push(format!(
-            "trials that were killed left their folders, which no process holds any more{more}; remove \
+            "killed trials left these folders behind, and no process uses them{more}; remove \
              them with:"
         ));
         // Each on a line of its own, so that it can be pasted.
@@ -227,7 +229,7 @@ pub(super) fn others(target: BorrowedFd<'_>, at: &Path) -> io::Result<Vec<String
     }
     if !busy.is_empty() {
         notes.push(format!(
-            "another trial of iodyno works in `{}` at the same time: both disturb each other",
+            "another iodyno trial runs in `{}` at the same time: the two affect each other's results",
             at.display()
         ));
     }

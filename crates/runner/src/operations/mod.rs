@@ -5,19 +5,19 @@
 
 mod check;
 mod folder;
+mod orphan;
 mod remove;
 mod room;
 mod sets;
 mod site;
-mod undertaker;
 
 #[cfg(test)]
 mod tests;
 
 pub(crate) use check::{clone, faults};
 pub use folder::folder_name;
+pub(crate) use orphan::{Left, OrphanFolder};
 pub(crate) use site::{Site, target_folder};
-pub(crate) use undertaker::{Estate, Left};
 
 /// What a remover tells: files removed, of so many found.
 pub(crate) type Tell<'a> = &'a mut dyn FnMut(u64, u64);

@@ -116,9 +116,7 @@ impl<'a> Remover<'a> {
             Ok(folder) => self.empty(folder.as_fd(), None),
             Err(Errno::NOENT) => return Ok(()),
             Err(Errno::XDEV) => {
-                return Err(io::Error::other(
-                    "something is mounted there, which is left alone",
-                ));
+                return Err(io::Error::other("a file system is mounted there"));
             }
             Err(error) => return Err(error.into()),
         }

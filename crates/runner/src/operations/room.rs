@@ -81,8 +81,8 @@ impl Wanted {
         let needed = data.saturating_add(most.metadata());
         (self.later > 0 && needed > free).then(|| {
             format!(
-                "with time the workload may come to hold {} in `{}`, where {} were free: it then ends \
-                 with an error, unless `--duration` or `--max-ops` ends it before",
+                "the workload may grow to {} in `{}`, but only {} are free: when the space is used up it fails, \
+                 unless `--duration` or `--max-ops` ends it earlier",
                 Bytes(needed),
                 folder.display(),
                 Bytes(free)
@@ -108,7 +108,7 @@ impl Wanted {
             Shortage::Bytes { needed, free, .. } => (
                 format!(
                     "{} are needed in `{shown}`, {} are free\n  needed: {} of data in {} files and \
-                     folders, and {} that metadata may take beside them",
+                     folders, and up to {} of metadata",
                     Bytes(*needed),
                     Bytes(*free),
                     Bytes(self.data),
@@ -138,7 +138,7 @@ impl Wanted {
             ),
             Shortage::Unknown { .. } => (
                 lack.to_string(),
-                "look at the folder with `df`: its file system does not answer",
+                "check the folder with `df`: its file system does not report free space",
             ),
         };
         Diagnostic::error(message).hint(hint)

@@ -143,7 +143,7 @@ struct Leaves<'a, 'b>(&'a Work<'b>, thread::Thread);
 impl Drop for Leaves<'_, '_> {
     fn drop(&mut self) {
         if thread::panicking() {
-            let error = io::Error::other("a thread panicked: see its last words on stderr");
+            let error = io::Error::other("a thread panicked; see stderr");
             self.0.fail("the files".to_owned(), error);
         }
         self.0.running.fetch_sub(1, Relaxed);
@@ -225,7 +225,7 @@ impl Work<'_> {
     fn fail(&self, what: String, error: io::Error) {
         let made = self.progress.files.load(Relaxed);
         let message = format!(
-            "cannot make {what} of set `{}`: {error}\n  cause: it came after {made} of {} files, {} of {}",
+            "cannot make {what} of set `{}`: {error}\n  cause: failed after {made} of {} files, {} of {}",
             self.set.name,
             self.progress.all_files,
             Bytes(self.progress.bytes.load(Relaxed)),
@@ -258,11 +258,15 @@ pub(super) fn hint(error: &io::Error) -> &'static str {
         Some(Errno::NOSPC) => "free space or inodes, or lower `--files` or `--file-size`",
         Some(Errno::DQUOT) => "raise the quota, or lower `--files` or `--file-size`",
         Some(Errno::FBIG) => "raise `ulimit -f`, or lower `--file-size`",
-        Some(Errno::NOENT | Errno::STALE) => "its folder was removed meanwhile: do not touch it",
-        Some(Errno::EXIST) => "somebody else makes files in its folder: do not touch it",
+        Some(Errno::NOENT | Errno::STALE) => {
+            "another process removed its folder: leave the folder alone while a trial runs"
+        }
+        Some(Errno::EXIST) => {
+            "another process creates files in its folder: leave the folder alone while a trial runs"
+        }
         Some(Errno::MFILE | Errno::NFILE) => "raise `ulimit -n`, or lower `--threads`",
         Some(Errno::ACCESS | Errno::PERM | Errno::ROFS) => "name a folder that can be written to",
-        Some(Errno::IO) => "the storage fails: see `dmesg`",
+        Some(Errno::IO) => "the device reports I/O errors: see `dmesg`",
         _ => "see `dmesg`",
     }
 }

@@ -94,11 +94,11 @@ impl Site {
             match error.kind() {
                 io::ErrorKind::AlreadyExists => {
                     let message = format!(
-                        "`{}` is there already, and a trial only works in a folder that it made",
+                        "`{}` already exists, and a trial only uses a folder that it created",
                         path.display()
                     );
                     let hint = format!(
-                        "look into it, and remove it: rm -r {}",
+                        "check what is in it, then remove it: rm -r {}",
                         folder::quoted(&path)
                     );
                     Unready::Refused(vec![Diagnostic::error(message).hint(hint)])
@@ -266,7 +266,7 @@ impl Site {
         let mut all = own.into_iter().chain(works);
         let (_, path) = all.find(|(folder, _)| folder::is_gone(folder.as_fd()))?;
         Some(format!(
-            "the trial's folder `{}` was removed by somebody else while it ran",
+            "the trial's folder `{}` was removed by another process while the trial ran",
             path.display()
         ))
     }
@@ -331,7 +331,7 @@ fn refuses(kind: io::ErrorKind) -> bool {
 
 fn not_made(path: &Path, error: &io::Error) -> Diagnostic {
     let message = format!(
-        "cannot make the folder `{}`\n  cause: {error}",
+        "cannot create the folder `{}`\n  cause: {error}",
         path.display()
     );
     Diagnostic::error(message).hint(sets::hint(error))

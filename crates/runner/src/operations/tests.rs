@@ -10,7 +10,7 @@ use iodyno_model::{Action, Buffers, CycleStep, FileSet, Job, Operations, RunId, 
 use super::folder::{self, Own, folder_name};
 use super::room::Wanted;
 use super::sets::{self, Place, Progress, Talk};
-use super::{Estate, Left, site};
+use super::{Left, OrphanFolder, site};
 use crate::layout::LayoutError;
 use crate::samples;
 
@@ -60,10 +60,10 @@ fn makes(bytes: u64, sets: &[(u64, u64)], clones: u32) -> Job {
     }
 }
 
-fn estate(folder: &Path, key: TrialKey) -> Estate {
+fn estate(folder: &Path, key: TrialKey) -> OrphanFolder {
     let mut plan = samples::plan(folder, vec![makes(1, &[], 1)]);
     plan.key = key;
-    Estate::of(&plan).unwrap()
+    OrphanFolder::of(&plan).unwrap()
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn a_parent_removes_only_what_its_dead_node_made() {
         panic!("it was there");
     };
     assert!(
-        held.contains("a process still holds it") && path.exists(),
+        held.contains("a process still uses it") && path.exists(),
         "{held}"
     );
     drop(made);
@@ -359,7 +359,7 @@ fn growth_that_may_exceed_what_is_free_is_said_with_both_figures_and_only_then()
     let said = by_time.outgrows(at, 2 * gib).unwrap();
     for part in [
         "3.02 GiB in `/mnt/data`",
-        "2 GiB were free",
+        "only 2 GiB are free",
         "`--duration`",
         "`--max-ops`",
     ] {

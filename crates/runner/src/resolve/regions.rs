@@ -22,8 +22,8 @@ impl Binding<'_> {
         let until_full = self.job.end.until_full;
         if none_there && size.is_none() && self.job.files.size.is_none() && !until_full {
             return Err(Fault::new(
-                "there is nothing to take its size from",
-                "add `size=`: its files are not there yet, or are empty",
+                "its size is unknown",
+                "add `size=`: its files do not exist yet, or are empty",
             ));
         }
         for (number, file) in files.iter_mut().enumerate() {
@@ -116,7 +116,7 @@ impl Binding<'_> {
             let rest = self.rest(file, length)?;
             if file.length > rest {
                 notes.push(format!(
-                    "job `{}`: `{}` ends at {}: {} are used in place of {}",
+                    "job `{}`: `{}` is {} long: the region is {} instead of {}",
                     self.job.name,
                     file.path.display(),
                     Bytes(length),
@@ -129,7 +129,7 @@ impl Binding<'_> {
         if file.length < block {
             return Err(Fault::new(
                 format!(
-                    "`{}` gets {}, which is less than a block of {}",
+                    "the region of `{}` is {}, less than a block of {}",
                     file.path.display(),
                     Bytes(file.length),
                     Bytes(block)
@@ -144,7 +144,7 @@ impl Binding<'_> {
         {
             return Err(Fault::new(
                 format!(
-                    "`{}` would be longer than any file can be",
+                    "`{}` would be longer than the largest possible file",
                     file.path.display()
                 ),
                 "lower `size=` or `offset=`",
@@ -178,8 +178,8 @@ impl Binding<'_> {
         let folder = path.parent().unwrap_or(Path::new("/"));
         self.probe.free(folder).ok_or_else(|| {
             Fault::new(
-                format!("`{}` does not tell its free space", folder.display()),
-                "give the size in bytes in place of percent",
+                format!("the free space of `{}` is unknown", folder.display()),
+                "give the size in bytes instead of percent",
             )
         })
     }

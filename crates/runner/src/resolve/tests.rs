@@ -209,11 +209,11 @@ fn filesize_overrides_the_share_and_keeps_what_fits() {
 #[test]
 fn every_fault_is_told_with_its_job() {
     for (job, words) in [
-        (sized("new", None), "nothing to take its size from"),
-        (sized("empty", None), "nothing to take its size from"),
+        (sized("new", None), "its size is unknown"),
+        (sized("empty", None), "its size is unknown"),
         (
             sized("no/where", bytes(MIB)),
-            "the folder `/t/no` is not there",
+            "the folder `/t/no` does not exist",
         ),
         (sized("pipe", bytes(MIB)), "`/t/pipe` is a pipe"),
         (sized("/t", bytes(MIB)), "is a folder"),
@@ -223,7 +223,10 @@ fn every_fault_is_told_with_its_job() {
             sized("a:a", bytes(MIB)),
             "several of its files would be `/t/a`",
         ),
-        (sized("new", bytes(u64::MAX)), "longer than any file"),
+        (
+            sized("new", bytes(u64::MAX)),
+            "longer than the largest possible file",
+        ),
     ] {
         let faults = bind(job).unwrap_err();
         assert_eq!(faults.len(), 1, "{faults:?}");
@@ -246,7 +249,7 @@ fn every_fault_is_told_with_its_job() {
     assert!(
         bind(forbidden).unwrap_err()[0]
             .message
-            .contains("is not there")
+            .contains("does not exist")
     );
     let mut waits = sized("old", None);
     waits.after = After::Job("j".into());
@@ -283,7 +286,7 @@ fn a_target_stands_for_the_files_of_a_job() {
         (files.len(), files[0].length, files[0].kind),
         (1, MIB, FileKind::Device)
     );
-    assert!(resolved.notes[0].contains("stands for its 2 files"));
+    assert!(resolved.notes[0].contains("is used in place of its 2 files"));
 }
 
 #[test]

@@ -25,9 +25,9 @@ const LONG: Duration = Duration::from_secs(120);
 fn a_sampler_that_hangs_is_left_behind_with_a_word_on_since_when() {
     const SECOND: u64 = 1_000_000_000;
     for (since, words) in [
-        (8_200_000_000, "hangs, from 3.2 s of the trial on"),
-        (4 * SECOND, "hangs, from before the start on"),
-        (0, "hangs: it was left behind"),
+        (8_200_000_000, "hangs, since 3.2 s into the trial"),
+        (4 * SECOND, "hangs, since before the start"),
+        (0, "hangs: later samples are missing"),
     ] {
         let (mut watcher, heard, _silent) = watcher(Duration::from_millis(20));
         watcher.reading_since.store(since, Ordering::Relaxed);

@@ -21,7 +21,7 @@ impl Trial<'_> {
             let haste = told >= Told::Abort;
             self.prepared.notes.extend(self.prepared.files.close(haste));
         }
-        if let Some(left) = self.prepared.tear_down(self.mouth) {
+        if let Some(left) = self.prepared.tear_down(self.messages) {
             let hint = left.hint.unwrap_or_default();
             self.prepared
                 .notes
@@ -60,20 +60,20 @@ impl Trial<'_> {
     /// The last frames, what is to be removed, and the part.
     pub(super) fn finish(mut self) -> (Part, Outcome) {
         let now = self.timeline.now();
-        for clone in self.conductor.unfinished() {
-            self.bury(clone, None, now);
+        for clone in self.scheduler.unfinished() {
+            self.retire(clone, None, now);
         }
-        for clone in 0..self.players.len() {
-            if self.players[clone].ended.is_none() {
-                self.close(clone, EndedBy::NotStarted);
+        for clone in 0..self.workers.len() {
+            if self.workers[clone].ended.is_none() {
+                self.close_idle(clone, EndedBy::NotStarted);
             }
         }
         self.last_frames(now);
-        self.look();
+        self.update_step();
         let host = self.host.as_mut().map(HostWatch::used);
         let sampling = self.sampled();
         let ended: Vec<Ended> = self
-            .players
+            .workers
             .iter_mut()
             .filter_map(|p| p.ended.take())
             .collect();
@@ -89,7 +89,7 @@ impl Trial<'_> {
         let told = self.control.told();
         let outcome = match self.overtime {
             true => Outcome::Failed(
-                "the trial still ran 24 h of virtual time after all that its jobs ask for"
+                "the trial still ran 24 h of virtual time after its jobs should have ended"
                     .to_owned(),
             ),
             false => assemble::outcome(&ended, &self.plan.workload.jobs, told),

@@ -332,7 +332,7 @@ fn what_is_mounted_or_linked_in_the_folder_is_left_alone() {
     if mounted {
         common::run(&["umount", inside.to_str().unwrap()]).unwrap();
         let notes = part.notes.join("\n");
-        assert!(notes.contains("something is mounted there"), "{notes}");
+        assert!(notes.contains("a file system is mounted there"), "{notes}");
         assert!(notes.contains("rm -r "), "{notes}");
         assert_eq!(names(&own.join("job0")), ["mounted".to_owned()].into());
         fs::remove_dir_all(&own).unwrap();

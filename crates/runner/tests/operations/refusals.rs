@@ -51,27 +51,27 @@ fn a_target_that_is_no_folder_is_refused_with_every_other_fault() {
     let faults = [
         "file` is a file, and file operations need a folder",
         "step 1 (sync): no file",
-        "nothing ends it",
-        "its rate is no rate",
+        "nothing limits it",
+        "its rate is not a positive number",
         "hint: name a folder",
     ];
     check(&file, vec![faulty.clone(), faulty], &faults);
     check(
         &folder.path().join("gone"),
         vec![creates(None, 9)],
-        &["is not there"],
+        &["does not exist"],
     );
     let mut few = deletes(2, 9);
     few.clones = 3;
     check(
         folder.path(),
         vec![few],
-        &["2 files, and 3 threads", "`--threads`"],
+        &["2 files, but each of 3 threads", "`--threads`"],
     );
     check(
         folder.path(),
         vec![creates(Some(0), 9)],
-        &["no cycles to do"],
+        &["number of cycles is 0"],
     );
     assert_eq!(names(folder.path()), ["file".to_owned()].into());
 }
@@ -135,7 +135,7 @@ fn a_folder_of_the_same_name_is_never_worked_in() {
     let TrialEnd::Refused(faults) = &told.end else {
         panic!("{:?}", told.end);
     };
-    assert!(faults[0].message.contains("is there already"), "{faults:?}");
+    assert!(faults[0].message.contains("already exists"), "{faults:?}");
     assert_eq!(fs::read_to_string(own.join("theirs")).unwrap(), "stays");
     fs::remove_dir_all(&own).unwrap();
     fs::write(&own, "a file").unwrap();

@@ -21,7 +21,7 @@ crate::tests![
     a_killed_node_is_told_with_its_signal_and_its_frames_stay,
     a_mapped_file_cut_short_is_a_recorded_outcome,
     a_killed_parent_leaves_no_orphan_and_no_file,
-    what_is_no_node_is_told_apart,
+    a_program_that_is_not_a_node_is_an_error,
 ];
 
 fn a_finish_keeps_what_was_measured() {
@@ -241,7 +241,7 @@ fn a_killed_parent_leaves_no_orphan_and_no_file() {
     assert!(!folder.path().join("f").exists());
 }
 
-fn what_is_no_node_is_told_apart() {
+fn a_program_that_is_not_a_node_is_an_error() {
     let carry = |program: &str, arguments: &[&str]| {
         let node = NodeCommand {
             program: program.into(),
@@ -253,7 +253,7 @@ fn what_is_no_node_is_told_apart() {
     let missing = carry("/nowhere/iodyno", &[]);
     assert!(matches!(missing, RunnerError::Start { .. }), "{missing}");
     for (program, arguments, words) in [
-        ("true", &[][..], "closed its output"),
+        ("true", &[][..], "closed stdout before the handshake"),
         ("false", &[], "code 1"),
         ("cat", &[], "cannot be read"),
         ("echo", &["hello, I am no node"], "bytes"),

@@ -224,7 +224,7 @@ impl Refusal {
         } else if self.findings.iter().all(Reason::gives_way) {
             "it is not blank"
         } else {
-            "it is no fit target"
+            "it is not a valid target"
         };
         format!("cannot {verb} `{}`: {why}", self.path.display())
     }
@@ -246,7 +246,7 @@ impl Refusal {
                     .to_owned()
             }
             Some(Reason::LoopFile { device }) => {
-                format!("use `/dev/{device}` in its place, or detach it with `losetup -d`")
+                format!("use `/dev/{device}` instead, or detach it with `losetup -d`")
             }
             Some(Reason::SwapFile { .. }) => "name another file, or `swapoff` this one".to_owned(),
             Some(Reason::ReadOnlyMount { .. }) => {
@@ -337,7 +337,7 @@ impl AdmitError {
             Some(Errno::TXTBSY) => Some("it is a program that runs, or swap"),
             Some(Errno::MFILE) => Some("raise the limit of open files with `ulimit -n`"),
             Some(Errno::NOSPC | Errno::DQUOT) => Some("free space or inodes, or raise the quota"),
-            Some(Errno::EXIST) => Some("a symbolic link of that name leads nowhere: remove it"),
+            Some(Errno::EXIST) => Some("a dangling symbolic link has that name: remove it"),
             Some(Errno::LOOP) => Some("its symbolic links go round in a circle"),
             _ => None,
         };

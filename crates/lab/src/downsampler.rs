@@ -18,7 +18,7 @@ const MOST_GAPS: usize = 1024;
 
 /// The telemetry of one trial.
 #[derive(Debug)]
-pub(crate) struct Thinning {
+pub(crate) struct Downsampler {
     /// From one sample to the next as they are taken, ns.
     every_ns: u64,
     series: BTreeMap<SeriesKind, Series>,
@@ -34,13 +34,13 @@ struct Series {
     values: usize,
     /// From one sample to the next, ns; 0: as they were taken.
     step_ns: u64,
-    /// It changes its shape so often that thinning helps no more: nothing is added.
+    /// It changes its shape so often that downsampler helps no more: nothing is added.
     full: bool,
 }
 
-impl Thinning {
-    pub(crate) fn new(every_ns: u64) -> Thinning {
-        Thinning {
+impl Downsampler {
+    pub(crate) fn new(every_ns: u64) -> Downsampler {
+        Downsampler {
             every_ns: every_ns.max(1),
             series: BTreeMap::new(),
             kinds: BTreeMap::new(),
@@ -149,7 +149,7 @@ mod tests {
 
     /// As it comes from a node: a second at a time, shapes with their first sample.
     fn thinned(all: &Telemetry) -> Telemetry {
-        let mut thinning = Thinning::new(SECOND);
+        let mut downsampler = Downsampler::new(SECOND);
         let mut shapes = all.shapes.iter().peekable();
         for sample in &all.samples {
             let mut stretch = Telemetry {
@@ -159,9 +159,9 @@ mod tests {
             while let Some(shape) = shapes.next_if(|shape| shape.number <= sample.shape) {
                 stretch.shapes.push(shape.clone());
             }
-            thinning.add(&stretch);
+            downsampler.add(&stretch);
         }
-        thinning.take()
+        downsampler.take()
     }
 
     #[test]
@@ -260,8 +260,8 @@ mod tests {
             gaps: vec![gap; 100],
             ..Telemetry::default()
         };
-        let mut thinning = Thinning::new(SECOND);
-        (0..20).for_each(|_| thinning.add(&stretch));
-        assert_eq!(thinning.take().gaps.len(), MOST_GAPS);
+        let mut downsampler = Downsampler::new(SECOND);
+        (0..20).for_each(|_| downsampler.add(&stretch));
+        assert_eq!(downsampler.take().gaps.len(), MOST_GAPS);
     }
 }

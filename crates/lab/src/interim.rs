@@ -26,9 +26,9 @@ pub(crate) trait Judge {
 }
 
 /// The house's own judge.
-pub(crate) struct HouseJudge;
+pub(crate) struct DefaultJudge;
 
-impl Judge for HouseJudge {
+impl Judge for DefaultJudge {
     fn observe(
         &self,
         run: &str,
@@ -50,7 +50,7 @@ impl Judge for HouseJudge {
 
 /// The observations of a run: one a round and cell, the latest attempt's. A trial's series and histograms are
 /// gone once it is observed, so that a thousand trials are a few megabytes.
-pub(crate) struct SoFar<'a> {
+pub(crate) struct InterimComparison<'a> {
     plan: &'a Plan,
     judge: &'a dyn Judge,
     run: String,
@@ -61,9 +61,13 @@ pub(crate) struct SoFar<'a> {
     seen: Vec<Observation>,
 }
 
-impl<'a> SoFar<'a> {
-    pub(crate) fn new(plan: &'a Plan, judge: &'a dyn Judge, run: RunHandle) -> SoFar<'a> {
-        SoFar {
+impl<'a> InterimComparison<'a> {
+    pub(crate) fn new(
+        plan: &'a Plan,
+        judge: &'a dyn Judge,
+        run: RunHandle,
+    ) -> InterimComparison<'a> {
+        InterimComparison {
             plan,
             judge,
             run: format!("run {}", run.alias),

@@ -25,7 +25,7 @@ enum Write {
 
 /// What a write did to the store's health.
 #[derive(Debug)]
-pub(crate) enum Health {
+pub(crate) enum StoreHealth {
     /// As before.
     Unchanged,
     /// It has begun to fail.
@@ -35,7 +35,7 @@ pub(crate) enum Health {
 }
 
 /// The writes of one trial.
-pub(crate) struct Keeper<'a> {
+pub(crate) struct StoreWriter<'a> {
     store: &'a dyn Store,
     key: TrialKey,
     waiting: VecDeque<Write>,
@@ -43,9 +43,9 @@ pub(crate) struct Keeper<'a> {
     skipped: u32,
 }
 
-impl<'a> Keeper<'a> {
-    pub(crate) fn new(store: &'a dyn Store, key: TrialKey) -> Keeper<'a> {
-        Keeper {
+impl<'a> StoreWriter<'a> {
+    pub(crate) fn new(store: &'a dyn Store, key: TrialKey) -> StoreWriter<'a> {
+        StoreWriter {
             store,
             key,
             waiting: VecDeque::new(),
@@ -59,7 +59,7 @@ impl<'a> Keeper<'a> {
         configuration: &str,
         workload: &str,
         started_unix_ms: u64,
-    ) -> Health {
+    ) -> StoreHealth {
         self.write(Write::Begin {
             configuration: configuration.to_owned(),
             workload: workload.to_owned(),
@@ -67,15 +67,15 @@ impl<'a> Keeper<'a> {
         })
     }
 
-    pub(crate) fn environment(&mut self, environment: &Environment) -> Health {
+    pub(crate) fn environment(&mut self, environment: &Environment) -> StoreHealth {
         self.write(Write::Environment(Box::new(environment.clone())))
     }
 
-    pub(crate) fn frame(&mut self, frame: &Frame) -> Health {
+    pub(crate) fn frame(&mut self, frame: &Frame) -> StoreHealth {
         self.write(Write::Frame(Box::new(frame.clone())))
     }
 
-    pub(crate) fn telemetry(&mut self, batch: &TelemetryBatch) -> Health {
+    pub(crate) fn telemetry(&mut self, batch: &TelemetryBatch) -> StoreHealth {
         self.write(Write::Telemetry(batch.clone()))
     }
 
@@ -85,21 +85,21 @@ impl<'a> Keeper<'a> {
         self.store.finish_trial(trial)
     }
 
-    fn write(&mut self, write: Write) -> Health {
+    fn write(&mut self, write: Write) -> StoreHealth {
         self.waiting.push_back(write);
         if self.failing && self.skipped + 1 < RETRY_EVERY {
             self.skipped += 1;
-            return Health::Unchanged;
+            return StoreHealth::Unchanged;
         }
         self.skipped = 0;
         match (self.drain(), std::mem::replace(&mut self.failing, false)) {
-            (Ok(()), true) => Health::Recovered,
-            (Ok(()), false) => Health::Unchanged,
+            (Ok(()), true) => StoreHealth::Recovered,
+            (Ok(()), false) => StoreHealth::Unchanged,
             (Err(error), failed_before) => {
                 self.failing = true;
                 match failed_before {
-                    true => Health::Unchanged,
-                    false => Health::Fails(error),
+                    true => StoreHealth::Unchanged,
+                    false => StoreHealth::Fails(error),
                 }
             }
         }
@@ -136,30 +136,34 @@ mod tests {
     #[test]
     fn a_store_that_fails_for_a_while_ends_up_with_everything_in_order() {
         let store = FakeStore::default();
-        let mut keeper = Keeper::new(&store, key());
-        assert!(matches!(keeper.begin("c", "w", 1), Health::Unchanged));
-        assert!(matches!(keeper.frame(&frame(0)), Health::Unchanged));
+        let mut writer = StoreWriter::new(&store, key());
+        assert!(matches!(writer.begin("c", "w", 1), StoreHealth::Unchanged));
+        assert!(matches!(writer.frame(&frame(0)), StoreHealth::Unchanged));
         store.full(true);
-        assert!(matches!(keeper.frame(&frame(1)), Health::Fails(_)));
+        assert!(matches!(writer.frame(&frame(1)), StoreHealth::Fails(_)));
         for number in 2..12 {
             let health = [
-                keeper.telemetry(&batch(number)),
-                keeper.frame(&frame(number)),
+                writer.telemetry(&batch(number)),
+                writer.frame(&frame(number)),
             ];
-            assert!(health.iter().all(|one| matches!(one, Health::Unchanged)));
+            assert!(
+                health
+                    .iter()
+                    .all(|one| matches!(one, StoreHealth::Unchanged))
+            );
         }
         store.full(false);
         let recovered = (12..20)
             .flat_map(|number| {
                 [
-                    keeper.telemetry(&batch(number)),
-                    keeper.frame(&frame(number)),
+                    writer.telemetry(&batch(number)),
+                    writer.frame(&frame(number)),
                 ]
             })
-            .filter(|health| matches!(health, Health::Recovered))
+            .filter(|health| matches!(health, StoreHealth::Recovered))
             .count();
         assert_eq!(recovered, 1);
-        keeper.finish(&trial(key())).unwrap();
+        writer.finish(&trial(key())).unwrap();
         let mut expected = ["begin c w", "frame 0", "frame 1"]
             .map(str::to_owned)
             .to_vec();
@@ -175,12 +179,12 @@ mod tests {
     fn the_end_stores_what_was_kept_back() {
         let store = FakeStore::default();
         store.full(true);
-        let mut keeper = Keeper::new(&store, key());
-        assert!(matches!(keeper.begin("c", "w", 1), Health::Fails(_)));
-        keeper.frame(&frame(0));
-        keeper.telemetry(&batch(0));
+        let mut writer = StoreWriter::new(&store, key());
+        assert!(matches!(writer.begin("c", "w", 1), StoreHealth::Fails(_)));
+        writer.frame(&frame(0));
+        writer.telemetry(&batch(0));
         store.full(false);
-        keeper.finish(&trial(key())).unwrap();
+        writer.finish(&trial(key())).unwrap();
         assert_eq!(
             store.log(),
             ["begin c w", "frame 0", "telemetry 0", "finish"]
@@ -191,10 +195,10 @@ mod tests {
     fn a_store_that_stays_full_is_an_error_at_the_end_only() {
         let store = FakeStore::default();
         store.full(true);
-        let mut keeper = Keeper::new(&store, key());
-        keeper.begin("c", "w", 1);
-        keeper.frame(&frame(0));
-        assert!(keeper.finish(&trial(key())).is_err());
+        let mut writer = StoreWriter::new(&store, key());
+        writer.begin("c", "w", 1);
+        writer.frame(&frame(0));
+        assert!(writer.finish(&trial(key())).is_err());
         assert!(store.log().is_empty());
     }
 }

@@ -1,43 +1,43 @@
-//! Who plays when: a state machine without clock, threads or gates.
+//! When each clone starts and stops: a state machine without clock, threads or gates.
 //!
-//! It is told what happened (`arrived`, `ended`, `finish`, time passing) and answers with orders. Jobs
-//! lie in waves as in fio: one that waits for all before it opens a wave, and those written after it
-//! belong to that wave. A wave's threads are made when its turn comes, so that a long file of
-//! stonewalled jobs never holds more memory than its largest wave.
+//! Its inputs are events (`arrived`, `ended`, `stop_all`, time passing), its outputs orders. Jobs form waves, as in
+//! fio: a job that waits for all before it begins a wave, and the jobs after it belong to that wave. The threads of
+//! a wave are created when all earlier waves have ended, so a long file of stonewalled jobs never holds more memory
+//! than its largest wave.
 
 use iodyno_engine::Stop;
 use iodyno_model::{After, Job};
 
 use crate::seeds;
 
-/// What is to be done.
+/// What the trial has to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// Make the clone's thread; it will arrive or end.
+    /// Create the clone's thread, which then arrives or ends.
     Spawn(usize),
-    /// It starts at this instant.
+    /// The clone starts at this instant, clock ns.
     Release { clone: usize, at: u64 },
-    /// It is to stop.
-    Tell { clone: usize, stop: Stop },
-    /// It has a thread and never starts.
+    /// The clone is told to stop.
+    Stop { clone: usize, stop: Stop },
+    /// The clone has a thread and never starts.
     Close(usize),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Its turn has not come; it has no thread.
+    /// Blocked by earlier jobs; no thread yet.
     Waiting,
-    /// It has a thread, which gets ready.
+    /// Its thread is getting ready.
     Preparing,
-    /// Ready; its batch, or the trial's start, is awaited.
+    /// Ready; waits for the other clones of its wave, or for the start of the trial.
     Ready,
-    /// Starts at this instant.
+    /// Starts at this instant, clock ns.
     Due(u64),
     Running,
     /// Closed before its start; its thread is about to end.
     Closed,
     Ended,
-    /// Never had a thread, and never will.
+    /// Never had a thread and never will have one.
     Skipped,
 }
 
@@ -48,7 +48,7 @@ impl State {
 }
 
 #[derive(Debug)]
-struct Player {
+struct ScheduledClone {
     job: usize,
     delay: u64,
     state: State,
@@ -66,9 +66,9 @@ struct Rules {
 
 /// Decides when each clone starts and stops.
 #[derive(Debug)]
-pub(crate) struct Conductor {
+pub(crate) struct Scheduler {
     jobs: Vec<Rules>,
-    players: Vec<Player>,
+    clones: Vec<ScheduledClone>,
     /// Once the trial has started.
     started: bool,
     orders: Vec<Order>,
@@ -77,9 +77,9 @@ pub(crate) struct Conductor {
 /// A release this near is passed on to the worker, which waits more exactly than we do.
 const NEAR_NS: u64 = 2_000_000;
 
-impl Conductor {
+impl Scheduler {
     /// `clones` says which job each clone belongs to, and its seed.
-    pub(crate) fn new(jobs: &[Job], clones: &[(u32, u64)]) -> Conductor {
+    pub(crate) fn new(jobs: &[Job], clones: &[(u32, u64)]) -> Scheduler {
         let mut wave = 0;
         let rules = jobs
             .iter()
@@ -100,56 +100,56 @@ impl Conductor {
                 }
             })
             .collect();
-        let players = clones
+        let clones = clones
             .iter()
             .map(|(job, seed)| {
                 let span = jobs[*job as usize].delay;
                 let width = span.max.since(span.min).0;
-                Player {
+                ScheduledClone {
                     job: *job as usize,
                     delay: span.min.0 + seeds::below(*seed, DELAY, width.saturating_add(1)),
                     state: State::Waiting,
                 }
             })
             .collect();
-        Conductor {
+        Scheduler {
             jobs: rules,
-            players,
+            clones,
             started: false,
             orders: Vec::new(),
         }
     }
 
-    /// A clone that has nothing to play.
+    /// This clone has nothing to do.
     pub(crate) fn skip(&mut self, clone: usize) {
-        self.players[clone].state = State::Skipped;
+        self.clones[clone].state = State::Skipped;
     }
 
-    /// Before the start: the first wave's threads are made.
+    /// Before the start: creates the threads of the first wave.
     pub(crate) fn prepare(&mut self) -> Vec<Order> {
-        self.call_up();
-        self.take()
+        self.spawn_unblocked();
+        self.take_orders()
     }
 
-    /// All of the first wave that will ever be ready is.
+    /// No clone is still getting ready.
     pub(crate) fn prepared(&self) -> bool {
-        self.players.iter().all(|p| p.state != State::Preparing)
+        self.clones.iter().all(|p| p.state != State::Preparing)
     }
 
     /// The trial starts.
     pub(crate) fn start(&mut self, at: u64) -> Vec<Order> {
         self.started = true;
-        self.line_up(at);
+        self.schedule_ready(at);
         self.tick(at)
     }
 
     /// A clone is ready.
     pub(crate) fn arrived(&mut self, clone: usize, now: u64) -> Vec<Order> {
-        if self.players[clone].state == State::Preparing {
-            self.players[clone].state = State::Ready;
-            // Those called up together start together.
+        if self.clones[clone].state == State::Preparing {
+            self.clones[clone].state = State::Ready;
+            // Clones of one wave start together.
             if self.started && self.prepared() {
-                self.line_up(now);
+                self.schedule_ready(now);
             }
         }
         self.tick(now)
@@ -157,12 +157,12 @@ impl Conductor {
 
     /// A clone's thread has ended.
     pub(crate) fn ended(&mut self, clone: usize, failed: bool, now: u64) -> Vec<Order> {
-        let before = std::mem::replace(&mut self.players[clone].state, State::Ended);
-        let rules = &self.jobs[self.players[clone].job];
-        let played = matches!(before, State::Running | State::Preparing);
+        let before = std::mem::replace(&mut self.clones[clone].state, State::Ended);
+        let rules = &self.jobs[self.clones[clone].job];
+        let ran = matches!(before, State::Running | State::Preparing);
         let (group, ends_group, ends_all) = (
             rules.group,
-            rules.exit_all && played,
+            rules.exit_all && ran,
             rules.failure_ends_all && failed,
         );
         if ends_all {
@@ -172,9 +172,9 @@ impl Conductor {
             self.stop(Stop::ExitAll, |rules| rules.group == group);
         }
         if self.started {
-            self.call_up();
+            self.spawn_unblocked();
             if self.prepared() {
-                self.line_up(now);
+                self.schedule_ready(now);
             }
         }
         self.tick(now)
@@ -182,71 +182,71 @@ impl Conductor {
 
     /// Time has passed.
     pub(crate) fn tick(&mut self, now: u64) -> Vec<Order> {
-        for (clone, player) in self.players.iter_mut().enumerate() {
-            if let State::Due(at) = player.state
+        for (clone, scheduled) in self.clones.iter_mut().enumerate() {
+            if let State::Due(at) = scheduled.state
                 && at <= now.saturating_add(NEAR_NS)
             {
-                player.state = State::Running;
+                scheduled.state = State::Running;
                 self.orders.push(Order::Release { clone, at });
             }
         }
-        self.take()
+        self.take_orders()
     }
 
-    /// When `tick` is next of use.
+    /// When `tick` is to be called next, clock ns.
     pub(crate) fn next(&self) -> Option<u64> {
-        let due = self.players.iter().filter_map(|player| match player.state {
+        let due = self.clones.iter().filter_map(|clone| match clone.state {
             State::Due(at) => Some(at.saturating_sub(NEAR_NS)),
             _ => None,
         });
         due.min()
     }
 
-    /// Everything stops, and what has not begun never will.
+    /// Stops all clones; those that have not started never will.
     pub(crate) fn stop_all(&mut self, stop: Stop) -> Vec<Order> {
         self.stop(stop, |_| true);
-        self.take()
+        self.take_orders()
     }
 
     /// Every clone has ended or will never start.
     pub(crate) fn over(&self) -> bool {
-        self.players.iter().all(|player| player.state.over())
+        self.clones.iter().all(|clone| clone.state.over())
     }
 
     /// Clones whose threads have not ended.
     pub(crate) fn unfinished(&self) -> Vec<usize> {
-        (0..self.players.len())
-            .filter(|clone| !matches!(self.players[*clone].state, State::Ended | State::Skipped))
+        (0..self.clones.len())
+            .filter(|clone| !matches!(self.clones[*clone].state, State::Ended | State::Skipped))
             .collect()
     }
 
     fn stop(&mut self, stop: Stop, concerned: impl Fn(&Rules) -> bool) {
-        for (clone, player) in self.players.iter_mut().enumerate() {
-            if !concerned(&self.jobs[player.job]) {
+        for (clone, scheduled) in self.clones.iter_mut().enumerate() {
+            if !concerned(&self.jobs[scheduled.job]) {
                 continue;
             }
-            match player.state {
-                State::Running => self.orders.push(Order::Tell { clone, stop }),
-                State::Waiting => player.state = State::Skipped,
+            match scheduled.state {
+                State::Running => self.orders.push(Order::Stop { clone, stop }),
+                State::Waiting => scheduled.state = State::Skipped,
                 State::Preparing | State::Ready | State::Due(_) => {
-                    player.state = State::Closed;
-                    self.orders.push(Order::Tell { clone, stop });
+                    scheduled.state = State::Closed;
+                    self.orders.push(Order::Stop { clone, stop });
                     self.orders.push(Order::Close(clone));
                 }
-                State::Closed => self.orders.push(Order::Tell { clone, stop }),
+                State::Closed => self.orders.push(Order::Stop { clone, stop }),
                 State::Ended | State::Skipped => {}
             }
         }
     }
 
-    /// Makes the threads of all whose turn has come.
-    fn call_up(&mut self) {
+    /// Creates the threads of all clones that no earlier job blocks any more.
+    fn spawn_unblocked(&mut self) {
         let over: Vec<bool> = (0..self.jobs.len())
             .map(|job| {
-                self.players
+                self.clones
                     .iter()
-                    .filter(|player| player.job == job)
-                    .all(|player| player.state.over())
+                    .filter(|clone| clone.job == job)
+                    .all(|clone| clone.state.over())
             })
             .collect();
         let may = |job: usize| {
@@ -258,23 +258,23 @@ impl Conductor {
                 && rules.awaits.iter().all(|other| over[*other])
         };
         let may: Vec<bool> = (0..self.jobs.len()).map(may).collect();
-        for (clone, player) in self.players.iter_mut().enumerate() {
-            if player.state == State::Waiting && may[player.job] {
-                player.state = State::Preparing;
+        for (clone, scheduled) in self.clones.iter_mut().enumerate() {
+            if scheduled.state == State::Waiting && may[scheduled.job] {
+                scheduled.state = State::Preparing;
                 self.orders.push(Order::Spawn(clone));
             }
         }
     }
 
-    fn line_up(&mut self, from: u64) {
-        for player in &mut self.players {
-            if player.state == State::Ready {
-                player.state = State::Due(from.saturating_add(player.delay));
+    fn schedule_ready(&mut self, from: u64) {
+        for clone in &mut self.clones {
+            if clone.state == State::Ready {
+                clone.state = State::Due(from.saturating_add(clone.delay));
             }
         }
     }
 
-    fn take(&mut self) -> Vec<Order> {
+    fn take_orders(&mut self) -> Vec<Order> {
         std::mem::take(&mut self.orders)
     }
 }

@@ -3,13 +3,13 @@ use crate::samples::job;
 use iodyno_model::Span;
 use iodyno_units::Nanos;
 
-fn conductor(jobs: &[Job]) -> Conductor {
+fn scheduler(jobs: &[Job]) -> Scheduler {
     let clones: Vec<(u32, u64)> = jobs
         .iter()
         .enumerate()
         .flat_map(|(index, job)| (0..job.clones).map(move |clone| (index as u32, u64::from(clone))))
         .collect();
-    Conductor::new(jobs, &clones)
+    Scheduler::new(jobs, &clones)
 }
 
 fn after(name: &str, after: After) -> Job {
@@ -33,14 +33,14 @@ fn released(orders: &[Order]) -> Vec<(usize, u64)> {
 }
 
 /// Prepares the first wave and starts at 1000.
-fn begin(conductor: &mut Conductor) -> (Vec<usize>, Vec<(usize, u64)>) {
-    let first = spawned(&conductor.prepare());
+fn begin(scheduler: &mut Scheduler) -> (Vec<usize>, Vec<(usize, u64)>) {
+    let first = spawned(&scheduler.prepare());
     for clone in &first {
-        assert!(!conductor.prepared());
-        assert_eq!(conductor.arrived(*clone, 10), []);
+        assert!(!scheduler.prepared());
+        assert_eq!(scheduler.arrived(*clone, 10), []);
     }
-    assert!(conductor.prepared());
-    let orders = conductor.start(1000);
+    assert!(scheduler.prepared());
+    let orders = scheduler.start(1000);
     (first, released(&orders))
 }
 
@@ -50,15 +50,15 @@ fn jobs_without_a_word_start_together() {
         clones: 2,
         ..job("a")
     };
-    let mut conductor = conductor(&[two, job("b")]);
-    let (first, released) = begin(&mut conductor);
+    let mut scheduler = scheduler(&[two, job("b")]);
+    let (first, released) = begin(&mut scheduler);
     assert_eq!(first, [0, 1, 2]);
     assert_eq!(released, [(0, 1000), (1, 1000), (2, 1000)]);
     for clone in 0..3 {
-        assert!(!conductor.over());
-        assert_eq!(conductor.ended(clone, false, 5000), []);
+        assert!(!scheduler.over());
+        assert_eq!(scheduler.ended(clone, false, 5000), []);
     }
-    assert!(conductor.over());
+    assert!(scheduler.over());
 }
 
 #[test]
@@ -70,28 +70,28 @@ fn a_stonewall_waits_for_all_before_and_opens_a_wave() {
         job("d"),
         after("e", After::AllBefore),
     ];
-    let mut conductor = conductor(&jobs);
-    let (first, _) = begin(&mut conductor);
+    let mut scheduler = scheduler(&jobs);
+    let (first, _) = begin(&mut scheduler);
     assert_eq!(first, [0, 1]);
-    assert_eq!(conductor.ended(0, false, 2000), []);
-    assert_eq!(spawned(&conductor.ended(1, false, 3000)), [2, 3]);
+    assert_eq!(scheduler.ended(0, false, 2000), []);
+    assert_eq!(spawned(&scheduler.ended(1, false, 3000)), [2, 3]);
     // Those of a wave start together, once the last of them is ready.
-    assert_eq!(conductor.arrived(2, 3100), []);
+    assert_eq!(scheduler.arrived(2, 3100), []);
     assert_eq!(
-        released(&conductor.arrived(3, 3200)),
+        released(&scheduler.arrived(3, 3200)),
         [(2, 3200), (3, 3200)]
     );
-    conductor.ended(2, false, 4000);
-    assert_eq!(spawned(&conductor.ended(3, false, 4000)), [4]);
-    assert_eq!(released(&conductor.arrived(4, 4100)), [(4, 4100)]);
-    conductor.ended(4, false, 5000);
-    assert!(conductor.over());
+    scheduler.ended(2, false, 4000);
+    assert_eq!(spawned(&scheduler.ended(3, false, 4000)), [4]);
+    assert_eq!(released(&scheduler.arrived(4, 4100)), [(4, 4100)]);
+    scheduler.ended(4, false, 5000);
+    assert!(scheduler.over());
 }
 
 #[test]
 fn a_first_job_with_a_stonewall_waits_for_nobody() {
-    let mut conductor = conductor(&[after("a", After::AllBefore), job("b")]);
-    assert_eq!(begin(&mut conductor).0, [0, 1]);
+    let mut scheduler = scheduler(&[after("a", After::AllBefore), job("b")]);
+    assert_eq!(begin(&mut scheduler).0, [0, 1]);
 }
 
 #[test]
@@ -101,11 +101,11 @@ fn wait_for_waits_for_all_clones_of_that_name() {
         ..job("a")
     };
     let jobs = [two, job("b"), after("c", After::Job("a".into()))];
-    let mut conductor = conductor(&jobs);
-    assert_eq!(begin(&mut conductor).0, [0, 1, 2]);
-    assert_eq!(conductor.ended(0, false, 2000), []);
-    assert_eq!(spawned(&conductor.ended(1, false, 2500)), [3]);
-    assert_eq!(released(&conductor.arrived(3, 2600)), [(3, 2600)]);
+    let mut scheduler = scheduler(&jobs);
+    assert_eq!(begin(&mut scheduler).0, [0, 1, 2]);
+    assert_eq!(scheduler.ended(0, false, 2000), []);
+    assert_eq!(spawned(&scheduler.ended(1, false, 2500)), [3]);
+    assert_eq!(released(&scheduler.arrived(3, 2600)), [(3, 2600)]);
 }
 
 #[test]
@@ -119,12 +119,12 @@ fn a_delay_is_drawn_within_its_span_and_released_in_time() {
         clones: 50,
         ..job("a")
     };
-    let mut conductor = conductor(&[delayed, job("b")]);
-    let (_, released_now) = begin(&mut conductor);
+    let mut scheduler = scheduler(&[delayed, job("b")]);
+    let (_, released_now) = begin(&mut scheduler);
     assert_eq!(released_now, [(50, 1000)]);
     let mut instants = Vec::new();
-    while let Some(next) = conductor.next() {
-        let orders = conductor.tick(next);
+    while let Some(next) = scheduler.next() {
+        let orders = scheduler.tick(next);
         assert!(!orders.is_empty());
         instants.extend(released(&orders).iter().map(|(_, at)| *at));
     }
@@ -145,12 +145,12 @@ fn exitall_ends_its_group_and_leaves_the_next() {
     };
     let mut later = after("c", After::AllBefore);
     later.reporting.group = 1;
-    let mut conductor = conductor(&[first, job("b"), later]);
-    begin(&mut conductor);
-    let orders = conductor.ended(0, false, 2000);
+    let mut scheduler = scheduler(&[first, job("b"), later]);
+    begin(&mut scheduler);
+    let orders = scheduler.ended(0, false, 2000);
     let stop = Stop::ExitAll;
-    assert_eq!(orders, [Order::Tell { clone: 1, stop }]);
-    assert_eq!(spawned(&conductor.ended(1, false, 2100)), [2]);
+    assert_eq!(orders, [Order::Stop { clone: 1, stop }]);
+    assert_eq!(spawned(&scheduler.ended(1, false, 2100)), [2]);
 }
 
 #[test]
@@ -159,14 +159,14 @@ fn a_failure_ends_all_where_its_policy_says_so() {
     first.errors.exit_all = true;
     let jobs = [first, job("b"), after("c", After::AllBefore)];
     for failed in [true, false] {
-        let mut conductor = conductor(&jobs);
-        begin(&mut conductor);
-        let told = !conductor.ended(0, failed, 2000).is_empty();
+        let mut scheduler = scheduler(&jobs);
+        begin(&mut scheduler);
+        let told = !scheduler.ended(0, failed, 2000).is_empty();
         assert_eq!(told, failed);
-        conductor.ended(1, false, 2100);
-        assert_eq!(conductor.over(), failed);
-        let skipped = conductor
-            .players
+        scheduler.ended(1, false, 2100);
+        assert_eq!(scheduler.over(), failed);
+        let skipped = scheduler
+            .clones
             .iter()
             .filter(|p| p.state == State::Skipped);
         assert_eq!(skipped.count(), usize::from(failed));
@@ -183,25 +183,25 @@ fn a_stop_reaches_clones_in_every_state() {
         ..job("b")
     };
     let jobs = [job("a"), delayed, after("c", After::AllBefore)];
-    let mut conductor = conductor(&jobs);
-    begin(&mut conductor);
+    let mut scheduler = scheduler(&jobs);
+    begin(&mut scheduler);
     let stop = Stop::Finish;
     assert_eq!(
-        conductor.stop_all(stop),
+        scheduler.stop_all(stop),
         [
-            Order::Tell { clone: 0, stop },
-            Order::Tell { clone: 1, stop },
+            Order::Stop { clone: 0, stop },
+            Order::Stop { clone: 1, stop },
             Order::Close(1)
         ]
     );
-    assert_eq!(conductor.next(), None);
-    assert_eq!(conductor.unfinished(), [0, 1]);
+    assert_eq!(scheduler.next(), None);
+    assert_eq!(scheduler.unfinished(), [0, 1]);
     // The second word reaches them again.
-    assert_eq!(conductor.stop_all(Stop::Abort).len(), 2);
-    conductor.ended(0, false, 2000);
-    conductor.ended(1, false, 2000);
-    assert!(conductor.over());
-    assert_eq!(conductor.players[2].state, State::Skipped);
+    assert_eq!(scheduler.stop_all(Stop::Abort).len(), 2);
+    scheduler.ended(0, false, 2000);
+    scheduler.ended(1, false, 2000);
+    assert!(scheduler.over());
+    assert_eq!(scheduler.clones[2].state, State::Skipped);
 }
 
 #[test]
@@ -212,10 +212,10 @@ fn a_clone_that_cannot_start_does_not_hold_up_its_wave() {
         job("c"),
         after("d", After::AllBefore),
     ];
-    let mut conductor = conductor(&jobs);
-    begin(&mut conductor);
-    assert_eq!(spawned(&conductor.ended(0, false, 2000)), [1, 2]);
-    assert_eq!(conductor.arrived(2, 2100), []);
-    assert_eq!(released(&conductor.ended(1, true, 2200)), [(2, 2200)]);
-    assert_eq!(spawned(&conductor.ended(2, false, 3000)), [3]);
+    let mut scheduler = scheduler(&jobs);
+    begin(&mut scheduler);
+    assert_eq!(spawned(&scheduler.ended(0, false, 2000)), [1, 2]);
+    assert_eq!(scheduler.arrived(2, 2100), []);
+    assert_eq!(released(&scheduler.ended(1, true, 2200)), [(2, 2200)]);
+    assert_eq!(spawned(&scheduler.ended(2, false, 3000)), [3]);
 }

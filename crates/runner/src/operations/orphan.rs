@@ -19,7 +19,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// The folder of a trial whose node is dead.
 #[derive(Debug, Clone)]
-pub(crate) struct Estate {
+pub(crate) struct OrphanFolder {
     at: PathBuf,
     key: TrialKey,
 }
@@ -33,10 +33,10 @@ pub(crate) enum Left {
     Said(String),
 }
 
-impl Estate {
+impl OrphanFolder {
     /// `None`: its plan has no file operations.
-    pub(crate) fn of(plan: &BoundPlan) -> Option<Estate> {
-        Site::wanted(plan).then(|| Estate {
+    pub(crate) fn of(plan: &BoundPlan) -> Option<OrphanFolder> {
+        Site::wanted(plan).then(|| OrphanFolder {
             at: target_folder(&plan.configuration.target).to_owned(),
             key: plan.key,
         })
@@ -49,7 +49,7 @@ impl Estate {
     /// A process that cannot die still holds it.
     pub(crate) fn held(&self) -> String {
         let path = folder::quoted(&self.path());
-        format!("its folder is left; remove it when the process is gone: rm -r {path}")
+        format!("its folder remains; remove it when the process has ended: rm -r {path}")
     }
 
     /// Removes it, unless it is not that trial's.
@@ -70,7 +70,7 @@ impl Estate {
             }
         };
         // On a thread of its own: storage that hangs must not take this process with it.
-        let thread = thread::Builder::new().name("undertaker".to_owned());
+        let thread = thread::Builder::new().name("clean-up".to_owned());
         if let Err(error) = thread.spawn(work) {
             return stays(&error.to_string());
         }
@@ -82,7 +82,9 @@ impl Estate {
                     return Left::Said(format!("its folder `{}` was removed", path.display()));
                 }
                 Ok(Err(why)) => return stays(&why),
-                Err(RecvTimeoutError::Disconnected) => return stays("its remover died"),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return stays("the clean-up thread panicked");
+                }
                 Err(RecvTimeoutError::Timeout) => {}
             }
             let (removed, found) = (counts.0.load(Relaxed), counts.1.load(Relaxed));
@@ -91,13 +93,13 @@ impl Estate {
                 tell(removed, found);
             }
             if since.elapsed() >= PATIENCE {
-                return stays("its storage does not answer");
+                return stays("its storage does not respond");
             }
         }
     }
 
     fn remove(&self, counts: &(AtomicU64, AtomicU64)) -> Result<Option<u64>, String> {
-        let own = Own::bequeathed(&self.at, &self.key).map_err(|error| error.to_string())?;
+        let own = Own::open_orphan(&self.at, &self.key).map_err(|error| error.to_string())?;
         let Some(own) = own else {
             return Ok(None);
         };

@@ -1,0 +1,87 @@
+//! Sends the node's messages to the parent from a thread of its own, so that a slow reader never delays the trial.
+
+use std::io::{BufWriter, Write};
+use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
+use std::thread::{self, JoinHandle};
+
+use crate::protocol::{self, FromNode};
+
+/// Messages of a simulation that may wait for their reader.
+const QUEUED: usize = 64;
+
+/// Queues messages; any thread may have one. A message that is sent after the reader has gone is dropped.
+#[derive(Debug, Clone)]
+pub(crate) enum MessageSender {
+    /// Never blocks.
+    Unbounded(Sender<Option<FromNode>>),
+    /// Blocks while [`QUEUED`] messages wait.
+    Bounded(SyncSender<Option<FromNode>>),
+}
+
+impl MessageSender {
+    fn unbounded() -> (MessageSender, Receiver<Option<FromNode>>) {
+        let (send, receive) = mpsc::channel();
+        (MessageSender::Unbounded(send), receive)
+    }
+
+    /// For a simulation in this process, which may be far faster than its messages can be stored.
+    pub(crate) fn bounded() -> (MessageSender, Receiver<Option<FromNode>>) {
+        let (send, receive) = mpsc::sync_channel(QUEUED);
+        (MessageSender::Bounded(send), receive)
+    }
+
+    /// Queues a message.
+    pub(crate) fn send(&self, message: FromNode) {
+        self.queue(Some(message));
+    }
+
+    /// `None` ends the writer.
+    fn queue(&self, message: Option<FromNode>) {
+        let _ = match self {
+            MessageSender::Unbounded(sender) => sender.send(message),
+            MessageSender::Bounded(sender) => sender.send(message),
+        };
+    }
+}
+
+/// The thread that writes messages to the parent.
+#[derive(Debug)]
+pub(crate) struct MessageWriter {
+    messages: MessageSender,
+    thread: JoinHandle<()>,
+}
+
+impl MessageWriter {
+    /// Writes to `to`; calls `broken` once when the reader has gone.
+    pub(crate) fn open(
+        to: impl Write + Send + 'static,
+        broken: impl FnOnce() + Send + 'static,
+    ) -> std::io::Result<MessageWriter> {
+        let (messages, receive) = MessageSender::unbounded();
+        let thread = thread::Builder::new()
+            .name("message-writer".to_owned())
+            .spawn(move || {
+                let mut to = BufWriter::with_capacity(1 << 16, to);
+                // The end is a message, since a thread that hangs may keep its sender open.
+                for message in receive.into_iter().map_while(|message| message) {
+                    if protocol::write(&mut to, &message).is_err() {
+                        // Discards the buffer: dropping it would write again.
+                        let _ = to.into_parts();
+                        return broken();
+                    }
+                }
+            })?;
+        Ok(MessageWriter { messages, thread })
+    }
+
+    /// A sender for another thread.
+    pub(crate) fn sender(&self) -> MessageSender {
+        self.messages.clone()
+    }
+
+    /// Waits until all messages are written, or the reader has gone.
+    pub(crate) fn close(self) {
+        self.messages.queue(None);
+        let _ = self.thread.join();
+    }
+}
