@@ -1,4 +1,4 @@
-# What can be done here: `make` lists it.
+# `make` lists the targets.
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 IODYNO := $(TARGET)/release/iodyno
@@ -8,14 +8,15 @@ DENY := 0.20.2
 .PHONY: help build demo test test-long check deny static bench
 
 help:
-	@echo "make build    the program, in $(IODYNO)"
-	@echo "make demo     builds it and compares two ways of reading in a scratch folder"
-	@echo "make test     all tests; installs the tools they need, where it may"
-	@echo "make test-long   campaigns of kills, which take minutes"
-	@echo "make check    form, lints, dependencies and tests"
-	@echo "make static   one file for any Linux guest, in $(TARGET)/$(STATIC)/release"
-	@echo "make bench    what a million numbers, a stored trial, a verdict and what an op costs, beside fio, pebble and"
-	@echo "              sysbench where they are installed; FIO=PATH, PEBBLE=PATH and SYSBENCH=PATH choose them"
+	@echo "make build       build $(IODYNO)"
+	@echo "make demo        build it and compare two ways of reading in a temporary folder"
+	@echo "make test        run all tests; as root, or with INSTALL=1, install the tools they need first"
+	@echo "make test-long   run the tests that take minutes: resuming killed runs"
+	@echo "make check       run all checks of .ci/run: formatting, lints, dependencies, all tests"
+	@echo "make deny        check licences, sources and duplicates of dependencies"
+	@echo "make static      build one file for any Linux guest, in $(TARGET)/$(STATIC)/release"
+	@echo "make bench       measure the cost of statistics, storing, judging and of an op; compare with fio, pebble and"
+	@echo "                 sysbench where they are installed (FIO=PATH, PEBBLE=PATH, SYSBENCH=PATH select them)"
 
 build:
 	cargo build --release --locked
@@ -32,13 +33,13 @@ test-long:
 check:
 	@.ci/run
 
-# Licences, sources and doubled versions of what iodyno is built from.
+# Licences, sources and duplicate versions of the dependencies.
 deny:
 	@cargo deny --version >/dev/null 2>&1 || cargo install --locked cargo-deny@$(DENY)
 	cargo deny --locked check bans licenses sources
 
-# The C library is linked in, and with it SQLite's C: musl's own C compiler is needed. Without the
-# tables of lines it is a small file to copy.
+# Links musl and SQLite statically, which needs musl's C compiler. Without debug information the file
+# is small enough to copy around.
 static:
 	@command -v musl-gcc >/dev/null || { \
 	  echo "musl-gcc is missing: install it with \`apt-get install musl-tools\`" >&2; exit 1; }
