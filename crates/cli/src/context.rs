@@ -18,14 +18,17 @@ pub(crate) struct Context {
     pub(crate) terminal: Terminal,
     /// Standard error.
     pub(crate) screen: std::sync::Arc<Screen>,
+    /// How often `-v` was given.
+    pub(crate) verbose: u8,
     store: Option<PathBuf>,
 }
 
 impl Context {
     /// `store` is the path that the user named, if any.
-    pub(crate) fn new(terminal: Terminal, store: Option<PathBuf>) -> Context {
+    pub(crate) fn new(terminal: Terminal, store: Option<PathBuf>, verbose: u8) -> Context {
         Context {
             terminal,
+            verbose,
             screen: std::sync::Arc::default(),
             store,
         }

@@ -11,6 +11,7 @@ use iodyno_target::Roots;
 use crate::context::{Context, store_fault};
 use crate::exit::Exit;
 use crate::failure::{Failure, reason};
+use crate::logging;
 use crate::progress::Reporter;
 use crate::signals::{self, Request};
 
@@ -80,12 +81,14 @@ pub(crate) fn carry_out(
     }
     let cancel = Cancel::new();
     let _watch = watch_signals(&cancel, context)?;
-    let node = NodeCommand::local().map_err(|error| {
+    let mut node = NodeCommand::local().map_err(|error| {
         Failure::one(Diagnostic::error(format!(
             "cannot find this program: {}",
             reason(&error)
         )))
     })?;
+    node.arguments
+        .extend(logging::node_flags(context.verbose).map(Into::into));
     let lab = Lab {
         store,
         store_stack: iodyno_target::stack::describe(store.path(), &Roots::host()).stack,

@@ -10,6 +10,7 @@ mod duration;
 mod exit;
 mod experiment;
 mod failure;
+mod logging;
 mod measure;
 mod observations;
 mod plan_text;
@@ -33,7 +34,19 @@ use crate::terminal::Terminal;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let context = Context::new(Terminal::find(cli.color), cli.store);
+    let process = if matches!(cli.command, Command::Node) {
+        "node"
+    } else {
+        "iodyno"
+    };
+    let logs = logging::start(cli.verbose, process);
+    let mut terminal = Terminal::find(cli.color);
+    // A line that is redrawn in place would be mixed with the log.
+    terminal.redraws &= !logs.as_ref().is_ok_and(|logs| *logs);
+    let context = Context::new(terminal, cli.store, cli.verbose);
+    if let Err(failure) = logs {
+        return told(Err(failure), &context).into();
+    }
     let ended = match &cli.command {
         Command::Run(args) => commands::run(args, &context),
         Command::Fio(args) => return commands::fio(args, &context),

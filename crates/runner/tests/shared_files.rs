@@ -209,7 +209,9 @@ fn a_preparation_that_is_ended_early_leaves_what_was_there_before() {
     let (part, outcome) = told.done();
     assert!(matches!(outcome, Outcome::Interrupted(_)), "{outcome:?}");
     assert!(
-        part.notes.iter().any(|note| note.contains("did not finish")),
+        part.notes
+            .iter()
+            .any(|note| note.contains("did not finish")),
         "{:?}",
         part.notes
     );

@@ -62,7 +62,10 @@ pub(crate) fn migrate(connection: &Connection, steps: &[&str]) -> rusqlite::Resu
         Found::Store(version) => version as usize,
         Found::Foreign(_) => return Ok(()),
     };
-    for step in steps.iter().skip(from) {
+    for (number, step) in (1..).zip(steps).skip(from) {
+        if from > 0 {
+            tracing::info!(schema = number, "converting the store to a newer schema");
+        }
         transaction.execute_batch(step)?;
     }
     if from < steps.len() {

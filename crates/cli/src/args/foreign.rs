@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueHint};
+use clap::{ArgAction, Args, ValueHint};
 
 use super::SamplingArgs;
 
@@ -33,6 +33,10 @@ pub(crate) struct FioArgs {
     /// What is sampled of the host.
     #[command(flatten)]
     pub(crate) sampling: SamplingArgs,
+
+    /// In place of the global `-v`, which after `fio` belongs to fio.
+    #[arg(id = "verbose", long = "iodyno-verbose", hide = true, action = ArgAction::Count)]
+    pub(crate) _verbose: u8,
 
     /// fio's options and job files.
     #[arg(
@@ -65,6 +69,10 @@ pub(crate) struct FileioArgs {
     /// What is sampled of the host.
     #[command(flatten)]
     pub(crate) sampling: SamplingArgs,
+
+    /// In place of the global `-v`, which after `fileio` belongs to sysbench.
+    #[arg(id = "verbose", long = "iodyno-verbose", hide = true, action = ArgAction::Count)]
+    pub(crate) _verbose: u8,
 
     /// sysbench's options and the command.
     #[arg(

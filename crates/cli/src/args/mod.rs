@@ -16,7 +16,7 @@ mod tools;
 use std::path::PathBuf;
 
 use clap::builder::styling::{AnsiColor, Styles};
-use clap::{Parser, Subcommand, ValueEnum, ValueHint};
+use clap::{ArgAction, Parser, Subcommand, ValueEnum, ValueHint};
 
 pub(crate) use experiment::ExperimentArgs;
 pub(crate) use foreign::{FileioArgs, FioArgs};
@@ -84,6 +84,12 @@ pub(crate) struct Cli {
     #[arg(long, global = true, value_name = "PATH", env = "IODYNO_STORE", value_hint = ValueHint::FilePath)]
     #[arg(hide_env_values = true)]
     pub(crate) store: Option<PathBuf>,
+
+    /// Log what iodyno does to standard error; repeat for more (-vv, -vvv).
+    ///
+    /// IODYNO_LOG selects by crate: `debug`, or `iodyno_runner=trace,iodyno_store=debug`. `-v` takes precedence.
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    pub(crate) verbose: u8,
 }
 
 /// When something is done.

@@ -16,6 +16,7 @@ mod host;
 mod imports;
 mod interruption;
 mod kills;
+mod logging;
 mod moved;
 mod results;
 mod streams;

@@ -103,6 +103,7 @@ impl SqliteStore {
         })?;
         // Now it is there, and links on the way to it can be followed.
         store.path = resolved(path)?;
+        tracing::debug!(path = %store.path.display(), "opened the store");
         Ok(store)
     }
 
