@@ -1,6 +1,5 @@
 //! Why a command could not be carried out: its faults, all at once, and the exit code.
 
-use std::fmt::Display;
 use std::io;
 use std::path::Path;
 
@@ -83,11 +82,6 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     without_number(&text)
 }
 
-/// `text` with a plural `s` unless there is one: `1 error`, `2 errors`.
-pub(crate) fn counted(count: usize, text: impl Display) -> String {
-    format!("{count} {text}{}", if count == 1 { "" } else { "s" })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,13 +94,5 @@ mod tests {
         );
         assert_eq!(reason(&io::Error::other("odd")), "odd");
         assert_eq!(without_number("a: gone (os error 2), b"), "a: gone, b");
-    }
-
-    #[test]
-    fn counts_are_read_as_they_are_spoken() {
-        assert_eq!(
-            [0, 1, 2].map(|n| counted(n, "error")),
-            ["0 errors", "1 error", "2 errors"]
-        );
     }
 }

@@ -2,17 +2,15 @@
 
 use iodyno_fio::resolved_options;
 use iodyno_model::{Configuration, Observation, Plan, Target, Workload};
-use iodyno_report::{Style, compare::percent};
-use iodyno_units::Nanos;
-
-use crate::failure::counted;
+use iodyno_report::Style;
+use iodyno_units::{Nanos, counted, percent};
 
 /// Columns that the words before the facts take.
 const LABEL: usize = 11;
 
 /// Configurations, workloads and jobs with every option that is in force.
 pub(crate) fn plan_text(plan: &Plan, style: Style) -> String {
-    let trials = counted(plan.cells() as usize * plan.rounds as usize, "trial");
+    let trials = counted(u64::from(plan.cells()) * u64::from(plan.rounds), "trial");
     let trials = match plan.rounds {
         1 => trials,
         rounds => format!("{rounds} rounds of {} cells, {trials}", plan.cells()),
@@ -96,7 +94,7 @@ fn workload(workload: &Workload, style: Style) -> String {
             .collect();
         return line("workload", &workload.name, style) + &text;
     }
-    let jobs = counted(workload.jobs.len(), "job");
+    let jobs = counted(workload.jobs.len() as u64, "job");
     let mut text = line("workload", &format!("{}: {jobs}", workload.name), style);
     for job in &workload.jobs {
         let options: Vec<String> = resolved_options(job)

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use iodyno_model::{Figure, Imported, ImportedTable, ImportedTrial, SourceLine, Unit};
-use iodyno_units::Bytes;
+use iodyno_units::{Bytes, counted};
 
 use crate::columns::{Align, draw};
 use crate::compare::value;
@@ -21,7 +21,7 @@ pub fn text(imported: &Imported, style: Style) -> String {
             &format!(
                 "{}: {}, {}",
                 subject(table),
-                counted(table.rows.len(), "row"),
+                counted(table.rows.len() as u64, "row"),
                 place(&table.at)
             ),
             style,
@@ -188,7 +188,7 @@ fn said(imported: &Imported, style: Style) -> String {
     if let Some(first) = imported.duplicates.first() {
         texts.push(format!(
             "{} stand there twice and count once; the first on {}, again on {}",
-            counted(imported.duplicates.len(), "result"),
+            counted(imported.duplicates.len() as u64, "result"),
             place(&first.first),
             place(&first.again)
         ));
@@ -196,7 +196,7 @@ fn said(imported: &Imported, style: Style) -> String {
     if !imported.claims.is_empty() {
         texts.push(format!(
             "{} of a printed comparison: `iodyno compare` holds them against the trials",
-            counted(imported.claims.len(), "row")
+            counted(imported.claims.len() as u64, "row")
         ));
     }
     texts.extend(imported.remarks.iter().cloned());
@@ -259,8 +259,4 @@ fn heading(text: &str, style: Style) -> String {
 
 fn place(at: &SourceLine) -> String {
     format!("{} line {}", at.source, at.line)
-}
-
-fn counted(count: usize, name: &str) -> String {
-    format!("{count} {name}{}", if count == 1 { "" } else { "s" })
 }

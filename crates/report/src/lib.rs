@@ -7,8 +7,10 @@
 mod clock;
 mod columns;
 pub mod compare;
+mod course;
 mod csv;
 pub mod diagnostic;
+mod digits;
 pub mod doctor;
 pub mod fio;
 pub mod fsbench;
@@ -17,6 +19,7 @@ pub mod json;
 pub mod live;
 mod operations;
 pub mod series;
+mod spark;
 mod style;
 pub mod sysbench;
 pub mod text;

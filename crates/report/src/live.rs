@@ -1,9 +1,8 @@
 //! What is shown while a trial runs: one line, anew each second.
 
 use iodyno_model::{Direction, DirectionFrame, Frame, Histogram, Step};
-use iodyno_units::{Bytes, Nanos, Rate};
+use iodyno_units::{Bytes, Nanos, Rate, counted, grouped};
 
-use crate::operations::{counted, grouped};
 use crate::style::{Paint, Style, cut, width};
 
 /// Bar, times, rates and p99 of the last frame, for a terminal; one line without its end, never
@@ -162,7 +161,7 @@ fn rate(frame: &Frame, direction: Direction, seconds: f64) -> Option<String> {
         text += &format!(" p99 {}", Nanos(latency.percentile_ns(99.0)));
     }
     if errors > 0 {
-        text += &format!(" {errors} errors");
+        text += &format!(" {}", counted(errors, "error"));
     }
     Some(text)
 }
@@ -302,7 +301,7 @@ mod tests {
         frame.jobs[0].directions[1].errors = 1;
         assert_eq!(
             plain_line(&frame, elapsed, None, style),
-            "4 s  op 671/s p99 10.0 µs  create 671/s p99 10.0 µs 1 errors"
+            "4 s  op 671/s p99 10.0 µs  create 671/s p99 10.0 µs 1 error"
         );
     }
 

@@ -5,7 +5,7 @@ use iodyno_model::{
     CloneResult, Direction, DirectionResult, EndedBy, GroupSummary, Operations, Row, Step, Summary,
     Trial, Workload,
 };
-use iodyno_units::{Bytes, Nanos, Rate, significant};
+use iodyno_units::{Bytes, Nanos, Rate, counted, significant};
 
 /// Below this share of a cycle, what is in no step is not worth a word.
 const REST_TOLD: f64 = 0.05;
@@ -159,30 +159,6 @@ pub(crate) fn longest(trial: &Trial, step: Step) -> Option<u64> {
     let times = trial.parts.iter().flat_map(|part| &part.steps);
     let spans = times.filter(|time| time.step == step);
     spans.map(|time| time.span_ns).max().filter(|ns| *ns > 0)
-}
-
-/// `1 file`, `10 000 files`.
-pub(crate) fn counted(number: u64, word: &str) -> String {
-    match number {
-        1 => format!("1 {word}"),
-        _ => format!("{} {word}s", grouped(number)),
-    }
-}
-
-/// Digits in groups of three from 10 000 on.
-pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    if digits.len() < 5 {
-        return digits;
-    }
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(' ');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 fn nanos(ns: f64) -> Nanos {

@@ -31,9 +31,80 @@ impl fmt::Display for Significant {
     }
 }
 
+/// A number of things: `1 file`, `2 files`, `10 000 files`. `noun` is the singular of a noun whose plural ends in `s`.
+pub fn counted(number: u64, noun: &str) -> String {
+    let ending = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{ending}", grouped(number))
+}
+
+/// Digits in groups of three from 10 000 on: `9999`, `10 000`.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    if digits.len() < 5 {
+        return digits;
+    }
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A share of one in percent, with at most one decimal: `3 %`, `2.1 %`, `95 %`; below 0.1 % with two significant digits:
+/// `0.05 %`, `<0.001 %`. A number that is not finite is `? %`.
+pub fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    if !percent.is_finite() {
+        return "? %".to_owned();
+    }
+    let decimals = match percent.abs() {
+        size if size == 0.0 || size >= 0.0995 => 1,
+        size if size < 0.001 => return "<0.001 %".to_owned(),
+        size => (1.0 - size.log10().floor()) as usize,
+    };
+    let text = format!("{percent:.decimals$}");
+    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::significant;
+    use super::{counted, percent, significant};
+
+    #[test]
+    fn numbers_are_counted_and_long_ones_grouped() {
+        for (number, text) in [
+            (0, "0 files"),
+            (1, "1 file"),
+            (9_999, "9999 files"),
+            (10_000, "10 000 files"),
+            (1_234_567, "1 234 567 files"),
+        ] {
+            assert_eq!(counted(number, "file"), text);
+        }
+    }
+
+    #[test]
+    fn shares_have_at_most_one_decimal_unless_they_are_tiny() {
+        for (share, text) in [
+            (0.0, "0 %"),
+            (0.03, "3 %"),
+            (0.0214, "2.1 %"),
+            (0.123, "12.3 %"),
+            (1.0, "100 %"),
+            (0.0005, "0.05 %"),
+            (0.000_123_4, "0.012 %"),
+            (0.000_001, "<0.001 %"),
+            (0.1, "10 %"),
+            (-0.021, "-2.1 %"),
+            (f64::NAN, "? %"),
+            (f64::INFINITY, "? %"),
+        ] {
+            assert_eq!(percent(share), text);
+        }
+    }
 
     #[test]
     fn keeps_three_digits_whatever_the_size() {

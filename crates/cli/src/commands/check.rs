@@ -9,9 +9,10 @@ use iodyno_report::diagnostic::{self, Checked};
 use crate::args::CheckArgs;
 use crate::context::Context;
 use crate::exit::Exit;
-use crate::failure::{Failure, counted};
+use crate::failure::Failure;
 use crate::screen::write_out;
 use crate::workloads::{described, is_described};
+use iodyno_units::counted;
 
 /// Reads each file on its own; what is found is the data that this command prints.
 pub(crate) fn check(args: &CheckArgs, context: &Context) -> Result<Exit, Failure> {
@@ -60,8 +61,8 @@ pub(crate) fn check(args: &CheckArgs, context: &Context) -> Result<Exit, Failure
     if found.is_empty() && !args.json {
         context.note(&format!(
             "{} in {}: nothing to object to",
-            counted(jobs, "job"),
-            counted(args.files.len(), "file")
+            counted(jobs as u64, "job"),
+            counted(args.files.len() as u64, "file")
         ));
     }
     Ok(match worst {

@@ -9,7 +9,8 @@ use iodyno_store::{Store, StoreError};
 use crate::args::ExportArgs;
 use crate::context::Context;
 use crate::exit::Exit;
-use crate::failure::{Failure, counted};
+use crate::failure::Failure;
+use iodyno_units::counted;
 
 /// Writes a run to a new file, or to standard output.
 pub(crate) fn export(args: &ExportArgs, context: &Context) -> Result<Exit, Failure> {
@@ -34,7 +35,7 @@ pub(crate) fn export(args: &ExportArgs, context: &Context) -> Result<Exit, Failu
     context.note(&format!(
         "run {} with {} written to {}",
         args.run,
-        counted(report.trials as usize, "trial"),
+        counted(report.trials, "trial"),
         path.display()
     ));
     Ok(Exit::Fine)

@@ -12,8 +12,9 @@ use crate::args::ImportArgs;
 use crate::commands::run::command_line;
 use crate::context::Context;
 use crate::exit::Exit;
-use crate::failure::{Failure, counted};
+use crate::failure::Failure;
 use crate::screen::write_out;
+use iodyno_units::counted;
 
 /// Of a file's beginning, so much is looked at to tell an exported run.
 const HEAD: usize = 256;
@@ -116,7 +117,7 @@ fn take_in(input: Input, context: &Context) -> Result<(), Failure> {
         true => format!("run {alias} was stored already; nothing changed"),
         false => format!(
             "run {alias}: {} taken in, {} known before",
-            counted(report.trials_added as usize, "trial"),
+            counted(report.trials_added, "trial"),
             report.trials_known
         ),
     });

@@ -8,8 +8,9 @@ use clap_mangen::Man;
 
 use crate::args::{Cli, ManArgs};
 use crate::exit::Exit;
-use crate::failure::{Failure, counted};
+use crate::failure::Failure;
 use crate::screen::{write_err, write_out};
+use iodyno_units::counted;
 
 /// Prints the program's page, or writes a page for each command into a folder.
 pub(crate) fn man(args: &ManArgs) -> Result<Exit, Failure> {
@@ -21,7 +22,7 @@ pub(crate) fn man(args: &ManArgs) -> Result<Exit, Failure> {
             let count = write_pages(folder, program)?;
             write_err(&format!(
                 "{} written to {}\n",
-                counted(count, "page"),
+                counted(count as u64, "page"),
                 folder.display()
             ));
         }

@@ -10,8 +10,9 @@ use iodyno_store::{Run, SqliteStore, Store};
 use crate::args::{Format, ShowArgs};
 use crate::context::Context;
 use crate::exit::Exit;
-use crate::failure::{Failure, counted};
+use crate::failure::Failure;
 use crate::screen::write_out;
+use iodyno_units::counted;
 
 use reading::{Fault, MOST_VALUES};
 
@@ -104,7 +105,7 @@ pub(super) fn trials(only: Option<u32>, run: &Run) -> Result<Vec<(u32, TrialKey)
         (true, Some(only)) => Err(Failure::one(Diagnostic::error(format!(
             "run {} has {}, and none of number {only}",
             run.summary.alias,
-            counted(run.trials.len(), "trial")
+            counted(run.trials.len() as u64, "trial")
         )))),
         _ => Ok(chosen),
     }

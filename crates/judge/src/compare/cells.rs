@@ -342,7 +342,7 @@ fn remarks(sample: &Sample, numbers: &Numbers, verdict: &Verdict) -> Vec<String>
     } else if numbers.ratio.is_none() {
         notes.push("the ratio is beyond what can be computed: ranks alone decide".to_owned());
     }
-    let margin = words::percent(numbers.margin);
+    let margin = iodyno_units::percent(numbers.margin);
     match verdict {
         Verdict::Faster | Verdict::Slower if may_be_small(numbers) => notes.push(format!(
             "the difference is sure, but may lie within the margin of ±{margin}"
@@ -354,7 +354,7 @@ fn remarks(sample: &Sample, numbers: &Numbers, verdict: &Verdict) -> Vec<String>
             if let Some((low, high)) = statistics::ratio(sample, level).and_then(|r| r.interval) {
                 notes.push(format!(
                     "equivalence is tested one-sided: [{low:.3}, {high:.3}] at {} lies within ±{margin}",
-                    words::percent(level)
+                    iodyno_units::percent(level)
                 ));
             }
         }

@@ -40,8 +40,8 @@ fn check_one(claim: &Claim, observations: &[Observation]) -> ClaimCheck {
             claim,
             format!(
                 "the table has {}, its text {}",
-                words::counted(claim.sides.len(), "side"),
-                words::counted(columns.len(), "configuration")
+                iodyno_units::counted(claim.sides.len() as u64, "side"),
+                iodyno_units::counted(columns.len() as u64, "configuration")
             ),
         );
     }

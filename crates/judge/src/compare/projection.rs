@@ -7,7 +7,7 @@ use iodyno_stats::{least_rounds, smallest_p_signed_rank};
 use iodyno_units::significant;
 use thiserror::Error;
 
-use super::words::counted;
+use iodyno_units::counted;
 
 /// No run is planned with fewer rounds: below, a single odd trial decides.
 const FEWEST_ROUNDS: u32 = 10;
@@ -18,7 +18,7 @@ const FEWEST_ROUNDS: u32 = 10;
     "{rounds} rounds cannot decide: the smallest p they can give is {}, and over {} it has to fall \
      below {}; at least {least} rounds can",
     significant(*smallest_p),
-    counted(*primaries as usize, "primary comparison"),
+    counted(u64::from(*primaries), "primary comparison"),
     significant(*needed_p)
 )]
 pub struct TooFewRounds {

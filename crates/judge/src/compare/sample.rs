@@ -154,7 +154,7 @@ fn by_round(both: &[&Two], notes: &mut Vec<String>) -> Result<Vec<Values>, Strin
     if lost > 0 {
         notes.push(format!(
             "{} without values on both sides left out",
-            super::words::counted(lost, "round")
+            iodyno_units::counted(lost as u64, "round")
         ));
     }
     // Not each side in its own order: runs may have been met in another one.

@@ -118,7 +118,7 @@ fn floor_rows(built: &[Built], question: &Question, floor: Option<f64>) -> Optio
         .map(|(dimension, value)| format!("{dimension} {value}"))
         .collect();
     let size = floor.map_or(String::new(), |floor| {
-        format!(" of {}", words::percent(floor))
+        format!(" of {}", iodyno_units::percent(floor))
     });
     Some(format!(
         "floor rows ({}): no difference is expected there, they give the noise floor{size} and are no \

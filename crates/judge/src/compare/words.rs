@@ -1,19 +1,11 @@
-//! How remarks are worded: counts, lists, shares.
+//! How remarks are worded: counts, lists, regimes.
 
 use iodyno_model::Regime;
-use iodyno_units::{Nanos, Rate};
+use iodyno_units::{Nanos, Rate, counted};
 
 /// `1 trial`, `3 trials`.
 pub(super) fn trials(count: usize) -> String {
-    counted(count, "trial")
-}
-
-/// `1 round`, `3 rounds`.
-pub(super) fn counted(count: usize, what: &str) -> String {
-    match count {
-        1 => format!("1 {what}"),
-        _ => format!("{count} {what}s"),
-    }
+    counted(count as u64, "trial")
 }
 
 /// `a`, `a and b`, `a, b and c`.
@@ -22,15 +14,6 @@ pub(super) fn list(items: &[String]) -> String {
         [] => String::new(),
         [only] => only.clone(),
         [most @ .., last] => format!("{} and {last}", most.join(", ")),
-    }
-}
-
-/// A share as percent with what digits it needs: `3 %`, `0.5 %`, `12 %`.
-pub(super) fn percent(share: f64) -> String {
-    let percent = share * 100.0;
-    match percent {
-        p if p >= 10.0 || (p - p.round()).abs() < 0.005 => format!("{p:.0} %"),
-        p => format!("{p:.1} %"),
     }
 }
 

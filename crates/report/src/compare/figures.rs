@@ -110,31 +110,6 @@ fn signed_percent(share: f64, decimals: usize) -> String {
     format!("{sign}{text} %")
 }
 
-/// A share in percent with at most a decimal: `3 %`, `2.1 %`; more where it is below 0.1 %.
-pub fn percent(share: f64) -> String {
-    let percent = share * 100.0;
-    match percent {
-        percent if !percent.is_finite() => format!("{NONE} %"),
-        percent if percent != 0.0 && percent.abs() < 0.0995 => {
-            format!("{} %", significant(percent))
-        }
-        percent => format!("{} %", short(percent)),
-    }
-}
-
-fn short(percent: f64) -> String {
-    let text = format!("{percent:.1}");
-    text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
-}
-
-/// An interval's level: `95 %`, `99.3 %`.
-pub(super) fn level(level: f64) -> String {
-    match level.is_finite() {
-        true => format!("{} %", short(level * 100.0)),
-        false => format!("{NONE} %"),
-    }
-}
-
 /// p for a column: `0.014`, `<0.001`.
 pub(super) fn p(p: f64) -> String {
     match p {
@@ -244,18 +219,6 @@ mod tests {
         assert_eq!(change(&is).as_deref(), Some("[−4 %, +9 %]"));
         let is = estimated(1.0, Some((0.9996, 1.012)));
         assert_eq!(change(&is).as_deref(), Some("[0.0 %, +1.2 %]"));
-        for (share, text) in [
-            (0.03, "3 %"),
-            (0.021, "2.1 %"),
-            (0.0005, "0.0500 %"),
-            (0.0, "0 %"),
-        ] {
-            assert_eq!(percent(share), text);
-        }
-        assert_eq!(
-            (level(0.95), level(0.99286)),
-            ("95 %".into(), "99.3 %".into())
-        );
         assert_eq!(
             [p_is(0.0143), p_is(0.0001), p_is(1.0)],
             ["p=0.014", "p<0.001", "p=1.000"]

@@ -2,7 +2,9 @@
 
 use iodyno_model::{Cell, ComparedRow, Comparison, Metric, Pairing, Side, Verdict};
 
-use super::figures::{limit, percent, possible_p, ratio};
+use iodyno_units::percent;
+
+use super::figures::{limit, possible_p, ratio};
 use super::sheet::in_words;
 use super::words::{amount, still_needed, words};
 use crate::style::harmless;

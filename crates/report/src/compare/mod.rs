@@ -28,7 +28,6 @@ mod tests;
 pub(crate) use benchstat::benchmark_name;
 pub use benchstat::benchstat;
 pub use csv::csv;
-pub use figures::percent;
 pub(crate) use figures::value;
 pub use json::json;
 pub(crate) use json::{Document, document};

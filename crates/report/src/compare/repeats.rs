@@ -2,7 +2,9 @@
 
 use iodyno_model::{Estimated, Repeated};
 
-use super::figures::{median, percent, ratio, value};
+use iodyno_units::percent;
+
+use super::figures::{median, ratio, value};
 use crate::columns::{Align, draw};
 use crate::style::{Style, harmless, trimmed};
 

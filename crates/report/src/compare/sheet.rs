@@ -2,8 +2,10 @@
 
 use iodyno_model::{Cell, ComparedRow, Comparison, Difference, Metric, Verdict};
 
+use iodyno_units::percent;
+
 use super::claims::{Claims, claims};
-use super::figures::{level, limit, median, p, percent, ratio};
+use super::figures::{limit, median, p, ratio};
 use super::footnotes::Footnotes;
 use super::words::{Counts, amount, short, summary_counts};
 use crate::style::harmless;
@@ -184,7 +186,7 @@ fn levels(comparison: &Comparison, candidate: &str) -> String {
         true => [1.0 - comparison.question.alpha; 2],
         false => [low, high],
     }
-    .map(level);
+    .map(percent);
     match low == high {
         true => high,
         false => format!("{}–{high}", low.trim_end_matches(" %")),

@@ -2,7 +2,9 @@
 
 use iodyno_model::{Cell, Comparison, Pairing, Verdict};
 
-use super::figures::{change, p_is, percent, possible_p, ratio};
+use iodyno_units::percent;
+
+use super::figures::{change, p_is, possible_p, ratio};
 
 /// A verdict in one line, without the candidate's name: `FASTER 1.66× [1.45, 1.90], 10 rounds, p=0.002`.
 ///

@@ -4,10 +4,11 @@ use iodyno_model::{Course, Direction, Row, Step, Summary, Trial, Workload, errno
 use iodyno_units::Nanos;
 
 use super::live::latencies;
-use super::{digits, optype};
+use super::optype;
+use crate::course;
+use crate::digits;
 use crate::operations::{self, Cycles};
 use crate::style::{Style, harmless, left, trimmed};
-use crate::text::course;
 
 const HEAD: &str = "____optype__elapsed_____ops(total)___ops/sec(cum)__avg(ms)__p50(ms)__p95(ms)__p99(ms)_pMax(ms)";
 

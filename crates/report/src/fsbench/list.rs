@@ -1,11 +1,10 @@
 //! The workloads that have a name.
 
 use iodyno_model::Needs;
-use iodyno_units::Bytes;
+use iodyno_units::{Bytes, counted};
 use serde::Serialize;
 
 use crate::json;
-use crate::operations::counted;
 use crate::style::{Paint, Style, harmless, left, trimmed, width};
 
 /// A workload that has a name.

@@ -2,7 +2,8 @@
 
 use iodyno_model::{Direction, Frame, Histogram, Step};
 
-use super::{digits, optype};
+use super::optype;
+use crate::digits;
 
 /// A head stands above every so many rows.
 const ROWS_PER_HEAD: u32 = 20;

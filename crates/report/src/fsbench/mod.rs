@@ -6,7 +6,6 @@
 
 mod benchmark;
 mod closing;
-mod digits;
 mod list;
 mod live;
 mod opening;
@@ -18,8 +17,6 @@ pub use closing::closing;
 pub use list::{ListRow, list, list_json, needs};
 pub use live::Live;
 pub use opening::opening;
-
-pub(crate) use digits::ms;
 
 use crate::style::{cut, harmless, left};
 

@@ -1,7 +1,7 @@
 //! What sampling itself cost.
 
 use iodyno_model::SamplerCost;
-use iodyno_units::{Nanos, significant};
+use iodyno_units::{Nanos, percent};
 
 use crate::columns::{Align, draw};
 use crate::style::{Paint, Style};
@@ -14,7 +14,7 @@ pub fn costs(costs: &[SamplerCost], span_ns: u64, style: Style) -> String {
     }
     let share = |cpu_ns: u64| match span_ns {
         0 => "-".to_owned(),
-        span => percent(cpu_ns as f64 * 100.0 / span as f64),
+        span => percent(cpu_ns as f64 / span as f64),
     };
     let all: u64 = costs
         .iter()
@@ -47,14 +47,4 @@ pub fn costs(costs: &[SamplerCost], span_ns: u64, style: Style) -> String {
         .map(|line| style.paint(Paint::Strong, line) + "\n")
         .collect();
     style.plain(&(head + &draw(&lines, &aligns, style)))
-}
-
-/// A thousandth of a percent is little enough.
-fn percent(share: f64) -> String {
-    match share {
-        0.0 => "0 %".to_owned(),
-        share if share < 0.001 => "< 0.001 %".to_owned(),
-        share if share < 0.1 => format!("{share:.3} %"),
-        share => format!("{} %", significant(share)),
-    }
 }

@@ -7,7 +7,7 @@ use iodyno_model::{Direction, Histogram, Step, Trial, Workload, errno_name};
 use iodyno_units::Nanos;
 
 use super::{EVENTS, Totals, clones, explanation, job};
-use crate::fsbench::ms;
+use crate::digits::ms;
 use crate::operations::longest;
 use crate::style::harmless;
 

@@ -1,9 +1,9 @@
 //! A small latency histogram: logarithmic buckets, a bar a direction.
 
 use iodyno_model::{Direction, Histogram, Row, Summary};
-use iodyno_units::Nanos;
+use iodyno_units::{Nanos, percent};
 
-use super::{LABEL, percent};
+use super::LABEL;
 use crate::style::{Paint, Style, left, right};
 
 /// More lines than this would push the table off the screen.
@@ -103,7 +103,7 @@ fn short(ns: u64) -> String {
     }
 }
 
-/// The share, in percent, of the values between each edge and the one before.
+/// The share of the values between each edge and the one before.
 fn shares(histogram: &Histogram, edges: &[u64]) -> Vec<f64> {
     let mut counts = vec![0u64; edges.len()];
     for (low, high, count) in histogram.bins() {
@@ -112,10 +112,7 @@ fn shares(histogram: &Histogram, edges: &[u64]) -> Vec<f64> {
         counts[bucket.min(edges.len() - 1)] += count;
     }
     let all = histogram.count().max(1) as f64;
-    counts
-        .into_iter()
-        .map(|count| count as f64 * 100.0 / all)
-        .collect()
+    counts.into_iter().map(|count| count as f64 / all).collect()
 }
 
 fn cell(share: f64, largest: f64, bar_width: usize, style: Style) -> String {

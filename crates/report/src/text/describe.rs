@@ -4,7 +4,7 @@ use iodyno_model::{
     Access, Amount, Arrival, Direction, Distribution, GroupSummary, Job, StackLayer, Summary,
     TargetInfo, Trial, Workload,
 };
-use iodyno_units::{Bytes, Rate};
+use iodyno_units::{Bytes, Rate, counted};
 
 use super::{join, operations};
 use crate::style::{Paint, Style, harmless};
@@ -37,14 +37,6 @@ pub(super) fn header(
         .lines()
         .map(|line| style.paint(Paint::Strong, line) + "\n")
         .collect()
-}
-
-/// `1 job`, `2 jobs`.
-fn counted(number: u64, word: &str) -> String {
-    match number {
-        1 => format!("1 {word}"),
-        _ => format!("{number} {word}s"),
-    }
 }
 
 /// The line above a group's rows, where there are several groups.

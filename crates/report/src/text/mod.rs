@@ -1,19 +1,17 @@
 //! A trial, and lists of runs, for the terminal: dense and calm.
 
 mod bars;
-pub(crate) mod course;
 mod describe;
 mod layers;
 mod list;
 mod operations;
 mod remarks;
-pub(crate) mod spark;
 mod table;
 #[cfg(test)]
 mod tests;
 
 use iodyno_model::{EndedBy, Finding, FindingKind, Step, Summary, Trial, Workload};
-use iodyno_units::{Nanos, Rate, significant};
+use iodyno_units::{Nanos, Rate};
 
 pub use list::{RunRow, list};
 pub use remarks::remarks;
@@ -22,7 +20,7 @@ use remarks::Detail;
 
 use crate::operations::{Cycles, came_to_its_end, completion_ns, cycles, longest};
 use crate::style::{Style, harmless, left, trimmed};
-use crate::sysbench;
+use crate::{course, spark, sysbench};
 
 /// Columns of the words that lines begin with.
 const LABEL: usize = 9;
@@ -235,18 +233,7 @@ fn steps(trial: &Trial, cycles: Option<&Cycles>) -> String {
     join(times.chain(done), "   ")
 }
 
-pub(crate) fn join(parts: impl Iterator<Item = String>, between: &str) -> String {
+fn join(parts: impl Iterator<Item = String>, between: &str) -> String {
     let parts: Vec<String> = parts.filter(|part| !part.is_empty()).collect();
     parts.join(between)
-}
-
-/// A share in percent with two digits where it is small.
-pub(crate) fn percent(share: f64) -> String {
-    match share {
-        share if share >= 9.95 => format!("{share:.0} %"),
-        share if share >= 0.095 => format!("{share:.1} %"),
-        share if share >= 0.0095 => format!("{share:.2} %"),
-        0.0 => "0 %".to_owned(),
-        share => format!("{} %", significant(share)),
-    }
 }

@@ -4,10 +4,9 @@ use iodyno_model::{
     Action, Arrival, CycleStep, Distribution, EngineKind, FileSet, Job, JobEnd, Operations,
     PickOrder, SharedFiles, Subject,
 };
-use iodyno_units::{Bytes, Nanos, Rate};
+use iodyno_units::{Bytes, Nanos, Rate, grouped};
 
 use super::join;
-use crate::operations::grouped;
 use crate::style::harmless;
 
 /// sysbench's own, which goes without saying.

@@ -6,8 +6,8 @@ use super::history::Measure;
 use super::line::{Line, columns, level, share};
 use super::screen::Section;
 use super::{Latest, WatchView};
+use crate::spark;
 use crate::style::{Paint, Style, right};
-use crate::text::spark;
 
 /// The sorts of time, in the bar's order: their columns, headings, marks, those marks in ASCII, and colours.
 const SORTS: [(&str, &str, char, char, Option<Paint>); 5] = [

@@ -6,8 +6,8 @@ use super::grid::{Column, Form, Grid, column};
 use super::history::Measure;
 use super::screen::Section;
 use super::{Latest, WatchView};
+use crate::spark;
 use crate::style::{Paint, Style, right};
-use crate::text::spark;
 
 /// As iostat has them.
 const COLUMNS: &[Column] = &[

@@ -6,8 +6,8 @@ use super::grid::{Form, drawn};
 use super::line::{Line, columns, share};
 use super::screen::Section;
 use super::{Latest, WatchView};
+use crate::spark;
 use crate::style::{Paint, Style, width};
-use crate::text::spark;
 
 /// Columns of the words that lines begin with.
 const LABEL: usize = 11;

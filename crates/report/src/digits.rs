@@ -27,7 +27,7 @@ pub(crate) fn ms(ns: f64) -> String {
 }
 
 /// Ops a second: `0.0`, `0.0123`, `30.8`, `30400.5`.
-pub(super) fn rate(value: f64) -> String {
+pub(crate) fn rate(value: f64) -> String {
     format!("{value:.*}", decimals(value, 9))
 }
 

@@ -1,9 +1,7 @@
-//! What a series is, in a few words.
+//! The course of a series of rates, in a few words.
 
 use iodyno_model::{Behaviour, Course, Regime};
-use iodyno_units::Rate;
-
-use super::{join, percent};
+use iodyno_units::{Rate, percent};
 
 /// Regimes told one by one; of more, the first and the last.
 const TOLD: usize = 4;
@@ -19,7 +17,7 @@ pub(crate) fn words(behaviour: &Behaviour) -> String {
                 0 => String::new(),
                 ns => format!(" from {}", seconds(ns)),
             };
-            format!("steady{from} (range {})", percent(range_percent))
+            format!("steady{from} (range {})", percent(range_percent / 100.0))
         }
         Course::Drifting {
             rise_percent,
@@ -29,9 +27,9 @@ pub(crate) fn words(behaviour: &Behaviour) -> String {
             match rise_percent.abs() * 2.0 >= range_percent {
                 true => {
                     let verb = if rise_percent < 0.0 { "falls" } else { "rises" };
-                    format!("drifting ({verb} {})", percent(rise_percent.abs()))
+                    format!("drifting ({verb} {})", percent(rise_percent.abs() / 100.0))
                 }
-                false => format!("unsteady (range {})", percent(range_percent)),
+                false => format!("unsteady (range {})", percent(range_percent / 100.0)),
             }
         }
         Course::Regimes => regimes(&behaviour.regimes),
@@ -49,11 +47,7 @@ fn regimes(regimes: &[Regime]) -> String {
         }
         all => all.iter().map(until).collect(),
     };
-    format!(
-        "{} regimes: {}",
-        regimes.len(),
-        join(told.into_iter(), ", ")
-    )
+    format!("{} regimes: {}", regimes.len(), told.join(", "))
 }
 
 /// Seconds to a tenth: `2 s`, `3.3 s`.
@@ -102,9 +96,9 @@ mod tests {
         check(
             steady(2_000_137_000, 12.4),
             &[],
-            "steady from 2 s (range 12 %)",
+            "steady from 2 s (range 12.4 %)",
         );
-        check(drifting(12.1, 14.0), &[], "drifting (rises 12 %)");
+        check(drifting(12.1, 14.0), &[], "drifting (rises 12.1 %)");
         check(drifting(-30.0, 35.0), &[], "drifting (falls 30 %)");
         check(drifting(-3.0, 100.0), &[], "unsteady (range 100 %)");
         check(
