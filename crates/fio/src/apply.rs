@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use iodyno_model::{Diagnostic, Place, Severity};
+use iodyno_options::Fault;
 
 use super::draft::{Draft, Written};
 use super::host::Host;
-use super::option::{OptionSpec, Status};
-use super::options;
+use super::options::{OPTIONS, OptionSpec};
 use super::substitute::substitute;
 use super::text::{Entry, Report};
-use super::value::{Fault, Value};
+use super::value::Value;
 
 /// Options that add to what was said before, so that saying more is no slip.
 const ADDING: &[&str] = &["filename"];
@@ -22,7 +22,7 @@ pub(super) fn apply(draft: &mut Draft, entries: &[Entry], host: &dyn Host, repor
     let (first, then): (Vec<&Entry>, Vec<&Entry>) =
         entries.iter().partition(|entry| entry.key == "kb_base");
     for entry in first.into_iter().chain(then) {
-        match options::find(&entry.key) {
+        match OPTIONS.find(&entry.key) {
             Some(option) => apply_one(draft, option, entry, host, report),
             None => report.push(unknown(entry)),
         }
@@ -32,7 +32,7 @@ pub(super) fn apply(draft: &mut Draft, entries: &[Entry], host: &dyn Host, repor
 fn warn_of_repeats(entries: &[Entry], report: &mut Report) {
     let mut seen: HashMap<(&str, &Path), u32> = HashMap::new();
     for entry in entries {
-        let Some(option) = options::find(&entry.key) else {
+        let Some(option) = OPTIONS.find(&entry.key) else {
             continue;
         };
         let place = &entry.key_place;
@@ -53,7 +53,7 @@ fn warn_of_repeats(entries: &[Entry], report: &mut Report) {
 fn unknown(entry: &Entry) -> Diagnostic {
     let diagnostic = Diagnostic::error(format!("there is no option `{}`", entry.key))
         .at(entry.key_place.clone());
-    match options::suggestion(&entry.key) {
+    match OPTIONS.suggestion(&entry.key) {
         Some(near) if near.eq_ignore_ascii_case(&entry.key) => {
             diagnostic.hint(format!("options are in small letters: `{near}`"))
         }
@@ -86,26 +86,13 @@ fn apply_one(
         computed: substituted.computed,
         ..Value::new(text, draft.kb_base)
     };
-    let neutral = option.neutral.contains(&text);
-    let outcome = match option.status {
-        Status::Honoured if !value.given && !option.unit.optional() => {
-            Err(
-                Fault::error(format!("`{}` needs a value", entry.key)).hint(format!(
-                    "write `{}=…` ({})",
-                    entry.key,
-                    option.unit.describe()
-                )),
-            )
+    let outcome = option.apply(&entry.key, text, |set| {
+        if value.given || option.unit.optional() {
+            return set(draft, &value);
         }
-        Status::Honoured => (option.set)(draft, &value),
-        _ if neutral => Ok(()),
-        Status::Ignored { why, differs } => Err(ignored(&entry.key, why, differs)),
-        Status::Refused { why, instead } => Err(Fault::refusal(format!(
-            "`{}` is not supported: {why}",
-            entry.key
-        ))
-        .hint(format!("use instead: {instead}"))),
-    };
+        let form = format!("write `{}=…` ({})", entry.key, option.unit.describe());
+        Err(Fault::error(format!("`{}` needs a value", entry.key)).hint(form))
+    });
     if entry.spaced && text.starts_with(|c: char| c.is_ascii_digit()) {
         value.remark(
             Fault::warning("fio drops the suffix of a number with a space before it").hint(
@@ -117,10 +104,9 @@ fn apply_one(
     let refused = matches!(&outcome, Err(fault) if fault.severity == Severity::Error);
     for fault in remarks.into_iter().chain(outcome.err()) {
         let place = fault_place(entry, &fault, changed);
-        let hint = fault.hint.clone();
-        let hint =
-            hint.or_else(|| Some(format!("`{}` takes {}", entry.key, option.unit.describe())));
-        say(report, &Fault { hint, ..fault }, Some(place));
+        let takes = || format!("`{}` takes {}", entry.key, option.unit.describe());
+        let hint = fault.hint.clone().or_else(|| Some(takes()));
+        say(report, Fault { hint, ..fault }, Some(place));
     }
     if refused {
         draft.failed.insert(option.name);
@@ -138,14 +124,6 @@ fn apply_one(
     }
 }
 
-fn ignored(key: &str, why: &str, differs: bool) -> Fault {
-    match differs {
-        true => Fault::warning(format!("`{key}` is ignored: {why}")),
-        false => Fault::note(format!("`{key}` is ignored: {why}")),
-    }
-    .hint("leave it out to say so")
-}
-
 /// Where a fault lies: the part of the value, the value, or the line where variables moved it.
 fn fault_place(entry: &Entry, fault: &Fault, changed: bool) -> Place {
     let mut place = entry.value_place.clone();
@@ -159,12 +137,7 @@ fn fault_place(entry: &Entry, fault: &Fault, changed: bool) -> Place {
 }
 
 /// Adds a fault to the report.
-pub(super) fn say(report: &mut Report, fault: &Fault, place: Option<Place>) {
+pub(super) fn say(report: &mut Report, fault: Fault, place: Option<Place>) {
     report.refusals += usize::from(fault.refusal);
-    report.push(Diagnostic {
-        severity: fault.severity,
-        message: fault.message.clone(),
-        place,
-        hint: fault.hint.clone(),
-    });
+    report.push(fault.diagnostic(place));
 }

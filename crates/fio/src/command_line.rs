@@ -3,18 +3,17 @@
 use std::path::PathBuf;
 
 use iodyno_model::{Diagnostic, Place, Severity, Source, closest};
+use iodyno_options::{Fault, Unit};
 
 use super::Parsed;
 use super::apply::say;
 use super::assemble::Assembly;
-use super::flags::{Argument, FLAGS, Flag, FlagStatus, Settings};
+use super::flags::{FLAGS, Flag, Settings};
 use super::help;
 use super::host::Host;
-use super::option::{OptionSpec, Unit};
-use super::options;
+use super::options::{OPTIONS, OptionSpec};
 use super::output::OutputOptions;
 use super::text::{Entry, Section};
-use super::value::Fault;
 
 /// What the command line asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,7 +81,7 @@ pub fn parse_command_line(args: &[String], host: &dyn Host) -> CommandLine {
     if files.len() > 1 && !for_files.is_empty() {
         let note = Fault::note("options before the job files count for all of them")
             .hint("fio applies them to the first file only");
-        say(&mut assembly.report, &note, None);
+        say(&mut assembly.report, note, None);
     }
     let mut parsed = assembly.parsed();
     if settings.warnings_fatal {
@@ -207,32 +206,28 @@ impl<'a> Reader<'a> {
 
     /// The flag or option of this name, of which a beginning that fits only one is enough.
     fn known(&mut self, index: usize, name: &str, dashes: usize) -> Option<Known> {
-        if let Some(option) = options::find(name) {
+        if let Some(option) = OPTIONS.find(name) {
             // `--profile` is both; the flag's refusal says more.
             if !FLAGS.iter().any(|flag| flag.name == name) {
                 return Some(Known::Option(option));
             }
         }
-        let mut letters = name.chars();
-        let single = letters
-            .next()
-            .filter(|_| letters.next().is_none() && dashes == 1);
         let flag = FLAGS
             .iter()
-            .find(|flag| flag.name == name || (single.is_some() && flag.short == single));
+            .find(|flag| flag.name == name || (dashes == 1 && flag.aliases.contains(&name)));
         if let Some(flag) = flag {
             return Some(Known::Flag(flag));
         }
         let all = || {
             let flags = FLAGS.iter().map(|flag| flag.name);
-            flags.chain(options::OPTIONS.iter().flat_map(OptionSpec::names))
+            flags.chain(OPTIONS.options().flat_map(OptionSpec::names))
         };
         let mut longer = all().filter(|known| name.len() > 1 && known.starts_with(name));
         if let (Some(only), None) = (longer.next(), longer.next()) {
             let note = Fault::note(format!("`--{name}` is taken for `--{only}`"));
             let hint = format!("write `--{only}`");
             let place = self.place(index, dashes, name.chars().count());
-            say(&mut self.assembly.report, &note.hint(hint), Some(place));
+            say(&mut self.assembly.report, note.hint(hint), Some(place));
             return self.known(index, only, 2);
         }
         let hint = match closest(name, all()) {
@@ -259,33 +254,24 @@ impl<'a> Reader<'a> {
     }
 
     fn flag(&mut self, index: usize, flag: &'static Flag, name: &str, value: Option<String>) {
-        let value = match (flag.argument, value) {
-            (Argument::Required, None) => self.following(),
+        let value = match (flag.unit, value) {
+            (Unit::Text, None) => self.following(),
             (_, value) => value,
         };
-        let outcome = match (flag.argument, &value) {
-            (Argument::Required, None) => Err(Fault::error(format!("`--{name}` needs a value"))
+        let outcome = match (flag.unit, &value) {
+            (Unit::Text, None) => Err(Fault::error(format!("`--{name}` needs a value"))
                 .hint(format!("write `--{}=…`", flag.name))),
-            (Argument::None, Some(_)) => Err(Fault::error(format!("`--{name}` takes no value"))),
-            _ => match flag.status {
-                FlagStatus::Honoured(set) => {
-                    set(&mut self.settings, value.as_deref().unwrap_or_default())
-                }
-                FlagStatus::Ignored(why) => {
-                    Err(Fault::note(format!("`--{}` is ignored: {why}", flag.name))
-                        .hint("leave it out"))
-                }
-                FlagStatus::Refused(why, instead) => Err(Fault::refusal(format!(
-                    "`--{}` is not supported: {why}",
-                    flag.name
-                ))
-                .hint(format!("use instead: {instead}"))),
-            },
+            (Unit::Nothing, Some(_)) => Err(Fault::error(format!("`--{name}` takes no value"))),
+            _ => {
+                let value = value.as_deref().unwrap_or_default();
+                let written = format!("--{}", flag.name);
+                flag.apply(&written, value, |set| set(&mut self.settings, value))
+            }
         };
         if let Err(fault) = outcome {
             let length = self.args[index].chars().count();
             let place = self.place(index, 0, length);
-            say(&mut self.assembly.report, &fault, Some(place));
+            say(&mut self.assembly.report, fault, Some(place));
         }
     }
 

@@ -2,44 +2,33 @@
 
 use std::fmt::Write;
 
-use super::engines::{Availability, ENGINES};
-use super::flags::{FLAGS, FlagStatus};
-use super::option::{OptionSpec, Status};
-use super::options::{OPTIONS, TOPICS};
+use iodyno_options::Status;
+
+use super::engines::ENGINES;
+use super::flags::FLAGS;
+use super::options::OPTIONS;
 
 /// docs/fio-compatibility.md.
 pub fn compatibility_markdown() -> String {
     let mut text = String::new();
     introduction(&mut text);
-    for (topic, options) in TOPICS {
-        let _ = write!(
-            text,
-            "## {topic}\n\n| option | value | default | status | what it does |\n|---|---|---|---|---|\n"
-        );
-        for option in options.iter() {
-            let _ = writeln!(text, "{}", row(option));
-        }
-        text.push('\n');
-    }
+    text.push_str(&OPTIONS.markdown());
     engines(&mut text);
     flags(&mut text);
     text
 }
 
 fn introduction(text: &mut String) {
-    let count = |test: fn(&Status) -> bool| OPTIONS.iter().filter(|o| test(&o.status)).count();
+    let [honoured, ignored, refused] = OPTIONS.counts();
     let _ = write!(
         text,
         "# fio's options in iodyno\n\n\
          This page is generated from the option table; do not edit it. Regenerate it with\n\
          `cargo run -p iodyno-fio --example fio_compatibility > docs/fio-compatibility.md`.\n\n\
-         Of {} options {} are honoured, {} are ignored (taken, without effect) and {} are refused \
+         Of {} options {honoured} are honoured, {ignored} are ignored (taken, without effect) and {refused} are refused \
          (a job that has one is not run).\nAn ignored or refused option may have a value that \
          asks for nothing special, such as `atomic=0`.\n\n",
-        OPTIONS.len(),
-        count(|status| matches!(status, Status::Honoured)),
-        count(|status| matches!(status, Status::Ignored { .. })),
-        count(|status| matches!(status, Status::Refused { .. })),
+        honoured + ignored + refused,
     );
     text.push_str(DIFFERENCES);
 }
@@ -65,33 +54,12 @@ const DIFFERENCES: &str = "\
 
 ";
 
-fn row(option: &OptionSpec) -> String {
-    let names: Vec<String> = option.names().map(|name| format!("`{name}`")).collect();
-    let default = match option.default {
-        "" => String::new(),
-        default => format!("`{}`", escaped(default)),
-    };
-    let status = match option.status {
-        Status::Honoured => "honoured".to_owned(),
-        Status::Ignored { why, .. } => format!("ignored: {why}"),
-        Status::Refused { why, instead } => format!("refused: {why}; use {instead}"),
-    };
-    format!(
-        "| {} | {} | {} | {} | {} |",
-        names.join(", "),
-        escaped(&option.unit.describe()),
-        default,
-        escaped(&status),
-        escaped(option.text)
-    )
-}
-
 fn engines(text: &mut String) {
     text.push_str("## Engines\n\n| engine | what it is | status |\n|---|---|---|\n");
     for engine in ENGINES {
-        let status = match engine.availability {
-            Availability::Here(_) => "here".to_owned(),
-            Availability::Not { why, instead } => format!("refused: {why}; {instead}"),
+        let status = match engine.status {
+            Status::Honoured(_) => "supported".to_owned(),
+            other => other.describe(),
         };
         let _ = writeln!(
             text,
@@ -110,16 +78,11 @@ fn flags(text: &mut String) {
          | flag | status | what it does |\n|---|---|---|\n",
     );
     for flag in FLAGS {
-        let status = match flag.status {
-            FlagStatus::Honoured(_) => "honoured".to_owned(),
-            FlagStatus::Ignored(why) => format!("ignored: {why}"),
-            FlagStatus::Refused(why, instead) => format!("refused: {why}; use {instead}"),
-        };
         let _ = writeln!(
             text,
             "| `--{}` | {} | {} |",
             flag.name,
-            escaped(&status),
+            escaped(&flag.status.describe()),
             flag.text
         );
     }

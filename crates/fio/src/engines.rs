@@ -1,41 +1,25 @@
 //! The engines by name: those that are here, and what stands in for those that are not.
 
 use iodyno_model::{EngineKind, SimFault, SimLaw};
+use iodyno_options::{Fault, Status};
 
 use super::number::TimeUnit;
-use super::value::{Fault, Value};
+use super::value::Value;
 
-/// Whether an engine can be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Availability {
-    /// It can.
-    Here(EngineKind),
-    /// It cannot.
-    Not {
-        /// Why.
-        why: &'static str,
-        /// What to use.
-        instead: &'static str,
-    },
-}
-
-/// An engine of the language.
+/// An engine of fio's.
 #[derive(Debug, Clone, Copy)]
-pub struct EngineSpec {
+pub(super) struct EngineSpec {
     /// Its name.
-    pub name: &'static str,
+    pub(super) name: &'static str,
     /// One line for people.
-    pub text: &'static str,
-    /// Whether it is here.
-    pub availability: Availability,
+    pub(super) text: &'static str,
+    /// Whether it is supported.
+    pub(super) status: Status<EngineKind>,
 }
 
 const fn here(name: &'static str, kind: EngineKind, text: &'static str) -> EngineSpec {
-    EngineSpec {
-        name,
-        text,
-        availability: Availability::Here(kind),
-    }
+    let status = Status::Honoured(kind);
+    EngineSpec { name, text, status }
 }
 
 const fn not(
@@ -44,11 +28,8 @@ const fn not(
     why: &'static str,
     instead: &'static str,
 ) -> EngineSpec {
-    EngineSpec {
-        name,
-        text,
-        availability: Availability::Not { why, instead },
-    }
+    let status = Status::Refused { why, instead };
+    EngineSpec { name, text, status }
 }
 
 const BLOCK: &str = "mount it or attach it as a block device, and use io_uring or libaio on that";
@@ -57,254 +38,67 @@ const NETWORK: &str = "it speaks to a server by itself";
 const PASSTHROUGH: &str = "it sends commands past the block layer";
 const ON_BLOCK_DEVICE: &str = "use io_uring on the block device, such as /dev/nvme0n1";
 const FILE_OPERATION: &str = "it is an operation on names, not on blocks";
-const FILE_WORKLOAD: &str =
-    "use job files of reads and writes: file operations are not measured yet";
+const FILE_WORKLOAD: &str = "use `iodyno fs`, which measures file operations";
 const ACCELERATOR: &str = "it moves data to an accelerator's memory";
 
 /// Every engine, those that are here first.
-pub const ENGINES: &[EngineSpec] = &[
+#[rustfmt::skip]
+pub(super) const ENGINES: &[EngineSpec] = &[
     here("psync", EngineKind::Psync, "pread and pwrite; the default"),
     here("sync", EngineKind::Sync, "lseek, then read or write"),
     here("pvsync2", EngineKind::Pvsync2, "preadv2 and pwritev2"),
     here("pvsync", EngineKind::Pvsync2, "the same as pvsync2"),
     here("libaio", EngineKind::Libaio, "io_submit and io_getevents"),
     here("io_uring", EngineKind::IoUring, "io_uring"),
-    here(
-        "posixaio",
-        EngineKind::Posixaio,
-        "aio_read and aio_write of the C library",
-    ),
+    here("posixaio", EngineKind::Posixaio, "aio_read and aio_write of the C library"),
     here("mmap", EngineKind::Mmap, "copies to and from a mapped file"),
-    here(
-        "null",
-        EngineKind::Null,
-        "completes at once; measures the harness",
-    ),
-    here(
-        "sim",
-        EngineKind::Sim,
-        "a simulated device with a known law; for tests",
-    ),
-    not(
-        "vsync",
-        "readv and writev of adjacent ops",
-        "it merges adjacent ops into one",
-        "use pvsync2 with a larger `bs`",
-    ),
-    not(
-        "splice",
-        "splice through a pipe",
-        "data passes a pipe",
-        "use psync",
-    ),
-    not(
-        "sg",
-        "SCSI commands",
-        PASSTHROUGH,
-        "use psync or io_uring on the disk, such as /dev/sda",
-    ),
-    not(
-        "io_uring_cmd",
-        "NVMe commands through io_uring",
-        PASSTHROUGH,
-        ON_BLOCK_DEVICE,
-    ),
+    here("null", EngineKind::Null, "completes at once; measures the harness"),
+    here("sim", EngineKind::Sim, "a simulated device with a known law; for tests"),
+    not("vsync", "readv and writev of adjacent ops", "it merges adjacent ops into one", "use pvsync2 with a larger `bs`"),
+    not("splice", "splice through a pipe", "data passes a pipe", "use psync"),
+    not("sg", "SCSI commands", PASSTHROUGH, "use psync or io_uring on the disk, such as /dev/sda"),
+    not("io_uring_cmd", "NVMe commands through io_uring", PASSTHROUGH, ON_BLOCK_DEVICE),
     not("xnvme", "NVMe commands", PASSTHROUGH, ON_BLOCK_DEVICE),
-    not(
-        "libblkio",
-        "the libblkio library",
-        "it drives devices from user space",
-        ON_BLOCK_DEVICE,
-    ),
-    not(
-        "spdk",
-        "NVMe from user space",
-        "it drives devices from user space",
-        ON_BLOCK_DEVICE,
-    ),
-    not(
-        "libzbc",
-        "zoned devices",
-        "zoned devices are not supported",
-        "use psync with `direct=1` and sequential writes",
-    ),
-    not(
-        "mtd",
-        "raw flash",
-        "raw flash is no block device",
-        "use psync on its block device, such as /dev/mtdblock0",
-    ),
-    not(
-        "libpmem",
-        "persistent memory",
-        "it copies and flushes from user space",
-        "use mmap on a file on the DAX file system",
-    ),
-    not(
-        "dev-dax",
-        "persistent memory as a device",
-        "it maps a character device",
-        "use mmap on a file on the DAX file system",
-    ),
+    not("libblkio", "the libblkio library", "it drives devices from user space", ON_BLOCK_DEVICE),
+    not("spdk", "NVMe from user space", "it drives devices from user space", ON_BLOCK_DEVICE),
+    not("libzbc", "zoned devices", "zoned devices are not supported", "use psync with `direct=1` and sequential writes"),
+    not("mtd", "raw flash", "raw flash is no block device", "use psync on its block device, such as /dev/mtdblock0"),
+    not("libpmem", "persistent memory", "it copies and flushes from user space", "use mmap on a file on the DAX file system"),
+    not("dev-dax", "persistent memory as a device", "it maps a character device", "use mmap on a file on the DAX file system"),
     not("nbd", "a network block device", NETWORK, BLOCK),
-    not(
-        "nfs",
-        "an NFS server",
-        NETWORK,
-        "mount it, and use psync or io_uring on a file there",
-    ),
+    not("nfs", "an NFS server", NETWORK, "mount it, and use psync or io_uring on a file there"),
     not("rbd", "a Ceph image", NETWORK, BLOCK),
     not("rados", "Ceph objects", NETWORK, BLOCK),
-    not(
-        "gfapi",
-        "GlusterFS",
-        NETWORK,
-        "mount it, and use psync on a file there",
-    ),
-    not(
-        "gfapi_async",
-        "GlusterFS",
-        NETWORK,
-        "mount it, and use io_uring on a file there",
-    ),
+    not("gfapi", "GlusterFS", NETWORK, "mount it, and use psync on a file there"),
+    not("gfapi_async", "GlusterFS", NETWORK, "mount it, and use io_uring on a file there"),
     not("libiscsi", "an iSCSI target", NETWORK, BLOCK),
-    not(
-        "libhdfs",
-        "Hadoop's file system",
-        NETWORK,
-        "mount it, and use psync on a file there",
-    ),
-    not(
-        "dfs",
-        "DAOS",
-        NETWORK,
-        "mount it with dfuse, and use psync on a file there",
-    ),
-    not(
-        "http",
-        "S3, Swift or WebDAV",
-        NETWORK,
-        "mount it, and use psync on a file there",
-    ),
-    not(
-        "ime_psync",
-        "DDN's IME",
-        NETWORK,
-        "mount it, and use psync on a file there",
-    ),
-    not(
-        "ime_psyncv",
-        "DDN's IME",
-        NETWORK,
-        "mount it, and use pvsync2 on a file there",
-    ),
-    not(
-        "ime_aio",
-        "DDN's IME",
-        NETWORK,
-        "mount it, and use libaio on a file there",
-    ),
+    not("libhdfs", "Hadoop's file system", NETWORK, "mount it, and use psync on a file there"),
+    not("dfs", "DAOS", NETWORK, "mount it with dfuse, and use psync on a file there"),
+    not("http", "S3, Swift or WebDAV", NETWORK, "mount it, and use psync on a file there"),
+    not("ime_psync", "DDN's IME", NETWORK, "mount it, and use psync on a file there"),
+    not("ime_psyncv", "DDN's IME", NETWORK, "mount it, and use pvsync2 on a file there"),
+    not("ime_aio", "DDN's IME", NETWORK, "mount it, and use libaio on a file there"),
     not("net", "sockets", NOT_STORAGE, "use a network benchmark"),
-    not(
-        "netsplice",
-        "sockets through a pipe",
-        NOT_STORAGE,
-        "use a network benchmark",
-    ),
-    not(
-        "rdma",
-        "remote memory",
-        NOT_STORAGE,
-        "use a network benchmark",
-    ),
-    not(
-        "cpuio",
-        "burns CPU",
-        NOT_STORAGE,
-        "run a CPU load beside iodyno",
-    ),
-    not(
-        "exec",
-        "runs a program",
-        "a job file must not run commands",
-        "run the program beside iodyno",
-    ),
-    not(
-        "page_fault",
-        "touches memory",
-        NOT_STORAGE,
-        "use mmap on a file",
-    ),
-    not(
-        "e4defrag",
-        "exchanges extents",
-        "it defragments files while others use them",
-        "run e4defrag beside iodyno",
-    ),
-    not(
-        "falloc",
-        "reserves space",
-        "it writes no data",
-        "use `fallocate=native` with a job that writes",
-    ),
-    not(
-        "ftruncate",
-        "changes lengths",
-        FILE_OPERATION,
-        FILE_WORKLOAD,
-    ),
+    not("netsplice", "sockets through a pipe", NOT_STORAGE, "use a network benchmark"),
+    not("rdma", "remote memory", NOT_STORAGE, "use a network benchmark"),
+    not("cpuio", "burns CPU", NOT_STORAGE, "run a CPU load beside iodyno"),
+    not("exec", "runs a program", "a job file must not run commands", "run the program beside iodyno"),
+    not("page_fault", "touches memory", NOT_STORAGE, "use mmap on a file"),
+    not("e4defrag", "exchanges extents", "it defragments files while others use them", "run e4defrag beside iodyno"),
+    not("falloc", "reserves space", "it writes no data", "use `fallocate=native` with a job that writes"),
+    not("ftruncate", "changes lengths", FILE_OPERATION, FILE_WORKLOAD),
     not("filecreate", "creates files", FILE_OPERATION, FILE_WORKLOAD),
     not("filestat", "looks files up", FILE_OPERATION, FILE_WORKLOAD),
     not("filedelete", "removes files", FILE_OPERATION, FILE_WORKLOAD),
-    not(
-        "dircreate",
-        "creates folders",
-        FILE_OPERATION,
-        FILE_WORKLOAD,
-    ),
+    not("dircreate", "creates folders", FILE_OPERATION, FILE_WORKLOAD),
     not("dirstat", "looks folders up", FILE_OPERATION, FILE_WORKLOAD),
-    not(
-        "dirdelete",
-        "removes folders",
-        FILE_OPERATION,
-        FILE_WORKLOAD,
-    ),
-    not(
-        "libcufile",
-        "GPU memory",
-        ACCELERATOR,
-        "use io_uring with `direct=1`",
-    ),
-    not(
-        "libhipfile",
-        "GPU memory",
-        ACCELERATOR,
-        "use io_uring with `direct=1`",
-    ),
-    not(
-        "external",
-        "an engine from a shared object",
-        "foreign code is not loaded",
-        "use io_uring or psync",
-    ),
-    not(
-        "cpp_null",
-        "an engine from a shared object",
-        "foreign code is not loaded",
-        "use null",
-    ),
-    not(
-        "windowsaio",
-        "Windows",
-        "it is for another system",
-        "use io_uring",
-    ),
-    not(
-        "solarisaio",
-        "Solaris",
-        "it is for another system",
-        "use io_uring",
-    ),
+    not("dirdelete", "removes folders", FILE_OPERATION, FILE_WORKLOAD),
+    not("libcufile", "GPU memory", ACCELERATOR, "use io_uring with `direct=1`"),
+    not("libhipfile", "GPU memory", ACCELERATOR, "use io_uring with `direct=1`"),
+    not("external", "an engine from a shared object", "foreign code is not loaded", "use io_uring or psync"),
+    not("cpp_null", "an engine from a shared object", "foreign code is not loaded", "use null"),
+    not("windowsaio", "Windows", "it is for another system", "use io_uring"),
+    not("solarisaio", "Solaris", "it is for another system", "use io_uring"),
 ];
 
 /// `constant:100us`, `exponential:100us`, `lognormal:100us:0.5`.

@@ -4,12 +4,12 @@ use iodyno_model::{
     BlockSizes, Checksum, Content, Distribution, EngineKind, Fallocate, Job, MixSequence, Order,
     PerDirection, Place, Verify,
 };
+use iodyno_options::Fault;
 
 use super::apply::say;
 use super::draft::{Draft, Suffix};
 use super::options::name_logs;
 use super::text::Report;
-use super::value::Fault;
 
 /// Bytes of the header that a verified block begins with; an interval must hold it.
 const HEADER: u64 = 48;
@@ -41,7 +41,7 @@ pub(super) fn finish(draft: &mut Draft, section: &str, place: Place, report: &mu
 /// An error about `option`, where it was written.
 fn contradiction(report: &mut Report, draft: &Draft, option: &str, message: &str, hint: &str) {
     let place = draft.place(option).cloned().or(draft.job.place.clone());
-    say(report, &Fault::error(message).hint(hint), place);
+    say(report, Fault::error(message).hint(hint), place);
 }
 
 fn finish_engine(draft: &mut Draft, report: &mut Report) {
@@ -186,7 +186,7 @@ fn finish_filling(draft: &mut Draft, report: &mut Report) {
     if !draft.job.access.writes && !draft.failed.contains("rw") {
         let fault = Fault::refusal("only a job that writes can fill a device")
             .hint("fill it with a job of its own that writes the same `filename`");
-        say(report, &fault, draft.place("fill_device").cloned());
+        say(report, fault, draft.place("fill_device").cloned());
     }
     if !draft.has("fallocate") {
         draft.job.files.fallocate = Fallocate::None;

@@ -4,10 +4,11 @@ use std::fmt::Write;
 
 use iodyno_model::{Job, Workload};
 
-use super::engines::{Availability, ENGINES};
-use super::flags::{Argument, FLAGS, FlagStatus};
-use super::option::{OptionSpec, Status};
-use super::options::{TOPICS, find, suggestion};
+use iodyno_options::{Status, Unit, quoted};
+
+use super::engines::ENGINES;
+use super::flags::FLAGS;
+use super::options::{OPTIONS, OptionSpec};
 
 /// What `--help` prints.
 pub(super) fn usage() -> String {
@@ -16,11 +17,11 @@ pub(super) fn usage() -> String {
          Options before the first --name count for all jobs; --name=NAME begins a job.\n\n",
     );
     for flag in FLAGS {
-        if matches!(flag.status, FlagStatus::Honoured(_)) {
-            let argument = match flag.argument {
-                Argument::None => "",
-                Argument::Required => "=…",
-                Argument::Optional => "[=…]",
+        if matches!(flag.status, Status::Honoured(_)) {
+            let argument = match flag.unit {
+                Unit::Nothing => "",
+                Unit::OptionalText => "[=…]",
+                _ => "=…",
             };
             let name = format!("--{}{argument}", flag.name);
             let _ = writeln!(text, "  {name:<24} {}", flag.text);
@@ -31,10 +32,10 @@ pub(super) fn usage() -> String {
 }
 
 /// What is known of one option, or a line for each.
-pub fn option_help(name: Option<&str>) -> String {
+pub(super) fn option_help(name: Option<&str>) -> String {
     let mut text = String::new();
     let Some(name) = name.filter(|name| *name != "all") else {
-        for (topic, options) in TOPICS {
+        for (topic, options) in OPTIONS.topics {
             let _ = writeln!(text, "{topic}:");
             for option in options.iter() {
                 let _ = writeln!(text, "  {:<28} {}", option.name, option.text);
@@ -42,9 +43,9 @@ pub fn option_help(name: Option<&str>) -> String {
         }
         return text;
     };
-    match find(name) {
+    match OPTIONS.find(name) {
         Some(option) => describe(option),
-        None => match suggestion(name) {
+        None => match OPTIONS.suggestion(name) {
             Some(near) => format!("there is no option `{name}`; did you mean `{near}`?\n"),
             None => format!("there is no option `{name}`\n"),
         },
@@ -64,7 +65,7 @@ fn describe(option: &OptionSpec) -> String {
         line("default", option.default);
     }
     match option.status {
-        Status::Honoured => {}
+        Status::Honoured(_) => {}
         Status::Ignored { why, .. } => line("ignored", why),
         Status::Refused { why, instead } => {
             line("refused", why);
@@ -75,20 +76,17 @@ fn describe(option: &OptionSpec) -> String {
 }
 
 /// What is known of one engine, or a line for each.
-pub fn engine_help(name: Option<&str>) -> String {
+pub(super) fn engine_help(name: Option<&str>) -> String {
     let mut text = String::new();
     for engine in ENGINES
         .iter()
         .filter(|engine| name.is_none_or(|name| name == engine.name))
     {
-        let _ = match engine.availability {
-            Availability::Here(_) => writeln!(text, "  {:<14} {}", engine.name, engine.text),
-            Availability::Not { why, instead } => writeln!(
-                text,
-                "  {:<14} {}; not here: {why}; {instead}",
-                engine.name, engine.text
-            ),
-        };
+        let _ = write!(text, "  {:<14} {}", engine.name, engine.text);
+        if let Status::Refused { why, instead } = engine.status {
+            let _ = write!(text, "; not supported: {why}; {instead}");
+        }
+        text.push('\n');
     }
     if text.is_empty() {
         let _ = writeln!(text, "there is no engine `{}`", name.unwrap_or_default());
@@ -114,13 +112,4 @@ pub(super) fn as_commands(workload: &Workload) -> String {
 
 fn arguments(job: &Job) -> impl Iterator<Item = (&String, &String)> {
     job.options.iter().filter(|(name, _)| *name != "name")
-}
-
-/// In quotes where a shell would take it apart.
-fn quoted(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/.,:_-+=%@".contains(c);
-    match text.chars().all(plain) && !text.is_empty() {
-        true => text.to_owned(),
-        false => format!("'{}'", text.replace('\'', r"'\''")),
-    }
 }

@@ -2,8 +2,8 @@
 //!
 //! A section becomes a [`Job`](iodyno_model::Job) with every default filled in. Faults are
 //! gathered, all of all files at once, each with its place; a workload comes only of texts
-//! without errors. The option table ([`OPTIONS`]) is data: name, unit, text, status and effect in
-//! one entry, from which the compatibility page is generated. Nothing here is asked of the machine
+//! without errors. The table of options (`options`) is data: name, unit, text, status and effect in
+//! one row, from which the compatibility page is generated. Nothing here is asked of the machine
 //! but through [`Host`].
 
 mod apply;
@@ -19,7 +19,6 @@ mod flags;
 mod help;
 mod host;
 mod number;
-mod option;
 mod options;
 mod output;
 mod pattern;
@@ -36,12 +35,9 @@ use iodyno_model::{Diagnostic, Place, Workload};
 
 pub use command_line::{Action, CommandLine, parse_command_line};
 pub use compatibility::compatibility_markdown;
-pub use engines::{Availability, ENGINES, EngineSpec};
-pub use help::{engine_help, option_help};
 pub use host::{Host, SystemHost};
 pub use number::{NumberError, Size, TimeUnit, size, time};
-pub use option::{OptionSpec, Status, Unit};
-pub use options::{OPTIONS, TOPICS, find};
+pub use options::option_names;
 pub use output::{Eta, OutputFormat, OutputOptions};
 pub use resolved::resolved_options;
 

@@ -2,63 +2,12 @@
 
 use std::cell::RefCell;
 
-use iodyno_model::{Amount, PerDirection, Severity, closest};
+use iodyno_model::{Amount, PerDirection};
+use iodyno_options::{Fault, one_of, switch};
 use iodyno_units::Nanos;
 
 use super::number::{self, NumberError, TimeUnit};
 use super::words::split_outside;
-
-/// What is wrong with, or surprising in, a value.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Fault {
-    pub(super) severity: Severity,
-    pub(super) message: String,
-    pub(super) hint: Option<String>,
-    /// The language knows this, and it is not done here: the text itself is sound.
-    pub(super) refusal: bool,
-    /// Bytes from the value's start, and how many; `None`: the whole value.
-    pub(super) span: Option<(usize, usize)>,
-}
-
-impl Fault {
-    pub(super) fn error(message: impl Into<String>) -> Fault {
-        Fault {
-            severity: Severity::Error,
-            message: message.into(),
-            hint: None,
-            refusal: false,
-            span: None,
-        }
-    }
-
-    pub(super) fn refusal(message: impl Into<String>) -> Fault {
-        Fault {
-            refusal: true,
-            ..Fault::error(message)
-        }
-    }
-
-    pub(super) fn warning(message: impl Into<String>) -> Fault {
-        Fault {
-            severity: Severity::Warning,
-            ..Fault::error(message)
-        }
-    }
-
-    pub(super) fn note(message: impl Into<String>) -> Fault {
-        Fault {
-            severity: Severity::Note,
-            ..Fault::error(message)
-        }
-    }
-
-    pub(super) fn hint(self, hint: impl Into<String>) -> Fault {
-        Fault {
-            hint: Some(hint.into()),
-            ..self
-        }
-    }
-}
 
 /// A value as written, variables replaced.
 pub(super) struct Value<'a> {
@@ -213,14 +162,9 @@ impl<'a> Value<'a> {
         if !self.given {
             return Ok(true);
         }
-        match self.text.to_ascii_lowercase().as_str() {
-            "1" | "true" | "yes" | "on" => Ok(true),
-            "0" | "false" | "no" | "off" => Ok(false),
-            _ => {
-                Err(Fault::error(format!("`{}` is neither 0 nor 1", self.text))
-                    .hint("write 0 or 1"))
-            }
-        }
+        switch(self.text).ok_or_else(|| {
+            Fault::error(format!("`{}` is neither 0 nor 1", self.text)).hint("write 0 or 1")
+        })
     }
 
     pub(super) fn float_of(&self, token: &str) -> Result<f64, Fault> {
@@ -243,19 +187,10 @@ impl<'a> Value<'a> {
             Some((word, after)) => (word.trim(), Some(after.trim())),
             None => (self.text, None),
         };
-        if let Some((_, value)) = words.iter().find(|(name, _)| *name == word) {
-            return Ok((*value, after));
+        match one_of(word, words) {
+            Ok(value) => Ok((value, after)),
+            Err(fault) => Err(self.at(word, fault)),
         }
-        let names: Vec<&str> = words.iter().map(|(name, _)| *name).collect();
-        let fault = Fault::error(match word.is_empty() {
-            true => "a value is missing".to_owned(),
-            false => format!("`{word}` is not one of its values"),
-        });
-        let hint = match closest(word, names.iter().copied()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("write one of: {}", names.join(", ")),
-        };
-        Err(self.at(word, fault.hint(hint)))
     }
 
     /// One of the words, alone.

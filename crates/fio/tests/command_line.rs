@@ -137,7 +137,7 @@ fn what_only_asks_for_text_needs_no_job() {
         ("--cmdhelp=iodepht", "did you mean `iodepth`?"),
         ("--cmdhelp", "numjobs"),
         ("--enghelp", "io_uring"),
-        ("--enghelp=rbd", "not here"),
+        ("--enghelp=rbd", "not supported"),
     ] {
         let command = read(text);
         let Action::Print(printed) = command.action else {

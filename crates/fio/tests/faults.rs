@@ -127,7 +127,11 @@ fn wrong_values_are_errors_at_their_words() {
             "iouring",
             "error there is no engine `iouring`",
         ),
-        ("ioengine=rbd", "rbd", "error the engine `rbd` is not here"),
+        (
+            "ioengine=rbd",
+            "rbd",
+            "error the engine `rbd` is not supported",
+        ),
         ("cpus_allowed=0,9", "9", "error `9` is not a number below 4"),
         (
             "ignore_error=ENOSPACE",
@@ -245,6 +249,25 @@ fn wrong_values_are_errors_at_their_words() {
         assert!(errors[0].hint.is_some(), "{options}: no hint");
         let text = format!("error {}", errors[0].message);
         assert!(text.starts_with(message), "{options}: {text}");
+    }
+}
+
+#[test]
+fn a_value_that_cannot_be_read_is_answered_with_its_form() {
+    for (option, form) in [
+        (
+            "sim_latency=constant:slow",
+            "`constant:100us` or `exponential:100us`",
+        ),
+        ("bssplit=4k/60:64k/x", "`4k/60:64k/40`"),
+        ("percentile_list=50:x", "`50:99:99.9`"),
+    ] {
+        let diagnostics = said(option);
+        let hint = diagnostics[0].hint.as_deref().unwrap();
+        assert!(
+            hint.contains("such as") && hint.contains(form),
+            "{option}: {hint}"
+        );
     }
 }
 
@@ -664,10 +687,7 @@ fn columns_count_characters() {
 
 /// Text that looks like a job file.
 fn job_text() -> impl Strategy<Value = String> {
-    let names: Vec<&'static str> = fio::OPTIONS
-        .iter()
-        .flat_map(|option| option.names())
-        .collect();
+    let names: Vec<&'static str> = fio::option_names().collect();
     let line = prop_oneof![
         4 => (proptest::sample::select(names), "[-a-z0-9%:,/.(){}$ ]{0,12}")
             .prop_map(|(name, value)| format!("{name}={value}")),

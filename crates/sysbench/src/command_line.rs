@@ -3,12 +3,11 @@
 use std::path::PathBuf;
 
 use iodyno_model::{Diagnostic, Place, Severity, Source, closest};
+use iodyno_options::{Fault, Status, Unit, quoted};
 
 use super::Action;
 use super::draft::Draft;
-use super::option::{OptionSpec, Status};
-use super::options;
-use super::value::Fault;
+use super::options::{OPTIONS, OptionSpec, dashed};
 
 /// The name of the arguments as a source.
 const COMMAND_LINE: &str = "<command line>";
@@ -69,15 +68,6 @@ impl Line {
     }
 }
 
-/// In quotes where a shell would take it apart.
-fn quoted(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/.,:_-+=%@".contains(c);
-    match text.chars().all(plain) && !text.is_empty() {
-        true => text.to_owned(),
-        false => format!("'{}'", text.replace('\'', r"'\''")),
-    }
-}
-
 /// What the arguments say, before any of it is held against the rest.
 pub(super) struct Gathered<'a> {
     pub(super) draft: Draft,
@@ -134,7 +124,8 @@ impl Gathered<'_> {
             self.old_test(index, value.unwrap_or_default());
             return 1;
         }
-        let Some((option, known)) = options::find(name) else {
+        let known = dashed(name);
+        let Some(option) = OPTIONS.find(&known) else {
             let diagnostic = unknown(name);
             self.say(index, diagnostic);
             return 1;
@@ -145,11 +136,11 @@ impl Gathered<'_> {
             self.note(index, &note, &format!("write `--{}`", option.name));
         }
         let given = value.unwrap_or_default();
-        if given.is_empty() && !option.unit.optional() {
+        if given.is_empty() && !option.unit.optional() && option.unit != Unit::Text {
             return self.without_value(index, option, next);
         }
         let given = match (value, option.unit) {
-            (None, super::option::Unit::Switch) => "on",
+            (None, Unit::Switch) => "on",
             _ => given,
         };
         self.apply(index, option, given);
@@ -161,38 +152,27 @@ impl Gathered<'_> {
             let message = format!("`--{}` is given again", option.name);
             self.note(index, &message, "the last one counts");
         }
-        match option.status {
-            Status::Honoured => match (option.set)(&mut self.draft, value) {
-                Ok(()) => {}
-                Err(fault) => self.fault(index, option, fault),
-            },
-            Status::Ignored { .. } if value == option.default => {}
-            Status::Ignored { why } => {
-                let message = format!("`--{}` has no effect", option.name);
-                self.note(index, &message, why);
-            }
-            // `--report-checkpoints=` asks for none.
-            Status::Refused { .. } if value.is_empty() => {}
-            Status::Refused { why, instead } => {
-                let diagnostic =
-                    Diagnostic::error(format!("`--{}` is not supported: {why}", option.name))
-                        .hint(instead);
-                self.say(index, diagnostic);
+        // An option without effect may have its default, and `--report-checkpoints=` asks for none.
+        let honoured = matches!(option.status, Status::Honoured(_));
+        if honoured || value != option.default {
+            let written = format!("--{}", option.name);
+            let outcome = option.apply(&written, value, |set| {
+                set(&mut self.draft, value).map_err(|fault| Fault {
+                    message: format!("`{written}`: {}", fault.message),
+                    ..fault
+                })
+            });
+            if let Err(fault) = outcome {
+                if honoured {
+                    self.unread.push(option.name);
+                }
+                self.say(index, fault.diagnostic(None));
             }
         }
         self.draft
             .written
             .insert(option.name.to_owned(), value.to_owned());
         self.written_at.push((option.name, index));
-    }
-
-    fn fault(&mut self, index: usize, option: &'static OptionSpec, fault: Fault) {
-        self.unread.push(option.name);
-        let diagnostic = Diagnostic {
-            hint: fault.hint,
-            ..Diagnostic::error(format!("`--{}`: {}", option.name, fault.message))
-        };
-        self.say(index, diagnostic);
     }
 
     /// A value apart from its name would be taken for the test's name or the command.
@@ -230,8 +210,8 @@ impl Gathered<'_> {
     fn other_test(&mut self, index: usize, test: &str) {
         let diagnostic = match test {
             "fileio" => Diagnostic::error("the test is named twice").hint("leave one of them out"),
-            _ => Diagnostic::error(format!("the test `{test}` is not here"))
-                .hint("only sysbench's fileio is"),
+            _ => Diagnostic::error(format!("the test `{test}` is not supported"))
+                .hint("only fileio is"),
         };
         self.say(index, diagnostic);
     }
@@ -329,9 +309,11 @@ fn command(word: &str) -> Option<Action> {
 
 fn unknown(name: &str) -> Diagnostic {
     let diagnostic = Diagnostic::error(format!("there is no option `--{name}`"));
-    let negated = name.strip_prefix("no-").and_then(options::find);
-    let hint = match (negated, options::suggestion(name)) {
-        (Some((option, _)), _) => format!("write `--{}=off`", option.name),
+    let negated = name
+        .strip_prefix("no-")
+        .and_then(|name| OPTIONS.find(&dashed(name)));
+    let hint = match (negated, OPTIONS.suggestion(&dashed(name))) {
+        (Some(option), _) => format!("write `--{}=off`", option.name),
         (None, Some(near)) => format!("did you mean `--{near}`?"),
         (None, None) if ["store", "color"].contains(&name) => {
             format!("`--{name}` belongs before `fileio`")

@@ -2,8 +2,7 @@
 
 use std::fmt::Write;
 
-use super::option::{OptionSpec, Status};
-use super::options::{TOPICS, options};
+use super::options::OPTIONS;
 
 /// docs/sysbench-compatibility.md.
 pub fn compatibility() -> String {
@@ -14,32 +13,23 @@ pub fn compatibility() -> String {
     text.push_str(PREPARE);
     text.push_str(FSYNCS);
     text.push_str(LATENCY);
-    for (topic, options) in TOPICS {
-        let _ = write!(
-            text,
-            "\n## {topic}\n\n| option | value | default | status | what it does |\n|---|---|---|---|---|\n"
-        );
-        for option in options.iter() {
-            let _ = writeln!(text, "{}", row(option));
-        }
-    }
+    text.push('\n');
+    text.push_str(OPTIONS.markdown().trim_end_matches('\n'));
+    text.push('\n');
     text
 }
 
 fn introduction(text: &mut String) {
-    let count = |test: fn(&Status) -> bool| options().filter(|o| test(&o.status)).count();
+    let [honoured, ignored, refused] = OPTIONS.counts();
     let _ = write!(
         text,
         "# sysbench fileio in iodyno\n\n\
          This page is generated from the option table; do not edit it. Regenerate it with\n\
          `cargo run -p iodyno-sysbench --example sysbench_compatibility > docs/sysbench-compatibility.md`.\n\n\
          `iodyno fileio` takes what follows `sysbench fileio`: `prepare`, `run` and `cleanup` in the current folder, with the\n\
-         options and defaults of sysbench 1.0. Of {} options {} are honoured, {} are ignored (taken, without effect) and {} are\n\
+         options and defaults of sysbench 1.0. Of {} options {honoured} are honoured, {ignored} are ignored (taken, without effect) and {refused} are\n\
          refused (the command is not carried out).\n\n",
-        options().count(),
-        count(|status| matches!(status, Status::Honoured)),
-        count(|status| matches!(status, Status::Ignored { .. })),
-        count(|status| matches!(status, Status::Refused { .. })),
+        honoured + ignored + refused,
     );
 }
 
@@ -132,26 +122,3 @@ anything to write, its average is theirs: the run above printed 0.04 ms with 13 
 writes and fsyncs are measured apart. The block `Latency (ms)` is of all of them merged, as sysbench's, so that
 scripts and comparisons go on; the lines for each kind stand beside it, in the store and in `iodyno show`.
 ";
-
-fn row(option: &OptionSpec) -> String {
-    let names: Vec<String> = option.names().map(|name| format!("`--{name}`")).collect();
-    let default = match option.default {
-        "" => String::new(),
-        default => format!("`{default}`"),
-    };
-    let status = match option.status {
-        Status::Honoured => "honoured".to_owned(),
-        Status::Ignored { why } => format!("ignored: {why}"),
-        Status::Refused { why, instead } => format!("refused: {why}; {instead}"),
-    };
-    let cells = [
-        names.join(", "),
-        option.unit.describe(),
-        default,
-        status,
-        option.text.to_owned(),
-    ];
-    // A bar would end the cell.
-    let cells = cells.map(|cell| cell.replace('|', "\\|"));
-    format!("| {} |", cells.join(" | "))
-}

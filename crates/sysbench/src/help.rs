@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
-use super::option::{OptionSpec, Status};
-use super::options::TOPICS;
+use iodyno_options::{Status, Unit};
+
+use super::options::{OPTIONS, OptionSpec};
 
 /// All options by topic, with their defaults, and what is not done here.
 pub fn help() -> String {
@@ -13,7 +14,7 @@ pub fn help() -> String {
          run      measures\n  \
          cleanup  removes the files\n",
     );
-    for (topic, options) in TOPICS {
+    for (topic, options) in OPTIONS.topics {
         if *topic == "Databases" {
             text.push_str(
                 "\nOptions of databases (--db-…, --mysql-…, --pgsql-…) have no effect.\n",
@@ -22,7 +23,7 @@ pub fn help() -> String {
         }
         let _ = write!(text, "\n{topic}:\n");
         for option in options.iter() {
-            let name = format!("--{}{}", option.name, option.unit.placeholder());
+            let name = format!("--{}{}", option.name, placeholder(option.unit));
             let _ = writeln!(text, "  {name:<38} {}", meaning(option));
         }
     }
@@ -35,15 +36,15 @@ pub fn help() -> String {
 
 fn meaning(option: &OptionSpec) -> String {
     let mut text = option.text.trim_end_matches('.').to_owned();
-    if let super::Unit::Words(words) = option.unit {
+    if let Unit::Words(words) = option.unit {
         let _ = write!(text, " {{{}}}", words.join(", "));
     }
     if !option.default.is_empty() {
         let _ = write!(text, " [{}]", option.default);
     }
     match option.status {
-        Status::Honoured => {}
-        Status::Ignored { why } => {
+        Status::Honoured(_) => {}
+        Status::Ignored { why, .. } => {
             let _ = write!(text, "; no effect: {why}");
         }
         Status::Refused { why, .. } => {
@@ -51,4 +52,17 @@ fn meaning(option: &OptionSpec) -> String {
         }
     }
     text
+}
+
+/// How the value is shown after the name.
+fn placeholder(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Bytes => "=SIZE",
+        Unit::Seconds => "=SECONDS",
+        Unit::Switch => "[=on|off]",
+        Unit::Words(_) => "=WORD",
+        Unit::SomeOf(_) => "=[WORD,...]",
+        Unit::Text => "=TEXT",
+        _ => "=N",
+    }
 }

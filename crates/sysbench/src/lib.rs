@@ -2,7 +2,7 @@
 //!
 //! Names, defaults and life (`prepare`, `run`, `cleanup` in the current folder) are those of release 1.0,
 //! with what later ones added and earlier ones named otherwise. Faults are gathered, all at once, each with its
-//! place. The option table ([`TOPICS`]) is data: name, unit, default, text, status and effect in one
+//! place. The option table (`options`) is data: name, unit, default, text, status and effect in one
 //! entry, from which the help and the compatibility page are generated. A value that can only be
 //! read in part is a fault, never a smaller value.
 
@@ -13,7 +13,6 @@ mod distribution;
 mod draft;
 mod help;
 mod job;
-mod option;
 mod options;
 mod value;
 
@@ -22,8 +21,7 @@ use iodyno_units::Nanos;
 
 pub use compatibility::compatibility;
 pub use help::help;
-pub use option::{OptionSpec, Status, Unit};
-pub use options::{TOPICS, options};
+pub use options::option_names;
 
 use command_line::{Line, gather};
 

@@ -2,41 +2,18 @@
 
 use std::ops::RangeInclusive;
 
-use iodyno_model::closest;
+use iodyno_options::Fault;
 use iodyno_units::Nanos;
-
-/// What is wrong with a value, and what to do.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Fault {
-    pub(super) message: String,
-    pub(super) hint: Option<String>,
-}
-
-impl Fault {
-    pub(super) fn new(message: impl Into<String>) -> Fault {
-        Fault {
-            message: message.into(),
-            hint: None,
-        }
-    }
-
-    pub(super) fn hint(self, hint: impl Into<String>) -> Fault {
-        Fault {
-            hint: Some(hint.into()),
-            ..self
-        }
-    }
-}
 
 /// A whole number within a range.
 pub(super) fn count(text: &str, range: RangeInclusive<u64>) -> Result<u64, Fault> {
     let (least, most) = (*range.start(), *range.end());
     match digits(text) {
         Some(value) if range.contains(&value) => Ok(value),
-        Some(_) => Err(Fault::new(format!(
+        Some(_) => Err(Fault::error(format!(
             "`{text}` is not within {least} … {most}"
         ))),
-        None => Err(Fault::new(format!("`{text}` is not a whole number"))
+        None => Err(Fault::error(format!("`{text}` is not a whole number"))
             .hint("no suffixes are taken here")),
     }
 }
@@ -55,7 +32,7 @@ pub(super) fn number(text: &str) -> Result<f64, Fault> {
     let value = plain.then(|| text.parse::<f64>().ok()).flatten();
     value
         .filter(|value| value.is_finite())
-        .ok_or_else(|| Fault::new(format!("`{text}` is not a number of at least 0")))
+        .ok_or_else(|| Fault::error(format!("`{text}` is not a number of at least 0")))
 }
 
 /// A number within a range.
@@ -65,7 +42,7 @@ pub(super) fn number_within(text: &str, range: RangeInclusive<f64>) -> Result<f6
         return Ok(value);
     }
     let (least, most) = (range.start(), range.end());
-    Err(Fault::new(format!(
+    Err(Fault::error(format!(
         "`{text}` is not within {least} … {most}"
     )))
 }
@@ -88,8 +65,9 @@ pub(super) fn size(text: &str) -> Result<u64, Fault> {
         .find(|character: char| !character.is_ascii_digit())
         .unwrap_or(text.len());
     let (number, suffix) = text.split_at(end);
-    let unread =
-        || Fault::new(format!("`{text}` is not a size")).hint("write `4096`, `16K`, `512M`, `2G`");
+    let unread = || {
+        Fault::error(format!("`{text}` is not a size")).hint("write `4096`, `16K`, `512M`, `2G`")
+    };
     let value = digits(number).ok_or_else(unread)?;
     let shift = match suffix.to_ascii_uppercase().as_str() {
         "" | "B" => 0,
@@ -99,36 +77,20 @@ pub(super) fn size(text: &str) -> Result<u64, Fault> {
         "T" | "TB" | "TIB" => 40,
         _ if suffix.starts_with('.') => {
             let hint = "sizes are whole numbers: `1536M` for 1.5G";
-            return Err(Fault::new(format!("`{text}` has a fraction")).hint(hint));
+            return Err(Fault::error(format!("`{text}` has a fraction")).hint(hint));
         }
         _ => return Err(unread()),
     };
     value
         .checked_mul(1 << shift)
         .filter(|bytes| i64::try_from(*bytes).is_ok())
-        .ok_or_else(|| Fault::new(format!("`{text}` is more than files can hold")))
+        .ok_or_else(|| Fault::error(format!("`{text}` is more than files can hold")))
 }
 
 /// On or off.
 pub(super) fn switch(text: &str) -> Result<bool, Fault> {
-    match text.to_ascii_lowercase().as_str() {
-        "on" | "true" | "yes" | "1" => Ok(true),
-        "off" | "false" | "no" | "0" => Ok(false),
-        _ => Err(Fault::new(format!("`{text}` is neither on nor off"))),
-    }
-}
-
-/// The value that a word stands for.
-pub(super) fn word<T: Copy>(text: &str, words: &[(&'static str, T)]) -> Result<T, Fault> {
-    if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
-        return Ok(*value);
-    }
-    let names = || words.iter().map(|(word, _)| *word);
-    let fault = Fault::new(format!("`{text}` is none of its words"));
-    Err(match closest(text, names()) {
-        Some(near) => fault.hint(format!("did you mean `{near}`?")),
-        None => fault.hint(format!("one of {}", names().collect::<Vec<_>>().join(", "))),
-    })
+    iodyno_options::switch(text)
+        .ok_or_else(|| Fault::error(format!("`{text}` is neither on nor off")))
 }
 
 #[cfg(test)]
@@ -173,15 +135,5 @@ mod tests {
         assert_eq!(seconds("0.5").ok(), Some(Nanos::from_millis(500)));
         assert_eq!(seconds("30s").ok(), Some(Nanos::from_secs(30)));
         assert!(seconds("3000000000").is_err() && seconds("1m").is_err());
-    }
-
-    #[test]
-    fn a_slip_in_a_word_is_answered_with_the_word() {
-        let words = [("sync", 1), ("async", 2), ("mmap", 3)];
-        assert_eq!(word("mmap", &words), Ok(3));
-        let near = word("asnyc", &words).unwrap_err();
-        assert_eq!(near.hint.as_deref(), Some("did you mean `async`?"));
-        let far = word("zzzzzzz", &words).unwrap_err();
-        assert_eq!(far.hint.as_deref(), Some("one of sync, async, mmap"));
     }
 }

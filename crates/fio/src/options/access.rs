@@ -1,11 +1,12 @@
 //! Options that say what is done and at which offsets.
 
 use iodyno_model::{Amount, Distribution, Order, PerDirection, Sequencer};
+use iodyno_options::{Fault, Unit::*, ignored, refused};
 
 use super::general::out_of_range;
 use crate::draft::{Draft, Suffix};
-use crate::option::{OptionSpec, Unit};
-use crate::value::{Fault, Value};
+use crate::options::{OptionSpec, honoured};
+use crate::value::Value;
 use crate::words::split_outside;
 
 const READ_WRITE: &[&str] = &[
@@ -22,245 +23,109 @@ const READ_WRITE: &[&str] = &[
     "randtrimwrite",
 ];
 
-pub(super) const OPTIONS: &[OptionSpec] = &[
-    OptionSpec::honoured(
-        "rw",
-        Unit::Words(READ_WRITE),
-        "What is done. `randread:8`: a new offset every 8 ops; `read:4k`: 4 KiB skipped after each op.",
-        read_write,
-    )
-    .alias(&["readwrite"])
-    .default("read"),
-    OptionSpec::honoured(
-        "rw_sequencer",
-        Unit::Words(&["sequential", "identical"]),
-        "What the number after `rw=rand…:` does between two draws.",
-        |draft, value| {
-            draft.job.access.sequencer = value.choice(&[
-                ("sequential", Sequencer::Sequential),
-                ("identical", Sequencer::Identical),
-            ])?;
-            Ok(())
-        },
-    )
-    .default("sequential"),
-    OptionSpec::honoured(
-        "rwmixread",
-        Unit::Percent,
-        "Share of reads in a mix; each op is drawn on its own.",
-        |draft, value| {
-            draft.job.access.read_percent = value.count(0, 100)?;
-            Ok(())
-        },
-    )
-    .default("50"),
-    OptionSpec::honoured(
-        "rwmixwrite",
-        Unit::Percent,
-        "Share of writes in a mix; the last of both options counts.",
-        |draft, value| {
-            draft.job.access.read_percent = 100 - value.count(0, 100)?;
-            Ok(())
-        },
-    )
-    .default("50"),
-    OptionSpec::ignored(
-        "rwmixcycle",
-        Unit::Count,
-        "Ops between changes of direction.",
-        "each op's direction is drawn on its own",
-    ),
-    OptionSpec::honoured(
-        "bs",
-        Unit::Bytes,
-        "Size of ops; a comma list is for read, write, trim.",
-        |draft, value| {
-            let mut bs = draft.bs;
-            value.spread(&mut bs, |token| block_size(value, token))?;
-            draft.bs = bs;
-            Ok(())
-        },
-    )
-    .alias(&["blocksize"])
-    .default("4096"),
-    OptionSpec::honoured(
-        "bsrange",
-        Unit::Bytes,
-        "Sizes drawn uniformly: `4k-16k`; a comma list is for read, write, trim.",
-        |draft, value| {
-            if !value.text.contains(['-', ':']) {
-                return Err(Fault::error("a range has two ends").hint("write it as `4k-16k`"));
-            }
-            let mut range = draft.bs_range;
-            value.spread(&mut range, |token| {
-                value
-                    .range_of(token, |end| value.count_of(end, 1, 1 << 40))
-                    .map(Some)
-            })?;
-            draft.bs_range = range;
-            Ok(())
-        },
-    )
-    .alias(&["blocksize_range"]),
-    OptionSpec::honoured(
-        "bssplit",
-        Unit::Text,
-        "Sizes with their shares in percent: `4k/60:64k/40`; a comma list is for read, write, trim.",
-        |draft, value| {
-            let mut split = draft.bs_split.clone();
-            value.spread(&mut split, |token| shares(value, token).map(Some))?;
-            draft.bs_split = split;
-            Ok(())
-        },
-    ),
-    OptionSpec::honoured(
-        "bs_unaligned",
-        Unit::Boolean,
-        "A range may give any number of bytes.",
-        |draft, value| {
-            draft.bs_unaligned = value.boolean()?;
-            Ok(())
-        },
-    )
-    .alias(&["blocksize_unaligned"]),
-    OptionSpec::refused(
-        "bs_is_seq_rand",
-        Unit::Boolean,
-        "The values of `bs` are for sequential and random ops.",
-        "sizes go by direction",
-        "two jobs, one sequential and one random",
-    )
-    .neutral(&["0"]),
-    OptionSpec::honoured(
-        "blockalign",
-        Unit::Bytes,
-        "Random offsets are multiples of this; of the smallest block without it.",
-        |draft, value| {
-            let mut align = draft.job.access.block_align;
-            value.spread(&mut align, |token| value.count_of(token, 1, 1 << 40))?;
-            draft.job.access.block_align = align;
-            Ok(())
-        },
-    )
-    .alias(&["ba"]),
-    OptionSpec::honoured(
-        "percentage_random",
-        Unit::Percent,
-        "Share of random ops in a random job; a comma list is for read, write, trim.",
-        |draft, value| {
-            let mut share = draft.job.access.percent_random;
-            value.spread(&mut share, |token| {
-                value.count_of(token, 0, 100).map(|percent| percent as u32)
-            })?;
-            draft.job.access.percent_random = share;
-            Ok(())
-        },
-    )
-    .default("100"),
-    OptionSpec::refused(
-        "percentage_sequential",
-        Unit::Percent,
-        "Share of sequential ops.",
-        "it is deprecated",
-        "`percentage_random`",
-    ),
-    OptionSpec::honoured(
-        "random_distribution",
-        Unit::Words(&[
-            "random",
-            "zipf:θ",
-            "pareto:h",
-            "normal:dev",
-            "zoned:50/5:50/95",
-            "zoned_abs:60/10g:40/90g",
-        ]),
-        "How random offsets are drawn. Zones have a share of the ops and a length each; a comma list is \
-         for read, write, trim. All but `random` imply `norandommap`.",
-        distribution,
-    )
-    .default("random"),
-    OptionSpec::ignored(
-        "random_sequence_stride",
-        Unit::Boolean,
-        "How a sequence of offsets goes on.",
-        "it only says more about `random_distribution=sequence`, which is refused",
-    ),
-    OptionSpec::honoured(
-        "norandommap",
-        Unit::Boolean,
-        "Random offsets may be met again before all have been met.",
-        |draft, value| {
-            draft.no_random_map = value.boolean()?;
-            Ok(())
-        },
-    ),
-    OptionSpec::ignored(
-        "softrandommap",
-        Unit::Boolean,
-        "Goes on where the random map cannot be allocated.",
-        "the map takes no memory here",
-    ),
-    OptionSpec::ignored(
-        "random_generator",
-        Unit::Words(&["tausworthe", "lfsr", "tausworthe64"]),
-        "How random numbers are made.",
-        "one generator serves regions of any size, and each block is met once a pass all the same",
-    ),
-    OptionSpec::honoured(
-        "randrepeat",
-        Unit::Boolean,
-        "The same offsets in every run.",
-        |draft, value| {
-            draft.job.access.repeatable = value.boolean()?;
-            Ok(())
-        },
-    )
-    .alias(&["allrandrepeat"])
-    .default("1"),
-    OptionSpec::honoured(
-        "randseed",
-        Unit::Count,
-        "Everything random in the job follows from it.",
-        |draft, value| {
-            draft.job.access.seed = Some(value.bytes()?);
-            Ok(())
-        },
-    ),
-    OptionSpec::refused(
-        "sprandom",
-        Unit::Boolean,
-        "Preconditions a solid-state disk in one pass.",
-        "this preconditioning is not here",
-        "two passes of `rw=randwrite` over the device (`loops=2`)",
-    )
-    .neutral(&["0"]),
-    OptionSpec::ignored(
-        "spr_num_regions",
-        Unit::Count,
-        "Regions of `sprandom`.",
-        "it only says more about `sprandom`, which is refused",
-    ),
-    OptionSpec::ignored(
-        "spr_op",
-        Unit::Number,
-        "Over-provisioning for `sprandom`.",
-        "it only says more about `sprandom`, which is refused",
-    ),
-    OptionSpec::ignored(
-        "spr_cs",
-        Unit::Bytes,
-        "Cache size for `sprandom`.",
-        "it only says more about `sprandom`, which is refused",
-    ),
-    OptionSpec::refused(
-        "num_range",
-        Unit::Count,
-        "Ranges of one trim command.",
-        "a trim has one range",
-        "a larger `bs`",
-    )
-    .neutral(&["1"]),
+const DISTRIBUTIONS: &[&str] = &[
+    "random",
+    "zipf:θ",
+    "pareto:h",
+    "normal:dev",
+    "zoned:50/5:50/95",
+    "zoned_abs:60/10g:40/90g",
 ];
+
+#[rustfmt::skip]
+pub(super) const OPTIONS: &[OptionSpec] = &[
+    honoured("rw", Words(READ_WRITE), "What is done. `randread:8`: a new offset every 8 ops; `read:4k`: 4 KiB skipped after each op.",
+        read_write).alias(&["readwrite"]).default("read"),
+    honoured("rw_sequencer", Words(&["sequential", "identical"]), "What the number after `rw=rand…:` does between two draws.",
+        rw_sequencer).default("sequential"),
+    honoured("rwmixread", Percent, "Share of reads in a mix; each op is drawn on its own.",
+        |draft, value| value.count(0, 100).map(|it| draft.job.access.read_percent = it)).default("50"),
+    honoured("rwmixwrite", Percent, "Share of writes in a mix; the last of both options counts.",
+        |draft, value| value.count(0, 100).map(|it| draft.job.access.read_percent = 100 - it)).default("50"),
+    ignored("rwmixcycle", Count, "Ops between changes of direction.", "each op's direction is drawn on its own"),
+    honoured("bs", Bytes, "Size of ops; a comma list is for read, write, trim.", bs).alias(&["blocksize"]).default("4096"),
+    honoured("bsrange", Bytes, "Sizes drawn uniformly: `4k-16k`; a comma list is for read, write, trim.",
+        bsrange).alias(&["blocksize_range"]),
+    honoured("bssplit", Forms(&["4k/60:64k/40"]), "Sizes with their shares in percent; a comma list is for read, write, trim.",
+        bssplit),
+    honoured("bs_unaligned", Boolean, "A range may give any number of bytes.",
+        |draft, value| value.boolean().map(|it| draft.bs_unaligned = it)).alias(&["blocksize_unaligned"]),
+    refused("bs_is_seq_rand", Boolean, "The values of `bs` are for sequential and random ops.", "sizes go by direction", "use two jobs, one sequential and one random").neutral(&["0"]),
+    honoured("blockalign", Bytes, "Random offsets are multiples of this; of the smallest block without it.",
+        blockalign).alias(&["ba"]),
+    honoured("percentage_random", Percent, "Share of random ops in a random job; a comma list is for read, write, trim.",
+        percentage_random).default("100"),
+    refused("percentage_sequential", Percent, "Share of sequential ops.", "it is deprecated", "use `percentage_random`"),
+    honoured("random_distribution", Words(DISTRIBUTIONS),
+        "How random offsets are drawn. Zones have a share of the ops and a length each; a comma list is for read, write, trim. All but `random` imply `norandommap`.",
+        distribution).default("random"),
+    ignored("random_sequence_stride", Boolean, "How a sequence of offsets goes on.", "it only says more about `random_distribution=sequence`, which is refused"),
+    honoured("norandommap", Boolean, "Random offsets may be met again before all have been met.",
+        |draft, value| value.boolean().map(|it| draft.no_random_map = it)),
+    ignored("softrandommap", Boolean, "Goes on where the random map cannot be allocated.", "the map takes no memory here"),
+    ignored("random_generator", Words(&["tausworthe", "lfsr", "tausworthe64"]), "How random numbers are made.", "one generator serves regions of any size, and each block is met once a pass all the same"),
+    honoured("randrepeat", Boolean, "The same offsets in every run.",
+        |draft, value| value.boolean().map(|it| draft.job.access.repeatable = it)).alias(&["allrandrepeat"]).default("1"),
+    honoured("randseed", Count, "Everything random in the job follows from it.",
+        |draft, value| value.bytes().map(|it| draft.job.access.seed = Some(it))),
+    refused("sprandom", Boolean, "Preconditions a solid-state disk in one pass.", "this preconditioning is not supported", "use two passes of `rw=randwrite` over the device (`loops=2`)").neutral(&["0"]),
+    ignored("spr_num_regions", Count, "Regions of `sprandom`.", "it only says more about `sprandom`, which is refused"),
+    ignored("spr_op", Number, "Over-provisioning for `sprandom`.", "it only says more about `sprandom`, which is refused"),
+    ignored("spr_cs", Bytes, "Cache size for `sprandom`.", "it only says more about `sprandom`, which is refused"),
+    refused("num_range", Count, "Ranges of one trim command.", "a trim has one range", "use a larger `bs`").neutral(&["1"]),
+];
+
+fn rw_sequencer(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+    draft.job.access.sequencer = value.choice(&[
+        ("sequential", Sequencer::Sequential),
+        ("identical", Sequencer::Identical),
+    ])?;
+    Ok(())
+}
+
+fn bs(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+    let mut bs = draft.bs;
+    value.spread(&mut bs, |token| block_size(value, token))?;
+    draft.bs = bs;
+    Ok(())
+}
+
+fn bsrange(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+    if !value.text.contains(['-', ':']) {
+        return Err(Fault::error("a range has two ends").hint("write it as `4k-16k`"));
+    }
+    let mut range = draft.bs_range;
+    value.spread(&mut range, |token| {
+        value
+            .range_of(token, |end| value.count_of(end, 1, 1 << 40))
+            .map(Some)
+    })?;
+    draft.bs_range = range;
+    Ok(())
+}
+
+fn bssplit(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+    let mut split = draft.bs_split.clone();
+    value.spread(&mut split, |token| shares(value, token).map(Some))?;
+    draft.bs_split = split;
+    Ok(())
+}
+
+fn blockalign(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+    let mut align = draft.job.access.block_align;
+    value.spread(&mut align, |token| value.count_of(token, 1, 1 << 40))?;
+    draft.job.access.block_align = align;
+    Ok(())
+}
+
+fn percentage_random(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+    let mut share = draft.job.access.percent_random;
+    value.spread(&mut share, |token| {
+        value.count_of(token, 0, 100).map(|percent| percent as u32)
+    })?;
+    draft.job.access.percent_random = share;
+    Ok(())
+}
 
 fn read_write(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
     use Order::{Random, Sequential};

@@ -1,313 +1,141 @@
 //! Options that say which files there are, where, and how they are made.
 
 use iodyno_model::{Fallocate, FileService};
+use iodyno_options::{Fault, Unit::*, ignored, refused};
 
-use crate::option::{OptionSpec, Unit};
-use crate::value::Fault;
+use crate::draft::Draft;
+use crate::options::{OptionSpec, honoured};
+use crate::value::Value;
 
+#[rustfmt::skip]
 pub(super) const OPTIONS: &[OptionSpec] = &[
-    OptionSpec::honoured(
-        "filename",
-        Unit::Paths,
-        "Files or devices shared by all clones; adds to those already named.",
-        |draft, value| {
-            for name in value.names()? {
-                if name == "-" {
-                    return Err(Fault::refusal("standard input and output are no storage")
-                        .hint("name a file or a device"));
-                }
-                draft.job.files.names.push(name.into());
-            }
-            Ok(())
-        },
-    ),
-    OptionSpec::honoured(
-        "directory",
-        Unit::Paths,
-        "Folders the files lie in, dealt out to clones in turn.",
-        |draft, value| {
-            draft.job.files.directories = value.names()?.into_iter().map(Into::into).collect();
-            Ok(())
-        },
-    ),
-    OptionSpec::honoured(
-        "filename_format",
-        Unit::Text,
-        "How files are named: `$jobname`, `$jobnum`, `$filenum`.",
-        |draft, value| {
-            if value.text.contains("$clientuid") {
-                return Err(Fault::refusal("`$clientuid` is not supported")
-                    .hint("use `$jobname`, `$jobnum` and `$filenum`"));
-            }
-            draft.job.files.format = value.string()?.to_owned();
-            Ok(())
-        },
-    )
-    .default("$jobname.$jobnum.$filenum"),
-    OptionSpec::ignored(
-        "unique_filename",
-        Unit::Boolean,
-        "Distinct names for the clients of a server.",
-        "there are no such clients",
-    ),
-    OptionSpec::honoured(
-        "nrfiles",
-        Unit::Count,
-        "Files of each clone; `size` is divided among them.",
-        |draft, value| {
-            draft.job.files.count = value.count(1, 1 << 24)?;
-            Ok(())
-        },
-    )
-    .alias(&["nr_files"])
-    .default("1"),
-    OptionSpec::ignored(
-        "openfiles",
-        Unit::Count,
-        "Files open at once.",
-        "all files stay open; a trial with more of them than the host allows (`ulimit -Hn`) is refused",
-    ),
-    OptionSpec::honoured(
-        "file_service_type",
-        Unit::Words(&["roundrobin", "sequential", "random"]),
-        "Which file the next op goes to; `:N` stays for N ops.",
-        |draft, value| {
-            let (service, after) = value.word(&[
-                ("roundrobin", Some(FileService::RoundRobin)),
-                ("sequential", Some(FileService::Sequential)),
-                ("random", Some(FileService::Random)),
-                ("zipf", None),
-                ("pareto", None),
-                ("normal", None),
-                ("gauss", None),
-            ])?;
-            let Some(service) = service else {
-                return Err(Fault::refusal(format!(
-                    "files cannot be chosen by the `{}` distribution",
-                    value.text
-                ))
-                .hint("use `random`, or one large file with `random_distribution`"));
-            };
-            draft.job.files.service = service;
-            draft.job.files.service_ops = match after {
-                Some(ops) => value.count_of(ops, 1, u64::from(u32::MAX))? as u32,
-                None => 1,
-            };
-            Ok(())
-        },
-    )
-    .default("roundrobin"),
-    OptionSpec::honoured(
-        "fallocate",
-        Unit::Words(&["none", "native", "posix", "keep", "truncate", "0", "1"]),
-        "How space is reserved before files are written.",
-        |draft, value| {
-            draft.job.files.fallocate = value.choice(&[
-                ("none", Fallocate::None),
-                ("native", Fallocate::Native),
-                ("posix", Fallocate::Posix),
-                ("keep", Fallocate::KeepSize),
-                ("truncate", Fallocate::Truncate),
-                ("0", Fallocate::None),
-                ("1", Fallocate::Posix),
-            ])?;
-            Ok(())
-        },
-    )
-    .default("native"),
-    OptionSpec::honoured(
-        "fadvise_hint",
-        Unit::Words(&["1", "0", "random", "sequential", "noreuse"]),
-        "Tells the kernel whether the access is random or sequential.",
-        |draft, value| {
-            let (advise, exact) = value.choice(&[
-                ("1", (true, true)),
-                ("0", (false, true)),
-                ("random", (true, false)),
-                ("sequential", (true, false)),
-                ("noreuse", (false, false)),
-            ])?;
-            draft.job.files.advise = advise;
-            if !exact {
-                value.remark(
-                    Fault::warning("the advice always follows `rw`, or there is none")
-                        .hint("write `fadvise_hint=1` or `0`"),
-                );
-            }
-            Ok(())
-        },
-    )
-    .default("1"),
-    OptionSpec::honoured(
-        "overwrite",
-        Unit::Boolean,
-        "Files are written out before a job that writes to them, too.",
-        |draft, value| {
-            draft.job.files.overwrite = value.boolean()?;
-            Ok(())
-        },
-    )
-    .default("0"),
-    OptionSpec::honoured(
-        "create_on_open",
-        Unit::Boolean,
-        "Files are made when first opened, within the measurement.",
-        |draft, value| {
-            draft.job.files.create_on_open = value.boolean()?;
-            Ok(())
-        },
-    )
-    .default("0"),
-    OptionSpec::honoured(
-        "create_only",
-        Unit::Boolean,
-        "Lays the files out and ends.",
-        |draft, value| {
-            draft.job.files.create_only = value.boolean()?;
-            Ok(())
-        },
-    )
-    .default("0"),
-    OptionSpec::honoured(
-        "allow_file_create",
-        Unit::Boolean,
-        "Missing files may be made.",
-        |draft, value| {
-            draft.job.files.allow_create = value.boolean()?;
-            Ok(())
-        },
-    )
-    .default("1"),
-    OptionSpec::honoured(
-        "create_fsync",
-        Unit::Boolean,
-        "Files are made durable once laid out.",
-        |draft, value| {
-            draft.job.files.fsync_on_layout = value.boolean()?;
-            Ok(())
-        },
-    )
-    .default("1"),
-    OptionSpec::ignored(
-        "create_serialize",
-        Unit::Boolean,
-        "Files are laid out one job after the other.",
-        "files are laid out before the measurement begins, and timed apart",
-    ),
-    OptionSpec::honoured(
-        "invalidate",
-        Unit::Boolean,
-        "Cached pages are dropped, once, when the job begins.",
-        |draft, value| {
-            draft.job.files.invalidate = value.boolean()?;
-            Ok(())
-        },
-    )
-    .default("1"),
-    OptionSpec::honoured(
-        "fsync_on_close",
-        Unit::Boolean,
-        "fsync before each close.",
-        |draft, value| {
-            draft.job.files.fsync_on_close = value.boolean()?;
-            Ok(())
-        },
-    )
-    .default("0"),
-    OptionSpec::honoured(
-        "unlink",
-        Unit::Boolean,
-        "The job's files are removed after the trial.",
-        |draft, value| {
-            draft.job.files.unlink = value.boolean()?;
-            Ok(())
-        },
-    )
-    .default("0"),
-    OptionSpec::refused(
-        "unlink_each_loop",
-        Unit::Boolean,
-        "Files are removed after each pass.",
-        "files live as long as the job",
-        "`unlink=1`, which removes them at the end",
-    )
-    .neutral(&["0"]),
-    OptionSpec::honoured(
-        "filesize",
-        Unit::Amount,
-        "The files' length where it is not `size` / `nrfiles`; a range is drawn from.",
-        |draft, value| {
-            let (low, high) =
-                value.range_of(value.single()?, |token| value.amount_of(token).map(Ordered))?;
-            draft.job.files.size = Some((low.0, high.0));
-            Ok(())
-        },
-    ),
-    OptionSpec::refused(
-        "file_append",
-        Unit::Boolean,
-        "Goes on at the end of the file.",
-        "the region of a job begins where `offset` says",
-        "`offset`",
-    )
-    .neutral(&["0"]),
-    OptionSpec::honoured(
-        "fill_device",
-        Unit::Boolean,
-        "Writes until the file system or device is full (or `size` is done), which is no error.",
-        |draft, value| {
-            draft.job.end.until_full = value.boolean()?;
-            Ok(())
-        },
-    )
-    .alias(&["fill_fs"])
-    .default("0"),
-    OptionSpec::ignored(
-        "filetype",
-        Unit::Words(&["none", "file", "block", "char"]),
-        "What kind the files are.",
-        "the kind is looked up",
-    ),
-    OptionSpec::refused(
-        "lockfile",
-        Unit::Words(&["none", "exclusive", "readwrite"]),
-        "Locks files around each op.",
-        "files are not locked",
-        "jobs with files of their own",
-    )
-    .neutral(&["none"]),
-    OptionSpec::refused(
-        "opendir",
-        Unit::Text,
-        "Takes every file below a folder.",
-        "only files that a job names are touched",
-        "`filename` with the files' names",
-    ),
-    OptionSpec::refused(
-        "allow_mounted_write",
-        Unit::Boolean,
-        "Writes to a device that is mounted.",
-        "a device in use is never written",
-        "a file on it, or a device of its own",
-    )
-    .neutral(&["0"]),
-    OptionSpec::refused(
-        "pre_read",
-        Unit::Boolean,
-        "Reads the files into the cache first.",
-        "the cache is not filled on purpose",
-        "a job before it that reads the same `filename`, and `invalidate=0`",
-    )
-    .neutral(&["0"]),
-    OptionSpec::refused(
-        "write_hint",
-        Unit::Words(&["none", "short", "medium", "long", "extreme"]),
-        "Tells the device how long data will live.",
-        "life-time hints are not given",
-        "leaving it out",
-    )
-    .neutral(&["none"]),
+    honoured("filename", Paths, "Files or devices shared by all clones; adds to those already named.", filename),
+    honoured("directory", Paths, "Folders the files lie in, dealt out to clones in turn.",
+        |draft, value| value.names().map(|it| draft.job.files.directories = it.into_iter().map(Into::into).collect())),
+    honoured("filename_format", Text, "How files are named: `$jobname`, `$jobnum`, `$filenum`.",
+        filename_format).default("$jobname.$jobnum.$filenum"),
+    ignored("unique_filename", Boolean, "Distinct names for the clients of a server.", "there are no such clients"),
+    honoured("nrfiles", Count, "Files of each clone; `size` is divided among them.",
+        |draft, value| value.count(1, 1 << 24).map(|it| draft.job.files.count = it)).alias(&["nr_files"]).default("1"),
+    ignored("openfiles", Count, "Files open at once.", "all files stay open; a trial with more of them than the host allows (`ulimit -Hn`) is refused"),
+    honoured("file_service_type", Words(&["roundrobin", "sequential", "random"]), "Which file the next op goes to; `:N` stays for N ops.",
+        file_service_type).default("roundrobin"),
+    honoured("fallocate", Words(&["none", "native", "posix", "keep", "truncate", "0", "1"]), "How space is reserved before files are written.",
+        fallocate).default("native"),
+    honoured("fadvise_hint", Words(&["1", "0", "random", "sequential", "noreuse"]), "Tells the kernel whether the access is random or sequential.",
+        fadvise_hint).default("1"),
+    honoured("overwrite", Boolean, "Files are written out before a job that writes to them, too.",
+        |draft, value| value.boolean().map(|it| draft.job.files.overwrite = it)).default("0"),
+    honoured("create_on_open", Boolean, "Files are made when first opened, within the measurement.",
+        |draft, value| value.boolean().map(|it| draft.job.files.create_on_open = it)).default("0"),
+    honoured("create_only", Boolean, "Lays the files out and ends.",
+        |draft, value| value.boolean().map(|it| draft.job.files.create_only = it)).default("0"),
+    honoured("allow_file_create", Boolean, "Missing files may be made.",
+        |draft, value| value.boolean().map(|it| draft.job.files.allow_create = it)).default("1"),
+    honoured("create_fsync", Boolean, "Files are made durable once laid out.",
+        |draft, value| value.boolean().map(|it| draft.job.files.fsync_on_layout = it)).default("1"),
+    ignored("create_serialize", Boolean, "Files are laid out one job after the other.", "files are laid out before the measurement begins, and timed apart"),
+    honoured("invalidate", Boolean, "Cached pages are dropped, once, when the job begins.",
+        |draft, value| value.boolean().map(|it| draft.job.files.invalidate = it)).default("1"),
+    honoured("fsync_on_close", Boolean, "fsync before each close.",
+        |draft, value| value.boolean().map(|it| draft.job.files.fsync_on_close = it)).default("0"),
+    honoured("unlink", Boolean, "The job's files are removed after the trial.",
+        |draft, value| value.boolean().map(|it| draft.job.files.unlink = it)).default("0"),
+    refused("unlink_each_loop", Boolean, "Files are removed after each pass.", "files live as long as the job", "use `unlink=1`, which removes them at the end").neutral(&["0"]),
+    honoured("filesize", Amount, "The files' length where it is not `size` / `nrfiles`; a range is drawn from.", filesize),
+    refused("file_append", Boolean, "Goes on at the end of the file.", "the region of a job begins where `offset` says", "use `offset`").neutral(&["0"]),
+    honoured("fill_device", Boolean, "Writes until the file system or device is full (or `size` is done), which is no error.",
+        |draft, value| value.boolean().map(|it| draft.job.end.until_full = it)).alias(&["fill_fs"]).default("0"),
+    ignored("filetype", Words(&["none", "file", "block", "char"]), "What kind the files are.", "the kind is looked up"),
+    refused("lockfile", Words(&["none", "exclusive", "readwrite"]), "Locks files around each op.", "files are not locked", "use jobs with files of their own").neutral(&["none"]),
+    refused("opendir", Text, "Takes every file below a folder.", "only files that a job names are touched", "use `filename` with the files' names"),
+    refused("allow_mounted_write", Boolean, "Writes to a device that is mounted.", "a device in use is never written", "use a file on it, or a device of its own").neutral(&["0"]),
+    refused("pre_read", Boolean, "Reads the files into the cache first.", "the cache is not filled on purpose", "use a job before it that reads the same `filename`, and `invalidate=0`").neutral(&["0"]),
+    refused("write_hint", Words(&["none", "short", "medium", "long", "extreme"]), "Tells the device how long data will live.", "life-time hints are not given", "leave it out").neutral(&["none"]),
 ];
+
+fn filename(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+    for name in value.names()? {
+        if name == "-" {
+            return Err(Fault::refusal("standard input and output are no storage")
+                .hint("name a file or a device"));
+        }
+        draft.job.files.names.push(name.into());
+    }
+    Ok(())
+}
+
+fn filename_format(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+    if value.text.contains("$clientuid") {
+        return Err(Fault::refusal("`$clientuid` is not supported")
+            .hint("use `$jobname`, `$jobnum` and `$filenum`"));
+    }
+    draft.job.files.format = value.string()?.to_owned();
+    Ok(())
+}
+
+fn file_service_type(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+    let (service, after) = value.word(&[
+        ("roundrobin", Some(FileService::RoundRobin)),
+        ("sequential", Some(FileService::Sequential)),
+        ("random", Some(FileService::Random)),
+        ("zipf", None),
+        ("pareto", None),
+        ("normal", None),
+        ("gauss", None),
+    ])?;
+    let Some(service) = service else {
+        return Err(Fault::refusal(format!(
+            "files cannot be chosen by the `{}` distribution",
+            value.text
+        ))
+        .hint("use `random`, or one large file with `random_distribution`"));
+    };
+    draft.job.files.service = service;
+    draft.job.files.service_ops = match after {
+        Some(ops) => value.count_of(ops, 1, u64::from(u32::MAX))? as u32,
+        None => 1,
+    };
+    Ok(())
+}
+
+fn fallocate(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+    draft.job.files.fallocate = value.choice(&[
+        ("none", Fallocate::None),
+        ("native", Fallocate::Native),
+        ("posix", Fallocate::Posix),
+        ("keep", Fallocate::KeepSize),
+        ("truncate", Fallocate::Truncate),
+        ("0", Fallocate::None),
+        ("1", Fallocate::Posix),
+    ])?;
+    Ok(())
+}
+
+fn fadvise_hint(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+    let (advise, exact) = value.choice(&[
+        ("1", (true, true)),
+        ("0", (false, true)),
+        ("random", (true, false)),
+        ("sequential", (true, false)),
+        ("noreuse", (false, false)),
+    ])?;
+    draft.job.files.advise = advise;
+    if !exact {
+        value.remark(
+            Fault::warning("the advice always follows `rw`, or there is none")
+                .hint("write `fadvise_hint=1` or `0`"),
+        );
+    }
+    Ok(())
+}
+
+fn filesize(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+    let (low, high) =
+        value.range_of(value.single()?, |token| value.amount_of(token).map(Ordered))?;
+    draft.job.files.size = Some((low.0, high.0));
+    Ok(())
+}
 
 /// Amounts in order: only within bytes and within percentages.
 struct Ordered(iodyno_model::Amount);

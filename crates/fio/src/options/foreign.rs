@@ -1,121 +1,47 @@
-//! Options of what is not here at all: replay, data placement, and engines that are refused.
+//! Options of what is not supported: replay, data placement, and engines that are refused.
 //!
 //! They are known by name, so that none of them is taken for a slip of the keyboard.
 
-use crate::option::{OptionSpec, Unit};
+use iodyno_options::{
+    Unit::{self, *},
+    differs, ignored, refused,
+};
+
+use crate::options::OptionSpec;
 
 const REPLAY: &str = "traces are not replayed";
-const REPLAY_INSTEAD: &str = "a job with the trace's mix, sizes and rate";
+const REPLAY_INSTEAD: &str = "use a job with the trace's mix, sizes and rate";
 const MORE_REPLAY: &str = "it only says more about `read_iolog`, which is refused";
 const PRIORITIES: &str = "all ops of a job have one priority";
-const PRIORITIES_INSTEAD: &str = "a job for each priority, with `prioclass` and `prio`";
+const PRIORITIES_INSTEAD: &str = "use a job for each priority, with `prioclass` and `prio`";
 const PLACEMENT: &str = "data placement needs passthrough commands";
 const MORE_PLACEMENT: &str = "it only says more about `dataplacement`, which is refused";
 
+#[rustfmt::skip]
 pub(super) const OPTIONS: &[OptionSpec] = &[
-    OptionSpec::refused(
-        "read_iolog",
-        Unit::Text,
-        "Replays a trace.",
-        REPLAY,
-        REPLAY_INSTEAD,
-    ),
-    OptionSpec::refused(
-        "write_iolog",
-        Unit::Text,
-        "Writes down every op.",
-        "ops are not written down one by one",
-        "`write_lat_log` with `log_offset=1`",
-    ),
-    OptionSpec::refused(
-        "merge_blktrace_file",
-        Unit::Text,
-        "Merges traces.",
-        REPLAY,
-        REPLAY_INSTEAD,
-    ),
-    replay(
-        "merge_blktrace_scalars",
-        Unit::Number,
-        "Stretches merged traces.",
-    ),
-    replay(
-        "merge_blktrace_iters",
-        Unit::Number,
-        "Repeats merged traces.",
-    ),
-    replay(
-        "read_iolog_chunked",
-        Unit::Boolean,
-        "Reads the trace in parts.",
-    ),
-    replay("replay_no_stall", Unit::Boolean, "Replays without pauses."),
-    replay(
-        "replay_redirect",
-        Unit::Text,
-        "Replays onto another device.",
-    ),
-    replay("replay_scale", Unit::Count, "Scales offsets."),
-    replay("replay_align", Unit::Bytes, "Aligns offsets."),
-    replay("replay_time_scale", Unit::Percent, "Scales time."),
-    replay("replay_skip", Unit::Text, "Leaves ops out."),
-    OptionSpec::refused(
-        "ioscheduler",
-        Unit::Text,
-        "Sets the device's I/O scheduler.",
-        "a job file does not change the host",
-        "`/sys/block/…/queue/scheduler`, before iodyno",
-    ),
-    OptionSpec::refused(
-        "cmdprio_percentage",
-        Unit::Percent,
-        "Share of ops with another priority.",
-        PRIORITIES,
-        PRIORITIES_INSTEAD,
-    )
-    .neutral(&["0"]),
-    OptionSpec::refused(
-        "cmdprio_bssplit",
-        Unit::Text,
-        "Priorities by size.",
-        PRIORITIES,
-        PRIORITIES_INSTEAD,
-    ),
+    refused("read_iolog", Text, "Replays a trace.", REPLAY, REPLAY_INSTEAD),
+    refused("write_iolog", Text, "Writes down every op.", "ops are not written down one by one", "use `write_lat_log` with `log_offset=1`"),
+    refused("merge_blktrace_file", Text, "Merges traces.", REPLAY, REPLAY_INSTEAD),
+    replay("merge_blktrace_scalars", Number, "Stretches merged traces."),
+    replay("merge_blktrace_iters", Number, "Repeats merged traces."),
+    replay("read_iolog_chunked", Boolean, "Reads the trace in parts."),
+    replay("replay_no_stall", Boolean, "Replays without pauses."),
+    replay("replay_redirect", Text, "Replays onto another device."),
+    replay("replay_scale", Count, "Scales offsets."),
+    replay("replay_align", Bytes, "Aligns offsets."),
+    replay("replay_time_scale", Percent, "Scales time."),
+    replay("replay_skip", Text, "Leaves ops out."),
+    refused("ioscheduler", Text, "Sets the device's I/O scheduler.", "a job file does not change the host", "use `/sys/block/…/queue/scheduler`, before iodyno"),
+    refused("cmdprio_percentage", Percent, "Share of ops with another priority.", PRIORITIES, PRIORITIES_INSTEAD).neutral(&["0"]),
+    refused("cmdprio_bssplit", Text, "Priorities by size.", PRIORITIES, PRIORITIES_INSTEAD),
     cmdprio("cmdprio_class", "Class of those ops."),
     cmdprio("cmdprio", "Level of those ops."),
     cmdprio("cmdprio_hint", "Hint of those ops."),
-    OptionSpec::refused(
-        "fdp",
-        Unit::Boolean,
-        "Flexible data placement.",
-        PLACEMENT,
-        "leaving it out",
-    )
-    .neutral(&["0"]),
-    OptionSpec::refused(
-        "dataplacement",
-        Unit::Words(&["none", "fdp", "streams"]),
-        "Data placement.",
-        PLACEMENT,
-        "leaving it out",
-    )
-    .alias(&["data_placement"])
-    .neutral(&["none"]),
-    OptionSpec::ignored(
-        "plid_select",
-        Unit::Text,
-        "How placements are chosen.",
-        MORE_PLACEMENT,
-    )
-    .alias(&["fdp_pli_select"]),
-    OptionSpec::ignored("plids", Unit::List, "The placements used.", MORE_PLACEMENT)
-        .alias(&["fdp_pli"]),
-    OptionSpec::ignored(
-        "dp_scheme",
-        Unit::Text,
-        "A file of placements.",
-        MORE_PLACEMENT,
-    ),
+    refused("fdp", Boolean, "Flexible data placement.", PLACEMENT, "leave it out").neutral(&["0"]),
+    refused("dataplacement", Words(&["none", "fdp", "streams"]), "Data placement.", PLACEMENT, "leave it out").alias(&["data_placement"]).neutral(&["none"]),
+    ignored("plid_select", Text, "How placements are chosen.", MORE_PLACEMENT).alias(&["fdp_pli_select"]),
+    ignored("plids", Numbers, "The placements used.", MORE_PLACEMENT).alias(&["fdp_pli"]),
+    ignored("dp_scheme", Text, "A file of placements.", MORE_PLACEMENT),
     engine("cpuload", "cpuio"),
     engine("cpumode", "cpuio"),
     engine("cpuchunks", "cpuio"),
@@ -214,16 +140,16 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
 ];
 
 const fn replay(name: &'static str, unit: Unit, text: &'static str) -> OptionSpec {
-    OptionSpec::ignored(name, unit, text, MORE_REPLAY)
+    ignored(name, unit, text, MORE_REPLAY)
 }
 
 const fn cmdprio(name: &'static str, text: &'static str) -> OptionSpec {
     let why = "it only says more about `cmdprio_percentage`, which is refused";
-    OptionSpec::ignored(name, Unit::Count, text, why)
+    ignored(name, Unit::Count, text, why)
 }
 
 /// An option of an engine that is refused, so that nothing is lost with it.
 const fn engine(name: &'static str, text: &'static str) -> OptionSpec {
     let why = "it belongs to an engine that is refused, and has no effect with any other";
-    OptionSpec::differs(name, Unit::Text, text, why)
+    differs(name, Unit::Text, text, why)
 }

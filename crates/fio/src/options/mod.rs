@@ -10,62 +10,43 @@ mod general;
 mod pacing;
 mod reporting;
 
-use iodyno_model::closest;
+use iodyno_options::{Fault, Status, Table, Unit};
 
-use super::option::OptionSpec;
+use crate::draft::Draft;
+use crate::value::Value;
 
 pub(super) use reporting::name_logs;
 
+/// Sets an option in the draft of a job.
+pub(crate) type Setter = fn(&mut Draft, &Value) -> Result<(), Fault>;
+
+/// An option of fio's.
+pub(crate) type OptionSpec = iodyno_options::OptionSpec<Setter>;
+
 /// The options by topic, in the order of the documentation.
-pub const TOPICS: &[(&str, &[OptionSpec])] = &[
-    ("Jobs and groups", general::OPTIONS),
-    ("Ops and offsets", access::OPTIONS),
-    ("Engine", engine::OPTIONS),
-    ("Files", files::OPTIONS),
-    ("Region and end", extent::OPTIONS),
-    ("Pacing, durability, errors", pacing::OPTIONS),
-    ("Buffers and verification", buffers::OPTIONS),
-    ("Logs, reports, placement of threads", reporting::OPTIONS),
-    ("Replay, data placement, foreign engines", foreign::OPTIONS),
-];
-
-const COUNT: usize = {
-    let (mut count, mut topic) = (0, 0);
-    while topic < TOPICS.len() {
-        count += TOPICS[topic].1.len();
-        topic += 1;
-    }
-    count
+pub(crate) static OPTIONS: Table<Setter> = Table {
+    topics: &[
+        ("Jobs and groups", general::OPTIONS),
+        ("Ops and offsets", access::OPTIONS),
+        ("Engine", engine::OPTIONS),
+        ("Files", files::OPTIONS),
+        ("Region and end", extent::OPTIONS),
+        ("Pacing, durability, errors", pacing::OPTIONS),
+        ("Buffers and verification", buffers::OPTIONS),
+        ("Logs, reports, placement of threads", reporting::OPTIONS),
+        ("Replay, data placement, foreign engines", foreign::OPTIONS),
+    ],
+    dashes: "",
 };
 
-static ALL: [OptionSpec; COUNT] = {
-    let mut all = [general::OPTIONS[0]; COUNT];
-    let (mut next, mut topic) = (0, 0);
-    while topic < TOPICS.len() {
-        let mut index = 0;
-        while index < TOPICS[topic].1.len() {
-            all[next] = TOPICS[topic].1[index];
-            next += 1;
-            index += 1;
-        }
-        topic += 1;
-    }
-    all
-};
-
-/// Every option of the language, by topic.
-pub static OPTIONS: &[OptionSpec] = &ALL;
-
-/// The option of this name or alias.
-pub fn find(name: &str) -> Option<&'static OptionSpec> {
-    OPTIONS
-        .iter()
-        .find(|option| option.names().any(|known| known == name))
+/// The names and aliases of all options.
+pub fn option_names() -> impl Iterator<Item = &'static str> {
+    OPTIONS.options().flat_map(OptionSpec::names)
 }
 
-/// The name that was most likely meant.
-pub(super) fn suggestion(name: &str) -> Option<&'static str> {
-    closest(name, OPTIONS.iter().flat_map(OptionSpec::names))
+/// An option that has its effect.
+const fn honoured(name: &'static str, unit: Unit, text: &'static str, set: Setter) -> OptionSpec {
+    OptionSpec::new(name, unit, text, Status::Honoured(set))
 }
 
 #[cfg(test)]
@@ -77,7 +58,7 @@ mod tests {
     #[test]
     fn every_name_stands_once() {
         let mut seen = BTreeSet::new();
-        for name in OPTIONS.iter().flat_map(OptionSpec::names) {
+        for name in OPTIONS.options().flat_map(OptionSpec::names) {
             assert!(seen.insert(name), "{name} is there twice");
         }
         assert!(seen.len() > 300, "{}", seen.len());
@@ -85,10 +66,15 @@ mod tests {
 
     #[test]
     fn a_default_is_a_value_the_option_takes() {
-        for option in OPTIONS.iter().filter(|option| !option.default.is_empty()) {
-            let mut draft = crate::draft::Draft::new(4);
-            let value = crate::value::Value::new(option.default, 1024);
-            assert_eq!((option.set)(&mut draft, &value), Ok(()), "{}", option.name);
+        for option in OPTIONS.options() {
+            let Status::Honoured(set) = option.status else {
+                continue;
+            };
+            if !option.default.is_empty() {
+                let mut draft = Draft::new(4);
+                let value = Value::new(option.default, 1024);
+                assert_eq!(set(&mut draft, &value), Ok(()), "{}", option.name);
+            }
         }
     }
 
@@ -101,7 +87,11 @@ mod tests {
             ("groupreporting", "group_reporting"),
             ("number_of_jobs", ""),
         ] {
-            assert_eq!(suggestion(written).unwrap_or(""), meant, "{written}");
+            assert_eq!(
+                OPTIONS.suggestion(written).unwrap_or(""),
+                meant,
+                "{written}"
+            );
         }
     }
 }

@@ -1,266 +1,111 @@
 //! Options of pacing, durability and the fate of failed ops.
 
 use iodyno_model::{Arrival, DirectionRate, PerDirection, closest};
+use iodyno_options::{Fault, Unit::*, ignored, refused};
 
 use crate::draft::Draft;
 use crate::errno;
 use crate::number::TimeUnit;
-use crate::option::{OptionSpec, Unit};
-use crate::value::{Fault, Value};
+use crate::options::{OptionSpec, honoured};
+use crate::value::Value;
 
+#[rustfmt::skip]
 pub(super) const OPTIONS: &[OptionSpec] = &[
-    OptionSpec::honoured(
-        "rate",
-        Unit::Bytes,
-        "Bytes a second of each clone; a comma list is for read, write, trim.",
-        |draft, value| rates(draft, value, |rate, number| rate.bytes_per_s = number),
-    ),
-    OptionSpec::honoured(
-        "rate_min",
-        Unit::Bytes,
-        "Fails below so many bytes a second over a `rate_cycle`; the first 2 s are not judged.",
-        |draft, value| rates(draft, value, |rate, number| rate.least_bytes_per_s = number),
-    )
-    .alias(&["ratemin"]),
-    OptionSpec::honoured(
-        "rate_iops",
-        Unit::Count,
-        "Ops a second of each clone; a comma list is for read, write, trim.",
-        |draft, value| rates(draft, value, |rate, number| rate.iops = number as f64),
-    ),
-    OptionSpec::honoured(
-        "rate_iops_min",
-        Unit::Count,
-        "Fails below so many ops a second over a `rate_cycle`; the first 2 s are not judged.",
-        |draft, value| rates(draft, value, |rate, number| rate.least_iops = number as f64),
-    ),
-    OptionSpec::honoured(
-        "rate_process",
-        Unit::Words(&["linear", "poisson"]),
-        "Whether ops are due at equal distances or at random.",
-        |draft, value| {
-            draft.job.pacing.arrival =
-                value.choice(&[("linear", Arrival::Linear), ("poisson", Arrival::Poisson)])?;
-            Ok(())
-        },
-    )
-    .default("linear"),
-    OptionSpec::honoured(
-        "rate_cycle",
-        Unit::Milliseconds,
-        "`rate_min` and `rate_iops_min` are judged over this long.",
-        |draft, value| {
-            let time = value.time(TimeUnit::Milliseconds)?;
-            if time.0 == 0 {
-                return Err(Fault::error("a rate cannot be judged over no time"));
-            }
-            draft.job.pacing.check_every = time;
-            Ok(())
-        },
-    )
-    .alias(&["ratecycle"])
-    .default("1000"),
-    OptionSpec::refused(
-        "rate_ignore_thinktime",
-        Unit::Boolean,
-        "Time spent thinking does not count for the rate.",
-        "the schedule of a rate does not wait",
-        "`rate` or `thinktime` alone",
-    )
-    .neutral(&["0"]),
-    OptionSpec::honoured(
-        "thinktime",
-        Unit::Microseconds,
-        "Does nothing for so long, every `thinktime_blocks` ops, once they have ended.",
-        |draft, value| {
-            draft.think.pause = value.time(TimeUnit::Microseconds)?;
-            Ok(())
-        },
-    )
-    .default("0"),
-    OptionSpec::honoured(
-        "thinktime_spin",
-        Unit::Microseconds,
-        "Of it, spent computing in place of sleeping.",
-        |draft, value| {
-            draft.think.spin = value.time(TimeUnit::Microseconds)?;
-            Ok(())
-        },
-    )
-    .default("0"),
-    OptionSpec::honoured(
-        "thinktime_blocks",
-        Unit::Count,
-        "Ops between two pauses.",
-        |draft, value| {
-            draft.think.every_ops = value.count(1, u32::MAX)?;
-            Ok(())
-        },
-    )
-    .default("1"),
-    OptionSpec::honoured(
-        "thinktime_blocks_type",
-        Unit::Words(&["complete", "issue"]),
-        "Whether completed or issued ops are counted: the same, as a pause begins when all have ended.",
-        |_, value| value.choice(&[("complete", ()), ("issue", ())]),
-    )
-    .default("complete"),
-    OptionSpec::refused(
-        "thinktime_iotime",
-        Unit::Seconds,
-        "Time of I/O between two pauses.",
-        "pauses come after a number of ops",
-        "`thinktime_blocks`",
-    )
-    .neutral(&["0"]),
-    OptionSpec::refused(
-        "thinkcycles",
-        Unit::Count,
-        "CPU cycles spent before each op.",
-        "time is counted in microseconds, not in cycles",
-        "`thinktime` with `thinktime_spin`",
-    )
-    .neutral(&["0"]),
-    OptionSpec::refused(
-        "max_latency",
-        Unit::Microseconds,
-        "Ends the job when one op takes longer.",
-        "latencies are recorded and do not end a job",
-        "the result's percentiles and maximum",
-    )
-    .neutral(&["0"]),
-    OptionSpec::refused(
-        "latency_target",
-        Unit::Microseconds,
-        "Looks for the depth that keeps to a latency.",
-        "depths are not searched for",
-        "a job for each depth, or `rate_iops` and the response latency",
-    )
-    .neutral(&["0"]),
-    OptionSpec::ignored(
-        "latency_window",
-        Unit::Microseconds,
-        "How long `latency_target` looks.",
-        "it only says more about `latency_target`, which is refused",
-    ),
-    OptionSpec::ignored(
-        "latency_percentile",
-        Unit::Percent,
-        "Share of ops within `latency_target`.",
-        "it only says more about `latency_target`, which is refused",
-    ),
-    OptionSpec::ignored(
-        "latency_run",
-        Unit::Boolean,
-        "Goes on looking.",
-        "it only says more about `latency_target`, which is refused",
-    ),
-    OptionSpec::honoured(
-        "fsync",
-        Unit::Count,
-        "fsync after so many writes; 0: never.",
-        |draft, value| {
-            draft.job.sync.fsync_every = value.count(0, u32::MAX)?;
-            Ok(())
-        },
-    )
-    .default("0"),
-    OptionSpec::honoured(
-        "fdatasync",
-        Unit::Count,
-        "fdatasync after so many writes; 0: never.",
-        |draft, value| {
-            draft.job.sync.fdatasync_every = value.count(0, u32::MAX)?;
-            Ok(())
-        },
-    )
-    .default("0"),
-    OptionSpec::honoured(
-        "end_fsync",
-        Unit::Boolean,
-        "fsync when a job that writes has ended, timed as a step of its own.",
-        |draft, value| {
-            draft.job.sync.end_fsync = value.boolean()?;
-            Ok(())
-        },
-    )
-    .default("0"),
-    OptionSpec::refused(
-        "end_syncfs",
-        Unit::Boolean,
-        "syncfs when the job has ended.",
-        "only the job's own files are synced",
-        "`end_fsync=1`",
-    )
-    .neutral(&["0"]),
-    OptionSpec::refused(
-        "write_barrier",
-        Unit::Count,
-        "Every so many writes are barriers.",
-        "Linux has no barriers of this kind any more",
-        "`fdatasync`",
-    )
-    .neutral(&["0"]),
-    OptionSpec::refused(
-        "sync_file_range",
-        Unit::Text,
-        "sync_file_range after so many writes.",
-        "it makes nothing durable",
-        "`fdatasync`",
-    ),
-    OptionSpec::honoured(
-        "continue_on_error",
-        Unit::Words(&["none", "read", "write", "io", "verify", "all", "0", "1"]),
-        "Failed ops of these kinds are counted and do not end the job.",
-        |draft, value| {
-            let (read, write, verify) = value.choice(&[
-                ("none", (false, false, false)),
-                ("0", (false, false, false)),
-                ("read", (true, false, false)),
-                ("write", (false, true, false)),
-                ("io", (true, true, false)),
-                ("verify", (false, false, true)),
-                ("all", (true, true, true)),
-                ("1", (true, true, true)),
-            ])?;
-            let errors = &mut draft.job.errors;
-            (errors.continue_read, errors.continue_write) = (read, write);
-            errors.continue_verify = verify;
-            Ok(())
-        },
-    )
-    .default("none"),
-    OptionSpec::honoured(
-        "ignore_error",
-        Unit::Text,
-        "Errors that do not count: `EIO:ENOSPC` for reads, writes, verification.",
-        |draft, value| {
-            let [read, write, verify] = value.parts(|token| error_list(value, token))?;
-            if let Some(read) = read {
-                draft.job.errors.ignore_read = read;
-            }
-            if let Some(write) = write {
-                draft.job.errors.ignore_write = write;
-            }
-            match verify.as_deref() {
-                None => {}
-                Some([errno::EILSEQ]) => draft.job.errors.continue_verify = true,
-                Some(_) => {
-                    return Err(Fault::refusal(
-                        "only EILSEQ, a block that fails its check, can be ignored in verification",
-                    ));
-                }
-            }
-            Ok(())
-        },
-    ),
-    OptionSpec::ignored(
-        "error_dump",
-        Unit::Boolean,
-        "Prints each failed op.",
-        "errors are counted by kind in the result",
-    ),
+    honoured("rate", Bytes, "Bytes a second of each clone; a comma list is for read, write, trim.",
+        |draft, value| rates(draft, value, |rate, number| rate.bytes_per_s = number)),
+    honoured("rate_min", Bytes, "Fails below so many bytes a second over a `rate_cycle`; the first 2 s are not judged.",
+        |draft, value| rates(draft, value, |rate, number| rate.least_bytes_per_s = number)).alias(&["ratemin"]),
+    honoured("rate_iops", Count, "Ops a second of each clone; a comma list is for read, write, trim.",
+        |draft, value| rates(draft, value, |rate, number| rate.iops = number as f64)),
+    honoured("rate_iops_min", Count, "Fails below so many ops a second over a `rate_cycle`; the first 2 s are not judged.",
+        |draft, value| rates(draft, value, |rate, number| rate.least_iops = number as f64)),
+    honoured("rate_process", Words(&["linear", "poisson"]), "Whether ops are due at equal distances or at random.",
+        rate_process).default("linear"),
+    honoured("rate_cycle", Milliseconds, "`rate_min` and `rate_iops_min` are judged over this long.",
+        rate_cycle).alias(&["ratecycle"]).default("1000"),
+    refused("rate_ignore_thinktime", Boolean, "Time spent thinking does not count for the rate.", "the schedule of a rate does not wait", "use `rate` or `thinktime` alone").neutral(&["0"]),
+    honoured("thinktime", Microseconds, "Does nothing for so long, every `thinktime_blocks` ops, once they have ended.",
+        |draft, value| value.time(TimeUnit::Microseconds).map(|it| draft.think.pause = it)).default("0"),
+    honoured("thinktime_spin", Microseconds, "Of it, spent computing in place of sleeping.",
+        |draft, value| value.time(TimeUnit::Microseconds).map(|it| draft.think.spin = it)).default("0"),
+    honoured("thinktime_blocks", Count, "Ops between two pauses.",
+        |draft, value| value.count(1, u32::MAX).map(|it| draft.think.every_ops = it)).default("1"),
+    honoured("thinktime_blocks_type", Words(&["complete", "issue"]), "Whether completed or issued ops are counted: the same, as a pause begins when all have ended.",
+        |_, value| value.choice(&[("complete", ()), ("issue", ())])).default("complete"),
+    refused("thinktime_iotime", Seconds, "Time of I/O between two pauses.", "pauses come after a number of ops", "use `thinktime_blocks`").neutral(&["0"]),
+    refused("thinkcycles", Count, "CPU cycles spent before each op.", "time is counted in microseconds, not in cycles", "use `thinktime` with `thinktime_spin`").neutral(&["0"]),
+    refused("max_latency", Microseconds, "Ends the job when one op takes longer.", "latencies are recorded and do not end a job", "use the result's percentiles and maximum").neutral(&["0"]),
+    refused("latency_target", Microseconds, "Looks for the depth that keeps to a latency.", "depths are not searched for", "use a job for each depth, or `rate_iops` and the response latency").neutral(&["0"]),
+    ignored("latency_window", Microseconds, "How long `latency_target` looks.", "it only says more about `latency_target`, which is refused"),
+    ignored("latency_percentile", Percent, "Share of ops within `latency_target`.", "it only says more about `latency_target`, which is refused"),
+    ignored("latency_run", Boolean, "Goes on looking.", "it only says more about `latency_target`, which is refused"),
+    honoured("fsync", Count, "fsync after so many writes; 0: never.",
+        |draft, value| value.count(0, u32::MAX).map(|it| draft.job.sync.fsync_every = it)).default("0"),
+    honoured("fdatasync", Count, "fdatasync after so many writes; 0: never.",
+        |draft, value| value.count(0, u32::MAX).map(|it| draft.job.sync.fdatasync_every = it)).default("0"),
+    honoured("end_fsync", Boolean, "fsync when a job that writes has ended, timed as a step of its own.",
+        |draft, value| value.boolean().map(|it| draft.job.sync.end_fsync = it)).default("0"),
+    refused("end_syncfs", Boolean, "syncfs when the job has ended.", "only the job's own files are synced", "use `end_fsync=1`").neutral(&["0"]),
+    refused("write_barrier", Count, "Every so many writes are barriers.", "Linux has no barriers of this kind any more", "use `fdatasync`").neutral(&["0"]),
+    refused("sync_file_range", Text, "sync_file_range after so many writes.", "it makes nothing durable", "use `fdatasync`"),
+    honoured("continue_on_error", Words(&["none", "read", "write", "io", "verify", "all", "0", "1"]), "Failed ops of these kinds are counted and do not end the job.",
+        continue_on_error).default("none"),
+    honoured("ignore_error", Forms(&["EIO:ENOSPC"]), "Errors that do not count; a comma list is for reads, writes, verification.",
+        ignore_error),
+    ignored("error_dump", Boolean, "Prints each failed op.", "errors are counted by kind in the result"),
 ];
+
+fn rate_process(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+    draft.job.pacing.arrival =
+        value.choice(&[("linear", Arrival::Linear), ("poisson", Arrival::Poisson)])?;
+    Ok(())
+}
+
+fn rate_cycle(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+    let time = value.time(TimeUnit::Milliseconds)?;
+    if time.0 == 0 {
+        return Err(Fault::error("a rate cannot be judged over no time"));
+    }
+    draft.job.pacing.check_every = time;
+    Ok(())
+}
+
+fn continue_on_error(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+    let (read, write, verify) = value.choice(&[
+        ("none", (false, false, false)),
+        ("0", (false, false, false)),
+        ("read", (true, false, false)),
+        ("write", (false, true, false)),
+        ("io", (true, true, false)),
+        ("verify", (false, false, true)),
+        ("all", (true, true, true)),
+        ("1", (true, true, true)),
+    ])?;
+    let errors = &mut draft.job.errors;
+    (errors.continue_read, errors.continue_write) = (read, write);
+    errors.continue_verify = verify;
+    Ok(())
+}
+
+fn ignore_error(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+    let [read, write, verify] = value.parts(|token| error_list(value, token))?;
+    if let Some(read) = read {
+        draft.job.errors.ignore_read = read;
+    }
+    if let Some(write) = write {
+        draft.job.errors.ignore_write = write;
+    }
+    match verify.as_deref() {
+        None => {}
+        Some([errno::EILSEQ]) => draft.job.errors.continue_verify = true,
+        Some(_) => {
+            return Err(Fault::refusal(
+                "only EILSEQ, a block that fails its check, can be ignored in verification",
+            ));
+        }
+    }
+    Ok(())
+}
 
 fn rates(
     draft: &mut Draft,

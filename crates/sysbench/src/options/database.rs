@@ -1,15 +1,12 @@
 //! The options of database tests, which the reference takes with every test.
 
-use crate::option::{OptionSpec, Unit};
+use iodyno_options::{Unit, ignored};
+
+use super::OptionSpec;
 
 const fn unused(name: &'static str) -> OptionSpec {
-    OptionSpec::ignored(
-        name,
-        Unit::Text,
-        "",
-        "Of database tests.",
-        "no database is asked by fileio",
-    )
+    let why = "no database is asked by fileio";
+    ignored(name, Unit::Text, "Of database tests.", why)
 }
 
 pub(super) const OPTIONS: &[OptionSpec] = &[

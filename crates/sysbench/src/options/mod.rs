@@ -5,37 +5,41 @@ mod files;
 mod general;
 mod random;
 
-use iodyno_model::closest;
+use iodyno_options::{Fault, Status, Table, Unit};
 
-use super::option::OptionSpec;
+use crate::draft::Draft;
 
-/// All options in the order of the documentation, topic by topic.
-pub const TOPICS: &[(&str, &[OptionSpec])] = &[
-    ("Files and requests", files::OPTIONS),
-    ("Run", general::OPTIONS),
-    ("Report", general::REPORT),
-    ("Random offsets", random::OPTIONS),
-    ("Databases", database::OPTIONS),
-];
+/// Sets an option in the draft of a job.
+pub(crate) type Setter = fn(&mut Draft, &str) -> Result<(), Fault>;
 
-/// All options.
-pub fn options() -> impl Iterator<Item = &'static OptionSpec> {
-    TOPICS.iter().flat_map(|(_, options)| options.iter())
+/// An option of sysbench's. Its aliases are the names that earlier releases had for it.
+pub(crate) type OptionSpec = iodyno_options::OptionSpec<Setter>;
+
+/// The options by topic, in the order of the documentation.
+pub(crate) static OPTIONS: Table<Setter> = Table {
+    topics: &[
+        ("Files and requests", files::OPTIONS),
+        ("Run", general::OPTIONS),
+        ("Report", general::REPORT),
+        ("Random offsets", random::OPTIONS),
+        ("Databases", database::OPTIONS),
+    ],
+    dashes: "--",
+};
+
+/// The names and aliases of all options.
+pub fn option_names() -> impl Iterator<Item = &'static str> {
+    OPTIONS.options().flat_map(OptionSpec::names)
 }
 
-/// The option of a name, where `_` and `-` are alike, and the name that was meant.
-pub(super) fn find(name: &str) -> Option<(&'static OptionSpec, &'static str)> {
-    let name = name.replace('_', "-");
-    options().find_map(|option| {
-        let known = option.names().find(|known| *known == name)?;
-        Some((option, known))
-    })
+/// An option that has its effect.
+const fn honoured(name: &'static str, unit: Unit, text: &'static str, set: Setter) -> OptionSpec {
+    OptionSpec::new(name, unit, text, Status::Honoured(set))
 }
 
-/// The nearest name to one that is not known.
-pub(super) fn suggestion(name: &str) -> Option<&'static str> {
-    let name = name.replace('_', "-");
-    closest(&name, options().flat_map(OptionSpec::names))
+/// A name as the table has it: `_` and `-` are alike.
+pub(super) fn dashed(name: &str) -> String {
+    name.replace('_', "-")
 }
 
 #[cfg(test)]
@@ -47,7 +51,7 @@ mod tests {
     #[test]
     fn no_name_stands_twice_and_all_are_written_with_dashes() {
         let mut seen = BTreeSet::new();
-        for name in options().flat_map(OptionSpec::names) {
+        for name in OPTIONS.options().flat_map(OptionSpec::names) {
             assert!(seen.insert(name), "{name}");
             assert!(!name.contains('_'), "{name}");
         }

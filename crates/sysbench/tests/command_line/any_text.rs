@@ -26,9 +26,7 @@ fn shell_words(line: &str) -> Vec<String> {
 
 /// Names, values and words that are likely to mean something, and others.
 fn argument() -> impl Strategy<Value = String> {
-    let names: Vec<&'static str> = sysbench::options()
-        .flat_map(|option| option.names())
-        .collect();
+    let names: Vec<&'static str> = sysbench::option_names().collect();
     let values = prop_oneof![
         Just("on".to_owned()),
         Just("rndrw".to_owned()),

@@ -67,7 +67,7 @@ fn faults_are_told_with_their_place_and_remedy() {
         ),
         (
             "--file-test-mode=seqrdd run",
-            "--file-test-mode=seqrdd | error `--file-test-mode`: `seqrdd` is none of its words | did you mean `seqrd`?",
+            "--file-test-mode=seqrdd | error `--file-test-mode`: `seqrdd` is not one of its values | did you mean `seqrd`?",
         ),
         (
             "--threads 4 prepare",
@@ -127,7 +127,7 @@ fn faults_are_told_with_their_place_and_remedy() {
         ),
         (
             "--file-extra-flags=direct,snyc prepare",
-            "--file-extra-flags=direct,snyc | error `--file-extra-flags`: `snyc` is none of its words | did you mean `sync`?",
+            "--file-extra-flags=direct,snyc | error `--file-extra-flags`: `snyc` is not one of its values | did you mean `sync`?",
         ),
         (
             "--file-async-backlog=0 prepare",
@@ -159,15 +159,15 @@ fn faults_are_told_with_their_place_and_remedy() {
         ),
         (
             "cpu prepare",
-            "cpu | error the test `cpu` is not here | only sysbench's fileio is",
+            "cpu | error the test `cpu` is not supported | only fileio is",
         ),
         (
             "oltp_read_write prepare",
-            "oltp_read_write | error the test `oltp_read_write` is not here | only sysbench's fileio is",
+            "oltp_read_write | error the test `oltp_read_write` is not supported | only fileio is",
         ),
         (
             "--test=memory prepare",
-            "--test=memory | error the test `memory` is not here | only sysbench's fileio is",
+            "--test=memory | error the test `memory` is not supported | only fileio is",
         ),
         (
             "fileio fileio prepare",
@@ -258,7 +258,7 @@ fn what_may_surprise_is_told_and_taken() {
         ),
         (
             "--seed-rng=1 prepare",
-            "--seed-rng=1 | note `--init-rng` has no effect | every run is seeded; `--rand-seed` repeats one",
+            "--seed-rng=1 | note `--init-rng` is ignored: every run is seeded; `--rand-seed` repeats one | leave it out",
         ),
         (
             "--threads=16 prepare",

@@ -1,0 +1,73 @@
+//! What is wrong with the value of an option.
+
+use iodyno_model::{Diagnostic, Place, Severity};
+
+/// What is wrong with a value, or worth knowing about it. It becomes a [`Diagnostic`] where the place is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// Errors prevent the job from running.
+    pub severity: Severity,
+    /// What is wrong, without the remedy.
+    pub message: String,
+    /// What to do.
+    pub hint: Option<String>,
+    /// The text is well-formed, and what it asks for is not supported.
+    pub refusal: bool,
+    /// Start and length in bytes within the value; `None`: the whole value.
+    pub span: Option<(usize, usize)>,
+}
+
+impl Fault {
+    /// An error about the whole value.
+    pub fn error(message: impl Into<String>) -> Fault {
+        Fault {
+            severity: Severity::Error,
+            message: message.into(),
+            hint: None,
+            refusal: false,
+            span: None,
+        }
+    }
+
+    /// An error: what is asked for is not supported.
+    pub fn refusal(message: impl Into<String>) -> Fault {
+        Fault {
+            refusal: true,
+            ..Fault::error(message)
+        }
+    }
+
+    /// A warning about the whole value.
+    pub fn warning(message: impl Into<String>) -> Fault {
+        Fault {
+            severity: Severity::Warning,
+            ..Fault::error(message)
+        }
+    }
+
+    /// A note about the whole value.
+    pub fn note(message: impl Into<String>) -> Fault {
+        Fault {
+            severity: Severity::Note,
+            ..Fault::error(message)
+        }
+    }
+
+    /// With what to do.
+    pub fn hint(self, hint: impl Into<String>) -> Fault {
+        Fault {
+            hint: Some(hint.into()),
+            ..self
+        }
+    }
+
+    /// The diagnostic for a place in the user's text.
+    pub fn diagnostic(self, place: Option<Place>) -> Diagnostic {
+        Diagnostic {
+            severity: self.severity,
+            message: self.message,
+            place,
+            hint: self.hint,
+        }
+    }
+}

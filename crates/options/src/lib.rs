@@ -1,0 +1,15 @@
+//! Tables of options, for languages whose options have the form `name=value`: job files and command lines.
+//!
+//! An option is one [`OptionSpec`]: its names, what its value is, a line of text, and its [`Status`]. An
+//! honoured option has a setter; an ignored or refused one is data only. A [`Table`] holds them by topic: it
+//! finds options by name, suggests names, and writes the tables of a compatibility page.
+
+mod fault;
+mod spec;
+mod table;
+mod text;
+
+pub use fault::Fault;
+pub use spec::{OptionSpec, Status, Unit, differs, ignored, refused};
+pub use table::Table;
+pub use text::{one_of, quoted, switch};

@@ -1,0 +1,65 @@
+//! Readers of values that the languages have in common.
+
+use iodyno_model::closest;
+
+use super::fault::Fault;
+
+/// The value that a word stands for.
+///
+/// # Errors
+/// The text is none of the words; the hint names the nearest, or all.
+pub fn one_of<T: Copy>(text: &str, words: &[(&'static str, T)]) -> Result<T, Fault> {
+    if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
+        return Ok(*value);
+    }
+    let fault = Fault::error(match text.is_empty() {
+        true => "a value is missing".to_owned(),
+        false => format!("`{text}` is not one of its values"),
+    });
+    let names = || words.iter().map(|(word, _)| *word);
+    Err(fault.hint(match closest(text, names()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("write one of: {}", names().collect::<Vec<_>>().join(", ")),
+    }))
+}
+
+/// On or off, in any of the words for them; `None` for any other text.
+pub fn switch(text: &str) -> Option<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "on" | "true" | "yes" | "1" => Some(true),
+        "off" | "false" | "no" | "0" => Some(false),
+        _ => None,
+    }
+}
+
+/// An argument as a shell reads it back: in quotes where it has characters that a shell would interpret.
+pub fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/.,:_-+=%@".contains(c);
+    match text.chars().all(plain) && !text.is_empty() {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_in_a_word_is_answered_with_the_word() {
+        let words = [("sync", 1), ("async", 2), ("mmap", 3)];
+        assert_eq!(one_of("mmap", &words), Ok(3));
+        let near = one_of("asnyc", &words).unwrap_err();
+        assert_eq!(near.hint.as_deref(), Some("did you mean `async`?"));
+        let far = one_of("zzzzzzz", &words).unwrap_err();
+        assert_eq!(far.hint.as_deref(), Some("write one of: sync, async, mmap"));
+    }
+
+    #[test]
+    fn quotes_only_what_a_shell_would_interpret() {
+        assert_eq!(quoted("--rw=randread"), "--rw=randread");
+        assert_eq!(quoted("a b"), "'a b'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted(""), "''");
+    }
+}
