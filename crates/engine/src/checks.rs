@@ -1,7 +1,7 @@
 //! How blocks are checked: by headers of our own, or by the trailers of shared files.
 
-use iodyno_io::{Op, Slot};
 use iodyno_model::VerifyResult;
+use iodyno_sys::{Op, Slot};
 
 use crate::shared_files::Trailers;
 use crate::verify::Verifier;

@@ -5,8 +5,8 @@
 
 mod aside;
 
-use iodyno_io::{Backend, BackendError, Clock, Completion, Completions, OpKind, Slot};
 use iodyno_model::{DepthUse, EndedBy, EngineKind, Job};
+use iodyno_sys::{Backend, BackendError, Clock, Completion, Completions, OpKind, Slot};
 use std::sync::Arc;
 
 use crate::cells::{Cells, LatencyCells, add};

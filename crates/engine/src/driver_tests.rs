@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use iodyno_io::{LawDevice, LawOptions, SimBackend, SimFault, SimLaw, VirtualClock};
-use iodyno_model::{Arrival, Direction, EndedBy, Flow, Histogram, Job, Step};
+use iodyno_model::{
+    Arrival, Direction, EndedBy, Flow, Histogram, Job, SimFault, SimLaw, SimOptions, Step,
+};
 use iodyno_sys::memory::Arena;
+use iodyno_sys::{LawDevice, SimBackend, VirtualClock};
 use iodyno_units::Nanos;
-use rand_distr::{Exp, LogNormal};
 
 use super::*;
 use crate::flow::SharedFlow;
@@ -17,11 +18,12 @@ use crate::worker::{Bound, work};
 
 const SECOND: u64 = 1_000_000_000;
 const LENGTH: u64 = 1 << 30;
+const DEVICE_SEED: u64 = 42;
 /// When a whole clone begins: an op that is due at 0 would have no instant.
 const BEGIN: u64 = SECOND;
 
 /// Runs the job against the device in virtual time; (service, response, last instant).
-fn simulate(job: Job, device: LawOptions, seconds: u64) -> (Histogram, Histogram, u64) {
+fn simulate(job: Job, device: SimOptions, seconds: u64) -> (Histogram, Histogram, u64) {
     let clock = VirtualClock::default();
     let depth = job.engine.depth;
     let arena = Arena::new(depth, 4096, 0, false).unwrap();
@@ -36,7 +38,7 @@ fn simulate(job: Job, device: LawOptions, seconds: u64) -> (Histogram, Histogram
         log: None,
     };
     let mut stream = JobStream::new(job, &[(0, LENGTH)], u64::MAX / 2, 3);
-    let device = LawDevice::new(device, depth);
+    let device = LawDevice::new(device, DEVICE_SEED, depth).unwrap();
     let mut driver = Driver::new(SimBackend::new(arena, clock.clone(), device), clock, parts);
     let ended = driver
         .drive(&mut stream, &shared.measure, seconds * SECOND)
@@ -48,12 +50,12 @@ fn simulate(job: Job, device: LawOptions, seconds: u64) -> (Histogram, Histogram
     (cells.service.histogram(), response, driver.clock.now())
 }
 
-fn device(law: SimLaw, servers: u32) -> LawOptions {
-    LawOptions {
+fn device(law: SimLaw, servers: u32) -> SimOptions {
+    SimOptions {
         law,
         servers,
         faults: Vec::new(),
-        seed: 42,
+        ..SimOptions::default()
     }
 }
 
@@ -66,7 +68,10 @@ fn within(found: f64, expected: f64, share: f64, what: &str) {
 
 #[test]
 fn a_log_normal_device_is_measured_as_one() {
-    let law = SimLaw::LogNormal(LogNormal::new(100_000f64.ln(), 0.5).unwrap());
+    let law = SimLaw::LogNormal {
+        median_ns: 100_000,
+        sigma: 0.5,
+    };
     let (service, _, _) = simulate(random_reads(16), device(law, 0), 12);
     // Quantiles of the standard normal: 0, 1.2816, 2.3263, 3.0902.
     for (percent, z) in [(50.0, 0.0), (90.0, 1.2816), (99.0, 2.3263), (99.9, 3.0902)] {
@@ -95,7 +100,7 @@ fn an_open_loop_meets_the_queue_of_theory() {
     let mut job = random_reads(512);
     job.pacing.rates.read.iops = 7000.0;
     job.pacing.arrival = Arrival::Poisson;
-    let law = SimLaw::Exponential(Exp::new(1.0 / 100_000.0).unwrap());
+    let law = SimLaw::Exponential(100_000);
     let (service, response, _) = simulate(job, device(law, 1), 200);
     within(service.count() as f64 / 200.0, 7000.0, 0.01, "rate");
     let mean = 1e9 / (10_000.0 - 7_000.0);
@@ -135,15 +140,15 @@ fn a_stall_shows_in_the_response_of_all_that_were_due() {
 
 #[test]
 fn the_same_seed_gives_the_same_trial() {
-    let law = || SimLaw::Exponential(Exp::new(1.0 / 100_000.0).unwrap());
-    let run = || simulate(random_reads(8), device(law(), 2), 5);
+    let law = SimLaw::Exponential(100_000);
+    let run = || simulate(random_reads(8), device(law, 2), 5);
     assert_eq!(run(), run());
 }
 
 /// Has a whole clone do the job in virtual time, from its gate to its end steps.
 fn whole(
     job: Job,
-    device: LawOptions,
+    device: SimOptions,
     flow: Option<Arc<SharedFlow>>,
 ) -> (CloneOutcome, CloneShared) {
     let clock = VirtualClock::starting_at(BEGIN);
@@ -177,7 +182,7 @@ fn whole(
         },
         notes: Vec::new(),
     };
-    let device = LawDevice::new(device, arena.slots());
+    let device = LawDevice::new(device, DEVICE_SEED, arena.slots()).unwrap();
     let backend = SimBackend::new(arena, clock.clone(), device);
     let outcome = work(backend, clock, bound, parts);
     (outcome, shared)

@@ -2,7 +2,7 @@
 //!
 //! A worker is one thread that runs one clone of one job: [`run`]. What it may do is decided by an
 //! [`OpStream`](stream::OpStream), pure and without a clock of its own; how it reaches the kernel is an
-//! [`iodyno_io::Backend`]; what came of it goes into [`cells`], which watchers read without
+//! [`iodyno_sys::Backend`]; what came of it goes into [`cells`], which watchers read without
 //! disturbing it. The engine knows nothing of reports, stores or job files.
 
 pub mod cells;
@@ -26,7 +26,7 @@ mod verify;
 mod worker;
 
 pub use flow::SharedFlow;
-pub use iodyno_io::{Clock, VirtualClock};
+pub use iodyno_sys::{Clock, VirtualClock};
 pub use log::{OpLog, OpRecord};
 pub use shared::{CloneShared, Gate, Stop};
 pub use shared_files::{SharedFilesPart, SharedFilesState, TRAILER};

@@ -2,20 +2,15 @@
 
 use std::path::Path;
 
-use iodyno_io::{
-    AioBackend, Calling, File, LawDevice, LawOptions, Mapped, MonotonicClock, NullBackend,
-    PosixAioBackend, Psync, Pvsync2, SeekSync, SimBackend, SyncBackend, SyncCalls, UringBackend,
-    UringWishes,
-};
 use iodyno_model::{
-    Amount, Distribution, Engine, EngineKind, Job, Memory, Order, Placement, SharedFiles, SimFault,
-    SimLaw, SimOptions,
+    Amount, Distribution, Engine, EngineKind, Job, Memory, Order, Placement, SharedFiles,
 };
-use iodyno_sys::file::{RWF_ATOMIC, RWF_HIPRI, RWF_NOWAIT, RwFlags};
 use iodyno_sys::memory::{Arena, Pages};
-use iodyno_sys::thread;
+use iodyno_sys::{
+    AioBackend, File, LawDevice, MappedFiles, MonotonicClock, NullBackend, PosixAioBackend, Psync,
+    Pvsync2, SeekSync, SimBackend, SyncBackend, SyncCalls, SystemCalls, UringBackend, thread,
+};
 use iodyno_units::Bytes;
-use rand_distr::{Exp, LogNormal};
 
 use crate::checks::Checks;
 use crate::content::Filler;
@@ -118,20 +113,19 @@ fn on_backend<S: CloneStream>(
     let access = &bound.spec.job.access;
     let writable = access.writes || access.trims;
     let clock = MonotonicClock;
-    let rw_flags = rw_flags(engine);
     Ok(match engine.kind {
-        EngineKind::Psync => work(calling(Psync, files, arena), clock, bound, parts),
-        EngineKind::Sync => work(calling(SeekSync, files, arena), clock, bound, parts),
+        EngineKind::Psync => work(synchronous(Psync, files, arena), clock, bound, parts),
+        EngineKind::Sync => work(synchronous(SeekSync, files, arena), clock, bound, parts),
         EngineKind::Pvsync2 => {
-            let calls = Pvsync2 { flags: rw_flags };
-            work(calling(calls, files, arena), clock, bound, parts)
+            let calls = Pvsync2::new(engine);
+            work(synchronous(calls, files, arena), clock, bound, parts)
         }
         EngineKind::Libaio => {
-            let backend = AioBackend::new(files, arena, rw_flags)?;
+            let backend = AioBackend::new(files, arena, engine)?;
             work(backend, clock, bound, parts)
         }
         EngineKind::IoUring => work(
-            UringBackend::new(files, arena, wishes(engine))?,
+            UringBackend::new(files, arena, engine)?,
             clock,
             bound,
             parts,
@@ -142,16 +136,20 @@ fn on_backend<S: CloneStream>(
                 .into_iter()
                 .zip(regions)
                 .map(|(file, (base, length))| (file, base, length));
-            let mapped = Mapped::new(files.collect(), writable)?;
+            let mapped = MappedFiles::new(files.collect(), writable)?;
             work(SyncBackend::new(mapped, arena), clock, bound, parts)
         }
         EngineKind::Null => work(NullBackend::new(arena, clock), clock, bound, parts),
         EngineKind::Sim => {
             let Some(Simulated { seed, clock }) = simulated else {
-                return Err(impossible("it was not given a seed".to_owned()));
+                return Err(WorkerError {
+                    what: "simulate a device".to_owned(),
+                    cause: "it was not given a seed".to_owned(),
+                    hint: None,
+                });
             };
-            let options = law_options(engine.sim.as_ref(), seed)?;
-            let device = LawDevice::new(options, arena.slots());
+            let options = engine.sim.clone().unwrap_or_default();
+            let device = LawDevice::new(options, seed, arena.slots())?;
             match clock {
                 Some(clock) => work(
                     SimBackend::new(arena, clock.clone(), device),
@@ -176,28 +174,12 @@ fn filler(job: &Job, seed: u64) -> Filler {
     }
 }
 
-fn calling<S: SyncCalls>(calls: S, files: Vec<File>, arena: Arena) -> SyncBackend<Calling<S>> {
-    SyncBackend::new(Calling { calls, files }, arena)
-}
-
-fn wishes(engine: &Engine) -> UringWishes {
-    UringWishes {
-        iopoll: engine.hipri,
-        sqpoll: engine.sqthread_poll.then_some(engine.sqthread_poll_cpu),
-        fixed_buffers: engine.fixed_buffers.unwrap_or(true),
-        fixed_files: engine.registered_files.unwrap_or(true),
-        force_async: engine.force_async,
-        rw_flags: rw_flags(engine),
-    }
-}
-
-fn rw_flags(engine: &Engine) -> RwFlags {
-    let flag = |wanted, flag| if wanted { flag } else { 0 };
-    let both = flag(engine.hipri, RWF_HIPRI) | flag(engine.nowait, RWF_NOWAIT);
-    RwFlags {
-        read: both,
-        write: both | flag(engine.atomic, RWF_ATOMIC),
-    }
+fn synchronous<S: SyncCalls>(
+    calls: S,
+    files: Vec<File>,
+    arena: Arena,
+) -> SyncBackend<SystemCalls<S>> {
+    SyncBackend::new(SystemCalls { calls, files }, arena)
 }
 
 fn files(spec: &mut CloneSpec) -> Result<Vec<File>, WorkerError> {
@@ -359,38 +341,4 @@ fn check_zones(spec: &CloneSpec) -> Result<(), WorkerError> {
         }
     }
     Ok(())
-}
-
-fn impossible(cause: String) -> WorkerError {
-    WorkerError {
-        what: "simulate a device".to_owned(),
-        cause,
-        hint: Some("see `sim_latency`".to_owned()),
-    }
-}
-
-fn law_options(options: Option<&SimOptions>, seed: u64) -> Result<LawOptions, WorkerError> {
-    let options = options.cloned().unwrap_or_default();
-    let law = match options.law {
-        SimLaw::Constant(ns) => iodyno_io::SimLaw::Constant(ns),
-        SimLaw::Exponential(mean) => Exp::new(1.0 / mean.max(1) as f64)
-            .map(iodyno_io::SimLaw::Exponential)
-            .map_err(|error| impossible(error.to_string()))?,
-        SimLaw::LogNormal { median_ns, sigma } => {
-            LogNormal::new((median_ns.max(1) as f64).ln(), sigma)
-                .map(iodyno_io::SimLaw::LogNormal)
-                .map_err(|error| impossible(error.to_string()))?
-        }
-    };
-    let faults = options.faults.iter().map(|fault| match *fault {
-        SimFault::Errno { every, errno } => iodyno_io::SimFault::Errno { every, errno },
-        SimFault::Short { every } => iodyno_io::SimFault::Short { every },
-        SimFault::Stall { from_ns, for_ns } => iodyno_io::SimFault::Stall { from_ns, for_ns },
-    });
-    Ok(LawOptions {
-        law,
-        servers: options.servers,
-        faults: faults.collect(),
-        seed,
-    })
 }

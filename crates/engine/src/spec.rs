@@ -4,8 +4,8 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use iodyno_io::VirtualClock;
 use iodyno_model::{CpuUse, DepthUse, EndedBy, EngineUsed, ErrorCount, Job, Step, VerifyResult};
+use iodyno_sys::VirtualClock;
 
 use crate::flow::SharedFlow;
 use crate::log::OpLog;

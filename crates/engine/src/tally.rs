@@ -1,7 +1,7 @@
 //! Counts beside latencies: failed ops by errno, depths and batches.
 
-use iodyno_io::Op;
 use iodyno_model::{DepthUse, Direction, ErrorCount, ErrorPolicy};
+use iodyno_sys::Op;
 
 /// Failed ops.
 #[derive(Debug, Default)]

@@ -17,8 +17,8 @@
 
 use std::path::{Path, PathBuf};
 
-use iodyno_io::{Op, Slot};
 use iodyno_model::{Checksum, Verify, VerifyResult};
+use iodyno_sys::{Op, Slot};
 use xxhash_rust::xxh64::{Xxh64, xxh64};
 
 use crate::content::repeat;
@@ -292,7 +292,7 @@ fn header(unit: &[u8]) -> Option<Header> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iodyno_io::OpKind;
+    use iodyno_sys::OpKind;
 
     fn verifier(checksum: Checksum) -> Verifier {
         let rule = Verify {

@@ -1,8 +1,8 @@
 //! One clone from its preparation to its end.
 
-use iodyno_io::{Backend, BackendError, Clock, OpKind};
 use iodyno_model::{CpuUse, EndedBy, EngineUsed, Step};
 use iodyno_sys::thread::Usage;
+use iodyno_sys::{Backend, BackendError, Clock, OpKind};
 
 use crate::driver::{Driver, Parts};
 use crate::shared::{CloneShared, Stop};

@@ -1,11 +1,15 @@
 //! Linux's native AIO: io_setup, io_submit, io_getevents by system call.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::time::Duration;
+use std::os::fd::AsRawFd;
 
-use crate::file::RwFlags;
+use iodyno_model::Engine;
+
+use crate::file::{self, RwFlags};
 use crate::memory::Arena;
+use crate::{
+    Backend, BackendError, Capabilities, Clock, Completions, File, MonotonicClock, Op, OpKind, Slot,
+};
 
 /// `struct iocb` of `linux/aio_abi.h`, little-endian layout.
 #[repr(C)]
@@ -25,6 +29,7 @@ struct Iocb {
     resfd: u32,
 }
 
+/// `struct io_event`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 struct Event {
@@ -34,123 +39,91 @@ struct Event {
     result2: i64,
 }
 
-/// What a control block does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AioOp {
-    /// Into the slot.
-    Read,
-    /// From the slot.
-    Write,
-    /// fsync.
-    Fsync,
-    /// fdatasync.
-    Fdatasync,
-}
-
-/// An AIO context with its files and buffers.
+/// An AIO context with its files and buffers. Trims, which it cannot carry, are synchronous.
 #[derive(Debug)]
-pub struct Aio {
+pub struct AioBackend {
     context: libc::c_ulong,
     blocks: Box<[Iocb]>,
-    /// Pointers to prepared blocks, in order; the first `queued` wait for submission.
+    /// Slots whose control blocks are to be submitted, in order.
+    prepared: Vec<Slot>,
+    /// Pointers to the control blocks of `prepared`, as io_submit takes them. Only used during a submission.
     queue: Vec<*mut Iocb>,
+    trims: Vec<(Slot, Op)>,
+    /// When each slot's op was submitted.
+    submitted: Box<[u64]>,
     events: Box<[Event]>,
     arena: Arena,
-    files: Vec<OwnedFd>,
+    files: Vec<File>,
     rw_flags: RwFlags,
+    clock: MonotonicClock,
 }
 
-// SAFETY: the raw pointers only point into `blocks`, which moves with the value as a box.
-unsafe impl Send for Aio {}
+// SAFETY: the raw pointers are only used during a submission, and only point into `blocks`, which does not move.
+unsafe impl Send for AioBackend {}
 
-impl Aio {
-    /// A context with room for all of the arena's slots; `rw_flags` are RWF_*.
+impl AioBackend {
+    /// A context with room for all of the arena's slots.
     ///
     /// # Errors
     /// EAGAIN where `fs.aio-max-nr` is exceeded.
-    pub fn new(files: Vec<OwnedFd>, arena: Arena, rw_flags: RwFlags) -> io::Result<Aio> {
+    pub fn new(
+        files: Vec<File>,
+        arena: Arena,
+        engine: &Engine,
+    ) -> Result<AioBackend, BackendError> {
         let slots = arena.slots() as usize;
         let mut context: libc::c_ulong = 0;
         // SAFETY: the kernel writes the context's number, which outlives the call.
         let result = unsafe { libc::syscall(libc::SYS_io_setup, slots, &raw mut context) };
         if result < 0 {
-            return Err(io::Error::last_os_error());
+            return Err(BackendError {
+                what: format!("create an AIO context for {slots} ops"),
+                source: io::Error::last_os_error(),
+                hint: Some("raise `fs.aio-max-nr`, or lower `iodepth` or `numjobs`"),
+            });
         }
-        Ok(Aio {
+        Ok(AioBackend {
             context,
             blocks: vec![Iocb::default(); slots].into_boxed_slice(),
+            prepared: Vec::with_capacity(slots),
             queue: Vec::with_capacity(slots),
+            trims: Vec::with_capacity(slots),
+            submitted: vec![0; slots].into_boxed_slice(),
             events: vec![Event::default(); slots].into_boxed_slice(),
             arena,
             files,
-            rw_flags,
+            rw_flags: RwFlags::of(engine),
+            clock: MonotonicClock,
         })
     }
 
-    /// Its files.
-    pub fn files(&self) -> &[OwnedFd] {
-        &self.files
-    }
-
-    /// An idle slot's bytes.
-    pub fn buffer(&mut self, slot: u32) -> &mut [u8] {
-        self.arena.slot_mut(slot)
-    }
-
-    /// Ops prepared and not yet submitted.
-    pub fn queued(&self) -> u32 {
-        self.queue.len() as u32
-    }
-
-    /// Ops that the context has not given back, queued ones included.
-    pub fn in_flight(&self) -> u32 {
-        self.arena.busy_count()
-    }
-
-    /// Writes a control block in place. The slot is the context's until it is reaped.
-    ///
-    /// # Panics
-    /// If the slot is in flight, the file does not exist, or the range exceeds the slot.
-    pub fn prep(&mut self, what: AioOp, slot: u32, file: u32, offset: u64, range: (u32, u32)) {
-        let (skip, length) = range;
-        let fd = self.files[file as usize].as_raw_fd() as u32;
-        let moves = matches!(what, AioOp::Read | AioOp::Write);
-        let address = self.arena.lend(slot, skip, if moves { length } else { 0 });
-        let block = &mut self.blocks[slot as usize];
-        *block = Iocb {
-            data: slot.into(),
-            fd,
-            opcode: match what {
-                AioOp::Read => 0,
-                AioOp::Write => 1,
-                AioOp::Fsync => 2,
-                AioOp::Fdatasync => 3,
-            },
-            ..Iocb::default()
-        };
-        if moves {
-            block.buffer = address as u64;
-            block.bytes = length.into();
-            block.offset = offset as i64;
-            block.rw_flags = match what {
-                AioOp::Read => self.rw_flags.read,
-                _ => self.rw_flags.write,
-            };
+    fn trim(&mut self, completions: &mut Completions) {
+        for (slot, op) in self.trims.drain(..) {
+            let submitted = self.clock.now();
+            let file = &self.files[op.file as usize];
+            let result = file::trim(file, op.offset, op.length.into());
+            completions.push(slot, result, submitted, self.clock.now());
+            completions.submitted += 1;
         }
-        self.queue.push(block);
     }
 
-    /// Submits what is queued; slots that the kernel refused come back through `refused` with −errno.
-    /// How many were taken.
-    ///
-    /// # Errors
-    /// Only if the context itself broke.
-    pub fn submit(&mut self, mut refused: impl FnMut(u32, i32)) -> io::Result<u32> {
-        let mut taken = 0;
-        while taken < self.queue.len() {
-            let rest = &mut self.queue[taken..];
-            // SAFETY: every pointer names a block of ours that stays in place until it is reaped; its
-            // buffer is lent from the arena.
+    /// Submits what is prepared. A control block that the kernel refuses completes with its errno.
+    fn submit(&mut self, completions: &mut Completions) -> Result<(), BackendError> {
+        let entered = self.clock.now();
+        completions.entered = entered;
+        if self.prepared.is_empty() {
+            return Ok(());
+        }
+        self.queue.clear();
+        for slot in &self.prepared {
+            self.submitted[*slot as usize] = entered;
+            self.queue.push(&raw mut self.blocks[*slot as usize]);
+        }
+        let (mut done, mut taken) = (0, 0);
+        while done < self.queue.len() {
+            let rest = &mut self.queue[done..];
+            // SAFETY: every pointer names a block of ours that stays in place until it is reaped; its buffer is lent
+            // from the arena.
             let result = unsafe {
                 libc::syscall(
                     libc::SYS_io_submit,
@@ -160,49 +133,44 @@ impl Aio {
                 )
             };
             if result > 0 {
-                taken += result as usize;
+                done += result as usize;
+                taken += result as u32;
                 continue;
             }
             let error = io::Error::last_os_error();
-            match error.raw_os_error() {
-                // No room in the context now: the rest goes with the next call.
-                Some(libc::EAGAIN | libc::EINTR) => break,
-                Some(errno) if errno != libc::EFAULT => {
-                    // The first block of the rest was refused by its file.
-                    let block = rest[0];
-                    // SAFETY: points into `blocks`; the kernel did not take it.
-                    let slot = unsafe { (*block).data } as u32;
-                    self.queue.remove(taken);
+            match file::errno(&error) {
+                // No room in the context now: the rest goes with the next turn.
+                libc::EAGAIN | libc::EINTR => break,
+                libc::EFAULT => return Err(BackendError::new("submit to the AIO context", error)),
+                // The first block of the rest was refused because of its file or its values.
+                errno => {
+                    let slot = self.prepared[done];
                     self.arena.take_back(slot);
-                    refused(slot, -errno);
+                    completions.push(slot, -errno, entered, self.clock.now());
+                    done += 1;
                 }
-                _ => return Err(error),
             }
         }
-        self.queue.drain(..taken);
-        Ok(taken as u32)
+        self.prepared.drain(..done);
+        completions.submitted += taken;
+        completions.submission_ns = self.clock.now() - entered;
+        Ok(())
     }
 
-    /// Waits for `min` completions, at most `limit`, or the timeout; gives their slots back with their
-    /// results (bytes, or −errno).
-    ///
-    /// # Errors
-    /// Only if the context itself broke.
-    pub fn wait(
+    /// Waits for `min` completions or the timeout (ns), and takes at most `max`.
+    fn wait(
         &mut self,
         min: u32,
-        limit: u32,
-        timeout: Option<Duration>,
-        mut each: impl FnMut(u32, i32),
-    ) -> io::Result<()> {
-        let limit = (limit as usize).min(self.events.len());
-        let time = timeout.map(|timeout| libc::timespec {
-            tv_sec: timeout.as_secs() as _,
-            tv_nsec: timeout.subsec_nanos().into(),
+        max: u32,
+        timeout: Option<u64>,
+        completions: &mut Completions,
+    ) -> Result<(), BackendError> {
+        let limit = (max as usize).min(self.events.len());
+        let time = timeout.map(|ns| libc::timespec {
+            tv_sec: (ns / 1_000_000_000) as _,
+            tv_nsec: (ns % 1_000_000_000) as _,
         });
-        let time = time
-            .as_ref()
-            .map_or(std::ptr::null(), |time| time as *const libc::timespec);
+        let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
         // SAFETY: the kernel writes at most `limit` events, which are there; the time outlives the call.
         let count = unsafe {
             libc::syscall(
@@ -216,24 +184,99 @@ impl Aio {
         };
         if count < 0 {
             let error = io::Error::last_os_error();
-            return match error.raw_os_error() {
-                Some(libc::EINTR) => Ok(()),
-                _ => Err(error),
+            return match file::errno(&error) {
+                libc::EINTR => Ok(()),
+                _ => Err(BackendError::new("wait for AIO events", error)),
             };
         }
+        // One stamp for all that the call returned: they were seen at once.
+        let completed = self.clock.now();
         for event in &self.events[..count as usize] {
-            let slot = event.data as u32;
+            let slot = event.data as Slot;
             self.arena.take_back(slot);
-            each(slot, event.result as i32);
+            let submitted = self.submitted[slot as usize];
+            completions.push(slot, event.result as i32, submitted, completed);
         }
         Ok(())
     }
+}
 
-    /// Asks the kernel to cancel all; few files can, the others just end.
-    pub fn cancel_all(&mut self) {
+impl Backend for AioBackend {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            submits_apart: true,
+            ..Capabilities::default()
+        }
+    }
+
+    fn buffer(&mut self, slot: Slot) -> &mut [u8] {
+        self.arena.slot_mut(slot)
+    }
+
+    fn room(&self) -> u32 {
+        self.arena.slots() - self.prepared.len() as u32
+    }
+
+    fn prep(&mut self, slot: Slot, op: &Op) {
+        let opcode = match op.kind {
+            OpKind::Read => 0,
+            OpKind::Write => 1,
+            OpKind::Fsync => 2,
+            OpKind::Fdatasync => 3,
+            OpKind::Trim => return self.trims.push((slot, *op)),
+        };
+        let fd = self.files[op.file as usize].descriptor.as_raw_fd() as u32;
+        let address = self.arena.lend(slot, op.skip, op.transfer_length());
+        let block = &mut self.blocks[slot as usize];
+        *block = Iocb {
+            data: slot.into(),
+            fd,
+            opcode,
+            ..Iocb::default()
+        };
+        // The kernel refuses syncs with a range.
+        if op.kind.transfers() {
+            block.buffer = address as u64;
+            block.bytes = op.length.into();
+            block.offset = op.offset as i64;
+            block.rw_flags = match op.kind {
+                OpKind::Read => self.rw_flags.read,
+                _ => self.rw_flags.write,
+            };
+        }
+        self.prepared.push(slot);
+    }
+
+    fn turn(
+        &mut self,
+        min: u32,
+        max: u32,
+        deadline: Option<u64>,
+        completions: &mut Completions,
+    ) -> Result<(), BackendError> {
+        completions.clear();
+        if !self.trims.is_empty() {
+            self.trim(completions);
+        }
+        self.submit(completions)?;
+        let done = completions.list.len() as u32;
+        let (min, max) = (min.saturating_sub(done), max.saturating_sub(done));
+        let running = self.arena.busy_count() - self.prepared.len() as u32;
+        // Where more is to be submitted first, looking for completions would cost a call per op.
+        if running > 0 && max > 0 && (min > 0 || completions.submitted == 0) {
+            let now = completions.entered + completions.submission_ns;
+            let timeout = deadline.map(|deadline| deadline.saturating_sub(now));
+            self.wait(min.min(running), max, timeout, completions)?;
+        }
+        completions.returned = self.clock.now();
+        Ok(())
+    }
+
+    fn cancel_all(&mut self) {
         for block in &mut self.blocks {
             let mut event = Event::default();
-            // SAFETY: block and event outlive the call; a block not in flight is an error, ignored.
+            // SAFETY: block and event outlive the call. A block that is not in flight gives an error, which is ignored,
+            // as for the many files that cannot cancel.
             unsafe {
                 libc::syscall(
                     libc::SYS_io_cancel,
@@ -246,10 +289,10 @@ impl Aio {
     }
 }
 
-impl Drop for Aio {
+impl Drop for AioBackend {
     fn drop(&mut self) {
-        // Destroying a context waits for its ops, which may be stuck: then it is left to the exit.
-        if self.in_flight() == self.queued() {
+        // Destroying a context waits for its ops, which may be stuck: then the kernel does it at exit.
+        if self.arena.busy_count() as usize == self.prepared.len() {
             // SAFETY: our context; nothing is in flight.
             unsafe { libc::syscall(libc::SYS_io_destroy, self.context) };
         }

@@ -1,30 +1,73 @@
-//! CLOCK_MONOTONIC.
+//! Time, passed in: CLOCK_MONOTONIC for real I/O, a virtual clock for simulations.
 
-/// Now, ns since an arbitrary start (boot).
-#[inline]
-pub fn monotonic_ns() -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: the time outlives the call; this clock always exists.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+use crate::thread::{Usage, thread_usage};
+
+/// A clock in ns.
+pub trait Clock {
+    /// Time passes only while an actor sleeps: an event is seen at the instant at which it happens.
+    const VIRTUAL: bool;
+
+    /// The current instant.
+    fn now(&self) -> u64;
+
+    /// Returns at that instant, at once if it has passed. May return early.
+    fn sleep_until(&self, instant: u64);
+
+    /// As [`Clock::sleep_until`], but without yielding the CPU where time is real. Does not return early.
+    fn spin_until(&self, instant: u64);
+
+    /// Lets other threads run, so that what this one waits for can happen.
+    fn pause(&self);
+
+    /// CPU time, context switches and page faults of the calling thread so far.
+    fn thread_usage(&self) -> Usage;
 }
 
-/// Sleeps until that instant, or not at all if it has passed. A signal ends it early.
-pub fn sleep_until(instant_ns: u64) {
-    let time = libc::timespec {
-        tv_sec: (instant_ns / 1_000_000_000) as _,
-        tv_nsec: (instant_ns % 1_000_000_000) as _,
-    };
-    // SAFETY: the time outlives the call; no remainder is asked for.
-    unsafe {
-        libc::clock_nanosleep(
-            libc::CLOCK_MONOTONIC,
-            libc::TIMER_ABSTIME,
-            &raw const time,
-            std::ptr::null_mut(),
-        );
+/// CLOCK_MONOTONIC.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct MonotonicClock;
+
+impl Clock for MonotonicClock {
+    const VIRTUAL: bool = false;
+
+    #[inline]
+    fn now(&self) -> u64 {
+        let mut time = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        // SAFETY: the time outlives the call; this clock always exists.
+        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    }
+
+    fn sleep_until(&self, instant: u64) {
+        let time = libc::timespec {
+            tv_sec: (instant / 1_000_000_000) as _,
+            tv_nsec: (instant % 1_000_000_000) as _,
+        };
+        // SAFETY: the time outlives the call; no remainder is requested. A signal ends the sleep early.
+        unsafe {
+            libc::clock_nanosleep(
+                libc::CLOCK_MONOTONIC,
+                libc::TIMER_ABSTIME,
+                &raw const time,
+                std::ptr::null_mut(),
+            );
+        }
+    }
+
+    fn spin_until(&self, instant: u64) {
+        while self.now() < instant {
+            std::hint::spin_loop();
+        }
+    }
+
+    fn pause(&self) {
+        std::thread::yield_now();
+    }
+
+    fn thread_usage(&self) -> Usage {
+        thread_usage()
     }
 }

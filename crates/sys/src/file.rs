@@ -1,43 +1,61 @@
-//! System calls on open files that no ring is needed for.
+//! Synchronous system calls on open files.
 
 use std::io;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 
-/// RWF_HIPRI of preadv2 and pwritev2.
-pub const RWF_HIPRI: u32 = 1;
-/// RWF_NOWAIT.
-pub const RWF_NOWAIT: u32 = 8;
-/// RWF_ATOMIC: a write is stored whole or not at all. Only for writes.
-pub const RWF_ATOMIC: u32 = 0x40;
+use iodyno_model::Engine;
 
-/// RWF_* flags of one kind of op each.
+use crate::File;
+
+const RWF_HIPRI: u32 = 1;
+const RWF_NOWAIT: u32 = 8;
+/// A write is stored whole or not at all. Only for writes.
+const RWF_ATOMIC: u32 = 0x40;
+
+/// RWF_* flags of reads and of writes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct RwFlags {
+pub(crate) struct RwFlags {
     /// Of reads.
-    pub read: u32,
+    pub(crate) read: u32,
     /// Of writes.
-    pub write: u32,
+    pub(crate) write: u32,
 }
 
-fn moved(result: isize) -> i32 {
-    if result < 0 {
-        -io::Error::last_os_error()
-            .raw_os_error()
-            .unwrap_or(libc::EIO)
-    } else {
-        result as i32
+impl RwFlags {
+    /// The flags that the engine's options ask for.
+    pub(crate) fn of(engine: &Engine) -> RwFlags {
+        let flag = |wanted, flag| if wanted { flag } else { 0 };
+        let both = flag(engine.hipri, RWF_HIPRI) | flag(engine.nowait, RWF_NOWAIT);
+        RwFlags {
+            read: both,
+            write: both | flag(engine.atomic, RWF_ATOMIC),
+        }
     }
 }
 
-fn done(result: libc::c_int) -> i32 {
-    moved(result as isize)
+/// A call's result: as it is, or −errno.
+fn transferred(result: isize) -> i32 {
+    match result {
+        ..0 => -errno(&io::Error::last_os_error()),
+        result => result as i32,
+    }
+}
+
+/// A call's result: 0, or −errno.
+pub(crate) fn status(result: libc::c_int) -> i32 {
+    transferred(result as isize)
+}
+
+/// The errno of an error that a system call gave.
+pub(crate) fn errno(error: &io::Error) -> i32 {
+    error.raw_os_error().unwrap_or(libc::EIO)
 }
 
 /// pread: bytes, or −errno.
 #[inline]
-pub fn pread(file: &OwnedFd, into: &mut [u8], offset: u64) -> i32 {
-    // SAFETY: the buffer is ours and as long as is said.
-    moved(unsafe {
+pub(crate) fn pread(file: &OwnedFd, into: &mut [u8], offset: u64) -> i32 {
+    // SAFETY: the buffer is ours and has the length given.
+    transferred(unsafe {
         libc::pread(
             file.as_raw_fd(),
             into.as_mut_ptr().cast(),
@@ -49,9 +67,9 @@ pub fn pread(file: &OwnedFd, into: &mut [u8], offset: u64) -> i32 {
 
 /// pwrite: bytes, or −errno.
 #[inline]
-pub fn pwrite(file: &OwnedFd, from: &[u8], offset: u64) -> i32 {
-    // SAFETY: the buffer is ours and as long as is said.
-    moved(unsafe {
+pub(crate) fn pwrite(file: &OwnedFd, from: &[u8], offset: u64) -> i32 {
+    // SAFETY: the buffer is ours and has the length given.
+    transferred(unsafe {
         libc::pwrite(
             file.as_raw_fd(),
             from.as_ptr().cast(),
@@ -63,12 +81,12 @@ pub fn pwrite(file: &OwnedFd, from: &[u8], offset: u64) -> i32 {
 
 /// preadv2 of one buffer with RWF_* flags: bytes, or −errno.
 #[inline]
-pub fn preadv2(file: &OwnedFd, into: &mut [u8], offset: u64, flags: u32) -> i32 {
+pub(crate) fn preadv2(file: &OwnedFd, into: &mut [u8], offset: u64, flags: u32) -> i32 {
     let vector = libc::iovec {
         iov_base: into.as_mut_ptr().cast(),
         iov_len: into.len(),
     };
-    // SAFETY: one vector that names our own buffer.
+    // SAFETY: one vector, which describes our own buffer.
     let result = unsafe {
         libc::syscall(
             libc::SYS_preadv2,
@@ -80,17 +98,17 @@ pub fn preadv2(file: &OwnedFd, into: &mut [u8], offset: u64, flags: u32) -> i32 
             flags,
         )
     };
-    moved(result as isize)
+    transferred(result as isize)
 }
 
 /// pwritev2 of one buffer with RWF_* flags: bytes, or −errno.
 #[inline]
-pub fn pwritev2(file: &OwnedFd, from: &[u8], offset: u64, flags: u32) -> i32 {
+pub(crate) fn pwritev2(file: &OwnedFd, from: &[u8], offset: u64, flags: u32) -> i32 {
     let vector = libc::iovec {
         iov_base: from.as_ptr().cast_mut().cast(),
         iov_len: from.len(),
     };
-    // SAFETY: one vector that names our own buffer, which the kernel only reads.
+    // SAFETY: one vector, which describes our own buffer, which the kernel only reads.
     let result = unsafe {
         libc::syscall(
             libc::SYS_pwritev2,
@@ -102,42 +120,42 @@ pub fn pwritev2(file: &OwnedFd, from: &[u8], offset: u64, flags: u32) -> i32 {
             flags,
         )
     };
-    moved(result as isize)
+    transferred(result as isize)
 }
 
 /// lseek, then read: bytes, or −errno.
 #[inline]
-pub fn seek_read(file: &OwnedFd, into: &mut [u8], offset: u64) -> i32 {
-    // SAFETY: plain numbers.
+pub(crate) fn seek_read(file: &OwnedFd, into: &mut [u8], offset: u64) -> i32 {
+    // SAFETY: the arguments are plain numbers.
     if unsafe { libc::lseek(file.as_raw_fd(), offset as libc::off_t, libc::SEEK_SET) } < 0 {
-        return moved(-1);
+        return transferred(-1);
     }
-    // SAFETY: the buffer is ours and as long as is said.
-    moved(unsafe { libc::read(file.as_raw_fd(), into.as_mut_ptr().cast(), into.len()) })
+    // SAFETY: the buffer is ours and has the length given.
+    transferred(unsafe { libc::read(file.as_raw_fd(), into.as_mut_ptr().cast(), into.len()) })
 }
 
 /// lseek, then write: bytes, or −errno.
 #[inline]
-pub fn seek_write(file: &OwnedFd, from: &[u8], offset: u64) -> i32 {
-    // SAFETY: plain numbers.
+pub(crate) fn seek_write(file: &OwnedFd, from: &[u8], offset: u64) -> i32 {
+    // SAFETY: the arguments are plain numbers.
     if unsafe { libc::lseek(file.as_raw_fd(), offset as libc::off_t, libc::SEEK_SET) } < 0 {
-        return moved(-1);
+        return transferred(-1);
     }
-    // SAFETY: the buffer is ours and as long as is said.
-    moved(unsafe { libc::write(file.as_raw_fd(), from.as_ptr().cast(), from.len()) })
+    // SAFETY: the buffer is ours and has the length given.
+    transferred(unsafe { libc::write(file.as_raw_fd(), from.as_ptr().cast(), from.len()) })
 }
 
-/// close: 0, or −errno. The descriptor is gone either way; EINTR means no more than that.
+/// close: 0, or −errno. The descriptor is closed in either case, EINTR included.
 #[inline]
 pub fn close(file: OwnedFd) -> i32 {
-    // SAFETY: the descriptor was ours alone, and nobody holds its number any more.
-    done(unsafe { libc::close(file.into_raw_fd()) })
+    // SAFETY: we owned the descriptor, and its number is not used again.
+    status(unsafe { libc::close(file.into_raw_fd()) })
 }
 
 /// fsync, or fdatasync: 0, or −errno.
-pub fn sync(file: &OwnedFd, data_only: bool) -> i32 {
+pub(crate) fn sync(file: &OwnedFd, data_only: bool) -> i32 {
     // SAFETY: an open descriptor.
-    done(unsafe {
+    status(unsafe {
         match data_only {
             true => libc::fdatasync(file.as_raw_fd()),
             false => libc::fsync(file.as_raw_fd()),
@@ -145,22 +163,19 @@ pub fn sync(file: &OwnedFd, data_only: bool) -> i32 {
     })
 }
 
-/// Gives back a range: BLKDISCARD on a device, a punched hole in a file. 0, or −errno.
-pub fn trim(file: &OwnedFd, device: bool, offset: u64, length: u64) -> i32 {
+/// Deallocates a range: BLKDISCARD on a device, a punched hole in a file. 0, or −errno.
+pub(crate) fn trim(file: &File, offset: u64, length: u64) -> i32 {
     const BLKDISCARD: libc::c_ulong = 0x1277;
-    if device {
+    let descriptor = file.descriptor.as_raw_fd();
+    if file.device {
         let range = [offset, length];
         // SAFETY: the kernel reads two numbers, which outlive the call.
-        return done(unsafe { libc::ioctl(file.as_raw_fd(), BLKDISCARD as _, range.as_ptr()) });
+        return status(unsafe { libc::ioctl(descriptor, BLKDISCARD as _, range.as_ptr()) });
     }
-    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-    // SAFETY: plain numbers.
-    done(unsafe {
-        libc::fallocate(
-            file.as_raw_fd(),
-            mode,
-            offset as libc::off_t,
-            length as libc::off_t,
-        )
-    })
+    let (offset, length) = (offset as libc::off_t, length as libc::off_t);
+    // SAFETY: the arguments are plain numbers.
+    status(unsafe { libc::fallocate(descriptor, PUNCH_HOLE, offset, length) })
 }
+
+/// The mode of fallocate that deallocates a range.
+pub(crate) const PUNCH_HOLE: libc::c_int = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;

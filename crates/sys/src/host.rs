@@ -1,7 +1,7 @@
-//! Questions to the kernel about files, loop devices and this process that no safe library asks.
+//! Properties of files, loop devices and this process that no safe library gives.
 //!
-//! Everything here only reads: no call changes a file, a device or a setting. (Asking for extents
-//! with `settle` writes dirty pages out, as an fsync would.)
+//! Everything here only reads: no call changes a file, a device or a setting. (Reading extents
+//! with `settle` writes dirty pages out, as fsync does.)
 
 use std::io;
 use std::mem::{size_of, zeroed};
@@ -38,27 +38,27 @@ struct RawFiemap {
     extents: [RawExtent; EXTENTS_A_CALL],
 }
 
-/// A stretch of a file that has space on the storage below.
+/// A part of a file that has space allocated on the storage below.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
-    /// Where in the file it begins, bytes.
+    /// Offset in the file, bytes.
     pub offset: u64,
     /// Bytes.
     pub length: u64,
-    /// Reserved, but never written: reads give zeroes without touching the device.
+    /// Allocated, but not written: reads give zeroes without access to the device.
     pub unwritten: bool,
 }
 
-/// The extents of a file from its start to `length` bytes, in order, as FIEMAP tells them. With
-/// `settle` dirty pages are written out first, without which a freshly written file still looks
+/// The extents of a file from its start to `length` bytes, in order, as FIEMAP gives them. With
+/// `settle` dirty pages are written out first; otherwise a freshly written file still appears
 /// unwritten.
 ///
 /// # Errors
-/// `EOPNOTSUPP` or `ENOTTY` where the file system does not tell; whatever an fsync may give.
+/// `EOPNOTSUPP` or `ENOTTY` where the file system does not support FIEMAP; those of fsync.
 pub fn extents(file: BorrowedFd<'_>, length: u64, settle: bool) -> io::Result<Vec<Extent>> {
     let mut found = Vec::new();
     let mut start = 0;
-    // Boxed: 14 KiB is much for a worker's stack.
+    // Boxed: 14 KiB is a lot for a worker's stack.
     // SAFETY: RawFiemap is plain integers, for which zeroes are valid.
     let mut map: Box<RawFiemap> = Box::new(unsafe { zeroed() });
     while start < length {
@@ -82,7 +82,7 @@ pub fn extents(file: BorrowedFd<'_>, length: u64, settle: bool) -> io::Result<Ve
         }));
         let Some(last) = mapped.last() else { break };
         let end = last.logical.saturating_add(last.length);
-        // A file system that makes no headway would keep us here for ever.
+        // Ends the loop where a file system makes no progress.
         if last.flags & FIEMAP_EXTENT_LAST != 0 || end <= start {
             break;
         }
@@ -117,15 +117,15 @@ pub struct LoopFile {
     pub inode: u64,
     /// The device it is, as `st_rdev`; 0 for a regular file.
     pub rdevice: u64,
-    /// Bytes into it where the loop device begins.
+    /// Offset in it at which the loop device begins, bytes.
     pub offset: u64,
 }
 
-/// Which file lies behind a loop device. The name in sysfs may be of another mount namespace, cut
-/// short or deleted; the inode is the file itself.
+/// The backing file of a loop device. Its name in sysfs may belong to another mount namespace, be truncated
+/// or deleted; the inode identifies the file itself.
 ///
 /// # Errors
-/// `ENXIO` where nothing is attached, `ENOTTY` for what is no loop device.
+/// `ENXIO` where no file is attached, `ENOTTY` for a file that is not a loop device.
 pub fn loop_file(device: BorrowedFd<'_>) -> io::Result<LoopFile> {
     // SAFETY: RawLoopInfo is plain integers, for which zeroes are valid.
     let mut info: RawLoopInfo = unsafe { zeroed() };
@@ -143,18 +143,18 @@ pub fn loop_file(device: BorrowedFd<'_>) -> io::Result<LoopFile> {
     })
 }
 
-/// What this process has used since it began, all threads, those that ended too.
+/// Resource usage of this process since it began: all threads, including those that have ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ProcessUse {
     /// CPU time in user mode, ns.
     pub user_ns: u64,
     /// CPU time in the kernel, ns.
     pub system_ns: u64,
-    /// Largest resident memory, bytes.
+    /// Peak resident memory, bytes.
     pub memory: u64,
 }
 
-/// What this process has used since it began.
+/// Resource usage of this process since it began.
 pub fn process_use() -> ProcessUse {
     // SAFETY: rusage is plain integers, for which zeroes are valid.
     let mut usage: libc::rusage = unsafe { zeroed() };
@@ -176,7 +176,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     #[test]
-    fn a_file_that_is_no_loop_device_has_no_loop_file() {
+    fn a_file_that_is_not_a_loop_device_has_no_backing_file() {
         let file = std::fs::File::open("/dev/null").unwrap();
         let error = loop_file(file.as_fd()).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::ENOTTY));

@@ -1,17 +1,38 @@
-//! The only crate with unsafe code: rings, aio, mmap, buffers, ioctl.
+//! Access to the kernel: backends that carry I/O, clocks, buffers, ioctls. The only crate with unsafe code.
 //!
-//! Everything it offers is safe to call: what the kernel may write to stays alive, and untouched by
-//! anyone else, until the kernel is done with it.
+//! Everything here is safe to call: memory that the kernel may write to stays allocated, and is not handed out,
+//! until the kernel is done with it.
+//!
+//! A [`Backend`] carries ops to the kernel and stamps their completions. It does not know what is measured: which op
+//! is issued when, and what becomes of the stamps, is decided by the engine.
 #![allow(unsafe_code)]
 
-pub mod aio;
-pub mod clock;
+mod aio;
+mod backend;
+mod clock;
 #[cfg(feature = "testing")]
 pub mod counting;
 pub mod file;
 pub mod host;
-pub mod mapped;
+mod mapped;
 pub mod memory;
-pub mod posix_aio;
+mod null;
+mod posix_aio;
+mod sim;
+mod sync;
 pub mod thread;
-pub mod uring;
+mod uring;
+mod virtual_clock;
+
+pub use aio::AioBackend;
+pub use backend::{
+    Backend, BackendError, Capabilities, Completion, Completions, File, Op, OpKind, Slot,
+};
+pub use clock::{Clock, MonotonicClock};
+pub use mapped::MappedFiles;
+pub use null::NullBackend;
+pub use posix_aio::PosixAioBackend;
+pub use sim::{Device, DeviceEnd, LawDevice, SimBackend};
+pub use sync::{Psync, Pvsync2, SeekSync, SyncBackend, SyncCalls, SyncExecutor, SystemCalls};
+pub use uring::UringBackend;
+pub use virtual_clock::VirtualClock;

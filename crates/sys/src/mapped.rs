@@ -1,15 +1,63 @@
-//! Files mapped into memory, for I/O by copying.
+//! Files mapped into memory: I/O by copying, fdatasync by msync.
 //!
-//! A file that is cut short under a mapping makes the copy raise SIGBUS, which ends the process: the
-//! parent records that as the trial's outcome.
+//! If a file is truncated while it is mapped, a copy beyond its end raises SIGBUS, which ends the process: the parent
+//! records that as the trial's outcome.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
 
-/// A shared mapping of a stretch of a file.
+use crate::{BackendError, File, Op, OpKind, SyncExecutor, file};
+
+/// Executes ops by copying to and from mapped files.
 #[derive(Debug)]
-pub struct MappedFile {
+pub struct MappedFiles {
+    files: Vec<(File, MappedFile)>,
+}
+
+impl MappedFiles {
+    /// Maps a region (offset, length) of each file.
+    ///
+    /// # Errors
+    /// Where a file cannot be mapped.
+    pub fn new(files: Vec<(File, u64, u64)>, writable: bool) -> Result<MappedFiles, BackendError> {
+        let files = files
+            .into_iter()
+            .map(|(file, base, length)| {
+                let mapped = MappedFile::new(&file.descriptor, base, length, writable)
+                    .map_err(|error| BackendError::new("map a file into memory", error))?;
+                Ok((file, mapped))
+            })
+            .collect::<Result<_, BackendError>>()?;
+        Ok(MappedFiles { files })
+    }
+}
+
+impl SyncExecutor for MappedFiles {
+    fn execute(&mut self, op: &Op, buffer: &mut [u8]) -> i32 {
+        let (file, mapped) = &self.files[op.file as usize];
+        let copied = |done: bool| {
+            if done {
+                op.length as i32
+            } else {
+                -libc::EFAULT
+            }
+        };
+        match op.kind {
+            OpKind::Read => copied(mapped.read(op.offset, buffer)),
+            OpKind::Write => copied(mapped.write(op.offset, buffer)),
+            OpKind::Trim => file::trim(file, op.offset, op.length.into()),
+            // On Linux msync(MS_SYNC) is the fdatasync of what is mapped, and fsync writes mapped pages too: doing both
+            // would flush the device twice.
+            OpKind::Fdatasync => mapped.sync(),
+            OpKind::Fsync => file::sync(&file.descriptor, false),
+        }
+    }
+}
+
+/// A shared mapping of a part of a file.
+#[derive(Debug)]
+struct MappedFile {
     start: NonNull<u8>,
     length: usize,
     base: u64,
@@ -23,8 +71,8 @@ impl MappedFile {
     /// Maps `length` bytes from `base` (rounded down to a page), writable or not.
     ///
     /// # Errors
-    /// The kernel's: ENODEV for files that cannot be mapped, ENOMEM, EACCES.
-    pub fn new(file: &OwnedFd, base: u64, length: u64, writable: bool) -> io::Result<MappedFile> {
+    /// Those of mmap: ENODEV for files that cannot be mapped, ENOMEM, EACCES.
+    fn new(file: &OwnedFd, base: u64, length: u64, writable: bool) -> io::Result<MappedFile> {
         let aligned = base - base % page_size();
         let length = usize::try_from(length + (base - aligned))
             .map_err(|_| io::Error::from_raw_os_error(libc::EOVERFLOW))?;
@@ -57,7 +105,7 @@ impl MappedFile {
     }
 
     /// Copies out of the file; `false` if the range is not mapped.
-    pub fn read(&self, offset: u64, into: &mut [u8]) -> bool {
+    fn read(&self, offset: u64, into: &mut [u8]) -> bool {
         let Some(start) = self.range(offset, into.len()) else {
             return false;
         };
@@ -73,8 +121,8 @@ impl MappedFile {
         true
     }
 
-    /// Copies into the file; `false` if the range is not mapped, or not to be written.
-    pub fn write(&self, offset: u64, from: &[u8]) -> bool {
+    /// Copies into the file; `false` if the range is not mapped or not writable.
+    fn write(&self, offset: u64, from: &[u8]) -> bool {
         let Some(start) = self.range(offset, from.len()).filter(|_| self.writable) else {
             return false;
         };
@@ -89,18 +137,10 @@ impl MappedFile {
         true
     }
 
-    /// msync(MS_SYNC) of the whole mapping.
-    ///
-    /// # Errors
-    /// EIO where write-back failed.
-    pub fn sync(&self) -> io::Result<()> {
+    /// msync(MS_SYNC) of the whole mapping: 0, or −errno.
+    fn sync(&self) -> i32 {
         // SAFETY: our own mapping.
-        let result = unsafe { libc::msync(self.start.as_ptr().cast(), self.length, libc::MS_SYNC) };
-        if result == 0 {
-            Ok(())
-        } else {
-            Err(io::Error::last_os_error())
-        }
+        file::status(unsafe { libc::msync(self.start.as_ptr().cast(), self.length, libc::MS_SYNC) })
     }
 }
 
@@ -126,7 +166,7 @@ mod tests {
 
     /// 16 KiB of zeroes in memory, mapped in part.
     fn zeroes(base: u64, length: u64, writable: bool) -> MappedFile {
-        // SAFETY: a name that ends; the descriptor it gives is nobody else's.
+        // SAFETY: a NUL-terminated name; nothing else owns the descriptor.
         let file = unsafe {
             let descriptor = libc::memfd_create(c"zeroes".as_ptr(), libc::MFD_CLOEXEC);
             assert!(descriptor >= 0);

@@ -1,30 +1,30 @@
-//! Memory for counters and for I/O.
+//! Memory for counters and for I/O buffers.
 
 use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
-/// Counters at zero whose pages are only touched when first written.
+/// Counters at zero. Their pages are only allocated when first written.
 pub fn zeroed_counters(count: usize) -> Box<[AtomicU64]> {
     // SAFETY: an AtomicU64 of all zero bits is the valid value 0.
     unsafe { Box::new_zeroed_slice(count).assume_init() }
 }
 
-/// What kind of pages an arena lies in.
+/// The kind of an arena's pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pages {
-    /// Ordinary ones.
+    /// Ordinary pages.
     Ordinary,
-    /// Huge pages set aside by the host.
+    /// Huge pages reserved by the host.
     Huge,
-    /// Ordinary ones that the kernel was asked to merge into huge ones.
+    /// Transparent huge pages: ordinary ones that the kernel was asked to merge.
     Transparent,
 }
 
 /// One mapping cut into equal slots: a buffer for each op in flight.
 ///
-/// A slot is either idle, and then belongs to whoever holds the arena, or busy, and then to the
-/// kernel. Handing out a busy slot's bytes panics.
+/// A slot is either idle, and belongs to the owner of the arena, or busy, and belongs to the kernel. Borrowing a busy
+/// slot's bytes panics.
 #[derive(Debug)]
 pub struct Arena {
     start: NonNull<u8>,
@@ -45,10 +45,10 @@ const HUGE_PAGE: usize = 2 << 20;
 
 impl Arena {
     /// `slots` buffers of `slot_bytes` each, page-aligned plus `shift` bytes (below a page), in huge
-    /// pages if asked for and to be had.
+    /// pages if requested and available.
     ///
     /// # Errors
-    /// ENOMEM where the memory is not to be had, EINVAL where the sizes overflow.
+    /// ENOMEM where there is not enough memory, EINVAL where the sizes overflow.
     pub fn new(slots: u32, slot_bytes: usize, shift: usize, huge: bool) -> io::Result<Arena> {
         let overflow = || io::Error::from_raw_os_error(libc::EINVAL);
         let shift = shift % PAGE;
@@ -107,12 +107,12 @@ impl Arena {
         self.slot_bytes
     }
 
-    /// The pages it lies in.
+    /// The kind of its pages.
     pub fn pages(&self) -> Pages {
         self.pages
     }
 
-    /// Slots the kernel has.
+    /// Number of busy slots.
     pub fn busy_count(&self) -> u32 {
         self.busy_count
     }
@@ -124,12 +124,12 @@ impl Arena {
     #[inline]
     pub fn slot_mut(&mut self, slot: u32) -> &mut [u8] {
         assert!(!self.busy[slot as usize], "slot {slot} is in flight");
-        // SAFETY: the slot lies within the mapping (checked by the index above), is not the kernel's, and
-        // the borrow of `self` keeps others away.
+        // SAFETY: the slot lies within the mapping (checked by the index above) and is not the kernel's; `self` is
+        // borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.pointer(slot), self.slot_bytes) }
     }
 
-    /// Hands `length` bytes from `skip` on of an idle slot to the kernel; their address.
+    /// Lends `length` bytes of an idle slot, from `skip` on, to the kernel. Their address.
     ///
     /// # Panics
     /// If the slot is busy, or the range is not within it.
@@ -149,7 +149,7 @@ impl Arena {
     /// Takes a slot back from the kernel.
     ///
     /// # Panics
-    /// If it was not lent: the kernel completed something that nobody asked for.
+    /// If it was not lent: the kernel completed an op that was not submitted.
     #[inline]
     pub(crate) fn take_back(&mut self, slot: u32) {
         assert!(self.busy[slot as usize], "slot {slot} completed twice");
@@ -178,7 +178,7 @@ impl Arena {
     /// Binds its (untouched) pages to NUMA nodes.
     ///
     /// # Errors
-    /// The kernel's: EINVAL for a node that is not there, ENOSYS without NUMA.
+    /// EINVAL for a node that does not exist, ENOSYS without NUMA.
     pub fn bind_to_nodes(&self, nodes: &[u32]) -> io::Result<()> {
         const MPOL_BIND: libc::c_int = 2;
         let mut mask = [0u64; 16];
@@ -188,7 +188,7 @@ impl Arena {
                 .ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
             *word |= 1 << (node % 64);
         }
-        // SAFETY: the range is ours, the mask outlives the call and is as long as is said.
+        // SAFETY: the range is ours, the mask outlives the call and has the length given.
         let result = unsafe {
             libc::syscall(
                 libc::SYS_mbind,
@@ -228,7 +228,7 @@ fn map(length: usize, flags: libc::c_int) -> io::Result<NonNull<u8>> {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        // What the kernel may still write to is leaked, not freed.
+        // Memory that the kernel may still write to is leaked, not freed.
         if self.busy_count == 0 {
             // SAFETY: the mapping is ours, of that length, and no borrow of it is left.
             unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };

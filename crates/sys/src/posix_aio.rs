@@ -1,102 +1,74 @@
-//! POSIX AIO as the C library does it (glibc: a pool of threads).
+//! POSIX AIO of the C library (glibc: a pool of threads).
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::time::Duration;
+use std::os::fd::AsRawFd;
 
+use crate::file;
 use crate::memory::Arena;
+use crate::{
+    Backend, BackendError, Capabilities, Clock, Completions, File, MonotonicClock, Op, OpKind, Slot,
+};
 
-/// What a control block does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PosixAioOp {
-    /// Into the slot.
-    Read,
-    /// From the slot.
-    Write,
-    /// fsync.
-    Fsync,
-    /// fdatasync.
-    Fdatasync,
-}
-
-/// Control blocks, files and buffers of one thread.
+/// Control blocks, files and buffers of one thread. Trims, which it cannot carry, are synchronous.
 #[derive(Debug)]
-pub struct PosixAio {
+pub struct PosixAioBackend {
     blocks: Box<[libc::aiocb]>,
     /// Slots in flight, oldest first.
-    busy: Vec<u32>,
+    in_flight: Vec<Slot>,
+    /// The control blocks of `in_flight`, as aio_suspend takes them. Only used during a wait.
+    waiting: Vec<*const libc::aiocb>,
+    prepared: Vec<(Slot, Op)>,
+    /// When each slot's op was submitted.
+    submitted: Box<[u64]>,
     arena: Arena,
-    files: Vec<OwnedFd>,
+    files: Vec<File>,
+    clock: MonotonicClock,
 }
 
-// SAFETY: the raw pointers within control blocks point into the arena, which moves along.
-unsafe impl Send for PosixAio {}
+// SAFETY: the raw pointers within control blocks point into the arena, which moves along; those of `waiting` are only
+// used during a wait, and point into `blocks`, which does not move.
+unsafe impl Send for PosixAioBackend {}
 
-impl PosixAio {
-    /// With a control block for each of the arena's slots.
-    pub fn new(files: Vec<OwnedFd>, arena: Arena) -> PosixAio {
+impl PosixAioBackend {
+    /// A backend with a control block for each of the arena's slots.
+    pub fn new(files: Vec<File>, arena: Arena) -> PosixAioBackend {
         let slots = arena.slots() as usize;
         // SAFETY: all zero bits are a valid aiocb.
         let blocks = (0..slots).map(|_| unsafe { std::mem::zeroed() }).collect();
-        PosixAio {
+        PosixAioBackend {
             blocks,
-            busy: Vec::with_capacity(slots),
+            in_flight: Vec::with_capacity(slots),
+            waiting: Vec::with_capacity(slots),
+            prepared: Vec::with_capacity(slots),
+            submitted: vec![0; slots].into_boxed_slice(),
             arena,
             files,
+            clock: MonotonicClock,
         }
     }
 
-    /// Its files.
-    pub fn files(&self) -> &[OwnedFd] {
-        &self.files
-    }
-
-    /// An idle slot's bytes.
-    pub fn buffer(&mut self, slot: u32) -> &mut [u8] {
-        self.arena.slot_mut(slot)
-    }
-
-    /// Ops not yet given back.
-    pub fn in_flight(&self) -> u32 {
-        self.busy.len() as u32
-    }
-
-    /// Hands an op to the library.
-    ///
-    /// # Errors
-    /// The library's; the slot is idle again.
-    ///
-    /// # Panics
-    /// If the slot is in flight, the file does not exist, or the range exceeds the slot.
-    pub fn submit(
-        &mut self,
-        what: PosixAioOp,
-        slot: u32,
-        file: u32,
-        offset: u64,
-        range: (u32, u32),
-    ) -> io::Result<()> {
-        let (skip, length) = range;
-        let fd = self.files[file as usize].as_raw_fd();
-        let moves = matches!(what, PosixAioOp::Read | PosixAioOp::Write);
-        let address = self.arena.lend(slot, skip, if moves { length } else { 0 });
+    /// Hands an op to the library. If that fails, the slot is idle again.
+    fn hand_over(&mut self, slot: Slot, op: &Op) -> io::Result<()> {
+        let descriptor = self.files[op.file as usize].descriptor.as_raw_fd();
+        let address = self.arena.lend(slot, op.skip, op.transfer_length());
         let block = &mut self.blocks[slot as usize];
         // SAFETY: all zero bits are a valid aiocb.
         *block = unsafe { std::mem::zeroed() };
-        block.aio_fildes = fd;
+        block.aio_fildes = descriptor;
         block.aio_sigevent.sigev_notify = libc::SIGEV_NONE;
-        if moves {
+        if op.kind.transfers() {
             block.aio_buf = address.cast();
-            block.aio_nbytes = length as usize;
-            block.aio_offset = offset as libc::off_t;
+            block.aio_nbytes = op.length as usize;
+            block.aio_offset = op.offset as libc::off_t;
         }
-        // SAFETY: the block stays in place (boxed, never replaced while busy) and its buffer is lent.
+        // SAFETY: the block stays in place (boxed, not replaced while in flight) and its buffer is lent.
         let result = unsafe {
-            match what {
-                PosixAioOp::Read => libc::aio_read(block),
-                PosixAioOp::Write => libc::aio_write(block),
-                PosixAioOp::Fsync => libc::aio_fsync(libc::O_SYNC, block),
-                PosixAioOp::Fdatasync => libc::aio_fsync(libc::O_DSYNC, block),
+            match op.kind {
+                OpKind::Read => libc::aio_read(block),
+                OpKind::Write => libc::aio_write(block),
+                OpKind::Fsync => libc::aio_fsync(libc::O_SYNC, block),
+                OpKind::Fdatasync => libc::aio_fsync(libc::O_DSYNC, block),
+                OpKind::Trim => unreachable!("trims are synchronous"),
             }
         };
         if result < 0 {
@@ -104,15 +76,53 @@ impl PosixAio {
             self.arena.take_back(slot);
             return Err(error);
         }
-        self.busy.push(slot);
+        self.in_flight.push(slot);
         Ok(())
     }
 
-    /// Gives back slots that have ended, with their results (bytes, or −errno). How many.
-    pub fn reap(&mut self, limit: u32, mut each: impl FnMut(u32, i32)) -> u32 {
+    /// Hands the oldest prepared ops to the library. Those that it has no room for stay prepared.
+    fn submit(&mut self, completions: &mut Completions) {
+        completions.entered = self.clock.now();
+        let mut handed = 0;
+        while handed < self.prepared.len() {
+            let (slot, op) = self.prepared[handed];
+            let submitted = self.clock.now();
+            if op.kind == OpKind::Trim {
+                let file = &self.files[op.file as usize];
+                let result = file::trim(file, op.offset, op.length.into());
+                completions.push(slot, result, submitted, self.clock.now());
+            } else {
+                self.submitted[slot as usize] = submitted;
+                match self.hand_over(slot, &op) {
+                    Ok(()) => {}
+                    Err(error)
+                        if error.kind() == io::ErrorKind::WouldBlock
+                            && !self.in_flight.is_empty() =>
+                    {
+                        break;
+                    }
+                    Err(error) => {
+                        let result = -file::errno(&error);
+                        completions.push(slot, result, submitted, self.clock.now());
+                    }
+                }
+            }
+            handed += 1;
+        }
+        self.prepared.drain(..handed);
+        completions.submitted = handed as u32;
+        if handed > 0 {
+            // One call per op: the average duration of a call.
+            completions.submission_ns = (self.clock.now() - completions.entered) / handed as u64;
+        }
+    }
+
+    /// Takes up to `limit` completed ops, with one stamp for all that are seen at once.
+    fn reap(&mut self, limit: u32, completions: &mut Completions) {
         let (blocks, arena) = (&mut self.blocks, &mut self.arena);
         let mut reaped = 0;
-        self.busy.retain(|slot| {
+        let mut completed = None;
+        self.in_flight.retain(|slot| {
             if reaped == limit {
                 return true;
             }
@@ -122,58 +132,92 @@ impl PosixAio {
             if errno == libc::EINPROGRESS {
                 return true;
             }
-            // SAFETY: the op has ended; this is called once for it, since it leaves `busy` here.
+            // SAFETY: the op has ended; this is called once for it, since it leaves `in_flight` here.
             let bytes = unsafe { libc::aio_return(block) };
             arena.take_back(*slot);
-            each(*slot, if errno == 0 { bytes as i32 } else { -errno });
+            let result = if errno == 0 { bytes as i32 } else { -errno };
+            let completed = *completed.get_or_insert_with(|| self.clock.now());
+            completions.push(*slot, result, self.submitted[*slot as usize], completed);
             reaped += 1;
             false
         });
-        reaped
     }
 
-    /// Waits until at least one op in flight has ended, or the timeout.
-    pub fn suspend(&self, timeout: Option<Duration>) {
-        let mut list: [*const libc::aiocb; 64] = [std::ptr::null(); 64];
-        let time = timeout.map(|timeout| libc::timespec {
-            tv_sec: timeout.as_secs() as _,
-            tv_nsec: timeout.subsec_nanos().into(),
+    /// Waits until at least one op in flight has ended, or the timeout (ns).
+    fn suspend(&mut self, timeout: Option<u64>) {
+        let time = timeout.map(|ns| libc::timespec {
+            tv_sec: (ns / 1_000_000_000) as _,
+            tv_nsec: (ns % 1_000_000_000) as _,
         });
-        let time = time
-            .as_ref()
-            .map_or(std::ptr::null(), |time| time as *const libc::timespec);
-        let many: Vec<*const libc::aiocb>;
-        let blocks = self
-            .busy
-            .iter()
-            .map(|slot| &raw const self.blocks[*slot as usize]);
-        let list: &[*const libc::aiocb] = if self.busy.len() <= list.len() {
-            for (place, block) in list.iter_mut().zip(blocks) {
-                *place = block;
-            }
-            &list[..self.busy.len()]
-        } else {
-            many = blocks.collect();
-            &many
-        };
+        let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        let blocks = self.in_flight.iter();
+        let blocks = blocks.map(|slot| &raw const self.blocks[*slot as usize]);
+        self.waiting.clear();
+        self.waiting.extend(blocks);
+        let count = self.waiting.len() as libc::c_int;
         // SAFETY: every pointer names a submitted block; list and time outlive the call.
-        unsafe { libc::aio_suspend(list.as_ptr(), list.len() as libc::c_int, time) };
+        unsafe { libc::aio_suspend(self.waiting.as_ptr(), count, time) };
+    }
+}
+
+impl Backend for PosixAioBackend {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            submits_apart: true,
+            ..Capabilities::default()
+        }
     }
 
-    /// Asks the library to cancel what it has not begun.
-    pub fn cancel_all(&mut self) {
+    fn buffer(&mut self, slot: Slot) -> &mut [u8] {
+        self.arena.slot_mut(slot)
+    }
+
+    fn room(&self) -> u32 {
+        self.arena.slots() - self.prepared.len() as u32
+    }
+
+    fn prep(&mut self, slot: Slot, op: &Op) {
+        self.prepared.push((slot, *op));
+    }
+
+    fn turn(
+        &mut self,
+        min: u32,
+        max: u32,
+        deadline: Option<u64>,
+        completions: &mut Completions,
+    ) -> Result<(), BackendError> {
+        completions.clear();
+        self.submit(completions);
+        loop {
+            self.reap(
+                max.saturating_sub(completions.list.len() as u32),
+                completions,
+            );
+            let now = self.clock.now();
+            completions.returned = now;
+            let expired = deadline.is_some_and(|deadline| now >= deadline);
+            let enough = completions.list.len() as u32 >= min.min(max);
+            if enough || expired || self.in_flight.is_empty() {
+                return Ok(());
+            }
+            self.suspend(deadline.map(|deadline| deadline - now));
+        }
+    }
+
+    fn cancel_all(&mut self) {
         for file in &self.files {
-            // SAFETY: an open descriptor; a null block means all of its ops.
-            unsafe { libc::aio_cancel(file.as_raw_fd(), std::ptr::null_mut()) };
+            // SAFETY: an open descriptor; a null block means all of its ops. Only those not yet begun are cancelled.
+            unsafe { libc::aio_cancel(file.descriptor.as_raw_fd(), std::ptr::null_mut()) };
         }
     }
 }
 
-impl Drop for PosixAio {
+impl Drop for PosixAioBackend {
     fn drop(&mut self) {
-        if !self.busy.is_empty() {
-            // The library's threads still use the blocks, and the descriptors by number, which another
-            // file would get if these were closed: both are leaked with the arena.
+        if !self.in_flight.is_empty() {
+            // The library's threads still use the blocks, and the descriptors by number, which another file would get
+            // if these were closed: both are leaked with the arena.
             std::mem::forget(std::mem::take(&mut self.blocks));
             std::mem::forget(std::mem::take(&mut self.files));
         }

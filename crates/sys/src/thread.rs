@@ -1,41 +1,30 @@
-//! The calling thread: where it runs, how it is scheduled, what it used.
+//! The calling thread: CPU affinity, scheduling, resource usage.
 
 use std::io;
 
-/// CPU time and faults of the calling thread, or of the whole process.
+/// CPU time, context switches and page faults of a thread.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
     /// User mode, ns (µs resolution).
     pub user_ns: u64,
     /// Kernel mode, ns.
     pub system_ns: u64,
-    /// Context switches it asked for.
+    /// Voluntary context switches.
     pub voluntary: u64,
-    /// Context switches it did not ask for.
+    /// Involuntary context switches.
     pub involuntary: u64,
     /// Page faults without I/O.
     pub minor_faults: u64,
     /// Page faults with I/O.
     pub major_faults: u64,
-    /// Largest resident size of the process, bytes.
-    pub peak_resident: u64,
 }
 
-/// Of the calling thread.
+/// Usage of the calling thread so far.
 pub fn thread_usage() -> Usage {
-    usage(libc::RUSAGE_THREAD)
-}
-
-/// Of all threads of this process.
-pub fn process_usage() -> Usage {
-    usage(libc::RUSAGE_SELF)
-}
-
-fn usage(who: libc::c_int) -> Usage {
     // SAFETY: all zero bits are a valid rusage, which the kernel fills; it outlives the call.
     let raw = unsafe {
         let mut raw: libc::rusage = std::mem::zeroed();
-        libc::getrusage(who, &raw mut raw);
+        libc::getrusage(libc::RUSAGE_THREAD, &raw mut raw);
         raw
     };
     let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
@@ -46,7 +35,6 @@ fn usage(who: libc::c_int) -> Usage {
         involuntary: raw.ru_nivcsw as u64,
         minor_faults: raw.ru_minflt as u64,
         major_faults: raw.ru_majflt as u64,
-        peak_resident: raw.ru_maxrss as u64 * 1024,
     }
 }
 
@@ -62,7 +50,7 @@ pub fn pin_to(cpus: &[u32]) -> io::Result<()> {
             .ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
         *word |= 1 << (cpu % 64);
     }
-    // SAFETY: the mask outlives the call and is as long as is said.
+    // SAFETY: the mask outlives the call and has the length given.
     let result = unsafe {
         libc::syscall(
             libc::SYS_sched_setaffinity,
@@ -83,7 +71,7 @@ pub fn pin_to(cpus: &[u32]) -> io::Result<()> {
 /// # Errors
 /// EACCES below 0 without privilege.
 pub fn set_nice(nice: i32) -> io::Result<()> {
-    // SAFETY: plain numbers. On Linux, 0 names the calling thread.
+    // SAFETY: the arguments are plain numbers. On Linux, 0 names the calling thread.
     let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
     if result < 0 {
         Err(io::Error::last_os_error())
@@ -99,7 +87,7 @@ pub fn set_nice(nice: i32) -> io::Result<()> {
 pub fn set_io_priority(class: u8, level: u8) -> io::Result<()> {
     const WHO_PROCESS: libc::c_int = 1;
     let value = libc::c_int::from(class) << 13 | libc::c_int::from(level);
-    // SAFETY: plain numbers. 0 names the calling thread.
+    // SAFETY: the arguments are plain numbers. 0 names the calling thread.
     let result = unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, value) };
     if result < 0 {
         Err(io::Error::last_os_error())
@@ -108,7 +96,7 @@ pub fn set_io_priority(class: u8, level: u8) -> io::Result<()> {
     }
 }
 
-/// Lets timed waits of the calling thread end on time: no slack for the sake of power.
+/// Lets timed waits of the calling thread end on time: without the timer slack that saves power.
 pub fn exact_timers() {
     // SAFETY: plain numbers; a failure leaves the default slack of 50 µs.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };

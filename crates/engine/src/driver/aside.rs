@@ -1,7 +1,7 @@
 //! What the loop does beside its way: failed and short ops, verification, and how well it sees.
 
-use iodyno_io::{Backend, Clock, Completion, OpKind, Slot};
 use iodyno_model::{DepthUse, Direction};
+use iodyno_sys::{Backend, Clock, Completion, OpKind, Slot};
 
 use super::Driver;
 use crate::cells::{Cells, LatencyCells, add};
@@ -137,7 +137,7 @@ impl<B: Backend, C: Clock> Driver<'_, B, C> {
 }
 
 /// Why an atomic write was refused.
-fn not_atomic(op: &iodyno_io::Op, file: &str, errno: i32) -> Option<WorkerError> {
+fn not_atomic(op: &iodyno_sys::Op, file: &str, errno: i32) -> Option<WorkerError> {
     let (cause, hint) = match errno {
         EOPNOTSUPP => (
             "EOPNOTSUPP: its file system or device has no atomic writes",

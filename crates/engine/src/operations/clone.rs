@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use iodyno_io::{Clock, MonotonicClock};
 use iodyno_model::{CpuUse, DepthUse, Direction, EndedBy, EngineUsed, Job, Operations, Step};
 use iodyno_sys::thread::{exact_timers, thread_usage};
+use iodyno_sys::{Clock, MonotonicClock};
 
 use super::content::Contents;
 use super::cycles::{Cycles, Until};

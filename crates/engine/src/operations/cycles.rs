@@ -1,7 +1,7 @@
 //! The loop: pace, do the steps of a cycle, record. It allocates nothing but for a failed step's words.
 
-use iodyno_io::{Clock, MonotonicClock};
 use iodyno_model::{Direction, DirectionRate, EndedBy, Job};
+use iodyno_sys::{Clock, MonotonicClock};
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rustix::io::Errno;

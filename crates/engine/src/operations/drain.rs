@@ -15,8 +15,8 @@
 
 use std::os::fd::OwnedFd;
 
-use iodyno_io::{Clock, MonotonicClock};
 use iodyno_model::FileSet;
+use iodyno_sys::{Clock, MonotonicClock};
 use rustix::fs::{fstatfs, syncfs};
 use rustix::io::{Errno, retry_on_intr};
 
@@ -144,7 +144,7 @@ fn settle(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iodyno_io::VirtualClock;
+    use iodyno_sys::VirtualClock;
 
     const MIB: i64 = 1 << 20;
     const MS: u64 = 1_000_000;

@@ -2,8 +2,8 @@
 
 use std::os::fd::OwnedFd;
 
-use iodyno_sys::clock::monotonic_ns;
 use iodyno_sys::file::close;
+use iodyno_sys::{Clock, MonotonicClock};
 use rustix::fs::{
     AtFlags, FallocateFlags, Mode, OFlags, RawDir, SeekFrom, fallocate, fstat, fstatfs, fsync,
     ftruncate, mkdirat, openat, renameat, seek, statat, unlinkat,
@@ -54,9 +54,9 @@ type Step = Result<Done, Halt>;
 /// A call between two readings of the clock.
 #[inline(always)]
 fn timed<T>(call: impl FnOnce() -> T) -> (T, Done) {
-    let start = monotonic_ns();
+    let start = MonotonicClock.now();
     let result = call();
-    let end = monotonic_ns();
+    let end = MonotonicClock.now();
     let done = Done {
         ns: end - start,
         end,

@@ -9,8 +9,8 @@
 //! Both in the host's byte order. The layout names no file: a block of another file at the same offset
 //! passes. A file's last block may be shorter; one too short for a trailer has none.
 
-use iodyno_io::Op;
 use iodyno_model::VerifyResult;
+use iodyno_sys::Op;
 
 /// Bytes of a block that are not data.
 pub const TRAILER: usize = 12;
@@ -112,7 +112,7 @@ impl Trailers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iodyno_io::OpKind;
+    use iodyno_sys::OpKind;
 
     fn op(offset: u64, length: u32) -> Op {
         Op {

@@ -3,8 +3,8 @@
 
 use std::collections::VecDeque;
 
-use iodyno_io::{Op, OpKind, Slot};
 use iodyno_model::Verify;
+use iodyno_sys::{Op, OpKind, Slot};
 
 /// What is in flight, and what is to be checked. Only verifying jobs have one.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! The op stream of one clone of a job.
 
-use iodyno_io::{Op, OpKind, Slot};
 use iodyno_model::{Direction, EndedBy, FileService, Flow, Job, ThinkTime};
+use iodyno_sys::{Op, OpKind, Slot};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::num::NonZeroU64;

@@ -1,7 +1,7 @@
 //! Ops from a list, each once: the end fsync, the verify pass.
 
-use iodyno_io::{Op, OpKind, Slot};
 use iodyno_model::{Direction, EndedBy};
+use iodyno_sys::{Op, OpKind, Slot};
 
 use super::{Issue, Next, OpStream};
 

@@ -15,8 +15,8 @@ mod sizes;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-use iodyno_io::{Op, Slot};
 use iodyno_model::{Direction, EndedBy};
+use iodyno_sys::{Op, Slot};
 
 use crate::flow::SharedFlow;
 

@@ -8,8 +8,8 @@
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-use iodyno_io::{Op, OpKind, Slot};
 use iodyno_model::{Direction, DirectionRate, EndedBy, Job, SharedFiles, SharedMode};
+use iodyno_sys::{Op, OpKind, Slot};
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 

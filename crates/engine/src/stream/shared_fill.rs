@@ -3,7 +3,7 @@
 //! One op at a time, so that whatever ends the work, a `kill -9` included, leaves no hole in a file: what
 //! its length says is there, and the next time goes on from it. Several ops in flight fill several files.
 
-use iodyno_io::Slot;
+use iodyno_sys::Slot;
 
 use crate::shared_files::{Place, SharedFilesState};
 

@@ -13,8 +13,8 @@ use iodyno_engine::{CloneOutcome, CloneShared, CloneSpec, Stop, WorkerError, run
 use iodyno_model::{
     Action, CycleStep, Direction, FileSet, Histogram, Job, Operations, PickOrder, Subject,
 };
-use iodyno_sys::clock::monotonic_ns;
 use iodyno_sys::counting::count_this_thread;
+use iodyno_sys::{Clock, MonotonicClock};
 
 pub(crate) fn set(name: &str, count: u64, size: u64) -> FileSet {
     FileSet {
@@ -203,8 +203,8 @@ impl Bench {
         }
         before();
         let start = match self.far_start {
-            true => monotonic_ns() + FAR_NS,
-            false => monotonic_ns(),
+            true => MonotonicClock.now() + FAR_NS,
+            false => MonotonicClock.now(),
         };
         self.released = start;
         for shared in &self.shared {

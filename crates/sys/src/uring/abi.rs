@@ -1,4 +1,4 @@
-//! The kernel's structures and numbers (`linux/io_uring.h`), as far as they are used.
+//! The structures and constants of `linux/io_uring.h` that are used.
 
 /// A submission queue entry.
 #[repr(C)]
@@ -90,6 +90,17 @@ pub(super) struct Timespec {
     pub(super) nanos: i64,
 }
 
+impl Timespec {
+    /// A duration in ns.
+    #[inline]
+    pub(super) fn of(ns: u64) -> Timespec {
+        Timespec {
+            seconds: (ns / 1_000_000_000) as i64,
+            nanos: (ns % 1_000_000_000) as i64,
+        }
+    }
+}
+
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RsrcUpdate {
@@ -131,6 +142,7 @@ pub(super) mod op {
     pub(in super::super) const FSYNC: u8 = 3;
     pub(in super::super) const READ_FIXED: u8 = 4;
     pub(in super::super) const WRITE_FIXED: u8 = 5;
+    pub(in super::super) const TIMEOUT: u8 = 11;
     pub(in super::super) const ASYNC_CANCEL: u8 = 14;
     pub(in super::super) const FALLOCATE: u8 = 17;
     pub(in super::super) const READ: u8 = 22;

@@ -1,140 +1,130 @@
-//! io_uring: rings, registered files and buffers, and slots that belong to the kernel while in flight.
+//! io_uring: entries written in place, registered files and buffers, one kernel entry per turn.
 
 mod abi;
 mod rings;
 
-use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::time::Duration;
+use std::os::fd::AsRawFd;
 
-pub use rings::RingWishes;
+use iodyno_model::Engine;
 
-use crate::file::RwFlags;
+use crate::file::{self, RwFlags};
 use crate::memory::Arena;
+use crate::{
+    Backend, BackendError, Capabilities, Clock, Completions, File, MonotonicClock, Op, OpKind, Slot,
+};
 use abi::{Sqe, op, setup};
 use rings::Rings;
 
-/// What an entry does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum UringOp {
-    /// Into the slot.
-    Read,
-    /// From the slot.
-    Write,
-    /// Punches a hole (files).
-    PunchHole,
-    /// fsync.
-    Fsync,
-    /// fdatasync.
-    Fdatasync,
-}
-
-/// Further wishes, each met where the kernel and the limits allow it.
-#[derive(Debug, Clone, Copy)]
-pub struct UringOptions {
-    /// The ring.
-    pub ring: RingWishes,
-    /// Register the buffers.
-    pub fixed_buffers: bool,
-    /// Register the files.
-    pub fixed_files: bool,
-    /// IOSQE_ASYNC.
-    pub force_async: bool,
-    /// RWF_* flags of reads and writes.
-    pub rw_flags: RwFlags,
-}
-
-const CANCEL_USER_DATA: u64 = u64::MAX;
-
-/// A ring with its files and buffers. Belongs to the thread that made it.
+/// An io_uring with its files and buffers.
 #[derive(Debug)]
-pub struct Uring {
-    // Field order is drop order: the ring goes before the memory it may write to.
+pub struct UringBackend {
+    // Fields are dropped in this order: the ring goes before the memory that it may write to.
     rings: Rings,
     arena: Arena,
-    files: Vec<OwnedFd>,
+    files: Vec<File>,
     /// What goes into an entry's `fd`: the descriptor or the registered index.
     file_words: Vec<i32>,
     sqe_flags: u8,
     read_op: u8,
     write_op: u8,
     rw_flags: RwFlags,
-    features: Vec<String>,
-    fallbacks: Vec<String>,
+    capabilities: Capabilities,
+    clock: MonotonicClock,
+    /// When each slot's op was submitted.
+    submitted: Box<[u64]>,
+    /// Slots prepared since the last turn.
+    prepared: Vec<Slot>,
+    /// Discards, which io_uring cannot carry before Linux 6.12: synchronous, by the next turn.
+    discards: Vec<(Slot, Op)>,
 }
 
-impl Uring {
-    /// Makes the ring and registers what can be registered.
+impl UringBackend {
+    /// A ring with room for all of the arena's slots, as close to the engine's options as the kernel and the limits
+    /// allow: what cannot be had is a fallback in its [`Capabilities`].
     ///
     /// # Errors
-    /// Those of `io_uring_setup` and `mmap`. That something cannot be registered is a fallback.
-    pub fn new(options: UringOptions, files: Vec<OwnedFd>, arena: Arena) -> io::Result<Uring> {
-        let rings = Rings::new(options.ring)?;
-        let mut uring = Uring {
-            file_words: files.iter().map(AsRawFd::as_raw_fd).collect(),
-            sqe_flags: if options.force_async {
+    /// Those of `io_uring_setup` and `mmap`.
+    pub fn new(
+        files: Vec<File>,
+        arena: Arena,
+        engine: &Engine,
+    ) -> Result<UringBackend, BackendError> {
+        let slots = arena.slots();
+        match Rings::new(slots, engine) {
+            Ok(rings) => Ok(UringBackend::with_rings(rings, files, arena, engine)),
+            Err(source) => Err(BackendError {
+                what: format!("create a {slots}-entry io_uring"),
+                hint: Some(hint(&source)),
+                source,
+            }),
+        }
+    }
+
+    fn with_rings(rings: Rings, files: Vec<File>, arena: Arena, engine: &Engine) -> UringBackend {
+        let slots = arena.slots() as usize;
+        let descriptors = files.iter().map(|file| file.descriptor.as_raw_fd());
+        let mut uring = UringBackend {
+            file_words: descriptors.collect(),
+            sqe_flags: if engine.force_async {
                 abi::SQE_ASYNC
             } else {
                 0
             },
             read_op: op::READ,
             write_op: op::WRITE,
-            rw_flags: options.rw_flags,
-            features: Vec::new(),
-            fallbacks: Vec::new(),
+            rw_flags: RwFlags::of(engine),
+            capabilities: Capabilities::default(),
+            clock: MonotonicClock,
+            submitted: vec![0; slots].into_boxed_slice(),
+            prepared: Vec::with_capacity(slots),
+            discards: Vec::with_capacity(slots),
             rings,
             arena,
             files,
         };
-        uring.name_ring_features(options.ring);
-        if options.fixed_files {
+        uring.name_ring_features(engine);
+        if engine.registered_files.unwrap_or(true) {
             uring.register_files();
         }
-        if options.fixed_buffers {
+        if engine.fixed_buffers.unwrap_or(true) {
             uring.register_buffers();
         }
-        Ok(uring)
+        uring
     }
 
-    fn name_ring_features(&mut self, wishes: RingWishes) {
-        let flags = self.rings.flags;
-        for (flag, name, wished) in [
+    fn name_ring_features(&mut self, engine: &Engine) {
+        let sqpoll = engine.sqthread_poll;
+        for (flag, name, wanted) in [
             (setup::SINGLE_ISSUER, "single issuer", true),
-            (
-                setup::DEFER_TASKRUN,
-                "deferred task run",
-                wishes.sqpoll.is_none(),
-            ),
+            (setup::DEFER_TASKRUN, "deferred task run", !sqpoll),
             (setup::NO_SQARRAY, "no SQ array", true),
-            (setup::IOPOLL, "polled completions", wishes.iopoll),
-            (setup::SQPOLL, "submission thread", wishes.sqpoll.is_some()),
+            (setup::IOPOLL, "polled completions", engine.hipri),
+            (setup::SQPOLL, "submission thread", sqpoll),
         ] {
-            match (flags & flag != 0, wished) {
-                (true, _) => self.features.push(name.to_owned()),
-                (false, true) => {
-                    self.fallbacks
-                        .push(format!("io_uring without `{name}`: kernel too old"));
-                }
-                (false, false) => {}
+            if self.rings.flags & flag != 0 {
+                self.capabilities.features.push(name.to_owned());
+            } else if wanted {
+                self.fallback(format!("io_uring without `{name}`: kernel too old"));
             }
         }
+    }
+
+    fn fallback(&mut self, text: String) {
+        self.capabilities.fallbacks.push(text);
     }
 
     fn register_files(&mut self) {
         let mut words = self.file_words.clone();
         let count = words.len() as u32;
-        match self
-            .rings
-            .register(abi::register::FILES, words.as_mut_ptr().cast(), count)
-        {
+        let words = words.as_mut_ptr().cast();
+        match self.rings.register(abi::register::FILES, words, count) {
             Ok(_) => {
                 self.file_words = (0..count as i32).collect();
                 self.sqe_flags |= abi::SQE_FIXED_FILE;
-                self.features.push("registered files".to_owned());
+                let feature = "registered files".to_owned();
+                self.capabilities.features.push(feature);
             }
-            Err(error) => self
-                .fallbacks
-                .push(format!("files not registered: {error}")),
+            Err(error) => self.fallback(format!("files not registered: {error}")),
         }
     }
 
@@ -142,167 +132,253 @@ impl Uring {
         const LARGEST: usize = 1 << 30;
         let mut whole = self.arena.whole();
         if whole.iov_len > LARGEST {
-            self.fallbacks
-                .push("buffers not registered: more than 1 GiB".to_owned());
-            return;
+            return self.fallback("buffers not registered: more than 1 GiB".to_owned());
         }
-        match self
-            .rings
-            .register(abi::register::BUFFERS, (&raw mut whole).cast(), 1)
-        {
+        let vector = (&raw mut whole).cast();
+        match self.rings.register(abi::register::BUFFERS, vector, 1) {
             Ok(_) => {
                 (self.read_op, self.write_op) = (op::READ_FIXED, op::WRITE_FIXED);
-                self.features.push("registered buffers".to_owned());
+                let feature = "registered buffers".to_owned();
+                self.capabilities.features.push(feature);
             }
             Err(error) if error.raw_os_error() == Some(libc::ENOMEM) => {
-                self.fallbacks.push(
-                    "buffers not registered: locked-memory limit (raise `ulimit -l`)".to_owned(),
-                );
+                let cause = "locked-memory limit (raise `ulimit -l`)";
+                self.fallback(format!("buffers not registered: {cause}"));
             }
-            Err(error) => self
-                .fallbacks
-                .push(format!("buffers not registered: {error}")),
+            Err(error) => self.fallback(format!("buffers not registered: {error}")),
         }
     }
 
-    /// Features in force.
-    pub fn features(&self) -> &[String] {
-        &self.features
+    fn discard(&mut self, completions: &mut Completions) {
+        for (slot, op) in self.discards.drain(..) {
+            let submitted = self.clock.now();
+            let file = &self.files[op.file as usize];
+            let result = file::trim(file, op.offset, op.length.into());
+            completions.push(slot, result, submitted, self.clock.now());
+            completions.submitted += 1;
+        }
+    }
+}
+
+fn hint(error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        std::io::ErrorKind::PermissionDenied => {
+            "run `sysctl -w kernel.io_uring_disabled=0`, or set `ioengine=libaio`"
+        }
+        std::io::ErrorKind::OutOfMemory => "raise the locked-memory limit (`ulimit -l`)",
+        _ => "set `ioengine=libaio`",
+    }
+}
+
+impl Backend for UringBackend {
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities.clone()
     }
 
-    /// Wishes not met, with the reason.
-    pub fn fallbacks(&self) -> &[String] {
-        &self.fallbacks
-    }
-
-    /// Its files.
-    pub fn files(&self) -> &[OwnedFd] {
-        &self.files
-    }
-
-    /// An idle slot's bytes.
     #[inline]
-    pub fn buffer(&mut self, slot: u32) -> &mut [u8] {
+    fn buffer(&mut self, slot: Slot) -> &mut [u8] {
         self.arena.slot_mut(slot)
     }
 
-    /// Entries that can be prepared before the next `enter`.
     #[inline]
-    pub fn room(&self) -> u32 {
+    fn room(&self) -> u32 {
         self.rings.room()
     }
 
-    /// Entries prepared and not yet taken by the kernel.
     #[inline]
-    pub fn pending(&self) -> u32 {
-        self.rings.pending()
-    }
-
-    /// Ops that the ring has not given back.
-    pub fn in_flight(&self) -> u32 {
-        self.arena.busy_count()
-    }
-
-    /// Writes an entry in place. The slot is the ring's until it is reaped.
-    ///
-    /// # Panics
-    /// If there is no room, the slot is in flight, the file does not exist, or the range exceeds the slot.
-    #[inline]
-    pub fn prep(&mut self, what: UringOp, slot: u32, file: u32, offset: u64, range: (u32, u32)) {
-        let (skip, length) = range;
-        let fd = self.file_words[file as usize];
-        let (flags, read_op, write_op, rw_flags) =
-            (self.sqe_flags, self.read_op, self.write_op, self.rw_flags);
-        let moves = matches!(what, UringOp::Read | UringOp::Write);
-        let address = self.arena.lend(slot, skip, if moves { length } else { 0 });
+    fn prep(&mut self, slot: Slot, op: &Op) {
+        let file = op.file as usize;
+        if op.kind == OpKind::Trim && self.files[file].device {
+            return self.discards.push((slot, *op));
+        }
+        let address = self.arena.lend(slot, op.skip, op.transfer_length()) as u64;
         let sqe = Sqe {
-            flags,
-            fd,
-            off: offset,
+            flags: self.sqe_flags,
+            fd: self.file_words[file],
+            off: op.offset,
             user_data: slot.into(),
             ..Sqe::default()
         };
-        *self.rings.next() = match what {
-            UringOp::Read => Sqe {
-                opcode: read_op,
-                addr: address as u64,
-                len: length,
-                op_flags: rw_flags.read,
+        *self.rings.next() = match op.kind {
+            OpKind::Read => Sqe {
+                opcode: self.read_op,
+                addr: address,
+                len: op.length,
+                op_flags: self.rw_flags.read,
                 ..sqe
             },
-            UringOp::Write => Sqe {
-                opcode: write_op,
-                addr: address as u64,
-                len: length,
-                op_flags: rw_flags.write,
+            OpKind::Write => Sqe {
+                opcode: self.write_op,
+                addr: address,
+                len: op.length,
+                op_flags: self.rw_flags.write,
                 ..sqe
             },
-            // fallocate keeps its length in `addr` and its mode in `len`.
-            UringOp::PunchHole => Sqe {
+            // fallocate takes its length in `addr` and its mode in `len`.
+            OpKind::Trim => Sqe {
                 opcode: op::FALLOCATE,
-                addr: length.into(),
-                len: (libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE) as u32,
+                addr: op.length.into(),
+                len: file::PUNCH_HOLE as u32,
                 ..sqe
             },
-            UringOp::Fsync => Sqe {
+            OpKind::Fsync => Sqe {
                 opcode: op::FSYNC,
                 off: 0,
                 ..sqe
             },
-            UringOp::Fdatasync => Sqe {
+            OpKind::Fdatasync => Sqe {
                 opcode: op::FSYNC,
                 off: 0,
                 op_flags: abi::FSYNC_DATASYNC,
                 ..sqe
             },
         };
+        self.prepared.push(slot);
     }
 
-    /// Submits what was prepared and waits for `min` completions or the timeout, in one kernel entry.
-    ///
-    /// # Errors
-    /// Only if the ring itself broke.
     #[inline]
-    pub fn enter(&mut self, min: u32, timeout: Option<Duration>) -> io::Result<()> {
-        self.rings.enter(min, timeout)
-    }
-
-    /// Waiting can be bounded in time (kernel 5.11 and later).
-    pub fn waits_with_timeout(&self) -> bool {
-        self.rings.waits_with_timeout()
-    }
-
-    /// Completions to be reaped.
-    #[inline]
-    pub fn ready(&self) -> u32 {
-        self.rings.ready()
-    }
-
-    /// Gives back up to `limit` slots with their results (bytes, or −errno).
-    #[inline]
-    pub fn reap(&mut self, limit: u32, mut each: impl FnMut(u32, i32)) {
-        let arena = &mut self.arena;
-        self.rings.reap(limit, |cqe| {
-            if cqe.user_data != CANCEL_USER_DATA {
-                let slot = cqe.user_data as u32;
-                arena.take_back(slot);
-                each(slot, cqe.res);
-            }
-        });
-    }
-
-    /// Asks the kernel to cancel all that is in flight; their completions come as ECANCELED.
-    pub fn cancel_all(&mut self) {
-        if self.rings.room() == 0 {
-            return;
+    fn turn(
+        &mut self,
+        min: u32,
+        max: u32,
+        deadline: Option<u64>,
+        completions: &mut Completions,
+    ) -> Result<(), BackendError> {
+        completions.clear();
+        if !self.discards.is_empty() {
+            self.discard(completions);
         }
-        *self.rings.next() = Sqe {
-            opcode: op::ASYNC_CANCEL,
-            op_flags: abi::CANCEL_ALL | abi::CANCEL_ANY,
-            user_data: CANCEL_USER_DATA,
-            ..Sqe::default()
+        let entered = self.clock.now();
+        completions.entered = entered;
+        completions.submitted += self.prepared.len() as u32;
+        for slot in self.prepared.drain(..) {
+            self.submitted[slot as usize] = entered;
+        }
+        let min = min.saturating_sub(completions.list.len() as u32);
+        let ready = self.rings.ready();
+        if self.rings.pending() > 0 || ready < min || ready == 0 {
+            let timeout = deadline.map(|deadline| deadline.saturating_sub(entered));
+            self.rings
+                .enter(min, timeout)
+                .map_err(|error| BackendError::new("enter the io_uring", error))?;
+        }
+        let completed = self.clock.now();
+        completions.returned = completed;
+        let (arena, submitted) = (&mut self.arena, &self.submitted);
+        self.rings.reap(max, |slot, result| {
+            arena.take_back(slot);
+            completions.push(slot, result, submitted[slot as usize], completed);
+        });
+        Ok(())
+    }
+
+    fn cancel_all(&mut self) {
+        self.rings.cancel_all();
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::print_stderr)]
+mod tests {
+    use std::io::{PipeWriter, Write as _, pipe};
+
+    use iodyno_model::EngineKind;
+
+    use super::*;
+
+    /// A backend whose only file is the read end of an empty pipe, and the write end.
+    fn on_a_pipe(extended_argument: bool) -> Option<(UringBackend, PipeWriter)> {
+        let (read, write) = pipe().unwrap();
+        let read = File {
+            descriptor: read.into(),
+            device: false,
         };
-        // A ring that broke cannot cancel; the arena is then leaked, not freed.
-        let _ = self.rings.enter(0, None);
+        let arena = Arena::new(4, 512, 0, false).unwrap();
+        let engine = Engine::new(EngineKind::IoUring, 4);
+        let mut rings = match Rings::new(4, &engine) {
+            Ok(rings) => rings,
+            Err(error) => {
+                eprintln!("SKIPPED: no io_uring: {error}");
+                return None;
+            }
+        };
+        if !extended_argument {
+            rings.without_extended_argument();
+        }
+        let backend = UringBackend::with_rings(rings, vec![read], arena, &engine);
+        Some((backend, write))
+    }
+
+    const READ: Op = Op {
+        kind: OpKind::Read,
+        file: 0,
+        offset: 0,
+        length: 8,
+        skip: 0,
+    };
+
+    #[test]
+    fn a_wait_ends_at_its_deadline_with_and_without_an_extended_argument() {
+        for extended_argument in [true, false] {
+            let Some((mut backend, mut write)) = on_a_pipe(extended_argument) else {
+                return;
+            };
+            let mut completions = Completions::with_capacity(4);
+            let clock = MonotonicClock;
+            // More waits than the rings have entries: none is lost to timers.
+            for round in 0..40 {
+                if round < 3 {
+                    backend.prep(round, &READ);
+                }
+                let deadline = clock.now() + 1_000_000;
+                while clock.now() < deadline {
+                    // Without a bound this turn would never return.
+                    backend
+                        .turn(2, 4, Some(deadline), &mut completions)
+                        .unwrap();
+                    assert_eq!(completions.list, []);
+                }
+            }
+            write.write_all(&[7; 24]).unwrap();
+            let mut slots = Vec::new();
+            while slots.len() < 3 {
+                let deadline = clock.now() + 60_000_000_000;
+                backend
+                    .turn(3 - slots.len() as u32, 4, Some(deadline), &mut completions)
+                    .unwrap();
+                for completion in &completions.list {
+                    assert_eq!(completion.result, 8);
+                    assert_eq!(backend.buffer(completion.slot)[..8], [7; 8]);
+                    slots.push(completion.slot);
+                }
+            }
+            slots.sort_unstable();
+            assert_eq!(slots, [0, 1, 2]);
+        }
+    }
+
+    #[test]
+    fn ops_are_cancelled_with_and_without_an_extended_argument() {
+        for extended_argument in [true, false] {
+            let Some((mut backend, _write)) = on_a_pipe(extended_argument) else {
+                return;
+            };
+            let mut completions = Completions::with_capacity(4);
+            (0..4).for_each(|slot| backend.prep(slot, &READ));
+            backend.turn(0, 4, None, &mut completions).unwrap();
+            assert_eq!(completions.list, []);
+            backend.cancel_all();
+            let mut ended = 0;
+            while ended < 4 {
+                let deadline = MonotonicClock.now() + 60_000_000_000;
+                backend
+                    .turn(4 - ended, 4, Some(deadline), &mut completions)
+                    .unwrap();
+                for completion in &completions.list {
+                    assert!([-libc::ECANCELED, -libc::EINTR].contains(&completion.result));
+                    ended += 1;
+                }
+            }
+        }
     }
 }

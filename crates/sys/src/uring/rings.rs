@@ -1,12 +1,19 @@
-//! The two rings shared with the kernel, and the system calls on them. Knows nothing of buffers.
+//! The two rings shared with the kernel, and the system calls on them. Does not know buffers or files.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
-use super::abi::{self, Cqe, GeteventsArg, Params, Sqe, Timespec, enter, feature, setup};
+use iodyno_model::Engine;
+
+use super::abi::{self, Cqe, GeteventsArg, Params, Sqe, Timespec, enter, feature, op, setup};
+use crate::Slot;
+
+/// The user data of entries that are not a slot's op: cancellations and timeouts.
+const NOT_A_SLOT: u64 = u64::MAX;
+/// Submission entries kept free for them: a cancellation and a timeout.
+const RESERVED: u32 = 2;
 
 /// A shared mapping, unmapped when dropped.
 #[derive(Debug)]
@@ -45,20 +52,9 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: our own mapping; the rings that point into it go with it.
+        // SAFETY: our own mapping; the rings that point into it are dropped with it.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
     }
-}
-
-/// What a ring is asked to be.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct RingWishes {
-    /// Entries of the submission queue.
-    pub entries: u32,
-    /// Busy-poll the device for completions.
-    pub iopoll: bool,
-    /// A kernel thread submits; on this CPU, if one is named.
-    pub sqpoll: Option<Option<u32>>,
 }
 
 /// Submission and completion queue of one thread.
@@ -81,25 +77,27 @@ pub(super) struct Rings {
     cq_head: NonNull<AtomicU32>,
     cq_tail: NonNull<AtomicU32>,
     cqes: NonNull<Cqe>,
+    /// Of timeout entries, by their place in the submission queue: the kernel reads them when it takes the entry.
+    timeouts: Box<[Timespec]>,
     _ring: Mapping,
     _sqes: Mapping,
 }
 
 impl Rings {
-    /// The best ring this kernel makes: wishes are dropped in the order of their youth.
-    pub(super) fn new(wishes: RingWishes) -> io::Result<Rings> {
+    /// Rings for that many ops, with the newest features that this kernel has: the newest are given up first.
+    pub(super) fn new(slots: u32, engine: &Engine) -> io::Result<Rings> {
         let base = setup::CLAMP
-            | if wishes.iopoll { setup::IOPOLL } else { 0 }
-            | match wishes.sqpoll {
-                None => 0,
-                Some(None) => setup::SQPOLL,
-                Some(Some(_)) => setup::SQPOLL | setup::SQ_AFF,
+            | if engine.hipri { setup::IOPOLL } else { 0 }
+            | match (engine.sqthread_poll, engine.sqthread_poll_cpu) {
+                (false, _) => 0,
+                (true, None) => setup::SQPOLL,
+                (true, Some(_)) => setup::SQPOLL | setup::SQ_AFF,
             };
-        // With SQPOLL the kernel's thread runs the task work: no deferral to this one.
+        // With SQPOLL the kernel's thread runs the task work: it is not deferred to this one.
         let single = setup::SINGLE_ISSUER | setup::NO_SQARRAY;
-        let attempts = match wishes.sqpoll {
-            Some(_) => [single, setup::SINGLE_ISSUER, 0, 0],
-            None => [
+        let attempts = match engine.sqthread_poll {
+            true => [single, setup::SINGLE_ISSUER, 0, 0],
+            false => [
                 single | setup::DEFER_TASKRUN,
                 setup::SINGLE_ISSUER | setup::DEFER_TASKRUN,
                 setup::COOP_TASKRUN,
@@ -110,16 +108,20 @@ impl Rings {
         for extra in attempts {
             let mut params = Params {
                 flags: base | extra,
-                sq_thread_cpu: wishes.sqpoll.flatten().unwrap_or(0),
+                sq_thread_cpu: engine.sqthread_poll_cpu.unwrap_or(0),
                 sq_thread_idle: 1000,
                 ..Params::default()
             };
             // SAFETY: the kernel fills `params`, which outlives the call.
             let descriptor = unsafe {
-                libc::syscall(libc::SYS_io_uring_setup, wishes.entries.max(1), &mut params)
+                libc::syscall(
+                    libc::SYS_io_uring_setup,
+                    slots.saturating_add(RESERVED),
+                    &mut params,
+                )
             };
             if descriptor >= 0 {
-                // SAFETY: a descriptor that the kernel just made for us.
+                // SAFETY: the kernel just created the descriptor; nothing else owns it.
                 let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor as i32) };
                 return Rings::map(descriptor, &params);
             }
@@ -174,6 +176,7 @@ impl Rings {
             cq_head: ring.at(params.cq_off.head),
             cq_tail: ring.at(params.cq_off.tail),
             cqes: ring.at(params.cq_off.cqes),
+            timeouts: vec![Timespec::default(); params.sq_entries as usize].into_boxed_slice(),
             _ring: ring,
             _sqes: sqes,
             descriptor,
@@ -193,7 +196,7 @@ impl Rings {
         unsafe { counter.as_ref() }.store(value, Ordering::Release);
     }
 
-    /// Spares the kernel the descriptor's look-up at each entry; not vital.
+    /// Saves the kernel the look-up of the descriptor at each entry. Optional.
     fn register_itself(&mut self) {
         let mut update = abi::RsrcUpdate {
             offset: u32::MAX,
@@ -215,7 +218,7 @@ impl Rings {
         argument: *mut libc::c_void,
         count: u32,
     ) -> io::Result<i64> {
-        // SAFETY: callers pass `count` entries of the kind that `what` asks for; the kernel copies them.
+        // SAFETY: callers pass `count` elements of the type that `what` takes; the kernel copies them.
         let result = unsafe {
             libc::syscall(
                 libc::SYS_io_uring_register,
@@ -232,15 +235,24 @@ impl Rings {
         }
     }
 
-    /// Waiting can be bounded in time.
-    pub(super) fn waits_with_timeout(&self) -> bool {
+    /// A wait can be given a timeout as an argument (Linux 5.11). Without it a timeout is an entry of its own.
+    fn has_extended_argument(&self) -> bool {
         self.features & feature::EXT_ARG != 0
     }
 
-    /// Free entries of the submission queue.
+    #[cfg(test)]
+    pub(super) fn without_extended_argument(&mut self) {
+        self.features &= !feature::EXT_ARG;
+    }
+
+    /// How many ops can be written before the next entry of the kernel.
     #[inline]
     pub(super) fn room(&self) -> u32 {
-        self.sq_entries - self.local_tail.wrapping_sub(self.load(self.sq_head))
+        self.free().saturating_sub(RESERVED)
+    }
+
+    fn free(&self) -> u32 {
+        self.sq_entries - self.pending()
     }
 
     /// Entries written, not yet taken by the kernel.
@@ -252,16 +264,43 @@ impl Rings {
     /// The next entry, to be overwritten in place.
     #[inline]
     pub(super) fn next(&mut self) -> &mut Sqe {
-        assert!(self.room() > 0, "submission queue is full");
+        assert!(self.free() > 0, "submission queue is full");
         let index = (self.local_tail & self.sq_mask) as usize;
         self.local_tail = self.local_tail.wrapping_add(1);
         // SAFETY: the index is masked; the entry is ours until the tail is published.
         unsafe { self.sqes.add(index).as_mut() }
     }
 
-    /// Submits all that was written and waits for `min` completions or the timeout, in one entry.
-    /// Entries taken by the kernel. An expired timeout and a signal are not errors.
-    pub(super) fn enter(&mut self, min: u32, timeout: Option<Duration>) -> io::Result<()> {
+    /// Bounds the next wait by an entry that completes after `ns`, or with `min` other completions: then it leaves
+    /// nothing behind. Its completion always ends a wait, however many completions are waited for.
+    #[cold]
+    fn write_timeout(&mut self, min: u32, ns: u64) {
+        if self.free() == 0 {
+            return;
+        }
+        let index = (self.local_tail & self.sq_mask) as usize;
+        self.timeouts[index] = Timespec::of(ns);
+        let address = &raw const self.timeouts[index];
+        *self.next() = Sqe {
+            opcode: op::TIMEOUT,
+            off: min.into(),
+            addr: address as u64,
+            len: 1,
+            user_data: NOT_A_SLOT,
+            ..Sqe::default()
+        };
+    }
+
+    /// Submits all that was written and waits for `min` completions or the timeout (ns), in one kernel entry. An
+    /// expired timeout and a signal are not errors.
+    #[inline]
+    pub(super) fn enter(&mut self, min: u32, timeout: Option<u64>) -> io::Result<()> {
+        let bounded = timeout.filter(|_| min > 0);
+        if let Some(ns) = bounded
+            && !self.has_extended_argument()
+        {
+            self.write_timeout(min, ns);
+        }
         self.store(self.sq_tail, self.local_tail);
         let mut flags = self.enter_flags | enter::GETEVENTS;
         let mut submit = self.pending();
@@ -275,22 +314,16 @@ impl Rings {
             flags |= if asleep { enter::SQ_WAKEUP } else { 0 };
             submit = if asleep { submit } else { 0 };
         }
-        let time = timeout.unwrap_or_default();
-        let time = Timespec {
-            seconds: time.as_secs() as i64,
-            nanos: time.subsec_nanos().into(),
-        };
+        let time = Timespec::of(bounded.unwrap_or(0));
         let mut argument = GeteventsArg {
             ts: (&raw const time) as u64,
             ..Default::default()
         };
-        let (pointer, size) = match timeout {
-            Some(_) if self.waits_with_timeout() => {
+        let (pointer, size) = match bounded {
+            Some(_) if self.has_extended_argument() => {
                 flags |= enter::EXT_ARG;
-                (
-                    (&raw mut argument).cast::<libc::c_void>(),
-                    size_of::<GeteventsArg>(),
-                )
+                let pointer = (&raw mut argument).cast::<libc::c_void>();
+                (pointer, size_of::<GeteventsArg>())
             }
             _ => (std::ptr::null_mut(), 0),
         };
@@ -311,7 +344,7 @@ impl Rings {
         }
         let error = io::Error::last_os_error();
         match error.raw_os_error() {
-            // Nothing of that is a failure: what is not submitted now is with the next entry.
+            // None of these is a failure: what is not submitted now is submitted by the next entry.
             Some(libc::ETIME | libc::EINTR | libc::EAGAIN | libc::EBUSY) => Ok(()),
             _ => Err(error),
         }
@@ -325,17 +358,37 @@ impl Rings {
         self.load(self.cq_tail).wrapping_sub(head)
     }
 
-    /// Takes up to `limit` completions, oldest first.
+    /// Takes up to `limit` completions, oldest first: slot and result (bytes, or −errno).
     #[inline]
-    pub(super) fn reap(&mut self, limit: u32, mut each: impl FnMut(Cqe)) {
+    pub(super) fn reap(&mut self, limit: u32, mut each: impl FnMut(Slot, i32)) {
         // SAFETY: as in `ready`.
         let head = unsafe { self.cq_head.as_ref() }.load(Ordering::Relaxed);
         let count = self.load(self.cq_tail).wrapping_sub(head).min(limit);
         for index in 0..count {
             let place = (head.wrapping_add(index) & self.cq_mask) as usize;
-            // SAFETY: the index is masked; the kernel has published the entry and leaves it until the head moves.
-            each(unsafe { self.cqes.add(place).read() });
+            // SAFETY: the index is masked; the kernel has published the entry and does not change it until the head
+            // moves.
+            let cqe = unsafe { self.cqes.add(place).read() };
+            if cqe.user_data != NOT_A_SLOT {
+                each(cqe.user_data as Slot, cqe.res);
+            }
         }
         self.store(self.cq_head, head.wrapping_add(count));
+    }
+
+    /// Asks the kernel to cancel all that is in flight (Linux 5.19; older kernels let it end). Cancelled ops complete
+    /// with ECANCELED.
+    pub(super) fn cancel_all(&mut self) {
+        if self.free() == 0 {
+            return;
+        }
+        *self.next() = Sqe {
+            opcode: op::ASYNC_CANCEL,
+            op_flags: abi::CANCEL_ALL | abi::CANCEL_ANY,
+            user_data: NOT_A_SLOT,
+            ..Sqe::default()
+        };
+        // A ring that fails cannot cancel; the arena is then leaked, not freed.
+        let _ = self.enter(0, None);
     }
 }

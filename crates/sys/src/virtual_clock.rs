@@ -11,9 +11,8 @@ use std::collections::BinaryHeap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use iodyno_sys::thread::Usage;
-
 use crate::Clock;
+use crate::thread::Usage;
 
 /// The actor that made the queue.
 const FIRST: usize = 0;

@@ -1,13 +1,13 @@
-//! Synchronous calls: one op at a time, each stamped on its own.
+//! Synchronous engines: one op at a time, done within the turn that submits it, each with its own stamps.
 
 use std::os::fd::OwnedFd;
 
-use iodyno_sys::file::{self, RwFlags};
-use iodyno_sys::memory::Arena;
+use iodyno_model::Engine;
 
+use crate::file::{self, RwFlags};
+use crate::memory::Arena;
 use crate::{
-    Backend, BackendError, Capabilities, Clock, Completion, Completions, File, MonotonicClock, Op,
-    OpKind, Slot,
+    Backend, BackendError, Capabilities, Clock, Completions, File, MonotonicClock, Op, OpKind, Slot,
 };
 
 /// A pair of system calls. Results are bytes, or −errno.
@@ -28,9 +28,13 @@ pub struct SeekSync;
 
 /// preadv2, pwritev2 with RWF_* flags.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Pvsync2 {
-    /// RWF_*.
-    pub flags: RwFlags,
+pub struct Pvsync2(RwFlags);
+
+impl Pvsync2 {
+    /// With the flags that the engine's options ask for.
+    pub fn new(engine: &Engine) -> Pvsync2 {
+        Pvsync2(RwFlags::of(engine))
+    }
 }
 
 impl SyncCalls for Psync {
@@ -60,58 +64,58 @@ impl SyncCalls for SeekSync {
 impl SyncCalls for Pvsync2 {
     #[inline]
     fn read(&self, file: &OwnedFd, into: &mut [u8], offset: u64) -> i32 {
-        file::preadv2(file, into, offset, self.flags.read)
+        file::preadv2(file, into, offset, self.0.read)
     }
 
     #[inline]
     fn write(&self, file: &OwnedFd, from: &[u8], offset: u64) -> i32 {
-        file::pwritev2(file, from, offset, self.flags.write)
+        file::pwritev2(file, from, offset, self.0.write)
     }
 }
 
-/// Does one op and returns its result: bytes, or −errno.
-pub trait Doer {
-    /// Does it, with the part of the slot's buffer that is the op's.
-    fn carry_out(&mut self, op: &Op, buffer: &mut [u8]) -> i32;
+/// Executes ops synchronously.
+pub trait SyncExecutor {
+    /// Executes the op on its part of the slot's buffer. Bytes, or −errno.
+    fn execute(&mut self, op: &Op, buffer: &mut [u8]) -> i32;
 }
 
-/// System calls on open files.
+/// Executes ops by system calls on open files.
 #[derive(Debug)]
-pub struct Calling<S> {
+pub struct SystemCalls<S> {
     /// The calls.
     pub calls: S,
     /// The files.
     pub files: Vec<File>,
 }
 
-impl<S: SyncCalls> Doer for Calling<S> {
+impl<S: SyncCalls> SyncExecutor for SystemCalls<S> {
     #[inline]
-    fn carry_out(&mut self, op: &Op, buffer: &mut [u8]) -> i32 {
-        let File { descriptor, device } = &self.files[op.file as usize];
+    fn execute(&mut self, op: &Op, buffer: &mut [u8]) -> i32 {
+        let file = &self.files[op.file as usize];
         match op.kind {
-            OpKind::Read => self.calls.read(descriptor, buffer, op.offset),
-            OpKind::Write => self.calls.write(descriptor, buffer, op.offset),
-            OpKind::Trim => file::trim(descriptor, *device, op.offset, op.length.into()),
-            OpKind::Fsync => file::sync(descriptor, false),
-            OpKind::Fdatasync => file::sync(descriptor, true),
+            OpKind::Read => self.calls.read(&file.descriptor, buffer, op.offset),
+            OpKind::Write => self.calls.write(&file.descriptor, buffer, op.offset),
+            OpKind::Trim => file::trim(file, op.offset, op.length.into()),
+            OpKind::Fsync => file::sync(&file.descriptor, false),
+            OpKind::Fdatasync => file::sync(&file.descriptor, true),
         }
     }
 }
 
-/// See the module. The op is done within the turn that issues it.
+/// Carries ops to a [`SyncExecutor`].
 #[derive(Debug)]
-pub struct SyncBackend<D> {
-    doer: D,
+pub struct SyncBackend<E> {
+    executor: E,
     arena: Arena,
     clock: MonotonicClock,
     prepared: Option<(Slot, Op)>,
 }
 
-impl<D: Doer> SyncBackend<D> {
-    /// With this way of doing.
-    pub fn new(doer: D, arena: Arena) -> SyncBackend<D> {
+impl<E: SyncExecutor> SyncBackend<E> {
+    /// A backend with these buffers.
+    pub fn new(executor: E, arena: Arena) -> SyncBackend<E> {
         SyncBackend {
-            doer,
+            executor,
             arena,
             clock: MonotonicClock,
             prepared: None,
@@ -119,7 +123,7 @@ impl<D: Doer> SyncBackend<D> {
     }
 }
 
-impl<D: Doer> Backend for SyncBackend<D> {
+impl<E: SyncExecutor> Backend for SyncBackend<E> {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             stamps_each: true,
@@ -157,21 +161,13 @@ impl<D: Doer> Backend for SyncBackend<D> {
         let Some((slot, op)) = self.prepared.take() else {
             return Ok(());
         };
-        let moves = matches!(op.kind, OpKind::Read | OpKind::Write);
-        let length = if moves { op.length as usize } else { 0 };
-        let range = op.skip as usize..op.skip as usize + length;
-        let result = self
-            .doer
-            .carry_out(&op, &mut self.arena.slot_mut(slot)[range]);
+        let range = op.skip as usize..(op.skip + op.transfer_length()) as usize;
+        let buffer = &mut self.arena.slot_mut(slot)[range];
+        let result = self.executor.execute(&op, buffer);
         let completed = self.clock.now();
         completions.returned = completed;
         completions.submitted = 1;
-        completions.list.push(Completion {
-            slot,
-            result,
-            submitted,
-            completed,
-        });
+        completions.push(slot, result, submitted, completed);
         Ok(())
     }
 

@@ -1,21 +1,19 @@
-//! Completes at once and touches nothing: what is left is the harness.
+//! Completes ops at once and does no I/O: what remains is the cost of the harness.
 
-use iodyno_sys::memory::Arena;
+use crate::memory::Arena;
+use crate::{Backend, BackendError, Capabilities, Clock, Completions, Op, Slot};
 
-use crate::{
-    Backend, BackendError, Capabilities, Clock, Completion, Completions, Op, OpKind, Slot,
-};
-
-/// See the module.
+/// A backend without I/O.
 #[derive(Debug)]
 pub struct NullBackend<C> {
     arena: Arena,
     clock: C,
+    /// Slots and results of prepared ops.
     prepared: Vec<(Slot, i32)>,
 }
 
 impl<C: Clock> NullBackend<C> {
-    /// With this clock.
+    /// A backend on this clock.
     pub fn new(arena: Arena, clock: C) -> NullBackend<C> {
         let prepared = Vec::with_capacity(arena.slots() as usize);
         NullBackend {
@@ -43,9 +41,7 @@ impl<C: Clock> Backend for NullBackend<C> {
 
     #[inline]
     fn prep(&mut self, slot: Slot, op: &Op) {
-        let moves = matches!(op.kind, OpKind::Read | OpKind::Write);
-        self.prepared
-            .push((slot, if moves { op.length as i32 } else { 0 }));
+        self.prepared.push((slot, op.transfer_length() as i32));
     }
 
     #[inline]
@@ -63,12 +59,7 @@ impl<C: Clock> Backend for NullBackend<C> {
         (completions.entered, completions.returned) = (submitted, completed);
         completions.submitted = count as u32;
         for (slot, result) in self.prepared.drain(..count) {
-            completions.list.push(Completion {
-                slot,
-                result,
-                submitted,
-                completed,
-            });
+            completions.push(slot, result, submitted, completed);
         }
         Ok(())
     }

@@ -1,19 +1,19 @@
-//! Simulated devices: what decides when an op ends, and the backend that stands before it.
+//! Simulated devices, which decide when an op ends, and the backend in front of them.
 //!
-//! On a virtual clock a device proves the statistics and carries whole trials; on the real one it gives
-//! tests a storage that is slow, stalls, or fails, without touching any.
+//! On a virtual clock a device proves the statistics and carries whole trials; on the real clock it gives
+//! tests a storage that is slow, stalls, or fails.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::io;
 
-use iodyno_sys::memory::Arena;
-use rand::{RngExt, SeedableRng};
+use iodyno_model::{SimFault, SimLaw, SimOptions};
+use rand::SeedableRng;
 use rand_distr::{Distribution, Exp, LogNormal};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::{
-    Backend, BackendError, Capabilities, Clock, Completion, Completions, Op, OpKind, Slot,
-};
+use crate::memory::Arena;
+use crate::{Backend, BackendError, Capabilities, Clock, Completions, Op, Slot};
 
 /// An op that a device has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,15 +22,15 @@ pub struct DeviceEnd {
     pub slot: Slot,
     /// Bytes moved (0 for syncs and trims), or −errno.
     pub result: i32,
-    /// When, the clock's ns.
+    /// When it ended, ns of the clock.
     pub at: u64,
 }
 
 /// A simulated device. It does not read a clock: it is given instants, and decides when each op ends.
 ///
-/// `now` never goes back from call to call. An op that is submitted may change when others end.
+/// `now` never decreases from call to call. A submitted op may change when others end.
 pub trait Device {
-    /// What it is, in a few words.
+    /// A short description.
     fn describe(&self) -> String;
 
     /// Takes an op at `now`. The slot is the device's until the op has ended.
@@ -46,63 +46,39 @@ pub trait Device {
     fn cancel_all(&mut self, now: u64);
 }
 
-/// The law of service times, ns.
+/// Draws service times, ns.
 #[derive(Debug, Clone, Copy)]
-pub enum SimLaw {
-    /// Always the same.
+enum ServiceTime {
     Constant(u64),
-    /// Exponential.
     Exponential(Exp<f64>),
-    /// Log-normal.
     LogNormal(LogNormal<f64>),
-    /// Uniform between both.
-    Uniform(u64, u64),
 }
 
-/// A fault.
-#[derive(Debug, Clone, Copy)]
-pub enum SimFault {
-    /// Every n-th op fails with the errno.
-    Errno {
-        /// n.
-        every: u64,
-        /// The errno.
-        errno: i32,
-    },
-    /// Every n-th op moves half of its bytes.
-    Short {
-        /// n.
-        every: u64,
-    },
-    /// Nothing is served from `from_ns` after the first op for `for_ns`.
-    Stall {
-        /// ns.
-        from_ns: u64,
-        /// ns.
-        for_ns: u64,
-    },
-}
-
-/// What a [`LawDevice`] does.
-#[derive(Debug, Clone)]
-pub struct LawOptions {
-    /// Service times.
-    pub law: SimLaw,
-    /// Ops served at once; 0: without limit.
-    pub servers: u32,
-    /// Faults.
-    pub faults: Vec<SimFault>,
-    /// Seed of the law.
-    pub seed: u64,
+impl ServiceTime {
+    fn of(law: SimLaw) -> Result<ServiceTime, String> {
+        match law {
+            SimLaw::Constant(ns) => Ok(ServiceTime::Constant(ns)),
+            SimLaw::Exponential(mean) => Exp::new(1.0 / mean.max(1) as f64)
+                .map(ServiceTime::Exponential)
+                .map_err(|error| error.to_string()),
+            SimLaw::LogNormal { median_ns, sigma } => {
+                LogNormal::new((median_ns.max(1) as f64).ln(), sigma)
+                    .map(ServiceTime::LogNormal)
+                    .map_err(|error| error.to_string())
+            }
+        }
+    }
 }
 
 /// An accepted op: when it is due, its place in the order, slot, result.
 type Due = (u64, u64, Slot, i32);
 
-/// A device with a known law: service times drawn from a seed, and faults on demand.
+/// A device whose service times follow a known law, with faults on demand.
 #[derive(Debug)]
 pub struct LawDevice {
-    options: LawOptions,
+    options: SimOptions,
+    seed: u64,
+    service: ServiceTime,
     random: Xoshiro256PlusPlus,
     /// Earliest first.
     due: BinaryHeap<Reverse<Due>>,
@@ -112,29 +88,37 @@ pub struct LawDevice {
     began: Option<u64>,
 }
 
-const ECANCELED: i32 = 125;
-/// Time moves with every op: a service of 0 ns would keep it at one instant for ever.
+/// Every op takes time: services of 0 ns would keep a virtual clock at one instant for ever.
 const SHORTEST_NS: u64 = 1;
 
 impl LawDevice {
-    /// A device for as many ops in flight as there are `slots`.
-    pub fn new(options: LawOptions, slots: u32) -> LawDevice {
-        LawDevice {
-            random: Xoshiro256PlusPlus::seed_from_u64(options.seed),
+    /// A device for as many ops in flight as there are `slots`. Its service times follow from the seed.
+    ///
+    /// # Errors
+    /// Where the law's parameters are out of its domain.
+    pub fn new(options: SimOptions, seed: u64, slots: u32) -> Result<LawDevice, BackendError> {
+        let service = ServiceTime::of(options.law).map_err(|cause| BackendError {
+            what: "simulate a device".to_owned(),
+            source: io::Error::new(io::ErrorKind::InvalidInput, cause),
+            hint: Some("see `sim_latency`"),
+        })?;
+        Ok(LawDevice {
+            random: Xoshiro256PlusPlus::seed_from_u64(seed),
             due: BinaryHeap::with_capacity(slots as usize),
             servers: (0..options.servers).map(|_| Reverse(0)).collect(),
             served: 0,
             began: None,
+            service,
+            seed,
             options,
-        }
+        })
     }
 
     fn service_ns(&mut self) -> u64 {
-        let ns = match self.options.law {
-            SimLaw::Constant(ns) => ns,
-            SimLaw::Exponential(law) => law.sample(&mut self.random) as u64,
-            SimLaw::LogNormal(law) => law.sample(&mut self.random) as u64,
-            SimLaw::Uniform(low, high) => self.random.random_range(low..=high),
+        let ns = match self.service {
+            ServiceTime::Constant(ns) => ns,
+            ServiceTime::Exponential(law) => law.sample(&mut self.random) as u64,
+            ServiceTime::LogNormal(law) => law.sample(&mut self.random) as u64,
         };
         ns.max(SHORTEST_NS)
     }
@@ -142,14 +126,13 @@ impl LawDevice {
 
 impl Device for LawDevice {
     fn describe(&self) -> String {
-        format!("simulated device, seed {}", self.options.seed)
+        format!("simulated device, seed {}", self.seed)
     }
 
     fn submit(&mut self, now: u64, slot: Slot, op: &Op) {
         let began = *self.began.get_or_insert(now);
         self.served += 1;
-        let moves = matches!(op.kind, OpKind::Read | OpKind::Write);
-        let mut result = if moves { op.length as i32 } else { 0 };
+        let mut result = op.transfer_length() as i32;
         let service = self.service_ns();
         let mut start = match self.servers.pop() {
             Some(Reverse(free)) => free.max(now),
@@ -160,7 +143,9 @@ impl Device for LawDevice {
                 SimFault::Errno { every, errno } if self.served.is_multiple_of(every.max(1)) => {
                     result = -errno;
                 }
-                SimFault::Short { every } if moves && self.served.is_multiple_of(every.max(1)) => {
+                SimFault::Short { every }
+                    if op.kind.transfers() && self.served.is_multiple_of(every.max(1)) =>
+                {
                     result = (op.length / 2) as i32;
                 }
                 SimFault::Stall { from_ns, for_ns } => {
@@ -195,7 +180,7 @@ impl Device for LawDevice {
 
     fn cancel_all(&mut self, now: u64) {
         let cancel = |Reverse((due, order, slot, result)): Reverse<Due>| match due > now {
-            true => Reverse((now, order, slot, -ECANCELED)),
+            true => Reverse((now, order, slot, -libc::ECANCELED)),
             false => Reverse((due, order, slot, result)),
         };
         self.due = std::mem::take(&mut self.due)
@@ -219,7 +204,7 @@ pub struct SimBackend<C, D> {
 }
 
 impl<C: Clock, D: Device> SimBackend<C, D> {
-    /// The device on this clock.
+    /// A backend for the device, on this clock.
     pub fn new(arena: Arena, clock: C, device: D) -> SimBackend<C, D> {
         let slots = arena.slots() as usize;
         SimBackend {
@@ -239,7 +224,7 @@ impl<C: Clock, D: Device> Backend for SimBackend<C, D> {
         let time = if C::VIRTUAL { "virtual" } else { "real" };
         Capabilities {
             features: vec![self.device.describe(), format!("{time} time")],
-            // On the real clock an op is seen when it is looked for, like any other.
+            // On the real clock a completion is seen when the backend looks for it, as with any other device.
             stamps_each: C::VIRTUAL,
             ..Capabilities::default()
         }
@@ -280,12 +265,8 @@ impl<C: Clock, D: Device> Backend for SimBackend<C, D> {
         while (completions.list.len() as u32) < max {
             if let Some(ended) = self.device.take_ended(now) {
                 self.in_flight -= 1;
-                completions.list.push(Completion {
-                    slot: ended.slot,
-                    result: ended.result,
-                    submitted: self.submitted[ended.slot as usize],
-                    completed: now,
-                });
+                let submitted = self.submitted[ended.slot as usize];
+                completions.push(ended.slot, ended.result, submitted, now);
                 continue;
             }
             let Some(next) = self.device.next_end() else {
@@ -304,7 +285,7 @@ impl<C: Clock, D: Device> Backend for SimBackend<C, D> {
     }
 
     fn cancel_all(&mut self) {
-        // What is prepared is cancelled as well, by the turn that submits it.
+        // Ops that are only prepared are cancelled too, by the turn that submits them.
         self.cancelled = true;
     }
 }
@@ -312,19 +293,16 @@ impl<C: Clock, D: Device> Backend for SimBackend<C, D> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::VirtualClock;
+    use crate::{OpKind, VirtualClock};
 
     fn device(law: SimLaw, servers: u32, faults: Vec<SimFault>) -> LawDevice {
-        let seed = 1;
-        LawDevice::new(
-            LawOptions {
-                law,
-                servers,
-                faults,
-                seed,
-            },
-            8,
-        )
+        let options = SimOptions {
+            law,
+            servers,
+            faults,
+            ..SimOptions::default()
+        };
+        LawDevice::new(options, 1, 8).unwrap()
     }
 
     fn read(length: u32) -> Op {
@@ -389,7 +367,21 @@ mod tests {
         let mut device = device(SimLaw::Constant(10), 1, vec![]);
         (0..2).for_each(|slot| device.submit(0, slot, &read(512)));
         device.cancel_all(12);
-        assert_eq!(ends(&mut device), [(0, 512, 10), (1, -ECANCELED, 12)]);
+        assert_eq!(ends(&mut device), [(0, 512, 10), (1, -libc::ECANCELED, 12)]);
+    }
+
+    #[test]
+    fn a_law_out_of_its_domain_is_refused_with_the_option_to_look_at() {
+        let law = SimLaw::LogNormal {
+            median_ns: 1000,
+            sigma: f64::NAN,
+        };
+        let options = SimOptions {
+            law,
+            ..SimOptions::default()
+        };
+        let error = LawDevice::new(options, 1, 8).unwrap_err();
+        assert_eq!(error.hint, Some("see `sim_latency`"));
     }
 
     #[test]
