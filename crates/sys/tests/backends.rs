@@ -1,0 +1,501 @@
+//! Every backend through the trait, on a file and on a loop device.
+#![allow(clippy::print_stderr)]
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use iodyno_model::{Engine, EngineKind};
+use iodyno_sys::memory::Arena;
+use iodyno_sys::{
+    AioBackend, Backend, BackendError, Clock, Completion, Completions, File, MappedFiles,
+    MonotonicClock, NullBackend, Op, OpKind, PosixAioBackend, Psync, Pvsync2, SeekSync, Slot,
+    SyncBackend, SyncCalls, SystemCalls, UringBackend,
+};
+use tempfile::TempDir;
+
+const BLOCK: u32 = 4096;
+const DEPTH: u32 = 8;
+/// Longer than any op takes, ns: an op that hangs fails its test.
+const WATCHDOG_NS: u64 = 120_000_000_000;
+
+const EIO: i32 = 5;
+const EINTR: i32 = 4;
+const EBADF: i32 = 9;
+const EFAULT: i32 = 14;
+const EINVAL: i32 = 22;
+const ENOSPC: i32 = 28;
+const EOPNOTSUPP: i32 = 95;
+const ECANCELED: i32 = 125;
+
+/// A backend with one file.
+struct Subject {
+    name: &'static str,
+    backend: Box<dyn Backend>,
+    completions: Completions,
+}
+
+impl Subject {
+    fn new(name: &'static str, backend: Box<dyn Backend>) -> Subject {
+        let completions = Completions::with_capacity(DEPTH);
+        Subject {
+            name,
+            backend,
+            completions,
+        }
+    }
+
+    /// Carries out the ops. Their completions, by slot.
+    fn run(&mut self, ops: &[(Slot, Op)]) -> Vec<Completion> {
+        let begun = MonotonicClock.now();
+        let (mut prepared, mut done) = (0, Vec::new());
+        while done.len() < ops.len() {
+            while self.backend.room() > 0 && prepared < ops.len() {
+                let (slot, op) = ops[prepared];
+                self.backend.prep(slot, &op);
+                prepared += 1;
+            }
+            self.turn((prepared - done.len()) as u32, DEPTH, begun + WATCHDOG_NS);
+            done.extend_from_slice(&self.completions.list);
+            let now = MonotonicClock.now();
+            assert!(now < begun + WATCHDOG_NS, "{} hangs", self.name);
+        }
+        let ended = MonotonicClock.now();
+        for one in &done {
+            let stamps = [begun, one.submitted, one.completed, ended];
+            assert!(stamps.is_sorted(), "{}: {stamps:?}", self.name);
+        }
+        done.sort_unstable_by_key(|completion| completion.slot);
+        let found: Vec<Slot> = done.iter().map(|completion| completion.slot).collect();
+        let mut expected: Vec<Slot> = ops.iter().map(|(slot, _)| *slot).collect();
+        expected.sort_unstable();
+        assert_eq!(found, expected, "{}: completed slots", self.name);
+        done
+    }
+
+    fn results(&mut self, ops: &[(Slot, Op)]) -> Vec<i32> {
+        self.run(ops).iter().map(|one| one.result).collect()
+    }
+
+    fn turn(&mut self, min: u32, max: u32, deadline: u64) {
+        self.backend
+            .turn(min, max, Some(deadline), &mut self.completions)
+            .unwrap_or_else(|error| panic!("{}: {error}", self.name));
+    }
+}
+
+/// An op on the block with this number.
+fn op(kind: OpKind, block: u64) -> Op {
+    let synced = matches!(kind, OpKind::Fsync | OpKind::Fdatasync);
+    Op {
+        kind,
+        file: 0,
+        offset: block * u64::from(BLOCK),
+        length: if synced { 0 } else { BLOCK },
+        skip: 0,
+    }
+}
+
+fn arena() -> Arena {
+    Arena::new(DEPTH, BLOCK as usize, 0, false).unwrap()
+}
+
+fn boxed<B: Backend + 'static>(backend: B) -> Box<dyn Backend> {
+    Box::new(backend)
+}
+
+fn synchronous<S: SyncCalls + 'static>(calls: S, file: File) -> Box<dyn Backend> {
+    let files = vec![file];
+    boxed(SyncBackend::new(SystemCalls { calls, files }, arena()))
+}
+
+/// Every backend that this kernel supports, on the file that `open` opens; on a mapping of its first `mapped` bytes
+/// too, unless that is 0.
+fn subjects(open: impl Fn() -> File, mapped: u64) -> Vec<Subject> {
+    let engine = |kind| Engine::new(kind, DEPTH);
+    let uring = |change: &dyn Fn(&mut Engine)| -> Result<Box<dyn Backend>, BackendError> {
+        let mut engine = engine(EngineKind::IoUring);
+        change(&mut engine);
+        UringBackend::new(vec![open()], arena(), &engine).map(boxed)
+    };
+    let pvsync2 = Pvsync2::new(&engine(EngineKind::Pvsync2));
+    let libaio = AioBackend::new(vec![open()], arena(), &engine(EngineKind::Libaio));
+    let posixaio = PosixAioBackend::new(vec![open()], arena());
+    let unregistered = |engine: &mut Engine| {
+        engine.fixed_buffers = Some(false);
+        engine.registered_files = Some(false);
+    };
+    let mut all = vec![
+        ("psync", Ok(synchronous(Psync, open()))),
+        ("sync", Ok(synchronous(SeekSync, open()))),
+        ("pvsync2", Ok(synchronous(pvsync2, open()))),
+        ("libaio", libaio.map(boxed)),
+        ("posixaio", Ok(boxed(posixaio))),
+        ("io_uring", uring(&|_| ())),
+        ("io_uring, unregistered", uring(&unregistered)),
+        ("io_uring, sqpoll", uring(&|one| one.sqthread_poll = true)),
+        ("io_uring, async", uring(&|one| one.force_async = true)),
+    ];
+    if mapped > 0 {
+        let files = MappedFiles::new(vec![(open(), 0, mapped)], true);
+        let backend = files.map(|files| boxed(SyncBackend::new(files, arena())));
+        all.push(("mmap", backend));
+    }
+    let made = all.into_iter().filter_map(|(name, made)| match made {
+        Ok(backend) => Some(Subject::new(name, backend)),
+        Err(error) => {
+            eprintln!("SKIPPED: {name}: {error}: {}", error.source);
+            None
+        }
+    });
+    made.collect()
+}
+
+/// Those that take several ops at once.
+fn queueing(all: Vec<Subject>) -> impl Iterator<Item = Subject> {
+    all.into_iter().filter(|one| one.backend.room() > 1)
+}
+
+/// A file with these bytes, in a folder of its own.
+fn file_of(bytes: &[u8]) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data");
+    fs::write(&path, bytes).unwrap();
+    (folder, path)
+}
+
+fn open(path: &Path, write: bool, direct: bool) -> File {
+    const O_DIRECT: i32 = rustix::fs::OFlags::DIRECT.bits() as i32;
+    let mut options = OpenOptions::new();
+    options.read(true).write(write);
+    options.custom_flags(if direct { O_DIRECT } else { 0 });
+    File {
+        descriptor: options.open(path).unwrap().into(),
+        device: path.starts_with("/dev"),
+    }
+}
+
+fn sh(script: &str) -> Result<String, String> {
+    let done = Command::new("sh").args(["-ec", script]).output();
+    let done = done.map_err(|error| error.to_string())?;
+    match done.status.success() {
+        true => Ok(String::from_utf8_lossy(&done.stdout).trim().to_owned()),
+        false => Err(String::from_utf8_lossy(&done.stderr).trim().to_owned()),
+    }
+}
+
+/// A loop device over a file. Detached when dropped.
+struct LoopDevice(PathBuf);
+
+impl LoopDevice {
+    /// `None`, and a message, where the host does not allow it.
+    fn over(file: &Path) -> Option<LoopDevice> {
+        if !fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0) {
+            eprintln!("SKIPPED: loop devices need root");
+            return None;
+        }
+        match sh(&format!("losetup --find --show '{}'", file.display())) {
+            Ok(path) => Some(LoopDevice(path.into())),
+            Err(why) => {
+                eprintln!("SKIPPED: losetup: {why}");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        let _ = sh(&format!("losetup --detach '{}'", self.0.display()));
+    }
+}
+
+/// Writes blocks 1, 3 and 5, each with other bytes, syncs, and reads them into other buffers.
+fn writes_and_reads(subject: &mut Subject, pattern: u8) {
+    let name = subject.name;
+    let blocks = [(0, 1), (1, 3), (2, 5)];
+    let byte = |slot: Slot| pattern + slot as u8 + 1;
+    for (slot, _) in blocks {
+        subject.backend.buffer(slot).fill(byte(slot));
+    }
+    let writes = blocks.map(|(slot, block)| (slot, op(OpKind::Write, block)));
+    assert_eq!(subject.results(&writes), [BLOCK as i32; 3], "{name}");
+    for sync in [OpKind::Fsync, OpKind::Fdatasync] {
+        assert_eq!(subject.results(&[(7, op(sync, 0))]), [0], "{name}");
+    }
+    let reads = blocks.map(|(slot, block)| (slot + 4, op(OpKind::Read, block)));
+    assert_eq!(subject.results(&reads), [BLOCK as i32; 3], "{name}");
+    for (slot, _) in blocks {
+        let read = &*subject.backend.buffer(slot + 4);
+        assert!(read.iter().all(|found| *found == byte(slot)), "{name}");
+    }
+}
+
+#[test]
+fn what_is_written_to_a_file_is_read_back_and_a_hole_reads_as_zeroes() {
+    let (_folder, path) = file_of(&[1; 16 * BLOCK as usize]);
+    let all = subjects(|| open(&path, true, false), 16 * u64::from(BLOCK));
+    for (pattern, mut subject) in (1..).map(|number| number * 16).zip(all) {
+        let name = subject.name;
+        writes_and_reads(&mut subject, pattern);
+        let bytes = fs::read(&path).unwrap();
+        assert_eq!(bytes[BLOCK as usize], pattern + 1, "{name}");
+        let trimmed = subject.results(&[(0, op(OpKind::Trim, 3))]);
+        if trimmed == [-EOPNOTSUPP] {
+            eprintln!("SKIPPED: the file system does not support holes");
+            continue;
+        }
+        assert_eq!(trimmed, [0], "{name}");
+        let read = subject.results(&[(1, op(OpKind::Read, 3))]);
+        assert_eq!(read, [BLOCK as i32], "{name}");
+        let read = subject.backend.buffer(1);
+        assert!(read.iter().all(|byte| *byte == 0), "{name}");
+    }
+}
+
+#[test]
+fn a_read_at_the_end_of_a_file_is_short_and_the_rest_of_an_op_goes_behind_its_first_part() {
+    let mut bytes = vec![1; 6000];
+    bytes[5000..].fill(2);
+    let (_folder, path) = file_of(&bytes);
+    for mut subject in subjects(|| open(&path, false, false), 0) {
+        let name = subject.name;
+        let results = subject.results(&[(0, op(OpKind::Read, 1)), (1, op(OpKind::Read, 2))]);
+        assert_eq!(results, [6000 - 4096, 0], "{name}");
+        subject.backend.buffer(2).fill(9);
+        let rest = Op {
+            offset: 5000,
+            length: 500,
+            skip: 3000,
+            ..op(OpKind::Read, 0)
+        };
+        assert_eq!(subject.results(&[(2, rest)]), [500], "{name}");
+        let read = &*subject.backend.buffer(2);
+        for (range, byte) in [(0..3000, 9), (3000..3500, 2), (3500..4096, 9)] {
+            let found = &read[range];
+            assert!(found.iter().all(|found| *found == byte), "{name}");
+        }
+    }
+}
+
+#[test]
+fn what_is_not_mapped_or_not_writable_is_refused() {
+    let (_folder, path) = file_of(&[1; 6000]);
+    let files = vec![(open(&path, false, false), 0, 4096)];
+    assert!(MappedFiles::new(files, true).is_err(), "opened for reading");
+    let files = vec![(open(&path, false, false), 0, 4096)];
+    let mapped = MappedFiles::new(files, false).unwrap();
+    let mut subject = Subject::new("mmap", boxed(SyncBackend::new(mapped, arena())));
+    let ops = [(0, op(OpKind::Read, 1)), (1, op(OpKind::Write, 0))];
+    assert_eq!(subject.results(&ops), [-EFAULT; 2]);
+}
+
+#[test]
+fn a_refused_op_is_a_completion_with_its_errno_and_the_others_are_carried_out() {
+    let (_folder, path) = file_of(&[1; 8 * BLOCK as usize]);
+    for mut subject in subjects(|| open(&path, false, false), 0) {
+        // The file is open for reading only.
+        let kinds = [OpKind::Read, OpKind::Write, OpKind::Read, OpKind::Write];
+        let ops: Vec<(Slot, Op)> = (0..).zip(kinds.map(|kind| op(kind, 2))).collect();
+        for _ in 0..3 {
+            let expected = [BLOCK as i32, -EBADF, BLOCK as i32, -EBADF];
+            assert_eq!(subject.results(&ops), expected, "{}", subject.name);
+        }
+    }
+}
+
+#[test]
+fn an_input_output_error_is_a_completion_with_its_errno() {
+    // Nothing is mapped at address 0 of this process.
+    for mut subject in subjects(|| open(Path::new("/proc/self/mem"), false, false), 0) {
+        let expected = match subject.name {
+            "libaio" => -EINVAL, // not supported for files of this kind
+            _ => -EIO,
+        };
+        let found = subject.results(&[(3, op(OpKind::Read, 0))]);
+        assert_eq!(found, [expected], "{}", subject.name);
+    }
+}
+
+#[test]
+fn a_turn_gives_at_most_as_many_completions_as_are_asked_for() {
+    let (_folder, path) = file_of(&[1; 8 * BLOCK as usize]);
+    let null = NullBackend::new(arena(), MonotonicClock);
+    let all = subjects(|| open(&path, false, false), 0);
+    for mut subject in queueing(all).chain([Subject::new("null", boxed(null))]) {
+        for slot in 0..DEPTH {
+            subject.backend.prep(slot, &op(OpKind::Read, slot.into()));
+        }
+        let watchdog = MonotonicClock.now() + WATCHDOG_NS;
+        let mut ended = 0;
+        while ended < DEPTH {
+            subject.turn((DEPTH - ended).min(3), 3, watchdog);
+            let count = subject.completions.list.len() as u32;
+            assert!(count <= 3, "{}: {count}", subject.name);
+            ended += count;
+            assert!(MonotonicClock.now() < watchdog, "{} hangs", subject.name);
+        }
+        assert_eq!(ended, DEPTH, "{}", subject.name);
+    }
+}
+
+#[test]
+fn cancelled_ops_come_back_once_and_the_backend_can_be_used_again() {
+    let (_folder, path) = file_of(&[1; 8 * BLOCK as usize]);
+    for mut subject in subjects(|| open(&path, false, false), 0) {
+        let name = subject.name;
+        let slots: Vec<Slot> = (0..subject.backend.room().min(DEPTH)).collect();
+        for slot in &slots {
+            let read = op(OpKind::Read, (*slot).into());
+            subject.backend.prep(*slot, &read);
+        }
+        let watchdog = MonotonicClock.now() + WATCHDOG_NS;
+        subject.turn(0, DEPTH, watchdog);
+        let mut seen = subject.completions.list.clone();
+        subject.backend.cancel_all();
+        while seen.len() < slots.len() {
+            subject.turn((slots.len() - seen.len()) as u32, DEPTH, watchdog);
+            seen.extend_from_slice(&subject.completions.list);
+            assert!(MonotonicClock.now() < watchdog, "{name} hangs");
+        }
+        for one in &seen {
+            let allowed = [BLOCK as i32, -ECANCELED, -EINTR];
+            assert!(allowed.contains(&one.result), "{name}: {one:?}");
+        }
+        seen.sort_unstable_by_key(|one| one.slot);
+        let found: Vec<Slot> = seen.iter().map(|one| one.slot).collect();
+        assert_eq!(found, slots, "{name}");
+        let again = subject.results(&[(0, op(OpKind::Read, 0))]);
+        assert_eq!(again, [BLOCK as i32], "{name}");
+    }
+}
+
+#[test]
+fn registered_buffers_and_files_are_features_or_fallbacks_where_they_are_asked_for() {
+    let (_folder, path) = file_of(&[1; BLOCK as usize]);
+    for subject in subjects(|| open(&path, false, false), 0) {
+        let capabilities = subject.backend.capabilities();
+        let asked = subject.name.starts_with("io_uring") && !subject.name.ends_with("unregistered");
+        for what in ["buffers", "files"] {
+            let feature = format!("registered {what}");
+            let fallback = format!("{what} not registered");
+            let features = capabilities.features.iter();
+            let has = features.filter(|text| **text == feature).count();
+            let fallbacks = capabilities.fallbacks.iter();
+            let has_not = fallbacks.filter(|text| text.starts_with(&fallback)).count();
+            assert_eq!(has + has_not, usize::from(asked), "{capabilities:?}");
+        }
+    }
+}
+
+#[test]
+fn a_device_is_read_written_and_discarded_and_misaligned_direct_io_is_refused() {
+    const BLOCKS: u32 = 64;
+    let (_folder, path) = file_of(&[1; (BLOCKS * BLOCK) as usize]);
+    let Some(device) = LoopDevice::over(&path) else {
+        return;
+    };
+    for direct in [true, false] {
+        let opened = || open(&device.0, true, direct);
+        for mut subject in subjects(opened, (BLOCKS * BLOCK).into()) {
+            let name = subject.name;
+            writes_and_reads(&mut subject, 80);
+            let discarded = subject.results(&[(0, op(OpKind::Trim, 3))]);
+            let supported = discarded == [0] || discarded == [-EOPNOTSUPP];
+            assert!(supported, "{name}: {discarded:?}");
+            if name == "mmap" {
+                continue;
+            }
+            let end = u64::from(BLOCKS);
+            let beyond = [(0, op(OpKind::Read, end)), (1, op(OpKind::Write, end))];
+            assert_eq!(subject.results(&beyond), [0, -ENOSPC], "{name}");
+            if direct {
+                let mut misaligned = [(0, op(OpKind::Read, 0)), (1, op(OpKind::Read, 0))];
+                misaligned[0].1.offset = 100;
+                misaligned[1].1.length = 100;
+                assert_eq!(subject.results(&misaligned), [-EINVAL; 2], "{name}");
+            }
+        }
+    }
+}
+
+/// A loop device over a file in a file system that can be frozen: writes to it then do not end. Thawed, unmounted and
+/// detached when dropped.
+struct StallingDevice {
+    device: Option<LoopDevice>,
+    folder: TempDir,
+}
+
+impl StallingDevice {
+    /// `None`, and a message, where the host does not allow it.
+    fn new() -> Option<StallingDevice> {
+        let folder = tempfile::tempdir().unwrap();
+        let mounted = sh(&format!(
+            "cd '{}'; truncate -s 32M below; mkfs.ext4 -q below; mkdir at; mount -o loop below at; \
+             dd if=/dev/zero of=at/data bs=1M count=4 conv=fsync status=none",
+            folder.path().display()
+        ));
+        let device = None;
+        let mut stalling = StallingDevice { device, folder };
+        if let Err(why) = mounted {
+            eprintln!("SKIPPED: {why}");
+            return None;
+        }
+        stalling.device = LoopDevice::over(&stalling.folder.path().join("at/data"));
+        stalling.device.is_some().then_some(stalling)
+    }
+
+    fn stall(&self, yes: bool) -> Result<String, String> {
+        let how = if yes { "--freeze" } else { "--unfreeze" };
+        sh(&format!(
+            "fsfreeze {how} '{}/at'",
+            self.folder.path().display()
+        ))
+    }
+}
+
+impl Drop for StallingDevice {
+    fn drop(&mut self) {
+        let _ = self.stall(false);
+        self.device = None;
+        // The kernel may close a ring's files later: lazily, so that it unmounts then.
+        let _ = sh(&format!(
+            "umount --lazy '{}/at'",
+            self.folder.path().display()
+        ));
+    }
+}
+
+#[test]
+fn a_wait_for_a_device_that_stalls_ends_at_its_deadline() {
+    let Some(stalling) = StallingDevice::new() else {
+        return;
+    };
+    let path = stalling.device.as_ref().unwrap().0.clone();
+    for mut subject in queueing(subjects(|| open(&path, true, true), 0)) {
+        let name = subject.name;
+        stalling.stall(true).unwrap();
+        for slot in 0..2 {
+            subject.backend.prep(slot, &op(OpKind::Write, slot.into()));
+        }
+        for _ in 0..3 {
+            let deadline = MonotonicClock.now() + 2_000_000;
+            while MonotonicClock.now() < deadline {
+                subject.turn(1, DEPTH, deadline);
+                assert_eq!(subject.completions.list, [], "{name}");
+            }
+        }
+        stalling.stall(false).unwrap();
+        let watchdog = MonotonicClock.now() + WATCHDOG_NS;
+        let mut ended = 0;
+        while ended < 2 {
+            subject.turn(2 - ended, DEPTH, watchdog);
+            for one in &subject.completions.list {
+                assert_eq!(one.result, BLOCK as i32, "{name}");
+                ended += 1;
+            }
+            assert!(MonotonicClock.now() < watchdog, "{name} hangs");
+        }
+    }
+}
