@@ -1,4 +1,4 @@
-//! `--on [NAME=]PATH`: the configurations of a plan. Every fault is found, not the first.
+//! `--on [NAME=]PATH`: the configurations of a plan.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -9,10 +9,13 @@ use iodyno_model::{Configuration, Diagnostic, Target};
 /// The name of the only configuration of a run without `--on`.
 const AS_WRITTEN: &str = "default";
 
-/// The configurations that `--on` gives; without any, the I/O goes where the jobs say, seen from
-/// `folder`. Relative paths are made absolute, since the trial runs in another process.
+/// The configurations of the `--on` flags. Without any, there is one that uses the jobs' own paths,
+/// relative to `folder`. Relative paths are made absolute, since the trial runs in another process.
 ///
-/// With `look`, a path must exist. `--dry-run` does not look.
+/// With `look`, the paths must exist; `--dry-run` does not check them.
+///
+/// # Errors
+/// Every error of every flag.
 pub(crate) fn configurations(
     on: &[OsString],
     folder: &Path,
@@ -31,7 +34,7 @@ pub(crate) fn configurations(
         let shown = text.display();
         if path.as_os_str().is_empty() {
             faults.push(
-                Diagnostic::error(format!("`--on {shown}` names no path"))
+                Diagnostic::error(format!("`--on {shown}` has no path"))
                     .hint("write `--on NAME=PATH` or `--on PATH`"),
             );
             continue;
@@ -43,7 +46,7 @@ pub(crate) fn configurations(
                     "`--on {shown}`: {}",
                     crate::failure::reason(&error)
                 ))
-                .hint("name a folder, file or device that exists; a folder is not made"),
+                .hint("give an existing folder, file or device"),
             );
         }
         match name {
@@ -64,8 +67,8 @@ pub(crate) fn configurations(
     }
 }
 
-/// `NAME=PATH`, or `PATH` with its last part, seen from `folder`, as the name. A text that begins
-/// like a path is one, whatever it holds: `/mnt/a=b`.
+/// Splits `NAME=PATH`; for a `PATH` alone, the name is its last component, seen from `folder`. A text
+/// with a slash before the `=` is a path: `/mnt/a=b`.
 fn split(text: &OsStr, folder: &Path) -> (Option<String>, PathBuf) {
     let bytes = text.as_bytes();
     let equals = bytes.iter().position(|byte| *byte == b'=');
@@ -142,7 +145,7 @@ mod tests {
             faults,
             [
                 "two configurations are named `a`",
-                "`--on b=` names no path",
+                "`--on b=` has no path",
                 "`--on /` has no name",
                 "`--on =/z` has no name",
             ]

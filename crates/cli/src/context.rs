@@ -1,4 +1,4 @@
-//! What every command works with: the streams, the store's place, the clock.
+//! What every command needs: output streams, the store's path, the clock.
 
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -12,9 +12,9 @@ use crate::failure::{Failure, chain};
 use crate::screen::Screen;
 use crate::terminal::Terminal;
 
-/// Settings of this process that are no command's own.
+/// Settings that all commands share.
 pub(crate) struct Context {
-    /// The streams.
+    /// Properties of the output streams.
     pub(crate) terminal: Terminal,
     /// Standard error.
     pub(crate) screen: std::sync::Arc<Screen>,
@@ -24,7 +24,7 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// `store` is the path that the user named, if any.
+    /// `store` is the path given with `--store`, if any.
     pub(crate) fn new(terminal: Terminal, store: Option<PathBuf>, verbose: u8) -> Context {
         Context {
             terminal,
@@ -37,7 +37,7 @@ impl Context {
     /// The store's path.
     pub(crate) fn store_path(&self) -> Result<PathBuf, Failure> {
         match &self.store {
-            // The trial's findings name it, and those are read elsewhere.
+            // Absolute, because findings of trials contain it.
             Some(path) => {
                 std::path::absolute(path).map_err(|error| Failure::file("find", path, &error))
             }
@@ -45,19 +45,21 @@ impl Context {
         }
     }
 
-    /// The store, made if it is not there.
+    /// Opens the store for writing, and creates it if it does not exist.
     pub(crate) fn store(&self) -> Result<SqliteStore, Failure> {
         SqliteStore::open(self.store_path()?).map_err(|error| {
             let fault = store_fault(&error, Severity::Error);
             let hint = fault.hint.clone();
-            Failure::one(fault.hint(
-                hint.unwrap_or_else(|| "name a store elsewhere with `--store PATH`".to_owned()),
-            ))
+            Failure::one(
+                fault.hint(
+                    hint.unwrap_or_else(|| "use another store with `--store PATH`".to_owned()),
+                ),
+            )
         })
     }
 
-    /// The store, for reading; `None` if nothing was ever stored there. A path that the user named
-    /// must be there.
+    /// Opens the store for reading; `None` if the default store does not exist. A store given with
+    /// `--store` must exist.
     pub(crate) fn existing_store(&self) -> Result<Option<SqliteStore>, Failure> {
         match SqliteStore::open_for_reading(self.store_path()?) {
             Err(StoreError::Missing { .. }) if self.store.is_none() => Ok(None),
@@ -65,17 +67,17 @@ impl Context {
         }
     }
 
-    /// The store, for reading a run that must be there.
+    /// Opens the store for reading; it must exist.
     pub(crate) fn store_to_read(&self) -> Result<SqliteStore, Failure> {
         Ok(SqliteStore::open_for_reading(self.store_path()?)?)
     }
 
-    /// How text for standard output is drawn.
+    /// Style of text on standard output.
     pub(crate) fn style_out(&self) -> Style {
         self.style(self.terminal.colour_out, self.terminal.width_out())
     }
 
-    /// How text for standard error is drawn.
+    /// Style of text on standard error.
     pub(crate) fn style_err(&self) -> Style {
         self.style(self.terminal.colour_err, self.terminal.width_err())
     }
@@ -88,12 +90,12 @@ impl Context {
         }
     }
 
-    /// Says something on standard error.
+    /// Prints a message on standard error.
     pub(crate) fn note(&self, text: &str) {
         self.screen.note(text);
     }
 
-    /// Tells faults on standard error.
+    /// Prints diagnostics on standard error.
     pub(crate) fn tell(&self, faults: &[Diagnostic]) {
         if !faults.is_empty() {
             self.screen
@@ -101,7 +103,7 @@ impl Context {
         }
     }
 
-    /// A value as an indented JSON document.
+    /// Serializes a value as an indented JSON document.
     pub(crate) fn json(&self, value: &impl Serialize) -> String {
         serde_json::to_string_pretty(value).expect("plain data are valid JSON") + "\n"
     }
@@ -114,7 +116,7 @@ impl Context {
         u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// The local time's offset at an instant, seconds east of Greenwich.
+    /// Offset of local time from UTC at an instant, s.
     pub(crate) fn utc_offset_s(&self, unix_ms: u64) -> i32 {
         let instant = i64::try_from(unix_ms)
             .ok()
@@ -131,7 +133,7 @@ impl From<StoreError> for Failure {
     }
 }
 
-/// A store's error in words, with its remedy.
+/// A store's error as a diagnostic with its remedy.
 pub(crate) fn store_fault(error: &StoreError, severity: Severity) -> Diagnostic {
     Diagnostic {
         severity,

@@ -1,9 +1,9 @@
-//! How long a workload takes, as far as its jobs say.
+//! Duration of a workload, as far as its jobs limit it.
 
 use iodyno_model::{After, Job, Workload};
 use iodyno_units::Nanos;
 
-/// How long the jobs take at most, where each has a time.
+/// The maximum duration of the jobs; `None` if one has no time limit.
 pub(crate) fn longest(workload: &Workload) -> Option<Nanos> {
     let mut ends: Vec<(&str, u64)> = Vec::new();
     for job in &workload.jobs {

@@ -1,30 +1,30 @@
-//! The few exit codes, and which of several wins.
+//! The exit codes and their precedence.
 
 use std::process::ExitCode;
 
 use iodyno_model::{Finding, FindingKind, Outcome, Trial};
 
-/// What the program ends with. A later one wins over an earlier one.
+/// The outcome of a command. Of several, the last in this order determines the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Exit {
-    /// All is well.
+    /// Success.
     Fine,
-    /// The data do not decide what was asked.
+    /// The data do not answer the question.
     Inconclusive,
-    /// A regression, a check that failed, or a result could not be stored.
+    /// A regression, a failed check, or a result that could not be stored.
     CheckFailed,
-    /// A workload failed; what it measured is stored.
+    /// A workload failed; its results so far are stored.
     WorkloadFailed,
-    /// A target was refused; nothing was touched.
+    /// A target was refused; nothing was written.
     Refused,
-    /// The command or its input cannot be carried out.
+    /// The command line or its input is invalid.
     BadInput,
-    /// The user ended it early; what it measured is stored.
+    /// The user ended the run early; results so far are stored.
     Interrupted,
 }
 
 impl Exit {
-    /// The number that the shell sees.
+    /// The exit code.
     pub(crate) fn code(self) -> u8 {
         match self {
             Exit::Fine => 0,
@@ -37,8 +37,7 @@ impl Exit {
         }
     }
 
-    /// The number of `iodyno fio`: what fio ends with in the same case. Where fio has no case of
-    /// its own, it is an error like any other.
+    /// The exit code of `iodyno fio`: that of fio in the same situation, and 1 where fio has none.
     pub(crate) fn fio_code(self) -> u8 {
         match self {
             Exit::Fine => 0,
@@ -47,8 +46,8 @@ impl Exit {
         }
     }
 
-    /// What a trial's outcome means. `by_user` says whether the user interrupted the run: a node
-    /// that died is interrupted, too, and that is a failure.
+    /// The exit for a trial's outcome. `by_user` says whether the user interrupted the run; a trial
+    /// whose node died is also interrupted, but that is a failure.
     pub(crate) fn of_trial(trial: &Trial, by_user: bool) -> Exit {
         match &trial.outcome {
             Outcome::Completed if trial.findings.iter().any(fails_a_check) => Exit::CheckFailed,

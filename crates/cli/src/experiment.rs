@@ -1,4 +1,4 @@
-//! Carries out a plan here, for `run` and for `fio`: store, signals, node, exit code.
+//! Runs a plan on this host, for all commands that measure: store, signals, node, exit code.
 
 use std::path::Path;
 
@@ -15,34 +15,34 @@ use crate::logging;
 use crate::progress::Reporter;
 use crate::signals::{self, Request};
 
-/// Who wants to know of a run beside the progress.
+/// Receives the events of a run in addition to the progress display.
 pub(crate) trait Audience {
-    /// Something happened. Called for everything, the ends of trials included.
+    /// Called for every event, including the ends of trials.
     fn told(&mut self, progress: &Progress<'_>) -> Result<(), Failure>;
 }
 
-/// What is carried out.
+/// How a run starts.
 pub(crate) enum Begin<'a> {
     /// A new run.
     New(&'a Plan),
-    /// A run that was cut off, perhaps with more rounds.
+    /// Resume an interrupted run, or extend it by further rounds.
     Resume {
-        /// Which.
+        /// The run.
         run: RunId,
-        /// As many in all.
+        /// Total number of rounds; `None` keeps the plan's.
         rounds: Option<u32>,
     },
 }
 
-/// A run that was carried out.
+/// A run that has ended.
 pub(crate) struct Carried {
-    /// How it came out.
+    /// How it ended.
     pub(crate) end: RunEnd,
-    /// What that means for the exit code.
+    /// The exit code for it.
     pub(crate) exit: Exit,
 }
 
-/// `--destroy` of what the run does not touch: most likely a slip of the pen.
+/// Warnings for `--destroy` paths that are not targets of the run: probably a typing error.
 fn unmet_destroys(plan: &Plan) -> Vec<Diagnostic> {
     let jobs = || plan.workloads.iter().flat_map(|workload| &workload.jobs);
     let touched = |device: &Path| {
@@ -59,16 +59,16 @@ fn unmet_destroys(plan: &Plan) -> Vec<Diagnostic> {
     unmet
         .map(|device| {
             let device = device.display();
-            Diagnostic::warning(format!("`--destroy {device}` names no target of this run"))
-                .hint("name the device as the job or `--on` does")
+            Diagnostic::warning(format!("`--destroy {device}` is not a target of this run"))
+                .hint("write the path as in the job file or in `--on`")
         })
         .collect()
 }
 
-/// Carries out every trial of a plan, showing progress and telling `audience`.
+/// Runs every trial of a plan, showing progress and passing events to `audience`.
 ///
-/// An audience that cannot go on (its output is full) does not end the run: what is measured is
-/// still stored.
+/// An audience that fails, for example because its output is full, does not end the run: the results
+/// are still stored.
 pub(crate) fn carry_out(
     begin: Begin<'_>,
     store: &SqliteStore,
@@ -120,7 +120,7 @@ pub(crate) fn carry_out(
     if let Some(error) = &end.unstored {
         let mut fault = store_fault(error, iodyno_model::Severity::Error);
         fault.message = format!(
-            "run {} is not stored as a whole: {}",
+            "run {} is only partly stored: {}",
             end.handle.alias, fault.message
         );
         context.tell(&[fault]);
@@ -154,14 +154,14 @@ fn watch_signals(cancel: &Cancel, context: &Context) -> Result<signals::Watch, F
     signals::watch(move |request| match request {
         Request::Finish => {
             cancel.finish();
-            screen.note("ending early; what was measured is kept. Interrupt again to abort.");
+            screen.note("ending early; results so far are kept. Interrupt again to abort.");
         }
         Request::Abort => {
             cancel.abort();
             screen.note("aborting");
         }
         Request::Leave => {
-            screen.note("leaving; what was made is removed in the background, where it can be");
+            screen.note("exiting; files of the trial are removed in the background if possible");
             leave();
         }
     })
@@ -173,7 +173,7 @@ fn watch_signals(cancel: &Cancel, context: &Context) -> Result<signals::Watch, F
     })
 }
 
-/// Something hangs that two requests could not end; the store has every frame already.
+/// Exits although a trial hangs: two requests could not end it. The store has every frame already.
 #[allow(clippy::exit)]
 fn leave() -> ! {
     std::process::exit(i32::from(Exit::Interrupted.code()))

@@ -1,4 +1,4 @@
-//! Why a command could not be carried out: its faults, all at once, and the exit code.
+//! Why a command failed: all errors at once, and the exit code.
 
 use std::io;
 use std::path::Path;
@@ -7,12 +7,12 @@ use iodyno_model::Diagnostic;
 
 use crate::exit::Exit;
 
-/// What stops a command.
+/// A failed command.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Failure {
-    /// What the program ends with.
+    /// The exit code.
     pub(crate) exit: Exit,
-    /// What is told; may be empty where everything was said already.
+    /// What to print; empty if everything was printed already.
     pub(crate) faults: Vec<Diagnostic>,
 }
 
@@ -25,7 +25,7 @@ impl Failure {
         }
     }
 
-    /// One fault of usage or input.
+    /// One error of usage or input.
     pub(crate) fn one(fault: Diagnostic) -> Failure {
         Failure::input(vec![fault])
     }
@@ -41,7 +41,7 @@ impl Failure {
         }
     }
 
-    /// A file cannot be read, written or made. `doing` is the verb: `read`.
+    /// A file cannot be read, written or created. `doing` is the verb: `read`.
     pub(crate) fn file(doing: &str, path: &Path, error: &io::Error) -> Failure {
         Failure::one(Diagnostic::error(format!(
             "cannot {doing} `{}`: {}",
@@ -51,12 +51,12 @@ impl Failure {
     }
 }
 
-/// The system's words for an error, without the number that Rust adds.
+/// The system's message for an error, without the number that Rust adds.
 pub(crate) fn reason(error: &io::Error) -> String {
     without_number(&error.to_string())
 }
 
-/// `text` without ` (os error 2)`, wherever that stands.
+/// `text` without ` (os error 2)`.
 fn without_number(text: &str) -> String {
     let Some(start) = text.find(" (os error ") else {
         return text.to_owned();

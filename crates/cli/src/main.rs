@@ -1,6 +1,6 @@
 //! The program `iodyno`: flags, progress, exit codes.
 //!
-//! The only crate that prints or exits. Data go to standard output, everything else to standard error.
+//! Only this crate prints or exits. Data go to standard output, everything else to standard error.
 
 mod args;
 mod commands;
@@ -67,7 +67,7 @@ fn main() -> ExitCode {
     told(ended, &context).into()
 }
 
-/// The exit code, once every fault has been told.
+/// Prints the errors of a failed command and returns the exit code.
 fn told(ended: Result<Exit, Failure>, context: &Context) -> Exit {
     ended.unwrap_or_else(|failure| {
         context.tell(&failure.faults);

@@ -1,4 +1,4 @@
-//! Carries a plan out, and says at the end what came of it: for `run` and `fs run`.
+//! Runs a plan and prints its results, for `run` and `fs run`.
 
 use iodyno_lab::{Progress, StopReason};
 use iodyno_model::{Comparison, Plan, RunState, Trial, Verdict};
@@ -15,16 +15,16 @@ use crate::progress::Reporter;
 use crate::screen::write_out;
 use crate::trials::{run_json, run_view, trials_json};
 
-/// What is told of a run beside its progress.
+/// What is printed of a run in addition to its progress.
 pub(crate) struct Telling<'a> {
     /// Prints each trial as it ends.
     pub(crate) tables: &'a mut dyn Audience,
-    /// Several trials are compared; otherwise each stands for itself.
+    /// Compare the trials if there are several.
     pub(crate) compares: bool,
 }
 
 impl<'a> Telling<'a> {
-    /// Tables, and a verdict on several trials.
+    /// Tables, and a comparison of several trials.
     pub(crate) fn all(tables: &'a mut dyn Audience) -> Telling<'a> {
         Telling {
             tables,
@@ -33,8 +33,8 @@ impl<'a> Telling<'a> {
     }
 }
 
-/// Makes the trials and prints what came of them: each by its tables as it ends, or with `--json` all of them as one
-/// document, and then the verdict.
+/// Runs the trials and prints their results: a table for each as it ends, or with `--json` one document at the end,
+/// and then the comparison.
 pub(crate) fn measure(
     plan: &Plan,
     begin: Begin<'_>,
@@ -51,12 +51,12 @@ pub(crate) fn measure(
     };
     let carried = carry_out(begin, store, context, reporter, audience)?;
     let several = telling.compares && (plan.cells() > 1 || plan.rounds > 1);
-    // What was measured is stored: a verdict that cannot be given is told, and takes nothing with it.
+    // The results are stored: a comparison that fails is reported and does not affect them.
     let (verdict, verdict_exit) = match several.then(|| verdict(&carried, store)) {
         None => (None, Exit::Fine),
         Some(Ok(verdict)) => (verdict, Exit::Fine),
         Some(Err(_)) if carried.exit == Exit::Interrupted => {
-            context.note("ended before there was anything to compare");
+            context.note("the run ended before there was anything to compare");
             (None, Exit::Fine)
         }
         Some(Err(failure)) => {
@@ -84,7 +84,7 @@ pub(crate) fn measure(
     Ok(carried.exit.max(judged).max(verdict_exit))
 }
 
-/// Trials that only memory holds, for the JSON document at the end.
+/// Trials that could not be stored, kept for the JSON document at the end.
 #[derive(Default)]
 struct Unstored {
     trials: Vec<Trial>,
@@ -100,7 +100,7 @@ impl Audience for Unstored {
     }
 }
 
-/// What the stored trials say; nothing where no trial can be used.
+/// The comparison of the stored trials; `None` if no trial is usable.
 fn verdict(carried: &Carried, store: &SqliteStore) -> Result<Option<Judged>, Failure> {
     let run = store.run(carried.end.handle.id)?;
     let mut trials = observations(store, &run)?;
@@ -111,7 +111,7 @@ fn verdict(carried: &Carried, store: &SqliteStore) -> Result<Option<Judged>, Fai
     judge(&[run], &mut trials, &question).map(Some)
 }
 
-/// The run as JSON: from the store, but for what that does not hold.
+/// The run as JSON: trials from the store, and those that could not be stored.
 fn document(
     plan: &Plan,
     store: &SqliteStore,
@@ -131,7 +131,7 @@ fn document(
     }
 }
 
-fn came_out(exit: Exit) -> &'static str {
+fn ended_how(exit: Exit) -> &'static str {
     match exit {
         Exit::Interrupted => "was interrupted",
         Exit::Refused => "was refused",
@@ -139,7 +139,7 @@ fn came_out(exit: Exit) -> &'static str {
     }
 }
 
-/// Where the result is, what it is worth, and what can be done next.
+/// The last lines of a run: where it is stored, how it ended, and the next command.
 fn conclusion(
     plan: &Plan,
     store: &SqliteStore,
@@ -150,16 +150,16 @@ fn conclusion(
     let alias = end.handle.alias;
     let stored = match end.unstored {
         None => format!("run {alias} stored in {}.", store.path().display()),
-        Some(_) => format!("run {alias} could not be stored as a whole."),
+        Some(_) => format!("run {alias} is only partly stored."),
     };
     let trials = end.planned;
-    let worth = match end.state {
-        RunState::Completed if trials == 1 => "One trial: no verdict.".to_owned(),
+    let ending = match end.state {
+        RunState::Completed if trials == 1 => "One trial: no comparison.".to_owned(),
         RunState::Completed => format!("{} trials{}.", end.completed, stopped(end.stopped)),
-        _ if trials == 1 => format!("It {}.", came_out(carried.exit)),
+        _ if trials == 1 => format!("It {}.", ended_how(carried.exit)),
         _ => format!(
             "It {}: {} of {trials} trials completed.",
-            came_out(carried.exit),
+            ended_how(carried.exit),
             end.completed
         ),
     };
@@ -175,14 +175,14 @@ fn conclusion(
         (None, None, _) => format!("  Next: iodyno show {alias}"),
     };
     let seed = format!(" Seed {}.", plan.seed);
-    format!("{stored} {worth}{seed}{next}\n")
+    format!("{stored} {ending}{seed}{next}\n")
 }
 
-/// More rounds than this are not proposed: whoever needs them knows.
+/// More rounds than this are not suggested.
 const MOST_PROPOSED: u32 = 100;
 
-/// Rounds in all with which every primary comparison is expected to be decided, where that is within
-/// reach and some are not. Of the rounds `made`, some may not count.
+/// Total number of rounds with which every undecided primary comparison is expected to be decided; `None`
+/// if there are none or the number is too large. Some of the rounds `made` may not count.
 fn rounds_needed(judged: &Judged, made: u32) -> Option<u32> {
     let Judged::Compared(comparison) = judged else {
         return None;
@@ -198,11 +198,11 @@ fn rounds_needed(judged: &Judged, made: u32) -> Option<u32> {
     (rounds > made && rounds <= MOST_PROPOSED).then_some(rounds)
 }
 
-/// Why there were no more rounds, where that was not the plan's number.
+/// Why the run stopped before the planned number of rounds.
 fn stopped(reason: StopReason) -> &'static str {
     match reason {
-        StopReason::Width => ", until the intervals were narrow enough",
-        StopReason::MaxTime => ", as many as `--max-time` allowed",
+        StopReason::Width => "; stopped: the intervals are narrow enough",
+        StopReason::MaxTime => "; stopped by `--max-time`",
         _ => "",
     }
 }

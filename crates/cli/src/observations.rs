@@ -1,11 +1,11 @@
-//! Stored runs as a comparison sees them, and what is asked of them by default.
+//! Observations from stored runs, and the default question.
 
 use iodyno_model::{Observation, Question, TrialState};
 use iodyno_store::{Run, Store, StoreError};
 
 use crate::trials::{Series, load};
 
-/// Every trial of a run that has ended, own or imported.
+/// Observations of all ended or imported trials of a run.
 pub(crate) fn observations(store: &dyn Store, run: &Run) -> Result<Vec<Observation>, StoreError> {
     let name = run_name(run);
     if let Some(imported) = &run.plan.imported {
@@ -30,14 +30,14 @@ pub(crate) fn observations(store: &dyn Store, run: &Run) -> Result<Vec<Observati
         .collect()
 }
 
-/// What a run is called among others.
+/// The name of a run in a comparison of runs.
 pub(crate) fn run_name(run: &Run) -> String {
     format!("run {}", run.summary.alias)
 }
 
-/// What runs are asked where the user says nothing: an own run what it was made for; an imported one how
-/// its configurations differ, or whatever does; several runs by what tells them apart, their configurations
-/// or workloads where they share none, otherwise the runs themselves.
+/// The default question: for a measured run, that of its plan; for an imported run, the dimension in which its
+/// trials differ, configurations first; for several runs, the runs themselves, or their configurations or
+/// workloads if they have none in common.
 pub(crate) fn default_question(runs: &[Run], observations: &[Observation]) -> Question {
     let (question, columns) = match runs {
         [run] if run.plan.imported.is_none() => return run.plan.question.clone(),

@@ -1,19 +1,22 @@
-//! A plan for people: what `--dry-run` prints.
+//! A plan as text, for `--dry-run`.
 
 use iodyno_fio::resolved_options;
 use iodyno_model::{Configuration, Observation, Plan, Target, Workload};
 use iodyno_report::Style;
 use iodyno_units::{Nanos, counted, percent};
 
-/// Columns that the words before the facts take.
+/// Width of the labels, columns.
 const LABEL: usize = 11;
 
-/// Configurations, workloads and jobs with every option that is in force.
+/// Configurations, workloads and jobs with all effective options.
 pub(crate) fn plan_text(plan: &Plan, style: Style) -> String {
     let trials = counted(u64::from(plan.cells()) * u64::from(plan.rounds), "trial");
     let trials = match plan.rounds {
         1 => trials,
-        rounds => format!("{rounds} rounds of {} cells, {trials}", plan.cells()),
+        rounds => format!(
+            "{rounds} rounds of {}, {trials}",
+            counted(plan.cells().into(), "cell")
+        ),
     };
     let mut text = line(
         "plan",
@@ -27,7 +30,7 @@ pub(crate) fn plan_text(plan: &Plan, style: Style) -> String {
     for device in &plan.destroy {
         text += &line(
             "destroys",
-            &format!("what {} holds", device.display()),
+            &format!("the contents of {}", device.display()),
             style,
         );
     }
@@ -37,7 +40,7 @@ pub(crate) fn plan_text(plan: &Plan, style: Style) -> String {
     text
 }
 
-/// What is compared, and when the rounds end early.
+/// What is compared, and when the run stops early.
 fn question(plan: &Plan, style: Style) -> String {
     let question = &plan.question;
     let names: Vec<&str> = match question.columns.as_str() {
@@ -60,14 +63,12 @@ fn question(plan: &Plan, style: Style) -> String {
         let least = plan.stopping.least_rounds;
         let width = percent(width);
         ends.push(format!(
-            "once intervals are {width} wide, after {least} rounds or more"
+            "when the intervals are at most {width} wide, after at least {}",
+            counted(least.into(), "round")
         ));
     }
     if let Some(time) = plan.stopping.max_time_ns {
-        ends.push(format!(
-            "before a round that would end after {}",
-            Nanos(time)
-        ));
+        ends.push(format!("before a round that would exceed {}", Nanos(time)));
     }
     if !ends.is_empty() {
         text += &line("ends", &ends.join("; or "), style);
@@ -78,7 +79,7 @@ fn question(plan: &Plan, style: Style) -> String {
 fn target(configuration: &Configuration) -> String {
     match &configuration.target {
         Target::AsWritten { folder } => {
-            format!("files as the jobs name them, from {}", folder.display())
+            format!("the jobs' own paths, relative to {}", folder.display())
         }
         Target::Path(path) => format!("{}: {}", configuration.name, path.display()),
     }
@@ -109,7 +110,7 @@ fn workload(workload: &Workload, style: Style) -> String {
     text
 }
 
-/// A label and a text that is wrapped at the terminal's width.
+/// A label and a text, wrapped at the terminal's width.
 fn line(label: &str, text: &str, style: Style) -> String {
     let room = style.width.max(40) - LABEL;
     let mut lines = vec![String::new()];

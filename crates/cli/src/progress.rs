@@ -1,4 +1,4 @@
-//! What is told while a run goes: a live line on a terminal, plain lines elsewhere.
+//! Progress of a run: a live line on a terminal, plain lines elsewhere.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,12 +15,12 @@ use crate::duration::longest;
 use crate::screen::Screen;
 use crate::terminal::Terminal;
 
-/// The first plain line comes after so long.
+/// Time until the first plain line.
 const FIRST: Nanos = Nanos::from_secs(10);
-/// The distance of plain lines grows with the time that has passed, up to this.
+/// The interval of plain lines grows with the elapsed time, up to this.
 const FARTHEST: Nanos = Nanos::from_secs(600);
 
-/// A live line that wraps would be drawn again and again.
+/// Narrower terminals get no live line: one that wraps cannot be redrawn in place.
 const NARROWEST: usize = 40;
 
 /// How progress is shown.
@@ -35,7 +35,7 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    /// What suits the terminal.
+    /// The mode for the terminal.
     pub(crate) fn of(terminal: Terminal, quiet: bool) -> Mode {
         match (quiet, terminal.redraws) {
             (true, _) => Mode::Quiet,
@@ -51,19 +51,19 @@ pub(crate) struct Reporter<'a> {
     screen: Arc<Screen>,
     mode: Mode,
     planned: Option<Nanos>,
-    /// Since the trial, or a step that tells its own progress, began.
+    /// When the trial, or a step with its own progress, began.
     begun: Instant,
     step: Option<Step>,
-    /// Plain lines come at this distance, beside a live line as well.
+    /// Interval of plain lines, in addition to a live line.
     every: Option<Nanos>,
     next_plain: Nanos,
-    /// `3/20 `, before the live line of a run of several trials.
+    /// `3/20 `, before the live line of a run with several trials.
     trial: String,
-    /// A whole round was told: single trials are not told any more.
+    /// A complete round was printed: single trials are no longer printed.
     rounds_told: bool,
-    /// What is measured is shown elsewhere, as data.
+    /// Measurements are printed elsewhere, as data.
     without_frames: bool,
-    /// What is laid out are empty files: their number is told, not their bytes.
+    /// Only empty files are laid out: their number is shown, not their size.
     empty_files: bool,
 }
 
@@ -85,7 +85,7 @@ impl<'a> Reporter<'a> {
         }
     }
 
-    /// Without a word on what is measured: it is printed as data.
+    /// Without lines on measurements, which are printed as data.
     pub(crate) fn without_frames(self) -> Reporter<'a> {
         Reporter {
             without_frames: true,
@@ -93,16 +93,16 @@ impl<'a> Reporter<'a> {
         }
     }
 
-    /// With plain lines at this distance.
+    /// With plain lines at this interval.
     pub(crate) fn with_lines_every(self, every: Option<Nanos>) -> Reporter<'a> {
         Reporter { every, ..self }
     }
 
-    /// Shows one piece of news.
+    /// Shows one event.
     pub(crate) fn show(&mut self, progress: &Progress<'_>) {
         match progress {
             Progress::Begun(_) => {}
-            Progress::Settling => self.step_live("letting the devices come to rest"),
+            Progress::Settling => self.step_live("waiting for idle devices"),
             Progress::Trial {
                 number,
                 of,
@@ -128,14 +128,13 @@ impl<'a> Reporter<'a> {
             Progress::StoreFails(error) => self.store_fails(error),
             Progress::StoreRecovered => {
                 self.screen
-                    .note("the store works again; nothing is missing");
+                    .note("the store can be written again; no data was lost");
             }
             Progress::Ended(_) => self.screen.clear(),
         }
     }
 
-    /// Rounds follow one another for hours: their trials are told on the live line alone, but for
-    /// those of the first round.
+    /// Prints a line for each trial of the first round; those of later rounds are shown on the live line only.
     fn tell_trial(&mut self, number: u32, of: u32, workload: &str, configuration: &str) {
         if !self.rounds_told {
             self.note(&format!(
@@ -144,7 +143,7 @@ impl<'a> Reporter<'a> {
         }
     }
 
-    /// A round is whole: how far the run is, what is left, the verdict so far.
+    /// Prints a line for a complete round: the progress, the time left, the comparison so far.
     fn round(&mut self, done: u32, of: u32, left_ns: Option<u64>, comparison: Option<&Comparison>) {
         self.screen.clear();
         if of == 1 {
@@ -191,13 +190,13 @@ impl<'a> Reporter<'a> {
                 let line = || match (files, *step, *total) {
                     (true, Step::LayOut, 1..) => live::lay_out_files(*done, *total, elapsed, style),
                     (true, Step::TearDown, 1..) => {
-                        format!("tidying up: {done} of {total} files")
+                        format!("removing files: {done} of {total}")
                     }
                     _ => step_line(*step, *done, *total, elapsed, style),
                 };
                 self.draw(elapsed, line, line);
             }
-            // A drain is no data, and may take a while.
+            // A drain has no data to print, and may take long.
             Event::Frame(frame) if self.without_frames && frame.step != Step::Drain => {}
             Event::Frame(frame) => {
                 // Frames end some µs before the full second.
@@ -210,7 +209,7 @@ impl<'a> Reporter<'a> {
                     || live::plain_line(frame, elapsed, planned, style),
                 );
             }
-            // It is looked at with the whole trial.
+            // Evaluated at the end of the trial.
             Event::Telemetry(_) => {}
             Event::Ready { .. } | Event::Started { .. } => self.begin(None),
         }
@@ -241,23 +240,24 @@ impl<'a> Reporter<'a> {
 
     fn store_fails(&self, error: &StoreError) {
         let mut fault = store_fault(error, Severity::Warning);
-        fault.message += "; the run goes on, and its result is printed at the end";
+        fault.message += "; the run continues, and its result is printed at the end";
         self.context.tell(&[fault]);
     }
 }
 
-/// Whole seconds: what is left is an estimate.
+/// Rounds up to whole seconds.
 fn whole_seconds(ns: u64) -> Nanos {
     Nanos::from_secs(ns.div_ceil(Nanos::SECOND.0))
 }
 
-/// The next plain line: a tenth of the time later, so that ten hours fit on a few pages.
+/// When to print the next plain line: after a further tenth of the elapsed time, so that ten hours fit on a few
+/// pages.
 fn next_plain(elapsed: Nanos) -> Nanos {
     let distance = Nanos(elapsed.0 / 10).clamp(FIRST, FARTHEST);
     Nanos(elapsed.0 + distance.0)
 }
 
-/// All that is made before are files without data.
+/// All files that the workload creates first are empty.
 fn makes_empty_files(workload: &Workload) -> bool {
     let jobs = workload.jobs.iter();
     let mut sets = jobs
@@ -273,13 +273,13 @@ fn step_line(step: Step, done: u64, total: u64, elapsed: Nanos, style: Style) ->
             return live::lay_out(Bytes(done), Bytes(total), elapsed, style);
         }
         Step::LayOut => "laying out files",
-        Step::Provision => "making storage",
+        Step::Provision => "creating storage",
         Step::Ramp => "ramping up",
         Step::Measure => "measuring",
         Step::Drain => "draining",
         Step::EndFsync => "syncing files",
         Step::VerifyPass => "verifying",
-        Step::TearDown => "tidying up",
+        Step::TearDown => "removing files",
     };
     match total {
         0 => doing.to_owned(),

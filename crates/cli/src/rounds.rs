@@ -1,18 +1,18 @@
-//! How often a run measures its cells, and what it asks of them.
+//! Number of rounds, stop rules and the question of a run.
 
 use iodyno_model::{Diagnostic, Direction, Observation, Plan, Question, Settling, Stopping};
-use iodyno_units::Nanos;
+use iodyno_units::{Nanos, counted};
 
 use crate::args::ExperimentArgs;
 use crate::duration::longest;
 
-/// With a rule to stop and no number of rounds, so many at most.
+/// Maximum number of rounds with `--stop-width` and without `--rounds`.
 const ROUNDS_TO_STOP_IN: u32 = 100;
 
-/// How long a trial waits for the devices below its targets to be idle.
+/// How long a trial waits for its devices to become idle, at most.
 const IDLE: Nanos = Nanos::from_secs(10);
 
-/// A plan with what the flags ask of it, or every fault.
+/// Applies the flags to a plan. Fails with every error found.
 pub(crate) fn with_rounds(plan: Plan, args: &ExperimentArgs) -> Result<Plan, Vec<Diagnostic>> {
     let columns = match (plan.configurations.len(), plan.workloads.len()) {
         (1, 2..) => Observation::WORKLOAD,
@@ -66,7 +66,7 @@ pub(crate) fn with_rounds(plan: Plan, args: &ExperimentArgs) -> Result<Plan, Vec
     Ok(plan)
 }
 
-/// What speaks against the number of rounds, before any is made.
+/// Warnings if the number of rounds cannot give a decision.
 pub(crate) fn doubts(plan: &Plan) -> Vec<Diagnostic> {
     let primaries = iodyno_judge::primaries(plan);
     if primaries == 0 {
@@ -76,7 +76,7 @@ pub(crate) fn doubts(plan: &Plan) -> Vec<Diagnostic> {
     if let Err(why) = decides(plan.rounds) {
         return vec![
             Diagnostic::warning(why.to_string())
-                .hint(format!("ask for `--rounds {}` or more", why.least)),
+                .hint(format!("use `--rounds {}` or more", why.least)),
         ];
     }
     let Some(max_time) = plan.stopping.max_time_ns else {
@@ -94,11 +94,12 @@ pub(crate) fn doubts(plan: &Plan) -> Vec<Diagnostic> {
         Ok(()) => Vec::new(),
         Err(why) => vec![
             Diagnostic::warning(format!(
-                "a round takes {} at least, and `--max-time` leaves room for {fit}: {why}",
-                Nanos(round)
+                "a round takes at least {}, so `--max-time` allows {}: {why}",
+                Nanos(round),
+                counted(fit.into(), "round")
             ))
             .hint(format!(
-                "allow `--max-time {}s` or more, or shorten the jobs",
+                "use `--max-time {}s` or more, or shorter jobs",
                 round
                     .saturating_mul(u64::from(why.least))
                     .div_ceil(Nanos::SECOND.0)
@@ -107,15 +108,15 @@ pub(crate) fn doubts(plan: &Plan) -> Vec<Diagnostic> {
     }
 }
 
-/// What is wrong with a metric's name: told before a long run, not after it.
+/// The error for an unknown metric: reported before a long run, not after it.
 fn unknown_metric(name: &str, plan: &Plan) -> Option<Diagnostic> {
     if name == iodyno_judge::ALL_METRICS {
         return None;
     }
     if !iodyno_judge::is_own_metric(name) {
         return Some(
-            Diagnostic::error(format!("`--metric {name}` is no metric"))
-                .hint(format!("there are: {}", iodyno_judge::OWN_METRICS)),
+            Diagnostic::error(format!("unknown metric in `--metric {name}`"))
+                .hint(format!("the metrics are: {}", iodyno_judge::OWN_METRICS)),
         );
     }
     let (op, _) = name.split_once('.')?;
@@ -124,15 +125,15 @@ fn unknown_metric(name: &str, plan: &Plan) -> Option<Diagnostic> {
         Some(_) => job.directions(),
         None => job.access.directions().collect(),
     });
-    // Syncs come from several options; a missing one is told by the verdict.
+    // Syncs come from several options; if there are none, the comparison says so.
     let known = op == Direction::Sync.name() || issued.any(|direction| direction.name() == op);
     (!known).then(|| {
-        Diagnostic::error(format!("`--metric {name}`: no job does a {op}"))
-            .hint("name a metric of an op that the jobs do")
+        Diagnostic::error(format!("`--metric {name}`: no job issues a {op}"))
+            .hint("use a metric of an op that the jobs issue")
     })
 }
 
-/// Flags that ask for a comparison where there is one cell alone.
+/// Errors for flags of a comparison if there is only one cell.
 fn nothing_to_compare(plan: &Plan, args: &ExperimentArgs) -> Vec<Diagnostic> {
     if plan.cells() > 1 {
         return Vec::new();
@@ -145,13 +146,13 @@ fn nothing_to_compare(plan: &Plan, args: &ExperimentArgs) -> Vec<Diagnostic> {
     let asked = asked.into_iter().filter(|(_, asked)| *asked);
     asked
         .map(|(flag, _)| {
-            Diagnostic::error(format!("`{flag}` needs something to compare"))
-                .hint("name a second target with `--on`, or a second workload")
+            Diagnostic::error(format!("`{flag}` requires something to compare"))
+                .hint("add a second target with `--on`, or a second workload")
         })
         .collect()
 }
 
-/// What is wrong with the baseline's name: it is none of the columns.
+/// The error for a baseline that does not exist.
 fn unknown_baseline(plan: &Plan, columns: &str, name: Option<&str>) -> Option<Diagnostic> {
     let name = name?;
     let names: Vec<&str> = match columns {
@@ -162,7 +163,9 @@ fn unknown_baseline(plan: &Plan, columns: &str, name: Option<&str>) -> Option<Di
         }
     };
     (!names.contains(&name)).then(|| {
-        Diagnostic::error(format!("`--baseline {name}` is no {columns} of this run"))
-            .hint(format!("there are: {}", names.join(", ")))
+        Diagnostic::error(format!(
+            "`--baseline {name}` is not a {columns} of this run"
+        ))
+        .hint(format!("choose one of: {}", names.join(", ")))
     })
 }

@@ -1,8 +1,8 @@
-//! Standard error and standard output, the only places where the program writes.
+//! Writes to standard error and standard output.
 //!
-//! Standard error may carry one live line at its end, redrawn in place. Each redraw is a single
-//! write that returns to the line's start, so that nothing flickers, the cursor is never hidden,
-//! and a kill at any instant leaves the terminal usable. Nobody reading is never an error there.
+//! Standard error may have a live line at its end, which is redrawn in place. Each redraw is a single
+//! write that ends at the start of the line: there is no flicker, the cursor stays visible, and a kill
+//! at any time leaves the terminal usable. Errors of standard error are ignored.
 
 use std::io::{ErrorKind, Write, stderr, stdout};
 use std::sync::{Mutex, PoisonError};
@@ -45,7 +45,7 @@ impl Screen {
     }
 }
 
-/// Writes to standard error; there is nobody to tell if that fails.
+/// Writes to standard error; errors are ignored.
 pub(crate) fn write_err(text: &str) {
     let mut stderr = stderr().lock();
     let _ = stderr
@@ -53,13 +53,12 @@ pub(crate) fn write_err(text: &str) {
         .and_then(|()| stderr.flush());
 }
 
-/// Writes data to standard output. A reader that has gone (`iodyno list | head`) has had enough:
-/// that is no error.
+/// Writes data to standard output. A closed pipe (`iodyno list | head`) is not an error.
 pub(crate) fn write_out(data: impl AsRef<[u8]>) -> Result<(), Failure> {
     write_on(data).map(|_| ())
 }
 
-/// The same, for what has no end of its own: `false` once nobody reads any more.
+/// The same for endless output: `false` once the pipe is closed.
 pub(crate) fn write_on(data: impl AsRef<[u8]>) -> Result<bool, Failure> {
     let mut stdout = stdout().lock();
     let written = stdout.write_all(data.as_ref());

@@ -1,4 +1,4 @@
-//! Signals that end a run: the first asks, the second insists, the third leaves at once.
+//! Signals that end a run: the first ends it early, the second aborts it, the third exits at once.
 
 use std::io;
 use std::thread;
@@ -6,18 +6,18 @@ use std::thread;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 
-/// How hard the user asked.
+/// What the user asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Request {
-    /// End early and keep what was measured.
+    /// End early and keep the results so far.
     Finish,
-    /// Cancel what is in flight.
+    /// Cancel I/O in flight.
     Abort,
-    /// Leave, whatever hangs.
+    /// Exit, even if something hangs.
     Leave,
 }
 
-/// Handlers in force until dropped.
+/// Signal handlers, removed when dropped.
 #[derive(Debug)]
 pub(crate) struct Watch(Handle);
 
@@ -27,9 +27,9 @@ impl Drop for Watch {
     }
 }
 
-/// Calls `told` on a thread of its own for each SIGINT, SIGTERM or SIGHUP.
+/// Calls `told` on a separate thread for each SIGINT, SIGTERM or SIGHUP.
 ///
-/// A signal that was ignored when the program began stays ignored: `nohup` means it.
+/// A signal that was ignored at the start of the program stays ignored, as under `nohup`.
 pub(crate) fn watch(mut told: impl FnMut(Request) + Send + 'static) -> io::Result<Watch> {
     let ignored = ignored_signals();
     let wanted = [SIGINT, SIGTERM, SIGHUP]
@@ -48,7 +48,7 @@ pub(crate) fn watch(mut told: impl FnMut(Request) + Send + 'static) -> io::Resul
     Ok(Watch(handle))
 }
 
-/// The mask of ignored signals; none where /proc is not mounted.
+/// The mask of ignored signals; empty if /proc is not mounted.
 fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     ignored_in(&status)

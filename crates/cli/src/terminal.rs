@@ -1,27 +1,27 @@
-//! What the two output streams are: colour, live line, width.
+//! Properties of the output streams: colours, live line, width.
 
 use std::io::{IsTerminal, stderr, stdout};
 
 use crate::args::When;
 
-/// Width of text that goes to no terminal, in columns.
+/// Width of text that is not written to a terminal, columns.
 const WIDTH_ELSEWHERE: usize = 100;
 
-/// The streams, as found at the start.
+/// The streams at the start of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Terminal {
-    /// Standard output takes colour.
+    /// Use colours on standard output.
     pub(crate) colour_out: bool,
-    /// Standard error takes colour.
+    /// Use colours on standard error.
     pub(crate) colour_err: bool,
     /// Standard error is a terminal on which a line can be redrawn in place.
     pub(crate) redraws: bool,
-    /// Characters beyond ASCII can be shown.
+    /// The locale can show characters beyond ASCII.
     pub(crate) unicode: bool,
 }
 
 impl Terminal {
-    /// Asks the process's environment and streams.
+    /// Inspects the environment and the streams.
     pub(crate) fn find(when: When) -> Terminal {
         let variable = |name: &str| std::env::var(name).ok();
         let (out, err) = (stdout().is_terminal(), stderr().is_terminal());
@@ -33,12 +33,12 @@ impl Terminal {
         }
     }
 
-    /// Columns of standard error at this moment.
+    /// Current width of standard error, columns.
     pub(crate) fn width_err(self) -> usize {
         columns(stderr())
     }
 
-    /// Columns of standard output at this moment.
+    /// Current width of standard output, columns.
     pub(crate) fn width_out(self) -> usize {
         columns(stdout())
     }
@@ -51,8 +51,8 @@ fn columns(stream: impl std::os::fd::AsFd) -> usize {
     }
 }
 
-/// <https://no-color.org> and <https://bixense.com/clicolors/>: the flag, then NO_COLOR, then
-/// CLICOLOR_FORCE, then what the terminal can do.
+/// <https://no-color.org> and <https://bixense.com/clicolors/>: in this order the flag, NO_COLOR,
+/// CLICOLOR_FORCE, and the capabilities of the terminal.
 fn colour(when: When, variable: impl Fn(&str) -> Option<String>, terminal: bool) -> bool {
     let set = |name| variable(name).is_some_and(|value| !value.is_empty());
     match when {
@@ -72,7 +72,7 @@ fn colour(when: When, variable: impl Fn(&str) -> Option<String>, terminal: bool)
     }
 }
 
-/// The locale's character set is UTF-8, as it is everywhere today unless a locale says otherwise.
+/// Whether the locale's character set is UTF-8, which is the default without a locale.
 fn unicode(variable: impl Fn(&str) -> Option<String>) -> bool {
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
         .iter()

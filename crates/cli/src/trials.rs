@@ -1,4 +1,4 @@
-//! Stored and fresh trials in every form: text, our JSON, fio's formats.
+//! Trials in every output format: text, JSON, fio's formats.
 
 use iodyno_fio::resolved_options;
 use iodyno_model::{
@@ -11,22 +11,22 @@ use iodyno_store::{Run, RunHandle, Store, StoreError};
 use crate::args::Format;
 use crate::context::Context;
 
-/// Frames asked of the store at once.
+/// Number of frames read from the store at once.
 const BATCH: usize = 256;
 
-/// How much of a stored trial's series a form needs.
+/// The part of a stored trial's frames that an output format needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Series {
-    /// Nothing.
+    /// None.
     None,
-    /// Counts: the histograms of a long trial are many times larger.
+    /// Counts without histograms, which are many times larger.
     Counts,
-    /// Everything.
+    /// All of it.
     Whole,
 }
 
 impl Format {
-    /// The series that the form needs.
+    /// The part of the frames that the format needs.
     pub(crate) fn series(self) -> Series {
         match self {
             Format::Text => Series::Counts,
@@ -40,7 +40,7 @@ impl Format {
     }
 }
 
-/// A trial from the store, with so much of its series.
+/// Loads a trial from the store with this part of its frames.
 pub(crate) fn load(store: &dyn Store, key: TrialKey, series: Series) -> Result<Trial, StoreError> {
     let mut trial = store.trial(key)?;
     trial.frames.clear();
@@ -68,7 +68,7 @@ fn drop_histograms(frame: &mut Frame) {
     }
 }
 
-/// A trial with its figures put together.
+/// A trial with its summary, ready for output.
 pub(crate) struct Drawn<'a> {
     workload: &'a Workload,
     trial: &'a Trial,
@@ -76,7 +76,7 @@ pub(crate) struct Drawn<'a> {
 }
 
 impl<'a> Drawn<'a> {
-    /// Puts the figures together.
+    /// Computes the summary.
     pub(crate) fn new(workload: &'a Workload, trial: &'a Trial) -> Drawn<'a> {
         Drawn {
             workload,
@@ -85,7 +85,7 @@ impl<'a> Drawn<'a> {
         }
     }
 
-    /// The table for people.
+    /// The table.
     pub(crate) fn text(&self, style: Style) -> String {
         text::trial(
             self.workload,
@@ -96,7 +96,7 @@ impl<'a> Drawn<'a> {
         )
     }
 
-    /// The same with the thresholds of what was found.
+    /// The table with the thresholds of the findings.
     pub(crate) fn text_in_full(&self, style: Style) -> String {
         text::trial_in_full(
             self.workload,
@@ -107,22 +107,22 @@ impl<'a> Drawn<'a> {
         )
     }
 
-    /// The closing rows that file-operation benchmarks are known by.
+    /// The closing rows in fsbench's format.
     pub(crate) fn fsbench_closing(&self, style: Style) -> String {
         fsbench::closing(self.workload, self.trial, &self.summary, style)
     }
 
-    /// The line of a trial of file operations that benchstat reads.
+    /// The line of a file-operation trial for benchstat.
     pub(crate) fn benchmark_line(&self) -> String {
         fsbench::benchmark_line(self.workload, self.trial)
     }
 
-    /// What speaks against the figures, and how it went wrong if it did; empty where nothing is to be said.
+    /// The findings, and the error if the trial failed; may be empty.
     pub(crate) fn remarks(&self, style: Style) -> String {
         text::remarks(self.trial, &self.trial.findings, style)
     }
 
-    /// What our JSON is made from.
+    /// The data for JSON.
     pub(crate) fn view(&self) -> TrialView<'_> {
         TrialView {
             workload: self.workload,
@@ -132,7 +132,7 @@ impl<'a> Drawn<'a> {
         }
     }
 
-    /// One of fio's forms.
+    /// One of fio's formats.
     pub(crate) fn fio(&self, form: FioForm, context: &Context) -> String {
         let facts = fio_facts(self.workload, self.trial, context);
         match form {
@@ -157,8 +157,8 @@ pub(crate) enum FioForm {
     Terse,
 }
 
-/// What fio's forms tell beside the trial. The clock is the trial's own, so that a stored trial
-/// looks the same whenever it is shown.
+/// Further data for fio's formats. The time is that of the trial, so that the output of a stored trial does not
+/// depend on when it is shown.
 fn fio_facts(workload: &Workload, trial: &Trial, context: &Context) -> fio::Context {
     let span_ns = trial
         .parts
@@ -180,7 +180,7 @@ fn fio_facts(workload: &Workload, trial: &Trial, context: &Context) -> fio::Cont
     }
 }
 
-/// The head of a run's JSON.
+/// The `run` object in the JSON of a run.
 pub(crate) fn run_view(plan: &Plan, handle: RunHandle, state: RunState) -> RunView {
     RunView {
         id: handle.id.to_string(),
@@ -228,7 +228,7 @@ pub(crate) fn trials_json(
     json::run(head, comparison, &views)
 }
 
-/// The trial has figures to draw.
+/// Whether the trial has results to print.
 pub(crate) fn has_figures(trial: &Trial) -> bool {
     !trial.parts.is_empty() || matches!(trial.outcome, Outcome::Completed)
 }

@@ -1,4 +1,4 @@
-//! What a command names, as workloads: job files, file-operation workloads by name or in TOML.
+//! Reads workloads: job files, and file-operation workloads by name or from TOML.
 
 use std::path::Path;
 
@@ -10,8 +10,8 @@ use iodyno_units::Nanos;
 use crate::args::{Counted, Sized, size};
 use crate::failure::reason;
 
-/// A workload of `run`, with its options changed by `settings`, and what is to be said of it. There is
-/// none where anything said is an error.
+/// Reads a workload of `run` with its options overridden by `settings`. There is no workload if one of the
+/// diagnostics is an error.
 pub(crate) fn read(
     file: &Path,
     settings: &[(String, String)],
@@ -30,7 +30,7 @@ pub(crate) fn read(
     (parsed.workload, parsed.diagnostics)
 }
 
-/// A file-operation workload: a TOML file, or one that has a name.
+/// Reads a file-operation workload from a TOML file, or by its name.
 pub(crate) fn described(file: &Path) -> Result<Described, Vec<Diagnostic>> {
     let shown = file.display().to_string();
     if is_toml(file) {
@@ -44,18 +44,18 @@ pub(crate) fn described(file: &Path) -> Result<Described, Vec<Diagnostic>> {
     }
     operations::named(&shown).ok_or_else(|| {
         let hint = match operations::suggest(&shown) {
-            Some(near) => format!("did you mean `{near}`? `iodyno fs list` shows all"),
-            None => "`iodyno fs list` shows those that have a name".to_owned(),
+            Some(near) => format!("did you mean `{near}`? `iodyno fs list` lists the names"),
+            None => "`iodyno fs list` lists the names".to_owned(),
         };
         let message = match is_name(file) {
-            true => format!("there is no file `{shown}`, and no workload of that name"),
-            false => format!("`{shown}` is no workload of file operations"),
+            true => format!("there is no file and no workload named `{shown}`"),
+            false => format!("`{shown}` is not a file-operation workload"),
         };
-        vec![Diagnostic::error(message).hint(format!("{hint}; a file of one's own ends in .toml"))]
+        vec![Diagnostic::error(message).hint(format!("{hint}; your own workloads end in .toml"))]
     })
 }
 
-/// A TOML file or, where there is no file of that name, a name.
+/// Whether this is a TOML file or, if no such file exists, may be the name of a workload.
 pub(crate) fn is_described(file: &Path) -> bool {
     is_toml(file) || (is_name(file) && !file.exists())
 }
@@ -64,7 +64,7 @@ fn is_toml(file: &Path) -> bool {
     file.extension().is_some_and(|ending| ending == "toml")
 }
 
-/// Neither in a folder nor with an ending: it may be the name of a workload.
+/// Whether this may be the name of a workload: it has no folder and no extension.
 fn is_name(file: &Path) -> bool {
     file.components().count() == 1 && file.extension().is_none()
 }
@@ -87,7 +87,7 @@ fn overrides(settings: &[(String, String)], file: &Path) -> Result<Overrides, Ve
 
 fn set(overrides: &mut Overrides, key: &str, value: &str) -> Result<(), String> {
     fn number<T: std::str::FromStr>(value: &str) -> Result<T, String> {
-        value.parse().map_err(|_| "a number is wanted".to_owned())
+        value.parse().map_err(|_| "expected a number".to_owned())
     }
     let time = || value.parse::<Nanos>().map_err(|error| error.to_string());
     match key {
@@ -107,7 +107,7 @@ fn set(overrides: &mut Overrides, key: &str, value: &str) -> Result<(), String> 
         "rate" => overrides.rate = Some(number(value)?),
         _ => {
             return Err(
-                "file operations take threads, files, file-size, new-file-at, duration, ramp, \
+                "the options of file operations are threads, files, file-size, new-file-at, duration, ramp, \
                         max-ops and rate"
                     .to_owned(),
             );
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_a_workload_and_a_slip_of_the_pen_is_told_with_the_nearest() {
+    fn a_name_is_a_workload_and_a_typing_error_gets_the_nearest_name() {
         let (workload, faults) = read(Path::new("create_empty"), &[]);
         assert!(faults.is_empty(), "{faults:?}");
         assert!(workload.unwrap().jobs[0].operations.is_some());

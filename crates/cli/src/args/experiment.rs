@@ -1,75 +1,79 @@
-//! The flags of an experiment: what is compared, how often, and what is printed.
+//! Flags of `run` and `fs run`: targets, rounds, comparison and output.
 
 use clap::{Args, ValueHint};
 
 use super::{FailOn, Percent, SamplingArgs};
 
-/// What `run` and `fs run` have in common.
+/// Flags that `run` and `fs run` share.
 #[derive(Debug, Args)]
 pub(crate) struct ExperimentArgs {
-    /// Measure this folder, file or device. Repeat for several configurations.
+    /// Run on this folder, file or device; repeat to compare several.
     ///
-    /// A folder takes the jobs' files; a file or device takes their place. File operations need a
-    /// folder. Without NAME, the last part of the path is the name. Without `--on`, the I/O goes
-    /// where the jobs say.
+    /// In a folder, the jobs create their files; a file or device replaces them. File operations need
+    /// a folder. The default NAME is the last component of the path. Without `--on`, the jobs use the
+    /// paths in the job file.
     #[arg(long, value_name = "[NAME=]PATH", value_hint = ValueHint::AnyPath)]
     pub(crate) on: Vec<std::ffi::OsString>,
 
-    /// Measure every cell so many times; with `--stop-width`, at most.
+    /// Number of rounds: trials of each configuration and workload; with `--stop-width`, the maximum.
     ///
-    /// By default one trial where there is nothing to compare, otherwise the least number that can
-    /// show a difference in all comparisons together, never under 10. With `--resume`, a larger
-    /// number prolongs the run.
+    /// The default is 1 if there is nothing to compare. Otherwise it is the smallest number that can
+    /// show a significant difference in every comparison, and at least 10. With `--resume`, a larger
+    /// number extends the run.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) rounds: Option<u32>,
 
-    /// Measure the baseline twice a round: what differs between the two is noise.
+    /// Run the baseline twice in each round, to measure the noise (A/A test).
     #[arg(long)]
     pub(crate) aa: bool,
 
-    /// Stop at the end of a round when every interval is this narrow, high − low, in percent of the
-    /// ratio. Not before the default number of rounds; without `--rounds`, after 100 at the latest.
+    /// Stop once every confidence interval is at most this wide, in percent of its ratio.
+    ///
+    /// Checked after each round, from the default number of rounds on. Without `--rounds`, the run
+    /// stops after 100 rounds.
     #[arg(long, value_name = "PERCENT")]
     pub(crate) stop_width: Option<Percent>,
 
-    /// Begin no round that would end after this time: `90s`, `2h`.
+    /// Do not start a round that would end after this time: `90s`, `2h`.
     #[arg(long, value_name = "TIME")]
     pub(crate) max_time: Option<iodyno_units::Nanos>,
 
-    /// Compare with this configuration (on one target: workload) instead of the first.
+    /// The configuration (or workload, with one target) that the others are compared with [default:
+    /// the first].
     #[arg(long, value_name = "NAME")]
     pub(crate) baseline: Option<String>,
 
-    /// Judge by this metric instead of each workload's own: `iops`, `read.p99`, `completion`, …
-    /// Further ones, after commas, are exploratory.
+    /// Metric to compare by, such as `iops`, `read.p99` or `completion` [default: depends on the workload].
+    ///
+    /// Of several metrics separated by commas, the first decides and the others are exploratory.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) metric: Vec<String>,
 
-    /// Differences up to this are not worth having.
+    /// Treat smaller differences as negligible.
     #[arg(long, value_name = "PERCENT", default_value = "3%")]
     pub(crate) margin: Percent,
 
-    /// Leave the page cache as it is between trials, and do not wait for idle devices.
+    /// Do not drop the page cache or wait for idle devices between trials.
     #[arg(long)]
     pub(crate) no_settle: bool,
 
-    /// What is sampled of the host.
+    /// What to sample on the host.
     #[command(flatten)]
     pub(crate) sampling: SamplingArgs,
 
-    /// Exit with 1 if any comparison is SLOWER, with 5 if one is undecided.
+    /// Exit with 1 if a comparison is SLOWER, or with 5 if one is undecided.
     #[arg(long, value_name = "WHAT", value_enum)]
     pub(crate) fail_on: Option<FailOn>,
 
-    /// Print the plan and stop; nothing on the host is asked or touched.
+    /// Print the plan without running it or looking at the targets.
     #[arg(short = 'n', long)]
     pub(crate) dry_run: bool,
 
-    /// Everything random follows from this number; by default it is drawn anew.
+    /// Seed of all random decisions [default: random].
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
 
-    /// Name the run, for lists.
+    /// Name of the run in lists.
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
 
@@ -77,7 +81,7 @@ pub(crate) struct ExperimentArgs {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// No progress; warnings and errors are still told.
+    /// Do not show progress; warnings and errors are still printed.
     #[arg(short, long)]
     pub(crate) quiet: bool,
 }

@@ -1,4 +1,4 @@
-//! Commands that take another program's command line.
+//! `fio` and `fileio`: commands with another program's command line.
 
 use std::path::PathBuf;
 
@@ -6,12 +6,12 @@ use clap::{ArgAction, Args, ValueHint};
 
 use super::SamplingArgs;
 
-/// Measure, with fio's own command line.
+/// Run with fio's command line and output.
 ///
-/// A script that calls fio works with `fio` changed to `iodyno fio`: the options of a job, job
-/// files, `--output-format=normal,json,json+,terse`, `--append-terse`, `--output=FILE`,
-/// `--status-interval=TIME`, `--section=NAME`. The trial is stored as well. It exits with 0, or
-/// with 1 after any error, as fio does.
+/// Replace `fio` by `iodyno fio` in a script: job options, job files,
+/// `--output-format=normal,json,json+,terse`, `--append-terse`, `--output=FILE`,
+/// `--status-interval=TIME` and `--section=NAME` work as in fio. The trial is stored as well. The exit
+/// code is 0, or 1 after any error, as with fio.
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true, disable_version_flag = true)]
 #[command(
@@ -22,15 +22,15 @@ Examples:
   iodyno fio --name=t --rw=randread --bs=4k --size=1g --ioengine=libaio --iodepth=16 --direct=1
   iodyno fio --output-format=json --output=result.json job.fio
 
-`--store` and `--color` belong before `fio`; `--destroy`, `--sample NAME` (a server, whose CPU time
-is charged) and `--sample-every TIME` right after it. A device that holds
-anything is written only with `--destroy`. `iodyno check FILE` tells what a job file means here.")]
+Write `--store`, `--color` and `-v` before `fio`; `--destroy`, `--sample NAME` (a server process whose
+CPU time is measured) and `--sample-every TIME` directly after it. A device that contains data is
+written only with `--destroy`. `iodyno check FILE` checks a job file.")]
 pub(crate) struct FioArgs {
-    /// Allow the data on this device to be overwritten, whatever its signatures say; comes first.
+    /// Allow overwriting this device even if it has a file system or other signature.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub(crate) destroy: Vec<PathBuf>,
 
-    /// What is sampled of the host.
+    /// What to sample on the host.
     #[command(flatten)]
     pub(crate) sampling: SamplingArgs,
 
@@ -47,11 +47,11 @@ pub(crate) struct FioArgs {
     pub(crate) arguments: Vec<String>,
 }
 
-/// Measure, with sysbench fileio's own command line.
+/// Run with sysbench fileio's command line and output.
 ///
-/// A script that calls `sysbench fileio` works with that changed to `iodyno fileio`: `prepare`, `run`
-/// and `cleanup` in the current folder, the same options and defaults, the same words in the output.
-/// Files that sysbench made are accepted. Preparing and running are trials, and stored as such.
+/// Replace `sysbench fileio` by `iodyno fileio` in a script: `prepare`, `run` and `cleanup` work in the
+/// current folder with the same options, defaults and output. Files made by sysbench are accepted.
+/// Both `prepare` and `run` are stored as trials.
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true, disable_version_flag = true)]
 #[command(
@@ -63,10 +63,10 @@ Examples:
   iodyno fileio --file-total-size=4G --file-test-mode=rndrw --threads=4 --time=60 run
   iodyno fileio --file-total-size=4G cleanup
 
-`--store` and `--color` belong before `fileio`, `--sample NAME` (a server, whose CPU time is charged)
-and `--sample-every TIME` right after it. `iodyno list` and `iodyno show last` have the trials.")]
+Write `--store`, `--color` and `-v` before `fileio`; `--sample NAME` (a server process whose CPU time
+is measured) and `--sample-every TIME` directly after it. `iodyno show last` shows the trial.")]
 pub(crate) struct FileioArgs {
-    /// What is sampled of the host.
+    /// What to sample on the host.
     #[command(flatten)]
     pub(crate) sampling: SamplingArgs,
 

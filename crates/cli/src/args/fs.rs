@@ -1,4 +1,4 @@
-//! The flags of `fs`.
+//! Flags of `fs`.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -8,16 +8,16 @@ use iodyno_units::{Bytes, Nanos};
 
 use super::{ExperimentArgs, Percent};
 
-/// Measure file operations: create, delete, sync, statfs, and what else files are done to.
+/// Run file-operation workloads: create, delete, sync, statfs, rename and others.
 #[derive(Debug, Args)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct FsArgs {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub(crate) command: FsCommand,
 }
 
-/// What to do.
+/// The commands of `fs`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum FsCommand {
     List(FsListArgs),
@@ -25,7 +25,7 @@ pub(crate) enum FsCommand {
     Run(Box<FsRunArgs>),
 }
 
-/// List the workloads that have a name, with the space and files that each needs.
+/// List the built-in workloads with the space and files that each needs.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -37,101 +37,102 @@ pub(crate) struct FsListArgs {
     pub(crate) json: bool,
 }
 
-/// Print a workload as TOML, to be changed and run as a file.
+/// Print a workload as TOML, as a starting point for your own.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   iodyno fs show delete_10k_2MB > mine.toml
   iodyno fs run mine.toml --dir /mnt/data")]
 pub(crate) struct FsShowArgs {
-    /// A name that `iodyno fs list` shows, or a TOML file.
+    /// A name from `iodyno fs list`, or a TOML file.
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
 }
 
-/// Run file-operation workloads in a folder, or compare folders by them.
+/// Run file-operation workloads in a folder, or compare folders.
 ///
-/// Everything is done in a folder that the run makes in the one you name, and only that one is
-/// removed afterwards. What files a workload needs before is made first, and is not timed as ops.
-/// With one trial the table grows second by second; with several, each trial gives a line that
-/// benchstat reads, and the verdict follows. Ctrl-C ends early and keeps what was measured.
+/// The run creates its own folder in the given one, and removes only that afterwards. Files that a
+/// workload needs are created first and not timed as ops. A single trial prints a row per second;
+/// several print one line each, in the format of benchstat, and then the comparison. Ctrl-C ends the
+/// run early and keeps the results so far.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   iodyno fs run create_empty --dir /mnt/data
   iodyno fs run delete_10k_2MB --dir /mnt/data --files 1000 --file-size 64KiB
-                                          The same, scaled to a smaller disk
+                                          A smaller variant
   iodyno fs run write_sync_1MB --on ext4=/mnt/e --on xfs=/mnt/x --duration 5s
-                                          Which of two folders is faster: ten rounds or more
+                                          Compare two folders in at least ten rounds
   iodyno fs run create_empty --dir . --threads 4 --own-folders --rate 1000
-                                          Four threads at 1000 ops/s together")]
+                                          Four threads, 1000 ops/s in total")]
 pub(crate) struct FsRunArgs {
-    /// Names that `iodyno fs list` shows, or TOML files.
+    /// Names from `iodyno fs list`, or TOML files.
     #[arg(required = true, value_name = "NAME", value_hint = ValueHint::FilePath)]
     pub(crate) workloads: Vec<PathBuf>,
 
-    /// Work in this folder; without it and without `--on`, in the current one.
+    /// Folder to work in [default: the current folder].
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with = "on")]
     pub(crate) dir: Option<PathBuf>,
 
-    /// So many threads do the ops.
+    /// Number of worker threads.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) threads: Option<u32>,
 
-    /// Each thread works in a folder of its own.
+    /// Give each thread its own folder.
     #[arg(long, overrides_with = "shared_folder")]
     pub(crate) own_folders: bool,
 
-    /// All threads work in one folder.
+    /// Let all threads work in one folder.
     #[arg(long, overrides_with = "own_folders")]
     pub(crate) shared_folder: bool,
 
-    /// So many files are made before; of SET, where the workload has several.
+    /// Number of files to create first, in SET if the workload has several sets.
     #[arg(long, value_name = "[SET=]N")]
     pub(crate) files: Vec<Counted>,
 
-    /// The size of the files that the ops are done to, or of those of SET: `2MiB`.
+    /// Size of the files that the ops work on, or of the files of SET: `2MiB`.
     #[arg(long, value_name = "[SET=]SIZE")]
     pub(crate) file_size: Vec<Sized>,
 
-    /// Files that are appended to give way to new ones at this length; how much space is needed
-    /// follows from it.
+    /// Start a new file when the one appended to reaches this length; limits the space needed.
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) new_file_at: Option<u64>,
 
-    /// End after this time: `30s`, `10m`.
+    /// Run for this time: `30s`, `10m`.
     #[arg(long, value_name = "TIME")]
     pub(crate) duration: Option<Nanos>,
 
-    /// End after so many ops, all threads together.
+    /// Stop after this number of ops, over all threads.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) max_ops: Option<u64>,
 
-    /// Let ops go on for this time before they count.
+    /// Run for this time before measuring.
     #[arg(long, value_name = "TIME")]
     pub(crate) ramp: Option<Nanos>,
 
-    /// Begin so many ops a second, all threads together, and tell how late they came.
+    /// Start this number of ops per second, over all threads, and measure latency from the time at
+    /// which each was due.
     #[arg(long, value_name = "OPS/S")]
     pub(crate) rate: Option<f64>,
 
-    /// With `--rate`: at exponential distances instead of equal ones.
+    /// With `--rate`: exponential instead of equal intervals (a Poisson process).
     #[arg(long, requires = "rate")]
     pub(crate) poisson: bool,
 
-    /// Afterwards sync the file system and wait until its free space is steady, and tell the time.
+    /// At the end, sync the file system and wait until its free space is constant; this time is
+    /// reported separately.
     #[arg(long, overrides_with = "no_drain")]
     pub(crate) drain: bool,
 
-    /// End with the last op, whatever is still to be freed or written.
+    /// Stop after the last op, without waiting for space to be freed or data to be written.
     #[arg(long, overrides_with = "drain")]
     pub(crate) no_drain: bool,
 
-    /// Write data of which compression can save so much; by default it saves nothing.
+    /// Share of the written data that compression can save [default: 0].
     #[arg(long, value_name = "PERCENT")]
     pub(crate) compress: Option<Percent>,
 
-    /// What is compared, how often, and what is printed.
+    /// Targets, rounds, comparison and output.
     #[command(flatten)]
     pub(crate) experiment: ExperimentArgs,
 }
@@ -139,7 +140,7 @@ pub(crate) struct FsRunArgs {
 /// `[SET=]N`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Counted {
-    /// The set; `None`: the one that the ops take files from.
+    /// The set; `None` is the one that the ops take files from.
     pub(crate) set: Option<String>,
     /// How many.
     pub(crate) count: u64,
@@ -148,7 +149,7 @@ pub(crate) struct Counted {
 /// `[SET=]SIZE`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sized {
-    /// The set; `None`: the files that the ops are done to.
+    /// The set; `None` is the files that the ops work on.
     pub(crate) set: Option<String>,
     /// Bytes.
     pub(crate) bytes: u64,
@@ -168,7 +169,7 @@ impl FromStr for Counted {
             .ok()
             .and_then(|n| n.checked_mul(times));
         let count =
-            count.ok_or_else(|| "write a number of files, such as 1000 or 10k".to_owned())?;
+            count.ok_or_else(|| "expected a number of files, such as 1000 or 10k".to_owned())?;
         Ok(Counted { set, count })
     }
 }
@@ -183,7 +184,7 @@ impl FromStr for Sized {
     }
 }
 
-/// Bytes; `64k` as fio and sysbench write it, too.
+/// Parses a size; `64k`, as in fio and sysbench, is accepted too.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     let short = text.ends_with(['k', 'K', 'm', 'M', 'g', 'G', 't', 'T']);
     let text = format!("{text}{}", if short { "iB" } else { "" });

@@ -1,4 +1,4 @@
-//! The flags of `doctor` and `watch`: the host itself.
+//! Flags of `doctor` and `watch`.
 
 use std::path::PathBuf;
 
@@ -7,25 +7,25 @@ use iodyno_units::Nanos;
 
 use super::sampling::{interval, process};
 
-/// Is this host fit to measure on?
+/// Check whether this host is fit for benchmarks.
 ///
-/// Looks at the governor, turbo, CPU time taken by the hypervisor, other load, memory and swap, the clock, and for
-/// each PATH at what lies below it: scheduler, write cache, discard, mount options, free space, the balance
-/// of interrupts. It writes nothing. Each fault comes with its remedy.
+/// Checks the CPU governor, turbo, steal time, other load, memory, swap and the clock, and for each
+/// PATH the devices below it: I/O scheduler, write cache, discard, mount options, free space and
+/// interrupt balance. Nothing is written. Each problem is printed with a remedy.
 ///
-/// Exits with 0 if the host is fit, with 1 if it is not.
+/// The exit code is 0 if the host is fit, and 1 if it is not.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  iodyno doctor                           The host, and what lies below the current folder
-  iodyno doctor /mnt/data /dev/nvme0n1    The host, and what lies below these two
+  iodyno doctor                           Check the host and the devices of the current folder
+  iodyno doctor /mnt/data /dev/nvme0n1    Check the host and these targets
   iodyno doctor --json | jq '.checks[] | select(.state == \"unfit\")'")]
 pub(crate) struct DoctorArgs {
-    /// Folders, files or devices that are to be measured; by default the current folder.
+    /// Folders, files or devices to be measured [default: the current folder].
     #[arg(value_name = "PATH", value_hint = ValueHint::AnyPath)]
     pub(crate) paths: Vec<PathBuf>,
 
-    /// Watch the host so long for load, steal and interrupts.
+    /// How long to observe load, steal time and interrupts.
     #[arg(long = "for", value_name = "TIME", default_value = "2s", value_parser = span)]
     pub(crate) span: Nanos,
 
@@ -34,10 +34,11 @@ pub(crate) struct DoctorArgs {
     pub(crate) json: bool,
 }
 
-/// Watch the host live.
+/// Show live statistics of the host.
 ///
-/// Load, CPUs, disks, interrupts by CPU with their balance, pressure, memory and pools, as a run samples them.
-/// `q` or Ctrl-C ends it. Without a terminal, or with `--once`, one picture is printed.
+/// Shows what a run samples: load, CPUs, disks, interrupts for each CPU, pressure, memory and ZFS pools.
+/// Press `q` or Ctrl-C to quit. Without a terminal, or with `--once`, prints the statistics of one
+/// interval.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -45,26 +46,26 @@ Examples:
   iodyno watch --every 200ms --sample virtiofsd,qemu-system-x86_64
   iodyno watch --once --json | jq '.series'")]
 pub(crate) struct WatchArgs {
-    /// From one picture to the next: from `100ms` to `1h`.
+    /// Update interval, from `100ms` to `1h`.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = picture)]
     pub(crate) every: Nanos,
 
-    /// Watch these processes, too, by name, after commas.
+    /// Also show these processes: names separated by commas.
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_hint = ValueHint::CommandName, value_parser = process)]
     pub(crate) sample: Vec<String>,
 
-    /// Print one picture, of one interval, and end.
+    /// Print the statistics of one interval and exit.
     #[arg(long)]
     pub(crate) once: bool,
 
-    /// Print JSON; without `--once`, a line for each picture.
+    /// Print JSON; without `--once`, one line per interval.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 fn picture(text: &str) -> Result<Nanos, String> {
     match interval(text)? {
-        Nanos(0) => Err("the shortest is 100ms".to_owned()),
+        Nanos(0) => Err("the minimum is 100ms".to_owned()),
         every => Ok(every),
     }
 }
@@ -72,8 +73,8 @@ fn picture(text: &str) -> Result<Nanos, String> {
 fn span(text: &str) -> Result<Nanos, String> {
     let span: Nanos = text.parse().map_err(|error| format!("{error}"))?;
     match span.0 {
-        ns if ns < 500_000_000 => Err("nothing is seen in less than 500ms".to_owned()),
-        ns if ns > 3_600_000_000_000 => Err("the longest is 1h".to_owned()),
+        ns if ns < 500_000_000 => Err("the minimum is 500ms".to_owned()),
+        ns if ns > 3_600_000_000_000 => Err("the maximum is 1h".to_owned()),
         _ => Ok(span),
     }
 }

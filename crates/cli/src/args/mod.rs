@@ -1,7 +1,7 @@
-//! The command line as clap reads it. Help texts are these comments.
+//! The command line, declared for clap. The help texts are these comments; man pages and shell
+//! completions are generated from them.
 //!
-//! The only file that knows flags; everything after it works on plain values. The man pages and
-//! shell completions are made from it.
+//! Only this module knows flags; everything after it works on plain values.
 
 mod experiment;
 mod foreign;
@@ -38,29 +38,30 @@ const STYLES: Styles = Styles::styled()
 
 const EXAMPLES: &str = "\
 Examples:
-  iodyno run job.fio --on /mnt/data       Measure the folder with a fio job file
+  iodyno run job.fio --on /mnt/data       Run a fio job file in a folder
   iodyno fio --name=t --rw=randread --size=1g --runtime=10
-                                          The same from fio's own command line
+                                          Use fio's command line
   iodyno fs run create_empty --dir /mnt/data
-                                          Create files and sync their folder, for ten seconds
+                                          Create files and sync their folder for ten seconds
   iodyno fileio --file-test-mode=rndrw run
-                                          As `sysbench fileio` would
+                                          Use sysbench's command line
   iodyno run job.fio --on ext4=/mnt/e --on xfs=/mnt/x
-                                          Which of two folders is faster, in interleaved rounds
-  iodyno list                             What has been measured
-  iodyno show last                        The last result again
-  iodyno compare last                     The last verdict again
-  iodyno show last --series disk          What the disks did meanwhile
-  iodyno doctor /mnt/data                 Is this host fit to measure on?
+                                          Compare two folders in interleaved rounds
+  iodyno list                             List the stored runs
+  iodyno show last                        Show the last run
+  iodyno compare last                     Compare the configurations of the last run
+  iodyno show last --series disk          Show disk statistics during the last run
+  iodyno doctor /mnt/data                 Check whether the host is fit for benchmarks
 
 Exit codes:
-  0 fine   1 a regression, a failed check, or a result that could not be stored
-  2 bad usage or input   3 target refused   4 workload failed   5 inconclusive   130 interrupted";
+  0 success   1 regression, failed check, or result not stored   2 bad usage or input
+  3 target refused   4 workload failed   5 inconclusive   130 interrupted";
 
-/// A dynamometer for storage.
+/// A storage benchmark that compares configurations and reports confidence intervals.
 ///
-/// It loads a storage configuration with real I/O, watches the host meanwhile, repeats the
-/// measurement fairly, stores it, and says which configuration is better, by how much and how surely.
+/// iodyno runs block I/O or file operations on folders, files and devices, samples the host while it
+/// does, and stores every second. With several configurations it repeats each in interleaved rounds
+/// and reports which is faster, by how much, and whether the difference is significant.
 #[derive(Debug, Parser)]
 #[command(name = "iodyno", version, after_help = EXAMPLES, styles = STYLES, propagate_version = true)]
 #[command(
@@ -69,18 +70,17 @@ Exit codes:
     max_term_width = 100
 )]
 pub(crate) struct Cli {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub(crate) command: Command,
 
-    /// When to use colour.
+    /// When to use colors.
     ///
-    /// `auto` colours text on a terminal and honours NO_COLOR, CLICOLOR, CLICOLOR_FORCE and TERM.
+    /// `auto` uses colors on a terminal and honours NO_COLOR, CLICOLOR, CLICOLOR_FORCE and TERM.
     #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t = When::Auto)]
     pub(crate) color: When,
 
-    /// Keep results in this file. By default it is iodyno/iodyno.db in XDG_DATA_HOME, or in
-    /// ~/.local/share.
+    /// Store results in this file [default: iodyno/iodyno.db in $XDG_DATA_HOME or ~/.local/share].
     #[arg(long, global = true, value_name = "PATH", env = "IODYNO_STORE", value_hint = ValueHint::FilePath)]
     #[arg(hide_env_values = true)]
     pub(crate) store: Option<PathBuf>,
@@ -92,10 +92,10 @@ pub(crate) struct Cli {
     pub(crate) verbose: u8,
 }
 
-/// When something is done.
+/// When to use colors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum When {
-    /// Where it makes sense.
+    /// On a terminal.
     Auto,
     /// Always.
     Always,
@@ -103,7 +103,7 @@ pub(crate) enum When {
     Never,
 }
 
-/// What to do.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(RunArgs),
@@ -120,7 +120,7 @@ pub(crate) enum Command {
     Watch(WatchArgs),
     Man(ManArgs),
     Completions(CompletionsArgs),
-    /// Carries out one part of a trial; speaks the runner's protocol on stdin and stdout.
+    /// Run one part of a trial; used internally.
     #[command(hide = true)]
     Node,
 }

@@ -1,4 +1,4 @@
-//! A share as people write it.
+//! Percentages on the command line.
 
 use std::str::FromStr;
 
@@ -19,8 +19,8 @@ impl FromStr for Percent {
             Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(Percent {
                 share: percent / 100.0,
             }),
-            Ok(_) => Err("a percentage is above 0 and at most 100".to_owned()),
-            Err(_) => Err("write a percentage, such as `3%`".to_owned()),
+            Ok(_) => Err("a percentage must be above 0 and at most 100".to_owned()),
+            Err(_) => Err("expected a percentage, such as `3%`".to_owned()),
         }
     }
 }

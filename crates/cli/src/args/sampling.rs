@@ -1,25 +1,25 @@
-//! The flags of what is sampled of the host while it is measured.
+//! Flags for sampling the host during a run.
 
 use clap::{Args, ValueHint};
 use iodyno_model::Sampling;
 use iodyno_units::Nanos;
 
-/// What every command that measures has in common with the others.
+/// Flags of every command that measures.
 #[derive(Debug, Args)]
 pub(crate) struct SamplingArgs {
-    /// Sample these processes besides the host: servers under test, by name, after commas.
+    /// Also sample these server processes: names separated by commas.
     ///
-    /// Their CPU time, threads and I/O are kept with each trial, and charged: CPU time for each op.
+    /// Their CPU time, threads and I/O are stored with each trial, and their CPU time per op is reported.
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_hint = ValueHint::CommandName, value_parser = process)]
     pub(crate) sample: Vec<String>,
 
-    /// Sample the host this often: from `100ms` on; `0`: not at all.
+    /// Sampling interval of host statistics, at least `100ms`; `0` disables sampling.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     pub(crate) sample_every: Nanos,
 }
 
 impl SamplingArgs {
-    /// What the plan says of it.
+    /// The sampling settings of a plan.
     pub(crate) fn sampling(&self) -> Sampling {
         Sampling {
             every_ns: self.sample_every.0,
@@ -28,7 +28,7 @@ impl SamplingArgs {
     }
 }
 
-/// Names as they were given; one that is given twice, once.
+/// The names in the order given, without repetitions.
 pub(crate) fn each_once(names: &[String]) -> Vec<String> {
     let mut each: Vec<String> = Vec::new();
     for name in names {
@@ -39,7 +39,7 @@ pub(crate) fn each_once(names: &[String]) -> Vec<String> {
     each
 }
 
-/// From one sample to the next.
+/// Parses a sampling interval; 0 disables sampling.
 pub(crate) fn interval(text: &str) -> Result<Nanos, String> {
     const LONGEST: Nanos = Nanos(3_600_000_000_000);
     if text.trim() == "0" {
@@ -48,20 +48,20 @@ pub(crate) fn interval(text: &str) -> Result<Nanos, String> {
     let every: Nanos = text.parse().map_err(|error| format!("{error}"))?;
     match every {
         every if every.0 < Sampling::LEAST_NS => {
-            Err("the shortest is 100ms; `0` samples nothing".to_owned())
+            Err("the minimum is 100ms; `0` disables sampling".to_owned())
         }
-        every if every > LONGEST => Err("the longest is 1h".to_owned()),
+        every if every > LONGEST => Err("the maximum is 1h".to_owned()),
         every => Ok(every),
     }
 }
 
-/// The name of a program, not its path.
+/// Parses the name of a program; a path is refused.
 pub(crate) fn process(text: &str) -> Result<String, String> {
     let name = text.trim();
     match name {
-        "" => Err("a name is missing".to_owned()),
+        "" => Err("the name is missing".to_owned()),
         name if name.contains('/') => Err(format!(
-            "it is a path; name the program alone: `{}`",
+            "expected a program name, not a path: `{}`",
             name.rsplit('/').next().unwrap_or_default()
         )),
         name => Ok(name.to_owned()),

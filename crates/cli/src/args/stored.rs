@@ -1,4 +1,4 @@
-//! The flags of what works with stored results.
+//! Flags of the commands that read or write the store.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use iodyno_units::Nanos;
 
 use super::Percent;
 
-/// List the runs in the store, newest last.
+/// List the stored runs, newest last.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -20,23 +20,23 @@ pub(crate) struct ListArgs {
     pub(crate) json: bool,
 }
 
-/// How a stored run is shown.
+/// Output formats of `show`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// Tables for people.
+    /// Tables.
     Text,
-    /// Everything measured, as JSON.
+    /// All results as JSON.
     Json,
-    /// fio's JSON, with our additions beside it.
+    /// fio's JSON format with additional fields.
     FioJson,
-    /// fio's JSON with every histogram's bins.
+    /// fio's JSON format with the bins of all histograms.
     #[value(name = "fio-json+")]
     FioJsonPlus,
-    /// fio's text.
+    /// fio's normal format.
     FioNormal,
-    /// fio's terse lines, version 3.
+    /// fio's terse format, version 3.
     Terse,
-    /// Lines of values; only of series.
+    /// Comma-separated values; requires `--series`.
     Csv,
 }
 
@@ -44,13 +44,13 @@ pub(crate) enum Format {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  iodyno show last                        The newest run
-  iodyno show last~1                      The one before it
-  iodyno show 3 --format fio-json         Run 3 as fio would print it
-  iodyno show 3 --series disk --every 30s What the disks did meanwhile, as iostat would print it
+  iodyno show last                        Show the newest run
+  iodyno show last~1                      Show the run before it
+  iodyno show 3 --format fio-json         Show run 3 in fio's JSON format
+  iodyno show 3 --series disk --every 30s Show disk statistics every 30 seconds, as iostat does
   iodyno show 3 --series interrupts,cpu --trial 2 --format csv")]
 pub(crate) struct ShowArgs {
-    /// The run: its number, `last`, `last~1`, or the beginning of its id.
+    /// The run: a number, `last`, `last~1`, or the beginning of an id.
     #[arg(value_name = "RUN")]
     pub(crate) run: String,
 
@@ -58,30 +58,30 @@ pub(crate) struct ShowArgs {
     #[arg(long, conflicts_with = "format")]
     pub(crate) json: bool,
 
-    /// The form of the output.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
 
-    /// What the host did meanwhile: `cpu`, `interrupts`, `load`, `disk`, `pressure`, `memory`, `reclaim`, `pool`,
-    /// `arc`, `cgroup`, `process`, `others`; several after commas; `all`.
+    /// Show host statistics during the run: `cpu`, `interrupts`, `load`, `disk`, `pressure`, `memory`,
+    /// `reclaim`, `pool`, `arc`, `cgroup`, `process`, `others` or `all`; separate several by commas.
     #[arg(long, value_name = "KIND", value_delimiter = ',', value_parser = series)]
     pub(crate) series: Vec<Option<SeriesKind>>,
 
-    /// Put the samples of each stretch of this length together: `30s`. Without it, text shows each sample of a short trial, and at most some
-    /// 600 times of a long one.
+    /// Combine the samples of each interval of this length: `30s`. By default, text output shows every
+    /// sample of a short trial, and at most about 600 intervals of a long one.
     #[arg(long, value_name = "TIME", requires = "series")]
     pub(crate) every: Option<Nanos>,
 
-    /// Show only the N-th trial, in the order in which the run shows them.
+    /// Show only the N-th trial, in the order in which `show` lists them.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) trial: Option<u32>,
 
-    /// With `--format csv`: what was read of the host, instead of the rates that follow from it.
+    /// With `--format csv`: print the values as they were read, instead of rates.
     #[arg(long, requires = "series")]
     pub(crate) raw: bool,
 }
 
-/// A kind of series; `None`: all of them.
+/// Parses a kind of series; `None` is all of them.
 fn series(text: &str) -> Result<Option<SeriesKind>, String> {
     let text = text.trim();
     if text == "all" {
@@ -90,149 +90,151 @@ fn series(text: &str) -> Result<Option<SeriesKind>, String> {
     let kind = SeriesKind::ALL.into_iter().find(|kind| kind.name() == text);
     kind.map(Some).ok_or_else(|| {
         let names: Vec<&str> = SeriesKind::ALL.iter().map(|kind| kind.name()).collect();
-        format!("there are {} and all", names.join(", "))
+        format!("the kinds are {} and all", names.join(", "))
     })
 }
 
-/// Write one run, with everything measured, into one file.
+/// Write a run with all its results to a file.
 ///
-/// Without `--output` it goes to standard output. `iodyno import` reads it.
+/// `iodyno import` reads the file.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   iodyno export last -o result.iodyno
   iodyno export 3 | ssh other iodyno import -")]
 pub(crate) struct ExportArgs {
-    /// The run: its number, `last`, `last~1`, or the beginning of its id.
+    /// The run: a number, `last`, `last~1`, or the beginning of an id.
     #[arg(value_name = "RUN")]
     pub(crate) run: String,
 
-    /// The file to write; it must not exist yet.
+    /// File to write; it must not exist [default: standard output].
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
 }
 
-/// Read results into the store: an exported run, or what other tools printed.
+/// Import exported runs or the output of other tools into the store.
 ///
-/// An exported run keeps its id; importing it twice changes nothing. Anything else becomes one new
-/// run: fio's JSON and terse output, sysbench fileio, file-operation tables and `Benchmark…` lines,
-/// `zpool iostat`, /proc/interrupts, and plain tables, wherever they stand in a text. What looks
-/// like a result and cannot be read is told, with its line.
+/// An exported run keeps its id, and importing it twice has no effect. All other files together become
+/// one new run. iodyno finds results anywhere in a text: fio's JSON, terse and normal output, sysbench
+/// fileio, file-operation tables, `Benchmark…` lines, `zpool iostat`, /proc/interrupts and plain tables.
+/// Lines that look like results but cannot be read are listed.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  iodyno import result.iodyno             A run that `iodyno export` wrote
-  iodyno import write-up.txt              Whatever results stand in a text
+  iodyno import result.iodyno             Import a run written by `iodyno export`
+  iodyno import write-up.txt              Import all results in a text
   iodyno import results/*/*.json --label '{config}/{job}.{loop}.json'
-                                          Configuration, workload and repetition from the path
+                                          Take configuration, workload and repetition from the path
   iodyno import table.md --table 'config=head1, workload=row+head2, unit=head3'
-                                          A plain table: which part of it says what")]
+                                          Describe the columns and headings of a plain table")]
 pub(crate) struct ImportArgs {
-    /// The files; `-` is standard input.
+    /// Files to import; `-` is standard input.
     #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) files: Vec<PathBuf>,
 
-    /// What the files' paths say: `{config}`, `{job}`, `{loop}` and further names of your own.
+    /// Pattern for the files' paths with the fields `{config}`, `{job}`, `{loop}` or names of your own.
     #[arg(long, value_name = "PATTERN")]
     pub(crate) label: Option<String>,
 
-    /// What the parts of a plain table say.
+    /// Meaning of the columns and headings of a plain table.
     #[arg(long, value_name = "MAP")]
     pub(crate) table: Option<String>,
 
-    /// Name the run, for lists.
+    /// Name of the run in lists.
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
 
-    /// Print what is read, and store nothing.
+    /// Print the results found, but do not store them.
     #[arg(short = 'n', long)]
     pub(crate) dry_run: bool,
 
-    /// Print what is read as JSON.
+    /// Print the results found as JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// The form of a comparison.
+/// Output formats of `compare`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CompareFormat {
-    /// Tables for people.
+    /// Tables.
     Text,
     /// A Markdown table.
     Markdown,
     /// An AsciiDoc table.
     Asciidoc,
-    /// A line for each cell.
+    /// Comma-separated values, one line per comparison.
     Csv,
-    /// Everything, as JSON.
+    /// JSON.
     Json,
-    /// Go's benchmark format, a line for each trial: what benchstat reads.
+    /// Go's benchmark format for benchstat, one line per trial.
     Benchstat,
 }
 
-/// What makes a comparison fail.
+/// Conditions for a failing exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FailOn {
-    /// Anything SLOWER: exit code 1. Undecided: 5.
+    /// Exit with 1 if a comparison is SLOWER, or with 5 if one is undecided.
     Regression,
 }
 
-/// Say which is better, by how much, and how surely.
+/// Compare configurations, workloads or runs, with confidence intervals.
 ///
-/// Of one run, its configurations are compared with the baseline (on one target its workloads); of
-/// several runs, their configurations or workloads where they share none, otherwise the runs, with
-/// the first. The trials of one run are compared round by round, all others unpaired. Every ratio is
-/// one of speed: above 1 the candidate is better, whichever way the metric counts.
+/// For one run, compares its configurations with the baseline, or its workloads if there is only one
+/// configuration. For several runs, compares the runs with the first; if they have no configuration
+/// or workload in common, compares those instead. Trials of one run are paired by round. Ratios are ratios of speed:
+/// above 1 the candidate is faster, for every metric.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  iodyno compare last                     The verdict of the last run
-  iodyno compare 3 5                      Run 5 against run 3
+  iodyno compare last                     Compare the configurations of the last run
+  iodyno compare 3 5                      Compare run 5 with run 3
   iodyno compare 7 --cols configuration --rows workload,bs --where rw=randread
   iodyno compare 7 --metric read.p99 --format markdown
   iodyno compare before after --fail-on regression
-                                          For CI: 0 no regression, 1 regression, 5 undecided
+                                          In CI: exits with 0, 1 (regression) or 5 (undecided)
   iodyno compare 7 --format benchstat > 7.txt; benchstat -col config 7.txt")]
 pub(crate) struct CompareArgs {
-    /// The runs: numbers, `last`, `last~1`, beginnings of ids, or names.
+    /// Runs: numbers, `last`, `last~1`, names, or beginnings of ids.
     #[arg(required = true, value_name = "RUN")]
     pub(crate) runs: Vec<String>,
 
-    /// Compare the values of this dimension: `configuration`, `workload`, `run`, `engine`, `bs`, …
+    /// Dimension to compare: `configuration`, `workload`, `run`, `engine`, `bs`, …
     #[arg(long, value_name = "DIMENSION")]
     pub(crate) cols: Option<String>,
 
-    /// A row for each value of these dimensions. Several workloads in one row are a family and share
-    /// one ratio, the geometric mean of theirs.
+    /// Dimensions that form the rows. Several workloads in one row are combined by the geometric mean
+    /// of their ratios.
     #[arg(long, value_name = "DIMENSION", value_delimiter = ',')]
     pub(crate) rows: Vec<String>,
 
-    /// Only trials whose dimension has this value; repeat for alternatives or further dimensions.
+    /// Use only trials with this value; repeat for alternative values or for other dimensions.
     #[arg(long = "where", value_name = "DIMENSION=VALUE")]
     pub(crate) only: Vec<String>,
 
-    /// Judge by this metric instead of each workload's own: `iops`, `read.p99`, `completion`, …
-    /// Further ones, after commas, are exploratory; `all` is every one there is.
+    /// Metric to compare by, such as `iops`, `read.p99` or `completion` [default: depends on the workload].
+    ///
+    /// Of several metrics separated by commas, the first decides and the others are exploratory; `all`
+    /// selects every metric.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) metric: Vec<String>,
 
-    /// Differences up to this are not worth having [default: the run's, 3%].
+    /// Treat smaller differences as negligible [default: as in the run, 3%].
     #[arg(long, value_name = "PERCENT")]
     pub(crate) margin: Option<Percent>,
 
-    /// Compare with this value of the columns instead of the first.
+    /// The value of the compared dimension that the others are compared with [default: the first].
     #[arg(long, value_name = "VALUE")]
     pub(crate) baseline: Option<String>,
 
-    /// A difference in this fact is what is studied: `kernel`, `mount options`, `duration`, …
+    /// The attribute under test, which may differ: `kernel`, `mount options`, `duration`, …
     #[arg(long, value_name = "FACT", value_delimiter = ',')]
     pub(crate) axis: Vec<String>,
 
-    /// Rows in which no difference can be: what they differ by is the noise floor.
+    /// Rows that cannot differ; their difference is used as the noise floor.
     #[arg(long, value_name = "DIMENSION=VALUE")]
     pub(crate) floor: Vec<String>,
 
-    /// The form of the output.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = CompareFormat::Text)]
     pub(crate) format: CompareFormat,
 
@@ -240,7 +242,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, conflicts_with = "format")]
     pub(crate) json: bool,
 
-    /// Exit with 1 if any comparison is SLOWER, with 5 if one is undecided.
+    /// Exit with 1 if a comparison is SLOWER, or with 5 if one is undecided.
     #[arg(long, value_name = "WHAT", value_enum)]
     pub(crate) fail_on: Option<FailOn>,
 }

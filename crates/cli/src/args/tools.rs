@@ -1,42 +1,42 @@
-//! The flags of `check`, `man` and `completions`.
+//! Flags of `check`, `man` and `completions`.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-/// Check job files: every fault and every silent trap, with line and column.
+/// Check job files for errors and common mistakes.
 ///
-/// Exits with 0 if all files can be run, whatever they are warned of; with 1 if they are sound, but
-/// one asks for something that is not done here (an engine, an option), named with its line and
-/// the reason; with 2 if one is faulty.
+/// Prints every problem with its line and column. The exit code is 0 if all files can be run, even with
+/// warnings; 1 if one is valid but needs something that iodyno does not support (an engine, an option);
+/// 2 if one has errors.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   iodyno check job.fio
   iodyno check --json jobs/*.fio")]
 pub(crate) struct CheckArgs {
-    /// Job files in fio's format, or workloads of file operations in TOML.
+    /// Job files in fio's format, or file-operation workloads in TOML.
     #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) files: Vec<PathBuf>,
 
-    /// Print the findings as JSON.
+    /// Print the problems as JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// Write the manual pages.
+/// Generate manual pages.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  iodyno man | man -l -                   Read the page of the program
-  iodyno man /usr/local/share/man/man1    Install a page for it and for each command")]
+  iodyno man | man -l -                   Read the program's page
+  iodyno man /usr/local/share/man/man1    Install the pages of the program and its commands")]
 pub(crate) struct ManArgs {
-    /// Write a page for each command into this folder; without it, the program's page is printed.
+    /// Folder for the pages of all commands [default: print the program's page].
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) folder: Option<PathBuf>,
 }
 
-/// Print a completion script for a shell.
+/// Generate shell completions.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

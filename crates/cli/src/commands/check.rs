@@ -1,4 +1,4 @@
-//! `iodyno check`: every fault and trap of job files and workloads, and whether they can be run.
+//! `iodyno check`: finds errors and common mistakes in job files and workloads.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::screen::write_out;
 use crate::workloads::{described, is_described};
 use iodyno_units::counted;
 
-/// Reads each file on its own; what is found is the data that this command prints.
+/// Checks each file separately. The problems are this command's data, and go to standard output.
 pub(crate) fn check(args: &CheckArgs, context: &Context) -> Result<Exit, Failure> {
     let mut found: Vec<Diagnostic> = Vec::new();
     let mut files: Vec<Checked> = Vec::new();
@@ -60,7 +60,7 @@ pub(crate) fn check(args: &CheckArgs, context: &Context) -> Result<Exit, Failure
     write_out(text)?;
     if found.is_empty() && !args.json {
         context.note(&format!(
-            "{} in {}: nothing to object to",
+            "{} in {}: no problems found",
             counted(jobs as u64, "job"),
             counted(args.files.len() as u64, "file")
         ));
@@ -72,7 +72,7 @@ pub(crate) fn check(args: &CheckArgs, context: &Context) -> Result<Exit, Failure
     })
 }
 
-/// Why a sound file cannot be run, in a line.
+/// One line with the reasons why a valid file cannot be run.
 fn refusal(file: &Path, parsed: &Parsed) -> String {
     let errors = parsed.diagnostics.iter();
     let errors = errors.filter(|said| said.severity == Severity::Error);
@@ -83,7 +83,7 @@ fn refusal(file: &Path, parsed: &Parsed) -> String {
         })
         .collect();
     format!(
-        "{}: sound, but cannot be run here: {}\n",
+        "{}: valid, but not supported by iodyno: {}\n",
         file.display(),
         reasons.join("; ")
     )

@@ -1,4 +1,4 @@
-//! `iodyno compare`: which is better, by how much, how surely.
+//! `iodyno compare`: compares configurations, workloads or runs.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::observations::{default_question, observations, run_name};
 use crate::screen::write_out;
 
-/// Compares runs and prints what follows.
+/// Compares runs and prints the result.
 pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Failure> {
     let store = context.store_to_read()?;
     let runs = runs(&args.runs, &store)?;
@@ -30,8 +30,8 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
     let Some(comparison) = judged.comparison() else {
         if format != CompareFormat::Text {
             return Err(Failure::one(
-                Diagnostic::error("there is one cell alone: nothing to compare it with").hint(
-                    "`--format text` puts its trials together; `iodyno show --json` has each",
+                Diagnostic::error("there is only one configuration and workload to compare").hint(
+                    "`--format text` summarizes its trials; `iodyno show --json` prints each",
                 ),
             ));
         }
@@ -49,23 +49,23 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
     Ok(judged.exit(args.fail_on))
 }
 
-/// What trials come to.
+/// The result of a comparison.
 pub(crate) enum Judged {
     /// Columns against their baseline.
     Compared(Box<Comparison>),
-    /// One cell alone, measured again and again.
+    /// Repeated trials of a single configuration and workload.
     Repeated {
-        /// What it is called.
+        /// Its name.
         name: String,
         /// Its metrics.
         metrics: Vec<Repeated>,
-        /// The first half against the second, where it was made twice a round.
+        /// The A/A comparison, if the baseline ran twice in each round.
         again: Option<Box<Comparison>>,
     },
 }
 
 impl Judged {
-    /// For people.
+    /// The result as text.
     pub(crate) fn text(&self, style: Style) -> String {
         match self {
             Judged::Compared(comparison) => draw::text(comparison, style),
@@ -80,7 +80,7 @@ impl Judged {
         }
     }
 
-    /// What there is to draw beside text.
+    /// The comparison, for the formats other than text.
     fn comparison(&self) -> Option<&Comparison> {
         match self {
             Judged::Compared(comparison) => Some(comparison),
@@ -88,7 +88,7 @@ impl Judged {
         }
     }
 
-    /// What it means for the exit code, where it is asked to fail: one cell alone decides nothing.
+    /// The exit code under `--fail-on`. A single cell is inconclusive.
     pub(crate) fn exit(&self, fail_on: Option<FailOn>) -> Exit {
         match (self, fail_on) {
             (_, None) => Exit::Fine,
@@ -99,8 +99,8 @@ impl Judged {
     }
 }
 
-/// The verdict over some runs. Where there is but one column, a baseline made again is compared with
-/// itself, and repetitions of a single cell are put together.
+/// Compares the trials of some runs. With a single column, an A/A baseline is compared with itself, and
+/// the repetitions of a single cell are summarized.
 pub(crate) fn judge(
     runs: &[Run],
     trials: &mut [Observation],
@@ -133,7 +133,7 @@ pub(crate) fn judge(
         .map_err(|error| Failure::input(faults(&error)))
 }
 
-/// Pairs of configuration and workload, the baseline made again left out.
+/// Number of pairs of configuration and workload, without the second baseline of an A/A test.
 fn cells(trials: &[Observation]) -> usize {
     let own = trials.iter().filter(|trial| !trial.again);
     let pairs = own.map(|trial| {
@@ -142,7 +142,7 @@ fn cells(trials: &[Observation]) -> usize {
     pairs.collect::<BTreeSet<_>>().len()
 }
 
-/// What a baseline held against itself says of the host.
+/// The noise that an A/A comparison shows.
 fn noise(again: &Comparison) -> Option<draw::Again> {
     let cell = again.primary_cells().next()?;
     let ratio = cell.ratio?;
@@ -171,15 +171,15 @@ fn title(runs: &[Run]) -> String {
     }
 }
 
-/// The runs of the names given, or every name that has none.
+/// The named runs. Reports every name that matches no run.
 fn runs(names: &[String], store: &SqliteStore) -> Result<Vec<Run>, Failure> {
     let mut runs: Vec<Run> = Vec::new();
     let mut faults = Vec::new();
     for name in names {
         match store.find(name) {
             Ok(id) if runs.iter().any(|run| run.summary.id == id) => faults.push(
-                Diagnostic::error(format!("`{name}` is a run that was named before"))
-                    .hint("a run is compared within itself when it is named alone"),
+                Diagnostic::error(format!("run `{name}` is given twice"))
+                    .hint("to compare the configurations of a run, give it alone"),
             ),
             Ok(id) => runs.push(store.run(id)?),
             Err(error) => faults.extend(Failure::from(error).faults),
@@ -191,7 +191,7 @@ fn runs(names: &[String], store: &SqliteStore) -> Result<Vec<Run>, Failure> {
     }
 }
 
-/// What is asked: the flags over the default.
+/// The question: the flags, and defaults where they say nothing.
 fn question(args: &CompareArgs, runs: &[Run], trials: &[Observation]) -> Result<Question, Failure> {
     let default = default_question(runs, trials);
     let mut faults = Vec::new();
@@ -236,7 +236,7 @@ fn given_pairs(
     }
 }
 
-/// `DIMENSION=VALUE` texts; what is wrong with the others goes to `faults`.
+/// Parses `DIMENSION=VALUE` texts; errors are added to `faults`.
 fn pairs(flag: &str, texts: &[String], faults: &mut Vec<Diagnostic>) -> Vec<(String, String)> {
     let mut pairs = Vec::new();
     for text in texts {
@@ -245,7 +245,7 @@ fn pairs(flag: &str, texts: &[String], faults: &mut Vec<Diagnostic>) -> Vec<(Str
                 pairs.push((name.trim().to_owned(), value.trim().to_owned()));
             }
             _ => faults.push(
-                Diagnostic::error(format!("`{flag} {text}` names no dimension and value")).hint(
+                Diagnostic::error(format!("`{flag} {text}` has no dimension and value")).hint(
                     format!("write `{flag} DIMENSION=VALUE`, such as `{flag} rw=randread`"),
                 ),
             ),

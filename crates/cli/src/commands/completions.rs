@@ -1,4 +1,4 @@
-//! `iodyno completions`: shell completions from the command line's own definitions.
+//! `iodyno completions`: generates shell completions from the command-line definitions.
 
 use clap::CommandFactory;
 

@@ -1,4 +1,4 @@
-//! `iodyno doctor`: is this host fit to measure on?
+//! `iodyno doctor`: checks whether the host is fit for benchmarks.
 
 use std::path::PathBuf;
 use std::thread;
@@ -17,16 +17,16 @@ use crate::exit::Exit;
 use crate::failure::{Failure, reason};
 use crate::screen::write_out;
 
-/// From one sample to the next.
+/// Sampling interval.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// Examines the host and what lies below the paths.
+/// Checks the host and the devices below the paths.
 pub(crate) fn doctor(args: &DoctorArgs, context: &Context) -> Result<Exit, Failure> {
     let paths = paths(&args.paths)?;
     let roots = Roots::host();
     let environment = environment::read(&roots, env!("CARGO_PKG_VERSION"), &paths);
     if context.terminal.redraws {
-        let line = format!("watching the host for {}", args.span);
+        let line = format!("observing the host for {}", args.span);
         context.screen.live(&line);
     }
     let telemetry = watched(&roots, &environment, args.span);
@@ -40,7 +40,7 @@ pub(crate) fn doctor(args: &DoctorArgs, context: &Context) -> Result<Exit, Failu
     Ok(if unfit { Exit::CheckFailed } else { Exit::Fine })
 }
 
-/// Absolute paths that are there, or every fault.
+/// The paths made absolute. Reports every path that does not exist.
 fn paths(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let folder = working_folder()?;
     if named.is_empty() {
@@ -53,7 +53,7 @@ fn paths(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
         .filter_map(|(path, found)| Some((path, found.err()?)))
         .map(|(path, error)| {
             Diagnostic::error(format!(
-                "cannot look at `{}`: {}",
+                "cannot access `{}`: {}",
                 path.display(),
                 reason(&error)
             ))
@@ -65,7 +65,7 @@ fn paths(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     }
 }
 
-/// What the host does for so long, with nothing of ours beside it.
+/// Samples the idle host for this time.
 fn watched(roots: &Roots, environment: &Environment, span: Nanos) -> Telemetry {
     let mut station = Station::open(
         roots,

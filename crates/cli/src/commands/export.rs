@@ -1,4 +1,4 @@
-//! `iodyno export`: one run as one file.
+//! `iodyno export`: writes a run to a file.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write, stdout};
@@ -20,7 +20,7 @@ pub(crate) fn export(args: &ExportArgs, context: &Context) -> Result<Exit, Failu
         let mut out = BufWriter::new(stdout().lock());
         let written = iodyno_store::export(&store, run, &mut out);
         return match written.and_then(|_| out.flush().map_err(StoreError::ExportWrite)) {
-            // A reader that has gone has had enough.
+            // A reader that closes the pipe early is not an error.
             Err(StoreError::ExportWrite(error))
                 if error.kind() == std::io::ErrorKind::BrokenPipe =>
             {
@@ -41,12 +41,12 @@ pub(crate) fn export(args: &ExportArgs, context: &Context) -> Result<Exit, Failu
     Ok(Exit::Fine)
 }
 
-/// Makes a new file; what could not be written whole is removed.
+/// Writes a new file, and removes it if that fails.
 fn write_file<T>(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<File>) -> Result<T, StoreError>,
 ) -> Result<T, Failure> {
-    let file = File::create_new(path).map_err(|error| Failure::file("make", path, &error))?;
+    let file = File::create_new(path).map_err(|error| Failure::file("create", path, &error))?;
     let mut file = BufWriter::new(file);
     let written = write(&mut file).and_then(|report| {
         file.flush()

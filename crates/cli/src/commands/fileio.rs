@@ -1,4 +1,4 @@
-//! `iodyno fileio`: sysbench fileio's own command line, life and output.
+//! `iodyno fileio`: sysbench fileio's command line and output.
 
 use iodyno_lab::Progress;
 use iodyno_model::{Diagnostic, Job, Plan, Severity};
@@ -17,7 +17,7 @@ use crate::progress::{Mode, Reporter};
 use crate::screen::write_out;
 use crate::trials::{Drawn, has_figures};
 
-/// Does as `sysbench fileio` would, and stores the trial as well.
+/// Runs `prepare`, `run` or `cleanup` as sysbench fileio does; the first two are stored as trials.
 pub(crate) fn fileio(args: &FileioArgs, context: &Context) -> Result<Exit, Failure> {
     let command = sysbench::read(&args.arguments).map_err(Failure::input)?;
     let notes = command.notes.iter();
@@ -36,7 +36,7 @@ pub(crate) fn fileio(args: &FileioArgs, context: &Context) -> Result<Exit, Failu
     }
 }
 
-/// Unlinks the files that `prepare` makes, and nothing else.
+/// Removes the files that `prepare` creates, and nothing else.
 fn cleanup(command: &Command, context: &Context) -> Result<Exit, Failure> {
     let folder = working_folder()?;
     let mut removed = 0u64;
@@ -47,8 +47,10 @@ fn cleanup(command: &Command, context: &Context) -> Result<Exit, Failure> {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
             Ok(found) if !found.is_file() => {
                 faults.push(
-                    Diagnostic::error(format!("`{name}` is no regular file and stays"))
-                        .hint("remove it by hand if it is not wanted"),
+                    Diagnostic::error(format!(
+                        "`{name}` is not a regular file and was not removed"
+                    ))
+                    .hint("remove it by hand if it is not needed"),
                 );
                 continue;
             }
@@ -103,7 +105,7 @@ fn measure(args: &FileioArgs, command: &Command, context: &Context) -> Result<Ex
     if carried.end.unstored.is_none() {
         let alias = carried.end.handle.alias;
         context.note(&format!(
-            "run {alias} stored; `iodyno show {alias}` says more"
+            "run {alias} stored; `iodyno show {alias}` prints its details"
         ));
     }
     Ok(carried.exit)
@@ -120,7 +122,7 @@ fn plan(command: &Command, job: &Job) -> Result<Plan, Failure> {
     })
 }
 
-/// Prints what sysbench prints, when it does.
+/// Prints the same text as sysbench, at the same points.
 struct Printer<'a> {
     command: &'a Command,
     job: &'a Job,
@@ -140,7 +142,7 @@ impl Audience for Printer<'_> {
     fn told(&mut self, progress: &Progress<'_>) -> Result<(), Failure> {
         let running = self.command.action == Action::Run;
         match progress {
-            // Not before: what cannot begin leaves the output empty.
+            // Not earlier: if the trial cannot start, nothing is printed.
             Progress::Node(Event::Ready { .. }) if running => self.print(&report::preamble(
                 self.job,
                 self.job.access.seed,
@@ -157,7 +159,7 @@ impl Audience for Printer<'_> {
                     false => report::prepared(workload, trial),
                     true => report::result(workload, trial, &self.options),
                 })?;
-                // What speaks against the figures does not belong between sysbench's words.
+                // Findings go to standard error, so that standard output is sysbench's.
                 let remarks = drawn.remarks(self.context.style_err());
                 if !remarks.is_empty() {
                     self.context.note(&remarks);

@@ -1,4 +1,4 @@
-//! `iodyno fio`: fio's own command line, in fio's forms, with fio's exit codes.
+//! `iodyno fio`: fio's command line, output formats and exit codes.
 
 use std::fs::File;
 use std::io::{Seek, Write};
@@ -26,7 +26,7 @@ use crate::progress::{Mode, Reporter};
 use crate::screen::write_out;
 use crate::trials::{Drawn, FioForm, Series, has_figures, load};
 
-/// Does as fio would, and stores the trial as well.
+/// Runs the jobs as fio does, and stores the trial.
 pub(crate) fn fio(args: &FioArgs, context: &Context) -> ExitCode {
     let exit = crate::told(carry(args, context), context);
     ExitCode::from(exit.fio_code())
@@ -63,7 +63,7 @@ fn carry(args: &FioArgs, context: &Context) -> Result<Exit, Failure> {
         }
         (Action::Run, _) => Err(Failure::one(
             Diagnostic::error("there is no job to run")
-                .hint("name a job file, or begin a job with `--name=NAME`; `iodyno fio --help` has the options"),
+                .hint("give a job file, or start a job with `--name=NAME`; `iodyno fio --help` lists the options"),
         )),
     }
 }
@@ -74,7 +74,7 @@ fn asks_for_help(arguments: &[String]) -> bool {
         .any(|argument| ["--help", "-h"].contains(&argument.as_str()))
 }
 
-/// What our own definitions say after their flags.
+/// The part of our own help that follows the flags.
 fn our_help() -> String {
     let program = Cli::command();
     let fio = program
@@ -120,13 +120,13 @@ fn measure(plan: Plan, output: &OutputOptions, context: &Context) -> Result<Exit
     if mode == Mode::Live && carried.end.unstored.is_none() {
         let alias = carried.end.handle.alias;
         context.note(&format!(
-            "run {alias} stored; `iodyno show {alias}` says more"
+            "run {alias} stored; `iodyno show {alias}` prints its details"
         ));
     }
     Ok(carried.exit)
 }
 
-/// Writes the result, and results so far, in the forms that were asked for.
+/// Writes the result, and intermediate results, in the requested formats.
 struct Printer<'a> {
     plan: &'a Plan,
     output: &'a OutputOptions,
@@ -149,7 +149,7 @@ impl Audience for Printer<'_> {
                 });
                 Ok(())
             }
-            // Not before: a job that cannot begin leaves the output empty.
+            // Not earlier: if a job cannot start, nothing is printed.
             Progress::Node(Event::Ready { .. })
                 if self.output.formats.contains(&OutputFormat::Normal) =>
             {
@@ -172,8 +172,8 @@ impl Audience for Printer<'_> {
 }
 
 impl Printer<'_> {
-    /// The result so far: the store shows a running trial as if it ended now. A store that fails
-    /// is told of elsewhere.
+    /// Prints the result so far: the store returns a running trial as if it ended now. Errors of the
+    /// store are reported elsewhere.
     fn status(&mut self) -> Result<(), Failure> {
         let Some(Ok(trial)) = self.key.map(|key| load(self.store, key, Series::None)) else {
             return Ok(());
@@ -196,8 +196,8 @@ impl Printer<'_> {
     }
 }
 
-/// Standard output, or a file. The file is opened before any I/O, and emptied only when there is
-/// something to put in its place.
+/// Standard output, or a file. The file is opened before any I/O, and truncated only when there is a
+/// result to write.
 enum Sink {
     Standard,
     File {
@@ -236,7 +236,7 @@ impl Sink {
         };
         let written = match std::mem::replace(emptied, true) {
             true => Ok(()),
-            // Devices and pipes cannot be emptied and need not be.
+            // Devices and pipes cannot be truncated.
             false if file.metadata().is_ok_and(|data| data.is_file()) => {
                 file.set_len(0).and_then(|()| file.rewind())
             }

@@ -1,4 +1,4 @@
-//! `iodyno fs`: file-operation workloads, listed, shown and run.
+//! `iodyno fs`: lists, shows and runs file-operation workloads.
 
 use std::ffi::OsString;
 
@@ -66,7 +66,7 @@ fn show(args: &FsShowArgs) -> Result<Exit, Failure> {
 fn run(args: &FsRunArgs, context: &Context) -> Result<Exit, Failure> {
     let mut plan = plan(args, context)?;
     let experiment = &args.experiment;
-    // Different ops in one folder are no rivals: unless rounds are asked for, each is measured on its own.
+    // Different workloads in one folder are not compared unless rounds are asked for.
     let asked = experiment.rounds.is_some() || experiment.stop_width.is_some() || experiment.aa;
     let compares = plan.configurations.len() > 1 || asked;
     if !compares {
@@ -82,7 +82,7 @@ fn run(args: &FsRunArgs, context: &Context) -> Result<Exit, Failure> {
     let reporter = Reporter::new(context, Mode::of(context.terminal, experiment.quiet));
     let (reporter, mut tables) = match several {
         true => (reporter, Tables::lines(context)),
-        // The table that grows shows how far it is.
+        // The rows of the table show the progress.
         false if !experiment.json => (reporter.without_frames(), Tables::growing(context)),
         false => (reporter, Tables::growing(context)),
     };
@@ -169,14 +169,14 @@ fn overrides(args: &FsRunArgs) -> Overrides {
     }
 }
 
-/// Prints trials in the form that file-operation benchmarks are known by: of a single one the table as it
-/// grows, of each its line for benchstat.
+/// Prints trials in fsbench's format: a row per second for a single trial, and a line for benchstat for
+/// each trial.
 struct Tables<'a> {
     context: &'a Context,
     single: bool,
     live: Option<Live>,
     opening: String,
-    /// The configuration that the lines to come are of.
+    /// The configuration of the current trial.
     configuration: String,
     told: String,
 }
@@ -200,7 +200,7 @@ impl<'a> Tables<'a> {
         }
     }
 
-    /// Above whatever is shown of the progress.
+    /// Prints above the live progress line.
     fn print(&self, text: &str) -> Result<(), Failure> {
         self.context.screen.clear();
         write_out(text)
@@ -223,7 +223,7 @@ impl Audience for Tables<'_> {
                 self.opening = fsbench::opening(workload);
                 Ok(())
             }
-            // Not before: what cannot begin leaves the output empty.
+            // Not earlier: if the trial cannot start, nothing is printed.
             Progress::Node(Event::Ready { .. }) => {
                 let opening = std::mem::take(&mut self.opening);
                 self.print(&opening)

@@ -1,4 +1,4 @@
-//! `iodyno import`: takes in an exported run, or what other tools printed.
+//! `iodyno import`: imports exported runs and the output of other tools.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, stdin};
@@ -16,13 +16,13 @@ use crate::failure::Failure;
 use crate::screen::write_out;
 use iodyno_units::counted;
 
-/// Of a file's beginning, so much is looked at to tell an exported run.
+/// Number of bytes at the start of a file that are searched for the header of an exported run.
 const HEAD: usize = 256;
 
-/// Results are text of people and tools; no write-up is larger, and a disk image is.
+/// Larger files are refused: they are disk images rather than results, bytes.
 const LARGEST: u64 = 1 << 30;
 
-/// Reads the files: exported runs one by one, all others together as one run.
+/// Imports the files: each exported run on its own, all others together as one run.
 pub(crate) fn import(args: &ImportArgs, context: &Context) -> Result<Exit, Failure> {
     let options = options(args)?;
     let mut faults = Vec::new();
@@ -30,7 +30,7 @@ pub(crate) fn import(args: &ImportArgs, context: &Context) -> Result<Exit, Failu
     let mut others = Vec::new();
     for path in &args.files {
         match open(path) {
-            // Opened again when its turn comes: there may be more files than may be open at once.
+            // Opened again later: there may be more files than can be open at once.
             Ok(input) if is_export(&input.head) && input.path != Path::new("-") => {
                 exported.push(Err(path))
             }
@@ -47,14 +47,15 @@ pub(crate) fn import(args: &ImportArgs, context: &Context) -> Result<Exit, Failu
     }
     if args.dry_run && !exported.is_empty() {
         return Err(Failure::one(
-            Diagnostic::error("`--dry-run` reads others' output, not exported runs")
-                .hint("an exported run keeps its id: importing it twice changes nothing"),
+            Diagnostic::error("`--dry-run` does not support exported runs").hint(
+                "leave it out: an exported run keeps its id, and importing it twice has no effect",
+            ),
         ));
     }
     for input in exported {
         let input = input
             .or_else(|path| open(path).map_err(|error| Failure::file("read", path, &error)))?;
-        take_in(input, context)?;
+        import_run(input, context)?;
     }
     match others.is_empty() {
         true => Ok(Exit::Fine),
@@ -62,7 +63,7 @@ pub(crate) fn import(args: &ImportArgs, context: &Context) -> Result<Exit, Failu
     }
 }
 
-/// A file that is open, and its beginning.
+/// An open file and its first bytes.
 struct Input {
     path: PathBuf,
     head: Vec<u8>,
@@ -90,7 +91,7 @@ fn is_export(head: &[u8]) -> bool {
         .is_some_and(|line| line.contains(EXPORT_FORMAT))
 }
 
-/// A file's text. Bytes that are no UTF-8 are no reason to lose the rest.
+/// Reads a text file; invalid UTF-8 is replaced.
 fn whole(mut input: Input) -> Result<(String, String), Diagnostic> {
     let name = match input.path == Path::new("-") {
         true => "standard input".to_owned(),
@@ -100,23 +101,25 @@ fn whole(mut input: Input) -> Result<(String, String), Diagnostic> {
     let read = input.rest.by_ref().take(LARGEST).read_to_end(&mut bytes);
     let why = match read {
         Err(error) => crate::failure::reason(&error),
-        Ok(_) if bytes.len() as u64 > LARGEST => "larger than 1 GiB: it is no text".to_owned(),
-        Ok(_) if bytes.iter().take(8192).any(|byte| *byte == 0) => "it is no text".to_owned(),
+        Ok(_) if bytes.len() as u64 > LARGEST => "it is larger than 1 GiB".to_owned(),
+        Ok(_) if bytes.iter().take(8192).any(|byte| *byte == 0) => {
+            "it is not a text file".to_owned()
+        }
         Ok(_) => return Ok((name, String::from_utf8_lossy(&bytes).into_owned())),
     };
     Err(Diagnostic::error(format!("cannot read `{name}`: {why}")))
 }
 
-/// An exported run.
-fn take_in(input: Input, context: &Context) -> Result<(), Failure> {
+/// Imports an exported run.
+fn import_run(input: Input, context: &Context) -> Result<(), Failure> {
     let store = context.store()?;
     let mut file = io::Cursor::new(input.head).chain(input.rest);
     let report = store.import(&mut file)?;
     let alias = report.run.alias;
     context.note(&match report.changed_nothing() {
-        true => format!("run {alias} was stored already; nothing changed"),
+        true => format!("run {alias} is already stored; nothing changed"),
         false => format!(
-            "run {alias}: {} taken in, {} known before",
+            "run {alias}: {} imported, {} already stored",
             counted(report.trials_added, "trial"),
             report.trials_known
         ),
@@ -155,7 +158,7 @@ fn fault(error: &impl std::fmt::Display) -> Diagnostic {
     Diagnostic::error(error.to_string())
 }
 
-/// Others' output: read, told, and stored as a run of its own.
+/// Imports the output of other tools as a new run.
 fn results(
     files: &[(String, String)],
     options: &Options,
@@ -180,7 +183,7 @@ fn results(
                 "no result was found in {}: nothing was imported",
                 names(files)
             ))
-            .hint("for a plain table, say what its parts are with `--table MAP`"),
+            .hint("for a plain table, describe its columns and headings with `--table MAP`"),
         );
         return Err(Failure::input(faults));
     }
@@ -237,7 +240,7 @@ fn names(files: &[(String, String)]) -> String {
     names.join(", ")
 }
 
-/// The first file's name without folders and ending.
+/// The first file's name without folders and extension.
 fn name_of(files: &[(String, String)]) -> String {
     let first = files.first().map_or("", |(name, _)| name);
     let stem = Path::new(first).file_stem().unwrap_or_default();

@@ -12,16 +12,19 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::screen::write_out;
 
-/// Runs asked of the store at once.
+/// Number of runs read from the store at once.
 const BATCH: usize = 500;
 
-/// Prints all runs, newest last, so that a terminal ends with the newest.
+/// Printed in place of an empty list.
+const EMPTY: &str = "nothing is stored yet; `iodyno run FILE` stores its results";
+
+/// Prints all runs, newest last: the newest is then the last line on a terminal.
 pub(crate) fn list(args: &ListArgs, context: &Context) -> Result<Exit, Failure> {
     let Some(store) = context.existing_store()? else {
         if args.json {
             write_out(document(&[], context))?;
         } else {
-            context.note("nothing is stored yet; `iodyno run FILE` stores what it measures");
+            context.note(EMPTY);
         }
         return Ok(Exit::Fine);
     };
@@ -38,7 +41,7 @@ pub(crate) fn list(args: &ListArgs, context: &Context) -> Result<Exit, Failure> 
     if args.json {
         write_out(document(&runs, context))?;
     } else if runs.is_empty() {
-        context.note("nothing is stored yet; `iodyno run FILE` stores what it measures");
+        context.note(EMPTY);
     } else {
         let now_ms = context.now_unix_ms();
         let rows: Vec<RunRow> = runs.iter().map(|run| row(run, context, now_ms)).collect();
@@ -83,7 +86,7 @@ fn row(run: &RunSummary, context: &Context, now_ms: u64) -> RunRow {
 
 /// `read 138.4k IOPS 540 MiB, write …`: the figures of a run of one trial.
 fn headline(run: &RunSummary) -> String {
-    // Of file operations the cycles: what they were made of is no news here.
+    // For file operations, only the rate of whole cycles is shown.
     let cycles = |total: &DirectionTotal| total.direction == Direction::Op && total.ops > 0;
     if let Some(total) = run.totals.iter().find(|total| cycles(total)) {
         return format!("{} ops/s", Rate(total.iops()));

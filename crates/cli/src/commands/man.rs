@@ -1,4 +1,4 @@
-//! `iodyno man`: manual pages from the command line's own definitions.
+//! `iodyno man`: generates manual pages from the command-line definitions.
 
 use std::fs;
 use std::path::Path;
@@ -31,7 +31,7 @@ pub(crate) fn man(args: &ManArgs) -> Result<Exit, Failure> {
 }
 
 fn write_pages(folder: &Path, program: clap::Command) -> Result<usize, Failure> {
-    fs::create_dir_all(folder).map_err(|error| Failure::file("make", folder, &error))?;
+    fs::create_dir_all(folder).map_err(|error| Failure::file("create", folder, &error))?;
     let mut commands = vec![program];
     let mut next = 0;
     while next < commands.len() {
@@ -47,7 +47,7 @@ fn write_pages(folder: &Path, program: clap::Command) -> Result<usize, Failure> 
     Ok(count)
 }
 
-/// The commands of a command, each under its whole name: `iodyno-fs-run`.
+/// The visible subcommands, each with its full name: `iodyno-fs-run`.
 fn subcommands(command: &clap::Command) -> Vec<clap::Command> {
     let shown = command
         .get_subcommands()
@@ -64,6 +64,6 @@ fn page(command: clap::Command) -> Vec<u8> {
     let mut page = Vec::new();
     Man::new(command)
         .render(&mut page)
-        .expect("memory takes every write");
+        .expect("writing to memory does not fail");
     page
 }

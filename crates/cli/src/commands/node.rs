@@ -1,4 +1,4 @@
-//! `iodyno node`: the child process that carries out one part of a trial.
+//! `iodyno node`: the child process that runs one part of a trial.
 
 use std::process::ExitCode;
 

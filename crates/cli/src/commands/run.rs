@@ -1,4 +1,4 @@
-//! `iodyno run`: workloads on targets, measured, printed and stored.
+//! `iodyno run`: runs workloads on targets, prints and stores the results.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ use crate::screen::write_out;
 use crate::trials::{Drawn, has_figures};
 use crate::workloads::read;
 
-/// Carries workloads out, goes on with a run, or shows what would be done.
+/// Starts a run, resumes one, or prints the plan.
 pub(crate) fn run(args: &RunArgs, context: &Context) -> Result<Exit, Failure> {
     let experiment = &args.experiment;
     let reporter = Reporter::new(context, Mode::of(context.terminal, experiment.quiet));
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &RunArgs, context: &Context) -> Result<Exit, Failure> {
     )
 }
 
-/// `--dry-run`.
+/// Prints the plan for `--dry-run`.
 pub(crate) fn show_plan(
     plan: &Plan,
     args: &ExperimentArgs,
@@ -76,7 +76,7 @@ pub(crate) fn show_plan(
     Ok(Exit::Fine)
 }
 
-/// The plan of a command, or all of its faults. Warnings are told.
+/// The plan of a command. Prints warnings; fails with every error found.
 fn plan(args: &RunArgs, context: &Context) -> Result<Plan, Failure> {
     let folder = working_folder()?;
     let experiment = &args.experiment;
@@ -90,7 +90,7 @@ fn plan(args: &RunArgs, context: &Context) -> Result<Plan, Failure> {
     for file in &args.files {
         let (workload, found) = read(file, &settings);
         for fault in found {
-            // What is wrong with `--set` is wrong with it in every file.
+            // An error in `--set` occurs for every file; report it once.
             if !faults.contains(&fault) {
                 faults.push(fault);
             }
@@ -104,7 +104,7 @@ fn plan(args: &RunArgs, context: &Context) -> Result<Plan, Failure> {
     finished(plan, faults, experiment, context)
 }
 
-/// A plan with what the flags of every experiment ask for, unless there are faults. Warnings are told.
+/// Applies the flags that `run` and `fs run` share. Prints warnings; fails if `faults` has an error.
 pub(crate) fn finished(
     plan: Plan,
     mut faults: Vec<Diagnostic>,
@@ -129,7 +129,7 @@ pub(crate) fn finished(
     with_rounds(plan, args).map_err(Failure::input)
 }
 
-/// `KEY=VALUE` pairs, and what is wrong with the others.
+/// Parses `KEY=VALUE` texts into pairs and errors.
 fn settings(texts: &[String]) -> (Vec<(String, String)>, Vec<Diagnostic>) {
     let mut settings = Vec::new();
     let mut faults = Vec::new();
@@ -139,7 +139,7 @@ fn settings(texts: &[String]) -> (Vec<(String, String)>, Vec<Diagnostic>) {
                 settings.push((key.trim().to_owned(), value.trim().to_owned()));
             }
             _ => faults.push(
-                Diagnostic::error(format!("`--set {text}` sets nothing"))
+                Diagnostic::error(format!("`--set {text}` has no key and value"))
                     .hint("write `--set KEY=VALUE`, such as `--set runtime=10s`"),
             ),
         }
@@ -147,7 +147,7 @@ fn settings(texts: &[String]) -> (Vec<(String, String)>, Vec<Diagnostic>) {
     (settings, faults)
 }
 
-/// A second workload of the same name goes by its path.
+/// Names a workload by its path if another one has the same name.
 pub(crate) fn named_apart(workload: Workload, file: &Path, others: &[Workload]) -> Workload {
     match others.iter().any(|other| other.name == workload.name) {
         true => Workload {
@@ -166,12 +166,12 @@ fn name_of(workloads: &[Workload]) -> String {
     names.join("+")
 }
 
-/// The folder the command was given in.
+/// The current folder.
 pub(crate) fn working_folder() -> Result<PathBuf, Failure> {
     std::env::current_dir().map_err(|error| Failure::file("find", Path::new("."), &error))
 }
 
-/// The command as given.
+/// The command line as given.
 pub(crate) fn command_line() -> Vec<String> {
     let arguments = std::env::args_os()
         .skip(1)
@@ -181,18 +181,18 @@ pub(crate) fn command_line() -> Vec<String> {
         .collect()
 }
 
-/// Drawn anew, and short enough to be typed again.
+/// A random seed, short enough to be typed.
 pub(crate) fn fresh_seed() -> u64 {
-    // The last bits of a UUIDv7 are the system's randomness.
+    // The last bits of a UUIDv7 are random.
     u64::from(RunId::fresh().0.as_u128() as u32)
 }
 
 /// Prints each trial as it ends.
 struct Tables<'a> {
     context: &'a Context,
-    /// Of many trials the verdict is printed; `show` has their tables.
+    /// Print nothing: with several rounds only the comparison is printed.
     silent: bool,
-    /// More is printed after each.
+    /// Print an empty line after each table.
     spaced: bool,
 }
 

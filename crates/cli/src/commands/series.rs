@@ -1,4 +1,4 @@
-//! `iodyno show RUN --series KIND`: what the host did during a run's trials.
+//! `iodyno show RUN --series KIND`: host statistics during the trials of a run.
 
 mod reading;
 
@@ -16,13 +16,13 @@ use iodyno_units::counted;
 
 use reading::{Fault, MOST_VALUES};
 
-/// Lines of a series' subject that somebody reads: of a longer trial they are put together, where nothing else was asked for.
+/// Maximum number of lines per subject; the samples of a longer trial are combined unless `--every` is given.
 const MOST_LINES: u64 = 600;
 
-/// Lengths of stretches that are easily read, s.
-const STRETCHES: [u64; 13] = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600];
+/// Round interval lengths, s.
+const INTERVALS_S: [u64; 13] = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600];
 
-/// Prints the series that were asked for.
+/// Prints the requested series.
 pub(crate) fn series(
     args: &ShowArgs,
     store: &SqliteStore,
@@ -39,7 +39,7 @@ pub(crate) fn series(
     };
     let mut sampled = false;
     if format == Format::Text {
-        // A trial at a time: those of a long run are many.
+        // One trial at a time: a long run has many.
         for trial in trials {
             let stored = Stored::load(store, run, trial, &asked, MOST_VALUES)?;
             sampled |= !stored.telemetry.is_empty();
@@ -69,23 +69,26 @@ pub(crate) fn series(
     }
 }
 
-/// What cannot be shown in this form.
+/// Refuses combinations of flags that make no sense.
 fn check(args: &ShowArgs, format: Format) -> Result<(), Failure> {
     let mut faults = Vec::new();
     if !matches!(format, Format::Text | Format::Csv | Format::Json) {
         faults.push(
-            Diagnostic::error("series have none of fio's forms")
-                .hint("`--format text`, `csv` and `json` show them"),
+            Diagnostic::error("series cannot be shown in fio's formats")
+                .hint("use `--format text`, `csv` or `json`"),
         );
     }
     if args.raw && format != Format::Csv {
         faults.push(
-            Diagnostic::error("`--raw` goes with `--format csv`")
-                .hint("JSON always has what was read"),
+            Diagnostic::error("`--raw` requires `--format csv`")
+                .hint("JSON always contains the values as they were read"),
         );
     }
     if args.every.is_some_and(|every| every.0 == 0) {
-        faults.push(Diagnostic::error("a stretch of no length: `--every 0`"));
+        faults.push(
+            Diagnostic::error("`--every 0` is not a valid interval")
+                .hint("give an interval above 0, such as `--every 10s`"),
+        );
     }
     match faults.is_empty() {
         true => Ok(()),
@@ -93,7 +96,7 @@ fn check(args: &ShowArgs, format: Format) -> Result<(), Failure> {
     }
 }
 
-/// The trials by their places in the run, from 1.
+/// The trials of a run with their numbers from 1; with `only`, the one with that number.
 pub(super) fn trials(only: Option<u32>, run: &Run) -> Result<Vec<(u32, TrialKey)>, Failure> {
     let keys = run.trials.iter().map(|trial| trial.key);
     let numbered = (1..).zip(keys);
@@ -103,7 +106,7 @@ pub(super) fn trials(only: Option<u32>, run: &Run) -> Result<Vec<(u32, TrialKey)
     };
     match (chosen.is_empty(), only) {
         (true, Some(only)) => Err(Failure::one(Diagnostic::error(format!(
-            "run {} has {}, and none of number {only}",
+            "run {} has {}; there is no trial {only}",
             run.summary.alias,
             counted(run.trials.len() as u64, "trial")
         )))),
@@ -111,7 +114,7 @@ pub(super) fn trials(only: Option<u32>, run: &Run) -> Result<Vec<(u32, TrialKey)
     }
 }
 
-/// Why there is nothing to show.
+/// The error for a run that has none of the requested series.
 fn nothing(store: &SqliteStore, run: &Run, asked: &Asked) -> Failure {
     let alias = run.summary.alias;
     let others = run.trials.iter().any(|trial| {
@@ -121,22 +124,22 @@ fn nothing(store: &SqliteStore, run: &Run, asked: &Asked) -> Failure {
     let (fault, hint) = match (others, asked.kinds.as_slice()) {
         (true, [SeriesKind::Process]) => (
             format!("run {alias} has no series `process`"),
-            "no process was named: `--sample NAME` of `run`, `fs run`, `fio` and `fileio` does",
+            "processes are sampled with `--sample NAME` of `run`, `fs run`, `fio` and `fileio`",
         ),
         (true, [SeriesKind::Pool | SeriesKind::Arc]) => (
             format!("run {alias} has no series `{}`", asked.kinds[0].name()),
-            "no target of it lay on ZFS",
+            "none of its targets was on ZFS",
         ),
         (true, kinds) => {
             let names: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
             (
                 format!("run {alias} has no series `{}`", names.join("`, `")),
-                "`--series all` shows those that it has",
+                "`--series all` shows the series that it has",
             )
         }
         (false, _) if run.plan.sampling.every_ns > 0 => (
             format!("no series are stored with run {alias}"),
-            "it was made by a version that sampled nothing, or ended before the first sample",
+            "it was made by a version without sampling, ran in virtual time, or ended before the first sample",
         ),
         (false, _) => (
             format!("no series are stored with run {alias}"),
@@ -146,37 +149,37 @@ fn nothing(store: &SqliteStore, run: &Run, asked: &Asked) -> Failure {
     Failure::one(Diagnostic::error(fault).hint(hint))
 }
 
-/// More than can be shown at once.
+/// The error for more values than fit in memory.
 fn too_many(run: &Run) -> Failure {
     Failure::one(
         Diagnostic::error(format!(
-            "the series of run {} come to more than {} million values",
+            "the series of run {} have more than {} million values",
             run.summary.alias,
             MOST_VALUES / 1_000_000
         ))
         .hint(
-            "put them together with `--every 10s` or longer, or name fewer of them with `--series`, or a trial with `--trial`",
+            "combine samples with `--every 10s` or more, or select fewer series with `--series` or a trial with `--trial`",
         ),
     )
 }
 
-/// What is to be shown of each trial.
+/// What to show of each trial.
 struct Asked {
     kinds: Vec<SeriesKind>,
     every_ns: Option<u64>,
-    /// For a reader, who has no use for ten thousands of lines.
+    /// Limit the number of lines: the output is text for people.
     brief: bool,
 }
 
 impl Asked {
-    /// Over which stretches samples are put together; `None`: they are shown as they are.
+    /// The interval over which samples are combined, ns; `None` if they are shown as they are.
     fn every_ns(&self, sampled_every_ns: u64, length_ns: u64) -> Option<u64> {
         let long = self.brief && length_ns / sampled_every_ns.max(1) > MOST_LINES;
-        self.every_ns.or_else(|| long.then(|| stretch(length_ns)))
+        self.every_ns.or_else(|| long.then(|| interval(length_ns)))
     }
 }
 
-/// How long a trial lasted, ns.
+/// Duration of a trial, ns.
 fn length_ns(parts: &[Part]) -> u64 {
     let clones = parts.iter().flat_map(|part| &part.clones);
     let ends = clones.map(|clone| clone.start_ns.saturating_add(clone.runtime_ns));
@@ -184,11 +187,13 @@ fn length_ns(parts: &[Part]) -> u64 {
     ends.chain(spans).max().unwrap_or(0)
 }
 
-/// The shortest stretch of which no more than [`MOST_LINES`] fit into a length, ns.
-fn stretch(length_ns: u64) -> u64 {
+/// The shortest round interval that divides a duration into at most [`MOST_LINES`] parts, ns.
+fn interval(length_ns: u64) -> u64 {
     let least = length_ns.div_ceil(MOST_LINES);
-    let mut stretches = STRETCHES.iter().map(|seconds| seconds * 1_000_000_000);
-    stretches.find(|stretch| *stretch >= least).unwrap_or(least)
+    let mut intervals = INTERVALS_S.iter().map(|seconds| seconds * 1_000_000_000);
+    intervals
+        .find(|interval| *interval >= least)
+        .unwrap_or(least)
 }
 
 /// A trial with its series.
@@ -231,7 +236,7 @@ impl Stored {
         })
     }
 
-    /// For programs. The tables are moved: they may be large.
+    /// For JSON and CSV. The tables are moved: they may be large.
     fn shown(&mut self) -> TrialSeries<'_> {
         let tables = std::mem::take(&mut self.tables);
         TrialSeries {
@@ -276,7 +281,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_trials_are_put_together_into_lines_that_are_read() {
+    fn samples_of_long_trials_are_combined_into_a_readable_number_of_lines() {
         const SECOND: u64 = 1_000_000_000;
         for (length_s, expected) in [
             (1, 1),
@@ -287,7 +292,7 @@ mod tests {
             (600 * 3600, 3600),
             (600 * 3601, 3601),
         ] {
-            assert_eq!(stretch(length_s * SECOND), expected * SECOND, "{length_s}");
+            assert_eq!(interval(length_s * SECOND), expected * SECOND, "{length_s}");
         }
         let asked = |every_ns, brief| Asked {
             kinds: Vec::new(),

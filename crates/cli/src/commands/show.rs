@@ -1,4 +1,4 @@
-//! `iodyno show`: a stored run, in every form.
+//! `iodyno show`: prints a stored run in one of several formats.
 
 use iodyno_model::{Diagnostic, Imported};
 use iodyno_report::fio::cannot_tell;
@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::screen::write_out;
 use crate::trials::{Drawn, FioForm, load, run_json};
 
-/// Prints a run, a trial at a time.
+/// Prints a run, one trial after the other.
 pub(crate) fn show(args: &ShowArgs, context: &Context) -> Result<Exit, Failure> {
     let store = context.store_to_read()?;
     let mut run = store.run(store.find(&args.run)?)?;
@@ -20,10 +20,10 @@ pub(crate) fn show(args: &ShowArgs, context: &Context) -> Result<Exit, Failure> 
         if !args.series.is_empty() {
             return Err(Failure::one(
                 Diagnostic::error(format!(
-                    "run {} was imported: no series are stored with it",
+                    "run {} was imported and has no series",
                     run.summary.alias
                 ))
-                .hint("`show` without `--series` has the tables that were read"),
+                .hint("use `show` without `--series` to print the imported tables"),
             ));
         }
         return match if args.json { Format::Json } else { args.format } {
@@ -31,10 +31,10 @@ pub(crate) fn show(args: &ShowArgs, context: &Context) -> Result<Exit, Failure> 
             Format::Json => write_out(context.json(&run.plan)).map(|()| Exit::Fine),
             _ => Err(Failure::one(
                 Diagnostic::error(format!(
-                    "run {} was imported: it cannot be shown in fio's form",
+                    "run {} was imported and cannot be shown in fio's formats",
                     run.summary.alias
                 ))
-                .hint("`--format text` and `--format json` show what was read"),
+                .hint("use `--format text` or `--format json`"),
             )),
         };
     }
@@ -53,19 +53,19 @@ pub(crate) fn show(args: &ShowArgs, context: &Context) -> Result<Exit, Failure> 
         Format::Terse => fio(&store, &run, FioForm::Terse, context)?,
         Format::Csv => {
             return Err(Failure::one(
-                Diagnostic::error("a trial is no table of lines")
-                    .hint("`--series KIND --format csv`, or `iodyno compare RUN --format csv`"),
+                Diagnostic::error("`--format csv` requires `--series`")
+                    .hint("use `--series KIND --format csv`, or `iodyno compare RUN --format csv`"),
             ));
         }
     }
     Ok(Exit::Fine)
 }
 
-/// What was read, with its tables in full.
+/// Prints the imported results with their full tables.
 fn text_of_import(run: &Run, imported: &Imported, context: &Context) -> Result<Exit, Failure> {
     write_out(iodyno_report::imported::full(imported, context.style_out()))?;
     write_out(format!(
-        "run {} `{}` was imported. It was: {}\n",
+        "run {} `{}` was imported by: {}\n",
         run.summary.alias,
         run.summary.name,
         run.plan.command.join(" ")
@@ -73,7 +73,7 @@ fn text_of_import(run: &Run, imported: &Imported, context: &Context) -> Result<E
     Ok(Exit::Fine)
 }
 
-/// Trials with the thresholds of their findings.
+/// Prints trials with the thresholds of their findings.
 fn text(store: &SqliteStore, run: &Run, context: &Context) -> Result<(), Failure> {
     for stored in &run.trials {
         let trial = load(store, stored.key, Format::Text.series())?;
@@ -83,7 +83,7 @@ fn text(store: &SqliteStore, run: &Run, context: &Context) -> Result<(), Failure
     }
     let summary = &run.summary;
     write_out(format!(
-        "run {} `{}` is {}: {} of {} trials completed. It was: {}\n",
+        "run {} `{}` is {}: {} of {} trials completed. Command: {}\n",
         summary.alias,
         summary.name,
         summary.state.name(),
@@ -93,11 +93,11 @@ fn text(store: &SqliteStore, run: &Run, context: &Context) -> Result<(), Failure
     ))
 }
 
-/// Trials one after the other: several JSON documents where there are several trials.
+/// Prints each trial in one of fio's formats; in JSON, one document per trial.
 fn fio(store: &SqliteStore, run: &Run, form: FioForm, context: &Context) -> Result<(), Failure> {
     for workload in &run.plan.workloads {
         if let Some(why) = cannot_tell(workload) {
-            let fault = format!("run {} cannot be shown in this form", run.summary.alias);
+            let fault = format!("run {} cannot be shown in this format", run.summary.alias);
             return Err(Failure::one(Diagnostic::error(fault).hint(why)));
         }
     }

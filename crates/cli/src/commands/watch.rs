@@ -1,4 +1,4 @@
-//! `iodyno watch`: the host live.
+//! `iodyno watch`: live statistics of the host.
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write, stdin, stdout};
@@ -21,37 +21,37 @@ use crate::failure::{Failure, reason};
 use crate::screen::write_on;
 use crate::signals;
 
-/// How often keys and signals are looked at.
+/// How often keys and signals are polled.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Shows pictures of the host until it is told to end.
+/// Shows the statistics of one interval after the other until the user quits.
 pub(crate) fn watch(args: &WatchArgs, context: &Context) -> Result<Exit, Failure> {
     let ended = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&ended);
     let _signals = signals::watch(move |_| told.store(true, Ordering::Relaxed))
         .map_err(|error| cannot("watch for signals", &error))?;
-    let mut lens = Lens::open(args, context);
+    let mut monitor = Monitor::open(args, context);
     let live = !args.once && !args.json && stdin().is_terminal() && stdout().is_terminal();
     if live {
-        return Stage::open()
-            .and_then(|stage| stage.play(&mut lens, &ended))
+        return AlternateScreen::enter()
+            .and_then(|screen| screen.run(&mut monitor, &ended))
             .map(|()| Exit::Fine)
             .map_err(|error| cannot("draw on the terminal", &error));
     }
-    // Without a terminal nobody can end it but by a signal: one picture, unless lines were asked for.
+    // Without a terminal, print one interval unless JSON lines were asked for.
     let once = args.once || !args.json;
     loop {
-        if !lens
+        if !monitor
             .wait(&ended, || Ok(false))
             .map_err(|error| cannot("wait", &error))?
         {
             return Ok(Exit::Fine);
         }
-        lens.look();
+        monitor.sample();
         let read_on = write_on(match args.json {
-            true => watch::json(&lens.view()),
+            true => watch::json(&monitor.view()),
             false => {
-                let lines = watch::screen(&lens.view(), context.style_out(), usize::MAX);
+                let lines = watch::screen(&monitor.view(), context.style_out(), usize::MAX);
                 lines.join("\n") + "\n"
             }
         })?;
@@ -71,23 +71,24 @@ fn cannot(what: &str, error: &std::io::Error) -> Failure {
     }
 }
 
-/// The host, as seen in the latest stretch of time.
-struct Lens<'a> {
+/// Samples the host, and keeps the statistics of the latest interval.
+struct Monitor<'a> {
     context: &'a Context,
     every: Duration,
     begun: Instant,
-    pictures: u32,
+    /// Number of intervals that have begun.
+    intervals: u32,
     station: Option<Station>,
     host: String,
     kernel: String,
-    /// Samples and gaps of the latest stretch, with the shapes that samples may still have.
-    seen: Telemetry,
+    /// Samples and gaps of the latest interval, with the shapes that are still in use.
+    latest: Telemetry,
     tables: Vec<FigureTable>,
     history: History,
 }
 
-impl<'a> Lens<'a> {
-    fn open(args: &WatchArgs, context: &'a Context) -> Lens<'a> {
+impl<'a> Monitor<'a> {
+    fn open(args: &WatchArgs, context: &'a Context) -> Monitor<'a> {
         let roots = Roots::host();
         let environment = environment::read(&roots, env!("CARGO_PKG_VERSION"), &[]);
         let every = Duration::from_nanos(args.every.0);
@@ -102,32 +103,32 @@ impl<'a> Lens<'a> {
             },
         );
         station.begin(0);
-        Lens {
+        Monitor {
             context,
             every,
             begun: Instant::now(),
-            pictures: 0,
+            intervals: 0,
             station: Some(station),
             host: environment.host,
             kernel: environment.kernel,
-            seen: Telemetry::default(),
+            latest: Telemetry::default(),
             tables: Vec::new(),
             history: History::default(),
         }
     }
 
-    /// Waits until the next picture is due. `asked` says whether somebody wants to leave; `false`: they do.
+    /// Waits for the end of the interval. Returns `false` if `quits` or a signal ends the wait.
     fn wait(
         &mut self,
         ended: &AtomicBool,
-        mut asked: impl FnMut() -> std::io::Result<bool>,
+        mut quits: impl FnMut() -> std::io::Result<bool>,
     ) -> std::io::Result<bool> {
-        // Pictures that were missed are left out.
+        // Intervals that were missed are skipped.
         let passed = self.begun.elapsed().as_nanos() / self.every.as_nanos();
-        self.pictures = u32::try_from(passed).unwrap_or(u32::MAX).saturating_add(1);
-        let due = self.begun + self.every * self.pictures;
+        self.intervals = u32::try_from(passed).unwrap_or(u32::MAX).saturating_add(1);
+        let due = self.begun + self.every * self.intervals;
         loop {
-            if ended.load(Ordering::Relaxed) || asked()? {
+            if ended.load(Ordering::Relaxed) || quits()? {
                 return Ok(false);
             }
             let left = due.saturating_duration_since(Instant::now());
@@ -138,35 +139,35 @@ impl<'a> Lens<'a> {
         }
     }
 
-    /// Takes the next picture.
-    fn look(&mut self) {
+    /// Samples the host.
+    fn sample(&mut self) {
         let now_ns = self.begun.elapsed().as_nanos() as i64;
         let Some(station) = &mut self.station else {
             return;
         };
-        self.seen.samples.clear();
-        self.seen.gaps.clear();
-        keep_latest(&mut self.seen.shapes);
-        self.seen.extend(station.sample(now_ns));
-        // Strangers come and go all the time; servers that were named do not.
-        let shapes = self.seen.shapes.iter_mut();
+        self.latest.samples.clear();
+        self.latest.gaps.clear();
+        keep_latest(&mut self.latest.shapes);
+        self.latest.extend(station.sample(now_ns));
+        // Other processes come and go all the time; that is not reported.
+        let shapes = self.latest.shapes.iter_mut();
         for shape in shapes.filter(|shape| shape.kind == SeriesKind::Others) {
             shape.because = None;
         }
-        self.seen
+        self.latest
             .gaps
             .sort_by_key(|gap| gap.kind != SeriesKind::Process);
-        let kinds = self.seen.kinds();
+        let kinds = self.latest.kinds();
         self.tables = kinds
             .into_iter()
-            .map(|kind| figures(&self.seen, kind, None))
+            .map(|kind| figures(&self.latest, kind, None))
             .collect();
         self.history.push(&self.tables);
     }
 
     fn view(&self) -> WatchView<'_> {
         let unix_ms = self.context.now_unix_ms();
-        let interrupts = self.seen.of(SeriesKind::Interrupts).last();
+        let interrupts = self.latest.of(SeriesKind::Interrupts).last();
         WatchView {
             host: &self.host,
             kernel: &self.kernel,
@@ -180,8 +181,7 @@ impl<'a> Lens<'a> {
     }
 }
 
-/// Keeps the latest shape of each series, without what was told of it in the picture in which it came about: in days of watching there
-/// are many.
+/// Keeps only the latest shape of each series, without the reason for the change: over days there are many.
 fn keep_latest(shapes: &mut Vec<SeriesShape>) {
     let latest: BTreeMap<SeriesKind, u32> = shapes
         .iter()
@@ -193,7 +193,7 @@ fn keep_latest(shapes: &mut Vec<SeriesShape>) {
     }
 }
 
-impl Drop for Lens<'_> {
+impl Drop for Monitor<'_> {
     fn drop(&mut self) {
         if let Some(station) = self.station.take() {
             station.close();
@@ -201,67 +201,67 @@ impl Drop for Lens<'_> {
     }
 }
 
-/// The terminal's other screen, left as it was found.
-struct Stage;
+/// The terminal's alternate screen; dropping it restores the terminal.
+struct AlternateScreen;
 
-impl Stage {
-    fn open() -> std::io::Result<Stage> {
+impl AlternateScreen {
+    fn enter() -> std::io::Result<AlternateScreen> {
         terminal::enable_raw_mode()?;
-        // From here on whatever happens leaves it.
-        let stage = Stage;
+        // Dropped, and so left again, on every path from here on.
+        let screen = AlternateScreen;
         execute!(stdout(), terminal::EnterAlternateScreen, cursor::Hide)?;
-        Ok(stage)
+        Ok(screen)
     }
 
-    fn play(self, lens: &mut Lens<'_>, ended: &AtomicBool) -> std::io::Result<()> {
-        self.draw(lens)?;
-        while lens.wait(ended, asked)? {
-            lens.look();
-            self.draw(lens)?;
+    fn run(self, monitor: &mut Monitor<'_>, ended: &AtomicBool) -> std::io::Result<()> {
+        self.draw(monitor)?;
+        while monitor.wait(ended, quit_key)? {
+            monitor.sample();
+            self.draw(monitor)?;
         }
         Ok(())
     }
 
-    /// Draws in one write, so that nothing flickers.
-    fn draw(&self, lens: &Lens<'_>) -> std::io::Result<()> {
+    /// Draws with a single write, to avoid flicker.
+    fn draw(&self, monitor: &Monitor<'_>) -> std::io::Result<()> {
         let height = terminal::size().map_or(24, |(_, rows)| usize::from(rows.max(1)));
-        let lines = watch::screen(&lens.view(), lens.context.style_out(), height);
-        let mut picture = Vec::new();
+        let lines = watch::screen(&monitor.view(), monitor.context.style_out(), height);
+        let mut output = Vec::new();
         queue!(
-            picture,
+            output,
             terminal::BeginSynchronizedUpdate,
             cursor::MoveTo(0, 0)
         )?;
         for (row, line) in lines.iter().take(height).enumerate() {
             if row > 0 {
-                queue!(picture, style::Print("\r\n"))?;
+                queue!(output, style::Print("\r\n"))?;
             }
             queue!(
-                picture,
+                output,
                 style::Print(line),
                 terminal::Clear(terminal::ClearType::UntilNewLine)
             )?;
         }
         queue!(
-            picture,
+            output,
             terminal::Clear(terminal::ClearType::FromCursorDown),
             terminal::EndSynchronizedUpdate
         )?;
         let mut out = stdout().lock();
-        out.write_all(&picture)?;
+        out.write_all(&output)?;
         out.flush()
     }
 }
 
-impl Drop for Stage {
+impl Drop for AlternateScreen {
     fn drop(&mut self) {
         let _ = execute!(stdout(), cursor::Show, terminal::LeaveAlternateScreen);
         let _ = terminal::disable_raw_mode();
     }
 }
 
-/// A key that ends it was pressed.
-fn asked() -> std::io::Result<bool> {
+/// Whether a key that quits was pressed.
+fn quit_key() -> std::io::Result<bool> {
     while event::poll(Duration::ZERO)? {
         if let Event::Key(key) = event::read()? {
             let control = key.modifiers.contains(KeyModifiers::CONTROL);

@@ -157,11 +157,11 @@ fn every_fault_of_the_flags_is_told_with_what_there_is() {
         (&["show", "last", "--every", "3s"], "--series"),
         (
             &["show", "last", "--series", "disk", "--every", "0s"],
-            "no length",
+            "--every 0",
         ),
         (
             &["show", "last", "--series", "disk", "--format", "terse"],
-            "fio's forms",
+            "fio's formats",
         ),
         (
             &["show", "last", "--series", "disk", "--raw"],

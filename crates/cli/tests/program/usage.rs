@@ -80,7 +80,7 @@ fn writes_a_manual_page_for_each_command() {
     home.file("taken", "");
     home.iodyno(&["man", "taken"])
         .exits(2)
-        .tells("cannot make `taken`");
+        .tells("cannot create `taken`");
 }
 
 #[test]

@@ -172,7 +172,7 @@ fn rounds_stop_when_intervals_are_narrow_or_time_is_up() {
     // A round takes 300 ms of virtual time, and a little for the ops that are in flight at the end.
     run_two(&home, &["--max-time", "2s", "--rounds", "1000"])
         .succeeds()
-        .prints("12 trials, as many as `--max-time` allowed");
+        .prints("12 trials; stopped by `--max-time`");
     assert_eq!(trials_completed(&home, 3), 12);
 }
 
@@ -272,13 +272,13 @@ fn what_cannot_be_asked_is_told_with_what_can() {
         "write.p99",
     ])
     .exits(2)
-    .tells("`--fail-on` needs something to compare")
-    .tells("`--stop-width` needs something to compare")
-    .tells("no job does a write");
+    .tells("`--fail-on` requires something to compare")
+    .tells("`--stop-width` requires something to compare")
+    .tells("no job issues a write");
     run_two(&home, &["--metric", "p99", "--baseline", "quick"])
         .exits(2)
-        .tells("`--metric p99` is no metric")
-        .tells("`--baseline quick` is no workload");
+        .tells("unknown metric in `--metric p99`")
+        .tells("`--baseline quick` is not a workload");
     home.iodyno(&["compare", "last", "nowhere", "nobody"])
         .exits(2)
         .tells("nowhere")

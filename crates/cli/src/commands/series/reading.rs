@@ -1,22 +1,22 @@
-//! A trial's series out of the store: put together while they are read, and never more of them than memory bears.
+//! Reads the series of a trial from the store, combining samples on the way, with a limit on memory.
 
 use std::collections::BTreeSet;
 
 use iodyno_model::{Sample, SeriesKind, Telemetry, TelemetryBatch, Thinner, TrialKey};
 use iodyno_store::{Store, StoreError};
 
-/// Batches asked of the store at once.
+/// Number of batches read from the store at once.
 const BATCHES: usize = 64;
 
-/// Values that are held at once, of all trials that are shown together: with the figures that follow from them, and the text that is
-/// made of both, half a gibibyte.
+/// Maximum number of values in memory, over all trials shown together. With the derived figures and the
+/// output, they take half a gibibyte.
 pub(super) const MOST_VALUES: usize = 1 << 23;
 
-/// Why series cannot be had.
+/// Why series cannot be read.
 #[derive(Debug)]
 pub(super) enum Fault {
     Store(StoreError),
-    /// There are more values than asked for at most.
+    /// There are more values than the limit.
     TooMany,
 }
 
@@ -26,7 +26,8 @@ impl From<StoreError> for Fault {
     }
 }
 
-/// The series of these kinds, of at most so many values; with `every_ns` put together over stretches of that length.
+/// Reads the series of these kinds, at most `most` values; with `every_ns`, samples are combined over intervals of
+/// that length.
 pub(super) fn read(
     store: &impl Store,
     key: TrialKey,
@@ -54,14 +55,14 @@ pub(super) fn values(samples: &[Sample]) -> usize {
     samples.iter().map(|sample| sample.values.len()).sum()
 }
 
-/// What has been read so far.
+/// The series read so far.
 struct Reading<'a> {
     kinds: &'a [SeriesKind],
-    /// `None`: samples stay as they are.
+    /// Combines samples; `None` keeps them as they are.
     thinner: Option<Thinner>,
-    /// The numbers of the shapes that are of these kinds.
+    /// The numbers of the shapes of these kinds.
     shapes: BTreeSet<u32>,
-    /// Of what is put together, the stretches that have ended.
+    /// Samples, combined ones only of intervals that have ended.
     read: Telemetry,
 }
 
