@@ -3,7 +3,7 @@
 use iodyno_model::{Diagnostic, Place, Severity};
 use serde::Serialize;
 
-use crate::style::{Paint, Style, harmless, width};
+use crate::style::{Paint, Style, sanitize, width};
 
 /// All of them, one after the other, each with its line and a caret, and their number at the end.
 /// Nothing for an empty list.
@@ -25,7 +25,7 @@ fn one(diagnostic: &Diagnostic, style: Style) -> String {
         Severity::Warning => ("warning", Paint::Yellow),
         Severity::Note => ("note", Paint::Cyan),
     };
-    let wrap = |text: &str, indent: usize| style.wrap(&harmless(text), indent);
+    let wrap = |text: &str, indent: usize| style.wrap(&sanitize(text), indent);
     // Lines after the first are causes and evidence: they follow the place.
     let mut lines = diagnostic.message.lines();
     let message = wrap(&format!("{word}: {}", lines.next().unwrap_or_default()), 2);
@@ -47,7 +47,7 @@ fn one(diagnostic: &Diagnostic, style: Style) -> String {
 
 /// The place, the line as written and a caret below what is meant.
 fn at(place: &Place, paint: Paint, style: Style) -> String {
-    let file = harmless(&place.file.display().to_string());
+    let file = sanitize(&place.file.display().to_string());
     let mut text = match place.line {
         0 => format!("  at: {file}\n"),
         line => format!("  at: {file}:{line}:{}\n", place.column.max(1)),
@@ -57,7 +57,7 @@ fn at(place: &Place, paint: Paint, style: Style) -> String {
     }
     let gutter = place.line.to_string();
     // A tab counts as one character in the column and is drawn as one space.
-    let line = harmless(&place.text.replace('\t', " "));
+    let line = sanitize(&place.text.replace('\t', " "));
     let before: String = line
         .chars()
         .take(place.column.saturating_sub(1) as usize)
@@ -166,7 +166,7 @@ pub fn json(diagnostics: &[Diagnostic], verdict: &'static str, files: Vec<Checke
 pub fn lines(text: &str, style: Style) -> String {
     let wrapped = text
         .lines()
-        .map(|line| style.wrap(&harmless(line), 2) + "\n");
+        .map(|line| style.wrap(&sanitize(line), 2) + "\n");
     style.plain(&wrapped.collect::<String>())
 }
 

@@ -4,7 +4,7 @@ use iodyno_model::{Check, CheckState};
 use serde::Serialize;
 
 use crate::json::print;
-use crate::style::{Paint, Style, harmless, left, trimmed, width};
+use crate::style::{Paint, Style, left, sanitize, trimmed, width};
 
 /// Columns of the mark and the blank after it.
 const MARK: usize = 6;
@@ -15,7 +15,7 @@ const LONGEST_NAME: usize = 22;
 /// A line for each check, in the order given, with rule and remedy where it is not as it should be; at last, whether the host is
 /// fit. Ends with a newline.
 pub fn text(checks: &[Check], style: Style) -> String {
-    let names = checks.iter().map(|check| width(&harmless(&check.name)));
+    let names = checks.iter().map(|check| width(&sanitize(&check.name)));
     let name_width = names
         .filter(|name| *name <= LONGEST_NAME)
         .max()
@@ -36,12 +36,12 @@ fn one(check: &Check, name_width: usize, style: Style) -> String {
         CheckState::Unfit => ("bad", Paint::Red),
     };
     let indent = MARK + name_width + 2;
-    let name = harmless(&check.name);
+    let name = sanitize(&check.name);
     let head = match width(&name) <= name_width {
         true => left(&name, name_width + 2),
         false => name + "\n" + &" ".repeat(indent),
     };
-    let line = format!("{}{head}{}", left(mark, MARK), harmless(&check.found));
+    let line = format!("{}{head}{}", left(mark, MARK), sanitize(&check.found));
     let wrapped: String = (style.plain(&line))
         .split('\n')
         .map(|line| style.wrap(line, indent) + "\n")
@@ -51,13 +51,13 @@ fn one(check: &Check, name_width: usize, style: Style) -> String {
         return text;
     }
     let spaces = " ".repeat(indent);
-    let rule = style.plain(&harmless(&check.rule));
+    let rule = style.plain(&sanitize(&check.rule));
     let rule = style.wrap(&format!("{spaces}rule: {rule}"), indent + 2);
     for line in rule.lines() {
         text += &(style.paint(Paint::Dim, line) + "\n");
     }
     if let Some(remedy) = &check.remedy {
-        let remedy = style.plain(&harmless(&format!("→ {remedy}")));
+        let remedy = style.plain(&sanitize(&format!("→ {remedy}")));
         text += &(style.wrap(&format!("{spaces}{remedy}"), indent + 2) + "\n");
     }
     text

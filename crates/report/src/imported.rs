@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use iodyno_model::{Figure, Imported, ImportedTable, ImportedTrial, SourceLine, Unit};
 use iodyno_units::{Bytes, counted};
 
-use crate::columns::{Align, draw};
 use crate::compare::value;
-use crate::style::{Paint, Style, harmless, trimmed};
+use crate::style::{Paint, Style, sanitize, trimmed};
+use crate::table::{Column, Table};
 
 /// Dimensions that number repetitions: their trials share a line.
 const REPETITIONS: [&str; 2] = ["loop", "round"];
@@ -70,27 +70,17 @@ fn results(imported: &Imported, style: Style) -> String {
         }
     }
     let several = groups.iter().any(|(name, _)| !name[2].is_empty());
-    let mut lines = vec![headings(several)];
+    let mut columns = vec![Column::left("configuration"), Column::left("workload")];
+    columns.extend(several.then(|| Column::left("where")));
+    columns.extend([Column::right("trials"), Column::left("figures").wrap(20)]);
+    let mut table = Table::new(columns);
     for (name, trials) in &groups {
-        let mut line = name[..2].to_vec();
-        if several {
-            line.push(name[2].clone());
-        }
-        line.push(trials.len().to_string());
-        line.push(values(trials));
-        lines.push(line);
+        let mut cells = name[..2].to_vec();
+        cells.extend(several.then(|| name[2].clone()));
+        cells.extend([trials.len().to_string(), values(trials)]);
+        table.row(cells);
     }
-    let mut aligns = vec![Align::Left; lines[0].len()];
-    aligns[lines[0].len() - 2] = Align::Right;
-    draw(&lines, &aligns, style)
-}
-
-fn headings(several: bool) -> Vec<String> {
-    let names: &[&str] = match several {
-        true => &["configuration", "workload", "where", "trials", "figures"],
-        false => &["configuration", "workload", "trials", "figures"],
-    };
-    names.iter().map(|name| (*name).to_owned()).collect()
+    table.draw(style.columns(), style)
 }
 
 fn further(dimensions: &BTreeMap<String, String>) -> String {
@@ -131,27 +121,17 @@ const MOST_VALUES: usize = 5;
 
 fn series(table: &ImportedTable) -> String {
     let columns: Vec<(&str, Counted)> = table.columns.iter().map(|name| column(name)).collect();
-    let mut lines = vec![vec![String::new()]];
-    lines[0].extend(columns.iter().map(|(name, _)| (*name).to_owned()));
+    let heads = columns.iter().map(|(name, _)| Column::right(*name));
+    let mut drawn = Table::new(std::iter::once(Column::left("")).chain(heads));
     for (label, values) in &table.rows {
-        let mut line = vec![label.clone()];
-        let cells = values
-            .iter()
-            .enumerate()
-            .map(|(number, found)| match found {
-                Some(found) => cell(*found, columns.get(number).map_or(Counted::Plain, |c| c.1)),
-                None => "-".to_owned(),
-            });
-        line.extend(cells);
-        lines.push(line);
+        let cells = columns.iter().enumerate().map(|(place, (_, counted))| {
+            let value = values.get(place).copied().flatten();
+            value.map_or("-".to_owned(), |value| cell(value, *counted))
+        });
+        drawn.row(std::iter::once(label.clone()).chain(cells));
     }
-    let mut aligns = vec![Align::Right; lines[0].len()];
-    aligns[0] = Align::Left;
-    let wide = Style {
-        width: usize::MAX,
-        ..Style::default()
-    };
-    draw(&lines, &aligns, wide)
+    // Tables of others are as wide as they are.
+    drawn.draw(usize::MAX, Style::default())
 }
 
 /// What a column's numbers are, by the unit at the end of its name.
@@ -208,9 +188,7 @@ fn said(imported: &Imported, style: Style) -> String {
             unread.why,
             unread.text.trim()
         );
-        for line in style.wrap(&format!("! {}", harmless(&line)), 2).lines() {
-            text += &(style.paint(Paint::Yellow, line) + "\n");
-        }
+        text += &style.paragraph(&format!("! {line}"), 2, Paint::Yellow);
     }
     text
 }
@@ -249,12 +227,12 @@ fn kind(remark: &str) -> String {
 fn remarks(texts: &[String], style: Style) -> String {
     texts
         .iter()
-        .map(|text| style.wrap(&format!("- {}", harmless(text)), 2) + "\n")
+        .map(|text| style.paragraph(&format!("- {text}"), 2, None))
         .collect()
 }
 
 fn heading(text: &str, style: Style) -> String {
-    style.paint(Paint::Cyan, &harmless(text)) + "\n"
+    style.paint(Paint::Cyan, &sanitize(text)) + "\n"
 }
 
 fn place(at: &SourceLine) -> String {

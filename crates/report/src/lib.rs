@@ -5,7 +5,6 @@
 //! time, numbers beyond reason), the text keeps its shape and JSON stays valid.
 
 mod clock;
-mod columns;
 pub mod compare;
 mod course;
 mod csv;
@@ -22,6 +21,7 @@ pub mod series;
 mod spark;
 mod style;
 pub mod sysbench;
+mod table;
 pub mod text;
 pub mod watch;
 

@@ -74,30 +74,52 @@ impl Style {
         }
     }
 
+    pub(crate) fn maybe_paint(&self, paint: Option<Paint>, text: &str) -> String {
+        paint.map_or_else(|| text.to_owned(), |paint| self.paint(paint, text))
+    }
+
+    /// Lines of one colour, each with its end: wrapped as [`Style::wrap`] does, whatever the text holds. Lines after the
+    /// first begin with `indent` spaces.
+    pub(crate) fn paragraph(
+        &self,
+        text: &str,
+        indent: usize,
+        paint: impl Into<Option<Paint>>,
+    ) -> String {
+        // What ASCII cannot show is replaced first: it may take more room then.
+        let wrapped = self.wrap(&self.plain(&sanitize(text)), indent);
+        let paint = paint.into();
+        let lines = wrapped.lines();
+        lines
+            .map(|line| self.maybe_paint(paint, line) + "\n")
+            .collect()
+    }
+
     /// Wraps at the width, but never between a number and its unit; lines after the first begin with `indent`
     /// spaces. A word that is longer than a line stays whole, so that a path can be copied.
     pub(crate) fn wrap(&self, text: &str, indent: usize) -> String {
-        self.wrapped(text, indent, false)
+        wrapped(text, indent, self.columns(), false)
     }
+}
 
-    /// The same, but no line is longer than the width, whatever the words are.
-    pub(crate) fn fill(&self, text: &str, indent: usize) -> String {
-        self.wrapped(text, indent, true)
-    }
-
-    fn wrapped(&self, text: &str, indent: usize, break_words: bool) -> String {
-        let spaces = " ".repeat(indent);
-        let options = textwrap::Options::new(self.columns())
-            .subsequent_indent(&spaces)
-            .break_words(break_words)
-            .wrap_algorithm(textwrap::WrapAlgorithm::FirstFit)
-            .word_splitter(textwrap::WordSplitter::NoHyphenation);
-        textwrap::fill(&glued(text), options).replace(GLUE, " ")
-    }
+/// [`Style::wrap`] at any width; with `break_words` no line is longer than it, whatever the words are.
+pub(crate) fn wrapped(text: &str, indent: usize, columns: usize, break_words: bool) -> String {
+    let spaces = " ".repeat(indent);
+    let options = textwrap::Options::new(columns)
+        .subsequent_indent(&spaces)
+        .break_words(break_words)
+        .wrap_algorithm(textwrap::WrapAlgorithm::FirstFit)
+        .word_splitter(textwrap::WordSplitter::NoHyphenation);
+    textwrap::fill(&glued(text), options).replace(GLUE, " ")
 }
 
 /// Stands for a blank at which no line breaks. For private use, so that it is in nobody's text.
 const GLUE: char = '\u{e000}';
+
+/// The text as one word, at whose blanks no line breaks.
+pub(crate) fn unbroken(text: &str) -> String {
+    text.replace(' ', &GLUE.to_string())
+}
 
 /// The text with glue between numbers and their units, within numbers, and around `×`.
 fn glued(text: &str) -> String {
@@ -195,6 +217,15 @@ pub(crate) fn shortened(name: &str, columns: usize, style: Style) -> String {
     cut(&format!("{first}{between}{last}"), columns)
 }
 
+/// As much of a text as fits, with a mark where there was more.
+pub(crate) fn ended(text: &str, columns: usize, style: Style) -> String {
+    if width(text) <= columns {
+        return text.to_owned();
+    }
+    let mark = if style.unicode { "…" } else { ">" };
+    cut(&(cut(text, columns.saturating_sub(1)) + mark), columns)
+}
+
 /// Lines without the spaces at their ends.
 pub(crate) fn trimmed(lines: &str) -> String {
     lines
@@ -204,7 +235,7 @@ pub(crate) fn trimmed(lines: &str) -> String {
 }
 
 /// Names come from job files and folders: what would steer the terminal is made visible instead.
-pub(crate) fn harmless(text: &str) -> String {
+pub(crate) fn sanitize(text: &str) -> String {
     text.chars()
         .map(|character| match character {
             '\n' | '\t' => ' ',

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use iodyno_model::{Better, Figure, Metric, Observation, Question, Unit};
 
-use crate::style::harmless;
+use crate::style::sanitize;
 
 /// The trials that count, in benchstat's format; the baseline's first. Where the question names no
 /// metrics, each trial tells the one it is best judged by.
@@ -45,7 +45,7 @@ pub fn benchstat(observations: &[Observation], question: &Question) -> String {
         );
         let left_out = asked.iter().filter(|observation| here(observation));
         for why in left_out.filter_map(|observation| observation.unusable.as_ref()) {
-            text += &format!("# left out: {}\n", harmless(why));
+            text += &format!("# left out: {}\n", sanitize(why));
         }
         for row in &rows {
             let trials = trials.iter().zip(&raw);
@@ -214,7 +214,7 @@ fn key(dimension: &str) -> String {
 
 /// A value to the end of a line; without one the line would take the key away.
 fn line_value(value: &str) -> String {
-    match harmless(value).trim() {
+    match sanitize(value).trim() {
         "" => "(none)".to_owned(),
         value => value.to_owned(),
     }

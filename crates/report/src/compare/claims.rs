@@ -3,7 +3,7 @@
 use iodyno_model::ClaimCheck;
 
 use super::figures::p_is;
-use crate::style::harmless;
+use crate::style::sanitize;
 
 /// The claims of imported tables.
 pub(super) struct Claims {
@@ -50,7 +50,7 @@ pub(super) fn claims(checks: &[ClaimCheck]) -> Option<Claims> {
         several => several.join(", "),
     };
     Some(Claims {
-        title: harmless(&format!(
+        title: sanitize(&format!(
             "claims of {place}: {} of {} follow from their trials",
             follow.count(),
             checks.len()
@@ -74,14 +74,14 @@ fn row(check: &ClaimCheck) -> ClaimRow {
     let as_printed = sides.eq(claim.sides.iter().map(|side| Some(side.as_str())))
         && check.p.map(p_is) == claim.p.map(p_is);
     ClaimRow {
-        name: harmless(name.trim()),
+        name: sanitize(name.trim()),
         printed: printed
             .chain([difference])
-            .map(|it| harmless(&it))
+            .map(|it| sanitize(&it))
             .collect(),
-        recomputed: (!as_printed).then(|| from_trials.iter().map(|it| harmless(it)).collect()),
+        recomputed: (!as_printed).then(|| from_trials.iter().map(|it| sanitize(it)).collect()),
         follows: check.against.is_empty(),
-        against: check.against.iter().map(|why| harmless(why)).collect(),
+        against: check.against.iter().map(|why| sanitize(why)).collect(),
     }
 }
 

@@ -4,7 +4,8 @@ use iodyno_model::{Better, Cell, ComparedRow, Comparison, Estimated, Pairing, Si
 
 use super::footnotes::each_once;
 use super::words::{tag, verdict_words};
-use crate::csv::{number, record};
+use crate::csv::number;
+use crate::table::{Column, Table};
 
 /// The columns after those of the rows' dimensions.
 const COLUMNS: [&str; 30] = [
@@ -49,16 +50,16 @@ const COLUMNS: [&str; 30] = [
 pub fn csv(comparison: &Comparison) -> String {
     let dimensions = &comparison.question.rows;
     let names = dimensions.iter().map(String::as_str).chain(COLUMNS);
-    let mut text = record(&names.map(str::to_owned).collect::<Vec<String>>());
+    let mut table = Table::new(names.map(Column::left));
     for row in &comparison.rows {
         for cell in &row.cells {
             let mut fields: Vec<String> = row.name.clone();
             fields.resize(dimensions.len(), String::new());
             fields.extend(line(comparison, row, cell));
-            text += &record(&fields);
+            table.row(fields);
         }
     }
-    text
+    table.csv()
 }
 
 fn line(comparison: &Comparison, row: &ComparedRow, cell: &Cell) -> [String; 30] {

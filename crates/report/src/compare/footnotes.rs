@@ -5,9 +5,9 @@ use iodyno_model::{Cell, ComparedRow, Comparison, Metric, Pairing, Side, Verdict
 use iodyno_units::percent;
 
 use super::figures::{limit, possible_p, ratio};
-use super::sheet::in_words;
+use super::view::in_words;
 use super::words::{amount, still_needed, words};
-use crate::style::harmless;
+use crate::style::sanitize;
 
 /// Footnotes in the order in which they are met; the same text has one number, however often it is met.
 #[derive(Default)]
@@ -41,7 +41,7 @@ impl Footnotes {
         texts.extend(of_differences(comparison, cell));
         texts.extend(of_sides(&row.baseline, &cell.side));
         texts.extend(cell.notes.iter().cloned());
-        let texts = texts.iter().map(|text| harmless(text));
+        let texts = texts.iter().map(|text| sanitize(text));
         let mut numbers: Vec<usize> = texts.map(|text| self.number(text)).collect();
         numbers.sort_unstable();
         numbers.dedup();

@@ -1,11 +1,11 @@
-//! Comparisons: which is better, by how much, how surely.
+//! Comparisons: which configuration is better, by how much, and how certain that is.
 //!
-//! Drawn from [`iodyno_model::Comparison`], which says all that is decided; nothing is decided here. One
-//! [`sheet::Sheet`] holds what a person is told, in words and without form; the terminal's table, Markdown and
-//! AsciiDoc are three drawings of it. CSV, JSON and benchstat's text are for programs and carry the numbers.
+//! Everything is decided in [`iodyno_model::Comparison`]; nothing is decided here. One [`view::ViewModel`] holds the texts
+//! for people; the terminal's table, Markdown and AsciiDoc print it. CSV, JSON and benchstat's text are for programs and
+//! carry the numbers.
 //!
-//! What stays true: verdicts have the same words everywhere ([`verdict_words`]), no verdict is a bare `~`,
-//! and a ratio above one always means that the candidate is the better one.
+//! Invariants: verdicts have the same words everywhere ([`verdict_words`]), no verdict is a bare `~`, and a ratio above one
+//! always means that the candidate is the better one.
 
 mod benchstat;
 mod claims;
@@ -16,8 +16,8 @@ mod json;
 mod markup;
 mod progress;
 mod repeats;
-mod sheet;
 mod text;
+mod view;
 mod words;
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use iodyno_model::{Cell, Comparison};
 
 use super::figures::ratio;
 use super::words::{short, summary_counts};
-use crate::style::{cut, harmless, width};
+use crate::style::{cut, sanitize, width};
 
 /// Columns that the line takes at most.
 const ROOM: usize = 100;
@@ -27,7 +27,7 @@ pub fn progress_line(comparison: &Comparison) -> String {
             .skip(1)
             .map(|candidate| {
                 let counts = summary_counts(comparison, candidate);
-                format!("{} {counts}", harmless(candidate))
+                format!("{} {counts}", sanitize(candidate))
             })
             .collect(),
     };
@@ -45,7 +45,7 @@ fn one(cell: &Cell) -> String {
     let ratio = cell.ratio.as_ref().map(|it| ratio(it) + " ");
     format!(
         "{} {}{}",
-        harmless(&cell.side.column),
+        sanitize(&cell.side.column),
         ratio.unwrap_or_default(),
         short(&cell.verdict)
     )

@@ -5,8 +5,9 @@ use iodyno_model::{Estimated, Repeated};
 use iodyno_units::percent;
 
 use super::figures::{median, ratio, value};
-use crate::columns::{Align, draw};
-use crate::style::{Style, harmless, trimmed};
+
+use crate::style::{Style, sanitize, trimmed};
+use crate::table::{Column, Table};
 
 /// A baseline held against itself.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -25,25 +26,25 @@ pub fn repeats(name: &str, repeats: &[Repeated], again: Option<Again>, style: St
     let trials = repeats.iter().map(|r| r.values.len()).max().unwrap_or(0);
     let mut text = format!(
         "{}   {trials} trials, nothing to compare them with\n",
-        harmless(name)
+        sanitize(name)
     );
-    let mut lines = vec![
-        ["", "median", "smallest", "largest"]
-            .map(str::to_owned)
-            .to_vec(),
-    ];
-    lines.extend(repeats.iter().map(|repeated| {
+    let mut table = Table::new([
+        Column::left(""),
+        Column::left("median"),
+        Column::right("smallest"),
+        Column::right("largest"),
+    ]);
+    for repeated in repeats {
         let unit = &repeated.metric.unit;
         let (low, high) = repeated.extremes;
-        vec![
+        table.row([
             repeated.metric.name.clone(),
             median(&repeated.median, unit),
             value(low, unit),
             value(high, unit),
-        ]
-    }));
-    let aligns = [Align::Left, Align::Left, Align::Right, Align::Right];
-    text += &draw(&lines, &aligns, style);
+        ]);
+    }
+    text += &table.draw(style.columns(), style);
     if repeats
         .iter()
         .all(|repeated| repeated.median.interval.is_none())

@@ -348,7 +348,7 @@ fn differences_beside_the_axis_are_told_with_their_values() {
         axis: false,
     };
     comparison.rows[0].cells[0].differs = vec![mounts.clone()];
-    let told = "mount options (noatime against not known)";
+    let told = "mount options (noatime against unknown)";
     let of_the_cell = text(&comparison, plain(140));
     assert!(
         of_the_cell.contains(&format!("(1) differs: {told}")),

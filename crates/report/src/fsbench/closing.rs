@@ -8,7 +8,7 @@ use super::optype;
 use crate::course;
 use crate::digits;
 use crate::operations::{self, Cycles};
-use crate::style::{Style, harmless, left, trimmed};
+use crate::style::{Style, left, sanitize, trimmed};
 
 const HEAD: &str = "____optype__elapsed_____ops(total)___ops/sec(cum)__avg(ms)__p50(ms)__p95(ms)__p99(ms)_pMax(ms)";
 
@@ -110,7 +110,7 @@ fn errors(cycles: &Cycles) -> String {
         };
         let first = match error.first_file.is_empty() {
             true => String::new(),
-            false => format!(", first at {}", harmless(&error.first_file)),
+            false => format!(", first at {}", sanitize(&error.first_file)),
         };
         format!(
             "{step} {} × {}{first}",

@@ -5,7 +5,8 @@ use iodyno_units::{Bytes, counted};
 use serde::Serialize;
 
 use crate::json;
-use crate::style::{Paint, Style, harmless, left, trimmed, width};
+use crate::style::{Paint, Style};
+use crate::table::{Cell, Column, Table};
 
 /// A workload that has a name.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -24,76 +25,44 @@ pub struct ListRow {
     pub ops: Option<u64>,
 }
 
-/// A line a workload: its name, what it needs, what it does, and its other names; where the style's width is too
-/// little for some, what they do stands below each. Ends with a newline; empty without workloads.
+/// A row for each workload: its name, what it needs, what it does, and its other names; where one does not fit, what they do
+/// is in lines of its own. Ends with a newline; empty without workloads.
 pub fn list(rows: &[ListRow], style: Style) -> String {
-    let texts: Vec<[String; 4]> = rows.iter().map(texts).collect();
-    let widest = |column: usize| {
-        texts
-            .iter()
-            .map(|row| width(&row[column]))
-            .max()
-            .unwrap_or(0)
+    let columns = style.columns();
+    let wide = {
+        let mut table = Table::new((0..4).map(|_| Column::left("")));
+        for row in rows {
+            table.row(texts(row));
+        }
+        table
     };
-    let widths = [0, 1, 2, 3].map(widest);
-    let one_line = texts.iter().all(|[_, _, about, also]| {
-        widths[0] + widths[1] + width(about) + width(also) + 6 <= style.columns()
-    });
-    let mut text = String::new();
-    for [name, needs, about, also] in &texts {
-        let bold = style.paint(Paint::Strong, &left(name, widths[0]));
-        text += &match one_line {
-            true => {
-                let also = style.paint(Paint::Dim, also);
-                format!("{bold}  {}  {about}  {also}", left(needs, widths[1]))
-            }
-            false => below(style, widths, [&bold, needs, about, also]),
-        };
-        text += "\n";
+    if wide.fits(columns, style) {
+        return wide.draw(columns, style);
     }
-    style.plain(&trimmed(&text))
-}
-
-/// A workload on several lines: what does not fit beside its name stands below it.
-fn below(style: Style, widths: [usize; 4], [bold, needs, about, also]: [&str; 4]) -> String {
-    const INDENT: usize = 4;
-    let room = style.columns().saturating_sub(widths[0] + 2);
-    let mut first = bold.to_owned();
-    let mut lines = Vec::new();
-    let mut add = |text: &str, paint: Option<Paint>| {
-        let wrapped = style.wrap(&format!("{}{text}", " ".repeat(INDENT)), INDENT);
-        lines.extend(wrapped.lines().map(|line| match paint {
-            Some(paint) => style.paint(paint, line),
-            None => line.to_owned(),
-        }));
-    };
-    match width(needs) <= room {
-        true => first += &format!("  {}", left(needs, widths[1].min(room))),
-        false => add(needs, None),
+    let mut narrow = Table::new([
+        Column::left(""),
+        Column::left(""),
+        Column::left("").wrap(12),
+    ]);
+    for row in rows {
+        let [name, needs, _, also] = texts(row);
+        narrow.row([name, needs, also]);
+        narrow.text(format!("    {}", row.about), 4, None);
     }
-    add(about, None);
-    let beside = width(needs) <= room && widths[1] + 2 + width(also) <= room;
-    match beside {
-        true => first += &format!("  {}", style.paint(Paint::Dim, also)),
-        false => add(also, Some(Paint::Dim)),
-    }
-    lines.insert(0, first);
-    lines.retain(|line| !line.trim().is_empty());
-    lines.join("\n")
+    narrow.draw(columns, style)
 }
 
 /// Name, needs, what is done, other names.
-fn texts(row: &ListRow) -> [String; 4] {
+fn texts(row: &ListRow) -> [Cell; 4] {
     let also = match row.aliases.as_slice() {
         [] => String::new(),
         names => format!("also {}", names.join(", ")),
     };
-    let needs = needs(&row.needs, row.ops);
     [
-        harmless(&row.name),
-        needs,
-        harmless(&row.about),
-        harmless(&also),
+        Cell::painted(row.name.as_str(), Paint::Strong),
+        needs(&row.needs, row.ops).into(),
+        row.about.as_str().into(),
+        Cell::painted(also, Paint::Dim),
     ]
 }
 

@@ -18,12 +18,12 @@ pub use list::{ListRow, list, list_json, needs};
 pub use live::Live;
 pub use opening::opening;
 
-use crate::style::{cut, harmless, left};
+use crate::style::{cut, left, sanitize};
 
 /// Columns of a name; what is longer is cut.
 const NAME: usize = 10;
 
 /// The name as it stands in a row, in so many columns.
 fn optype(name: &str) -> String {
-    left(&cut(&harmless(name), NAME), NAME)
+    left(&cut(&sanitize(name), NAME), NAME)
 }

@@ -2,14 +2,14 @@
 
 use iodyno_model::Workload;
 
-use crate::style::harmless;
+use crate::style::sanitize;
 
 /// `Running benchmark: NAME` and `Description: …`, each with a newline.
 pub fn opening(workload: &Workload) -> String {
     let about = workload.jobs.iter().find_map(|job| {
         let operations = job.operations.as_ref()?;
-        (!operations.about.is_empty()).then(|| harmless(&operations.about))
+        (!operations.about.is_empty()).then(|| sanitize(&operations.about))
     });
     let about = about.map_or(String::new(), |about| format!("Description: {about}\n"));
-    format!("Running benchmark: {}\n{about}", harmless(&workload.name))
+    format!("Running benchmark: {}\n{about}", sanitize(&workload.name))
 }

@@ -1,13 +1,13 @@
-//! What sampling itself cost.
+//! The CPU time that sampling took.
 
 use iodyno_model::SamplerCost;
 use iodyno_units::{Nanos, percent};
 
-use crate::columns::{Align, draw};
 use crate::style::{Paint, Style};
+use crate::table::{Column, Table};
 
-/// A line with the whole in percent of one core over `span_ns`, and one for each series, the dearest first; empty
-/// without costs. Ends with a newline.
+/// The CPU time of sampling, as a share of one core over `span_ns`: of all series, then a row for each, the most expensive
+/// first. Empty without costs. Ends with a newline.
 pub fn costs(costs: &[SamplerCost], span_ns: u64, style: Style) -> String {
     if costs.is_empty() {
         return String::new();
@@ -25,12 +25,13 @@ pub fn costs(costs: &[SamplerCost], span_ns: u64, style: Style) -> String {
         Nanos(span_ns),
         share(all)
     );
-    let names = ["", "samples", "CPU", "each", "longest", "of a core"];
-    let mut lines = vec![names.map(str::to_owned).to_vec()];
+    let numbers = ["samples", "CPU", "each", "longest", "of a core"];
+    let columns = std::iter::once(Column::left(""));
+    let mut table = Table::new(columns.chain(numbers.map(Column::right)));
     let mut sorted: Vec<&SamplerCost> = costs.iter().collect();
     sorted.sort_by_key(|cost| std::cmp::Reverse(cost.cpu_ns));
     for cost in sorted {
-        lines.push(vec![
+        table.row([
             cost.kind.name().to_owned(),
             cost.samples.to_string(),
             Nanos(cost.cpu_ns).to_string(),
@@ -39,12 +40,5 @@ pub fn costs(costs: &[SamplerCost], span_ns: u64, style: Style) -> String {
             share(cost.cpu_ns),
         ]);
     }
-    let mut aligns = [Align::Right; 6];
-    aligns[0] = Align::Left;
-    let head = style.wrap(&head, 2);
-    let head: String = head
-        .lines()
-        .map(|line| style.paint(Paint::Strong, line) + "\n")
-        .collect();
-    style.plain(&(head + &draw(&lines, &aligns, style)))
+    style.paragraph(&head, 2, Paint::Strong) + &table.draw(style.columns(), style)
 }

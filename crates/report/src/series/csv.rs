@@ -20,33 +20,33 @@ const LEADING: [&str; 8] = [
 /// The figures of all trials: a line a subject and stretch of time, below a line of names. Several series share the columns that they
 /// have in common; what does not exist is empty. `at_s` is the end of the stretch on the trial's clock.
 pub fn csv(trials: &[TrialSeries]) -> String {
-    let mut sheet = Sheet::default();
+    let mut records = Records::default();
     for trial in trials {
         for table in &trial.tables {
             let columns = table.columns.iter();
             let places: Vec<usize> = columns
-                .map(|column| sheet.place(named(&column.name, column.unit)))
+                .map(|column| records.place(named(&column.name, column.unit)))
                 .collect();
             for row in &table.rows {
                 let leading = leading(trial, table.kind.name(), row.at_ns, row.span_ns);
                 let values = row.values.iter().map(|value| number(*value));
-                sheet.line(leading, &row.subject, &places, values);
+                records.push(leading, &row.subject, &places, values);
             }
         }
     }
-    sheet.text()
+    records.text()
 }
 
 /// What was read of the host, as it is stored: counts over the line's span, gauges as they stood at its end. In form as
 /// [`csv`].
 pub fn raw_csv(trials: &[TrialSeries]) -> String {
-    let mut sheet = Sheet::default();
+    let mut records = Records::default();
     for trial in trials {
         for kind in trial.telemetry.kinds() {
             for (shape, sample) in trial.telemetry.of(kind) {
                 let columns = shape.columns.iter();
                 let places: Vec<usize> = columns
-                    .map(|SeriesColumn { name, unit, .. }| sheet.place(named(name, *unit)))
+                    .map(|SeriesColumn { name, unit, .. }| records.place(named(name, *unit)))
                     .collect();
                 let rows = sample.values.chunks(places.len().max(1));
                 for (subject, values) in shape.subjects.iter().zip(rows) {
@@ -54,12 +54,12 @@ pub fn raw_csv(trials: &[TrialSeries]) -> String {
                     let values = values
                         .iter()
                         .map(|value| value.map_or(String::new(), |value| value.to_string()));
-                    sheet.line(leading, &subject.name, &places, values);
+                    records.push(leading, &subject.name, &places, values);
                 }
             }
         }
     }
-    sheet.text()
+    records.text()
 }
 
 fn leading(trial: &TrialSeries, series: &str, at_ns: i64, span_ns: u64) -> Vec<String> {
@@ -94,21 +94,21 @@ fn named(name: &str, unit: SeriesUnit) -> String {
     }
 }
 
-/// Lines whose columns are found while they are written.
+/// Records whose columns become known while they are written.
 #[derive(Default)]
-struct Sheet {
+struct Records {
     columns: Vec<String>,
-    lines: Vec<Line>,
+    records: Vec<Record>,
 }
 
-/// A line up to the last column that it has, without its end: as text, since there may be a million of them.
-struct Line {
+/// A record up to its last column, without its end: as text, since there may be a million of them.
+struct Record {
     text: String,
     columns: usize,
 }
 
-impl Sheet {
-    /// Where the column of that name stands.
+impl Records {
+    /// The place of the column with that name.
     fn place(&mut self, name: String) -> usize {
         let known = self.columns.iter().position(|column| *column == name);
         known.unwrap_or_else(|| {
@@ -117,7 +117,7 @@ impl Sheet {
         })
     }
 
-    fn line(
+    fn push(
         &mut self,
         mut leading: Vec<String>,
         subject: &str,
@@ -130,17 +130,16 @@ impl Sheet {
         for (place, value) in places.iter().zip(values) {
             leading[LEADING.len() + place] = value;
         }
-        let mut text = record(&leading);
+        let mut text = record(leading.iter().map(String::as_str));
         text.truncate(text.trim_end_matches('\n').len());
-        self.lines.push(Line { text, columns });
+        self.records.push(Record { text, columns });
     }
 
     fn text(self) -> String {
-        let names = LEADING.iter().map(|name| (*name).to_owned());
         let columns = self.columns.len();
-        let head: Vec<String> = names.chain(self.columns).collect();
-        let mut text = record(&head);
-        for line in self.lines {
+        let names = self.columns.iter().map(String::as_str);
+        let mut text = record(LEADING.into_iter().chain(names));
+        for line in self.records {
             text += &line.text;
             text.extend(std::iter::repeat_n(',', columns - line.columns));
             text.push('\n');

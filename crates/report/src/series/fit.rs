@@ -1,8 +1,8 @@
-//! Which columns of a table a terminal has room for.
+//! Which columns of a series a narrow terminal drops first.
 
 use iodyno_model::{FigureTable, SeriesKind};
 
-/// What is missed least in a narrow terminal, in the order in which it goes.
+/// The least important columns, in the order in which they are dropped.
 fn losses(kind: SeriesKind) -> &'static [&'static str] {
     match kind {
         SeriesKind::Disk => &[
@@ -29,23 +29,9 @@ fn losses(kind: SeriesKind) -> &'static [&'static str] {
     }
 }
 
-/// The places of the columns that are shown, ascending: all that `room` columns of the terminal are enough for, the first at
-/// least. What is 0 or unknown throughout goes first, then what is missed least, CPUs with few interrupts before
-/// those with many, then whatever stands last.
-pub(super) fn shown(table: &FigureTable, widths: &[usize], room: usize) -> Vec<usize> {
-    let mut shown: Vec<usize> = (0..widths.len()).collect();
-    let mut needed: usize = widths.iter().sum();
-    for place in order_of_loss(table, widths.len()) {
-        if needed <= room || shown.len() <= 1 {
-            break;
-        }
-        shown.retain(|kept| *kept != place);
-        needed -= widths[place];
-    }
-    shown
-}
-
-fn order_of_loss(table: &FigureTable, columns: usize) -> Vec<usize> {
+/// The places of the columns in the order in which a narrow terminal drops them: those that are 0 or unknown throughout, those
+/// named above, CPUs with few interrupts before those with many, then the others from the last on.
+pub(super) fn order_of_loss(table: &FigureTable) -> Vec<usize> {
     let named = losses(table.kind);
     let rank = |place: usize| {
         let name = table.columns[place].name.as_str();
@@ -59,10 +45,8 @@ fn order_of_loss(table: &FigureTable, columns: usize) -> Vec<usize> {
             (true, None, false) => (3, 0.0),
         }
     };
-    let mut order: Vec<(usize, (u8, f64))> = (0..columns)
-        .rev()
-        .map(|place| (place, rank(place)))
-        .collect();
+    let places = (0..table.columns.len()).rev();
+    let mut order: Vec<(usize, (u8, f64))> = places.map(|place| (place, rank(place))).collect();
     order.sort_by(|(_, a), (_, b)| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
     order.into_iter().map(|(place, _)| place).collect()
 }

@@ -147,7 +147,7 @@ fn times_are_told_as_exactly_as_samples_are_taken() {
             .split_once(": ")
             .unwrap()
             .1
-            .split_once(" a line")
+            .split_once(" a row")
             .unwrap();
         let time = row.split_whitespace().next().unwrap();
         format!("{time} {}", span.0)

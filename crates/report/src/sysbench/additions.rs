@@ -9,7 +9,7 @@ use iodyno_units::Nanos;
 use super::{EVENTS, Totals, clones, explanation, job};
 use crate::digits::ms;
 use crate::operations::longest;
-use crate::style::harmless;
+use crate::style::sanitize;
 
 /// Each kind of event apart, where the fsyncs come from, the closing fsync, errors and validation. Ends with an
 /// empty line.
@@ -61,7 +61,7 @@ fn errors(trial: &Trial) -> String {
             Direction::Sync => "fsync",
             direction => direction.name(),
         };
-        let (name, file) = (errno_name(error.errno), harmless(&error.first_file));
+        let (name, file) = (errno_name(error.errno), sanitize(&error.first_file));
         let (count, offset) = (error.count, error.first_offset);
         format!("    {kind} failed {count} ×: {name}, first in {file} at byte {offset}\n")
     });
@@ -77,7 +77,7 @@ fn validation(trial: &Trial) -> String {
     let bad: u64 = results().map(|result| result.bad()).sum();
     let first = results().find_map(|result| result.first.as_ref());
     let first = first.map_or(String::new(), |first| {
-        format!(", first: {}", harmless(first))
+        format!(", first: {}", sanitize(first))
     });
     format!("    validation: {checked} blocks checked, {bad} bad{first}\n")
 }

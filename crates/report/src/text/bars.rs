@@ -4,7 +4,8 @@ use iodyno_model::{Direction, Histogram, Row, Summary};
 use iodyno_units::{Nanos, percent};
 
 use super::LABEL;
-use crate::style::{Paint, Style, left, right};
+use crate::style::Style;
+use crate::table::{Column, Table};
 
 /// More lines than this would push the table off the screen.
 const MOST_LINES: usize = 12;
@@ -52,10 +53,10 @@ fn histograms(summary: &Summary) -> Vec<(Direction, Histogram)> {
         .collect()
 }
 
-/// The histogram of every direction, side by side; nothing without ops.
+/// The histograms of up to two directions, side by side; empty without ops.
 pub(super) fn histogram(summary: &Summary, style: Style) -> String {
     let mut columns = histograms(summary);
-    // Two bars fit beside each other; the fsyncs of a mixed job stay in the table.
+    // The fsyncs of a mixed job are in the table above.
     let room = style.columns() - LABEL - 9;
     columns.truncate((room / LEAST_COLUMN).clamp(1, 2));
     let low = columns
@@ -75,21 +76,22 @@ pub(super) fn histogram(summary: &Summary, style: Style) -> String {
         .iter()
         .map(|(_, histogram)| shares(histogram, &edges))
         .collect();
-    let mut heading = left("latency", LABEL + 9);
-    for (direction, _) in &columns {
-        heading += &left(direction.name(), bar_width + 10);
-    }
-    let mut text = style.paint(Paint::Dim, heading.trim_end()) + "\n";
-    for (line, edge) in edges.iter().enumerate() {
-        let label = right(&format!("≤ {}", short(*edge)), LABEL + 7);
-        text += &format!("{label}  ");
-        for shares in &shares {
+    let bars = columns.iter().map(|(direction, _)| {
+        let column = Column::left(direction.name());
+        column.at_least(bar_width + 9)
+    });
+    let edge = Column::right("").at_least(LABEL);
+    let leading = [Column::left("latency").at_least(LABEL - 2), edge];
+    let mut table = Table::new(leading.into_iter().chain(bars)).gap(1);
+    for (number, edge) in edges.iter().enumerate() {
+        let mut cells = vec![String::new(), format!("≤ {} ", short(*edge))];
+        cells.extend(shares.iter().map(|shares| {
             let largest = shares.iter().copied().fold(0.0, f64::max);
-            text += &cell(shares[line], largest, bar_width, style);
-        }
-        text += "\n";
+            bar(shares[number], largest, bar_width, style)
+        }));
+        table.row(cells);
     }
-    text
+    table.draw(style.columns(), style)
 }
 
 /// 1 µs, 200 ms: edges are round, so no decimals.
@@ -115,9 +117,10 @@ fn shares(histogram: &Histogram, edges: &[u64]) -> Vec<f64> {
     counts.into_iter().map(|count| count as f64 / all).collect()
 }
 
-fn cell(share: f64, largest: f64, bar_width: usize, style: Style) -> String {
+/// A bar as long as the share is of the largest one, and the share.
+fn bar(share: f64, largest: f64, bar_width: usize, style: Style) -> String {
     if share == 0.0 {
-        return left("", bar_width + 10);
+        return String::new();
     }
     let eighths = (share / largest * bar_width as f64 * 8.0).round().max(1.0) as usize;
     let bar = match style.unicode {
@@ -127,5 +130,5 @@ fn cell(share: f64, largest: f64, bar_width: usize, style: Style) -> String {
         }
         false => "#".repeat(eighths.div_ceil(8)),
     };
-    left(&format!("{bar} {}", percent(share)), bar_width + 10)
+    format!("{bar} {}", percent(share))
 }

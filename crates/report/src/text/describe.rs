@@ -7,7 +7,7 @@ use iodyno_model::{
 use iodyno_units::{Bytes, Rate, counted};
 
 use super::{join, operations};
-use crate::style::{Paint, Style, harmless};
+use crate::style::{Paint, Style, sanitize};
 
 /// The lines above the table.
 pub(super) fn header(
@@ -16,10 +16,10 @@ pub(super) fn header(
     summary: &Summary,
     style: Style,
 ) -> String {
-    let mut pieces = vec![harmless(&workload.name)];
+    let mut pieces = vec![sanitize(&workload.name)];
     // A configuration that is only the default says nothing.
     if !trial.configuration.is_empty() && trial.configuration != "default" {
-        pieces.push(format!("on {}", harmless(&trial.configuration)));
+        pieces.push(format!("on {}", sanitize(&trial.configuration)));
     }
     if let [only] = summary.groups.as_slice() {
         pieces.extend(group_pieces(workload, only));
@@ -32,11 +32,7 @@ pub(super) fn header(
         ));
     }
     pieces.push(targets(trial));
-    let lines = style.wrap(&join(pieces.into_iter(), "  "), super::LABEL);
-    lines
-        .lines()
-        .map(|line| style.paint(Paint::Strong, line) + "\n")
-        .collect()
+    style.paragraph(&join(pieces.into_iter(), "  "), super::LABEL, Paint::Strong)
 }
 
 /// The line above a group's rows, where there are several groups.
@@ -44,7 +40,7 @@ pub(super) fn group(workload: &Workload, group: &GroupSummary) -> String {
     let mut names: Vec<String> = Vec::new();
     for job in &group.jobs {
         let name = workload.jobs.get(*job as usize);
-        let name = name.map_or("?".to_owned(), |job| harmless(&job.name));
+        let name = name.map_or("?".to_owned(), |job| sanitize(&job.name));
         if !names.contains(&name) {
             names.push(name);
         }
@@ -218,5 +214,5 @@ fn target(info: &TargetInfo) -> String {
         StackLayer::Mapped { device, name, .. } => Some(format!("{} ({name})", device.name)),
         StackLayer::Other(text) => Some(text.clone()),
     });
-    harmless(&join(layers, " on "))
+    sanitize(&join(layers, " on "))
 }

@@ -4,7 +4,7 @@ use iodyno_model::{DeviceSummary, ServerUse, StackLayer, Summary, Trial};
 use iodyno_units::{Bytes, Nanos, significant};
 
 use super::join;
-use crate::style::{harmless, left, right, width};
+use crate::style::{left, right, sanitize, width};
 
 /// A line for each device where several lie above one another, top first, so that what a layer adds can be told
 /// from what lies below it. Partitions are no layer: they queue nothing.
@@ -27,8 +27,8 @@ pub(super) fn layers(summary: &Summary, trial: &Trial) -> Vec<String> {
     }
     let several = devices.iter().any(|device| device.node != devices[0].node);
     let name = |device: &DeviceSummary| match several {
-        true => format!("{} {}", harmless(&device.node), harmless(&device.name)),
-        false => harmless(&device.name),
+        true => format!("{} {}", sanitize(&device.node), sanitize(&device.name)),
+        false => sanitize(&device.name),
     };
     let names = devices.iter().map(|device| width(&name(device)));
     let widest = names.max().unwrap_or(0);
@@ -61,7 +61,7 @@ pub(super) fn servers(summary: &Summary) -> Vec<String> {
     let servers = summary.servers.iter();
     servers
         .map(|server| {
-            let name = harmless(&server.name);
+            let name = sanitize(&server.name);
             let name = match server.processes {
                 0 | 1 => name,
                 several => format!("{several} × {name}"),

@@ -1,9 +1,10 @@
-//! Runs as `iodyno list` shows them.
+//! The runs of a store, for `iodyno list`.
 
 use iodyno_units::Nanos;
 
 use crate::clock;
-use crate::style::{Paint, Style, cut, harmless, left, right, trimmed, width};
+use crate::style::{Paint, Style};
+use crate::table::{Column, Table};
 
 /// A run in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -26,55 +27,33 @@ pub struct RunRow {
     pub name: String,
     /// Its configurations' names.
     pub configurations: Vec<String>,
-    /// The figure to remember it by: `read 138.4k IOPS p99 1.19 ms`.
+    /// Its main figure: `read 138.4k IOPS p99 1.19 ms`.
     pub headline: String,
 }
 
-const HEADINGS: [&str; 7] = [
-    "run", "started", "took", "state", "trials", "name", "result",
-];
-
-/// A table of runs, in the order given.
+/// A table of runs, in the order given; empty without runs.
 pub fn list(rows: &[RunRow], style: Style) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let cells: Vec<[String; 7]> = rows.iter().map(cells).collect();
-    let widths: [usize; 7] = std::array::from_fn(|column| {
-        let cells = cells.iter().map(|row| width(&row[column]));
-        cells.max().unwrap_or(0).max(width(HEADINGS[column]))
-    });
-    let line = |row: [&str; 7]| {
-        let padded: Vec<String> = row
-            .iter()
-            .enumerate()
-            .map(|(column, cell)| match column {
-                0 | 2 | 4 => right(cell, widths[column]),
-                _ => left(cell, widths[column]),
-            })
-            .collect();
-        let line = padded.join("  ");
-        let line = line.trim_end();
-        match width(line) <= style.columns() {
-            true => line.to_owned(),
-            false => {
-                let end = if style.unicode { '…' } else { '>' };
-                format!("{}{end}", cut(line, style.columns() - 1))
-            }
-        }
-    };
-    let mut text = style.paint(Paint::Dim, line(HEADINGS).trim_end()) + "\n";
-    for (row, cells) in rows.iter().zip(&cells) {
-        let line = line(cells.each_ref().map(String::as_str));
-        let line = line.trim_end();
-        text += &match row.state.as_str() {
-            "failed" | "refused" => style.paint(Paint::Red, line),
-            "interrupted" => style.paint(Paint::Yellow, line),
-            _ => line.to_owned(),
+    let mut table = Table::new([
+        Column::right("run"),
+        Column::left("started"),
+        Column::right("took"),
+        Column::left("state"),
+        Column::right("trials"),
+        Column::left("name").end(20),
+        Column::left("result").end(6),
+    ]);
+    for row in rows {
+        let paint = match row.state.as_str() {
+            "failed" | "refused" => Some(Paint::Red),
+            "interrupted" => Some(Paint::Yellow),
+            _ => None,
         };
-        text += "\n";
+        table.painted_row(cells(row), paint);
     }
-    style.plain(&trimmed(&text))
+    table.draw(style.columns(), style)
 }
 
 fn cells(row: &RunRow) -> [String; 7] {
@@ -95,5 +74,4 @@ fn cells(row: &RunRow) -> [String; 7] {
         name,
         row.headline.clone(),
     ]
-    .map(|cell| harmless(&cell))
 }

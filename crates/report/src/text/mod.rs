@@ -19,7 +19,7 @@ pub use remarks::remarks;
 use remarks::Detail;
 
 use crate::operations::{Cycles, came_to_its_end, completion_ns, cycles, longest};
-use crate::style::{Style, harmless, left, trimmed};
+use crate::style::{Style, left, sanitize, trimmed};
 use crate::{course, spark, sysbench};
 
 /// Columns of the words that lines begin with.
@@ -183,7 +183,7 @@ fn cpu(summary: &Summary, cycles: bool) -> String {
 fn device(summary: &Summary) -> String {
     let lowest = summary.devices.iter().filter(|device| device.lowest);
     let busy = lowest.map(|device| {
-        let name = harmless(&device.name);
+        let name = sanitize(&device.name);
         format!("{name} {:.0} % busy", device.busy_percent)
     });
     let shares = summary

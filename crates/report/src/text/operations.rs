@@ -7,7 +7,7 @@ use iodyno_model::{
 use iodyno_units::{Bytes, Nanos, Rate, grouped};
 
 use super::join;
-use crate::style::harmless;
+use crate::style::sanitize;
 
 /// sysbench's own, which goes without saying.
 const USUAL_RATIO: f64 = 1.5;
@@ -151,7 +151,7 @@ fn mode(job: &Job) -> String {
     match job.engine.kind {
         EngineKind::Psync => "sync".to_owned(),
         EngineKind::Libaio => format!("async QD{}", job.engine.depth),
-        kind => harmless(kind.name()),
+        kind => sanitize(kind.name()),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use iodyno_model::{Finding, FindingKind, Outcome, Trial, Weight};
 
-use crate::style::{Paint, Style, harmless, trimmed};
+use crate::style::{Paint, Style, trimmed};
 
 /// How much is told of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(super) fn told(trial: &Trial, findings: &[Finding], detail: Detail, style: S
         .map(|finding| objection(finding, detail, style))
         .collect();
     for note in trial.parts.iter().flat_map(|part| &part.notes) {
-        text += &painted(&format!("- {note}"), 2, Paint::Dim, style);
+        text += &style.paragraph(&format!("- {note}"), 2, Paint::Dim);
     }
     text + &failure(trial, findings, style)
 }
@@ -37,10 +37,10 @@ fn objection(finding: &Finding, detail: Detail, style: Style) -> String {
     };
     let remedy = finding.remedy.as_ref();
     let remedy = remedy.map_or(String::new(), |remedy| format!(" → {remedy}"));
-    let mut text = painted(&format!("! {}{remedy}", finding.text), 2, paint, style);
+    let mut text = style.paragraph(&format!("! {}{remedy}", finding.text), 2, paint);
     if detail == Detail::Full && !finding.threshold.is_empty() {
         let threshold = format!("  threshold: {}", finding.threshold);
-        text += &painted(&threshold, 4, Paint::Dim, style);
+        text += &style.paragraph(&threshold, 4, Paint::Dim);
     }
     text
 }
@@ -57,14 +57,5 @@ fn failure(trial: &Trial, findings: &[Finding], style: Style) -> String {
         Outcome::Failed(reason) => ("failed", reason),
         Outcome::Refused(reason) => ("refused", reason),
     };
-    painted(&format!("{word}: {reason}"), 2, Paint::Red, style)
-}
-
-/// Wrapped lines of one colour. What ASCII cannot show is replaced first: it may take more room then.
-fn painted(text: &str, indent: usize, paint: Paint, style: Style) -> String {
-    let wrapped = style.wrap(&style.plain(&harmless(text)), indent);
-    wrapped
-        .lines()
-        .map(|line| style.paint(paint, line) + "\n")
-        .collect()
+    style.paragraph(&format!("{word}: {reason}"), 2, Paint::Red)
 }

@@ -5,153 +5,95 @@ use iodyno_units::{Nanos, Rate};
 
 use super::{LABEL, describe};
 use crate::operations::{self, Cycles};
-use crate::style::{Paint, Style, left, right, width};
+use crate::style::{Paint, Style};
+use crate::table::{Column, Table};
 
-/// The columns, with their least widths and the order in which a narrow terminal loses them
-/// (0: never).
-const COLUMNS: [(&str, usize, u8); 8] = [
-    ("IOPS", 8, 0),
-    ("MiB/s", 8, 4),
-    ("mean", 8, 2),
-    ("p50", 8, 3),
-    ("p99", 8, 0),
-    ("p99.9", 8, 1),
-    ("max", 9, 5),
-    ("err", 5, 0),
+/// The columns after the label, with their least widths and their place in the order in which a narrow terminal drops
+/// them (0: never).
+const COLUMNS: [(&str, usize, u32); 8] = [
+    ("IOPS", 7, 0),
+    ("MiB/s", 7, 4),
+    ("mean", 7, 2),
+    ("p50", 7, 3),
+    ("p99", 7, 0),
+    ("p99.9", 7, 1),
+    ("max", 8, 5),
+    ("err", 4, 0),
 ];
 
-/// A line: its label and a cell a column.
-struct Line {
-    label: String,
-    cells: [String; 8],
+/// A direction's label and figures, a cell for each column.
+struct Figures {
+    cells: [String; 9],
     errors: bool,
-}
-
-enum Item {
-    Heading(String),
-    Line(Line),
 }
 
 /// The table with its footnotes.
 pub(super) fn table(workload: &Workload, summary: &Summary, style: Style) -> String {
-    let mut items = Vec::new();
+    let files = operations::cycles(workload, summary).is_some();
+    let columns = COLUMNS.map(|(head, least, drop)| {
+        let head = if files && head == "IOPS" {
+            "ops/s"
+        } else {
+            head
+        };
+        Column::right(head).at_least(least).drop(drop)
+    });
+    let label = Column::left("").at_least(LABEL);
+    let mut table = Table::new(std::iter::once(label).chain(columns)).gap(1);
+    let mut empty = true;
+    let mut add = |table: &mut Table, rows: Vec<Figures>| {
+        for row in rows {
+            table.painted_row(row.cells, row.errors.then_some(Paint::Red));
+            empty = false;
+        }
+    };
     for group in &summary.groups {
         if summary.groups.len() > 1 {
-            items.push(Item::Heading(describe::group(workload, group)));
+            table.text(describe::group(workload, group), 2, Paint::Cyan);
         }
-        match operations::of(workload, group) {
-            Some(cycles) => items.extend(of_cycles(&cycles).map(Item::Line)),
-            None => items.extend(group.rows.iter().flat_map(lines).map(Item::Line)),
-        }
+        add(
+            &mut table,
+            match operations::of(workload, group) {
+                Some(cycles) => of_cycles(&cycles),
+                None => group.rows.iter().flat_map(figures).collect(),
+            },
+        );
     }
     if !summary.total.is_empty() {
-        items.push(Item::Heading("all together".to_owned()));
-        items.extend(summary.total.iter().flat_map(lines).map(Item::Line));
+        table.text("all together", 2, Paint::Cyan);
+        add(&mut table, summary.total.iter().flat_map(figures).collect());
     }
-    if !items.iter().any(|item| matches!(item, Item::Line(_))) {
-        return style.paint(Paint::Yellow, "no op completed") + "\n";
+    match empty {
+        true => style.paint(Paint::Yellow, "no op completed") + "\n",
+        false => table.draw(style.columns(), style) + &footnotes(summary, files, style),
     }
-    let files = operations::cycles(workload, summary).is_some();
-    draw(&items, files, style) + &footnotes(summary, files, style)
 }
 
 /// The cycle first, then its steps in their order; timed ones are marked.
-fn of_cycles<'a>(cycles: &'a Cycles) -> impl Iterator<Item = Line> + 'a {
-    let mut order = vec![Direction::Op];
-    order.extend(
-        cycles
-            .operations
-            .cycle
-            .iter()
-            .map(|step| step.action.direction()),
-    );
-    let place = |row: &&Row| {
-        order
-            .iter()
-            .position(|known| *known == row.result.direction)
-    };
+fn of_cycles(cycles: &Cycles) -> Vec<Figures> {
+    let steps = cycles.operations.cycle.iter();
+    let steps = steps.map(|step| step.action.direction());
+    let order: Vec<Direction> = std::iter::once(Direction::Op).chain(steps).collect();
     let mut rows: Vec<&Row> = cycles.group.rows.iter().collect();
-    rows.sort_by_key(|row| place(row).unwrap_or(usize::MAX));
-    rows.into_iter().flat_map(|row| {
-        let mut lines = lines(row);
+    rows.sort_by_key(|row| {
+        let place = order
+            .iter()
+            .position(|known| *known == row.result.direction);
+        place.unwrap_or(usize::MAX)
+    });
+    let marked = |row: &Row| {
+        let mut rows = figures(row);
         let direction = row.result.direction;
         if direction != Direction::Op && cycles.operations.times(direction) {
-            lines[0].label += "*";
+            rows[0].cells[0] += "*";
         }
-        lines
-    })
-}
-
-fn draw(items: &[Item], files: bool, style: Style) -> String {
-    let mut widths = COLUMNS.map(|column| column.1);
-    let mut label_width = LABEL;
-    for item in items {
-        if let Item::Line(line) = item {
-            label_width = label_width.max(width(&line.label) + 1);
-            for (column, cell) in line.cells.iter().enumerate() {
-                widths[column] = widths[column].max(width(cell) + 1);
-            }
-        }
-    }
-    let shown = shown(&widths, style.columns() - label_width);
-    let line = |label: &str, cells: [&str; 8]| {
-        let cells = cells.iter().zip(widths).zip(shown);
-        cells
-            .filter(|(_, shown)| *shown)
-            .fold(left(label, label_width), |line, ((cell, width), _)| {
-                line + &right(cell, width)
-            })
+        rows
     };
-    let mut heads = COLUMNS.map(|column| column.0);
-    if files {
-        heads[0] = "ops/s";
-    }
-    let mut text = style.paint(Paint::Dim, &line("", heads)) + "\n";
-    for item in items {
-        text += &match item {
-            Item::Heading(heading) => style
-                .wrap(heading, 2)
-                .lines()
-                .map(|line| style.paint(Paint::Cyan, line) + "\n")
-                .collect(),
-            Item::Line(row) => {
-                let drawn = line(&row.label, row.cells.each_ref().map(String::as_str));
-                let paint = if row.errors {
-                    Paint::Red
-                } else {
-                    Paint::Strong
-                };
-                match row.errors {
-                    true => style.paint(paint, &drawn) + "\n",
-                    false => drawn + "\n",
-                }
-            }
-        };
-    }
-    text
+    rows.into_iter().flat_map(marked).collect()
 }
 
-/// Which columns fit.
-fn shown(widths: &[usize; 8], room: usize) -> [bool; 8] {
-    let mut shown = [true; 8];
-    for loss in 1..=5 {
-        let needed: usize = widths
-            .iter()
-            .zip(shown)
-            .map(|(width, shown)| if shown { *width } else { 0 })
-            .sum();
-        if needed <= room {
-            break;
-        }
-        for (column, entry) in COLUMNS.iter().enumerate() {
-            shown[column] &= entry.2 != loss;
-        }
-    }
-    shown
-}
-
-/// One line, or with a schedule two: response latency first, service latency beside.
-fn lines(row: &Row) -> Vec<Line> {
+/// One row, or two where a rate was asked for: response latency, then service latency.
+fn figures(row: &Row) -> Vec<Figures> {
     let result = &row.result;
     let (histogram, quantiles) = row.latency();
     let latency = latency_cells(histogram, quantiles);
@@ -162,9 +104,9 @@ fn lines(row: &Row) -> Vec<Line> {
         _ => String::new(),
     };
     let [mean, p50, p99, p999, max] = latency;
-    let first = Line {
-        label: result.direction.name().to_owned(),
+    let first = Figures {
         cells: [
+            result.direction.name().to_owned(),
             Rate(row.iops()).to_string(),
             bandwidth,
             mean,
@@ -181,9 +123,19 @@ fn lines(row: &Row) -> Vec<Line> {
     }
     let [mean, p50, p99, p999, max] = latency_cells(&result.service, &row.service);
     let none = String::new();
-    let second = Line {
-        label: " service".to_owned(),
-        cells: [none.clone(), none.clone(), mean, p50, p99, p999, max, none],
+    let label = " service".to_owned();
+    let second = Figures {
+        cells: [
+            label,
+            none.clone(),
+            none.clone(),
+            mean,
+            p50,
+            p99,
+            p999,
+            max,
+            none,
+        ],
         errors: false,
     };
     vec![first, second]
@@ -215,7 +167,7 @@ fn latency_cells(histogram: &Histogram, quantiles: &[Quantile]) -> [String; 5] {
     ]
 }
 
-/// What the marks and the second line mean, where there are any.
+/// What the marks and the second row of a direction mean, where there are any.
 fn footnotes(summary: &Summary, files: bool, style: Style) -> String {
     let rows = || summary.groups.iter().flat_map(|group| &group.rows);
     let drawn = |quantile: &&Quantile| [50.0, 99.0, 99.9].contains(&quantile.percent);
@@ -243,16 +195,11 @@ fn footnotes(summary: &Summary, files: bool, style: Style) -> String {
     if quantiles().any(|quantile| quantile.few && !quantile.resolution_limited) {
         notes.push("~ fewer than ten ops lie beyond it".to_owned());
     }
+    let notes = notes.iter();
     notes
-        .iter()
-        .flat_map(|note| {
+        .map(|note| {
             let indented = format!("{}{note}", " ".repeat(LABEL));
-            let wrapped = style.wrap(&indented, LABEL + 2);
-            let lines: Vec<String> = wrapped
-                .lines()
-                .map(|line| style.paint(Paint::Dim, line) + "\n")
-                .collect();
-            lines
+            style.paragraph(&indented, LABEL + 2, Paint::Dim)
         })
         .collect()
 }

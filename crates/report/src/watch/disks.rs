@@ -2,26 +2,28 @@
 
 use iodyno_model::{FigureRow, SeriesKind};
 
-use super::grid::{Column, Form, Grid, column};
+use super::grid::{FigureColumn, Form, cells, table};
 use super::history::Measure;
+use super::line::columns;
 use super::screen::Section;
 use super::{Latest, WatchView};
 use crate::spark;
-use crate::style::{Paint, Style, right};
+use crate::style::{Paint, Style};
+use crate::table::{Cell, Column};
 
 /// As iostat has them.
-const COLUMNS: &[Column] = &[
-    column("r/s", "r/s", Form::Number, 8, 0),
-    column("w/s", "w/s", Form::Number, 8, 0),
-    column("f/s", "f/s", Form::Number, 8, 5),
-    column("rMiB/s", "rB/s", Form::Mebibytes, 8, 0),
-    column("wMiB/s", "wB/s", Form::Mebibytes, 8, 0),
-    column("rKiB", "rareq-sz", Form::Kibibytes, 7, 4),
-    column("wKiB", "wareq-sz", Form::Kibibytes, 7, 4),
-    column("r ms", "r_await", Form::Millis, 8, 2),
-    column("w ms", "w_await", Form::Millis, 8, 2),
-    column("queue", "aqu-sz", Form::Number, 7, 1),
-    column("util %", "%util", Form::Share, 7, 0),
+const COLUMNS: &[FigureColumn] = &[
+    ("r/s", "r/s", Form::Number, 8, 0),
+    ("w/s", "w/s", Form::Number, 8, 0),
+    ("f/s", "f/s", Form::Number, 8, 1),
+    ("rMiB/s", "rB/s", Form::Mebibytes, 8, 0),
+    ("wMiB/s", "wB/s", Form::Mebibytes, 8, 0),
+    ("rKiB", "rareq-sz", Form::Kibibytes, 7, 2),
+    ("wKiB", "wareq-sz", Form::Kibibytes, 7, 2),
+    ("r ms", "r_await", Form::Millis, 8, 3),
+    ("w ms", "w_await", Form::Millis, 8, 3),
+    ("queue", "aqu-sz", Form::Number, 7, 4),
+    ("util %", "%util", Form::Share, 7, 0),
 ];
 
 /// Columns of names.
@@ -53,33 +55,34 @@ fn draw(
     style: Style,
     room: usize,
 ) -> Vec<String> {
-    let grid = Grid::new("disk", NAME, COLUMNS, style);
-    let history = match grid.free() {
-        free @ LEAST_HISTORY.. => (free - 2).min(60),
-        _ => 0,
-    };
-    let mut lines = vec![grid.head()];
+    let all = rows.len();
     let shown = match room.saturating_sub(1) {
         room if rows.len() <= room => rows.len(),
-        // The last line counts the others.
+        // The last line has the number of the others.
         room => room.saturating_sub(1).max(1),
     };
-    for row in &rows[..shown.min(rows.len())] {
-        let line = grid.row(latest, row, &row.subject);
-        let seen = view
-            .history
-            .track(SeriesKind::Disk, Measure::Busy, &row.subject, history);
-        let drawn = right(&spark::scaled(&seen, 100.0, style), history);
-        let line = match history {
-            0 => line,
-            _ => line.push("  ").paint(Some(Paint::Dim), &drawn),
+    let rows = &rows[..shown.min(rows.len())];
+    let mut table = table("disk", NAME, COLUMNS);
+    for row in rows {
+        table.row(cells(latest, row, &row.subject, COLUMNS));
+    }
+    let free = table.free(columns(style), style);
+    if free >= LEAST_HISTORY {
+        let history = (free - 2).min(60);
+        let track = |row: &&FigureRow| {
+            let (kind, measure) = (SeriesKind::Disk, Measure::Busy);
+            let seen = view.history.track(kind, measure, &row.subject, history);
+            Cell::painted(spark::scaled(&seen, 100.0, style), Paint::Dim)
         };
-        lines.push(line.done());
+        table.add_column(
+            Column::right("").at_least(history + 1),
+            rows.iter().map(track),
+        );
     }
-    if shown < rows.len() && lines.len() < room {
-        let more = rows.len() - shown;
+    if shown < all && shown + 1 < room {
+        let more = all - shown;
         let disks = if more == 1 { "disk" } else { "disks" };
-        lines.push(style.paint(Paint::Dim, &format!("{more} more {disks}, less busy")));
+        table.text(format!("{more} more {disks}, less busy"), 0, Paint::Dim);
     }
-    lines
+    table.lines(columns(style), style)
 }

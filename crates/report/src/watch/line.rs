@@ -1,6 +1,6 @@
 //! A line of the screen that keeps to its width, whatever is put into it.
 
-use crate::style::{Paint, Style, cut, harmless, left, right, shortened, width};
+use crate::style::{Paint, Style, cut, left, right, sanitize, shortened, width};
 
 /// A line in the making.
 pub(super) struct Line {
@@ -36,7 +36,7 @@ impl Line {
 
     /// Text set to the left of so many columns, and never more.
     pub(super) fn left(self, text: &str, columns: usize) -> Line {
-        let text = shortened(&harmless(text), columns, self.style);
+        let text = shortened(&sanitize(text), columns, self.style);
         self.push(&left(&text, columns))
     }
 
@@ -60,7 +60,7 @@ impl Line {
     }
 
     fn add(&mut self, text: &str, paint: Option<Paint>) {
-        let plain = self.style.plain(&harmless(text));
+        let plain = self.style.plain(&sanitize(text));
         let fits = cut(&plain, self.free());
         self.taken += width(&fits);
         self.text += &match paint {

@@ -2,34 +2,34 @@
 
 use iodyno_model::{FigureRow, SeriesKind};
 
-use super::grid::{Column, Form, Grid, column};
+use super::grid::{FigureColumn, Form, cells, table};
 use super::history::Measure;
 use super::screen::Section;
-use super::{Latest, WatchView};
+use super::{Latest, WatchView, line};
 use crate::style::{Paint, Style};
 
-const POOL: &[Column] = &[
-    column("alloc GiB", "alloc", Form::Gibibytes, 10, 1),
-    column("free GiB", "free", Form::Gibibytes, 10, 1),
-    column("r/s", "read/s", Form::Number, 8, 0),
-    column("w/s", "write/s", Form::Number, 8, 0),
-    column("rMiB/s", "read B/s", Form::Mebibytes, 8, 0),
-    column("wMiB/s", "write B/s", Form::Mebibytes, 8, 0),
+const POOL: &[FigureColumn] = &[
+    ("alloc GiB", "alloc", Form::Gibibytes, 10, 1),
+    ("free GiB", "free", Form::Gibibytes, 10, 1),
+    ("r/s", "read/s", Form::Number, 8, 0),
+    ("w/s", "write/s", Form::Number, 8, 0),
+    ("rMiB/s", "read B/s", Form::Mebibytes, 8, 0),
+    ("wMiB/s", "write B/s", Form::Mebibytes, 8, 0),
 ];
 
-const PROCESS: &[Column] = &[
-    column("cores", "cores", Form::Number, 7, 0),
-    column("user %", "%user", Form::Number, 8, 2),
-    column("system %", "%system", Form::Number, 9, 2),
-    column("threads", "threads", Form::Number, 8, 1),
-    column("MiB", "memory", Form::Mebibytes, 8, 1),
-    column("rMiB/s", "rB/s", Form::Mebibytes, 8, 0),
-    column("wMiB/s", "wB/s", Form::Mebibytes, 8, 0),
+const PROCESS: &[FigureColumn] = &[
+    ("cores", "cores", Form::Number, 7, 0),
+    ("user %", "%user", Form::Number, 8, 1),
+    ("system %", "%system", Form::Number, 9, 1),
+    ("threads", "threads", Form::Number, 8, 2),
+    ("MiB", "memory", Form::Mebibytes, 8, 2),
+    ("rMiB/s", "rB/s", Form::Mebibytes, 8, 0),
+    ("wMiB/s", "wB/s", Form::Mebibytes, 8, 0),
 ];
 
-const OTHERS: &[Column] = &[
-    column("rMiB/s", "rB/s", Form::Mebibytes, 8, 0),
-    column("wMiB/s", "wB/s", Form::Mebibytes, 8, 0),
+const OTHERS: &[FigureColumn] = &[
+    ("rMiB/s", "rB/s", Form::Mebibytes, 8, 0),
+    ("wMiB/s", "wB/s", Form::Mebibytes, 8, 0),
 ];
 
 /// Columns of names.
@@ -38,11 +38,16 @@ const NAME: usize = 22;
 /// Pools with what they are made of.
 pub(super) fn pools<'a>(view: &WatchView<'a>, style: Style) -> Option<Section<'a>> {
     let latest = view.latest(SeriesKind::Pool)?;
-    let grid = Grid::new("pool", NAME, POOL, style);
     let rows = latest.rows;
-    Some(list(grid, latest, rows.iter().collect(), |row| {
-        indented(&row.subject, rows)
-    }))
+    let name = |row: &FigureRow| indented(&row.subject, rows);
+    Some(list(
+        "pool",
+        POOL,
+        latest,
+        rows.iter().collect(),
+        name,
+        style,
+    ))
 }
 
 /// Of `tank/mirror-0/sda` the last part, as deep as it lies: below a row for each part before. A device may be a path
@@ -60,9 +65,9 @@ fn indented(subject: &str, rows: &[FigureRow]) -> String {
 /// Processes that were named.
 pub(super) fn processes<'a>(view: &WatchView<'a>, style: Style) -> Option<Section<'a>> {
     let latest = view.latest(SeriesKind::Process)?;
-    let grid = Grid::new("process", NAME, PROCESS, style);
     let rows = by_track(view, &latest, Measure::Busy);
-    Some(list(grid, latest, rows, |row| row.subject.clone()))
+    let name = |row: &FigureRow| row.subject.clone();
+    Some(list("process", PROCESS, latest, rows, name, style))
 }
 
 /// Processes with I/O of their own, now or lately.
@@ -74,8 +79,8 @@ pub(super) fn others<'a>(view: &WatchView<'a>, style: Style) -> Option<Section<'
     };
     let mut rows = by_track(view, &latest, Measure::Moved);
     rows.retain(moved);
-    let grid = Grid::new("others' I/O", NAME, OTHERS, style);
-    (!rows.is_empty()).then(|| list(grid, latest, rows, |row| row.subject.clone()))
+    let name = |row: &FigureRow| row.subject.clone();
+    (!rows.is_empty()).then(|| list("others' I/O", OTHERS, latest, rows, name, style))
 }
 
 /// Rows by what their subjects did in the last while, most first.
@@ -88,26 +93,28 @@ fn by_track<'a>(view: &WatchView, latest: &Latest<'a>, measure: Measure) -> Vec<
 }
 
 fn list<'a>(
-    grid: Grid,
+    title: &'static str,
+    columns: &'static [FigureColumn],
     latest: Latest<'a>,
     rows: Vec<&'a FigureRow>,
     name: impl Fn(&FigureRow) -> String + 'a,
+    style: Style,
 ) -> Section<'a> {
     Section::new(2, 1 + rows.len(), move |room| {
-        let mut lines = vec![grid.head()];
         let room = room.saturating_sub(1);
-        let shown = if rows.len() <= room {
-            rows.len()
-        } else {
-            room.saturating_sub(1).max(1)
+        let shown = match rows.len() <= room {
+            true => rows.len(),
+            false => room.saturating_sub(1).max(1),
         };
-        let drawn = rows.iter().take(shown);
-        lines.extend(drawn.map(|row| grid.row(&latest, row, &name(row)).done()));
+        let mut table = table(title, NAME, columns);
+        for row in rows.iter().take(shown) {
+            table.row(cells(&latest, row, &name(row), columns));
+        }
         if shown < rows.len() && shown < room {
             let more = format!("{} more", rows.len() - shown);
-            lines.push(grid.style().paint(Paint::Dim, &more));
+            table.text(more, 0, Paint::Dim);
         }
-        lines
+        table.lines(line::columns(style), style)
     })
 }
 

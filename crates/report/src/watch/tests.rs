@@ -312,7 +312,7 @@ fn colour_marks_what_is_high_and_changes_no_text() {
         },
         40,
     );
-    assert!(coloured.contains("\x1b[31m   97.0\x1b[0m"), "{coloured}");
+    assert!(coloured.contains("\x1b[31m97.0\x1b[0m"), "{coloured}");
     for code in ["0", "1", "2", "31", "32", "33", "36"] {
         coloured = coloured.replace(&format!("\x1b[{code}m"), "");
     }

@@ -9,37 +9,6 @@ use crate::Style;
 use crate::compare::{asciidoc, csv, json, markdown, progress_line, text, verdict_words};
 use crate::style::width;
 
-/// RFC 4180, read as strictly as it is written.
-fn parse_csv(text: &str) -> Vec<Vec<String>> {
-    let (mut records, mut record, mut field) = (Vec::new(), Vec::new(), String::new());
-    let mut quoted = false;
-    let mut characters = text.chars().peekable();
-    while let Some(character) = characters.next() {
-        match character {
-            '"' if quoted && characters.peek() == Some(&'"') => {
-                characters.next();
-                field.push('"');
-            }
-            '"' if quoted => quoted = false,
-            '"' => {
-                assert!(field.is_empty(), "a quote within {field}");
-                quoted = true;
-            }
-            ',' if !quoted => record.push(std::mem::take(&mut field)),
-            '\n' if !quoted => {
-                record.push(std::mem::take(&mut field));
-                records.push(std::mem::take(&mut record));
-            }
-            character => field.push(character),
-        }
-    }
-    assert!(
-        !quoted && field.is_empty() && record.is_empty(),
-        "no end of line"
-    );
-    records
-}
-
 /// Pipes that divide cells: those that no backslash takes its meaning from.
 fn dividers(line: &str) -> usize {
     let mut count = 0;
@@ -55,7 +24,7 @@ fn dividers(line: &str) -> usize {
 }
 
 fn check_csv(comparison: &Comparison) {
-    let records = parse_csv(&csv(comparison));
+    let records = crate::csv::parse(&csv(comparison));
     let (head, records) = records.split_first().unwrap();
     let cells: Vec<_> = comparison
         .rows

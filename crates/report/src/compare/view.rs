@@ -1,4 +1,4 @@
-//! What a comparison tells a person: its words and figures, before they get a form.
+//! What a comparison tells a person, as words and figures: the terminal's table, Markdown and AsciiDoc print this.
 
 use iodyno_model::{Cell, ComparedRow, Comparison, Difference, Metric, Verdict};
 
@@ -8,18 +8,18 @@ use super::claims::{Claims, claims};
 use super::figures::{limit, median, p, ratio};
 use super::footnotes::Footnotes;
 use super::words::{Counts, amount, short, summary_counts};
-use crate::style::harmless;
+use crate::style::sanitize;
 
-/// Everything that is told, in the order of telling. All texts are harmless to a terminal.
-pub(super) struct Sheet {
-    /// What the comparison is called.
+/// All texts, in the order in which they are printed, without control characters.
+pub(super) struct ViewModel {
+    /// The comparison's name.
     pub(super) name: String,
     /// `10 rounds`, `margin 3 % (A/A 2.1 %)`, `Holm over 7`.
     pub(super) conditions: Vec<String>,
     /// The baseline's name.
     pub(super) baseline: String,
     pub(super) candidates: Vec<Candidate>,
-    /// The dimensions that the rows are told apart by.
+    /// The dimensions that distinguish the rows.
     pub(super) dimensions: Vec<String>,
     /// Primary rows, rows without an expected difference, exploratory rows; empty ones are left out.
     pub(super) sections: Vec<Section>,
@@ -43,25 +43,26 @@ pub(super) struct Candidate {
 pub(super) struct Section {
     /// `None` for the primary rows.
     pub(super) title: Option<&'static str>,
-    pub(super) rows: Vec<SheetRow>,
+    pub(super) rows: Vec<RowView>,
 }
 
-pub(super) struct SheetRow {
-    /// A value for each of [`Sheet::dimensions`].
+pub(super) struct RowView {
+    /// A value for each of [`ViewModel::dimensions`].
     pub(super) name: Vec<String>,
     /// The metric's name.
     pub(super) metric: String,
-    /// The metric is to be named: nothing else tells it, or the name alone would not tell the row apart.
+    /// Whether the metric is named: the unit does not tell it, or another row has the same name.
     pub(super) metric_matters: bool,
-    /// Median and reach; empty without values.
+    /// Median and half-width of its interval; empty without values.
     pub(super) baseline: String,
     /// One for each candidate; `None` where it was not compared.
-    pub(super) cells: Vec<Option<SheetCell>>,
+    pub(super) results: Vec<Option<ResultView>>,
 }
 
-pub(super) struct SheetCell {
+/// A candidate's result in a row.
+pub(super) struct ResultView {
     pub(super) median: String,
-    /// Empty where it would mislead.
+    /// Empty where the verdict does not rest on it.
     pub(super) ratio: String,
     pub(super) p: String,
     pub(super) verdict: &'static str,
@@ -70,7 +71,7 @@ pub(super) struct SheetCell {
     pub(super) marks: Vec<usize>,
 }
 
-impl SheetCell {
+impl ResultView {
     /// The verdict with the numbers of its footnotes: `SLOWER (1,2)`.
     pub(super) fn verdict(&self) -> String {
         match self.marks.as_slice() {
@@ -83,7 +84,7 @@ impl SheetCell {
     }
 }
 
-/// How a verdict is meant, for its colour.
+/// What a verdict means, for its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tone {
     Good,
@@ -92,10 +93,10 @@ pub(super) enum Tone {
     Open,
 }
 
-const FLOOR: &str = "no difference expected: these rows make the noise floor";
-const EXPLORATORY: &str = "exploratory (Benjamini–Hochberg): confirm with a run of their own";
+const FLOOR: &str = "no difference expected: these rows give the noise floor";
+const EXPLORATORY: &str = "exploratory (Benjamini–Hochberg): confirm in a separate run";
 
-pub(super) fn sheet(comparison: &Comparison) -> Sheet {
+pub(super) fn view(comparison: &Comparison) -> ViewModel {
     let mut footnotes = Footnotes::default();
     let candidates = comparison.columns.get(1..).unwrap_or_default();
     let kind = |row: &ComparedRow| match () {
@@ -106,23 +107,23 @@ pub(super) fn sheet(comparison: &Comparison) -> Sheet {
     let sections = [None, Some(FLOOR), Some(EXPLORATORY)]
         .map(|title| {
             let rows = comparison.rows.iter().filter(|row| kind(row) == title);
-            let mut rows: Vec<SheetRow> = rows
-                .map(|row| sheet_row(comparison, row, candidates, &mut footnotes))
+            let mut rows: Vec<RowView> = rows
+                .map(|row| row_view(comparison, row, candidates, &mut footnotes))
                 .collect();
-            mark_namesakes(&mut rows, title == Some(EXPLORATORY));
+            mark_metrics(&mut rows, title == Some(EXPLORATORY));
             Section { title, rows }
         })
         .into_iter()
         .filter(|section| !section.rows.is_empty())
         .collect();
-    Sheet {
-        name: harmless(&comparison.name),
+    ViewModel {
+        name: sanitize(&comparison.name),
         conditions: conditions(comparison),
-        baseline: harmless(comparison.columns.first().map_or("", String::as_str)),
+        baseline: sanitize(comparison.columns.first().map_or("", String::as_str)),
         candidates: candidates
             .iter()
             .map(|candidate| Candidate {
-                name: harmless(candidate),
+                name: sanitize(candidate),
                 counts: summary_counts(comparison, candidate),
                 level: levels(comparison, candidate),
             })
@@ -131,14 +132,14 @@ pub(super) fn sheet(comparison: &Comparison) -> Sheet {
             .question
             .rows
             .iter()
-            .map(|name| harmless(name))
+            .map(|name| sanitize(name))
             .collect(),
         sections,
         footnotes: footnotes.texts(),
         same: shared(&comparison.same),
         differs: differing(&comparison.differs),
         claims: claims(&comparison.claims),
-        notes: comparison.notes.iter().map(|note| harmless(note)).collect(),
+        notes: comparison.notes.iter().map(|note| sanitize(note)).collect(),
     }
 }
 
@@ -193,40 +194,39 @@ fn levels(comparison: &Comparison, candidate: &str) -> String {
     }
 }
 
-fn sheet_row(
+fn row_view(
     comparison: &Comparison,
     row: &ComparedRow,
     candidates: &[String],
     footnotes: &mut Footnotes,
-) -> SheetRow {
-    let cells = candidates.iter().map(|candidate| {
+) -> RowView {
+    let results = candidates.iter().map(|candidate| {
         let cell = row
             .cells
             .iter()
             .find(|cell| cell.side.column == *candidate)?;
-        Some(sheet_cell(comparison, row, cell, footnotes))
+        Some(result_view(comparison, row, cell, footnotes))
     });
-    let mut name: Vec<String> = row.name.iter().map(|name| harmless(name)).collect();
+    let mut name: Vec<String> = row.name.iter().map(|name| sanitize(name)).collect();
     // Rows without dimensions are one row of everything.
     name.resize(comparison.question.rows.len(), String::new());
     let baseline = row.baseline.median.as_ref();
-    SheetRow {
+    RowView {
         name,
-        metric: harmless(&row.metric.name),
+        metric: sanitize(&row.metric.name),
         metric_matters: false,
-        baseline: baseline.map_or(String::new(), |it| harmless(&median(it, &row.metric.unit))),
-        cells: cells.collect(),
+        baseline: baseline.map_or(String::new(), |it| sanitize(&median(it, &row.metric.unit))),
+        results: results.collect(),
     }
 }
 
-fn sheet_cell(
+fn result_view(
     comparison: &Comparison,
     row: &ComparedRow,
     cell: &Cell,
     footnotes: &mut Footnotes,
-) -> SheetCell {
-    // Beside a verdict that the numbers do not carry, a ratio would be read as the result; the
-    // footnote has it.
+) -> ResultView {
+    // Beside such a verdict a ratio would be read as the result; the footnote has it.
     let told = !matches!(
         cell.verdict,
         Verdict::NotComparable { .. } | Verdict::NoData { .. }
@@ -239,8 +239,8 @@ fn sheet_cell(
         (None, 1) => "1 workload".to_owned(),
         (None, several) => format!("{several} workloads"),
     };
-    SheetCell {
-        median: harmless(&median),
+    ResultView {
+        median: sanitize(&median),
         ratio: ratio.unwrap_or_default(),
         p: adjusted.unwrap_or_default(),
         verdict: short(&cell.verdict),
@@ -254,12 +254,12 @@ fn sheet_cell(
     }
 }
 
-/// Metrics that their unit tells (or, of completion, a footnote).
+/// Metrics that need no name: the unit or, for completion, a footnote tells them.
 const TOLD_BY_UNIT: [&str; 3] = [Metric::IOPS, Metric::BANDWIDTH, Metric::COMPLETION];
 
-/// Rows name their metric where nothing else tells it, and where it tells apart those that share a
-/// name; exploratory ones always do.
-fn mark_namesakes(rows: &mut [SheetRow], always: bool) {
+/// Rows name their metric where nothing else tells it and where it distinguishes rows of the same name; exploratory rows
+/// always do.
+fn mark_metrics(rows: &mut [RowView], always: bool) {
     for index in 0..rows.len() {
         let row = &rows[index];
         let namesakes = rows.iter().filter(|other| other.name == row.name).count();
@@ -270,7 +270,7 @@ fn mark_namesakes(rows: &mut [SheetRow], always: bool) {
     }
 }
 
-/// Facts that go together, and what they are called where all of them are the same; JSON has each.
+/// Facts that are printed under one name where all of them are the same; JSON has each.
 const TOGETHER: [(&str, &[&str]); 2] = [
     (
         "queue settings",
@@ -287,12 +287,12 @@ const TOGETHER: [(&str, &[&str]); 2] = [
     ),
 ];
 
-/// Small facts that say little by themselves, once those above are shared.
-const BESIDE: [&str; 4] = ["wbt_lat_usec", "rate", "ramp", "sync"];
+/// Minor facts, left out where one of the groups above is the same.
+const MINOR: [&str; 4] = ["wbt_lat_usec", "rate", "ramp", "sync"];
 
-/// Names of what all sides share, those that go together as one.
+/// Names of the facts that all sides share, groups of them under one name.
 fn shared(same: &[String]) -> Vec<String> {
-    let mut names: Vec<String> = same.iter().map(|name| harmless(name)).collect();
+    let mut names: Vec<String> = same.iter().map(|name| sanitize(name)).collect();
     let before = names.len();
     for (together, parts) in TOGETHER {
         if parts
@@ -304,7 +304,7 @@ fn shared(same: &[String]) -> Vec<String> {
         }
     }
     if names.len() < before {
-        names.retain(|name| !BESIDE.contains(&name.as_str()));
+        names.retain(|name| !MINOR.contains(&name.as_str()));
         names.sort();
     }
     names
@@ -318,7 +318,7 @@ fn differing(differs: &[Difference]) -> Vec<String> {
             (true, _) => format!("{} (the axis)", difference.name),
             (false, values) => in_words(&difference.name, values),
         };
-        let text = harmless(&text);
+        let text = sanitize(&text);
         if !texts.contains(&text) {
             texts.push(text);
         }
@@ -329,7 +329,7 @@ fn differing(differs: &[Difference]) -> Vec<String> {
 /// `mount options (noatime against relatime)`.
 pub(super) fn in_words(name: &str, (baseline, candidate): &(String, String)) -> String {
     let or_unknown = |value: &str| match value.is_empty() {
-        true => "not known".to_owned(),
+        true => "unknown".to_owned(),
         false => value.to_owned(),
     };
     format!(
@@ -344,7 +344,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn facts_that_go_together_are_named_as_one() {
+    fn facts_of_a_group_have_one_name() {
         let shared = |names: &str| {
             let names: Vec<String> = names.split(' ').map(str::to_owned).collect();
             shared(&names).join(" ")

@@ -1,0 +1,151 @@
+//! Tables to paste (Markdown, AsciiDoc) and to read by programs (CSV). What a cell holds cannot break the table.
+
+use super::{Align, Cell, Table};
+use crate::csv;
+use crate::style::sanitize;
+
+/// A markup language: texts, lists and tables in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Markup {
+    /// GitHub's.
+    Markdown,
+    AsciiDoc,
+}
+
+impl Markup {
+    /// The text, each of its characters standing for itself.
+    pub(crate) fn escape(self, text: &str) -> String {
+        match self {
+            Markup::Markdown => markdown(&sanitize(text)),
+            Markup::AsciiDoc => ascii_doc(&sanitize(text)),
+        }
+    }
+
+    /// Escaped text in bold.
+    pub(crate) fn strong(self, text: &str) -> String {
+        match self {
+            _ if text.is_empty() => String::new(),
+            Markup::Markdown => format!("**{text}**"),
+            Markup::AsciiDoc => format!("*{text}*"),
+        }
+    }
+
+    /// Escaped lines, with a line break after each.
+    pub(crate) fn paragraph(self, lines: &[String]) -> String {
+        let line_break = match self {
+            Markup::Markdown => "  \n",
+            Markup::AsciiDoc => " +\n",
+        };
+        lines.join(line_break) + "\n"
+    }
+
+    /// Escaped texts as a list.
+    pub(crate) fn list(self, items: &[String]) -> String {
+        let bullet = match self {
+            Markup::Markdown => '-',
+            Markup::AsciiDoc => '*',
+        };
+        let items = items.iter();
+        items.map(|item| format!("{bullet} {item}\n")).collect()
+    }
+}
+
+impl Table {
+    /// Headings and rows in a markup language; units and texts between rows are left out. Ends with a newline.
+    pub(crate) fn markup(&self, markup: Markup) -> String {
+        let heads = self
+            .columns
+            .iter()
+            .map(|column| markup.escape(&column.head));
+        let heads: Vec<String> = heads.collect();
+        let escaped = |cells: &[Cell]| -> Vec<String> {
+            let cells = cells.iter();
+            cells.map(|cell| markup.escape(&cell.text)).collect()
+        };
+        let rows = self.rows().map(escaped);
+        let aligns = self.columns.iter().map(|column| column.align);
+        match markup {
+            Markup::Markdown => {
+                let rule = aligns.map(|align| match align {
+                    Align::Left => "---".to_owned(),
+                    Align::Right => "--:".to_owned(),
+                });
+                let lines = [heads, rule.collect()].into_iter().chain(rows);
+                lines
+                    .map(|cells| format!("| {} |\n", cells.join(" | ")))
+                    .collect()
+            }
+            Markup::AsciiDoc => {
+                let aligns = aligns.map(|align| match align {
+                    Align::Left => "<",
+                    Align::Right => ">",
+                });
+                let aligns: Vec<&str> = aligns.collect();
+                let mut text =
+                    format!("[cols=\"{}\",options=\"header\"]\n|===\n", aligns.join(","));
+                let rows: Vec<String> = std::iter::once(heads)
+                    .chain(rows)
+                    // Each cell on a line of its own: before a pipe within a line, letters and digits would be read as the
+                    // cell's form.
+                    .map(|cells| cells.iter().map(|cell| format!("|{cell}\n")).collect())
+                    .collect();
+                text += &rows.join("\n");
+                text + "|===\n"
+            }
+        }
+    }
+
+    /// Headings and rows as comma-separated values, as [`csv::record`] writes them: every cell as it is.
+    pub(crate) fn csv(&self) -> String {
+        let heads = self.columns.iter().map(|column| column.head.as_str());
+        let mut text = csv::record(heads);
+        for cells in self.rows() {
+            text += &csv::record(cells.iter().map(|cell| cell.text.as_str()));
+        }
+        text
+    }
+}
+
+fn markdown(text: &str) -> String {
+    let mut escaped = String::new();
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        let next = characters.peek();
+        let special = match character {
+            '\\' | '|' | '*' | '`' | '<' | '~' => true,
+            // Brackets make a link only like this; those of intervals stay readable.
+            ']' => matches!(next, Some('(' | '[')),
+            // Within words, as in most names, they mean nothing.
+            '_' => escaped.is_empty() || next.is_none(),
+            _ => false,
+        };
+        if special {
+            escaped.push('\\');
+        }
+        escaped.push(character);
+    }
+    escaped
+}
+
+fn ascii_doc(text: &str) -> String {
+    let mut escaped = String::new();
+    for character in text.chars() {
+        match character {
+            // A backslash before a pipe would do as well, but not after another backslash.
+            '|' => escaped.push_str("{vbar}"),
+            '*' => escaped.push_str("{asterisk}"),
+            '`' => escaped.push_str("{backtick}"),
+            '~' => escaped.push_str("{tilde}"),
+            '^' => escaped.push_str("{caret}"),
+            '+' => escaped.push_str("{plus}"),
+            '{' => escaped.push_str("&#123;"),
+            '#' => escaped.push_str("&#35;"),
+            '<' => escaped.push_str("&#60;"),
+            '&' => escaped.push_str("&#38;"),
+            // After a word it begins a macro's text, after another one an anchor.
+            '[' if !escaped.is_empty() && !escaped.ends_with(' ') => escaped.push_str("&#91;"),
+            character => escaped.push(character),
+        }
+    }
+    escaped
+}
