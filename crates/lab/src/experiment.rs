@@ -164,6 +164,7 @@ pub(crate) fn carry_out_with(
     observer: &mut dyn FnMut(Progress<'_>),
 ) -> Result<RunEnd, StoreError> {
     let handle = lab.store.begin_run(plan, unix_ms())?;
+    tracing::info!(run = handle.alias, id = %handle.id, cells = plan.cells(), rounds = plan.rounds, "stored the plan");
     observer(Progress::Begun(handle));
     Ok(Rounds::new(lab, plan, dependencies, handle).carry_out(observer))
 }

@@ -37,7 +37,9 @@ impl<'a> Settler<'a> {
         observer(Progress::Settling);
         let targets: Vec<PathBuf> = self.targets.iter().cloned().collect();
         let node = self.lab.node;
+        tracing::debug!(?targets, "settling the host");
         let unsettled = node.settle(&self.settling, &targets, self.lab.cancel);
+        tracing::debug!(?unsettled, "settled");
         for one in &unsettled {
             let known = |told: &Unsettled| discriminant(told) == discriminant(one);
             if !self.told.iter().any(known) {

@@ -73,7 +73,16 @@ impl<'a> TrialRun<'a> {
         places: &mut Places,
         observer: &mut dyn FnMut(Progress<'_>),
     ) -> TrialResult {
-        let (_, workload) = self.plan.cell(self.key.cell);
+        let (configuration, workload) = self.plan.cell(self.key.cell);
+        let (round, attempt) = (self.key.round, self.key.attempt);
+        tracing::info!(
+            number,
+            round,
+            attempt,
+            configuration = configuration.name,
+            workload = workload.name,
+            "trial begins"
+        );
         self.begin(observer);
         let end = match places.lost(self.plan, self.key.cell, self.lab.node) {
             Some(why) => Ok(TrialEnd::Unprepared(vec![lost(why)])),
@@ -91,6 +100,7 @@ impl<'a> TrialRun<'a> {
             part.notes.append(&mut self.settled.clone());
         }
         let trial = self.trial(outcome, parts);
+        tracing::info!(number, outcome = ?trial.outcome, "trial ended");
         let unstored = self.writer.finish(&trial).err();
         observer(Progress::Ended(Ended {
             number,

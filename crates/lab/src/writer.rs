@@ -93,10 +93,14 @@ impl<'a> StoreWriter<'a> {
         }
         self.skipped = 0;
         match (self.drain(), std::mem::replace(&mut self.failing, false)) {
-            (Ok(()), true) => StoreHealth::Recovered,
+            (Ok(()), true) => {
+                tracing::warn!("the store can be written again");
+                StoreHealth::Recovered
+            }
             (Ok(()), false) => StoreHealth::Unchanged,
             (Err(error), failed_before) => {
                 self.failing = true;
+                tracing::warn!(%error, waiting = self.waiting.len(), "cannot write to the store");
                 match failed_before {
                     true => StoreHealth::Unchanged,
                     false => StoreHealth::Fails(error),

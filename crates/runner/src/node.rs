@@ -21,10 +21,13 @@ use crate::worker::Signal;
 pub fn serve() -> u8 {
     // The name that `ps` and `perf` show; started by a link, it would be the link's.
     let _ = rustix::thread::set_name(c"iodyno-node");
-    match streams() {
+    tracing::debug!(protocol = PROTOCOL, "node started");
+    let code = match streams() {
         Ok((input, output)) => u8::from(!session(input, output)),
         Err(_) => 1,
-    }
+    };
+    tracing::debug!(code, "node exits");
+    code
 }
 
 /// The protocol's own descriptors; the standard ones lead nowhere.

@@ -100,6 +100,7 @@ pub(crate) fn write<T: Serialize>(to: &mut impl Write, message: &T) -> io::Resul
                 format!("a message of {} bytes is too long", body.len()),
             )
         })?;
+    tracing::trace!(kind = kind(&body), bytes = length, "sent");
     to.write_all(&length.to_le_bytes())?;
     to.write_all(&body)?;
     to.flush()
@@ -123,7 +124,14 @@ pub(crate) fn read<T: DeserializeOwned>(from: &mut impl Read) -> Result<T, ReadE
     if body.len() < length as usize {
         return Err(ReadError::CutOff);
     }
+    tracing::trace!(kind = kind(&body), bytes = length, "received");
     Ok(serde_json::from_slice(&body)?)
+}
+
+/// The kind of a message, for the log: the value of its first key.
+fn kind(body: &[u8]) -> &str {
+    let text = str::from_utf8(body).unwrap_or_default();
+    text.split('"').nth(3).unwrap_or_default()
 }
 
 /// Fills as much as there is; less only at the end of input.

@@ -98,6 +98,7 @@ impl Source {
         }
         if let Some((reason, told @ false)) = &mut self.failing {
             *told = true;
+            tracing::debug!(series = self.cost.kind.name(), reason, "cannot sample");
             into.gaps.push(SeriesGap {
                 kind: self.cost.kind,
                 at_ns: now_ns,

@@ -81,3 +81,41 @@ fn the_foreign_command_lines_keep_their_own_v() {
         done.stderr
     );
 }
+
+/// A trial from its plan to its end, in both processes.
+#[test]
+fn a_trial_is_logged_by_parent_and_node() {
+    let done = run(None, &["-vvv", "--seed", "7"]).succeeds();
+    for (level, process, message) in [
+        ("INFO", "iodyno", "stored the plan run=1"),
+        ("INFO", "iodyno", "trial begins number=1 round=0"),
+        ("DEBUG", "node", "node started"),
+        ("TRACE", "iodyno", "received kind=\"hello\""),
+        ("TRACE", "node", "received kind=\"prepare\""),
+        ("INFO", "iodyno", "trial ended number=1 outcome=Completed"),
+        ("DEBUG", "node", "node exits code=0"),
+    ] {
+        let lines = lines(&done, level, process);
+        assert!(
+            lines.iter().any(|line| line.contains(message)),
+            "{message}:\n{}",
+            done.stderr
+        );
+    }
+}
+
+#[test]
+fn what_the_guard_decides_is_logged() {
+    let home = Home::new();
+    home.file(
+        "file.fio",
+        "[t]\nioengine=psync\nrw=write\nbs=4k\nsize=16k\n",
+    );
+    let done = home.iodyno(&["-vv", "run", "file.fio"]).succeeds();
+    let lines = lines(&done, "DEBUG", "node");
+    assert!(
+        lines.iter().any(|line| line.contains("admitted path=")),
+        "{}",
+        done.stderr
+    );
+}

@@ -191,6 +191,15 @@ impl Guard {
     /// [`AdmitError::Refused`] with all findings; [`AdmitError::Failed`] where the kernel would not
     /// open it for another reason.
     pub fn admit(&self, request: &Request<'_>) -> Result<Admitted, AdmitError> {
+        let decision = self.decide(request);
+        match &decision {
+            Ok(_) => tracing::debug!(path = %request.path.display(), "admitted"),
+            Err(error) => tracing::debug!(path = %request.path.display(), %error, "not admitted"),
+        }
+        decision
+    }
+
+    fn decide(&self, request: &Request<'_>) -> Result<Admitted, AdmitError> {
         let failed = |source| AdmitError::failed(request.path, "open", source, false);
         let pinned = match Pinned::path(request.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound && request.creates() => {
