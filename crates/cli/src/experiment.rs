@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use iodyno_lab::{Ended, Lab, Progress, ResumeError, RunEnd};
-use iodyno_model::{Diagnostic, Plan, RunId, RunState, Target};
-use iodyno_runner::{Cancel, NodeCommand};
+use iodyno_model::{Diagnostic, Plan, RunId, RunState, StopRequest, Target};
+use iodyno_runner::{LocalNode, StopFlag};
 use iodyno_store::SqliteStore;
 use iodyno_target::Roots;
 
@@ -13,7 +13,7 @@ use crate::exit::Exit;
 use crate::failure::{Failure, reason};
 use crate::logging;
 use crate::progress::Reporter;
-use crate::signals::{self, Request};
+use crate::signals;
 
 /// Receives the events of a run in addition to the progress display.
 pub(crate) trait Audience {
@@ -79,9 +79,9 @@ pub(crate) fn carry_out(
     if let Begin::New(plan) = begin {
         context.tell(&unmet_destroys(plan));
     }
-    let cancel = Cancel::new();
-    let _watch = watch_signals(&cancel, context)?;
-    let mut node = NodeCommand::local().map_err(|error| {
+    let stop = StopFlag::new();
+    let _watch = watch_signals(&stop, context)?;
+    let mut node = LocalNode::this_program().map_err(|error| {
         Failure::one(Diagnostic::error(format!(
             "cannot find this program: {}",
             reason(&error)
@@ -93,14 +93,14 @@ pub(crate) fn carry_out(
         store,
         store_stack: iodyno_target::stack::describe(store.path(), &Roots::host()).stack,
         node: &node,
-        cancel: &cancel,
+        stop: &stop,
     };
     let mut exit = Exit::Fine;
     let mut failed = None;
     let mut observer = |progress: Progress<'_>| {
         reporter.show(&progress);
         if let Progress::Ended(ended) = &progress {
-            exit = exit.max(exit_of(ended, &cancel));
+            exit = exit.max(exit_of(ended, &stop));
             context.tell(ended.faults);
         }
         if let Err(failure) = audience.told(&progress) {
@@ -145,25 +145,22 @@ fn resume_failure(error: ResumeError) -> Failure {
     }
 }
 
-fn exit_of(ended: &Ended<'_>, cancel: &Cancel) -> Exit {
-    Exit::of_trial(ended.trial, cancel.is_cancelled())
+fn exit_of(ended: &Ended<'_>, stop: &StopFlag) -> Exit {
+    Exit::of_trial(ended.trial, stop.is_set())
 }
 
-fn watch_signals(cancel: &Cancel, context: &Context) -> Result<signals::Watch, Failure> {
-    let (cancel, screen) = (cancel.clone(), context.screen.clone());
-    signals::watch(move |request| match request {
-        Request::Finish => {
-            cancel.finish();
-            screen.note("ending early; results so far are kept. Interrupt again to abort.");
-        }
-        Request::Abort => {
-            cancel.abort();
-            screen.note("aborting");
-        }
-        Request::Leave => {
+fn watch_signals(stop: &StopFlag, context: &Context) -> Result<signals::Watch, Failure> {
+    let (stop, screen) = (stop.clone(), context.screen.clone());
+    signals::watch(move |request| {
+        let Some(request) = request else {
             screen.note("exiting; files of the trial are removed in the background if possible");
             leave();
-        }
+        };
+        stop.request(request);
+        screen.note(match request {
+            StopRequest::Abort => "aborting",
+            _ => "ending early; results so far are kept. Interrupt again to abort.",
+        });
     })
     .map_err(|error| {
         Failure::one(Diagnostic::error(format!(

@@ -3,19 +3,9 @@
 use std::io;
 use std::thread;
 
+use iodyno_model::StopRequest;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
-
-/// What the user asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Request {
-    /// End early and keep the results so far.
-    Finish,
-    /// Cancel I/O in flight.
-    Abort,
-    /// Exit, even if something hangs.
-    Leave,
-}
 
 /// Signal handlers, removed when dropped.
 #[derive(Debug)]
@@ -27,10 +17,13 @@ impl Drop for Watch {
     }
 }
 
-/// Calls `told` on a separate thread for each SIGINT, SIGTERM or SIGHUP.
+/// Calls `told` on a separate thread for each SIGINT, SIGTERM or SIGHUP: with the request to stop for the first two, and
+/// with `None`, to exit at once, for each further one.
 ///
 /// A signal that was ignored at the start of the program stays ignored, as under `nohup`.
-pub(crate) fn watch(mut told: impl FnMut(Request) + Send + 'static) -> io::Result<Watch> {
+pub(crate) fn watch(
+    mut told: impl FnMut(Option<StopRequest>) + Send + 'static,
+) -> io::Result<Watch> {
     let ignored = ignored_signals();
     let wanted = [SIGINT, SIGTERM, SIGHUP]
         .into_iter()
@@ -40,9 +33,9 @@ pub(crate) fn watch(mut told: impl FnMut(Request) + Send + 'static) -> io::Resul
     thread::Builder::new()
         .name("signals".to_owned())
         .spawn(move || {
-            let mut requests = [Request::Finish, Request::Abort].into_iter();
+            let mut requests = [StopRequest::Finish, StopRequest::Abort].into_iter();
             for _ in signals.forever() {
-                told(requests.next().unwrap_or(Request::Leave));
+                told(requests.next());
             }
         })?;
     Ok(Watch(handle))

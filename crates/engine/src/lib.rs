@@ -19,6 +19,7 @@ mod shared;
 mod shared_files;
 mod spec;
 pub mod stream;
+mod support;
 mod tally;
 #[cfg(test)]
 mod testing;
@@ -31,6 +32,7 @@ pub use log::{OpLog, OpRecord};
 pub use shared::{CloneShared, Gate, Stop};
 pub use shared_files::{SharedFilesPart, SharedFilesState, TRAILER};
 pub use spec::{CloneOutcome, CloneSpec, JobFile, Simulated, StepSpan, WorkerError};
+pub use support::unusable;
 
 /// Runs one clone to its end: prepares its backend and buffers, arrives at the gate, waits for its
 /// start instant, and does the job's steps (ramp, measure, drain, end fsync, verify pass). A job of file

@@ -10,18 +10,8 @@ use iodyno_model::{Direction, Job, Step};
 
 use crate::cells::Cells;
 
-/// What a worker is told to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stop {
-    /// Go on.
-    No,
-    /// Another job's `exitall` ends this one: no new ops; those in flight end; then the job's own end steps.
-    ExitAll,
-    /// The user ends the trial: as `ExitAll`, without the end steps.
-    Finish,
-    /// Cancel what is in flight and return.
-    Abort,
-}
+/// What a worker is told: the one type of all crates.
+pub use iodyno_model::StopRequest as Stop;
 
 /// One worker, as seen from outside. Instants are the engine clock's (CLOCK_MONOTONIC), ns.
 #[derive(Debug)]
@@ -72,12 +62,7 @@ impl CloneShared {
     /// What the worker was told.
     #[inline]
     pub fn told(&self) -> Stop {
-        match self.stop.load(Ordering::Relaxed) {
-            0 => Stop::No,
-            1 => Stop::ExitAll,
-            2 => Stop::Finish,
-            _ => Stop::Abort,
-        }
+        Stop::from_u8(self.stop.load(Ordering::Relaxed))
     }
 
     /// The step the worker is in; `None` before its start and after its end.

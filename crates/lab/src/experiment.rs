@@ -1,53 +1,11 @@
 //! A run from its plan to its end: what it needs, and what it comes to.
 
-use std::path::PathBuf;
-
-use iodyno_model::{BoundPlan, Plan, RunState, Settling, StackLayer, TargetInfo, TrialState};
-use iodyno_runner::{Cancel, Event, NodeCommand, RunnerError, TrialEnd, Unsettled};
+use iodyno_model::{Plan, RunState, StackLayer, TrialState};
+use iodyno_runner::{Node, StopFlag};
 use iodyno_store::{RunHandle, Store, StoreError};
 
 use crate::rounds::{Dependencies, Rounds};
 use crate::{Progress, unix_ms};
-
-/// Whatever can carry out a trial: a child process here, later one on another host.
-pub trait Node {
-    /// Carries out one trial and forwards what it tells. `Err` only where no trial came about.
-    fn carry_out(
-        &self,
-        plan: &BoundPlan,
-        cancel: &Cancel,
-        events: &mut dyn FnMut(Event),
-    ) -> Result<TrialEnd, RunnerError>;
-
-    /// Lets its host come to rest before a trial whose I/O goes to (some of) these paths, and tells in
-    /// what it did not. Ends within a moment once it is cancelled.
-    fn settle(&self, settling: &Settling, targets: &[PathBuf], cancel: &Cancel) -> Vec<Unsettled>;
-
-    /// What lies below these paths on its host now, in their order. Touches nothing.
-    fn describe(&self, targets: &[PathBuf]) -> Vec<TargetInfo>;
-}
-
-impl Node for NodeCommand {
-    fn carry_out(
-        &self,
-        plan: &BoundPlan,
-        cancel: &Cancel,
-        events: &mut dyn FnMut(Event),
-    ) -> Result<TrialEnd, RunnerError> {
-        match plan.workload.in_virtual_time() {
-            true => Ok(iodyno_runner::simulate(plan, cancel, events)),
-            false => iodyno_runner::carry_out(plan, self, cancel, events),
-        }
-    }
-
-    fn settle(&self, settling: &Settling, targets: &[PathBuf], cancel: &Cancel) -> Vec<Unsettled> {
-        iodyno_runner::settle(settling, targets, cancel)
-    }
-
-    fn describe(&self, targets: &[PathBuf]) -> Vec<TargetInfo> {
-        iodyno_runner::describe(targets)
-    }
-}
 
 /// What an experiment is carried out with.
 pub struct Lab<'a> {
@@ -58,7 +16,7 @@ pub struct Lab<'a> {
     /// Who makes the I/O.
     pub node: &'a dyn Node,
     /// Ends the run early.
-    pub cancel: &'a Cancel,
+    pub stop: &'a StopFlag,
 }
 
 /// Why a run made no further trial.

@@ -24,7 +24,7 @@ mod writer;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-pub use experiment::{Lab, Node, RunEnd, StopReason, carry_out};
+pub use experiment::{Lab, RunEnd, StopReason, carry_out};
 pub use iodyno_runner::Unsettled;
 pub use progress::{Ended, Progress};
 pub use resume::{ResumeError, resume};

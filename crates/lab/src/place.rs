@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use iodyno_model::{Environment, Plan, StackLayer, TargetInfo};
+use iodyno_runner::Node;
 
-use crate::Node;
 use crate::settle::planned_for;
 
 /// Where the I/O of each configuration and cell goes, as the first trial that told it found it.

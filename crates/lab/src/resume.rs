@@ -113,7 +113,7 @@ pub(crate) fn resume_with(
     }
     for (key, state) in latest(&stored).filter(|(key, _)| key.round < wanted) {
         let made = going.remember(key, state);
-        if !made || plan.cells() < 2 || lab.cancel.is_cancelled() {
+        if !made || plan.cells() < 2 || lab.stop.is_set() {
             continue;
         }
         match load(lab.store, key) {

@@ -201,7 +201,7 @@ impl<'a> Rounds<'a> {
     /// Why no further round begins.
     fn enough(&self) -> Option<StopReason> {
         let max_time_ns = self.plan.stopping.max_time_ns;
-        if self.lab.cancel.is_cancelled() {
+        if self.lab.stop.is_set() {
             Some(StopReason::Cancelled)
         } else if self.retries.all_given_up() {
             Some(StopReason::NothingLeft)
@@ -248,7 +248,7 @@ impl<'a> Rounds<'a> {
                 Some(Earlier::Again { attempt, .. }) => *attempt,
                 None => 0,
             };
-            if self.lab.cancel.is_cancelled() {
+            if self.lab.stop.is_set() {
                 return Some(StopReason::Cancelled);
             }
             let key = TrialKey {
@@ -296,7 +296,7 @@ impl<'a> Rounds<'a> {
             true => Vec::new(),
             false => self.settler.settle(observer),
         };
-        if self.lab.cancel.is_cancelled() {
+        if self.lab.stop.is_set() {
             return Some(StopReason::Cancelled);
         }
         self.repeats(key);
@@ -331,7 +331,7 @@ impl<'a> Rounds<'a> {
         made: &TrialResult,
         observer: &mut dyn FnMut(Progress<'_>),
     ) -> Option<StopReason> {
-        if self.lab.cancel.is_cancelled() && state != TrialState::Completed {
+        if self.lab.stop.is_set() && state != TrialState::Completed {
             return Some(StopReason::Cancelled);
         }
         if self.retries.note(key.cell, state) && key.round + 1 < self.plan.rounds {

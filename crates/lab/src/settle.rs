@@ -38,7 +38,7 @@ impl<'a> Settler<'a> {
         let targets: Vec<PathBuf> = self.targets.iter().cloned().collect();
         let node = self.lab.node;
         tracing::debug!(?targets, "settling the host");
-        let unsettled = node.settle(&self.settling, &targets, self.lab.cancel);
+        let unsettled = node.settle(&self.settling, &targets, self.lab.stop);
         tracing::debug!(?unsettled, "settled");
         for one in &unsettled {
             let known = |told: &Unsettled| discriminant(told) == discriminant(one);

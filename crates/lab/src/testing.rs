@@ -3,21 +3,24 @@
 mod store;
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 
 use iodyno_judge::testing as made_up;
 use iodyno_judge::testing::telemetry::recording;
 use iodyno_model::{
-    Behaviour, BoundPlan, Comparison, Configuration, Diagnostic, Direction, Frame, Kind,
-    Observation, Outcome, Plan, Question, RunId, SeriesKind, Settling, StackLayer, Target,
-    TargetInfo, TelemetryBatch, Trial, TrialKey, Workload,
+    Behaviour, BoundPlan, Comparison, Configuration, Diagnostic, Direction, EngineKind, Frame,
+    Kind, Observation, Outcome, Part, Plan, Question, RunId, SeriesKind, Settling, StackLayer,
+    Target, TargetInfo, TelemetryBatch, Trial, TrialKey, Workload,
 };
-use iodyno_runner::{Cancel, Event, RunnerError, TrialEnd, Unsettled};
+use iodyno_runner::{
+    Command, EngineSupport, Event, Hello, Message, Node, PROTOCOL, RunnerError, Session, StopFlag,
+    TrialEnd, Unsettled,
+};
 
 use crate::interim::Judge;
 use crate::rounds::Dependencies;
-use crate::{Lab, Node, Progress};
+use crate::{Lab, Progress};
 
 pub(crate) use store::FakeStore;
 
@@ -103,6 +106,8 @@ pub(crate) enum Act {
 pub(crate) struct FakeNode<'a> {
     act: Box<dyn Fn(&BoundPlan) -> Act + 'a>,
     store: Option<&'a FakeStore>,
+    /// Set by [`Act::Cancelled`].
+    pub(crate) stop: StopFlag,
     /// Reads of a trial; none unless told.
     pub(crate) reads: Option<fn(&BoundPlan) -> u64>,
     /// It takes samples: [`batch`] after each frame.
@@ -124,6 +129,7 @@ impl<'a> FakeNode<'a> {
         FakeNode {
             act: Box::new(act),
             store: None,
+            stop: StopFlag::new(),
             reads: None,
             samples: false,
             trial_ns: Cell::new(1_000_000_000),
@@ -162,6 +168,21 @@ impl<'a> FakeNode<'a> {
         TargetInfo { path, ..target }
     }
 
+    /// What a trial measures.
+    fn part(&self, plan: &BoundPlan) -> Part {
+        let reads = self.reads.map(|reads| reads(plan));
+        let directions = reads.map(|ops| made_up::direction(Direction::Read, ops, 100_000));
+        let directions = directions.into_iter().collect();
+        let mut part = made_up::part(vec![made_up::clone(0, 0, directions)]);
+        let path = match (&plan.configuration.target, self.own_paths) {
+            (Target::Path(path), true) => path.clone(),
+            _ => PathBuf::from("/mnt/e"),
+        };
+        let made = self.bound.borrow().len() - 1;
+        part.environment.targets = vec![self.target(path, made)];
+        part
+    }
+
     /// Round, cell and attempt of every trial it was to make.
     pub(crate) fn places(&self) -> Vec<(u32, u32, u32)> {
         let bound = self.bound.borrow();
@@ -173,77 +194,38 @@ impl<'a> FakeNode<'a> {
 }
 
 impl Node for FakeNode<'_> {
-    fn carry_out(
-        &self,
-        plan: &BoundPlan,
-        cancel: &Cancel,
-        events: &mut dyn FnMut(Event),
-    ) -> Result<TrialEnd, RunnerError> {
+    fn open(&self, plan: &BoundPlan) -> Result<Box<dyn Session + '_>, RunnerError> {
         self.bound.borrow_mut().push(plan.clone());
         self.clock_ns.set(self.clock_ns.get() + self.trial_ns.get());
         let act = (self.act)(plan);
-        let fault = || {
-            vec![
-                Diagnostic::error("one"),
-                Diagnostic::error("two\n  cause: three"),
-            ]
+        if act == Act::NoNode {
+            return Err(RunnerError::NotANode {
+                program: "/x".into(),
+                why: "no".to_owned(),
+            });
+        }
+        let support = |engine| EngineSupport {
+            engine,
+            unusable: None,
         };
-        match act {
-            Act::Refuse => return Ok(TrialEnd::Refused(fault())),
-            Act::Unprepared => return Ok(TrialEnd::Unprepared(fault())),
-            Act::NoNode => {
-                return Err(RunnerError::NotANode {
-                    program: "/x".into(),
-                    why: "no".to_owned(),
-                });
-            }
-            _ => {}
-        }
-        let reads = self.reads.map(|reads| reads(plan));
-        let directions = reads.map(|ops| made_up::direction(Direction::Read, ops, 100_000));
-        let directions = directions.into_iter().collect();
-        let mut part = made_up::part(vec![made_up::clone(0, 0, directions)]);
-        let path = match (&plan.configuration.target, self.own_paths) {
-            (Target::Path(path), true) => path.clone(),
-            _ => PathBuf::from("/mnt/e"),
+        let hello = Hello {
+            version: PROTOCOL,
+            iodyno: "0".to_owned(),
+            pid: 1,
+            virtual_time: true,
+            engines: EngineKind::ALL.map(support).to_vec(),
+            sampling: SeriesKind::ALL.to_vec(),
+            removes_orphans: true,
         };
-        let made = self.bound.borrow().len() - 1;
-        part.environment.targets = vec![self.target(path, made)];
-        let mut environment = Box::new(part.environment.clone());
-        if act == Act::Move {
-            environment.targets[0].path = "/".into();
-        }
-        events(Event::Ready {
-            environment,
-            notes: vec!["a note".to_owned()],
-        });
-        for number in 0..6 {
-            if let (Act::FillStore, Some(store)) = (act, self.store) {
-                store.full(number > 0);
-            }
-            events(Event::Frame(frame(number)));
-            if self.samples {
-                events(Event::Telemetry(batch(number)));
-            }
-        }
-        match act {
-            Act::Die => Ok(TrialEnd::Failed {
-                outcome: Outcome::Failed("SIGBUS".to_owned()),
-                death: None,
-            }),
-            Act::Panic => std::panic::resume_unwind(Box::new("killed")),
-            Act::Cancelled => {
-                cancel.finish();
-                Ok(TrialEnd::Done(
-                    Box::new(part),
-                    Outcome::Interrupted("by the user".to_owned()),
-                ))
-            }
-            _ => Ok(TrialEnd::Done(Box::new(part), Outcome::Completed)),
-        }
+        Ok(Box::new(FakeSession {
+            node: self,
+            act,
+            part: self.part(plan),
+            queued: VecDeque::from([Message::Hello(hello)]),
+        }))
     }
 
-    fn settle(&self, _: &Settling, targets: &[PathBuf], _: &Cancel) -> Vec<Unsettled> {
+    fn settle(&self, _: &Settling, targets: &[PathBuf], _: &StopFlag) -> Vec<Unsettled> {
         self.settled.borrow_mut().push(targets.to_vec());
         self.unsettled.clone()
     }
@@ -254,6 +236,82 @@ impl Node for FakeNode<'_> {
             .iter()
             .map(|path| self.target(path.clone(), made))
             .collect()
+    }
+}
+
+/// A trial on the fake node.
+struct FakeSession<'a> {
+    node: &'a FakeNode<'a>,
+    act: Act,
+    part: Part,
+    queued: VecDeque<Message>,
+}
+
+impl FakeSession<'_> {
+    fn prepare(&mut self) {
+        let faults = vec![
+            Diagnostic::error("one"),
+            Diagnostic::error("two\n  cause: three"),
+        ];
+        let mut environment = Box::new(self.part.environment.clone());
+        if self.act == Act::Move {
+            environment.targets[0].path = "/".into();
+        }
+        self.queued.push_back(match self.act {
+            Act::Refuse => Message::Ended(TrialEnd::Refused(faults)),
+            Act::Unprepared => Message::Ended(TrialEnd::Unprepared(faults)),
+            _ => Message::Event(Event::Ready {
+                environment,
+                notes: vec!["a note".to_owned()],
+            }),
+        });
+    }
+
+    fn run(&mut self) {
+        for number in 0..6 {
+            self.queued
+                .push_back(Message::Event(Event::Frame(frame(number))));
+            if self.node.samples {
+                let batch = batch(number);
+                self.queued
+                    .push_back(Message::Event(Event::Telemetry(batch)));
+            }
+        }
+        let part = Box::new(self.part.clone());
+        self.queued.push_back(Message::Ended(match self.act {
+            Act::Die => TrialEnd::Failed {
+                outcome: Outcome::Failed("SIGBUS".to_owned()),
+                death: None,
+            },
+            Act::Cancelled => TrialEnd::Done(part, Outcome::Interrupted("by the user".to_owned())),
+            _ => TrialEnd::Done(part, Outcome::Completed),
+        }));
+    }
+}
+
+impl Session for FakeSession<'_> {
+    fn send(&mut self, command: Command) {
+        match command {
+            Command::Prepare { .. } => self.prepare(),
+            Command::Arm { .. } => self.run(),
+            _ => {}
+        }
+    }
+
+    fn poll(&mut self) -> Result<Option<Message>, RunnerError> {
+        let message = self.queued.pop_front();
+        match (&message, self.act) {
+            (Some(Message::Event(Event::Frame(frame))), Act::FillStore) => {
+                let store = self.node.store.unwrap();
+                store.full(frame.number > 0);
+            }
+            (Some(Message::Ended(_)), Act::Cancelled) => self.node.stop.finish(),
+            (Some(Message::Ended(_)), Act::Panic) => {
+                std::panic::resume_unwind(Box::new("killed"));
+            }
+            _ => {}
+        }
+        Ok(message)
     }
 }
 
@@ -342,13 +400,13 @@ impl Judge for FakeJudge {
 pub(crate) fn lab<'a>(
     store: &'a dyn iodyno_store::Store,
     node: &'a dyn Node,
-    cancel: &'a Cancel,
+    stop: &'a StopFlag,
 ) -> Lab<'a> {
     Lab {
         store,
         store_stack: Vec::new(),
         node,
-        cancel,
+        stop,
     }
 }
 

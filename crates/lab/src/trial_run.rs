@@ -4,7 +4,7 @@ use iodyno_model::{
     Diagnostic, Environment, Frame, Outcome, Part, Plan, SCHEMA, SeriesKind, Telemetry, Trial,
     TrialKey, Workload,
 };
-use iodyno_runner::{Event, RunnerError, TrialEnd};
+use iodyno_runner::{Event, RunnerError, TrialEnd, carry_out};
 use iodyno_store::{Rebuilder, StoreError};
 
 use crate::downsampler::Downsampler;
@@ -119,8 +119,8 @@ impl<'a> TrialRun<'a> {
 
     fn make(&mut self, observer: &mut dyn FnMut(Progress<'_>)) -> Result<TrialEnd, RunnerError> {
         let bound = bind(self.plan, self.key);
-        let (node, cancel) = (self.lab.node, self.lab.cancel);
-        node.carry_out(&bound, cancel, &mut |event| {
+        let (node, stop) = (self.lab.node, self.lab.stop);
+        carry_out(&bound, node, stop, &mut |event| {
             let health = self.keep(&event);
             observer(Progress::Node(&event));
             tell(health, observer);

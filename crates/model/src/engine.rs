@@ -27,6 +27,19 @@ pub enum EngineKind {
 }
 
 impl EngineKind {
+    /// Every engine.
+    pub const ALL: [EngineKind; 9] = [
+        EngineKind::Psync,
+        EngineKind::Sync,
+        EngineKind::Pvsync2,
+        EngineKind::Libaio,
+        EngineKind::IoUring,
+        EngineKind::Posixaio,
+        EngineKind::Mmap,
+        EngineKind::Null,
+        EngineKind::Sim,
+    ];
+
     /// fio's name (ours for `sim`).
     pub fn name(self) -> &'static str {
         match self {

@@ -29,6 +29,7 @@ mod part;
 mod plan;
 mod run;
 mod shared_files;
+mod stop;
 mod suggest;
 mod summary;
 mod telemetry;
@@ -72,6 +73,7 @@ pub use plan::{
 };
 pub use run::{DirectionTotal, RunState, RunSummary, TrialSummary};
 pub use shared_files::{SharedFiles, SharedMode};
+pub use stop::StopRequest;
 pub use suggest::closest;
 pub use summary::{
     CpuSummary, DeviceShare, DeviceSummary, GroupSummary, Point, Quantile, Row, Summary,

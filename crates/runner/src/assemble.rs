@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use iodyno_engine::{CloneOutcome, CloneShared, StepSpan, WorkerError};
 use iodyno_model::{
     CloneResult, CpuUse, DepthUse, Direction, DirectionResult, EndedBy, EngineUsed, Job, Outcome,
-    Step, StepTime, errno_name,
+    Step, StepTime, StopRequest, errno_name,
 };
 
-use crate::control::Told;
+use crate::control::Control;
 use crate::monitor::Left;
 use crate::prepare::Waiting;
 
@@ -197,7 +197,7 @@ fn relative(instant: u64, origin: u64) -> i64 {
 const TOLD: usize = 3;
 
 /// What the whole is called. A failure weighs more than an interruption: it came first.
-pub(crate) fn outcome(ended: &[Ended], jobs: &[Job], told: Told) -> Outcome {
+pub(crate) fn outcome(ended: &[Ended], jobs: &[Job], control: &Control) -> Outcome {
     let mut faults: Vec<String> = Vec::new();
     for clone in ended.iter().filter(|clone| fails(clone)) {
         let name = &jobs[clone.result.job as usize].name;
@@ -214,11 +214,11 @@ pub(crate) fn outcome(ended: &[Ended], jobs: &[Job], told: Told) -> Outcome {
         }
         return Outcome::Failed(faults.join("; "));
     }
-    let reason = match told {
-        Told::GoOn => return Outcome::Completed,
-        Told::Finish => "ended early by the user",
-        Told::Abort => "aborted by the user",
-        Told::Gone => "the process that started the node ended",
+    let reason = match control.stop.requested() {
+        _ if control.is_parent_gone() => "the process that started the node ended",
+        StopRequest::No | StopRequest::ExitAll => return Outcome::Completed,
+        StopRequest::Finish => "ended early by the user",
+        StopRequest::Abort => "aborted by the user",
     };
     let mut stuck: Vec<&str> = ended
         .iter()
@@ -289,6 +289,12 @@ mod tests {
     use crate::samples::job;
     use iodyno_model::ErrorCount;
 
+    fn told(stop: StopRequest) -> Control {
+        let control = Control::default();
+        control.stop.request(stop);
+        control
+    }
+
     fn waiting(job: u32, clone: u32) -> Waiting {
         Waiting {
             job,
@@ -348,7 +354,7 @@ mod tests {
             first_offset: 8192,
         });
         let clones = [failed, clone(1, EndedBy::Interruption)];
-        let found = outcome(&clones, &[job("j")], Told::Finish);
+        let found = outcome(&clones, &[job("j")], &told(StopRequest::Finish));
         assert_eq!(
             found,
             Outcome::Failed("job `j`: ENOSPC of write, first in `f` at offset 8192".into())
@@ -366,7 +372,7 @@ mod tests {
             first_offset: 0,
         });
         assert_eq!(
-            outcome(&clones, &[job("j")], Told::GoOn),
+            outcome(&clones, &[job("j")], &told(StopRequest::No)),
             Outcome::Completed
         );
     }
@@ -375,7 +381,8 @@ mod tests {
     fn a_stuck_job_is_named() {
         let mut clones = [clone(0, EndedBy::Interruption)];
         clones[0].stuck = true;
-        let Outcome::Interrupted(reason) = outcome(&clones, &[job("j")], Told::Abort) else {
+        let Outcome::Interrupted(reason) = outcome(&clones, &[job("j")], &told(StopRequest::Abort))
+        else {
             panic!("it was interrupted");
         };
         assert!(reason.contains("aborted by the user; I/O of job `j` did not complete"));
@@ -394,7 +401,7 @@ mod tests {
                 clone
             })
             .collect();
-        let Outcome::Failed(reason) = outcome(&clones, &[job("j")], Told::GoOn) else {
+        let Outcome::Failed(reason) = outcome(&clones, &[job("j")], &told(StopRequest::No)) else {
             panic!("it failed");
         };
         assert!(

@@ -1,72 +1,77 @@
-//! What the parent wants, heard by a thread of its own so that no step of the trial can miss it.
+//! Reads the parent's commands on a thread of its own, so that no step of a trial delays them.
 
-use std::io::Read;
+use std::io::{self, Read};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::thread;
 
-use crate::protocol::{self, ReadError, ToNode};
+use iodyno_model::StopRequest;
+
+use crate::StopFlag;
+use crate::clock;
+use crate::message_writer::MessageSender;
+use crate::protocol::{self, Command, Message, ReadError};
 use crate::worker::Signal;
 
-/// The strongest word so far.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Told {
-    GoOn,
-    Finish,
-    Abort,
-    /// The parent is gone: clean up and leave.
-    Gone,
-}
-
-/// Shared between whoever hears and whoever acts.
+/// What the parent wants of the trial, shared by the thread that reads its commands and those that obey.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Control(Arc<AtomicU8>);
+pub(crate) struct Control {
+    /// How the trial is to stop.
+    pub(crate) stop: StopFlag,
+    parent_gone: Arc<AtomicBool>,
+}
 
 impl Control {
-    pub(crate) fn told(&self) -> Told {
-        match self.0.load(Ordering::Relaxed) {
-            0 => Told::GoOn,
-            1 => Told::Finish,
-            2 => Told::Abort,
-            _ => Told::Gone,
-        }
+    /// The parent has ended: the trial aborts.
+    pub(crate) fn parent_has_gone(&self) {
+        self.parent_gone.store(true, Ordering::Relaxed);
+        self.stop.abort();
     }
 
-    pub(crate) fn tell(&self, told: Told) {
-        self.0.fetch_max(told as u8, Ordering::Relaxed);
+    pub(crate) fn is_parent_gone(&self) -> bool {
+        self.parent_gone.load(Ordering::Relaxed)
     }
 }
 
-/// Listens to the parent until it is gone. Words that cannot be understood count as its end: a
-/// parent that speaks nonsense will not say anything of use any more.
-pub(crate) fn listen(
+/// Reads commands until the parent has gone. Input that is not a command counts as the parent's end, since nothing after
+/// it can be understood.
+///
+/// # Errors
+/// The thread cannot be started.
+pub(crate) fn read_commands(
     mut input: impl Read + Send + 'static,
     control: Control,
     signals: Sender<Signal>,
-) -> std::io::Result<()> {
-    let hear = move || {
+    messages: MessageSender,
+) -> io::Result<()> {
+    let read = move || {
         loop {
-            match protocol::read::<ToNode>(&mut input) {
-                Ok(message) => {
-                    match message {
-                        ToNode::Finish => control.tell(Told::Finish),
-                        ToNode::Abort => control.tell(Told::Abort),
-                        _ => {}
-                    }
-                    if signals.send(Signal::Said(message)).is_err() {
-                        return;
-                    }
-                }
-                Err(ReadError::Io(error)) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            let command = match protocol::read::<Command>(&mut input) {
+                Ok(command) => command,
+                Err(ReadError::Io(error)) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(_) => {
-                    control.tell(Told::Gone);
-                    let _ = signals.send(Signal::Gone);
+                    control.parent_has_gone();
+                    let _ = signals.send(Signal::ParentGone);
                     return;
                 }
+            };
+            match command {
+                // Answered here: the round trip is to be short.
+                Command::Ping { number } => {
+                    let now_ns = clock::now();
+                    messages.send(Message::Clock { number, now_ns });
+                    continue;
+                }
+                Command::Finish => control.stop.request(StopRequest::Finish),
+                Command::Abort => control.stop.request(StopRequest::Abort),
+                _ => {}
+            }
+            if signals.send(Signal::Command(command)).is_err() {
+                return;
             }
         }
     };
     let thread = thread::Builder::new().name("control".to_owned());
-    thread.spawn(hear).map(drop)
+    thread.spawn(read).map(drop)
 }

@@ -4,8 +4,11 @@ use std::fmt;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 
+use serde::{Deserialize, Serialize};
+
 /// How a child process ended that did not send a part.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Death {
     /// A signal killed it.
     Signal(i32),

@@ -1,12 +1,12 @@
-//! Carries out one part of a trial: in a child process, over a versioned, framed protocol.
+//! Carries out a trial on one node or several: in child processes, over a versioned, framed protocol, or in virtual time.
 //!
-//! [`carry_out`] is the parent's end, [`serve`] the child's. What must stay true: everything the child
-//! measured reaches the parent as soon as it is known, so that the child's death loses less than a
-//! frame and a bit; end of input means stop, clean up and leave, so that the parent's death leaves nothing behind; and
-//! what kind of end a trial came to is told apart, never guessed.
+//! [`drive`] is the parent's end, [`serve`] the node's. What must stay true: everything that a node measures reaches
+//! the parent as soon as it is known, so that the death of a node loses little more than a frame; the end of its input makes
+//! a node stop, clean up and exit, so that the death of the parent leaves nothing behind; and how a trial ended is
+//! established, never guessed.
 
 mod assemble;
-mod cancel;
+mod child;
 mod clock;
 mod control;
 mod death;
@@ -18,9 +18,7 @@ mod logs;
 mod message_writer;
 mod monitor;
 mod naming;
-mod node;
 mod operations;
-mod parent;
 mod prepare;
 mod probe;
 mod protocol;
@@ -30,22 +28,24 @@ mod resolve;
 mod samples;
 mod scheduler;
 mod seeds;
-mod settle;
+mod serve;
+mod session;
 mod shared_files;
 mod simulate;
+mod stop;
 mod telemetry;
 mod timeline;
 mod trial;
 mod wanted;
 mod worker;
 
-pub use cancel::Cancel;
+pub use child::{LocalNode, RunnerError};
 pub use death::Death;
-pub use node::serve;
+pub use iodyno_target::settle::Unsettled;
 pub use operations::folder_name;
-pub use parent::{Event, NodeCommand, RunnerError, TrialEnd, carry_out};
 pub use probe::HostProbe;
-pub use protocol::PROTOCOL;
+pub use protocol::{Command, EngineSupport, Event, Hello, Message, PROTOCOL, TrialEnd};
 pub use resolve::{FileKind, Found, Probe, Resolved, ResolvedClone, ResolvedFile, resolve};
-pub use settle::{Unsettled, describe, settle};
-pub use simulate::simulate;
+pub use serve::serve;
+pub use session::{Node, POLL, Session, carry_out, drive};
+pub use stop::StopFlag;

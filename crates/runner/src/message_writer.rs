@@ -2,9 +2,9 @@
 
 use std::io::{BufWriter, Write};
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
-use std::thread::{self, JoinHandle};
+use std::thread::{self, JoinHandle, Thread};
 
-use crate::protocol::{self, FromNode};
+use crate::protocol::{self, Event, Message};
 
 /// Messages of a simulation that may wait for their reader.
 const QUEUED: usize = 64;
@@ -13,33 +13,43 @@ const QUEUED: usize = 64;
 #[derive(Debug, Clone)]
 pub(crate) enum MessageSender {
     /// Never blocks.
-    Unbounded(Sender<Option<FromNode>>),
-    /// Blocks while [`QUEUED`] messages wait.
-    Bounded(SyncSender<Option<FromNode>>),
+    Unbounded(Sender<Option<Message>>),
+    /// Blocks while [`QUEUED`] messages wait, and wakes the thread that reads them.
+    Bounded(SyncSender<Option<Message>>, Thread),
 }
 
 impl MessageSender {
-    fn unbounded() -> (MessageSender, Receiver<Option<FromNode>>) {
+    fn unbounded() -> (MessageSender, Receiver<Option<Message>>) {
         let (send, receive) = mpsc::channel();
         (MessageSender::Unbounded(send), receive)
     }
 
     /// For a simulation in this process, which may be far faster than its messages can be stored.
-    pub(crate) fn bounded() -> (MessageSender, Receiver<Option<FromNode>>) {
+    /// It is read by the calling thread.
+    pub(crate) fn bounded() -> (MessageSender, Receiver<Option<Message>>) {
         let (send, receive) = mpsc::sync_channel(QUEUED);
-        (MessageSender::Bounded(send), receive)
+        (MessageSender::Bounded(send, thread::current()), receive)
     }
 
     /// Queues a message.
-    pub(crate) fn send(&self, message: FromNode) {
+    pub(crate) fn send(&self, message: Message) {
         self.queue(Some(message));
     }
 
+    /// Queues an event of the trial.
+    pub(crate) fn event(&self, event: Event) {
+        self.send(Message::Event(event));
+    }
+
     /// `None` ends the writer.
-    fn queue(&self, message: Option<FromNode>) {
+    fn queue(&self, message: Option<Message>) {
         let _ = match self {
             MessageSender::Unbounded(sender) => sender.send(message),
-            MessageSender::Bounded(sender) => sender.send(message),
+            MessageSender::Bounded(sender, reader) => {
+                let sent = sender.send(message);
+                reader.unpark();
+                sent
+            }
         };
     }
 }

@@ -7,18 +7,20 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use iodyno_engine::{CloneSpec, SharedFlow, Simulated};
-use iodyno_model::{BoundPlan, Diagnostic, EngineKind, Environment, FileState, Job, Step, Target};
+use iodyno_model::{
+    BoundPlan, Diagnostic, EngineKind, Environment, FileState, Job, SimClock, Step, Target,
+};
 use iodyno_target::{Roots, environment};
 
 use crate::clock;
-use crate::control::{Control, Told};
+use crate::control::Control;
 use crate::files::{self, Files};
 use crate::layout::{self, LayoutError};
 use crate::logs::{self, CloneLogs};
 use crate::message_writer::MessageSender;
 use crate::operations::Site;
 use crate::probe::HostProbe;
-use crate::protocol::FromNode;
+use crate::protocol::{Event, TrialEnd};
 use crate::resolve::{Resolved, ResolvedClone, resolve};
 use crate::seeds;
 use crate::shared_files;
@@ -33,6 +35,16 @@ pub(crate) enum Unready {
     Unprepared(Vec<Diagnostic>),
     /// It was told to end.
     Withdrawn,
+}
+
+impl From<Unready> for TrialEnd {
+    fn from(unready: Unready) -> TrialEnd {
+        match unready {
+            Unready::Refused(faults) => TrialEnd::Refused(faults),
+            Unready::Unprepared(faults) => TrialEnd::Unprepared(faults),
+            Unready::Withdrawn => TrialEnd::withdrawn(),
+        }
+    }
 }
 
 impl Unready {
@@ -88,7 +100,7 @@ pub(crate) fn prepare(
     let resolved = resolve(plan, &HostProbe);
     let resolved = resolved.map_err(|faults| Unready::untouched(plan, faults))?;
     let (wanted, _) = wanted::of(&resolved, jobs, &plan.configuration.target);
-    files::raise_descriptors(descriptors(&resolved, wanted.len()))
+    files::raise_descriptors(descriptors(&resolved, jobs, wanted.len()))
         .map_err(|fault| Unready::Unprepared(vec![fault]))?;
     // A layout changes what it tells: then it is read after.
     let beside = wanted.iter().all(Wanted::ready) && !Site::lays_out(plan);
@@ -103,6 +115,7 @@ pub(crate) fn prepare(
     }
     let (files, site) = (&prepared.files, &prepared.site);
     prepared.notes = resolved.notes;
+    prepared.notes.extend(real_time(plan));
     prepared.notes.extend(files.notes());
     prepared.notes.extend(site.iter().flat_map(Site::notes));
     files.invalidate();
@@ -142,12 +155,46 @@ impl Prepared {
 
 /// Tells of a step, how far it is.
 fn telling(messages: &MessageSender, step: Step) -> impl FnMut(u64, u64) {
-    move |done, total| messages.send(FromNode::Progress { step, done, total })
+    move |done, total| messages.event(Event::Progress { step, done, total })
 }
 
-/// Files of the trial, of each clone, and a ring and five logs a clone.
-fn descriptors(resolved: &Resolved, shared: usize) -> u64 {
-    let own = resolved.clones.iter().map(|clone| clone.files.len() + 6);
+/// A note where simulated jobs that would run in virtual time run in real time, because of the other jobs.
+fn real_time(plan: &BoundPlan) -> Option<String> {
+    let simulated = |job: &&Job| {
+        let clock = job.engine.sim.as_ref().map(|sim| sim.clock);
+        job.engine.kind == EngineKind::Sim && clock != Some(SimClock::Real)
+    };
+    if plan.workload.in_virtual_time() {
+        return None;
+    }
+    let jobs = plan.workload.jobs.iter().filter(simulated);
+    let names: Vec<String> = jobs.map(|job| format!("`{}`", job.name)).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "simulated job {} runs in real time, because not all jobs of the workload are simulated in virtual time",
+            names.join(", ")
+        )
+    })
+}
+
+/// How many descriptors the trial holds at once: its `shared` files, and those of each clone.
+fn descriptors(resolved: &Resolved, jobs: &[Job], shared: usize) -> u64 {
+    let own = resolved.clones.iter().map(|clone| {
+        let job = &jobs[clone.job as usize];
+        let logs = &job.logs;
+        let logs = usize::from(logs.bandwidth.is_some())
+            + usize::from(logs.iops.is_some())
+            + 3 * usize::from(logs.latency.is_some());
+        let files = match (&job.operations, job.engine.kind) {
+            // Its folder, and the file that a cycle has open.
+            (Some(_), _) => 2,
+            (None, kind) if kind.without_files() => 0,
+            // And the ring.
+            (None, EngineKind::IoUring) => clone.files.len() + 1,
+            (None, _) => clone.files.len(),
+        };
+        files + logs
+    });
     (shared + own.sum::<usize>()) as u64
 }
 
@@ -175,7 +222,7 @@ fn make(
         open_all(plan, resolved, files, site, &jobs, &folder).map_err(Unready::Unprepared)?;
     let mut needed = files.list.iter().any(|file| !file.wanted.ready());
     let from = clock::now();
-    let stop = || control.told() != Told::GoOn;
+    let stop = || control.stop.is_set();
     let mut progress = telling(messages, Step::LayOut);
     let unready = |error| match error {
         LayoutError::Stopped => Unready::Withdrawn,
@@ -187,7 +234,7 @@ fn make(
     if let Some(site) = site {
         needed |= site.lay_out(plan, &stop, &mut progress).map_err(unready)?;
     }
-    if control.told() != Told::GoOn {
+    if control.stop.is_set() {
         return Err(Unready::Withdrawn);
     }
     shared_files::make_ready(files, &plan.workload.jobs)
@@ -324,4 +371,51 @@ impl Reading {
 
 fn read(paths: &[PathBuf]) -> Environment {
     environment::read(&Roots::host(), env!("CARGO_PKG_VERSION"), paths)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::{job, plan};
+    use iodyno_model::{Amount, Engine, SimOptions};
+
+    fn simulated(clock: SimClock) -> Job {
+        let mut job = job("s");
+        job.engine = Engine::new(EngineKind::Sim, 1);
+        job.engine.sim = Some(SimOptions {
+            clock,
+            ..SimOptions::default()
+        });
+        job.extent.size = Some(Amount::Bytes(1 << 20));
+        job
+    }
+
+    #[test]
+    fn only_what_is_opened_counts_as_a_descriptor() {
+        let mut jobs = vec![simulated(SimClock::Virtual), job("f")];
+        jobs[0].clones = 3000;
+        jobs[0].logs.latency = Some("l".into());
+        jobs[1].clones = 2;
+        jobs[1].engine = Engine::new(EngineKind::IoUring, 4);
+        (jobs[1].files.count, jobs[1].extent.size) = (3, Some(Amount::Bytes(1 << 20)));
+        jobs[1].logs.iops = Some("l".into());
+        let folder = tempfile::tempdir().unwrap();
+        let resolved = resolve(&plan(folder.path(), jobs.clone()), &HostProbe).unwrap();
+        assert_eq!(
+            descriptors(&resolved, &jobs, 6),
+            3000 * 3 + 2 * (3 + 1 + 1) + 6
+        );
+        jobs[0].logs.latency = None;
+        assert_eq!(descriptors(&resolved, &jobs, 0), 2 * (3 + 1 + 1));
+    }
+
+    #[test]
+    fn a_simulated_job_beside_real_ones_is_noted() {
+        let noted = |jobs: Vec<Job>| real_time(&plan("/", jobs));
+        let real = || job("f");
+        assert_eq!(noted(vec![simulated(SimClock::Virtual)]), None);
+        assert_eq!(noted(vec![simulated(SimClock::Real), real()]), None);
+        let note = noted(vec![simulated(SimClock::Virtual), real()]).unwrap();
+        assert!(note.contains("`s` runs in real time"), "{note}");
+    }
 }

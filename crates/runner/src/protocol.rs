@@ -1,71 +1,218 @@
-//! What parent and child say to one another, and how it is framed.
+//! What parent and node say to each other, and how it is framed.
 //!
-//! A message is a length (u32, little-endian) and so many bytes of JSON. Both begin with `Hello`; a
-//! peer of another version is told apart there, and nothing else is said to it. A length beyond the
-//! cap is an error before any memory is taken for it.
+//! A frame is a length (u32, little-endian) and that many bytes of JSON. The parent sends [`Command`]s, the node
+//! [`Message`]s. Both begin with `Hello`; with a peer of another version nothing else is exchanged. A length
+//! beyond the limit is an error before any memory is reserved for it.
 
 use std::io::{self, Read, Write};
 
 use iodyno_model::{
-    BoundPlan, Diagnostic, Environment, Frame, Outcome, Part, Step, TelemetryBatch,
+    BoundPlan, Diagnostic, EngineKind, Environment, Frame, Job, Outcome, Part, SeriesKind, Step,
+    TelemetryBatch,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// The version of the protocol; both ends must speak the same.
-pub const PROTOCOL: u32 = 2;
+use crate::death::Death;
+use crate::files;
 
-/// No message is longer, bytes. A part of a thousand clones with wide histograms has some 100 MB.
+/// The version of the protocol; both ends must have the same.
+pub const PROTOCOL: u32 = 3;
+
+/// The largest frame, bytes. A part of a thousand clones with wide histograms takes some 100 MB.
 const LONGEST: u32 = 512 << 20;
 
-/// Parent → child.
+/// Parent → node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "say")]
-pub(crate) enum ToNode {
-    /// First.
-    Hello { version: u32 },
-    /// Make everything ready.
-    Prepare { plan: Box<BoundPlan> },
-    /// Begin at this instant of the node's CLOCK_MONOTONIC, ns; at once if it has passed.
-    StartAt { instant: u64 },
+pub enum Command {
+    /// The first command of a process; sent by the session itself.
+    Hello {
+        /// [`PROTOCOL`].
+        version: u32,
+    },
+    /// Get everything ready for this trial.
+    Prepare {
+        /// The trial.
+        plan: Box<BoundPlan>,
+    },
+    /// Tell the time: answered by [`Message::Clock`].
+    Ping {
+        /// Comes back with the answer.
+        number: u32,
+    },
+    /// Start at this instant of the node's clock, ns; at once if it has passed.
+    Arm {
+        /// The instant.
+        at_ns: u64,
+    },
     /// End early and keep what was measured.
     Finish,
-    /// Cancel what is in flight and end.
+    /// Cancel the I/O in flight and end.
     Abort,
 }
 
-/// Child → parent.
+/// Node → parent. The last message of a session is `Ended`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "say")]
-pub(crate) enum FromNode {
-    /// First.
-    Hello {
-        version: u32,
-        /// iodyno's own version.
-        iodyno: String,
-        pid: u32,
+pub enum Message {
+    /// The first message.
+    Hello(Hello),
+    /// The answer to [`Command::Ping`].
+    Clock {
+        /// The ping's.
+        number: u32,
+        /// The node's clock when it read the ping, ns.
+        now_ns: u64,
     },
-    /// Of a long step.
-    Progress { step: Step, done: u64, total: u64 },
+    /// Something that the trial tells while it runs.
+    Event(Event),
+    /// The trial has ended.
+    Ended(TrialEnd),
+}
+
+/// Who a node is and what it can do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Hello {
+    /// [`PROTOCOL`].
+    pub version: u32,
+    /// iodyno's version.
+    pub iodyno: String,
+    /// The node's process.
+    pub pid: u32,
+    /// Its trials run in virtual time, which begins with the trial: there is no clock to compare.
+    #[serde(default)]
+    pub virtual_time: bool,
+    /// Every engine it knows.
+    #[serde(default)]
+    pub engines: Vec<EngineSupport>,
+    /// The series it can sample.
+    #[serde(default)]
+    pub sampling: Vec<SeriesKind>,
+    /// What a trial left behind is removed though its process was killed: file operations require that.
+    #[serde(default)]
+    pub removes_orphans: bool,
+}
+
+/// Whether a node can use an engine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EngineSupport {
+    /// Which.
+    pub engine: EngineKind,
+    /// Why it cannot, and what to do; `None`: it can.
+    pub unusable: Option<Diagnostic>,
+}
+
+impl Hello {
+    /// This program, as a node that uses these engines.
+    pub(crate) fn new(engines: Vec<EngineSupport>) -> Hello {
+        Hello {
+            version: PROTOCOL,
+            iodyno: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            virtual_time: false,
+            engines,
+            sampling: SeriesKind::ALL.to_vec(),
+            removes_orphans: true,
+        }
+    }
+
+    /// Everything that a trial asks for and this node cannot do.
+    pub fn faults(&self, plan: &BoundPlan) -> Vec<Diagnostic> {
+        let mut faults = Vec::new();
+        for job in &plan.workload.jobs {
+            faults.extend(self.fault(job).map(|fault| files::of_job(fault, job)));
+        }
+        let sampling = &plan.sampling;
+        if sampling.every_ns > 0
+            && !sampling.processes.is_empty()
+            && !self.sampling.contains(&SeriesKind::Process)
+        {
+            let fault = Diagnostic::error("the node cannot sample processes");
+            faults.push(fault.hint("leave out the names of processes"));
+        }
+        faults
+    }
+
+    fn fault(&self, job: &Job) -> Option<Diagnostic> {
+        if job.operations.is_some() {
+            let fault = "the node cannot remove the files of a killed trial";
+            return (!self.removes_orphans)
+                .then(|| Diagnostic::error(fault).hint("use another node"));
+        }
+        let kind = job.engine.kind;
+        match self.engines.iter().find(|one| one.engine == kind) {
+            Some(support) => support.unusable.clone(),
+            None => Some(
+                Diagnostic::error(format!(
+                    "the node does not have the engine `{}`",
+                    kind.name()
+                ))
+                .hint("choose another `ioengine=`"),
+            ),
+        }
+    }
+}
+
+/// What a trial tells while it runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "event", content = "is")]
+pub enum Event {
+    /// How far a long step is: bytes, or files where it moves no bytes (tear-down); 0 of 0 where the step has no
+    /// measure.
+    Progress {
+        /// The step.
+        step: Step,
+        /// Done.
+        done: u64,
+        /// All there is to do.
+        total: u64,
+    },
     /// Everything is ready to start.
     Ready {
+        /// What the trial runs on.
         environment: Box<Environment>,
+        /// Facts that bear on the figures.
         notes: Vec<String>,
     },
-    /// The guard refused a target. The last word.
-    Refused { diagnostics: Vec<Diagnostic> },
-    /// It could not be made ready. The last word.
-    Unprepared { diagnostics: Vec<Diagnostic> },
-    /// It was told to end before it began. The last word.
-    Withdrawn,
-    /// The jobs begin.
-    Started { unix_ms: u64 },
-    /// A second of it.
-    Frame { frame: Frame },
-    /// What the host did meanwhile.
-    Telemetry { batch: TelemetryBatch },
-    /// Everything measured. The last word.
-    Part { part: Box<Part>, outcome: Outcome },
+    /// The jobs start.
+    Started {
+        /// Wall clock, ms since 1970.
+        unix_ms: u64,
+    },
+    /// About a second of the trial: to be stored at once.
+    Frame(Frame),
+    /// About a second of what the host did: to be stored at once.
+    Telemetry(TelemetryBatch),
+}
+
+/// How a trial ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "end", content = "is")]
+pub enum TrialEnd {
+    /// It has a part; the outcome says whether it completed, was interrupted or its workload failed.
+    Done(Box<Part>, Outcome),
+    /// The guard refused a target: every reason. Nothing was touched.
+    Refused(Vec<Diagnostic>),
+    /// It could not be made ready: every fault. No job began.
+    Unprepared(Vec<Diagnostic>),
+    /// There is no part; the frames delivered until then are all there is.
+    Failed {
+        /// Interrupted before it began or by a kill, or failed by a crash.
+        outcome: Outcome,
+        /// How the node's process died; `None` if it ended in order.
+        death: Option<Death>,
+    },
+}
+
+impl TrialEnd {
+    /// It was told to end before it began.
+    pub(crate) fn withdrawn() -> TrialEnd {
+        TrialEnd::Failed {
+            outcome: Outcome::Interrupted("ended before it began".to_owned()),
+            death: None,
+        }
+    }
 }
 
 /// Why a message could not be read.
@@ -77,10 +224,10 @@ pub(crate) enum ReadError {
     /// … or within one.
     #[error("the input ends within a message")]
     CutOff,
-    /// Not a length that a message can have.
-    #[error("a message of {0} bytes is announced; at most {LONGEST} are possible")]
+    /// No message has this length.
+    #[error("the length of a message is {0} bytes; the limit is {LONGEST}")]
     Length(u32),
-    /// Not what it should be.
+    /// It is not a message.
     #[error("a message cannot be read: {0}")]
     Json(#[from] serde_json::Error),
     /// The pipe broke.
@@ -118,7 +265,7 @@ pub(crate) fn read<T: DeserializeOwned>(from: &mut impl Read) -> Result<T, ReadE
     if length == 0 || length > LONGEST {
         return Err(ReadError::Length(length));
     }
-    // Memory grows with what arrives, not with what was announced.
+    // Memory grows with what arrives, not with the length that was sent.
     let mut body = Vec::new();
     from.take(length.into()).read_to_end(&mut body)?;
     if body.len() < length as usize {
@@ -134,7 +281,7 @@ fn kind(body: &[u8]) -> &str {
     text.split('"').nth(3).unwrap_or_default()
 }
 
-/// Fills as much as there is; less only at the end of input.
+/// Fills the buffer; returns less than its length only at the end of input.
 fn fill(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -151,9 +298,11 @@ fn fill(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::samples::{job, plan};
+    use iodyno_model::Operations;
     use proptest::prelude::*;
 
-    fn bytes(messages: &[FromNode]) -> Vec<u8> {
+    fn bytes(messages: &[Message]) -> Vec<u8> {
         let mut bytes = Vec::new();
         for message in messages {
             write(&mut bytes, message).unwrap();
@@ -161,33 +310,83 @@ mod tests {
         bytes
     }
 
-    fn samples() -> Vec<FromNode> {
+    fn samples() -> Vec<Message> {
         vec![
-            FromNode::Hello {
-                version: PROTOCOL,
-                iodyno: "0.1.0".into(),
-                pid: 7,
+            Message::Hello(Hello {
+                engines: vec![EngineSupport {
+                    engine: EngineKind::IoUring,
+                    unusable: Some(Diagnostic::error("cannot").hint("do")),
+                }],
+                ..Hello::new(Vec::new())
+            }),
+            Message::Clock {
+                number: 3,
+                now_ns: u64::MAX,
             },
-            FromNode::Progress {
+            Message::Event(Event::Progress {
                 step: Step::LayOut,
                 done: 1,
                 total: 2,
-            },
-            FromNode::Refused {
-                diagnostics: vec![Diagnostic::error("no").hint("do")],
-            },
-            FromNode::Frame {
-                frame: Frame {
-                    number: 3,
-                    start_ns: 0,
-                    end_ns: u64::MAX,
-                    step: Step::Measure,
-                    cpu_ns: 9,
-                    jobs: Vec::new(),
-                },
-            },
-            FromNode::Withdrawn,
+            }),
+            Message::Event(Event::Frame(Frame {
+                number: 3,
+                start_ns: 0,
+                end_ns: u64::MAX,
+                step: Step::Measure,
+                cpu_ns: 9,
+                jobs: Vec::new(),
+            })),
+            Message::Ended(TrialEnd::Refused(vec![Diagnostic::error("no").hint("do")])),
+            Message::Ended(TrialEnd::Failed {
+                outcome: Outcome::Failed("it died".to_owned()),
+                death: Some(Death::Stuck { pid: 7 }),
+            }),
+            Message::Ended(TrialEnd::withdrawn()),
         ]
+    }
+
+    #[test]
+    fn the_hello_of_another_version_can_be_read() {
+        let old = br#"{"say":"hello","version":2,"iodyno":"0.1.0","pid":7}"#;
+        let mut bytes = (old.len() as u32).to_le_bytes().to_vec();
+        bytes.extend(old);
+        let read = read::<Message>(&mut bytes.as_slice()).unwrap();
+        assert!(matches!(read, Message::Hello(hello) if hello.version == 2));
+    }
+
+    #[test]
+    fn a_plan_is_checked_against_all_that_a_node_can_do() {
+        let mut jobs = [job("ring"), job("aio"), job("calls"), job("files")];
+        jobs[0].engine.kind = EngineKind::IoUring;
+        jobs[1].engine.kind = EngineKind::Libaio;
+        jobs[3].operations = Some(Operations {
+            about: String::new(),
+            sets: Vec::new(),
+            cycle: Vec::new(),
+            own_folders: false,
+            drain: false,
+        });
+        let mut plan = plan("/", jobs.to_vec());
+        plan.sampling.processes = vec!["server".to_owned()];
+        let forbidden = Diagnostic::error("cannot create a ring").hint("allow it");
+        let support = |engine, unusable| EngineSupport { engine, unusable };
+        let mut hello = Hello::new(vec![
+            support(EngineKind::IoUring, Some(forbidden)),
+            support(EngineKind::Psync, None),
+        ]);
+        (hello.sampling, hello.removes_orphans) = (vec![SeriesKind::Cpu], false);
+        let messages: Vec<String> = hello.faults(&plan).into_iter().map(|f| f.message).collect();
+        assert_eq!(
+            messages,
+            [
+                "job `ring`: cannot create a ring",
+                "job `aio`: the node does not have the engine `libaio`",
+                "job `files`: the node cannot remove the files of a killed trial",
+                "the node cannot sample processes",
+            ]
+        );
+        let able = Hello::new(EngineKind::ALL.map(|kind| support(kind, None)).to_vec());
+        assert_eq!(able.faults(&plan), []);
     }
 
     #[test]
@@ -195,9 +394,9 @@ mod tests {
         let bytes = bytes(&samples());
         let mut rest = bytes.as_slice();
         for message in samples() {
-            assert_eq!(read::<FromNode>(&mut rest).unwrap(), message);
+            assert_eq!(read::<Message>(&mut rest).unwrap(), message);
         }
-        assert!(matches!(read::<FromNode>(&mut rest), Err(ReadError::End)));
+        assert!(matches!(read::<Message>(&mut rest), Err(ReadError::End)));
     }
 
     #[test]
@@ -205,12 +404,12 @@ mod tests {
         for length in [0, LONGEST + 1, u32::MAX] {
             let mut input = length.to_le_bytes().to_vec();
             input.extend([b'{'; 64]);
-            let error = read::<FromNode>(&mut input.as_slice()).unwrap_err();
+            let error = read::<Message>(&mut input.as_slice()).unwrap_err();
             assert!(matches!(error, ReadError::Length(found) if found == length));
         }
         let mut input = LONGEST.to_le_bytes().to_vec();
         input.extend(b"{}");
-        let error = read::<FromNode>(&mut input.as_slice()).unwrap_err();
+        let error = read::<Message>(&mut input.as_slice()).unwrap_err();
         assert!(matches!(error, ReadError::CutOff));
     }
 
@@ -219,7 +418,7 @@ mod tests {
         fn a_cut_message_is_an_error(cut in 1usize..60) {
             let whole = bytes(&samples()[..1]);
             let cut = cut.min(whole.len() - 1);
-            let error = read::<FromNode>(&mut &whole[..cut]).unwrap_err();
+            let error = read::<Message>(&mut &whole[..cut]).unwrap_err();
             prop_assert!(matches!(error, ReadError::CutOff));
         }
 
@@ -232,7 +431,7 @@ mod tests {
             damaged[place] = value;
             let mut rest = damaged.as_slice();
             for _ in 0..samples().len() {
-                if read::<FromNode>(&mut rest).is_err() {
+                if read::<Message>(&mut rest).is_err() {
                     break;
                 }
             }
@@ -240,7 +439,7 @@ mod tests {
 
         #[test]
         fn noise_is_refused(noise in prop::collection::vec(any::<u8>(), 0..200)) {
-            prop_assert!(read::<ToNode>(&mut noise.as_slice()).is_err());
+            prop_assert!(read::<Command>(&mut noise.as_slice()).is_err());
         }
     }
 }

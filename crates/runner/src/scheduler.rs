@@ -5,8 +5,7 @@
 //! a wave are created when all earlier waves have ended, so a long file of stonewalled jobs never holds more memory
 //! than its largest wave.
 
-use iodyno_engine::Stop;
-use iodyno_model::{After, Job};
+use iodyno_model::{After, Job, StopRequest};
 
 use crate::seeds;
 
@@ -18,7 +17,7 @@ pub(crate) enum Order {
     /// The clone starts at this instant, clock ns.
     Release { clone: usize, at: u64 },
     /// The clone is told to stop.
-    Stop { clone: usize, stop: Stop },
+    Stop { clone: usize, stop: StopRequest },
     /// The clone has a thread and never starts.
     Close(usize),
 }
@@ -166,10 +165,10 @@ impl Scheduler {
             rules.failure_ends_all && failed,
         );
         if ends_all {
-            self.stop(Stop::ExitAll, |_| true);
+            self.stop(StopRequest::ExitAll, |_| true);
         } else if ends_group {
             // fio's `exitall` reaches as far as the group.
-            self.stop(Stop::ExitAll, |rules| rules.group == group);
+            self.stop(StopRequest::ExitAll, |rules| rules.group == group);
         }
         if self.started {
             self.spawn_unblocked();
@@ -203,7 +202,7 @@ impl Scheduler {
     }
 
     /// Stops all clones; those that have not started never will.
-    pub(crate) fn stop_all(&mut self, stop: Stop) -> Vec<Order> {
+    pub(crate) fn stop_all(&mut self, stop: StopRequest) -> Vec<Order> {
         self.stop(stop, |_| true);
         self.take_orders()
     }
@@ -220,7 +219,7 @@ impl Scheduler {
             .collect()
     }
 
-    fn stop(&mut self, stop: Stop, concerned: impl Fn(&Rules) -> bool) {
+    fn stop(&mut self, stop: StopRequest, concerned: impl Fn(&Rules) -> bool) {
         for (clone, scheduled) in self.clones.iter_mut().enumerate() {
             if !concerned(&self.jobs[scheduled.job]) {
                 continue;

@@ -1,137 +1,188 @@
-//! Carries out a trial in virtual time: in this process, on simulated devices.
+//! A session in virtual time: the trial runs in this process, on simulated devices.
 //!
 //! The trial is the one that a child process would carry out, with the same jobs, op streams, scheduler, cells and
-//! frames; but its time is that of an event queue, nothing of the host is sampled, and no protocol lies between.
+//! frames; but its time is that of an event queue, nothing of the host is sampled, and no pipe lies between.
+//! Everything but the environment and the wall clock follows from the plan: the same plan gives the same frames and the
+//! same part on any host.
 
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::collections::VecDeque;
+use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread::{self, JoinHandle};
 
 use iodyno_engine::VirtualClock;
-use iodyno_model::{BoundPlan, Diagnostic, Outcome};
+use iodyno_model::{BoundPlan, Diagnostic, EngineKind, Outcome, StopRequest};
 
-use crate::cancel::{Cancel, Wish};
-use crate::control::{Control, Told};
+use crate::RunnerError;
+use crate::control::Control;
 use crate::message_writer::MessageSender;
-use crate::node;
-use crate::parent::{Event, LOOK, TrialEnd, forward};
-use crate::protocol::{FromNode, ToNode};
+use crate::protocol::{Command, EngineSupport, Hello, Message, TrialEnd};
+use crate::serve;
+use crate::session::Session;
 use crate::timeline::{Timeline, VIRTUAL_START_NS};
 use crate::worker::Signal;
 
-/// Carries out one trial whose workload runs in virtual time, and forwards what it tells to `events`.
-///
-/// Everything but the environment and the wall clock follows from the plan: the same plan gives the same frames
-/// and the same part on any host.
-pub fn simulate(plan: &BoundPlan, cancel: &Cancel, events: &mut dyn FnMut(Event)) -> TrialEnd {
-    match Simulation::begin(plan) {
-        Ok(simulation) => simulation.follow(cancel, events),
-        Err(error) => TrialEnd::Unprepared(vec![
-            Diagnostic::error(format!("cannot start a thread: {error}"))
-                .hint("raise `ulimit -u` or the cgroup's pids.max"),
-        ]),
-    }
+/// A trial in virtual time.
+pub(crate) struct Simulation {
+    control: Control,
+    /// Messages of the session itself.
+    queued: VecDeque<Message>,
+    trial: Option<Running>,
 }
 
-struct Simulation {
-    control: Control,
+/// Its trial, once it was prepared.
+struct Running {
     /// The trial thread's.
     clock: VirtualClock,
-    sender: Sender<Signal>,
-    heard: Receiver<Option<FromNode>>,
-    thread: JoinHandle<()>,
+    signals: Sender<Signal>,
+    messages: Receiver<Option<Message>>,
+    /// `None`: it was joined.
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Simulation {
-    fn begin(plan: &BoundPlan) -> std::io::Result<Simulation> {
-        let control = Control::default();
+    pub(crate) fn new() -> Simulation {
+        let engine = EngineKind::Sim;
+        let engines = vec![EngineSupport {
+            engine,
+            unusable: None,
+        }];
+        let hello = Hello {
+            virtual_time: true,
+            ..Hello::new(engines)
+        };
+        Simulation {
+            control: Control::default(),
+            queued: VecDeque::from([Message::Hello(hello)]),
+            trial: None,
+        }
+    }
+
+    fn prepare(&mut self, plan: BoundPlan) {
         let clock = VirtualClock::starting_at(VIRTUAL_START_NS);
-        let (sender, signals) = mpsc::channel();
-        let (messages, heard) = MessageSender::bounded();
+        let (signals, received) = mpsc::channel();
+        let (sender, messages) = MessageSender::bounded();
         let work = {
-            let (plan, control, sender) = (plan.clone(), control.clone(), sender.clone());
-            let clock = clock.clone();
+            let (control, signals, clock) = (self.control.clone(), signals.clone(), clock.clone());
             move || {
-                let timeline = Timeline::simulated(sender, signals, clock);
-                messages.send(node::trial(&plan, &control, &messages, timeline));
+                let timeline = Timeline::simulated(signals, received, clock);
+                let end = serve::trial(&plan, &control, &sender, timeline);
+                sender.send(Message::Ended(end));
             }
         };
         let thread = thread::Builder::new().name("simulation".to_owned());
-        Ok(Simulation {
-            control,
-            clock,
-            sender,
-            heard,
-            thread: thread.spawn(work)?,
-        })
-    }
-
-    /// Forwards until the last message.
-    fn follow(self, cancel: &Cancel, events: &mut dyn FnMut(Event)) -> TrialEnd {
-        let mut told = Wish::GoOn;
-        let end = loop {
-            let wish = cancel.wish();
-            if wish > told {
-                told = wish;
-                self.tell(wish);
-                // Otherwise it would be heard when the next frame or window is over.
-                self.clock.interrupt();
+        match thread.spawn(work) {
+            Ok(thread) => {
+                self.trial = Some(Running {
+                    clock,
+                    signals,
+                    messages,
+                    thread: Some(thread),
+                });
             }
-            match self.heard.recv_timeout(LOOK) {
-                Ok(Some(message)) => {
-                    let ready = matches!(message, FromNode::Ready { .. });
-                    if let Err(end) = forward(message, events) {
-                        break end;
-                    }
-                    if ready {
-                        let instant = VIRTUAL_START_NS;
-                        self.signal(ToNode::StartAt { instant });
-                    }
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                // Its thread panicked, which is told on stderr.
-                Ok(None) | Err(RecvTimeoutError::Disconnected) => {
-                    let why = "the simulation panicked; see stderr. This is a bug in iodyno: please report it";
-                    break TrialEnd::Failed {
-                        outcome: Outcome::Failed(why.to_owned()),
-                        death: None,
-                    };
-                }
-            }
-        };
-        let _ = self.thread.join();
-        end
-    }
-
-    fn tell(&self, wish: Wish) {
-        match wish {
-            Wish::GoOn => {}
-            Wish::Finish => {
-                self.control.tell(Told::Finish);
-                self.signal(ToNode::Finish);
-            }
-            Wish::Abort => {
-                self.control.tell(Told::Abort);
-                self.signal(ToNode::Abort);
+            Err(error) => {
+                let fault = Diagnostic::error(format!("cannot start a thread: {error}"))
+                    .hint("raise `ulimit -u` or the cgroup's pids.max");
+                let end = TrialEnd::Unprepared(vec![fault]);
+                self.queued.push_back(Message::Ended(end));
             }
         }
     }
 
-    fn signal(&self, message: ToNode) {
-        // Nobody hears it any more where the trial has ended.
-        let _ = self.sender.send(Signal::Said(message));
+    fn stop(&mut self, stop: StopRequest, command: Command) {
+        self.control.stop.request(stop);
+        match &self.trial {
+            Some(trial) => {
+                trial.signal(command);
+                // Otherwise the trial thread would see it when the next frame or window is over.
+                trial.clock.interrupt();
+            }
+            None => self.queued.push_back(Message::Ended(TrialEnd::withdrawn())),
+        }
+    }
+}
+
+impl Running {
+    fn signal(&self, command: Command) {
+        // A trial that has ended reads no more commands.
+        let _ = self.signals.send(Signal::Command(command));
+    }
+}
+
+impl Session for Simulation {
+    fn send(&mut self, command: Command) {
+        match command {
+            Command::Hello { .. } => {}
+            Command::Prepare { plan } => self.prepare(*plan),
+            Command::Ping { number } => {
+                let now_ns = VIRTUAL_START_NS;
+                self.queued.push_back(Message::Clock { number, now_ns });
+            }
+            Command::Arm { .. } => {
+                if let Some(trial) = &self.trial {
+                    trial.signal(command);
+                }
+            }
+            Command::Finish => self.stop(StopRequest::Finish, command),
+            Command::Abort => self.stop(StopRequest::Abort, command),
+        }
+    }
+
+    fn poll(&mut self) -> Result<Option<Message>, RunnerError> {
+        if let Some(message) = self.queued.pop_front() {
+            return Ok(Some(message));
+        }
+        let Some(trial) = &mut self.trial else {
+            return Ok(None);
+        };
+        let message = match trial.messages.try_recv() {
+            Ok(Some(message)) => message,
+            Err(TryRecvError::Empty) => return Ok(None),
+            // Its thread panicked, which is told on stderr.
+            Ok(None) | Err(TryRecvError::Disconnected) => {
+                let why = "the simulation panicked; see stderr. This is a bug in iodyno: please report it";
+                Message::Ended(TrialEnd::Failed {
+                    outcome: Outcome::Failed(why.to_owned()),
+                    death: None,
+                })
+            }
+        };
+        if matches!(message, Message::Ended(_))
+            && let Some(thread) = trial.thread.take()
+        {
+            let _ = thread.join();
+        }
+        Ok(Some(message))
+    }
+}
+
+impl Drop for Simulation {
+    /// A trial that nobody follows any more does not run on.
+    fn drop(&mut self) {
+        if let Some(trial) = self.trial.as_ref().filter(|trial| trial.thread.is_some()) {
+            self.control.stop.abort();
+            trial.clock.interrupt();
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::Event;
     use crate::samples::{access, job, plan};
+    use crate::session::carry_out;
     use crate::trial::LONGEST_VIRTUAL_NS;
+    use crate::{LocalNode, StopFlag};
     use iodyno_model::{
         After, Direction, EndedBy, Engine, EngineKind, Environment, Flow, Frame, Histogram, Job,
         Part, SimFault, SimLaw, SimOptions, Step,
     };
     use iodyno_units::Nanos;
+
+    fn simulate(plan: &BoundPlan, stop: &StopFlag, events: &mut dyn FnMut(Event)) -> TrialEnd {
+        let node = LocalNode::this_program().unwrap();
+        carry_out(plan, &node, stop, events).unwrap()
+    }
 
     /// Random reads for this time on a device that takes 100 µs for each, whatever the depth.
     fn simulated(name: &str, depth: u32, runtime_ms: u64) -> Job {
@@ -155,7 +206,7 @@ mod tests {
 
     fn run(jobs: Vec<Job>) -> (TrialEnd, Vec<Frame>) {
         let mut frames = Vec::new();
-        let end = simulate(&plan("/", jobs), &Cancel::new(), &mut |event| {
+        let end = simulate(&plan("/", jobs), &StopFlag::new(), &mut |event| {
             if let Event::Frame(frame) = event {
                 frames.push(frame);
             }
@@ -279,7 +330,7 @@ mod tests {
         let ops = |name: &str, seed: u64| {
             let mut plan = plan("/", vec![lognormal.clone()]);
             (plan.configuration.name, plan.seed) = (name.to_owned(), seed);
-            match simulate(&plan, &Cancel::new(), &mut |_| {}) {
+            match simulate(&plan, &StopFlag::new(), &mut |_| {}) {
                 TrialEnd::Done(part, Outcome::Completed) => part.clones[0].directions[0].clone(),
                 end => panic!("{end:?}"),
             }
@@ -292,7 +343,7 @@ mod tests {
     #[test]
     fn a_trial_that_is_ended_early_keeps_what_was_measured() {
         for abort in [false, true] {
-            let cancel = Cancel::new();
+            let cancel = StopFlag::new();
             let (mut ops, later) = (0, simulated("later", 1, 1000));
             let jobs = vec![
                 simulated("long", 1, 24 * 3600 * 1000),
@@ -329,7 +380,7 @@ mod tests {
         let mut plan = plan("/", vec![stalled]);
         plan.frame_ns = 3600 * 1_000_000_000;
         let mut last = 0;
-        let end = simulate(&plan, &Cancel::new(), &mut |event| {
+        let end = simulate(&plan, &StopFlag::new(), &mut |event| {
             if let Event::Frame(frame) = event {
                 last = frame.end_ns;
             }

@@ -16,7 +16,7 @@ use iodyno_telemetry::{Devices, Pools, Scope, Station};
 
 use crate::clock;
 use crate::message_writer::MessageSender;
-use crate::protocol::FromNode;
+use crate::protocol::Event;
 
 mod agenda;
 mod pools;
@@ -246,7 +246,7 @@ impl Work {
             telemetry: std::mem::take(&mut self.pending),
         };
         self.batches += 1;
-        self.messages.send(FromNode::Telemetry { batch });
+        self.messages.event(Event::Telemetry(batch));
     }
 
     fn reading<T>(&self, read: impl FnOnce() -> T) -> T {

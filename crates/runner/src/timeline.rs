@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use iodyno_engine::{Clock, CloneShared, CloneSpec, VirtualClock};
+use iodyno_model::StopRequest;
 
 use crate::clock;
 use crate::worker::{self, Signal};
@@ -30,8 +31,39 @@ pub(crate) struct Timeline {
 struct Simulation {
     /// The trial thread's.
     clock: VirtualClock,
-    /// The clones' clocks and threads, as long as they have not ended or were not heard of.
-    clones: BTreeMap<usize, (VirtualClock, JoinHandle<()>)>,
+    /// The clones whose threads have not been joined.
+    clones: BTreeMap<usize, SimulatedClone>,
+}
+
+#[derive(Debug)]
+struct SimulatedClone {
+    clock: VirtualClock,
+    shared: Arc<CloneShared>,
+    thread: JoinHandle<()>,
+    /// It is in the event queue.
+    released: bool,
+}
+
+impl Drop for Simulation {
+    /// Ends the clones that still run: the trial was given up, or its thread panicked.
+    fn drop(&mut self) {
+        let (released, waiting): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            std::mem::take(&mut self.clones)
+                .into_iter()
+                .partition(|(_, clone)| clone.released);
+        for clone in waiting.into_values() {
+            clone.shared.gate.close();
+            let _ = clone.thread.join();
+        }
+        for clone in released.values() {
+            clone.shared.tell(StopRequest::Abort);
+        }
+        let running = || released.values().any(|clone| !clone.thread.is_finished());
+        // Each end of a clone wakes this thread. Time cannot move further than to its end.
+        while running() && self.clock.now() < u64::MAX {
+            self.clock.sleep_until(u64::MAX);
+        }
+    }
 }
 
 impl Timeline {
@@ -117,9 +149,16 @@ impl Timeline {
         }
         let actor = Some(clock.clone());
         let thread = worker::spawn(clone, spec, Arc::clone(shared), sender, actor);
-        simulation
-            .clones
-            .extend(thread.map(|thread| (clone, (clock, thread))));
+        if let Some(thread) = thread {
+            let shared = Arc::clone(shared);
+            let simulated = SimulatedClone {
+                clock,
+                shared,
+                thread,
+                released: false,
+            };
+            simulation.clones.insert(clone, simulated);
+        }
     }
 
     /// Has a signal sent for each of these clones when it has arrived at its gate.
@@ -136,11 +175,12 @@ impl Timeline {
     }
 
     /// Lets a clone start at this instant.
-    pub(crate) fn release(&self, clone: usize, shared: &CloneShared, at: u64) {
-        if let Some(simulation) = &self.simulation
-            && let Some((clock, _)) = simulation.clones.get(&clone)
+    pub(crate) fn release(&mut self, clone: usize, shared: &CloneShared, at: u64) {
+        if let Some(simulation) = &mut self.simulation
+            && let Some(simulated) = simulation.clones.get_mut(&clone)
         {
-            clock.start(at);
+            simulated.released = true;
+            simulated.clock.start(at);
         }
         shared.gate.release(at);
     }
@@ -154,9 +194,86 @@ impl Timeline {
     /// Waits until a clone that was never scheduled has said its last word.
     fn join(&mut self, clone: usize) {
         let simulation = self.simulation.as_mut();
-        if let Some((_, thread)) = simulation.and_then(|one| one.clones.remove(&clone)) {
-            // A panic was told as the clone's end.
-            let _ = thread.join();
+        if let Some(simulated) = simulation.and_then(|one| one.clones.remove(&clone)) {
+            // A panic was reported as the clone's end.
+            let _ = simulated.thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::mpsc;
+
+    use iodyno_engine::Simulated;
+    use iodyno_model::{Engine, EngineKind, Job, SimOptions};
+    use iodyno_units::Nanos;
+
+    use super::*;
+    use crate::samples::job;
+
+    /// A clone of random reads on a simulated device for a day.
+    fn clone() -> CloneSpec {
+        let mut job: Job = job("s");
+        job.engine = Engine::new(EngineKind::Sim, 1);
+        job.engine.sim = Some(SimOptions::default());
+        job.end.time_based = true;
+        job.end.runtime = Some(Nanos::from_secs(86_400));
+        CloneSpec {
+            job: Arc::new(job),
+            job_index: 0,
+            clone: 0,
+            files: vec![iodyno_engine::JobFile {
+                descriptor: None,
+                name: "s".to_owned(),
+                base: 0,
+                length: 1 << 20,
+                device: false,
+            }],
+            seed: 1,
+            simulated: Some(Simulated {
+                seed: 1,
+                clock: None,
+            }),
+            byte_budget: u64::MAX,
+            log: None,
+            flow: None,
+            dumps: "/".into(),
+            operations: None,
+            shared_files: None,
+        }
+    }
+
+    #[test]
+    fn a_panic_of_the_trial_thread_leaves_no_clone_running() {
+        let (sender, signals) = mpsc::channel();
+        let shared: Vec<Arc<CloneShared>> = (0..3)
+            .map(|_| Arc::new(CloneShared::of(&clone().job)))
+            .collect();
+        let clock = VirtualClock::starting_at(VIRTUAL_START_NS);
+        let mut timeline = Timeline::simulated(sender, signals, clock);
+        let run = || {
+            for (index, shared) in shared.iter().enumerate() {
+                timeline.spawn(index, clone(), shared);
+            }
+            timeline.await_ready(shared.iter().cloned().enumerate().collect());
+            // The third one stays at its gate.
+            for (index, shared) in shared.iter().enumerate().take(2) {
+                timeline.release(index, shared, VIRTUAL_START_NS);
+            }
+            timeline.wait(VIRTUAL_START_NS + 1_000_000);
+            // Without the message that a panic prints.
+            let _timeline = timeline;
+            std::panic::resume_unwind(Box::new("a fault"));
+        };
+        assert!(catch_unwind(AssertUnwindSafe(run)).is_err());
+        for shared in shared {
+            // Each thread held one.
+            while Arc::strong_count(&shared) > 1 {
+                std::thread::yield_now();
+            }
+            assert_eq!(shared.phase(), None);
         }
     }
 }

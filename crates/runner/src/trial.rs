@@ -1,14 +1,14 @@
-//! A trial's life from ready clones to a part: one thread that obeys the scheduler, looks at the
-//! workers' cells when a frame or a window is over, and otherwise sleeps.
+//! A trial from ready clones to a part: one thread that carries out the scheduler's orders, reads the workers' cells
+//! when a frame or a window is over, and otherwise sleeps.
 
 use std::sync::Arc;
 
-use iodyno_engine::{CloneShared, CloneSpec, Stop};
-use iodyno_model::{BoundPlan, Diagnostic, EndedBy, Job, Outcome, Part, Step};
+use iodyno_engine::{CloneShared, CloneSpec};
+use iodyno_model::{BoundPlan, Diagnostic, EndedBy, Job, Outcome, Part, Step, StopRequest};
 
 use crate::assemble::{self, Ended};
 use crate::clock;
-use crate::control::{Control, Told};
+use crate::control::Control;
 use crate::due::Due;
 use crate::files;
 use crate::host::HostWatch;
@@ -16,7 +16,7 @@ use crate::logs::OpsLog;
 use crate::message_writer::MessageSender;
 use crate::monitor::Monitor;
 use crate::prepare::{Prepared, Unready, Waiting};
-use crate::protocol::{FromNode, ToNode};
+use crate::protocol::{Command, Event};
 use crate::scheduler::{Order, Scheduler};
 use crate::telemetry::Watcher;
 use crate::timeline::Timeline;
@@ -24,13 +24,13 @@ use crate::worker::Signal;
 
 mod ending;
 
-/// A worker that was aborted returns within this, or is given up. (The engine itself gives up ops that
-/// do not come back after 3 s.)
-const PATIENCE_NS: u64 = 3_500_000_000;
+/// A worker that was aborted and has not returned after this is given up. (The engine itself gives up ops that do not
+/// complete within 3 s.)
+const ABORT_TIMEOUT_NS: u64 = 3_500_000_000;
 /// How long a trial in virtual time may run beyond what its jobs ask for, before it is aborted: 24 h.
 pub(crate) const LONGEST_VIRTUAL_NS: u64 = 24 * 3600 * 1_000_000_000;
 
-/// A clone on the stage.
+/// A clone and the state of its worker.
 #[derive(Debug)]
 struct WorkerState {
     waiting: Waiting,
@@ -54,7 +54,7 @@ pub(crate) struct Trial<'a> {
     due: Due,
     /// What samples the host meanwhile.
     telemetry: Option<Watcher>,
-    /// The step that was last told.
+    /// The step that was last reported.
     reported_step: Option<Step>,
     /// It was aborted after [`LONGEST_VIRTUAL_NS`].
     overtime: bool,
@@ -114,7 +114,7 @@ impl<'a> Trial<'a> {
                 Ok(trial)
             }
             Err(unready) => {
-                trial.stop_all(Stop::Abort);
+                trial.stop_all(StopRequest::Abort);
                 Err(trial.prepared.undo(unready, messages))
             }
         }
@@ -151,10 +151,11 @@ impl<'a> Trial<'a> {
                         }
                     }
                 }
-                Some(Signal::Said(ToNode::Finish | ToNode::Abort) | Signal::Gone) | None => {
+                Some(Signal::Command(Command::Finish | Command::Abort) | Signal::ParentGone)
+                | None => {
                     return Err(Unready::Withdrawn);
                 }
-                Some(Signal::Said(_)) => {}
+                Some(Signal::Command(_)) => {}
             }
         }
         match faults.is_empty() {
@@ -163,9 +164,9 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// What is told when everything is ready.
-    pub(crate) fn ready(&self) -> FromNode {
-        FromNode::Ready {
+    /// The event that says that everything is ready.
+    pub(crate) fn ready(&self) -> Event {
+        Event::Ready {
             environment: Box::new(self.prepared.environment.clone()),
             notes: self.prepared.notes.clone(),
         }
@@ -178,9 +179,10 @@ impl<'a> Trial<'a> {
     pub(crate) fn await_start(&mut self) -> Result<u64, Unready> {
         loop {
             match self.timeline.next() {
-                Some(Signal::Said(ToNode::StartAt { instant })) => return Ok(instant),
-                Some(Signal::Said(ToNode::Finish | ToNode::Abort) | Signal::Gone) | None => {
-                    self.stop_all(Stop::Abort);
+                Some(Signal::Command(Command::Arm { at_ns })) => return Ok(at_ns),
+                Some(Signal::Command(Command::Finish | Command::Abort) | Signal::ParentGone)
+                | None => {
+                    self.stop_all(StopRequest::Abort);
                     return Err(self.prepared.undo(Unready::Withdrawn, self.messages));
                 }
                 Some(_) => {}
@@ -195,8 +197,8 @@ impl<'a> Trial<'a> {
         let orders = self.scheduler.start(origin);
         self.execute(orders, origin);
         let unix_ms = clock::wall() / 1_000_000;
-        self.messages.send(FromNode::Started { unix_ms });
-        let mut stopped: Option<(Told, u64)> = None;
+        self.messages.event(Event::Started { unix_ms });
+        let mut stopped: Option<(StopRequest, u64)> = None;
         while !self.scheduler.over() {
             let now = self.timeline.now();
             self.forward_stop(&mut stopped, now);
@@ -205,10 +207,10 @@ impl<'a> Trial<'a> {
                 && now >= origin.saturating_add(self.longest_virtual_ns())
             {
                 self.overtime = true;
-                self.stop_all(Stop::Abort);
+                self.stop_all(StopRequest::Abort);
             }
-            if let Some((Told::Abort | Told::Gone, since)) = stopped
-                && now >= since + PATIENCE_NS
+            if let Some((StopRequest::Abort, since)) = stopped
+                && now >= since + ABORT_TIMEOUT_NS
             {
                 break;
             }
@@ -250,25 +252,16 @@ impl<'a> Trial<'a> {
         })
     }
 
-    /// Passes the parent's word on, each once.
-    fn forward_stop(&mut self, stopped: &mut Option<(Told, u64)>, now: u64) {
-        let told = self.control.told();
-        if told == Told::GoOn || stopped.is_some_and(|(before, _)| before >= told) {
-            return;
+    /// Passes a new request to stop on to the workers. `stopped`: the request passed on before, and when.
+    fn forward_stop(&mut self, stopped: &mut Option<(StopRequest, u64)>, now: u64) {
+        let stop = self.control.stop.requested();
+        if stop > stopped.map_or(StopRequest::No, |(before, _)| before) {
+            *stopped = Some((stop, now));
+            self.stop_all(stop);
         }
-        // Patience counts from the first word that asks for haste.
-        let since = match *stopped {
-            Some((Told::Abort, since)) => since,
-            _ => now,
-        };
-        *stopped = Some((told, since));
-        self.stop_all(match told {
-            Told::Finish => Stop::Finish,
-            _ => Stop::Abort,
-        });
     }
 
-    /// Does everything that is due.
+    /// Does everything that is due now: orders, frames, windows, logs.
     fn do_due_work(&mut self, now: u64) {
         let orders = self.scheduler.tick(now);
         self.execute(orders, now);
@@ -276,17 +269,17 @@ impl<'a> Trial<'a> {
             self.host.iter_mut().for_each(HostWatch::begin);
             let (now, cpu) = (self.timeline.now(), self.timeline.cpu());
             let frame = self.monitor.cut_ramp(now, cpu);
-            self.messages.send(FromNode::Frame { frame });
+            self.messages.event(Event::Frame(frame));
         }
         if self.due.window(now) {
             self.monitor.sample(now);
         }
         self.monitor.write_windows(now);
-        // What was done so far may have taken a while: a frame that ended with it is not cut twice.
+        // The work above may have taken a while: a frame that it has ended is not cut twice.
         if self.due.frame(self.timeline.now()) {
             self.cut();
         }
-        // In virtual time a clone whose log is full has this thread run, and waits until it is empty.
+        // In virtual time a clone whose log is full lets this thread run and waits until the log is empty.
         if self.due.ops_log(now) || self.timeline.is_virtual() {
             self.empty_ops_logs();
         }
@@ -298,18 +291,18 @@ impl<'a> Trial<'a> {
     fn cut(&mut self) {
         let now = self.timeline.now();
         let frame = self.monitor.cut(now, self.timeline.cpu());
-        self.messages.send(FromNode::Frame { frame });
+        self.messages.event(Event::Frame(frame));
     }
 
-    fn wait(&mut self, stopped: Option<(Told, u64)>) {
+    fn wait(&mut self, stopped: Option<(StopRequest, u64)>) {
         let mut wake = [self.due.next()]
             .into_iter()
             .chain(self.scheduler.next())
             .chain(self.monitor.next_window())
             .min()
             .unwrap_or(u64::MAX);
-        if let Some((Told::Abort | Told::Gone, since)) = stopped {
-            wake = wake.min(since + PATIENCE_NS);
+        if let Some((StopRequest::Abort, since)) = stopped {
+            wake = wake.min(since + ABORT_TIMEOUT_NS);
         }
         if let Some(signal) = self.timeline.wait(wake) {
             self.handle(signal);
@@ -323,8 +316,8 @@ impl<'a> Trial<'a> {
     fn handle(&mut self, signal: Signal) {
         let now = self.timeline.now();
         match signal {
-            // Stops are read from the control word.
-            Signal::Said(_) | Signal::Gone => {}
+            // The requests are read from `control`.
+            Signal::Command(_) | Signal::ParentGone => {}
             Signal::Arrived(clone) => {
                 let orders = self.scheduler.arrived(clone, now);
                 self.execute(orders, now);
@@ -342,7 +335,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Takes a clone off the stage.
+    /// Removes a finished clone from the monitor and keeps its result. `None`: its thread did not return.
     fn retire(
         &mut self,
         clone: usize,
@@ -372,7 +365,7 @@ impl<'a> Trial<'a> {
         worker.ended = Some(assemble::idle(&worker.waiting, job, because));
     }
 
-    /// Takes the host's counters when nothing is measured any more, and tells of later steps.
+    /// Reads the host's counters when nothing is measured any more, and reports steps that follow the measured time.
     fn update_step(&mut self) {
         let jobs = &self.plan.workload.jobs;
         let measuring = self.workers.iter().any(|worker| {
@@ -396,7 +389,7 @@ impl<'a> Trial<'a> {
         let step = shared.filter_map(CloneShared::phase).max();
         if let Some(step) = step.filter(|step| Some(*step) != self.reported_step) {
             let (done, total) = (0, 0);
-            self.messages.send(FromNode::Progress { step, done, total });
+            self.messages.event(Event::Progress { step, done, total });
         }
         self.reported_step = step;
     }
@@ -409,7 +402,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    fn stop_all(&mut self, stop: Stop) {
+    fn stop_all(&mut self, stop: StopRequest) {
         let orders = self.scheduler.stop_all(stop);
         self.execute(orders, self.timeline.now());
     }

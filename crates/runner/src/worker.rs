@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 
 use iodyno_engine::{CloneOutcome, CloneShared, CloneSpec, VirtualClock, WorkerError};
 
-use crate::protocol::ToNode;
+use crate::protocol::Command;
 
 /// A worker's stack. The engine keeps what is large on the heap.
 const STACK: usize = 256 << 10;
@@ -15,10 +15,10 @@ const STACK: usize = 256 << 10;
 /// What the trial thread waits for.
 #[derive(Debug)]
 pub(crate) enum Signal {
-    /// The parent said something.
-    Said(ToNode),
-    /// The parent is gone.
-    Gone,
+    /// A command of the parent.
+    Command(Command),
+    /// The parent has gone.
+    ParentGone,
     /// A clone is ready.
     Arrived(usize),
     /// A clone's thread has ended.

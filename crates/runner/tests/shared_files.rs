@@ -199,11 +199,11 @@ fn a_preparation_that_is_ended_early_leaves_what_was_there_before() {
     job.shared_files.as_mut().unwrap().block = 4096;
     let mut plan = samples::plan(folder.path(), vec![job]);
     plan.frame_ns = 20_000_000;
-    let told = watched(&plan, |event, cancel| {
+    let told = watched(&plan, |event, stop| {
         if let Event::Frame(frame) = event
             && frame.ops(Direction::Write) > 0
         {
-            cancel.finish();
+            stop.finish();
         }
     });
     let (part, outcome) = told.done();
@@ -284,9 +284,9 @@ fn what_a_sequential_write_made_stays_once_it_ran() {
     let folder = tempfile::tempdir().unwrap();
     let mut job = sharing(SharedMode::SequentialWrite, 4, MIB);
     (job.engine.o_sync, job.end.runtime) = (true, Some(Nanos::from_millis(LONG_MS)));
-    let told = watched(&samples::plan(folder.path(), vec![job]), |event, cancel| {
+    let told = watched(&samples::plan(folder.path(), vec![job]), |event, stop| {
         if let Event::Frame(_) = event {
-            cancel.finish();
+            stop.finish();
         }
     });
     let (_, outcome) = told.done();

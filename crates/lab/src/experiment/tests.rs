@@ -1,5 +1,5 @@
 use iodyno_judge::testing as made_up;
-use iodyno_model::{Finding, FindingKind, Outcome};
+use iodyno_model::{BoundPlan, Finding, FindingKind, Outcome};
 use iodyno_runner::Event;
 
 use super::*;
@@ -9,11 +9,11 @@ use crate::testing::{Act, FakeJudge, FakeNode, FakeStore, lab, plan, told};
 fn run(acts: &[Act]) -> (RunEnd, Vec<String>, FakeStore, Vec<BoundPlan>) {
     let store = FakeStore::default();
     let node = FakeNode::acting(acts, &store);
-    let (cancel, judge) = (Cancel::new(), FakeJudge::default());
+    let (stop, judge) = (node.stop.clone(), FakeJudge::default());
     let mut words = Vec::new();
     let end = carry_out_with(
         &plan(2, 1, 1),
-        &lab(&store, &node, &cancel),
+        &lab(&store, &node, &stop),
         &judge.dependencies(&node),
         &mut |progress| words.extend(told(&progress)),
     )
@@ -123,8 +123,8 @@ fn a_full_store_before_the_first_trial_means_that_nothing_is_done() {
     let store = FakeStore::default();
     store.full(true);
     let node = FakeNode::acting(&[], &store);
-    let cancel = Cancel::new();
-    let begun = carry_out(&plan(1, 1, 1), &lab(&store, &node, &cancel), &mut |_| {});
+    let stop = node.stop.clone();
+    let begun = carry_out(&plan(1, 1, 1), &lab(&store, &node, &stop), &mut |_| {});
     assert!(begun.is_err());
     assert!(node.bound.borrow().is_empty());
 }
@@ -134,10 +134,10 @@ fn a_store_on_the_storage_under_test_is_found() {
     let store = FakeStore::default();
     let node = FakeNode::acting(&[], &store);
     let environment = made_up::part(Vec::new()).environment;
-    let cancel = Cancel::new();
+    let stop = node.stop.clone();
     let lab = Lab {
         store_stack: environment.targets[0].stack.clone(),
-        ..lab(&store, &node, &cancel)
+        ..lab(&store, &node, &stop)
     };
     carry_out(&plan(1, 1, 1), &lab, &mut |_| {}).unwrap();
     let trials = store.trials.borrow();
@@ -154,8 +154,8 @@ fn sampled(act: Act) -> FakeStore {
     let store = FakeStore::default();
     let mut node = FakeNode::acting(&[act], &store);
     node.samples = true;
-    let cancel = Cancel::new();
-    carry_out(&plan(1, 1, 1), &lab(&store, &node, &cancel), &mut |told| {
+    let stop = node.stop.clone();
+    carry_out(&plan(1, 1, 1), &lab(&store, &node, &stop), &mut |told| {
         if let Progress::Ended(ended) = told {
             assert!(ended.trial.telemetry.is_empty());
         }
@@ -201,8 +201,8 @@ fn a_store_that_is_full_for_a_while_lacks_no_telemetry_in_the_end() {
     let full = std::cell::Cell::new(0);
     let mut node = FakeNode::acting(&[], &store);
     node.samples = true;
-    let cancel = Cancel::new();
-    carry_out(&plan(1, 1, 1), &lab(&store, &node, &cancel), &mut |told| {
+    let stop = node.stop.clone();
+    carry_out(&plan(1, 1, 1), &lab(&store, &node, &stop), &mut |told| {
         // Full from the second frame to the fourth.
         if let Progress::Node(Event::Frame(frame)) = told {
             store.full((1..4).contains(&frame.number));

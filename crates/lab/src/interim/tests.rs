@@ -1,5 +1,5 @@
 use iodyno_model::{BoundPlan, Stopping, Verdict};
-use iodyno_runner::Cancel;
+use iodyno_runner::StopFlag;
 use iodyno_store::SqliteStore;
 
 use super::*;
@@ -29,9 +29,9 @@ fn node() -> FakeNode<'static> {
 
 /// Carries a plan out with the house's judge; what it said after each round.
 fn judged(plan: &Plan, store: &SqliteStore) -> (RunEnd, Vec<Comparison>) {
-    let (node, cancel) = (node(), Cancel::new());
+    let (node, stop) = (node(), StopFlag::new());
     let mut said = Vec::new();
-    let end = carry_out(plan, &lab(store, &node, &cancel), &mut |progress| {
+    let end = carry_out(plan, &lab(store, &node, &stop), &mut |progress| {
         if let Progress::Round { comparison, .. } = progress {
             said.extend(comparison.cloned());
         }
@@ -90,20 +90,15 @@ fn the_width_of_the_intervals_ends_the_run_and_its_resumption_sees_all_rounds() 
         (StopReason::Width, 7, 7)
     );
 
-    let (node, cancel) = (node(), Cancel::new());
+    let (node, stop) = (node(), StopFlag::new());
     let mut rounds = Vec::new();
     let run = end.handle.id;
-    resume(
-        run,
-        Some(9),
-        &lab(&store, &node, &cancel),
-        &mut |progress| {
-            if let Progress::Round { comparison, .. } = progress {
-                let comparison = comparison.unwrap();
-                rounds.push((comparison.rounds, by_numbers(comparison).1.clone()));
-            }
-        },
-    )
+    resume(run, Some(9), &lab(&store, &node, &stop), &mut |progress| {
+        if let Progress::Round { comparison, .. } = progress {
+            let comparison = comparison.unwrap();
+            rounds.push((comparison.rounds, by_numbers(comparison).1.clone()));
+        }
+    })
     .unwrap();
     assert_eq!(rounds, [(8, Verdict::Faster), (9, Verdict::Faster)]);
 }

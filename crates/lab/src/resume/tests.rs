@@ -6,7 +6,6 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use iodyno_model::{Imported, Outcome, Stopping};
-use iodyno_runner::Cancel;
 use iodyno_store::SqliteStore;
 use proptest::prelude::*;
 
@@ -29,11 +28,11 @@ fn die_at(trial: usize, plan: &Plan, store: &dyn Store) -> Vec<Place> {
             false => Act::Complete,
         }
     });
-    let (cancel, judge) = (Cancel::new(), FakeJudge::default());
+    let (stop, judge) = (node.stop.clone(), FakeJudge::default());
     let died = catch_unwind(AssertUnwindSafe(|| {
         carry_out_with(
             plan,
-            &lab(store, &node, &cancel),
+            &lab(store, &node, &stop),
             &judge.dependencies(&node),
             &mut |_| {},
         )
@@ -50,12 +49,12 @@ fn go_on(
     judge: &FakeJudge,
 ) -> (Result<RunEnd, ResumeError>, Vec<String>, Vec<Place>) {
     let node = FakeNode::new(|_| Act::Complete);
-    let cancel = Cancel::new();
+    let stop = node.stop.clone();
     let mut words = Vec::new();
     let end = resume_with(
         run,
         rounds,
-        &lab(store, &node, &cancel),
+        &lab(store, &node, &stop),
         &judge.dependencies(&node),
         &mut |one| words.extend(told(&one)),
     );
@@ -220,12 +219,12 @@ fn go_on_without(
 ) -> (RunEnd, Vec<Place>) {
     let mut node = FakeNode::new(|_| Act::Complete);
     node.unmounted = unmounted;
-    let (cancel, judge) = (Cancel::new(), FakeJudge::default());
+    let (stop, judge) = (node.stop.clone(), FakeJudge::default());
     let dependencies = judge.dependencies(&node);
     let end = resume_with(
         store.id(),
         None,
-        &lab(store, &node, &cancel),
+        &lab(store, &node, &stop),
         &dependencies,
         &mut |_| {},
     );
@@ -345,12 +344,12 @@ fn a_cell_that_had_been_given_up_has_another_chance_in_every_round() {
     });
     // Still hopeless: three rounds are enough to see it.
     let node = FakeNode::new(|_| Act::Die);
-    let (cancel, judge) = (Cancel::new(), FakeJudge::default());
+    let (stop, judge) = (node.stop.clone(), FakeJudge::default());
     let dependencies = judge.dependencies(&node);
     let end = resume_with(
         store.id(),
         None,
-        &lab(&store, &node, &cancel),
+        &lab(&store, &node, &stop),
         &dependencies,
         &mut |_| {},
     );
@@ -416,11 +415,11 @@ fn a_run_stopped_early_is_complete_with_the_rounds_it_has() {
     let mut plan = plan(2, 1, 50);
     plan.stopping.width = Some(0.1);
     let node = FakeNode::new(|_| Act::Complete);
-    let (cancel, judge) = (Cancel::new(), FakeJudge::default());
+    let (stop, judge) = (node.stop.clone(), FakeJudge::default());
     *judge.widths.borrow_mut() = vec![0.5, 0.05];
     let end = carry_out_with(
         &plan,
-        &lab(&store, &node, &cancel),
+        &lab(&store, &node, &stop),
         &judge.dependencies(&node),
         &mut |_| {},
     );
@@ -458,12 +457,12 @@ fn carry_out_slowly(path: &Path) {
         });
         Act::Complete
     });
-    let (cancel, judge) = (Cancel::new(), FakeJudge::default());
+    let (stop, judge) = (node.stop.clone(), FakeJudge::default());
     let mut out = std::io::stdout();
     let dependencies = judge.dependencies(&node);
     carry_out_with(
         &slow_plan(),
-        &lab(&store, &node, &cancel),
+        &lab(&store, &node, &stop),
         &dependencies,
         &mut |progress| {
             if let Progress::Trial { number, .. } = progress {

@@ -1,5 +1,5 @@
 use iodyno_model::{EngineKind, Settling, Stopping};
-use iodyno_runner::{Cancel, Unsettled};
+use iodyno_runner::Unsettled;
 
 use super::*;
 use crate::experiment::carry_out_with;
@@ -14,11 +14,11 @@ struct Carried {
 }
 
 fn carry_out(plan: &Plan, store: &FakeStore, node: &FakeNode<'_>, judge: &FakeJudge) -> Carried {
-    let cancel = Cancel::new();
+    let stop = node.stop.clone();
     let mut words = Vec::new();
     let end = carry_out_with(
         plan,
-        &lab(store, node, &cancel),
+        &lab(store, node, &stop),
         &judge.dependencies(node),
         &mut |progress| words.extend(told(&progress)),
     );
@@ -407,17 +407,17 @@ fn a_cancellation_that_comes_with_the_last_trial_changes_nothing() {
     let plan = plan(2, 1, 1);
     let store = FakeStore::default();
     let node = FakeNode::acting(&[], &store);
-    let cancel = Cancel::new();
+    let stop = node.stop.clone();
     let judge = FakeJudge::default();
     let end = carry_out_with(
         &plan,
-        &lab(&store, &node, &cancel),
+        &lab(&store, &node, &stop),
         &judge.dependencies(&node),
         &mut |told| {
             if let Progress::Ended(ended) = told
                 && ended.number == 2
             {
-                cancel.finish();
+                stop.finish();
             }
         },
     );

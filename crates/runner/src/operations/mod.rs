@@ -16,7 +16,7 @@ mod tests;
 
 pub(crate) use check::{clone, faults};
 pub use folder::folder_name;
-pub(crate) use orphan::{Left, OrphanFolder};
+pub(crate) use orphan::{OrphanFolder, Removal, RemovalState};
 pub(crate) use site::{Site, target_folder};
 
 /// What a remover tells: files removed, of so many found.

@@ -10,7 +10,7 @@ use iodyno_model::{Action, Buffers, CycleStep, FileSet, Job, Operations, RunId, 
 use super::folder::{self, Own, folder_name};
 use super::room::Wanted;
 use super::sets::{self, Place, Progress, Talk};
-use super::{Left, OrphanFolder, site};
+use super::{OrphanFolder, RemovalState, site};
 use crate::layout::LayoutError;
 use crate::samples;
 
@@ -60,7 +60,7 @@ fn makes(bytes: u64, sets: &[(u64, u64)], clones: u32) -> Job {
     }
 }
 
-fn estate(folder: &Path, key: TrialKey) -> OrphanFolder {
+fn orphan(folder: &Path, key: TrialKey) -> OrphanFolder {
     let mut plan = samples::plan(folder, vec![makes(1, &[], 1)]);
     plan.key = key;
     OrphanFolder::of(&plan).unwrap()
@@ -182,15 +182,23 @@ fn a_folder_that_went_elsewhere_is_emptied_and_what_took_its_name_stays() {
 
 #[test]
 fn a_parent_removes_only_what_its_dead_node_made() {
-    let clear = |folder: &Path, key| estate(folder, key).clear(&mut |_, _| {});
+    let clear = |folder: &Path, key| {
+        let mut removal = orphan(folder, key).remove().unwrap();
+        loop {
+            match removal.poll() {
+                RemovalState::Working(_) => std::thread::park_timeout(crate::session::POLL),
+                over => return over,
+            }
+        }
+    };
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
-    assert_eq!(clear(at, key()), Left::Nothing);
+    assert_eq!(clear(at, key()), RemovalState::Nothing);
 
     let whole = key();
     let made = own(at, &whole).unwrap();
     let path = made.path.clone();
-    let Left::Said(held) = clear(at, whole) else {
+    let RemovalState::Over(held) = clear(at, whole) else {
         panic!("it was there");
     };
     assert!(
@@ -198,7 +206,7 @@ fn a_parent_removes_only_what_its_dead_node_made() {
         "{held}"
     );
     drop(made);
-    let Left::Said(removed) = clear(at, whole) else {
+    let RemovalState::Over(removed) = clear(at, whole) else {
         panic!("it was there");
     };
     assert!(
@@ -209,10 +217,14 @@ fn a_parent_removes_only_what_its_dead_node_made() {
     // Killed before its marker was there, and while it was written.
     let begun = key();
     fs::create_dir(at.join(folder_name(&begun))).unwrap();
-    assert!(matches!(clear(at, begun), Left::Said(words) if words.ends_with("was removed")));
+    assert!(
+        matches!(clear(at, begun), RemovalState::Over(words) if words.ends_with("was removed"))
+    );
     fs::create_dir(at.join(folder_name(&begun))).unwrap();
     fs::write(at.join(folder_name(&begun)).join(".iodyno"), "The files of").unwrap();
-    assert!(matches!(clear(at, begun), Left::Said(words) if words.ends_with("was removed")));
+    assert!(
+        matches!(clear(at, begun), RemovalState::Over(words) if words.ends_with("was removed"))
+    );
 
     // Somebody else's.
     for marker in [None, Some("another's")] {
@@ -223,7 +235,9 @@ fn a_parent_removes_only_what_its_dead_node_made() {
         if let Some(marker) = marker {
             fs::write(path.join(".iodyno"), marker).unwrap();
         }
-        assert!(matches!(clear(at, theirs), Left::Said(words) if words.contains("could not")));
+        assert!(
+            matches!(clear(at, theirs), RemovalState::Over(words) if words.contains("could not"))
+        );
         assert_eq!(fs::read_to_string(path.join("file")).unwrap(), "stays");
     }
 }

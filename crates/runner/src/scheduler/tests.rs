@@ -148,7 +148,7 @@ fn exitall_ends_its_group_and_leaves_the_next() {
     let mut scheduler = scheduler(&[first, job("b"), later]);
     begin(&mut scheduler);
     let orders = scheduler.ended(0, false, 2000);
-    let stop = Stop::ExitAll;
+    let stop = StopRequest::ExitAll;
     assert_eq!(orders, [Order::Stop { clone: 1, stop }]);
     assert_eq!(spawned(&scheduler.ended(1, false, 2100)), [2]);
 }
@@ -185,7 +185,7 @@ fn a_stop_reaches_clones_in_every_state() {
     let jobs = [job("a"), delayed, after("c", After::AllBefore)];
     let mut scheduler = scheduler(&jobs);
     begin(&mut scheduler);
-    let stop = Stop::Finish;
+    let stop = StopRequest::Finish;
     assert_eq!(
         scheduler.stop_all(stop),
         [
@@ -197,7 +197,7 @@ fn a_stop_reaches_clones_in_every_state() {
     assert_eq!(scheduler.next(), None);
     assert_eq!(scheduler.unfinished(), [0, 1]);
     // The second word reaches them again.
-    assert_eq!(scheduler.stop_all(Stop::Abort).len(), 2);
+    assert_eq!(scheduler.stop_all(StopRequest::Abort).len(), 2);
     scheduler.ended(0, false, 2000);
     scheduler.ended(1, false, 2000);
     assert!(scheduler.over());

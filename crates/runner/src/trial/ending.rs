@@ -1,24 +1,23 @@
-//! The end of a trial: last frames, the last sample of the host, what is to be removed, and the part.
+//! The end of a trial: the last frames, the last sample of the host, clean-up, and the part.
 
-use iodyno_model::{EndedBy, Outcome, Part, SamplerCost, Step, StepTime};
+use iodyno_model::{EndedBy, Outcome, Part, SamplerCost, Step, StepTime, StopRequest};
 
 use super::Trial;
 use crate::assemble::{self, Ended};
-use crate::control::Told;
 use crate::host::HostWatch;
 use crate::operations::Site;
 use crate::shared_files;
 
 impl Trial<'_> {
     /// Removes what is not to stay after the trial.
-    fn tear_down(&mut self, told: Told, origin: u64) -> Option<StepTime> {
+    fn tear_down(&mut self, origin: u64) -> Option<StepTime> {
         let (closes, clears) = (self.prepared.files.to_close(), self.prepared.site.is_some());
         if !closes && !clears {
             return None;
         }
         let from = self.timeline.now();
         if closes {
-            let haste = told >= Told::Abort;
+            let haste = self.control.stop.requested() == StopRequest::Abort;
             self.prepared.notes.extend(self.prepared.files.close(haste));
         }
         if let Some(left) = self.prepared.tear_down(self.messages) {
@@ -86,17 +85,16 @@ impl Trial<'_> {
         let undone =
             shared_files::settle(&mut self.prepared.files, &self.plan.workload.jobs, &ended);
         self.prepared.notes.extend(undone);
-        let told = self.control.told();
         let outcome = match self.overtime {
             true => Outcome::Failed(
                 "the trial still ran 24 h of virtual time after its jobs should have ended"
                     .to_owned(),
             ),
-            false => assemble::outcome(&ended, &self.plan.workload.jobs, told),
+            false => assemble::outcome(&ended, &self.plan.workload.jobs, self.control),
         };
         let vanished = self.prepared.site.as_ref().and_then(Site::vanished);
         let outcome = assemble::because(outcome, vanished, &mut self.prepared.notes);
-        steps.extend(self.tear_down(told, origin));
+        steps.extend(self.tear_down(origin));
         let part = Part {
             node: "local".to_owned(),
             clock_offset_ns: 0,

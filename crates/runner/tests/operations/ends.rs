@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use iodyno_model::{BoundPlan, Direction, Outcome, Step};
-use iodyno_runner::{Cancel, Event, NodeCommand, PROTOCOL, TrialEnd, carry_out};
+use iodyno_runner::{Event, LocalNode, PROTOCOL, StopFlag, TrialEnd, carry_out};
 
 use crate::common;
 use crate::stage::{LONG_MS, MIB, Told, attempts, framed, node, wait_until, watched};
@@ -65,14 +65,14 @@ fn a_finish_in_set_up_leaves_nothing() {
         attempts(|| {
             let ground = Ground::new();
             let plan = plan(ground.0.path(), vec![deletes(100_000, 4096)]);
-            let told = watched(&plan, |event, cancel| {
+            let told = watched(&plan, |event, stop| {
                 if let Event::Progress {
                     step: Step::LayOut, ..
                 } = event
                 {
                     match abort {
-                        true => cancel.abort(),
-                        false => cancel.finish(),
+                        true => stop.abort(),
+                        false => stop.finish(),
                     }
                 }
             });
@@ -97,13 +97,13 @@ fn a_finish_and_an_abort_keep_what_was_measured_and_leave_nothing() {
         let mut job = creates(None, LONG_MS);
         job.clones = 2;
         let mut begun = 0;
-        let told = watched(&plan(ground.0.path(), vec![job]), |event, cancel| {
+        let told = watched(&plan(ground.0.path(), vec![job]), |event, stop| {
             if let Event::Frame(frame) = event {
                 begun += frame.ops(Direction::Op);
                 match abort {
                     _ if begun == 0 => {}
-                    true => cancel.abort(),
-                    false => cancel.finish(),
+                    true => stop.abort(),
+                    false => stop.finish(),
                 }
             }
         });
@@ -265,7 +265,7 @@ fn the_folder_of_a_killed_node_is_removed_by_its_parent() {
 pub(crate) fn be_a_parent(folder: &str) -> ExitCode {
     let folder = PathBuf::from(folder);
     let plan: BoundPlan = plan(&folder, vec![stats(2000, LONG_MS)]);
-    let end = carry_out(&plan, &node(), &Cancel::new(), &mut |event| {
+    let end = carry_out(&plan, &node(), &StopFlag::new(), &mut |event| {
         if let Event::Started { .. } = event {
             println(&own(&plan));
         }
@@ -309,7 +309,7 @@ fn what_is_mounted_or_linked_in_the_folder_is_left_alone() {
     let own = own(&plan);
     let inside = own.join("job0/mounted");
     let mut mounted = false;
-    let told = watched(&plan, |event, cancel| {
+    let told = watched(&plan, |event, stop| {
         if let Event::Started { .. } = event {
             std::os::unix::fs::symlink(&theirs, own.join("job0/link")).unwrap();
             fs::create_dir(&inside).unwrap();
@@ -325,7 +325,7 @@ fn what_is_mounted_or_linked_in_the_folder_is_left_alone() {
             }
         }
         if let Event::Frame(_) = event {
-            cancel.finish();
+            stop.finish();
         }
     });
     let (part, _) = told.done();
@@ -357,31 +357,33 @@ pub(crate) fn be_a_slow_node() -> ExitCode {
         out.flush().unwrap();
     };
     say(&format!(
-        r#"{{"say":"hello","version":{PROTOCOL},"iodyno":"0","pid":1}}"#
+        r#"{{"say":"hello","version":{PROTOCOL},"iodyno":"0","pid":1,"engines":[{{"engine":"psync"}}],"removes_orphans":true}}"#
     ));
     while !hear().contains(r#""prepare""#) {}
-    say(r#"{"say":"progress","step":"lay_out","done":1,"total":2}"#);
+    say(r#"{"say":"event","event":"progress","is":{"step":"lay_out","done":1,"total":2}}"#);
     while !hear().contains(r#""abort""#) {}
     for done in 0..18 {
         say(&format!(
-            r#"{{"say":"progress","step":"tear_down","done":{done},"total":18}}"#
+            r#"{{"say":"event","event":"progress","is":{{"step":"tear_down","done":{done},"total":18}}}}"#
         ));
         std::thread::sleep(Duration::from_millis(500));
     }
-    say(r#"{"say":"withdrawn"}"#);
+    say(
+        r#"{"say":"ended","end":"failed","is":{"outcome":{"state":"interrupted","reason":"it was told to"},"death":null}}"#,
+    );
     ExitCode::SUCCESS
 }
 
 fn patience_lasts_while_files_are_being_removed() {
-    let slow = NodeCommand {
+    let slow = LocalNode {
         arguments: vec!["slow-node".into()],
         ..node()
     };
     let folder = tempfile::tempdir().unwrap();
     let plan = plan(folder.path(), vec![stats(10, 1000)]);
-    let cancel = Cancel::new();
+    let stop = StopFlag::new();
     let begin = Instant::now();
-    let end = carry_out(&plan, &slow, &cancel, &mut |_| cancel.abort());
+    let end = carry_out(&plan, &slow, &stop, &mut |_| stop.abort());
     let TrialEnd::Failed { outcome, death } = end.unwrap() else {
         panic!("it ended otherwise");
     };

@@ -4,8 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-use iodyno_model::{Amount, Direction, EndedBy, Engine, EngineKind, Outcome, SimFault};
-use iodyno_runner::{Cancel, Death, Event, NodeCommand, RunnerError, TrialEnd, carry_out};
+use iodyno_model::{Amount, BoundPlan, Direction, EndedBy, Engine, EngineKind, Outcome, SimFault};
+use iodyno_runner::{
+    Death, Event, LocalNode, Node, RunnerError, StopFlag, TrialEnd, carry_out, drive,
+};
 
 use crate::samples::plan;
 use crate::stage::{
@@ -22,15 +24,16 @@ crate::tests![
     a_mapped_file_cut_short_is_a_recorded_outcome,
     a_killed_parent_leaves_no_orphan_and_no_file,
     a_program_that_is_not_a_node_is_an_error,
+    several_children_start_together_and_one_that_dies_does_not_end_the_others,
 ];
 
 fn a_finish_keeps_what_was_measured() {
     let jobs = vec![simulated("s", LONG_MS)];
-    let told = watched(&plan("/", jobs), |event, cancel| {
+    let told = watched(&plan("/", jobs), |event, stop| {
         if let Event::Frame(frame) = event
             && frame.ops(Direction::Read) > 0
         {
-            cancel.finish();
+            stop.finish();
         }
     });
     let (part, outcome) = told.done();
@@ -51,9 +54,9 @@ fn a_finish_closes_what_has_not_begun() {
     let mut later = simulated("c", LONG_MS);
     later.after = iodyno_model::After::AllBefore;
     let jobs = vec![simulated("a", LONG_MS), delayed, later];
-    let told = watched(&plan("/", jobs), |event, cancel| {
+    let told = watched(&plan("/", jobs), |event, stop| {
         if let Event::Started { .. } = event {
-            cancel.finish();
+            stop.finish();
         }
     });
     let ended: Vec<EndedBy> = told
@@ -77,14 +80,14 @@ fn an_abort_gives_up_ops_that_do_not_come_back() {
         simulated("sound", LONG_MS),
     ];
     let mut before = [0, 0];
-    let told = watched(&plan("/", jobs), |event, cancel| {
+    let told = watched(&plan("/", jobs), |event, stop| {
         if let Event::Frame(frame) = event {
             for job in &frame.jobs {
                 let done: u64 = job.directions.iter().map(|part| part.ops).sum();
                 before[job.job as usize] += done;
             }
             if before.iter().all(|ops| *ops > 0) {
-                cancel.abort();
+                stop.abort();
             }
         }
     });
@@ -142,8 +145,13 @@ fn a_backend_that_cannot_be_made_is_a_fault_with_its_job() {
 
 /// The node that the calling thread has started.
 pub(crate) fn child() -> String {
+    children().remove(0)
+}
+
+/// All of them, in the order in which they were started.
+fn children() -> Vec<String> {
     let children = fs::read_to_string("/proc/thread-self/children").unwrap();
-    children.split_whitespace().next().unwrap().to_owned()
+    children.split_whitespace().map(str::to_owned).collect()
 }
 
 pub(crate) fn kill(pid: &str) {
@@ -201,7 +209,7 @@ pub(crate) fn be_a_parent(folder: &str) -> ExitCode {
     let end = carry_out(
         &plan(folder, vec![job]),
         &node(),
-        &Cancel::new(),
+        &StopFlag::new(),
         &mut |event| {
             if let Event::Started { .. } = event {
                 // Under another name until it is whole.
@@ -243,12 +251,12 @@ fn a_killed_parent_leaves_no_orphan_and_no_file() {
 
 fn a_program_that_is_not_a_node_is_an_error() {
     let carry = |program: &str, arguments: &[&str]| {
-        let node = NodeCommand {
+        let node = LocalNode {
             program: program.into(),
             arguments: arguments.iter().map(Into::into).collect(),
         };
         let jobs = vec![simulated("s", 10)];
-        carry_out(&plan("/", jobs), &node, &Cancel::new(), &mut |_| {}).unwrap_err()
+        carry_out(&plan("/", jobs), &node, &StopFlag::new(), &mut |_| {}).unwrap_err()
     };
     let missing = carry("/nowhere/iodyno", &[]);
     assert!(matches!(missing, RunnerError::Start { .. }), "{missing}");
@@ -272,4 +280,51 @@ fn a_program_that_is_not_a_node_is_an_error() {
         matches!(error, RunnerError::Version { theirs: 99, .. }),
         "{error}"
     );
+}
+
+fn several_children_start_together_and_one_that_dies_does_not_end_the_others() {
+    let node = node();
+    let plans: Vec<BoundPlan> = [300, LONG_MS, 300]
+        .into_iter()
+        .map(|ms| plan("/", vec![simulated("s", ms)]))
+        .collect();
+    let nodes: Vec<(&dyn Node, &BoundPlan)> = plans
+        .iter()
+        .map(|plan| (&node as &dyn Node, plan))
+        .collect();
+    let (mut ready, mut started, mut killed) = (0, 0, false);
+    let (mut frames, mut pids) = (vec![Vec::new(); plans.len()], Vec::new());
+    let ends = drive(&nodes, &StopFlag::new(), &mut |index, event| match event {
+        Event::Ready { .. } => {
+            ready += 1;
+            pids = children();
+        }
+        Event::Started { .. } => {
+            assert_eq!(ready, plans.len());
+            started += 1;
+        }
+        Event::Frame(frame) => {
+            frames[index].push(frame);
+            if started == plans.len() && !killed && !frames[1].is_empty() {
+                killed = true;
+                kill(&pids[1]);
+            }
+        }
+        _ => {}
+    });
+    assert!(killed);
+    for index in [0, 2] {
+        let Ok(TrialEnd::Done(part, Outcome::Completed)) = &ends[index] else {
+            panic!("{ends:?}");
+        };
+        let read = part.clones[0].direction(Direction::Read).unwrap();
+        assert_eq!(framed(&frames[index], Direction::Read), read.ops);
+        // Both processes read the same clock.
+        assert!(part.clock_offset_ns.unsigned_abs() <= part.clock_error_ns);
+        assert!(part.clock_error_ns > 0);
+    }
+    let Ok(TrialEnd::Failed { death, .. }) = &ends[1] else {
+        panic!("{ends:?}");
+    };
+    assert_eq!(death, &Some(Death::Signal(9)));
 }

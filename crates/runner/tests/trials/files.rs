@@ -197,9 +197,9 @@ fn a_layout_that_is_interrupted_leaves_nothing() {
             on_file("a", "old", READ, 1 << 30),
             on_file("b", "new", READ, 1 << 30),
         ];
-        let told = watched(&plan(folder.path(), jobs), |event, cancel| {
+        let told = watched(&plan(folder.path(), jobs), |event, stop| {
             if matches!(event, Event::Progress { .. }) {
-                cancel.finish();
+                stop.finish();
             }
         });
         // A file that is whole stays.

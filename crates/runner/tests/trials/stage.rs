@@ -7,7 +7,7 @@ use iodyno_model::{
     Amount, BoundPlan, Direction, Engine, EngineKind, Environment, Frame, Job, Outcome, Part,
     SimClock, SimFault, SimLaw, SimOptions, Step, TelemetryBatch,
 };
-use iodyno_runner::{Cancel, Event, NodeCommand, TrialEnd, carry_out};
+use iodyno_runner::{Event, LocalNode, StopFlag, TrialEnd, carry_out};
 use iodyno_units::Nanos;
 
 use crate::samples;
@@ -67,13 +67,13 @@ impl Told {
     }
 }
 
-pub(crate) fn node() -> NodeCommand {
-    NodeCommand::local().unwrap()
+pub(crate) fn node() -> LocalNode {
+    LocalNode::this_program().unwrap()
 }
 
-/// Carries out a trial; `watch` sees each event and may cancel.
-pub(crate) fn watched(plan: &BoundPlan, mut watch: impl FnMut(&Event, &Cancel)) -> Told {
-    let cancel = Cancel::new();
+/// Carries out a trial; `watch` sees each event and may stop.
+pub(crate) fn watched(plan: &BoundPlan, mut watch: impl FnMut(&Event, &StopFlag)) -> Told {
+    let stop = StopFlag::new();
     let begin = Instant::now();
     let mut told = Told {
         end: TrialEnd::Refused(Vec::new()),
@@ -84,8 +84,8 @@ pub(crate) fn watched(plan: &BoundPlan, mut watch: impl FnMut(&Event, &Cancel)) 
         started: None,
         took: Duration::ZERO,
     };
-    let end = carry_out(plan, &node(), &cancel, &mut |event| {
-        watch(&event, &cancel);
+    let end = carry_out(plan, &node(), &stop, &mut |event| {
+        watch(&event, &stop);
         match event {
             Event::Progress { step, done, total } => told.progress.push((step, done, total)),
             Event::Ready { environment, notes } => told.ready = Some((environment, notes)),

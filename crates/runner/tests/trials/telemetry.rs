@@ -190,9 +190,9 @@ fn what_a_node_has_told_of_the_host_outlives_it() {
 
 fn a_trial_that_is_withdrawn_has_no_samples() {
     let plan = sampled(Path::new("/"), 100, simulated("s", LONG_MS));
-    let told = watched(&plan, |event, cancel| {
+    let told = watched(&plan, |event, stop| {
         if let Event::Ready { .. } = event {
-            cancel.abort();
+            stop.abort();
         }
     });
     // It may begin before it hears of it. Then something is said at most once in each second, and at the end.

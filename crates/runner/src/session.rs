@@ -1,0 +1,334 @@
+//! Nodes and their sessions: how one loop drives a trial on one node or on several.
+//!
+//! A session is one trial on one node. It takes [`Command`]s and gives [`Message`]s, and no method of it waits, so
+//! that [`drive`] serves all sessions of a trial on one thread. Whatever touches a node's files, devices or processes
+//! is done by its [`Node`]; the loop knows only commands and messages.
+
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use iodyno_model::{BoundPlan, Settling, StopRequest, TargetInfo};
+use iodyno_target::settle::Unsettled;
+
+use crate::clock;
+use crate::protocol::{Command, Event, Message, TrialEnd};
+use crate::{RunnerError, StopFlag};
+
+/// How often sessions and the stop flag are looked at while nothing happens.
+pub const POLL: Duration = Duration::from_millis(100);
+/// From arming a node to the start of the trial, for each node: covers the delivery of the command.
+const LEAD_NS: u64 = 500_000;
+/// Pings to each node before the start: the fastest of them gives the clock's offset.
+const PINGS: u32 = 5;
+
+/// A host that can carry out trials.
+pub trait Node {
+    /// Begins a session for this trial. The session sends `Hello` first; it prepares nothing before
+    /// [`Command::Prepare`]. It is used by the calling thread and wakes that thread ([`thread::Thread::unpark`])
+    /// when it has a message.
+    ///
+    /// # Errors
+    /// The node cannot be started.
+    fn open(&self, plan: &BoundPlan) -> Result<Box<dyn Session + '_>, RunnerError>;
+
+    /// Waits until the host is idle before a trial whose I/O goes to (some of) these paths, and says what could not be
+    /// settled. Returns soon after `stop` is set.
+    fn settle(&self, settling: &Settling, targets: &[PathBuf], stop: &StopFlag) -> Vec<Unsettled>;
+
+    /// What lies below these paths now, in their order. Touches nothing.
+    fn describe(&self, targets: &[PathBuf]) -> Vec<TargetInfo>;
+}
+
+/// One trial on one node.
+pub trait Session {
+    /// Sends a command. What cannot be delivered is dropped: the session's end follows.
+    fn send(&mut self, command: Command);
+
+    /// The next message, if there is one; to be called at least every [`POLL`]. The last one is
+    /// [`Message::Ended`].
+    ///
+    /// # Errors
+    /// There is no usable node. Nothing follows.
+    fn poll(&mut self) -> Result<Option<Message>, RunnerError>;
+}
+
+/// Carries out one trial on one node, and hands on what it tells.
+///
+/// Returns when the trial has ended and the node's process is gone.
+///
+/// # Errors
+/// There is no usable node; no trial came about.
+pub fn carry_out(
+    plan: &BoundPlan,
+    node: &dyn Node,
+    stop: &StopFlag,
+    events: &mut dyn FnMut(Event),
+) -> Result<TrialEnd, RunnerError> {
+    let mut ends = drive(&[(node, plan)], stop, &mut |_, event| events(event));
+    ends.remove(0)
+}
+
+/// Carries out a trial on several nodes, which start at one instant, and hands on what each of them tells, with its
+/// index.
+///
+/// The plan of each node is checked against what the node can do before anything is prepared. The trial starts when
+/// all nodes are ready; where one of them ends before that, the others are aborted. A node that ends after the
+/// start does not end the others. Returns each node's end when all have ended.
+pub fn drive(
+    nodes: &[(&dyn Node, &BoundPlan)],
+    stop: &StopFlag,
+    events: &mut dyn FnMut(usize, Event),
+) -> Vec<Result<TrialEnd, RunnerError>> {
+    let mut members: Vec<Member<'_>> = nodes
+        .iter()
+        .map(|(node, plan)| Member::open(*node, plan))
+        .collect();
+    loop {
+        // An event may be slow to store: the flag is looked at again after each.
+        let mut idle = true;
+        for (index, member) in members.iter_mut().enumerate() {
+            member.forward_stop(stop);
+            if let Some(event) = member.poll() {
+                idle = false;
+                event.into_iter().for_each(|event| events(index, event));
+            }
+        }
+        idle &= !synchronise(&mut members);
+        if members.iter().all(|member| member.end.is_some()) {
+            return members
+                .into_iter()
+                .filter_map(|member| member.end)
+                .collect();
+        }
+        if idle {
+            thread::park_timeout(POLL);
+        }
+    }
+}
+
+/// Lets the trial start when all nodes are ready and their clocks are known; aborts it when one of them has ended
+/// before. `true`: commands were sent.
+fn synchronise(members: &mut [Member<'_>]) -> bool {
+    if members.iter().any(|member| member.phase == Phase::Running) {
+        return false;
+    }
+    if members.iter().any(|member| member.end.is_some()) {
+        members.iter_mut().for_each(Member::abort);
+        return false;
+    } else if members.iter().all(|member| member.phase == Phase::Ready) {
+        members.iter_mut().for_each(Member::ping);
+    } else if members
+        .iter()
+        .all(|member| member.phase == Phase::Synchronised)
+    {
+        let error_ns = members.iter().map(|member| member.clock.error_ns).max();
+        let lead_ns = LEAD_NS.saturating_mul(members.len() as u64);
+        let start_ns = clock::now() + lead_ns + error_ns.unwrap_or(0);
+        members.iter_mut().for_each(|member| member.arm(start_ns));
+    } else {
+        return false;
+    }
+    true
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// No hello yet.
+    Connecting,
+    Preparing,
+    /// Waits for the other nodes.
+    Ready,
+    /// Its clock is being read.
+    Synchronising,
+    /// Its clock is known.
+    Synchronised,
+    /// It was told when to start.
+    Running,
+}
+
+/// A node of the trial.
+struct Member<'a> {
+    plan: &'a BoundPlan,
+    session: Option<Box<dyn Session + 'a>>,
+    phase: Phase,
+    /// It runs in virtual time.
+    virtual_time: bool,
+    clock: ClockOffset,
+    /// The last ping, and when it was sent, parent's clock ns.
+    ping: (u32, u64),
+    /// The request to stop that was passed on.
+    stopped: StopRequest,
+    /// Why the trial is not begun, found by the loop.
+    faults: Option<TrialEnd>,
+    end: Option<Result<TrialEnd, RunnerError>>,
+}
+
+impl<'a> Member<'a> {
+    fn open(node: &'a dyn Node, plan: &'a BoundPlan) -> Member<'a> {
+        let (session, end) = match node.open(plan) {
+            Ok(session) => (Some(session), None),
+            Err(error) => (None, Some(Err(error))),
+        };
+        Member {
+            plan,
+            session,
+            phase: Phase::Connecting,
+            virtual_time: false,
+            clock: ClockOffset::UNKNOWN,
+            ping: (0, 0),
+            stopped: StopRequest::No,
+            faults: None,
+            end,
+        }
+    }
+
+    fn send(&mut self, command: Command) {
+        if let Some(session) = &mut self.session {
+            session.send(command);
+        }
+    }
+
+    /// Passes the user's request on.
+    fn forward_stop(&mut self, stop: &StopFlag) {
+        self.stop(stop.requested());
+    }
+
+    fn abort(&mut self) {
+        self.stop(StopRequest::Abort);
+    }
+
+    fn stop(&mut self, stop: StopRequest) {
+        if stop <= self.stopped || self.end.is_some() {
+            return;
+        }
+        self.stopped = stop;
+        match stop {
+            StopRequest::No | StopRequest::ExitAll => {}
+            StopRequest::Finish => self.send(Command::Finish),
+            StopRequest::Abort => self.send(Command::Abort),
+        }
+    }
+
+    /// Handles one message. `None`: there is none; otherwise the event to hand on, if it is one.
+    fn poll(&mut self) -> Option<Option<Event>> {
+        if self.end.is_some() {
+            return None;
+        }
+        let message = match self.session.as_mut()?.poll() {
+            Ok(message) => message?,
+            Err(error) => {
+                self.end = Some(Err(error));
+                return Some(None);
+            }
+        };
+        match message {
+            Message::Hello(hello) => {
+                self.virtual_time = hello.virtual_time;
+                if hello.virtual_time {
+                    self.clock = ClockOffset::NONE;
+                }
+                let faults = hello.faults(self.plan);
+                if !faults.is_empty() {
+                    self.faults = Some(TrialEnd::Unprepared(faults));
+                    self.abort();
+                } else if self.stopped < StopRequest::Finish {
+                    self.phase = Phase::Preparing;
+                    let plan = Box::new(self.plan.clone());
+                    self.send(Command::Prepare { plan });
+                }
+            }
+            Message::Clock { number, now_ns } => self.clock_read(number, now_ns),
+            Message::Event(event) => {
+                if matches!(event, Event::Ready { .. }) {
+                    self.phase = Phase::Ready;
+                }
+                return Some(Some(event));
+            }
+            Message::Ended(end) => {
+                let mut end = self.faults.take().unwrap_or(end);
+                if let TrialEnd::Done(part, _) = &mut end
+                    && !self.virtual_time
+                {
+                    part.clock_offset_ns = self.clock.offset_ns;
+                    part.clock_error_ns = self.clock.error_ns;
+                }
+                self.end = Some(Ok(end));
+            }
+        }
+        Some(None)
+    }
+
+    fn ping(&mut self) {
+        self.phase = match self.virtual_time {
+            true => Phase::Synchronised,
+            false => Phase::Synchronising,
+        };
+        if self.phase == Phase::Synchronising {
+            self.ping = (self.ping.0 + 1, clock::now());
+            let number = self.ping.0;
+            self.send(Command::Ping { number });
+        }
+    }
+
+    fn clock_read(&mut self, number: u32, node_ns: u64) {
+        let (last, sent_ns) = self.ping;
+        if number != last || self.phase != Phase::Synchronising {
+            return;
+        }
+        let read = ClockOffset::of_round_trip(sent_ns, node_ns, clock::now());
+        if read.error_ns < self.clock.error_ns {
+            self.clock = read;
+        }
+        match number < PINGS {
+            true => self.ping(),
+            false => self.phase = Phase::Synchronised,
+        }
+    }
+
+    /// `start_ns`: the start on the parent's clock.
+    fn arm(&mut self, start_ns: u64) {
+        self.phase = Phase::Running;
+        // Virtual time begins with the trial.
+        let at_ns = match self.virtual_time {
+            true => 0,
+            false => start_ns.saturating_add_signed(self.clock.offset_ns),
+        };
+        self.send(Command::Arm { at_ns });
+    }
+}
+
+/// A node's clock, compared with the parent's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ClockOffset {
+    /// Node − parent, ns.
+    offset_ns: i64,
+    /// It is known to within this, ns.
+    error_ns: u64,
+}
+
+impl ClockOffset {
+    const UNKNOWN: ClockOffset = ClockOffset {
+        offset_ns: 0,
+        error_ns: u64::MAX,
+    };
+    /// There is no clock to compare.
+    const NONE: ClockOffset = ClockOffset {
+        offset_ns: 0,
+        error_ns: 0,
+    };
+
+    /// The node read `node_ns` between these two instants of the parent's clock: halfway, to within half of the round
+    /// trip.
+    fn of_round_trip(sent_ns: u64, node_ns: u64, received_ns: u64) -> ClockOffset {
+        let round_trip_ns = received_ns.saturating_sub(sent_ns);
+        let halfway_ns = sent_ns + round_trip_ns / 2;
+        ClockOffset {
+            offset_ns: node_ns.wrapping_sub(halfway_ns).cast_signed(),
+            error_ns: round_trip_ns.div_ceil(2),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
