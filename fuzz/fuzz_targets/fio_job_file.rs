@@ -39,8 +39,9 @@ fuzz_target!(|text: &str| {
         assert!(end <= place.text.chars().count(), "{place:?}");
     }
     for job in parsed.workload.iter().flat_map(|workload| &workload.jobs) {
-        assert!(job.clones >= 1 && job.engine.depth >= 1 && job.end.loops >= 1);
-        assert!(job.access.min_block() >= 1);
+        assert!(job.clones >= 1 && job.work.depth() >= 1);
+        let blocks = job.work.blocks().expect("job files describe blocks");
+        assert!(blocks.passes.loops >= 1 && blocks.access.min_block() >= 1);
         assert!(!resolved_options(job).is_empty());
     }
 });

@@ -8,7 +8,8 @@ fuzz_target!(|text: &str| {
     let args: Vec<String> = text.split('\n').map(str::to_owned).collect();
     match sysbench::read(&args) {
         Ok(command) => {
-            if let Some(shared) = command.job.and_then(|job| job.shared_files) {
+            let job = command.job.as_ref();
+            if let Some(shared) = job.and_then(|job| job.work.shared_files()) {
                 assert!(shared.block >= 1 && shared.block <= shared.file_size);
             }
         }

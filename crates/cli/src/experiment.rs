@@ -51,7 +51,8 @@ fn unmet_destroys(plan: &Plan) -> Vec<Diagnostic> {
             .any(|configuration| match &configuration.target {
                 Target::Path(path) => path == device,
                 Target::AsWritten { folder } => jobs()
-                    .flat_map(|job| &job.files.names)
+                    .filter_map(|job| job.work.blocks())
+                    .flat_map(|blocks| &blocks.files.names)
                     .any(|name| folder.join(name) == *device),
             })
     };
@@ -192,7 +193,7 @@ mod tests {
             ("", "loop9", "/dev/loop8", true),
         ] {
             let mut job = Job::default();
-            job.files.names = vec![PathBuf::from(name)];
+            job.work.blocks_mut().unwrap().files.names = vec![PathBuf::from(name)];
             let target = match target {
                 "" => Target::AsWritten {
                     folder: PathBuf::from("/dev"),

@@ -87,7 +87,11 @@ fn target(configuration: &Configuration) -> String {
 
 fn workload(workload: &Workload, style: Style) -> String {
     // What is done in place of reads and writes at offsets is told by its own text.
-    if workload.jobs.iter().any(|job| job.operations.is_some()) {
+    if workload
+        .jobs
+        .iter()
+        .any(|job| job.work.file_operations().is_some())
+    {
         let sources = workload.sources.iter().map(|source| source.text.trim_end());
         let text: String = sources
             .flat_map(str::lines)

@@ -261,7 +261,7 @@ fn next_plain(elapsed: Nanos) -> Nanos {
 fn makes_empty_files(workload: &Workload) -> bool {
     let jobs = workload.jobs.iter();
     let mut sets = jobs
-        .filter_map(|job| job.operations.as_ref())
+        .filter_map(|job| job.work.file_operations())
         .flat_map(|operations| &operations.sets)
         .peekable();
     sets.peek().is_some() && sets.all(|set| set.size == 0)

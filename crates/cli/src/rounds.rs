@@ -1,6 +1,6 @@
 //! Number of rounds, stop rules and the question of a run.
 
-use iodyno_model::{Diagnostic, Direction, Observation, Plan, Question, Settling, Stopping};
+use iodyno_model::{Diagnostic, Direction, Observation, Plan, Question, Settling, Stopping, Work};
 use iodyno_units::{Nanos, counted};
 
 use crate::args::ExperimentArgs;
@@ -121,9 +121,9 @@ fn unknown_metric(name: &str, plan: &Plan) -> Option<Diagnostic> {
     }
     let (op, _) = name.split_once('.')?;
     let jobs = plan.workloads.iter().flat_map(|workload| &workload.jobs);
-    let mut issued = jobs.flat_map(|job| match job.operations {
-        Some(_) => job.directions(),
-        None => job.access.directions().collect(),
+    let mut issued = jobs.flat_map(|job| match &job.work {
+        Work::FileOperations(operations) => operations.directions(),
+        work => work.moves(),
     });
     // Syncs come from several options; if there are none, the comparison says so.
     let known = op == Direction::Sync.name() || issued.any(|direction| direction.name() == op);

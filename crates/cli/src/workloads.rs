@@ -124,7 +124,7 @@ mod tests {
     fn a_name_is_a_workload_and_a_typing_error_gets_the_nearest_name() {
         let (workload, faults) = read(Path::new("create_empty"), &[]);
         assert!(faults.is_empty(), "{faults:?}");
-        assert!(workload.unwrap().jobs[0].operations.is_some());
+        assert!(workload.unwrap().jobs[0].work.file_operations().is_some());
         let (workload, faults) = read(Path::new("create_emtpy"), &[]);
         assert!(workload.is_none());
         let hint = faults[0].hint.as_deref().unwrap_or_default();

@@ -5,7 +5,7 @@
 
 mod aside;
 
-use iodyno_model::{DepthUse, EndedBy, EngineKind, Job};
+use iodyno_model::{DepthUse, EndedBy, Engine, EngineKind, Job};
 use iodyno_sys::{Backend, BackendError, Clock, Completion, Completions, OpKind, Slot};
 use std::sync::Arc;
 
@@ -60,8 +60,7 @@ pub(crate) struct Batches {
 }
 
 impl Batches {
-    pub(crate) fn of(job: &Job) -> Batches {
-        let engine = &job.engine;
+    pub(crate) fn of(engine: &Engine) -> Batches {
         let all_if_zero = |value: u32| if value == 0 { engine.depth } else { value };
         Batches {
             refill_below: if engine.depth_low == 0 {
@@ -81,6 +80,9 @@ pub(crate) struct Driver<'a, B, C> {
     pub(crate) backend: B,
     pub(crate) clock: C,
     job: Arc<Job>,
+    /// Writes are atomic.
+    atomic: bool,
+    bad_block_fails: bool,
     shared: &'a CloneShared,
     names: Vec<String>,
     slots: Box<[InFlight]>,
@@ -120,6 +122,11 @@ pub(crate) struct Driver<'a, B, C> {
 /// What a driver is made of, beside its backend and clock.
 pub(crate) struct Parts<'a> {
     pub(crate) job: Arc<Job>,
+    pub(crate) engine: Engine,
+    /// Write buffers are filled before the start.
+    pub(crate) writes: bool,
+    /// A block that is not what was written fails the job.
+    pub(crate) bad_block_fails: bool,
     pub(crate) shared: &'a CloneShared,
     pub(crate) names: Vec<String>,
     pub(crate) filler: Filler,
@@ -129,7 +136,7 @@ pub(crate) struct Parts<'a> {
 
 impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
     pub(crate) fn new(backend: B, clock: C, parts: Parts<'a>) -> Driver<'a, B, C> {
-        let depth = parts.job.engine.depth.max(1);
+        let depth = parts.engine.depth.max(1);
         let capabilities = backend.capabilities();
         let idle = InFlight {
             issue: crate::stream::end_sync(OpKind::Fsync, 0),
@@ -140,8 +147,10 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         let mut driver = Driver {
             backend,
             clock,
-            batches: Batches::of(&parts.job),
+            batches: Batches::of(&parts.engine),
             job: parts.job,
+            atomic: parts.engine.atomic,
+            bad_block_fails: parts.bad_block_fails,
             shared: parts.shared,
             names: parts.names,
             slots: vec![idle; depth as usize].into_boxed_slice(),
@@ -172,7 +181,7 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
             floor_due: u64::MAX,
         };
         // A simulated device keeps no data.
-        if driver.job.access.writes && driver.job.engine.kind != EngineKind::Sim {
+        if parts.writes && parts.engine.kind != EngineKind::Sim {
             for slot in 0..depth {
                 driver.filler.fill(driver.backend.buffer(slot));
             }

@@ -13,7 +13,7 @@ use super::*;
 use crate::flow::SharedFlow;
 use crate::spec::{CloneOutcome, CloneSpec};
 use crate::stream::JobStream;
-use crate::testing::random_reads;
+use crate::testing::{blocks, random_reads};
 use crate::worker::{Bound, work};
 
 const SECOND: u64 = 1_000_000_000;
@@ -25,19 +25,23 @@ const BEGIN: u64 = SECOND;
 /// Runs the job against the device in virtual time; (service, response, last instant).
 fn simulate(job: Job, device: SimOptions, seconds: u64) -> (Histogram, Histogram, u64) {
     let clock = VirtualClock::default();
-    let depth = job.engine.depth;
+    let blocks = job.work.blocks().unwrap().clone();
+    let depth = blocks.engine.depth;
     let arena = Arena::new(depth, 4096, 0, false).unwrap();
     let shared = CloneShared::new(&Direction::ALL, true, false);
     let job = Arc::new(job);
     let parts = Parts {
         job: job.clone(),
+        engine: blocks.engine.clone(),
+        writes: false,
+        bad_block_fails: false,
         shared: &shared,
         names: vec!["simulated".to_owned()],
         filler: Filler::new(&job.buffers, 1),
         verifier: None,
         log: None,
     };
-    let mut stream = JobStream::new(job, &[(0, LENGTH)], u64::MAX / 2, 3);
+    let mut stream = JobStream::new(&job, &blocks, &[(0, LENGTH)], u64::MAX / 2, 3);
     let device = LawDevice::new(device, DEVICE_SEED, depth).unwrap();
     let mut driver = Driver::new(SimBackend::new(arena, clock.clone(), device), clock, parts);
     let ended = driver
@@ -152,12 +156,16 @@ fn whole(
     flow: Option<Arc<SharedFlow>>,
 ) -> (CloneOutcome, CloneShared) {
     let clock = VirtualClock::starting_at(BEGIN);
-    let arena = Arena::new(job.engine.depth, 4096, 0, false).unwrap();
+    let blocks = job.work.blocks().unwrap().clone();
+    let arena = Arena::new(blocks.engine.depth, 4096, 0, false).unwrap();
     let shared = CloneShared::new(&Direction::ALL, true, false);
     shared.gate.release(0);
     let job = Arc::new(job);
     let parts = Parts {
         job: job.clone(),
+        engine: blocks.engine.clone(),
+        writes: false,
+        bad_block_fails: false,
         shared: &shared,
         names: vec!["simulated".to_owned()],
         filler: Filler::new(&job.buffers, 1),
@@ -165,7 +173,7 @@ fn whole(
         log: None,
     };
     let bound = Bound {
-        stream: JobStream::new(job.clone(), &[(0, LENGTH)], u64::MAX / 2, 3),
+        stream: JobStream::new(&job, &blocks, &[(0, LENGTH)], u64::MAX / 2, 3),
         spec: CloneSpec {
             job,
             job_index: 0,
@@ -191,7 +199,7 @@ fn whole(
 /// Random reads for this many ms.
 fn timed(depth: u32, ms: u64) -> Job {
     let mut job = random_reads(depth);
-    job.end.time_based = true;
+    blocks(&mut job).passes.time_based = true;
     job.end.runtime = Some(Nanos::from_millis(ms));
     job
 }

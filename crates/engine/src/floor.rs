@@ -33,6 +33,8 @@ impl RateFloor {
     /// `None` where the job has no least rate.
     pub(crate) fn new(job: &Job, start: u64) -> Option<RateFloor> {
         let watched: Vec<Watched> = job
+            .work
+            .blocks()?
             .access
             .directions()
             .filter_map(|direction| {

@@ -26,6 +26,10 @@ mod testing;
 mod verify;
 mod worker;
 
+use std::sync::Arc;
+
+use iodyno_model::Work;
+
 pub use flow::SharedFlow;
 pub use iodyno_sys::{Clock, VirtualClock};
 pub use log::{OpLog, OpRecord};
@@ -43,9 +47,11 @@ pub use support::unusable;
 /// # Errors
 /// It could not be prepared; nothing was done.
 pub fn run(spec: CloneSpec, shared: &CloneShared) -> Result<CloneOutcome, WorkerError> {
-    let outcome = match spec.operations.is_some() {
-        true => operations::run(spec, shared),
-        false => prepare::run(spec, shared),
+    let job = Arc::clone(&spec.job);
+    let outcome = match &job.work {
+        Work::Blocks(blocks) => prepare::blocks(spec, blocks, shared),
+        Work::FileOperations(operations) => operations::run(spec, operations, shared),
+        Work::SharedFiles(rule) => prepare::shared_files(spec, rule, shared),
     };
     if outcome.is_err() {
         shared.gate.arrive(false);

@@ -1,9 +1,10 @@
 //! From a clone's spec to a backend at work: the kind is matched once, here.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use iodyno_model::{
-    Amount, Distribution, Engine, EngineKind, Job, Memory, Order, Placement, SharedFiles,
+    Amount, Blocks, Distribution, EngineKind, Job, Memory, Order, Placement, SharedFiles,
 };
 use iodyno_sys::memory::{Arena, Pages};
 use iodyno_sys::{
@@ -30,88 +31,98 @@ const PAGE: usize = 4096;
 /// What marks the blocks of jobs with repeatable offsets: other runs of them can check these.
 const REPEATABLE: u64 = 0x69_6f_64_79_6e_6f;
 
-/// Makes the backend and does the work; see [`crate::run`].
-pub(crate) fn run(mut spec: CloneSpec, shared: &CloneShared) -> Result<CloneOutcome, WorkerError> {
-    let job = spec.job.clone();
-    check_zones(&spec)?;
-    let mut notes = place(&job.placement, spec.clone);
+/// Makes the backend of a job on blocks and does the work; see [`crate::run`].
+pub(crate) fn blocks(
+    spec: CloneSpec,
+    blocks: &Blocks,
+    shared: &CloneShared,
+) -> Result<CloneOutcome, WorkerError> {
+    let job = Arc::clone(&spec.job);
+    check_zones(&spec, blocks)?;
+    let access = &blocks.access;
+    let parts = Parts {
+        engine: blocks.engine.clone(),
+        writes: access.writes,
+        bad_block_fails: blocks.verify.as_ref().is_some_and(|verify| verify.fatal),
+        shared,
+        names: names(&spec),
+        filler: Filler::new(&job.buffers, spec.seed ^ CONTENT),
+        verifier: verifier(&spec, blocks)?,
+        log: spec.log.clone(),
+        job: Arc::clone(&job),
+    };
+    let changes = access.writes || access.trims;
+    on_backend(spec, parts, access.max_block(), changes, |spec, regions| {
+        JobStream::new(&job, blocks, regions, spec.byte_budget, spec.seed)
+    })
+}
+
+/// Makes the backend of a job on shared files and does the work; see [`crate::run`].
+pub(crate) fn shared_files(
+    spec: CloneSpec,
+    rule: &SharedFiles,
+    shared: &CloneShared,
+) -> Result<CloneOutcome, WorkerError> {
+    let job = Arc::clone(&spec.job);
+    let part = spec.shared_files.as_ref();
+    let Some(state) = part.map(|part| Arc::clone(part.state())) else {
+        return Err(WorkerError {
+            what: "use shared files".to_owned(),
+            cause: "the clones were not told of one another".to_owned(),
+            hint: None,
+        });
+    };
+    let parts = Parts {
+        engine: rule.engine.clone(),
+        writes: rule.mode.writes(),
+        // As in sysbench, the first bad block ends the job.
+        bad_block_fails: !job.errors.continue_verify,
+        shared,
+        names: names(&spec),
+        filler: Filler::new(&job.buffers, spec.seed ^ CONTENT).differing_every(PAGE),
+        verifier: trailers(rule, &spec)?,
+        log: spec.log.clone(),
+        job: Arc::clone(&job),
+    };
+    let request = rule.request().max(rule.block);
+    on_backend(spec, parts, request, rule.mode.writes(), |spec, _| {
+        SharedStream::new(&job, rule, &state, spec.seed)
+    })
+}
+
+fn names(spec: &CloneSpec) -> Vec<String> {
+    spec.files.iter().map(|file| file.name.clone()).collect()
+}
+
+/// Makes the backend, and has the clone work on it. `stream` is given the (base, length) of each file; `block` is
+/// the longest op in bytes.
+fn on_backend<S: CloneStream>(
+    mut spec: CloneSpec,
+    parts: Parts<'_>,
+    block: u64,
+    writable: bool,
+    stream: impl FnOnce(&CloneSpec, &[(u64, u64)]) -> S,
+) -> Result<CloneOutcome, WorkerError> {
+    let engine = parts.engine.clone();
+    let engine = &engine;
+    let mut notes = place(&spec.job.placement, spec.clone);
     thread::exact_timers();
-    let arena = arena(&spec, &mut notes)?;
-    let engine = &job.engine;
-    let verifier = verifier(&spec)?;
+    let arena = arena(&spec.job, engine.depth, block, &mut notes)?;
     let regions: Vec<(u64, u64)> = spec
         .files
         .iter()
         .map(|file| (file.base, file.length))
         .collect();
-    let parts = Parts {
-        job: job.clone(),
-        shared,
-        names: spec.files.iter().map(|file| file.name.clone()).collect(),
-        filler: filler(&job, spec.seed ^ CONTENT),
-        verifier,
-        log: spec.log.clone(),
+    let files = match engine.kind.without_files() {
+        true => Vec::new(),
+        false => files(&mut spec)?,
     };
-    let files = if engine.kind.without_files() {
-        Vec::new()
-    } else {
-        files(&mut spec)?
-    };
-    let storage = Storage {
-        files,
-        regions,
-        arena,
-        simulated: spec.simulated.take(),
-    };
-    if let Some(rule) = &job.shared_files {
-        let Some(part) = &spec.shared_files else {
-            return Err(WorkerError {
-                what: "walk shared files".to_owned(),
-                cause: "the clones were not told of one another".to_owned(),
-                hint: None,
-            });
-        };
-        let stream = SharedStream::new(&job, rule, part.state(), spec.seed);
-        let bound = Bound {
-            spec,
-            stream,
-            notes,
-        };
-        return on_backend(engine, storage, bound, parts);
-    }
-    let stream = JobStream::new(job.clone(), &storage.regions, spec.byte_budget, spec.seed);
+    let simulated = spec.simulated.take();
     let bound = Bound {
+        stream: stream(&spec, &regions),
         spec,
-        stream,
         notes,
     };
-    on_backend(engine, storage, bound, parts)
-}
-
-/// What a backend is made of.
-struct Storage {
-    files: Vec<File>,
-    /// (base, length) of each file.
-    regions: Vec<(u64, u64)>,
-    arena: Arena,
-    simulated: Option<Simulated>,
-}
-
-/// Makes the backend, and has the clone work on it.
-fn on_backend<S: CloneStream>(
-    engine: &Engine,
-    storage: Storage,
-    bound: Bound<S>,
-    parts: Parts<'_>,
-) -> Result<CloneOutcome, WorkerError> {
-    let Storage {
-        files,
-        regions,
-        arena,
-        simulated,
-    } = storage;
-    let access = &bound.spec.job.access;
-    let writable = access.writes || access.trims;
     let clock = MonotonicClock;
     Ok(match engine.kind {
         EngineKind::Psync => work(synchronous(Psync, files, arena), clock, bound, parts),
@@ -166,14 +177,6 @@ fn on_backend<S: CloneStream>(
     })
 }
 
-fn filler(job: &Job, seed: u64) -> Filler {
-    let filler = Filler::new(&job.buffers, seed);
-    match job.shared_files.is_some() {
-        true => filler.differing_every(PAGE),
-        false => filler,
-    }
-}
-
 fn synchronous<S: SyncCalls>(
     calls: S,
     files: Vec<File>,
@@ -199,11 +202,8 @@ fn files(spec: &mut CloneSpec) -> Result<Vec<File>, WorkerError> {
         .collect()
 }
 
-fn arena(spec: &CloneSpec, notes: &mut Vec<String>) -> Result<Arena, WorkerError> {
-    let job = &spec.job;
-    let request = job.shared_files.as_ref().map_or(0, SharedFiles::request);
-    let block = job.access.max_block().max(request).max(1);
-    let depth = job.engine.depth.max(1);
+fn arena(job: &Job, depth: u32, block: u64, notes: &mut Vec<String>) -> Result<Arena, WorkerError> {
+    let (depth, block) = (depth.max(1), block.max(1));
     let huge = job.buffers.memory == Memory::Huge;
     let arena = Arena::new(depth, block as usize, job.buffers.align as usize, huge);
     let arena = arena.map_err(|error| WorkerError {
@@ -279,15 +279,12 @@ fn trailers(rule: &SharedFiles, spec: &CloneSpec) -> Result<Option<Checks>, Work
     Ok(Some(Checks::Trailers(Trailers::new(rule.block, names))))
 }
 
-fn verifier(spec: &CloneSpec) -> Result<Option<Checks>, WorkerError> {
-    let job = &spec.job;
-    if let Some(rule) = &job.shared_files {
-        return trailers(rule, spec);
-    }
-    let Some(rule) = job.verify.clone() else {
+fn verifier(spec: &CloneSpec, blocks: &Blocks) -> Result<Option<Checks>, WorkerError> {
+    let Some(rule) = blocks.verify.clone() else {
         return Ok(None);
     };
-    let smallest = job.access.min_block();
+    let access = &blocks.access;
+    let smallest = access.min_block();
     if smallest < HEADER as u64 {
         return Err(WorkerError {
             what: format!("verify blocks of {smallest} bytes"),
@@ -295,7 +292,7 @@ fn verifier(spec: &CloneSpec) -> Result<Option<Checks>, WorkerError> {
             hint: Some("use `bs=512` or more".to_owned()),
         });
     }
-    let seed = match (job.access.seed, job.access.repeatable) {
+    let seed = match (access.seed, access.repeatable) {
         (Some(seed), _) => seed,
         (None, true) => REPEATABLE,
         (None, false) => spec.seed,
@@ -306,7 +303,7 @@ fn verifier(spec: &CloneSpec) -> Result<Option<Checks>, WorkerError> {
         .map(|file| (file.name.as_str(), file.base, file.length))
         .collect();
     let dumps = rule.dump;
-    let mut verifier = Verifier::new(rule, seed, smallest, &files, job.engine.depth.max(1));
+    let mut verifier = Verifier::new(rule, seed, smallest, &files, blocks.engine.depth.max(1));
     if dumps {
         verifier.dump_to(&spec.dumps);
     }
@@ -314,8 +311,8 @@ fn verifier(spec: &CloneSpec) -> Result<Option<Checks>, WorkerError> {
 }
 
 /// Zones given in bytes must lie within each file: what is beyond could only be left out in silence.
-fn check_zones(spec: &CloneSpec) -> Result<(), WorkerError> {
-    let access = &spec.job.access;
+fn check_zones(spec: &CloneSpec, blocks: &Blocks) -> Result<(), WorkerError> {
+    let access = &blocks.access;
     for direction in access
         .directions()
         .filter(|_| access.order == Order::Random)

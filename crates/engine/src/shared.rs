@@ -34,9 +34,11 @@ impl CloneShared {
     /// Cells for a worker of this job.
     pub fn of(job: &Job) -> CloneShared {
         CloneShared::new(
-            &job.directions(),
+            &job.work.directions(),
             job.pacing.scheduled(),
-            job.engine.kind.submits_apart(),
+            job.work
+                .engine()
+                .is_some_and(|engine| engine.kind.submits_apart()),
         )
     }
 

@@ -1,24 +1,38 @@
 //! Jobs for tests.
 #![allow(dead_code, reason = "each test program takes what it needs of it")]
 
-use iodyno_model::{Access, Engine, EngineKind, Job, Order, SharedFiles, SharedMode};
+use iodyno_model::{
+    Access, Blocks, Distribution, Engine, EngineKind, Job, Order, SharedFiles, SharedMode, Work,
+};
 
 /// Random reads of 4 KiB blocks by the simulated engine, all else at its default.
 pub(crate) fn random_reads(depth: u32) -> Job {
     Job {
         name: "test".to_owned(),
-        engine: Engine::new(EngineKind::Sim, depth),
-        access: Access {
-            order: Order::Random,
-            ..Access::default()
-        },
+        work: Work::Blocks(Blocks {
+            engine: Engine::new(EngineKind::Sim, depth),
+            access: Access {
+                order: Order::Random,
+                ..Access::default()
+            },
+            ..Blocks::default()
+        }),
         ..Job::default()
     }
 }
 
-/// What is done to shared files of this length: nothing is synced, merged or checked.
+/// The blocks of a job that has some.
+pub(crate) fn blocks(job: &mut Job) -> &mut Blocks {
+    job.work.blocks_mut().unwrap()
+}
+
+/// What is done to shared files of this length by psync: nothing is synced, merged or checked.
 pub(crate) fn shared_rule(mode: SharedMode, file_size: u64, block: u64) -> SharedFiles {
     SharedFiles {
+        engine: Engine::new(EngineKind::Psync, 1),
+        count: 1,
+        distribution: Distribution::Uniform,
+        seed: None,
         mode,
         file_size,
         block,
@@ -34,15 +48,12 @@ pub(crate) fn shared_rule(mode: SharedMode, file_size: u64, block: u64) -> Share
 
 /// A job of one clone that does this to so many files.
 pub(crate) fn shared_job(rule: &SharedFiles, files: u32) -> Job {
-    let mut job = Job {
+    Job {
         name: "fileio".to_owned(),
-        shared_files: Some(rule.clone()),
+        work: Work::SharedFiles(SharedFiles {
+            count: files,
+            ..rule.clone()
+        }),
         ..Job::default()
-    };
-    (job.access.reads, job.access.writes) = (rule.mode.reads(), rule.mode.writes());
-    job.access.block_sizes =
-        iodyno_model::PerDirection::all(iodyno_model::BlockSizes::Fixed(rule.request()));
-    job.files.count = files;
-    job.files.format = "test_file.$filenum".to_owned();
-    job
+    }
 }

@@ -1,11 +1,12 @@
 //! One clone from its preparation to its end.
 
-use iodyno_model::{CpuUse, EndedBy, EngineUsed, Step};
+use iodyno_model::{CpuUse, EndedBy, EngineUsed, Step, Verify, Work};
 use iodyno_sys::thread::Usage;
 use iodyno_sys::{Backend, BackendError, Clock, OpKind};
 
 use crate::driver::{Driver, Parts};
 use crate::shared::{CloneShared, Stop};
+use crate::shared_files::SharedFilesPart;
 use crate::spec::{CloneOutcome, CloneSpec, StepSpan, WorkerError};
 use crate::stream::{CloneStream, ListStream, checked_read, end_sync, sync_kind};
 
@@ -30,7 +31,7 @@ impl From<BackendError> for WorkerError {
 }
 
 /// A clone at work: its driver, its stream, and what is known so far.
-struct Work<'a, B, C, S> {
+struct Worker<'a, B, C, S> {
     driver: Driver<'a, B, C>,
     stream: S,
     shared: &'a CloneShared,
@@ -55,13 +56,13 @@ pub(crate) fn work<B: Backend, C: Clock, S: CloneStream>(
     let mut fallbacks = capabilities.fallbacks;
     fallbacks.extend(notes);
     let engine = EngineUsed {
-        name: spec.job.engine.kind.name().to_owned(),
-        depth: spec.job.engine.depth,
+        name: parts.engine.kind.name().to_owned(),
+        depth: parts.engine.depth,
         features: capabilities.features,
         fallbacks,
     };
     let driver = Driver::new(backend, clock, parts);
-    let work = Work {
+    let work = Worker {
         driver,
         stream,
         shared,
@@ -75,7 +76,7 @@ pub(crate) fn work<B: Backend, C: Clock, S: CloneStream>(
     work.run(&spec, start, engine)
 }
 
-impl<B: Backend, C: Clock, S: CloneStream> Work<'_, B, C, S> {
+impl<B: Backend, C: Clock, S: CloneStream> Worker<'_, B, C, S> {
     fn run(mut self, spec: &CloneSpec, start: u64, engine: EngineUsed) -> CloneOutcome {
         let job = &spec.job;
         while self.driver.clock.now() < start && self.shared.told() == Stop::No {
@@ -178,28 +179,32 @@ impl<B: Backend, C: Clock, S: CloneStream> Work<'_, B, C, S> {
         let usable = |work: &Self| {
             work.broken.is_none() && work.shared.told() < Stop::Finish && ended != EndedBy::Error
         };
-        if let (Some(part), Some(rule)) = (&spec.shared_files, &job.shared_files) {
-            let files = part.leave();
-            if !files.is_empty() && usable(self) {
-                let syncs = files.iter().map(|file| end_sync(sync_kind(rule), *file));
-                self.list(Step::EndFsync, syncs);
+        match &job.work {
+            Work::Blocks(blocks) => {
+                if blocks.sync.end_fsync && blocks.access.writes && usable(self) {
+                    let files = 0..spec.files.len() as u32;
+                    let syncs = files.map(|file| end_sync(OpKind::Fsync, file));
+                    self.list(Step::EndFsync, syncs);
+                }
+                let checked = |verify: &Verify| verify.do_verify && !verify.only;
+                let written = blocks.access.writes && blocks.verify.as_ref().is_some_and(checked);
+                if written && usable(self) {
+                    let longest = blocks.access.max_block() as usize;
+                    let verifier = self.driver.verifier.as_ref();
+                    let ranges = verifier.map(|verifier| verifier.ranges(longest));
+                    let ranges = ranges.unwrap_or_default().into_iter();
+                    self.list(Step::VerifyPass, ranges.map(checked_read));
+                }
             }
-        } else if job.sync.end_fsync && job.access.writes && usable(self) {
-            let files = 0..spec.files.len() as u32;
-            let syncs = files.map(|file| end_sync(OpKind::Fsync, file));
-            self.list(Step::EndFsync, syncs);
-        }
-        let written =
-            job.access.writes && job.verify.as_ref().is_some_and(|v| v.do_verify && !v.only);
-        if written && usable(self) {
-            let longest = job.access.max_block() as usize;
-            let ranges = self
-                .driver
-                .verifier
-                .as_ref()
-                .map(|verifier| verifier.ranges(longest));
-            let ranges = ranges.unwrap_or_default().into_iter();
-            self.list(Step::VerifyPass, ranges.map(checked_read));
+            Work::SharedFiles(rule) => {
+                let part = spec.shared_files.as_ref();
+                let files = part.map(SharedFilesPart::leave).unwrap_or_default();
+                if !files.is_empty() && usable(self) {
+                    let syncs = files.iter().map(|file| end_sync(sync_kind(rule), *file));
+                    self.list(Step::EndFsync, syncs);
+                }
+            }
+            Work::FileOperations(_) => {}
         }
         let bad = self
             .driver

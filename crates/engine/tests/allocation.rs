@@ -25,10 +25,11 @@ fn a_million_ops_allocate_nothing() {
         EngineKind::Libaio,
     ] {
         let mut job = testing::random_reads(32);
-        job.engine = iodyno_model::Engine::new(kind, 32);
-        job.access.writes = true;
-        job.sync.fdatasync_every = if kind == EngineKind::Null { 100 } else { 0 };
-        job.end.time_based = true;
+        testing::blocks(&mut job).engine = iodyno_model::Engine::new(kind, 32);
+        testing::blocks(&mut job).access.writes = true;
+        testing::blocks(&mut job).sync.fdatasync_every =
+            if kind == EngineKind::Null { 100 } else { 0 };
+        testing::blocks(&mut job).passes.time_based = true;
         let shared = CloneShared::new(&Direction::ALL, false, kind.submits_apart());
         let file = std::fs::OpenOptions::new()
             .read(true)

@@ -30,8 +30,12 @@ const BLOCK: u64 = 4096;
 
 fn job(kind: EngineKind, (reads, writes): (bool, bool), order: Order) -> Job {
     let mut job = testing::random_reads(8);
-    job.engine = Engine::new(kind, 8);
-    (job.access.reads, job.access.writes, job.access.order) = (reads, writes, order);
+    testing::blocks(&mut job).engine = Engine::new(kind, 8);
+    (
+        testing::blocks(&mut job).access.reads,
+        testing::blocks(&mut job).access.writes,
+        testing::blocks(&mut job).access.order,
+    ) = (reads, writes, order);
     job
 }
 
@@ -56,7 +60,7 @@ fn spec(job: Job, file: Option<File>) -> CloneSpec {
             seed: 7,
             clock: None,
         }),
-        byte_budget: SIZE * job.end.loops,
+        byte_budget: SIZE * job.work.blocks().unwrap().passes.loops,
         job: Arc::new(job),
         job_index: 0,
         clone: 0,
@@ -127,8 +131,8 @@ fn every_engine_verifies_what_it_wrote_and_sees_what_was_changed() {
     for kind in REAL {
         File::create(&path).unwrap().set_len(SIZE).unwrap();
         let mut writer = job(kind, (false, true), Order::Random);
-        writer.verify = Some(Verify::default());
-        writer.sync.end_fsync = true;
+        testing::blocks(&mut writer).verify = Some(Verify::default());
+        testing::blocks(&mut writer).sync.end_fsync = true;
         let (outcome, _) = start(writer, Some(open(&path, false)));
         let found = outcome.verify.clone().unwrap();
         assert_eq!(
@@ -146,7 +150,7 @@ fn every_engine_verifies_what_it_wrote_and_sees_what_was_changed() {
             .write_all_at(b"x", 5 * BLOCK + 100)
             .unwrap();
         let mut reader = job(kind, (true, false), Order::Sequential);
-        reader.verify = Some(Verify::default());
+        testing::blocks(&mut reader).verify = Some(Verify::default());
         let (outcome, _) = start(reader, Some(open(&path, false)));
         let found = outcome.verify.unwrap();
         assert_eq!(
@@ -165,12 +169,12 @@ fn a_backlog_is_checked_while_writing() {
     let path = folder.path().join("data");
     File::create(&path).unwrap().set_len(SIZE).unwrap();
     let mut writer = job(EngineKind::IoUring, (false, true), Order::Random);
-    writer.verify = Some(Verify {
+    testing::blocks(&mut writer).verify = Some(Verify {
         backlog: 16,
         ..Verify::default()
     });
-    writer.access.random_map = false;
-    writer.end.loops = 4;
+    testing::blocks(&mut writer).access.random_map = false;
+    testing::blocks(&mut writer).passes.loops = 4;
     let (outcome, shared) = start(writer, Some(open(&path, false)));
     let found = outcome.verify.unwrap();
     assert_eq!(found.bad(), 0, "{found:?}");
@@ -224,7 +228,7 @@ fn fsyncs_come_after_every_so_many_writes() {
     for kind in REAL {
         File::create(&path).unwrap().set_len(SIZE).unwrap();
         let mut writer = job(kind, (false, true), Order::Random);
-        writer.sync.fsync_every = 10;
+        testing::blocks(&mut writer).sync.fsync_every = 10;
         let (_, shared) = start(writer, Some(open(&path, false)));
         let syncs = shared
             .measure
@@ -267,7 +271,7 @@ struct Stopped {
 }
 
 fn endless(mut job: Job) -> CloneSpec {
-    job.end.time_based = true;
+    testing::blocks(&mut job).passes.time_based = true;
     job.end.runtime = Some(Nanos::from_secs(86_400));
     spec(job, None)
 }
@@ -290,7 +294,7 @@ fn a_stop_is_heard_and_keeps_what_was_measured() {
 #[test]
 fn an_abort_does_not_wait_for_ops_that_never_come_back() {
     let mut stalled = job(EngineKind::Sim, (true, false), Order::Random);
-    stalled.engine.sim = Some(SimOptions {
+    testing::blocks(&mut stalled).engine.sim = Some(SimOptions {
         law: SimLaw::Constant(1_000_000),
         // The first eight end before it, and all that follow would end within it.
         faults: vec![SimFault::Stall {
@@ -312,7 +316,7 @@ fn an_abort_does_not_wait_for_ops_that_never_come_back() {
 #[test]
 fn faults_of_a_device_are_counted_by_errno() {
     let mut faulty = job(EngineKind::Sim, (true, false), Order::Random);
-    faulty.engine.sim = Some(SimOptions {
+    testing::blocks(&mut faulty).engine.sim = Some(SimOptions {
         law: SimLaw::Constant(1000),
         servers: 1,
         faults: vec![
@@ -336,7 +340,7 @@ fn faults_of_a_device_are_counted_by_errno() {
     assert!(cells.short.load(std::sync::atomic::Ordering::Relaxed) > 10);
 
     let mut strict = job(EngineKind::Sim, (true, false), Order::Random);
-    strict.engine.sim = Some(SimOptions {
+    testing::blocks(&mut strict).engine.sim = Some(SimOptions {
         faults: vec![SimFault::Errno {
             every: 10,
             errno: 5,
@@ -361,7 +365,7 @@ fn trimmed_blocks_are_written_afterwards() {
             .write_all_at(&vec![1; SIZE as usize], 0)
             .unwrap();
         let mut both = job(kind, (false, true), Order::Random);
-        both.access.trims = true;
+        testing::blocks(&mut both).access.trims = true;
         let (outcome, shared) = start(both, Some(open(&path, false)));
         if let Some(error) = outcome.errors.first() {
             assert_eq!(error.errno, 95, "{outcome:?}");
@@ -384,9 +388,9 @@ fn a_block_that_was_trimmed_and_not_yet_written_again_is_not_expected() {
     let path = folder.path().join("data");
     File::create(&path).unwrap().set_len(SIZE).unwrap();
     let mut both = job(EngineKind::IoUring, (false, true), Order::Random);
-    both.access.trims = true;
-    both.verify = Some(Verify::default());
-    both.end.time_based = true;
+    testing::blocks(&mut both).access.trims = true;
+    testing::blocks(&mut both).verify = Some(Verify::default());
+    testing::blocks(&mut both).passes.time_based = true;
     let spec = spec(both, Some(open(&path, false)));
     let outcome = stopped_after(spec, (Direction::Write, 100), Stop::ExitAll).outcome;
     if outcome.errors.iter().any(|error| error.errno == 95) {

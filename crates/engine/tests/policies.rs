@@ -22,13 +22,16 @@ const BLOCK: u64 = 4096;
 
 fn job(kind: EngineKind, (reads, writes): (bool, bool)) -> Job {
     let mut job = testing::random_reads(8);
-    job.engine = Engine::new(kind, 8);
-    (job.access.reads, job.access.writes) = (reads, writes);
+    testing::blocks(&mut job).engine = Engine::new(kind, 8);
+    (
+        testing::blocks(&mut job).access.reads,
+        testing::blocks(&mut job).access.writes,
+    ) = (reads, writes);
     job
 }
 
 fn sim(job: &mut Job, law: SimLaw, faults: Vec<SimFault>) {
-    job.engine.sim = Some(SimOptions {
+    testing::blocks(job).engine.sim = Some(SimOptions {
         law,
         faults,
         ..SimOptions::default()
@@ -91,7 +94,7 @@ fn a_full_device_ends_a_job_that_fills_it_well() {
     ] {
         let mut filling = job(EngineKind::Sim, (false, true));
         filling.end.until_full = until_full;
-        filling.end.time_based = true;
+        testing::blocks(&mut filling).passes.time_based = true;
         let fault = SimFault::Errno { every: 100, errno };
         sim(&mut filling, SimLaw::Constant(10_000), vec![fault]);
         let (outcome, shared) = start(filling, None, folder.path());
@@ -108,10 +111,10 @@ fn a_filled_device_is_verified_and_synced_after_all() {
     let path = folder.path().join("data");
     File::create(&path).unwrap();
     let mut filling = job(EngineKind::Psync, (false, true));
-    filling.access.order = Order::Sequential;
+    testing::blocks(&mut filling).access.order = Order::Sequential;
     filling.end.until_full = true;
-    filling.sync.end_fsync = true;
-    filling.verify = Some(Verify::default());
+    testing::blocks(&mut filling).sync.end_fsync = true;
+    testing::blocks(&mut filling).verify = Some(Verify::default());
     let (outcome, _) = start(filling, Some(&path), folder.path());
     let steps: Vec<Step> = outcome.steps.iter().map(|span| span.step).collect();
     assert!(
@@ -127,9 +130,9 @@ fn a_job_that_another_one_ends_still_syncs_and_verifies() {
     let path = folder.path().join("data");
     File::create(&path).unwrap().set_len(SIZE).unwrap();
     let mut endless = job(EngineKind::IoUring, (false, true));
-    endless.end.time_based = true;
-    endless.sync.end_fsync = true;
-    endless.verify = Some(Verify::default());
+    testing::blocks(&mut endless).passes.time_based = true;
+    testing::blocks(&mut endless).sync.end_fsync = true;
+    testing::blocks(&mut endless).verify = Some(Verify::default());
     let shared = shared();
     let spec = spec(endless, Some(&path), folder.path());
     let outcome = thread::scope(|scope| {
@@ -175,15 +178,15 @@ fn bad_blocks_are_dumped_beside_what_was_expected() {
         };
         File::create(&path).unwrap().set_len(SIZE).unwrap();
         let mut writer = job(EngineKind::Psync, (false, true));
-        writer.verify = verify(true);
+        testing::blocks(&mut writer).verify = verify(true);
         start(writer, Some(&path), folder.path());
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
         let file = File::options().write(true).open(&path).unwrap();
         (0..100).for_each(|block| file.write_all_at(b"bad", block * BLOCK + 99).unwrap());
         for dump in [false, true] {
             let mut reader = job(EngineKind::Psync, (true, false));
-            reader.access.order = Order::Sequential;
-            reader.verify = verify(dump);
+            testing::blocks(&mut reader).access.order = Order::Sequential;
+            testing::blocks(&mut reader).verify = verify(dump);
             let (outcome, _) = start(reader, Some(&path), folder.path());
             assert_eq!(outcome.verify.unwrap().bad(), 100);
             let dumped = folder.path().join("data.8192.received");
@@ -211,7 +214,7 @@ fn a_dump_that_cannot_be_written_is_told() {
     let path = folder.path().join("data");
     std::fs::write(&path, vec![1; SIZE as usize]).unwrap();
     let mut reader = job(EngineKind::Psync, (true, false));
-    reader.verify = Some(Verify {
+    testing::blocks(&mut reader).verify = Some(Verify {
         dump: true,
         ..Verify::default()
     });
@@ -233,13 +236,13 @@ fn another_seed_is_stale_unless_it_is_not_checked() {
     let path = folder.path().join("data");
     File::create(&path).unwrap().set_len(SIZE).unwrap();
     let mut writer = job(EngineKind::Psync, (false, true));
-    writer.verify = Some(Verify::default());
-    writer.access.seed = Some(1);
+    testing::blocks(&mut writer).verify = Some(Verify::default());
+    testing::blocks(&mut writer).access.seed = Some(1);
     start(writer, Some(&path), folder.path());
     for (check_seed, stale) in [(true, SIZE / BLOCK), (false, 0)] {
         let mut reader = job(EngineKind::Psync, (true, false));
-        reader.access.seed = Some(2);
-        reader.verify = Some(Verify {
+        testing::blocks(&mut reader).access.seed = Some(2);
+        testing::blocks(&mut reader).verify = Some(Verify {
             check_seed,
             ..Verify::default()
         });
@@ -255,7 +258,7 @@ fn an_atomic_write_that_cannot_be_is_told_as_such() {
     for kind in [EngineKind::Pvsync2, EngineKind::Libaio, EngineKind::IoUring] {
         File::create(&path).unwrap().set_len(SIZE).unwrap();
         let mut atomic = job(kind, (true, true));
-        atomic.engine.atomic = true;
+        testing::blocks(&mut atomic).engine.atomic = true;
         let (outcome, shared) = start(atomic, Some(&path), folder.path());
         if outcome.ended == EndedBy::Size {
             eprintln!("SKIPPED: this file system has atomic writes");
@@ -283,11 +286,12 @@ fn zones_in_bytes_beyond_the_file_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     for (second, fits) in [(SIZE / 2, true), (SIZE / 2 + 1, false)] {
         let mut zoned = job(EngineKind::Null, (true, false));
-        zoned.access.random_map = false;
-        zoned.access.distribution = PerDirection::all(Distribution::Zoned(vec![
-            (90.0, Amount::Bytes(SIZE / 2)),
-            (10.0, Amount::Bytes(second)),
-        ]));
+        testing::blocks(&mut zoned).access.random_map = false;
+        testing::blocks(&mut zoned).access.distribution =
+            PerDirection::all(Distribution::Zoned(vec![
+                (90.0, Amount::Bytes(SIZE / 2)),
+                (10.0, Amount::Bytes(second)),
+            ]));
         let result = run(spec(zoned, None, folder.path()), &shared());
         match result {
             Ok(outcome) => assert!(fits && outcome.ended == EndedBy::Size),

@@ -68,8 +68,12 @@ fn name(folder: &Path, number: u32) -> std::path::PathBuf {
 }
 
 fn start(folder: &Path, rule: &SharedFiles, engine: Engine, change: impl FnOnce(&mut Job)) -> Done {
+    let direct = if engine.direct { 0o40000 } else { 0 };
+    let rule = &SharedFiles {
+        engine,
+        ..rule.clone()
+    };
     let mut job = testing::shared_job(rule, FILES);
-    job.engine = engine;
     change(&mut job);
     let length = |number| fs::metadata(name(folder, number)).map_or(0, |found| found.len());
     let lengths: Vec<u64> = (0..FILES).map(length).collect();
@@ -79,7 +83,6 @@ fn start(folder: &Path, rule: &SharedFiles, engine: Engine, change: impl FnOnce(
         let open = |number| {
             let mut options = OpenOptions::new();
             options.read(true).write(true).create(true).truncate(false);
-            let direct = if job.engine.direct { 0o40000 } else { 0 };
             let file = options
                 .custom_flags(direct)
                 .open(name(folder, number))

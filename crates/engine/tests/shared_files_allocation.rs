@@ -25,8 +25,9 @@ fn many_requests_of_two_clones_allocate_nothing() {
         for validate in [false, true] {
             let mut rule = testing::shared_rule(SharedMode::RandomMix, FILE_SIZE, 4096);
             (rule.fsync_every, rule.validate) = (10_000, validate);
+            rule.engine = Engine::new(kind, 8);
             let mut job = testing::shared_job(&rule, FILES);
-            (job.engine, job.clones) = (Engine::new(kind, 8), 2);
+            job.clones = 2;
             job.errors.continue_verify = true;
             let lengths = [FILE_SIZE; FILES as usize];
             let state = Arc::new(SharedFilesState::new(&job, &rule, &lengths, 1));

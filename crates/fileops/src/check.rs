@@ -21,7 +21,7 @@ pub(super) struct Fault {
 
 /// What cannot be carried out. `end_is_said`: something is to end the job, though it may be unreadable.
 pub(super) fn check(job: &Job, end_is_said: bool) -> Vec<Fault> {
-    let Some(operations) = &job.operations else {
+    let Some(operations) = job.work.file_operations() else {
         return Vec::new();
     };
     let mut faults: Vec<Fault> = operations.faults().into_iter().map(placed).collect();

@@ -31,7 +31,7 @@ pub struct Described {
     pub name: String,
     /// One line that says what is done and what is timed.
     pub about: String,
-    /// The job; its `operations` is `Some`.
+    /// The job; its work is file operations.
     pub job: Job,
 }
 
@@ -56,7 +56,7 @@ impl Described {
     }
 
     fn operations(&self) -> &Operations {
-        self.job.operations.as_ref().unwrap_or(&NOTHING)
+        self.job.work.file_operations().unwrap_or(&NOTHING)
     }
 }
 

@@ -50,7 +50,7 @@ impl Described {
         let mut faults = Vec::new();
         let rate = (self.job.pacing.ops_per_s > 0.0).then(|| total_rate(&self.job));
         apply_to_job(&mut self.job, rate, overrides, &mut faults);
-        if let Some(operations) = &mut self.job.operations {
+        if let Some(operations) = self.job.work.file_operations_mut() {
             apply_to_operations(operations, &self.name, overrides, &mut faults);
             if !(overrides.files.is_empty()
                 && overrides.file_size.is_empty()
@@ -132,7 +132,6 @@ fn apply_to_job(
     );
     job.clones = threads;
     job.end.runtime = overrides.duration.or(job.end.runtime);
-    job.end.time_based = job.end.runtime.is_some();
     job.end.ops = overrides.max_ops.or(job.end.ops);
     job.end.ramp = overrides.ramp.unwrap_or(job.end.ramp);
     job.pacing.ops_per_s = rate.map_or(0.0, |rate| rate / f64::from(threads.max(1)));

@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::path::Path;
 
 use iodyno_model::{
-    Action, Arrival, Content, CycleStep, Diagnostic, Engine, EngineKind, ErrorPolicy, Job, JobEnd,
-    Operations, Pacing, Reporting,
+    Action, Arrival, Content, CycleStep, Diagnostic, ErrorPolicy, Job, JobEnd, Operations, Pacing,
+    Reporting, Work,
 };
 use iodyno_units::Nanos;
 use toml::de::DeTable;
@@ -165,8 +165,7 @@ fn new_job(name: &str, operations: Operations) -> Job {
     Job {
         name: name.to_owned(),
         description: operations.about.clone(),
-        engine: Engine::new(EngineKind::Psync, 1),
-        operations: Some(operations),
+        work: Work::FileOperations(operations),
         // A step that fails ends all: what the other threads would measure is not what was asked for.
         errors: ErrorPolicy {
             exit_all: true,
@@ -205,7 +204,6 @@ fn end(file: &Section<'_, '_>, report: &mut Report<'_>) -> JobEnd {
     let ops = file.count("max-ops", (1, i64::MAX as u64), report);
     JobEnd {
         runtime,
-        time_based: runtime.is_some(),
         ops: ops.map(|found| found.value),
         ramp: file.time("ramp", report).unwrap_or_default(),
         ..JobEnd::default()

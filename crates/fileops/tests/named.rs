@@ -7,7 +7,11 @@ use iodyno_units::Nanos;
 const MIB: u64 = 1 << 20;
 
 fn operations(described: &Described) -> &Operations {
-    described.job.operations.as_ref().expect("file operations")
+    described
+        .job
+        .work
+        .file_operations()
+        .expect("file operations")
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use iodyno_fileops::{Described, named, names, names_markdown, read, text, write};
 use iodyno_model::{
     Action, Arrival, Content, CycleStep, Diagnostic, Direction, FileSet, Operations, PickOrder,
-    Subject,
+    Subject, Work,
 };
 use iodyno_units::Nanos;
 use proptest::collection::vec;
@@ -367,7 +367,7 @@ fn a_text_without_a_name_is_named_by_its_file() {
 #[test]
 fn defaults_are_filled_in() {
     let described = read("x.toml", &with_head("duration = '1s'")).unwrap();
-    let operations = described.job.operations.as_ref().unwrap();
+    let operations = described.job.work.file_operations().unwrap();
     assert_eq!(described.about, "statfs timed");
     assert!(!operations.own_folders && !operations.drain);
     assert_eq!(
@@ -376,7 +376,7 @@ fn defaults_are_filled_in() {
     );
     let text = "[[files]]\nname='f'\ncount=1\nsize=1\n[[cycle]]\nop='unlink'\nof='f'\ntimed=true\n";
     let described = read("x.toml", text).unwrap();
-    let operations = described.job.operations.as_ref().unwrap();
+    let operations = described.job.work.file_operations().unwrap();
     assert!(operations.drain && operations.sets[0].fsync);
     let of = Subject::Set {
         name: "f".to_owned(),
@@ -567,7 +567,7 @@ prop_compose! {
         job.name.clone_from(&name);
         job.description.clone_from(&about);
         job.clones = threads;
-        job.operations = Some(Operations {
+        job.work = Work::FileOperations(Operations {
             about: about.clone(),
             sets: sizes.into_iter().enumerate().map(set).collect(),
             cycle, own_folders, drain,

@@ -109,9 +109,9 @@ impl<'h> Assembly<'h> {
     }
 
     fn job(&mut self, mut draft: Draft, section: Section, stonewall: bool) {
-        let from_globals = draft.job.files.names.len();
+        let from_globals = draft.blocks.files.names.len();
         apply(&mut draft, &section.entries, self.host, &mut self.report);
-        if from_globals > 0 && draft.job.files.names.len() > from_globals {
+        if from_globals > 0 && draft.blocks.files.names.len() > from_globals {
             let place = draft.place("filename").cloned();
             self.report.push(Diagnostic {
                 place,
@@ -122,7 +122,7 @@ impl<'h> Assembly<'h> {
             });
         }
         if self.overrides.iter().any(|entry| entry.key == "filename") {
-            draft.job.files.names.clear();
+            draft.blocks.files.names.clear();
         }
         let overrides = std::mem::take(&mut self.overrides);
         apply(&mut draft, &overrides, self.host, &mut self.report);
@@ -132,7 +132,7 @@ impl<'h> Assembly<'h> {
         traps::check(&draft, &job, &mut self.report);
         self.order(&draft, &mut job, stonewall || draft.stonewall);
         self.warn_of_namesake(&draft, &job);
-        if self.read_only && (job.access.writes || job.access.trims) {
+        if self.read_only && (draft.blocks.access.writes || draft.blocks.access.trims) {
             let place = draft.place("rw").or(job.place.as_ref()).cloned();
             self.report.push(Diagnostic {
                 place,
@@ -191,7 +191,7 @@ impl<'h> Assembly<'h> {
         if !twice {
             return;
         }
-        let message = match job.files.names.is_empty() {
+        let message = match draft.blocks.files.names.is_empty() {
             true => format!("two jobs are named `{}`, and share their files", job.name),
             false => format!("two jobs are named `{}`", job.name),
         };

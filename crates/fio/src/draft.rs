@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use iodyno_model::{Distribution, Job, Pacing, Pattern, PerDirection, Place, SimOptions, Verify};
+use iodyno_model::{
+    Blocks, Distribution, Job, Pacing, Pattern, PerDirection, Place, SimOptions, Verify,
+};
 
 /// An option as it was written, last.
 #[derive(Debug, Clone)]
@@ -21,8 +23,10 @@ pub(super) enum Suffix {
 /// The options of a section; a job's begin as a copy of the globals'.
 #[derive(Debug, Clone)]
 pub(super) struct Draft {
-    /// What could be decided at once.
+    /// What could be decided at once, but for its work.
     pub(super) job: Job,
+    /// What could be decided at once of its work.
+    pub(super) blocks: Blocks,
     /// `name=`, which wins over the section's.
     pub(super) name: Option<String>,
     /// By canonical name.
@@ -65,6 +69,7 @@ impl Draft {
     pub(super) fn new(cpus: u32) -> Draft {
         Draft {
             job: default_job(),
+            blocks: Blocks::default(),
             name: None,
             written: BTreeMap::new(),
             failed: BTreeSet::new(),

@@ -2,7 +2,7 @@
 
 use iodyno_model::{
     BlockSizes, Checksum, Content, Distribution, EngineKind, Fallocate, Job, MixSequence, Order,
-    PerDirection, Place, Verify,
+    PerDirection, Place, Verify, Work,
 };
 use iodyno_options::Fault;
 
@@ -21,8 +21,8 @@ pub(super) fn finish(draft: &mut Draft, section: &str, place: Place, report: &mu
     draft.job.place = Some(place);
     // Files are named after the section even where `name=` says otherwise.
     if name != section {
-        let format = draft.job.files.format.replace("$jobname", section);
-        draft.job.files.format = format;
+        let format = draft.blocks.files.format.replace("$jobname", section);
+        draft.blocks.files.format = format;
     }
     draft.job.name = name;
     finish_engine(draft, report);
@@ -35,7 +35,10 @@ pub(super) fn finish(draft: &mut Draft, section: &str, place: Place, report: &mu
     finish_verify(draft, report);
     finish_buffers(draft);
     draft.job.placement.io_priority = io_priority(draft);
-    draft.job.clone()
+    Job {
+        work: Work::Blocks(draft.blocks.clone()),
+        ..draft.job.clone()
+    }
 }
 
 /// An error about `option`, where it was written.
@@ -46,7 +49,7 @@ fn contradiction(report: &mut Report, draft: &Draft, option: &str, message: &str
 
 fn finish_engine(draft: &mut Draft, report: &mut Report) {
     let depth = draft.depth;
-    let engine = &mut draft.job.engine;
+    let engine = &mut draft.blocks.engine;
     engine.depth = if engine.kind.synchronous() { 1 } else { depth };
     engine.depth_low = engine.depth_low.min(engine.depth);
     engine.batch_submit = engine.batch_submit.min(engine.depth);
@@ -55,8 +58,8 @@ fn finish_engine(draft: &mut Draft, report: &mut Report) {
         engine.batch_complete_max = engine.batch_complete_max.max(engine.batch_complete_min);
     }
     engine.sim = (engine.kind == EngineKind::Sim).then(|| draft.sim.clone());
-    let writes = draft.job.access.writes;
-    let engine = &mut draft.job.engine;
+    let writes = draft.blocks.access.writes;
+    let engine = &mut draft.blocks.engine;
     engine.atomic &= writes;
     let atomic = matches!(
         engine.kind,
@@ -71,7 +74,7 @@ fn finish_engine(draft: &mut Draft, report: &mut Report) {
             "use `ioengine=pvsync2`, `libaio` or `io_uring`",
         );
     }
-    let engine = &draft.job.engine;
+    let engine = &draft.blocks.engine;
     let polls = matches!(engine.kind, EngineKind::IoUring | EngineKind::Pvsync2);
     if engine.hipri && polls && !engine.direct {
         contradiction(
@@ -104,7 +107,7 @@ fn finish_access(draft: &mut Draft) {
         trim: sizes(draft.bs.trim, draft.bs_range.trim, &draft.bs_split.trim),
     };
     let uniform = uniform(draft);
-    let access = &mut draft.job.access;
+    let access = &mut draft.blocks.access;
     access.block_sizes = block_sizes;
     let random = access.order == Order::Random;
     if !random {
@@ -132,7 +135,7 @@ pub(super) fn uniform(draft: &Draft) -> bool {
 }
 
 fn finish_extent(draft: &mut Draft, report: &mut Report) {
-    let zoned = draft.job.extent.zone_size > 0;
+    let zoned = draft.blocks.extent.zone_size > 0;
     match draft.zone_mode {
         Some(false) if zoned => contradiction(
             report,
@@ -150,7 +153,7 @@ fn finish_extent(draft: &mut Draft, report: &mut Report) {
         ),
         _ => {}
     }
-    let extent = &mut draft.job.extent;
+    let extent = &mut draft.blocks.extent;
     if !zoned {
         extent.zone_range = 0;
         extent.zone_skip = 0;
@@ -167,7 +170,7 @@ fn finish_extent(draft: &mut Draft, report: &mut Report) {
 
 fn finish_end(draft: &mut Draft, report: &mut Report) {
     let unread = draft.failed.contains("runtime") || draft.failed.contains("ioengine");
-    if draft.job.end.time_based && draft.job.end.runtime.is_none() && !unread {
+    if draft.blocks.passes.time_based && draft.job.end.runtime.is_none() && !unread {
         contradiction(
             report,
             draft,
@@ -183,13 +186,13 @@ fn finish_filling(draft: &mut Draft, report: &mut Report) {
     if !draft.job.end.until_full {
         return;
     }
-    if !draft.job.access.writes && !draft.failed.contains("rw") {
+    if !draft.blocks.access.writes && !draft.failed.contains("rw") {
         let fault = Fault::refusal("only a job that writes can fill a device")
             .hint("fill it with a job of its own that writes the same `filename`");
         say(report, fault, draft.place("fill_device").cloned());
     }
     if !draft.has("fallocate") {
-        draft.job.files.fallocate = Fallocate::None;
+        draft.blocks.files.fallocate = Fallocate::None;
     }
 }
 
@@ -250,7 +253,7 @@ fn finish_buffers(draft: &mut Draft) {
     let buffers = &mut draft.job.buffers;
     let must = matches!(buffers.content, Content::Compressible { .. })
         || buffers.dedupe_percent > 0
-        || draft.job.verify.is_some();
+        || draft.blocks.verify.is_some();
     if must && !draft.written.contains_key("refill_buffers") {
         buffers.refill = true;
     }
@@ -261,7 +264,7 @@ fn finish_verify(draft: &mut Draft, report: &mut Report) {
     if !asked {
         return;
     }
-    if draft.job.engine.kind == EngineKind::Sim {
+    if draft.blocks.engine.kind == EngineKind::Sim {
         contradiction(
             report,
             draft,
@@ -289,12 +292,12 @@ fn finish_verify(draft: &mut Draft, report: &mut Report) {
         draft.job.buffers.content = Content::Pattern(pattern.clone());
     }
     check_interval(draft, &mut verify, report);
-    draft.job.verify = Some(verify);
+    draft.blocks.verify = Some(verify);
 }
 
 /// An interval divides each block and holds its header.
 fn check_interval(draft: &Draft, verify: &mut Verify, report: &mut Report) {
-    let access = &draft.job.access;
+    let access = &draft.blocks.access;
     let direction = match access.writes {
         true => iodyno_model::Direction::Write,
         false => iodyno_model::Direction::Read,

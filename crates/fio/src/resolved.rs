@@ -3,37 +3,38 @@
 
 use std::collections::BTreeMap;
 
-use iodyno_model::{Amount, BlockSizes, Job, MixSequence, Order, PerDirection};
+use iodyno_model::{Access, Amount, BlockSizes, Job, MixSequence, Order, PerDirection};
 
 /// Options in fio's spelling: as written where they were, otherwise what counts.
 pub fn resolved_options(job: &Job) -> BTreeMap<String, String> {
     let mut options = job.options.clone();
+    let blocks = job.work.as_blocks();
     let mut fill = |name: &str, value: String| {
         options.entry(name.to_owned()).or_insert(value);
     };
     let flag = |set: bool| u8::from(set).to_string();
     fill("name", job.name.clone());
-    fill("rw", read_write(job));
-    fill("ioengine", job.engine.kind.name().to_owned());
-    fill("iodepth", job.engine.depth.to_string());
+    fill("rw", read_write(&blocks.access));
+    fill("ioengine", blocks.engine.kind.name().to_owned());
+    fill("iodepth", blocks.engine.depth.to_string());
     fill("numjobs", job.clones.to_string());
-    fill("direct", flag(job.engine.direct));
-    fill_sizes(&job.access.block_sizes, &mut fill);
-    if let Some(size) = job.extent.size {
+    fill("direct", flag(blocks.engine.direct));
+    fill_sizes(&blocks.access.block_sizes, &mut fill);
+    if let Some(size) = blocks.extent.size {
         fill("size", amount(size));
     }
-    if let Some(size) = job.end.io_size {
+    if let Some(size) = blocks.passes.io_size {
         fill("io_size", amount(size));
     }
     if let Some(runtime) = job.end.runtime {
         fill("runtime", seconds(runtime.0));
-        fill("time_based", flag(job.end.time_based));
+        fill("time_based", flag(blocks.passes.time_based));
     }
-    if job.access.reads && job.access.writes {
-        fill("rwmixread", job.access.read_percent.to_string());
+    if blocks.access.reads && blocks.access.writes {
+        fill("rwmixread", blocks.access.read_percent.to_string());
     }
-    if !job.files.names.is_empty() {
-        let names: Vec<String> = job
+    if !blocks.files.names.is_empty() {
+        let names: Vec<String> = blocks
             .files
             .names
             .iter()
@@ -45,8 +46,7 @@ pub fn resolved_options(job: &Job) -> BTreeMap<String, String> {
 }
 
 /// The word of `rw=`, with its suffix.
-fn read_write(job: &Job) -> String {
-    let access = &job.access;
+fn read_write(access: &Access) -> String {
     let word = match (access.reads, access.writes, access.trims) {
         (true, true, _) => "rw",
         (_, true, true) => "trimwrite",

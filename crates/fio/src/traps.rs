@@ -60,8 +60,8 @@ impl Trap<'_> {
 
     fn size(&mut self) {
         let known = self.draft.has("size") || self.draft.has("filesize");
-        let named = !self.job.files.names.is_empty() || self.draft.has("filename");
-        let may_exist = named || !self.job.files.allow_create;
+        let named = !self.draft.blocks.files.names.is_empty() || self.draft.has("filename");
+        let may_exist = named || !self.draft.blocks.files.allow_create;
         if self.job.end.until_full {
             return;
         }
@@ -74,7 +74,8 @@ impl Trap<'_> {
             );
         }
         let devices = self
-            .job
+            .draft
+            .blocks
             .files
             .names
             .iter()
@@ -89,7 +90,7 @@ impl Trap<'_> {
     }
 
     fn engine(&mut self) {
-        let engine = &self.job.engine;
+        let engine = &self.draft.blocks.engine;
         let name = engine.kind.name();
         if engine.kind.synchronous() && self.draft.depth > 1 {
             self.warn(
@@ -124,7 +125,7 @@ impl Trap<'_> {
     /// Options of one engine given to another.
     fn engine_options(&mut self) {
         use EngineKind::{IoUring, Libaio, Pvsync2, Sim};
-        let kind = self.job.engine.kind;
+        let kind = self.draft.blocks.engine.kind;
         let owners: [(&str, &[EngineKind], &str); 11] = [
             ("hipri", &[IoUring, Pvsync2], "io_uring and pvsync2"),
             ("sqthread_poll", &[IoUring], "io_uring"),
@@ -157,13 +158,13 @@ impl Trap<'_> {
     }
 
     fn blocks(&mut self) {
-        let access = &self.job.access;
+        let access = &self.draft.blocks.access;
         let option = ["bssplit", "bsrange", "bs"]
             .into_iter()
             .find(|name| self.draft.has(name))
             .unwrap_or("bs");
         let (smallest, largest) = (access.min_block(), access.max_block());
-        if let Some(Amount::Bytes(size)) = self.job.extent.size
+        if let Some(Amount::Bytes(size)) = self.draft.blocks.extent.size
             && largest > size
         {
             self.say(
@@ -177,7 +178,10 @@ impl Trap<'_> {
                 "raise `size` or lower `bs`",
             );
         }
-        if self.job.engine.direct && !self.job.engine.kind.without_files() && smallest % 512 != 0 {
+        if self.draft.blocks.engine.direct
+            && !self.draft.blocks.engine.kind.without_files()
+            && smallest % 512 != 0
+        {
             self.warn(
                 option,
                 format!("direct I/O of {smallest} bytes fails: sectors have 512 bytes or 4096"),
@@ -187,7 +191,7 @@ impl Trap<'_> {
     }
 
     fn access(&mut self) {
-        let access = &self.job.access;
+        let access = &self.draft.blocks.access;
         let mixed = access.reads && access.writes;
         let mix = ["rwmixread", "rwmixwrite"]
             .into_iter()
@@ -239,8 +243,8 @@ impl Trap<'_> {
         if clones < 2 {
             return;
         }
-        let sequential = self.job.access.order == Order::Sequential;
-        let shared = !self.job.files.names.is_empty();
+        let sequential = self.draft.blocks.access.order == Order::Sequential;
+        let shared = !self.draft.blocks.files.names.is_empty();
         let apart = self.draft.has("offset_increment");
         if shared && sequential && !apart {
             self.warn(
@@ -249,7 +253,7 @@ impl Trap<'_> {
                 "add `offset_increment=…`, or leave `filename` out so that each has a file",
             );
         }
-        if let (Some(Amount::Bytes(size)), false) = (self.job.extent.size, shared) {
+        if let (Some(Amount::Bytes(size)), false) = (self.draft.blocks.extent.size, shared) {
             let all = Bytes(size.saturating_mul(u64::from(clones)));
             self.note(
                 "numjobs",
@@ -276,11 +280,12 @@ impl Trap<'_> {
 
     fn end(&mut self) {
         let end = &self.job.end;
-        let Some(Amount::Bytes(size)) = end.io_size.or(self.job.extent.size) else {
+        let passes = &self.draft.blocks.passes;
+        let Some(Amount::Bytes(size)) = passes.io_size.or(self.draft.blocks.extent.size) else {
             return;
         };
-        let pass = size.saturating_mul(end.loops);
-        if end.runtime.is_some() && !end.time_based && pass <= SMALL {
+        let pass = size.saturating_mul(passes.loops);
+        if end.runtime.is_some() && !passes.time_based && pass <= SMALL {
             self.note(
                 "runtime",
                 format!(
@@ -290,7 +295,7 @@ impl Trap<'_> {
                 "add `time_based` to go on until then",
             );
         }
-        if end.time_based && self.draft.has("number_ios") {
+        if passes.time_based && self.draft.has("number_ios") {
             self.note(
                 "number_ios",
                 "the job ends after so many ops even if that is before `runtime`",
@@ -300,7 +305,7 @@ impl Trap<'_> {
     }
 
     fn durability(&mut self) {
-        if self.job.access.writes {
+        if self.draft.blocks.access.writes {
             return;
         }
         for option in ["fsync", "fdatasync", "end_fsync", "fsync_on_close", "sync"] {
@@ -318,7 +323,7 @@ impl Trap<'_> {
 
     fn buffers(&mut self) {
         let zeroes = self.job.buffers.content == Content::Zero;
-        if zeroes && self.job.access.writes {
+        if zeroes && self.draft.blocks.access.writes {
             let option = match self.draft.zero_buffers {
                 true => "zero_buffers",
                 false => "buffer_compress_percentage",
@@ -332,20 +337,20 @@ impl Trap<'_> {
     }
 
     fn verify(&mut self) {
-        let Some(verify) = &self.job.verify else {
+        let Some(verify) = &self.draft.blocks.verify else {
             return;
         };
-        let access = &self.job.access;
+        let access = &self.draft.blocks.access;
         let headers = !matches!(verify.checksum, Checksum::Pattern(_));
         let repeats = access.order == Order::Random && !access.random_map;
-        if access.writes && repeats && headers && self.job.engine.depth > 1 {
+        if access.writes && repeats && headers && self.draft.blocks.engine.depth > 1 {
             self.warn(
                 "verify",
                 "blocks written more than once while in flight may be found at fault",
                 "leave `norandommap` out, or use `iodepth=1`",
             );
         }
-        let shared = self.job.clones > 1 && !self.job.files.names.is_empty();
+        let shared = self.job.clones > 1 && !self.draft.blocks.files.names.is_empty();
         let tolerant = !verify.check_sequence && (access.repeatable || !verify.check_seed);
         if access.writes && shared && !tolerant && !self.draft.has("offset_increment") {
             self.warn(
@@ -357,7 +362,7 @@ impl Trap<'_> {
         let never = access.writes
             && !access.reads
             && verify.do_verify
-            && self.job.end.time_based
+            && self.draft.blocks.passes.time_based
             && verify.backlog == 0;
         if never {
             self.note(

@@ -28,10 +28,16 @@ fn options_before_the_first_name_count_for_all_jobs() {
     assert_eq!(jobs.len(), 2);
     assert_eq!((jobs[0].name.as_str(), jobs[1].name.as_str()), ("a", "b"));
     assert_eq!(
-        (jobs[0].access.max_block(), jobs[1].access.max_block()),
+        (
+            jobs[0].work.blocks().unwrap().access.max_block(),
+            jobs[1].work.blocks().unwrap().access.max_block()
+        ),
         (8192, 16384)
     );
-    assert!(jobs[0].access.writes && !jobs[1].access.writes);
+    assert!(
+        jobs[0].work.blocks().unwrap().access.writes
+            && !jobs[1].work.blocks().unwrap().access.writes
+    );
 }
 
 #[test]
@@ -44,8 +50,12 @@ fn values_stand_after_equals_or_apart_and_one_dash_will_do() {
         "--name=a --size=1m --direct true --bs=8k --ioeng=psync",
     ] {
         let job = &jobs(text)[0];
-        assert_eq!(job.access.max_block(), 8192, "{text}");
-        assert!(job.engine.direct, "{text}");
+        assert_eq!(
+            job.work.blocks().unwrap().access.max_block(),
+            8192,
+            "{text}"
+        );
+        assert!(job.work.blocks().unwrap().engine.direct, "{text}");
     }
 }
 
@@ -55,9 +65,16 @@ fn a_known_script_reads_as_it_does_elsewhere() {
         "--name=random-write --ioengine=posixaio --rw=randwrite --bs=4k --numjobs=4 --size=4g \
          --iodepth=8 --runtime=60 --time_based --end_fsync=1",
     )[0];
-    assert_eq!((job.clones, job.engine.depth), (4, 8));
+    assert_eq!(
+        (job.clones, job.work.blocks().unwrap().engine.depth),
+        (4, 8)
+    );
     assert_eq!(job.end.runtime, Some(Nanos::from_secs(60)));
-    assert!(job.end.time_based && job.sync.end_fsync && job.access.random_map);
+    assert!(
+        job.work.blocks().unwrap().passes.time_based
+            && job.work.blocks().unwrap().sync.end_fsync
+            && job.work.blocks().unwrap().access.random_map
+    );
 }
 
 #[test]
@@ -71,7 +88,7 @@ fn job_files_take_the_globals_of_the_command() {
     let blocks: Vec<u64> = workload
         .jobs
         .iter()
-        .map(|job| job.access.max_block())
+        .map(|job| job.work.blocks().unwrap().access.max_block())
         .collect();
     assert_eq!(blocks, [8192, 16384, 8192]);
     assert_eq!(workload.jobs[2].after, After::AllBefore);
@@ -235,7 +252,10 @@ fn a_global_section_on_the_command_line_counts_for_what_follows() {
         &host,
     );
     let jobs = read.parsed.workload.unwrap().jobs;
-    let blocks: Vec<u64> = jobs.iter().map(|job| job.access.max_block()).collect();
+    let blocks: Vec<u64> = jobs
+        .iter()
+        .map(|job| job.work.blocks().unwrap().access.max_block())
+        .collect();
     assert_eq!(blocks, [4096, 8192, 8192]);
 }
 

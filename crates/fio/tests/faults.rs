@@ -511,7 +511,18 @@ fn a_filename_adds_to_that_of_the_globals() {
         brief(&parsed.diagnostics),
         ["5:1+8 warning `filename` adds to the names of the global section; the job uses them all"]
     );
-    assert_eq!(jobs_of(parsed, "").remove(0).files.names.len(), 2);
+    assert_eq!(
+        jobs_of(parsed, "")
+            .remove(0)
+            .work
+            .blocks()
+            .unwrap()
+            .clone()
+            .files
+            .names
+            .len(),
+        2
+    );
 }
 
 #[test]
@@ -531,8 +542,14 @@ fn includes_are_spliced_in() {
         .map(|source| source.name.as_str())
         .collect();
     assert_eq!(names, ["test.fio", "opts.inc", "more.inc"]);
-    assert_eq!(workload.jobs[0].extent.size, Some(Amount::Bytes(1 << 20)));
-    assert_eq!(workload.jobs[0].access.max_block(), 8192);
+    assert_eq!(
+        workload.jobs[0].work.blocks().unwrap().extent.size,
+        Some(Amount::Bytes(1 << 20))
+    );
+    assert_eq!(
+        workload.jobs[0].work.blocks().unwrap().access.max_block(),
+        8192
+    );
 }
 
 #[test]
@@ -583,8 +600,14 @@ fn variables_come_from_the_environment() {
     .variable("SIZE", "64")
     .variable("DISK", "sdb");
     let job = jobs_of(parse_on(&host), "").remove(0);
-    assert_eq!(job.extent.size, Some(Amount::Bytes(64 << 20)));
-    assert_eq!(job.files.names[0].to_str(), Some("/dev/sdb"));
+    assert_eq!(
+        job.work.blocks().unwrap().extent.size,
+        Some(Amount::Bytes(64 << 20))
+    );
+    assert_eq!(
+        job.work.blocks().unwrap().files.names[0].to_str(),
+        Some("/dev/sdb")
+    );
     assert_eq!(job.clones, 4);
     assert_eq!(job.options["size"], "64m");
 }
@@ -606,7 +629,10 @@ fn every_later_file_waits_and_has_globals_of_its_own() {
     assert_eq!(groups, [0, 0, 1, 1]);
     assert_eq!(workload.jobs[2].after, iodyno_model::After::AllBefore);
     assert_eq!(workload.jobs[3].after, iodyno_model::After::Start);
-    assert_eq!(workload.jobs[2].access.max_block(), 4096);
+    assert_eq!(
+        workload.jobs[2].work.blocks().unwrap().access.max_block(),
+        4096
+    );
 }
 
 #[test]
@@ -624,8 +650,11 @@ fn overrides_win_over_every_section() {
     };
     let jobs = jobs_of(set(&[("bs", "16k"), ("filename", "/dev/y")]), "");
     for job in &jobs {
-        assert_eq!(job.access.max_block(), 16384);
-        assert_eq!(job.files.names, [std::path::PathBuf::from("/dev/y")]);
+        assert_eq!(job.work.blocks().unwrap().access.max_block(), 16384);
+        assert_eq!(
+            job.work.blocks().unwrap().files.names,
+            [std::path::PathBuf::from("/dev/y")]
+        );
         assert_eq!(job.options["bs"], "16k");
     }
     let wrong = set(&[("bs", "4x"), ("blocksze", "4k")]).diagnostics;
@@ -673,7 +702,10 @@ fn comments_spaces_and_endings_are_left_out() {
         "\u{feff}; first\r\n  # second\r\n[ my job ] # name\r\n\tsize=1m;x\r\n\n  bs=8k # y\r\n";
     let job = common::jobs(text).remove(0);
     assert_eq!(
-        (job.name.as_str(), job.access.max_block()),
+        (
+            job.name.as_str(),
+            job.work.blocks().unwrap().access.max_block()
+        ),
         (" my job ", 8192)
     );
 }

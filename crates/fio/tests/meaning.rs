@@ -17,23 +17,47 @@ use iodyno_units::Nanos;
 fn an_empty_job_has_fios_defaults() {
     let job = job("");
     assert_eq!(job.name, "j");
-    assert_eq!(job.engine.kind, EngineKind::Psync);
-    assert_eq!((job.engine.depth, job.clones), (1, 1));
-    assert!(!job.engine.direct);
+    assert_eq!(job.work.blocks().unwrap().engine.kind, EngineKind::Psync);
     assert_eq!(
-        job.access.directions().collect::<Vec<_>>(),
+        (job.work.blocks().unwrap().engine.depth, job.clones),
+        (1, 1)
+    );
+    assert!(!job.work.blocks().unwrap().engine.direct);
+    assert_eq!(
+        job.work
+            .blocks()
+            .unwrap()
+            .access
+            .directions()
+            .collect::<Vec<_>>(),
         [Direction::Read]
     );
-    assert_eq!(job.access.order, Order::Sequential);
-    assert_eq!(job.access.block_sizes.read, BlockSizes::Fixed(4096));
-    assert!(job.access.repeatable);
-    assert_eq!(job.files.format, "$jobname.$jobnum.$filenum");
-    assert_eq!(job.files.count, 1);
-    assert!(job.files.invalidate && job.files.fsync_on_layout && job.files.allow_create);
-    assert_eq!(job.extent.size, Some(Amount::Bytes(16 << 20)));
-    assert_eq!((job.end.loops, job.end.runtime), (1, None));
+    assert_eq!(job.work.blocks().unwrap().access.order, Order::Sequential);
+    assert_eq!(
+        job.work.blocks().unwrap().access.block_sizes.read,
+        BlockSizes::Fixed(4096)
+    );
+    assert!(job.work.blocks().unwrap().access.repeatable);
+    assert_eq!(
+        job.work.blocks().unwrap().files.format,
+        "$jobname.$jobnum.$filenum"
+    );
+    assert_eq!(job.work.blocks().unwrap().files.count, 1);
+    assert!(
+        job.work.blocks().unwrap().files.invalidate
+            && job.work.blocks().unwrap().files.fsync_on_layout
+            && job.work.blocks().unwrap().files.allow_create
+    );
+    assert_eq!(
+        job.work.blocks().unwrap().extent.size,
+        Some(Amount::Bytes(16 << 20))
+    );
+    assert_eq!(
+        (job.work.blocks().unwrap().passes.loops, job.end.runtime),
+        (1, None)
+    );
     assert_eq!(job.after, After::Start);
-    assert_eq!(job.verify, None);
+    assert_eq!(job.work.blocks().unwrap().verify, None);
     assert!(!job.pacing.scheduled());
     assert_eq!(job.buffers.content, Content::Random);
     assert!(!job.buffers.refill);
@@ -57,7 +81,12 @@ fn rw_says_which_ops_and_in_which_order() {
     ];
     for (word, directions, random) in cases {
         for option in ["rw", "readwrite"] {
-            let access = job(&format!("{option}={word}")).access;
+            let access = job(&format!("{option}={word}"))
+                .work
+                .blocks()
+                .unwrap()
+                .clone()
+                .access;
             assert_eq!(
                 access.directions().collect::<Vec<_>>(),
                 *directions,
@@ -81,9 +110,18 @@ fn rw_takes_a_number_after_a_colon() {
         ("rw=write:0", None),
         ("rw=randread", None),
     ] {
-        assert_eq!(job(text).access.sequence, sequence, "{text}");
+        assert_eq!(
+            job(text).work.blocks().unwrap().clone().access.sequence,
+            sequence,
+            "{text}"
+        );
     }
-    let access = job("rw=randread:4\nrw_sequencer=identical").access;
+    let access = job("rw=randread:4\nrw_sequencer=identical")
+        .work
+        .blocks()
+        .unwrap()
+        .clone()
+        .access;
     assert_eq!(access.sequencer, Sequencer::Identical);
 }
 
@@ -139,10 +177,23 @@ fn sizes_of_ops_go_by_direction() {
         ),
     ];
     for (options, sizes) in cases {
-        let found = job(options).access.block_sizes;
+        let found = job(options)
+            .work
+            .blocks()
+            .unwrap()
+            .clone()
+            .access
+            .block_sizes;
         assert_eq!([found.read, found.write, found.trim], *sizes, "{options}");
     }
-    let unaligned = job("bsrange=1k-3k\nbs_unaligned").access.block_sizes.read;
+    let unaligned = job("bsrange=1k-3k\nbs_unaligned")
+        .work
+        .blocks()
+        .unwrap()
+        .clone()
+        .access
+        .block_sizes
+        .read;
     assert!(matches!(
         unaligned,
         Range {
@@ -155,7 +206,12 @@ fn sizes_of_ops_go_by_direction() {
 #[test]
 fn random_offsets_follow_map_distribution_and_seed() {
     let check = |options: &str, map: bool, distribution: Distribution| {
-        let access = job(&format!("rw=randrw\n{options}")).access;
+        let access = job(&format!("rw=randrw\n{options}"))
+            .work
+            .blocks()
+            .unwrap()
+            .clone()
+            .access;
         assert_eq!(access.random_map, map, "{options}");
         assert_eq!(access.distribution.read, distribution, "{options}");
         assert_eq!(access.distribution.write, distribution, "{options}");
@@ -207,7 +263,12 @@ fn random_offsets_follow_map_distribution_and_seed() {
             (40.0, Amount::Bytes(1 << 20)),
         ]),
     );
-    let access = job("rw=randrw\nrandom_distribution=zoned:100/50,50/10:50/90").access;
+    let access = job("rw=randrw\nrandom_distribution=zoned:100/50,50/10:50/90")
+        .work
+        .blocks()
+        .unwrap()
+        .clone()
+        .access;
     assert_eq!(access.distribution.read, percent(&[(100.0, 50.0)]));
     assert_eq!(
         access.distribution.write,
@@ -217,16 +278,58 @@ fn random_offsets_follow_map_distribution_and_seed() {
     check("blockalign=4k", true, Distribution::Uniform);
     check("ba=512", false, Distribution::Uniform);
 
-    assert!(!job("randrepeat=0").access.repeatable);
-    assert_eq!(job("randseed=42").access.seed, Some(42));
-    let access = job("rw=randrw\npercentage_random=50,20\nrwmixwrite=30").access;
+    assert!(
+        !job("randrepeat=0")
+            .work
+            .blocks()
+            .unwrap()
+            .clone()
+            .access
+            .repeatable
+    );
+    assert_eq!(
+        job("randseed=42")
+            .work
+            .blocks()
+            .unwrap()
+            .clone()
+            .access
+            .seed,
+        Some(42)
+    );
+    let access = job("rw=randrw\npercentage_random=50,20\nrwmixwrite=30")
+        .work
+        .blocks()
+        .unwrap()
+        .clone()
+        .access;
     assert_eq!(
         (access.percent_random.read, access.percent_random.write),
         (50, 20)
     );
     assert_eq!(access.read_percent, 70);
-    assert_eq!(job("rw=randread\nba=1k,2k").access.block_align.write, 2048);
-    assert_eq!(job("rw=read\nba=1k").access.block_align.read, 0);
+    assert_eq!(
+        job("rw=randread\nba=1k,2k")
+            .work
+            .blocks()
+            .unwrap()
+            .clone()
+            .access
+            .block_align
+            .write,
+        2048
+    );
+    assert_eq!(
+        job("rw=read\nba=1k")
+            .work
+            .blocks()
+            .unwrap()
+            .clone()
+            .access
+            .block_align
+            .read,
+        0
+    );
 }
 
 #[test]
@@ -243,7 +346,12 @@ fn engines_keep_to_their_depth() {
         ("null", EngineKind::Null, 32),
         ("sim", EngineKind::Sim, 32),
     ] {
-        let engine = job(&format!("ioengine={name}\niodepth=32")).engine;
+        let engine = job(&format!("ioengine={name}\niodepth=32"))
+            .work
+            .blocks()
+            .unwrap()
+            .clone()
+            .engine;
         assert_eq!((engine.kind, engine.depth), (kind, depth), "{name}");
         assert_eq!(engine.sim.is_some(), kind == EngineKind::Sim);
     }
@@ -256,6 +364,10 @@ fn engine_options_reach_the_engine() {
          iodepth_batch_complete_max=6\ndirect=1\nhipri\nsqthread_poll=1\nsqthread_poll_cpu=3\n\
          fixedbufs\nregisterfiles=0\nforce_async=1\nnowait=1\nsync=dsync",
     )
+    .work
+    .blocks()
+    .unwrap()
+    .clone()
     .engine;
     assert_eq!((engine.depth_low, engine.batch_submit), (4, 2));
     assert_eq!(
@@ -274,20 +386,36 @@ fn engine_options_reach_the_engine() {
         job("ioengine=io_uring\niodepth=4\niodepth_batch=99\niodepth_batch_complete_min=9");
     assert_eq!(
         (
-            clamped.engine.batch_submit,
-            clamped.engine.batch_complete_min
+            clamped.work.blocks().unwrap().engine.batch_submit,
+            clamped.work.blocks().unwrap().engine.batch_complete_min
         ),
         (4, 4)
     );
-    assert!(job("buffered=0").engine.direct);
-    assert!(!job("direct=1\nbuffered=1").engine.direct);
-    assert!(job("sync=1").engine.o_sync);
+    assert!(
+        job("buffered=0")
+            .work
+            .blocks()
+            .unwrap()
+            .clone()
+            .engine
+            .direct
+    );
+    assert!(
+        !job("direct=1\nbuffered=1")
+            .work
+            .blocks()
+            .unwrap()
+            .clone()
+            .engine
+            .direct
+    );
+    assert!(job("sync=1").work.blocks().unwrap().clone().engine.o_sync);
 }
 
 #[test]
 fn a_simulated_device_has_law_servers_and_faults() {
     let sim = job("ioengine=sim\nsim_latency=lognormal:100us:0.5\nsim_servers=4\nsim_faults=eio:100,short:50,stall:2s:1s")
-        .engine
+        .work.blocks().unwrap().clone().engine
         .sim
         .unwrap();
     assert_eq!(
@@ -318,6 +446,10 @@ fn a_simulated_device_has_law_servers_and_faults() {
         ("constant:7", SimLaw::Constant(7_000)),
     ] {
         let sim = job(&format!("ioengine=sim\nsim_latency={text}"))
+            .work
+            .blocks()
+            .unwrap()
+            .clone()
             .engine
             .sim
             .unwrap();
@@ -328,7 +460,14 @@ fn a_simulated_device_has_law_servers_and_faults() {
         ("sim_clock=virtual", SimClock::Virtual),
         ("sim_clock=real", SimClock::Real),
     ] {
-        let sim = job(&format!("ioengine=sim\n{text}")).engine.sim.unwrap();
+        let sim = job(&format!("ioengine=sim\n{text}"))
+            .work
+            .blocks()
+            .unwrap()
+            .clone()
+            .engine
+            .sim
+            .unwrap();
         assert_eq!(sim.clock, clock, "{text}");
     }
 }
@@ -341,6 +480,10 @@ fn files_are_named_placed_and_made() {
          create_only=1\nallow_file_create=0\ncreate_fsync=0\ninvalidate=0\nfsync_on_close=1\n\
          unlink=1\nfadvise_hint=0\nfilename_format=f.$jobnum",
     )
+    .work
+    .blocks()
+    .unwrap()
+    .clone()
     .files;
     assert_eq!(files.directories, [PathBuf::from("/a"), "/b".into()]);
     assert_eq!(files.names, [PathBuf::from("x"), "y:z".into()]);
@@ -366,20 +509,35 @@ fn the_region_and_its_end_are_kept_apart() {
          loops=3\nruntime=5m\ntime_based\nramp_time=2\nstartdelay=3-1\nzonemode=strided\n\
          zonesize=64k\nzonerange=1m\nzoneskip=128k",
     );
-    assert_eq!(job.extent.size, Some(Amount::Percent(50.0)));
-    assert_eq!(job.extent.offset, Amount::Bytes(1 << 20));
-    assert_eq!(job.extent.offset_increment, Amount::Percent(10.0));
-    assert_eq!(job.extent.offset_align, 4096);
+    assert_eq!(
+        job.work.blocks().unwrap().extent.size,
+        Some(Amount::Percent(50.0))
+    );
+    assert_eq!(
+        job.work.blocks().unwrap().extent.offset,
+        Amount::Bytes(1 << 20)
+    );
+    assert_eq!(
+        job.work.blocks().unwrap().extent.offset_increment,
+        Amount::Percent(10.0)
+    );
+    assert_eq!(job.work.blocks().unwrap().extent.offset_align, 4096);
     let zones = (
-        job.extent.zone_size,
-        job.extent.zone_range,
-        job.extent.zone_skip,
+        job.work.blocks().unwrap().extent.zone_size,
+        job.work.blocks().unwrap().extent.zone_range,
+        job.work.blocks().unwrap().extent.zone_skip,
     );
     assert_eq!(zones, (65536, 1 << 20, 131_072));
-    assert_eq!(job.end.io_size, Some(Amount::Bytes(1 << 30)));
-    assert_eq!((job.end.ops, job.end.loops), (Some(77), 3));
+    assert_eq!(
+        job.work.blocks().unwrap().passes.io_size,
+        Some(Amount::Bytes(1 << 30))
+    );
+    assert_eq!(
+        (job.end.ops, job.work.blocks().unwrap().passes.loops),
+        (Some(77), 3)
+    );
     assert_eq!(job.end.runtime, Some(Nanos::from_secs(300)));
-    assert!(job.end.time_based);
+    assert!(job.work.blocks().unwrap().passes.time_based);
     assert_eq!(job.end.ramp, Nanos::from_secs(2));
     assert_eq!(
         (job.delay.min, job.delay.max),
@@ -389,9 +547,19 @@ fn the_region_and_its_end_are_kept_apart() {
 
 #[test]
 fn zones_need_no_zonemode() {
-    let extent = job("zonesize=64k\nzoneskip=1m").extent;
+    let extent = job("zonesize=64k\nzoneskip=1m")
+        .work
+        .blocks()
+        .unwrap()
+        .clone()
+        .extent;
     assert_eq!((extent.zone_size, extent.zone_skip), (65536, 1 << 20));
-    let extent = job("zonemode=none\nzoneskip=1m").extent;
+    let extent = job("zonemode=none\nzoneskip=1m")
+        .work
+        .blocks()
+        .unwrap()
+        .clone()
+        .extent;
     assert_eq!((extent.zone_size, extent.zone_skip), (0, 0));
 }
 
@@ -413,8 +581,14 @@ fn pacing_and_durability() {
     let think = job.pacing.think.unwrap();
     assert_eq!((think.pause, think.spin), (Nanos(10_000), Nanos(10_000)));
     assert_eq!(think.every_ops, 8);
-    assert_eq!((job.sync.fsync_every, job.sync.fdatasync_every), (4, 8));
-    assert!(job.sync.end_fsync);
+    assert_eq!(
+        (
+            job.work.blocks().unwrap().sync.fsync_every,
+            job.work.blocks().unwrap().sync.fdatasync_every
+        ),
+        (4, 8)
+    );
+    assert!(job.work.blocks().unwrap().sync.end_fsync);
     let iops = common::job("rw=rw\nrate_iops=1000,\nrate_iops_min=5")
         .pacing
         .rates;
@@ -492,14 +666,22 @@ fn verification_keeps_its_method() {
         ("verify=crc32c\nverify_pattern=0xff", Checksum::Crc32c),
     ] {
         let job = job(&format!("rw=write\n{options}"));
-        assert_eq!(job.verify.unwrap().checksum, checksum, "{options}");
+        assert_eq!(
+            job.work.blocks().unwrap().clone().verify.unwrap().checksum,
+            checksum,
+            "{options}"
+        );
         assert!(job.buffers.refill, "{options}");
     }
-    assert_eq!(job("verify=0").verify, None);
+    assert_eq!(job("verify=0").work.blocks().unwrap().clone().verify, None);
     let verify = job(
         "rw=randwrite\nverify=crc32c\ndo_verify=0\nverify_only\nverify_interval=512\n\
          verify_backlog=1024\nverify_backlog_batch=32\nverify_fatal=1\nverify_dump=1",
     )
+    .work
+    .blocks()
+    .unwrap()
+    .clone()
     .verify
     .unwrap();
     assert!(!verify.do_verify && verify.only && verify.fatal && verify.dump);
@@ -508,6 +690,10 @@ fn verification_keeps_its_method() {
         (512, 1024, 32)
     );
     let unequal = job("rw=write\nverify=crc32c\nbsrange=4k-16k")
+        .work
+        .blocks()
+        .unwrap()
+        .clone()
         .verify
         .unwrap();
     assert_eq!(unequal.interval, 4096);
@@ -554,7 +740,11 @@ fn booleans_take_words_and_nothing() {
         ("direct=true", true),
         ("direct=No", false),
     ] {
-        assert_eq!(job(text).engine.direct, set, "{text}");
+        assert_eq!(
+            job(text).work.blocks().unwrap().clone().engine.direct,
+            set,
+            "{text}"
+        );
     }
 }
 
@@ -562,10 +752,16 @@ fn booleans_take_words_and_nothing() {
 fn globals_count_for_later_jobs_only() {
     let jobs =
         jobs("[a]\nsize=1m\n[global]\nsize=2m\nbs=8k\n[b]\n[global]\nbs=16k\n[c]\nsize=3m\n");
-    let sizes: Vec<_> = jobs.iter().map(|job| job.extent.size).collect();
+    let sizes: Vec<_> = jobs
+        .iter()
+        .map(|job| job.work.blocks().unwrap().extent.size)
+        .collect();
     let bytes = |mib: u64| Some(Amount::Bytes(mib << 20));
     assert_eq!(sizes, [bytes(1), bytes(2), bytes(3)]);
-    let blocks: Vec<u64> = jobs.iter().map(|job| job.access.max_block()).collect();
+    let blocks: Vec<u64> = jobs
+        .iter()
+        .map(|job| job.work.blocks().unwrap().access.max_block())
+        .collect();
     assert_eq!(blocks, [4096, 8192, 16384]);
 }
 
@@ -594,15 +790,21 @@ fn groups_are_numbered_as_fio_does() {
 fn a_global_name_names_results_and_not_files() {
     let jobs = jobs("[global]\nname=all\nsize=1m\n[a]\n[b]\n");
     assert_eq!(jobs[0].name, "all");
-    assert_eq!(jobs[0].files.format, "a.$jobnum.$filenum");
-    assert_eq!(jobs[1].files.format, "b.$jobnum.$filenum");
+    assert_eq!(
+        jobs[0].work.blocks().unwrap().files.format,
+        "a.$jobnum.$filenum"
+    );
+    assert_eq!(
+        jobs[1].work.blocks().unwrap().files.format,
+        "b.$jobnum.$filenum"
+    );
 }
 
 #[test]
 fn kb_base_counts_for_its_whole_section() {
     let jobs = jobs("[a]\nbs=4k\nkb_base=1000\nsize=1g\n[b]\nbs=4k\nsize=1g\n");
-    assert_eq!(jobs[0].access.max_block(), 4000);
-    assert_eq!(jobs[1].access.max_block(), 4096);
+    assert_eq!(jobs[0].work.blocks().unwrap().access.max_block(), 4000);
+    assert_eq!(jobs[1].work.blocks().unwrap().access.max_block(), 4096);
 }
 
 #[test]
@@ -685,11 +887,14 @@ fn a_job_that_fills_its_storage_reserves_nothing_and_needs_no_size() {
     let filling = parse("[a]\nrw=write\nfill_device=1\n");
     let job = &filling.workload.unwrap().jobs[0];
     assert!(job.end.until_full);
-    assert_eq!(job.extent.size, None);
-    assert_eq!(job.files.fallocate, Fallocate::None);
+    assert_eq!(job.work.blocks().unwrap().extent.size, None);
+    assert_eq!(job.work.blocks().unwrap().files.fallocate, Fallocate::None);
     let asked = parse("[a]\nrw=write\nfill_fs=1\nfallocate=keep\n");
     let job = &asked.workload.unwrap().jobs[0];
-    assert_eq!(job.files.fallocate, Fallocate::KeepSize);
+    assert_eq!(
+        job.work.blocks().unwrap().files.fallocate,
+        Fallocate::KeepSize
+    );
 }
 
 #[test]
@@ -698,9 +903,17 @@ fn atomic_writes_are_asked_of_engines_that_have_them() {
         let write = job(&format!(
             "rw=randwrite\ndirect=1\natomic=1\nioengine={engine}"
         ));
-        assert!(write.engine.atomic, "{engine}");
+        assert!(write.work.blocks().unwrap().engine.atomic, "{engine}");
     }
-    assert!(!job("rw=read\natomic=1\nioengine=psync").engine.atomic);
+    assert!(
+        !job("rw=read\natomic=1\nioengine=psync")
+            .work
+            .blocks()
+            .unwrap()
+            .clone()
+            .engine
+            .atomic
+    );
 }
 
 #[test]
@@ -710,7 +923,12 @@ fn sequence_and_seed_of_verified_blocks_are_checked_unless_told_not_to() {
         ("verify_write_sequence=0", false, true),
         ("verify_header_seed=0", true, false),
     ] {
-        let verify = job(&format!("rw=randwrite\nverify=crc32c\n{options}")).verify;
+        let verify = job(&format!("rw=randwrite\nverify=crc32c\n{options}"))
+            .work
+            .blocks()
+            .unwrap()
+            .clone()
+            .verify;
         let verify = verify.unwrap();
         assert_eq!(
             (verify.check_sequence, verify.check_seed),

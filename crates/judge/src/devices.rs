@@ -85,7 +85,7 @@ pub(crate) fn job_bytes(workload: &Workload, parts: &[Part], direction: Directio
             workload
                 .jobs
                 .get(clone.job as usize)
-                .is_none_or(|job| !job.engine.kind.without_files())
+                .is_none_or(|job| job.work.on_files())
         })
         .filter_map(|clone| clone.direction(direction))
         .map(|result| result.bytes)

@@ -150,7 +150,7 @@ fn group(workload: &Workload, jobs: Vec<u32>, clones: &[&CloneResult]) -> GroupS
 
 /// The percentiles that a job asks for. Tables of file operations and of sysbench have one that fio's lack.
 fn asked(job: &Job) -> impl Iterator<Item = f64> {
-    let usual = job.operations.is_some() || job.shared_files.is_some();
+    let usual = job.work.blocks().is_none();
     let asked = job.reporting.percentiles.iter().copied();
     asked.chain(usual.then_some(TABLE_PERCENTILE))
 }

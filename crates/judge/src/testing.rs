@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use iodyno_model::{
-    Access, CloneResult, CpuUse, DepthUse, DeviceLayer, DeviceUse, Direction, DirectionFrame,
-    DirectionResult, EndedBy, Engine, EngineKind, EngineUsed, Environment, Extent, FileState,
-    Frame, Histogram, HistogramBuilder, HostUse, Job, JobEnd, JobFrame, MemoryInfo, MountInfo,
-    Order, Outcome, Part, RunId, SCHEMA, SampleStats, StackLayer, Step, StepTime, TargetInfo,
-    Telemetry, Trial, TrialKey, Workload,
+    Access, Blocks, CloneResult, CpuUse, DepthUse, DeviceLayer, DeviceUse, Direction,
+    DirectionFrame, DirectionResult, EndedBy, Engine, EngineKind, EngineUsed, Environment, Extent,
+    FileState, Frame, Histogram, HistogramBuilder, HostUse, Job, JobEnd, JobFrame, MemoryInfo,
+    MountInfo, Order, Outcome, Part, Passes, RunId, SCHEMA, SampleStats, StackLayer, Step,
+    StepTime, TargetInfo, Telemetry, Trial, TrialKey, Work, Workload,
 };
 use iodyno_units::Nanos;
 
@@ -24,20 +24,26 @@ pub fn job(name: &str) -> Job {
     engine.direct = true;
     Job {
         name: name.to_owned(),
-        engine,
-        access: Access {
-            writes: true,
-            order: Order::Random,
-            read_percent: 75,
-            ..Access::default()
-        },
-        extent: Extent {
-            size: Some(iodyno_model::Amount::Bytes(4 * GIB)),
-            ..Extent::default()
-        },
+        work: Work::Blocks(Blocks {
+            engine,
+            access: Access {
+                writes: true,
+                order: Order::Random,
+                read_percent: 75,
+                ..Access::default()
+            },
+            extent: Extent {
+                size: Some(iodyno_model::Amount::Bytes(4 * GIB)),
+                ..Extent::default()
+            },
+            passes: Passes {
+                time_based: true,
+                ..Passes::default()
+            },
+            ..Blocks::default()
+        }),
         end: JobEnd {
             runtime: Some(Nanos::from_secs(20)),
-            time_based: true,
             ..JobEnd::default()
         },
         options: BTreeMap::from([("rw".to_owned(), "randrw".to_owned())]),
@@ -45,11 +51,17 @@ pub fn job(name: &str) -> Job {
     }
 }
 
+/// What a job on blocks does.
+pub fn blocks(job: &mut Job) -> &mut Blocks {
+    job.work.blocks_mut().unwrap()
+}
+
 /// The same, reads only.
 pub fn reader(name: &str) -> Job {
     let mut job = job(name);
-    job.access.writes = false;
-    job.access.read_percent = 100;
+    let access = &mut blocks(&mut job).access;
+    access.writes = false;
+    access.read_percent = 100;
     job
 }
 

@@ -2,7 +2,8 @@
 //! file operations, and files shared by sysbench's laws are told apart here and nowhere else.
 
 use iodyno_model::{
-    Action, CloneResult, Direction, Frame, Job, Operations, Step, Subject, Trial, Workload,
+    Action, CloneResult, Direction, Engine, EngineKind, Frame, Job, Operations, SharedFiles, Step,
+    Subject, Trial, Work, Workload,
 };
 
 /// The directions that move data.
@@ -11,7 +12,7 @@ pub(crate) const MOVING: [Direction; 3] = [Direction::Read, Direction::Write, Di
 /// The directions whose ops make a job's rate. A cycle is one op: its steps are recorded as well, and would
 /// count it again.
 pub(crate) fn counted(job: Option<&Job>) -> &'static [Direction] {
-    match job.is_some_and(|job| job.operations.is_some()) {
+    match job.is_some_and(|job| job.work.file_operations().is_some()) {
         true => &[Direction::Op],
         false => &MOVING,
     }
@@ -51,43 +52,48 @@ pub(crate) fn operations<'a>(
     workload: &'a Workload,
     clone: &CloneResult,
 ) -> Option<&'a Operations> {
-    job_of(workload, clone.job)?.operations.as_ref()
+    job_of(workload, clone.job)?.work.file_operations()
 }
 
 /// Every job does file operations.
 pub(crate) fn all_operations(workload: &Workload) -> bool {
     let mut jobs = workload.jobs.iter();
-    !workload.jobs.is_empty() && jobs.all(|job| job.operations.is_some())
+    !workload.jobs.is_empty() && jobs.all(|job| job.work.file_operations().is_some())
 }
 
 /// Every job walks shared files.
 pub(crate) fn all_shared(workload: &Workload) -> bool {
     let mut jobs = workload.jobs.iter();
-    !workload.jobs.is_empty() && jobs.all(|job| job.shared_files.is_some())
+    !workload.jobs.is_empty() && jobs.all(|job| job.work.shared_files().is_some())
 }
 
 /// The job reads data of files.
 pub(crate) fn reads(job: &Job) -> bool {
-    match (&job.operations, &job.shared_files) {
-        (Some(_), _) => false,
-        (_, Some(shared)) => shared.mode.reads(),
-        _ => job.access.reads,
+    match &job.work {
+        Work::Blocks(blocks) => blocks.access.reads,
+        Work::FileOperations(_) => false,
+        Work::SharedFiles(shared) => shared.mode.reads(),
     }
 }
 
 /// The job writes data to files at offsets.
 pub(crate) fn writes(job: &Job) -> bool {
-    match (&job.operations, &job.shared_files) {
-        (Some(_), _) => false,
-        (_, Some(shared)) => shared.mode.writes(),
-        _ => job.access.writes,
+    match &job.work {
+        Work::Blocks(blocks) => blocks.access.writes,
+        Work::FileOperations(_) => false,
+        Work::SharedFiles(shared) => shared.mode.writes(),
     }
 }
 
 /// Length of all files that the clones of a job share.
 pub(crate) fn shared_bytes(job: &Job) -> Option<u64> {
-    let shared = job.shared_files.as_ref()?;
-    Some(u64::from(job.files.count).saturating_mul(shared.file_size))
+    job.work.shared_files().map(SharedFiles::total_size)
+}
+
+/// The job's data go by way of the page cache, as far as was asked for.
+pub(crate) fn buffered(job: &Job) -> bool {
+    let around = |engine: &Engine| engine.direct && engine.kind != EngineKind::Mmap;
+    !job.work.engine().is_some_and(around)
 }
 
 /// Data are written, before the cycles or by them.
@@ -159,7 +165,7 @@ pub(crate) fn cycles_until_empty(operations: &Operations, clones: u32) -> Option
 /// was none.
 pub(crate) fn step_ns(workload: &Workload, trial: &Trial, step: Step) -> Option<u64> {
     let theirs = |job: Option<u32>| match job {
-        Some(job) => job_of(workload, job).is_some_and(|job| job.operations.is_some()),
+        Some(job) => job_of(workload, job).is_some_and(|job| job.work.file_operations().is_some()),
         None => all_operations(workload),
     };
     let steps = trial.parts.iter().flat_map(|part| &part.steps);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::mem::discriminant;
 use std::path::PathBuf;
 
-use iodyno_model::{Environment, Plan, Settling, Target};
+use iodyno_model::{Blocks, Environment, Plan, Settling, Target};
 use iodyno_runner::Unsettled;
 
 use crate::{Lab, Progress};
@@ -74,12 +74,11 @@ pub(crate) fn planned_for(plan: &Plan, cell: u32) -> BTreeSet<PathBuf> {
         }
         Target::AsWritten { folder } => {
             for job in &workload.jobs {
-                // File operations have a folder of their own there, whatever the job's files say.
-                if job.operations.is_some() {
+                // File operations and shared files lie in the folder itself.
+                let Some(Blocks { files, .. }) = job.work.blocks() else {
                     paths.insert(folder.clone());
                     continue;
-                }
-                let files = &job.files;
+                };
                 let folders = files.directories.iter();
                 paths.extend(folders.map(|path| folder.join(path)));
                 paths.extend(files.names.iter().map(|path| folder.join(path)));
@@ -94,7 +93,7 @@ pub(crate) fn planned_for(plan: &Plan, cell: u32) -> BTreeSet<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use iodyno_model::Operations;
+    use iodyno_model::{Operations, Work};
 
     use super::*;
     use crate::testing::plan;
@@ -112,10 +111,10 @@ mod tests {
             folder: "/home/ada".into(),
         };
         assert_eq!(paths(&plan), ["/home/ada"]);
-        let files = &mut plan.workloads[0].jobs[0].files;
-        files.names = vec!["/dev/loop9".into(), "data".into()];
+        let work = &mut plan.workloads[0].jobs[0].work;
+        work.blocks_mut().unwrap().files.names = vec!["/dev/loop9".into(), "data".into()];
         assert_eq!(paths(&plan), ["/dev/loop9", "/home/ada/data"]);
-        plan.workloads[0].jobs[0].operations = Some(Operations {
+        plan.workloads[0].jobs[0].work = Work::FileOperations(Operations {
             about: String::new(),
             sets: Vec::new(),
             cycle: Vec::new(),

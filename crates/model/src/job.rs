@@ -6,10 +6,7 @@ use std::path::PathBuf;
 use iodyno_units::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    Access, Amount, Buffers, Direction, Engine, EngineKind, ErrorPolicy, Files, Operations, Pacing,
-    Place, SharedFiles, Verify,
-};
+use crate::{Buffers, ErrorPolicy, Pacing, Place, Work};
 
 /// When a job may begin.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -33,82 +30,18 @@ pub struct Span {
     pub max: Nanos,
 }
 
-/// The part of its files that a clone works on.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Extent {
-    /// Bytes of all files of the clone together. `None`: the files' (or device's) whole length.
-    pub size: Option<Amount>,
-    /// Bytes into each file where the region begins.
-    pub offset: Amount,
-    /// Added to `offset` once for each clone before this one.
-    pub offset_increment: Amount,
-    /// An offset in percent is rounded up to a multiple of this; 0: of the smallest block size.
-    pub offset_align: u64,
-    /// Strided zones: bytes of a zone that are used; 0 for none.
-    pub zone_size: u64,
-    /// Strided zones: a zone's whole length; 0: `zone_size`.
-    pub zone_range: u64,
-    /// Strided zones: bytes skipped between two zones.
-    pub zone_skip: u64,
-}
-
-impl Default for Extent {
-    fn default() -> Self {
-        Extent {
-            size: None,
-            offset: Amount::Bytes(0),
-            offset_increment: Amount::Bytes(0),
-            offset_align: 0,
-            zone_size: 0,
-            zone_range: 0,
-            zone_skip: 0,
-        }
-    }
-}
-
-/// What ends a job; the first that comes true.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// What ends a job; the first condition that comes true.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct JobEnd {
     /// After this much measured time.
     pub runtime: Option<Nanos>,
-    /// Goes on until `runtime`, over the region again and again.
-    pub time_based: bool,
-    /// After this many bytes in place of one pass over the region.
-    pub io_size: Option<Amount>,
     /// After this many ops.
     pub ops: Option<u64>,
-    /// Passes over the region; at least 1.
-    pub loops: u64,
     /// Statistics begin after this; added to `runtime`.
     pub ramp: Nanos,
-    /// A full file system or device ends it well.
+    /// A full file system or device ends the job without an error.
     #[serde(default)]
     pub until_full: bool,
-}
-
-impl Default for JobEnd {
-    fn default() -> Self {
-        JobEnd {
-            runtime: None,
-            time_based: false,
-            io_size: None,
-            ops: None,
-            loops: 1,
-            ramp: Nanos(0),
-            until_full: false,
-        }
-    }
-}
-
-/// When data are made durable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct SyncPolicy {
-    /// fsync after so many writes; 0: never.
-    pub fsync_every: u32,
-    /// fdatasync after so many writes; 0: never.
-    pub fdatasync_every: u32,
-    /// fsync all files when a job that writes has ended, timed as a step of its own.
-    pub end_fsync: bool,
 }
 
 /// Log files in fio's formats; prefixes of their names.
@@ -174,72 +107,45 @@ impl Default for Reporting {
     }
 }
 
-/// One stream of I/O. `clones` workers, a thread each, run it at once.
+/// One stream of I/O, carried out by `clones` workers at once, one thread each.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Job {
-    /// Its name, which need not be unique.
+    /// Name; not necessarily unique.
     pub name: String,
     /// Free text.
     pub description: String,
     /// Where it was written.
     pub place: Option<Place>,
-    /// Workers; at least 1.
+    /// Number of workers; at least 1.
     pub clones: u32,
-    /// When it may begin.
+    /// What it waits for.
     pub after: After,
-    /// … and how long after that.
+    /// Delay after that.
     pub delay: Span,
-    /// When it ends, all others of its group end too.
+    /// All other jobs of its group end when it ends.
     pub exit_all: bool,
-    /// Backend.
-    pub engine: Engine,
-    /// Ops and offsets.
-    pub access: Access,
-    /// Files.
-    pub files: Files,
-    /// Region.
-    pub extent: Extent,
-    /// File operations in place of reads and writes at offsets: `access`, `files` and `extent` are then
-    /// without meaning.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub operations: Option<Operations>,
-    /// One set of files that all clones walk by one law in place of `access`' order.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shared_files: Option<SharedFiles>,
-    /// End.
+    /// What it does.
+    pub work: Work,
+    /// When it ends.
     pub end: JobEnd,
-    /// Rate.
+    /// Rates.
     pub pacing: Pacing,
-    /// Durability.
-    pub sync: SyncPolicy,
-    /// Buffers.
+    /// Memory and contents of the buffers.
     pub buffers: Buffers,
-    /// Verification.
-    pub verify: Option<Verify>,
-    /// Failed ops.
+    /// What happens after a failed op.
     pub errors: ErrorPolicy,
-    /// Logs.
+    /// Log files.
     pub logs: Logs,
-    /// CPUs and nodes.
+    /// CPUs and NUMA nodes.
     pub placement: Placement,
-    /// Reporting.
+    /// How its figures are grouped.
     pub reporting: Reporting,
-    /// The options as they were written (name → value), globals included: for fio's JSON.
+    /// The options as they were written (name → value), including global ones: for fio's JSON.
     pub options: BTreeMap<String, String>,
 }
 
-impl Job {
-    /// The kinds of op that it can record, in table order.
-    pub fn directions(&self) -> Vec<Direction> {
-        match &self.operations {
-            None => Direction::ALL.to_vec(),
-            Some(operations) => operations.directions(),
-        }
-    }
-}
-
 impl Default for Job {
-    /// One clone of sequential 4 KiB reads by psync, nameless, on files by fio's default names.
+    /// One clone of sequential 4 KiB reads, without a name.
     fn default() -> Job {
         Job {
             name: String::new(),
@@ -249,17 +155,10 @@ impl Default for Job {
             after: Default::default(),
             delay: Default::default(),
             exit_all: false,
-            engine: Engine::new(EngineKind::Psync, 1),
-            access: Default::default(),
-            files: Default::default(),
-            extent: Default::default(),
-            operations: None,
-            shared_files: None,
+            work: Default::default(),
             end: Default::default(),
             pacing: Default::default(),
-            sync: Default::default(),
             buffers: Default::default(),
-            verify: None,
             errors: Default::default(),
             logs: Default::default(),
             placement: Default::default(),

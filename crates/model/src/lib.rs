@@ -35,6 +35,7 @@ mod summary;
 mod telemetry;
 mod trial;
 mod verify;
+mod work;
 
 pub use access::{
     Access, BlockSizes, Direction, Distribution, MixSequence, Order, PerDirection, Sequencer,
@@ -58,7 +59,7 @@ pub use finding::{Finding, FindingKind, Weight};
 pub use frame::{DirectionFrame, Frame, JobFrame};
 pub use histogram::{BinLayout, Histogram, HistogramBuilder};
 pub use import::{Claim, Duplicate, Imported, ImportedPoint, ImportedTable, ImportedTrial, Unread};
-pub use job::{After, Extent, Job, JobEnd, Logs, Placement, Reporting, Span, SyncPolicy};
+pub use job::{After, Job, JobEnd, Logs, Placement, Reporting, Span};
 pub use key::{RunId, TrialKey};
 pub use metric::{Better, Figure, Metric, Unit, Withheld};
 pub use observation::{Fact, FactClass, Flag, Kind, Observation, SourceLine};
@@ -85,6 +86,7 @@ pub use telemetry::{
 };
 pub use trial::{Outcome, Trial, TrialState};
 pub use verify::{Checksum, Verify};
+pub use work::{Blocks, Extent, Passes, SyncPolicy, Work};
 
 /// The schema of everything stored or sent; raised when a reader must know of a change.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;

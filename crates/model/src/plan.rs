@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{EngineKind, Imported, Job, Question, SimClock, TrialKey};
+use crate::{Imported, Job, Question, TrialKey};
 
 /// Where the I/O goes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,14 +78,7 @@ impl Workload {
 
     /// Its trials run in virtual time: every job works on a simulated device that lives in it.
     pub fn in_virtual_time(&self) -> bool {
-        let virtual_time = |job: &Job| {
-            let simulated = job.engine.kind == EngineKind::Sim;
-            let real = job.engine.sim.as_ref().map(|sim| sim.clock) == Some(SimClock::Real);
-            // Steps on files take the host's time, whatever the engine.
-            let files = job.operations.is_some() || job.shared_files.is_some();
-            simulated && !real && !files
-        };
-        !self.jobs.is_empty() && self.jobs.iter().all(virtual_time)
+        !self.jobs.is_empty() && self.jobs.iter().all(|job| job.work.in_virtual_time())
     }
 }
 
@@ -245,7 +238,7 @@ pub struct BoundPlan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Engine, Operations, SimOptions};
+    use crate::{Blocks, Engine, EngineKind, Operations, SimClock, SimOptions, Work};
 
     fn simulated(clock: Option<SimClock>) -> Job {
         let mut engine = Engine::new(EngineKind::Sim, 1);
@@ -254,7 +247,10 @@ mod tests {
             ..SimOptions::default()
         });
         Job {
-            engine,
+            work: Work::Blocks(Blocks {
+                engine,
+                ..Blocks::default()
+            }),
             ..Job::default()
         }
     }
@@ -284,8 +280,8 @@ mod tests {
             drain: false,
         };
         assert!(!in_virtual_time(vec![Job {
-            operations: Some(operations),
-            ..simulated(None)
+            work: Work::FileOperations(operations),
+            ..Job::default()
         }]));
     }
 

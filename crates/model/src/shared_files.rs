@@ -2,6 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::{
+    Access, Amount, BlockSizes, Blocks, Distribution, Engine, Extent, Fallocate, FileService,
+    Files, Order, Passes, PerDirection, SyncPolicy,
+};
+
 /// What is done to the files, under sysbench's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -49,7 +54,12 @@ impl SharedMode {
         !matches!(self, SharedMode::SequentialRead | SharedMode::RandomRead)
     }
 
-    /// Offsets are drawn, by the access' distribution.
+    /// Files may be missing or short: the job makes them.
+    pub fn makes_files(self) -> bool {
+        matches!(self, SharedMode::Prepare | SharedMode::SequentialWrite)
+    }
+
+    /// Offsets are drawn, by the job's distribution.
     pub fn random(self) -> bool {
         matches!(
             self,
@@ -58,11 +68,18 @@ impl SharedMode {
     }
 }
 
-/// Files `0 … count − 1` (the job's `files.count` and `files.format`), all of one length, and the law by
-/// which all clones together walk them. The job's `access` says the same as far as it can: directions, order,
-/// block size, distribution.
+/// `count` files of one length, named `test_file.0`, `test_file.1`, …, and the rule by which all clones together
+/// go through them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SharedFiles {
+    /// Backend.
+    pub engine: Engine,
+    /// Number of files; at least 1.
+    pub count: u32,
+    /// How the blocks of random modes are drawn.
+    pub distribution: Distribution,
+    /// The job's own seed, where it has one; otherwise the trial's.
+    pub seed: Option<u64>,
     /// What is done.
     pub mode: SharedMode,
     /// Length of each file, bytes.
@@ -87,6 +104,16 @@ pub struct SharedFiles {
 }
 
 impl SharedFiles {
+    /// The name of a file, numbered from 0.
+    pub fn file_name(number: u32) -> String {
+        format!("test_file.{number}")
+    }
+
+    /// Bytes of all files together.
+    pub fn total_size(&self) -> u64 {
+        self.file_size.saturating_mul(u64::from(self.count))
+    }
+
     /// Bytes of a request, at least 1: a block, or in sequential modes as many as are merged.
     pub fn request(&self) -> u64 {
         match self.merged {
@@ -94,5 +121,67 @@ impl SharedFiles {
             _ => self.block,
         }
         .max(1)
+    }
+
+    /// Directions, order and block sizes as a job file would describe them.
+    pub fn access(&self) -> Access {
+        let mode = self.mode;
+        let ratio = self.read_write_ratio;
+        Access {
+            reads: mode.reads(),
+            writes: mode.writes(),
+            trims: false,
+            order: match mode.random() {
+                true => Order::Random,
+                false => Order::Sequential,
+            },
+            read_percent: match (mode.reads(), mode.writes()) {
+                (true, true) => (100.0 * ratio / (1.0 + ratio)).round() as u32,
+                (true, false) => 100,
+                _ => 0,
+            },
+            block_sizes: PerDirection::all(BlockSizes::Fixed(self.block.max(self.merged))),
+            block_align: PerDirection::all(self.block),
+            distribution: PerDirection::all(self.distribution.clone()),
+            percent_random: PerDirection::all(if mode.random() { 100 } else { 0 }),
+            random_map: false,
+            repeatable: false,
+            seed: self.seed,
+            ..Access::default()
+        }
+    }
+
+    /// The job as a job file would describe it, as far as it can: for formats that know nothing else.
+    pub fn as_blocks(&self) -> Blocks {
+        let length = Amount::Bytes(self.file_size);
+        Blocks {
+            engine: self.engine.clone(),
+            access: self.access(),
+            files: Files {
+                format: "test_file.$filenum".to_owned(),
+                count: self.count,
+                size: Some((length, length)),
+                service: match self.mode.random() {
+                    true => FileService::Random,
+                    false => FileService::Sequential,
+                },
+                fallocate: Fallocate::None,
+                allow_create: self.mode.makes_files(),
+                fsync_on_layout: false,
+                invalidate: false,
+                advise: false,
+                ..Files::default()
+            },
+            extent: Extent {
+                size: Some(Amount::Bytes(self.total_size())),
+                ..Extent::default()
+            },
+            passes: Passes {
+                time_based: self.mode != SharedMode::Prepare,
+                ..Passes::default()
+            },
+            sync: SyncPolicy::default(),
+            verify: None,
+        }
     }
 }

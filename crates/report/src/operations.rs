@@ -13,7 +13,7 @@ const REST_TOLD: f64 = 0.05;
 /// The file operations of a group, where its jobs are such.
 pub(crate) fn of_group<'a>(workload: &'a Workload, group: &GroupSummary) -> Option<&'a Operations> {
     let first = *group.jobs.first()? as usize;
-    workload.jobs.get(first)?.operations.as_ref()
+    workload.jobs.get(first)?.work.file_operations()
 }
 
 /// The group whose cycles are the ops, its operations, and the row of its cycles.

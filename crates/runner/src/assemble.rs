@@ -39,8 +39,8 @@ pub(crate) fn idle(waiting: &Waiting, job: &Job, ended: EndedBy) -> Ended {
             errors: Vec::new(),
             verify: None,
             engine: EngineUsed {
-                name: job.engine.kind.name().to_owned(),
-                depth: job.engine.depth,
+                name: job.work.engine_name().to_owned(),
+                depth: job.work.depth(),
                 ..EngineUsed::default()
             },
             region_bytes: waiting.region_bytes,

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use iodyno_engine::JobFile;
-use iodyno_model::{BoundPlan, Diagnostic, FileState, Job, Order};
+use iodyno_model::{BoundPlan, Diagnostic, FileState, Job, Order, Work};
 use iodyno_target::space::{self, Need};
 use iodyno_target::{AdmitError, Admitted, Guard, Kind, OpenFlags, Request, Roots};
 use iodyno_units::Bytes;
@@ -323,29 +323,47 @@ fn room_needed<'a>(wanted: impl Iterator<Item = &'a Wanted>) -> Vec<Need> {
 }
 
 fn open_one(job: &Job, admitted: &Admitted, base: u64) -> Result<OwnedFd, Diagnostic> {
-    let engine = &job.engine;
-    let direct = engine.direct && admitted.kind != Kind::NullDevice;
     let shown = admitted.path.display();
     let step = u64::from(admitted.logical_block_size);
-    let block = job.access.min_block();
-    if let Some(rule) = &job.shared_files
-        && direct
-        && !shared_files::aligned(rule, step)
-    {
-        return Err(Diagnostic::error(format!(
-            "direct I/O on `{shown}` requires multiples of {step} bytes; blocks of {} bytes or files of {} bytes are not",
-            rule.block, rule.file_size
+    let misaligned = |what: &str, hint: String| {
+        Diagnostic::error(format!(
+            "direct I/O on `{shown}` requires multiples of {step} bytes; {what}"
         ))
-        .hint("see --file-block-size, and --file-total-size ÷ --file-num"));
-    }
-    if direct
-        && job.shared_files.is_none()
-        && (!block.is_multiple_of(step) || !base.is_multiple_of(step))
-    {
-        return Err(Diagnostic::error(format!(
-            "direct I/O on `{shown}` requires multiples of {step} bytes; its block size or offset is not"
-        ))
-        .hint(format!("set `bs=` and `offset=` to multiples of {step}, or `direct=0`")));
+        .hint(hint)
+    };
+    let (engine, advice, fault) = match &job.work {
+        Work::FileOperations(_) => {
+            return Err(Diagnostic::error(format!(
+                "`{shown}` cannot be opened for file operations: they open files by name"
+            )));
+        }
+        Work::Blocks(blocks) => {
+            let advice = match blocks.access.order {
+                Order::Sequential => Advice::Sequential,
+                Order::Random => Advice::Random,
+            };
+            let block = blocks.access.min_block();
+            let aligned = block.is_multiple_of(step) && base.is_multiple_of(step);
+            let fault = (!aligned).then(|| {
+                let hint = format!("set `bs=` and `offset=` to multiples of {step}, or `direct=0`");
+                misaligned("its block size or offset is not", hint)
+            });
+            (&blocks.engine, blocks.files.advise.then_some(advice), fault)
+        }
+        Work::SharedFiles(rule) => {
+            let fault = (!shared_files::aligned(rule, step)).then(|| {
+                let (block, length) = (rule.block, rule.file_size);
+                misaligned(
+                    &format!("blocks of {block} or files of {length} bytes are not"),
+                    "see --file-block-size, and --file-total-size ÷ --file-num".to_owned(),
+                )
+            });
+            (&rule.engine, None, fault)
+        }
+    };
+    let direct = engine.direct && admitted.kind != Kind::NullDevice;
+    if let (true, Some(fault)) = (direct, fault) {
+        return Err(fault);
     }
     let flags = OpenFlags {
         direct,
@@ -362,11 +380,7 @@ fn open_one(job: &Job, admitted: &Admitted, base: u64) -> Result<OwnedFd, Diagno
         };
         Diagnostic::error(format!("cannot open `{shown}`{with}\n  cause: {error}")).hint(hint)
     })?;
-    if job.files.advise && admitted.kind == Kind::File {
-        let advice = match job.access.order {
-            Order::Sequential => Advice::Sequential,
-            Order::Random => Advice::Random,
-        };
+    if let (Some(advice), Kind::File) = (advice, admitted.kind) {
         let _ = fadvise(&descriptor, 0, None, advice);
     }
     Ok(descriptor)

@@ -8,7 +8,7 @@
 use std::collections::HashSet;
 use std::path::{Component, Path, PathBuf};
 
-use iodyno_model::{Job, Target};
+use iodyno_model::{Files, SharedFiles, Target};
 
 /// How a target bends a job's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,13 +32,14 @@ impl<'a> Base<'a> {
     }
 }
 
-/// The files of a clone, in order. `is_special` tells a device (which a job without `filename=` may be
+/// The files of a clone of the job of this name, in order. `is_special` tells a device (which a job without `filename=` may be
 /// named after) from anything else.
 ///
 /// # Errors
 /// Two of them would be the same file: its path.
 pub(crate) fn paths(
-    job: &Job,
+    job: &str,
+    files: &Files,
     clone: u32,
     base: Base<'_>,
     is_special: impl Fn(&Path) -> bool,
@@ -46,15 +47,14 @@ pub(crate) fn paths(
     if let Base::Only(path) = base {
         return Ok(vec![path.to_owned()]);
     }
-    let files = &job.files;
-    let named_after = Path::new(&job.name);
+    let named_after = Path::new(job);
     let names: Vec<PathBuf> = if !files.names.is_empty() {
         files.names.clone()
     } else if files.count == 1 && named_after.is_absolute() && is_special(named_after) {
         vec![named_after.to_owned()]
     } else {
         (0..files.count.max(1))
-            .map(|number| PathBuf::from(formatted(&files.format, &job.name, clone, number)))
+            .map(|number| PathBuf::from(formatted(&files.format, job, clone, number)))
             .collect()
     };
     let folder = match files.directories.len() {
@@ -71,6 +71,14 @@ pub(crate) fn paths(
         paths.push(path);
     }
     Ok(paths)
+}
+
+/// The files of a job on shared files, in order: the same for all clones.
+pub(crate) fn shared(rule: &SharedFiles, base: Base<'_>) -> Vec<PathBuf> {
+    let names = (0..rule.count.max(1)).map(SharedFiles::file_name);
+    names
+        .map(|name| placed(base, None, Path::new(&name)))
+        .collect()
 }
 
 fn placed(base: Base<'_>, folder: Option<&Path>, name: &Path) -> PathBuf {
@@ -133,12 +141,10 @@ fn formatted(format: &str, job: &str, clone: u32, file: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samples::job;
-    use iodyno_model::Files;
 
     fn check(name: &str, files: Files, clone: u32, base: Base<'_>, expected: &[&str]) {
-        let job = Job { files, ..job(name) };
-        let found = paths(&job, clone, base, |path| path == Path::new("/dev/sdz")).unwrap();
+        let special = |path: &Path| path == Path::new("/dev/sdz");
+        let found = paths(name, &files, clone, base, special).unwrap();
         let expected: Vec<PathBuf> = expected.iter().map(PathBuf::from).collect();
         assert_eq!(found, expected);
     }
@@ -216,12 +222,14 @@ mod tests {
 
     #[test]
     fn two_files_of_one_name_are_refused() {
-        let mut job = job("x");
-        job.files.count = 2;
-        job.files.format = "$jobname".to_owned();
+        let files = Files {
+            count: 2,
+            format: "$jobname".to_owned(),
+            ..Files::default()
+        };
         let base = Base::Written(Path::new("/cwd"));
         assert_eq!(
-            paths(&job, 0, base, |_| false),
+            paths("x", &files, 0, base, |_| false),
             Err(PathBuf::from("/cwd/x"))
         );
     }

@@ -7,9 +7,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use iodyno_engine::{CloneSpec, SharedFlow, Simulated};
-use iodyno_model::{
-    BoundPlan, Diagnostic, EngineKind, Environment, FileState, Job, SimClock, Step, Target,
-};
+use iodyno_model::{BoundPlan, Diagnostic, EngineKind, Environment, FileState, Job, Step, Target};
 use iodyno_target::{Roots, environment};
 
 use crate::clock;
@@ -52,7 +50,7 @@ impl Unready {
     /// to use as it is, they are a refusal.
     pub(crate) fn untouched(plan: &BoundPlan, faults: Vec<Diagnostic>) -> Unready {
         let mut jobs = plan.workload.jobs.iter();
-        match jobs.any(|job| job.operations.is_some() || job.shared_files.is_some()) {
+        match jobs.any(|job| job.work.blocks().is_none()) {
             true => Unready::Refused(faults),
             false => Unready::Unprepared(faults),
         }
@@ -160,14 +158,14 @@ fn telling(messages: &MessageSender, step: Step) -> impl FnMut(u64, u64) {
 
 /// A note where simulated jobs that would run in virtual time run in real time, because of the other jobs.
 fn real_time(plan: &BoundPlan) -> Option<String> {
-    let simulated = |job: &&Job| {
-        let clock = job.engine.sim.as_ref().map(|sim| sim.clock);
-        job.engine.kind == EngineKind::Sim && clock != Some(SimClock::Real)
-    };
     if plan.workload.in_virtual_time() {
         return None;
     }
-    let jobs = plan.workload.jobs.iter().filter(simulated);
+    let jobs = plan
+        .workload
+        .jobs
+        .iter()
+        .filter(|job| job.work.in_virtual_time());
     let names: Vec<String> = jobs.map(|job| format!("`{}`", job.name)).collect();
     (!names.is_empty()).then(|| {
         format!(
@@ -185,13 +183,13 @@ fn descriptors(resolved: &Resolved, jobs: &[Job], shared: usize) -> u64 {
         let logs = usize::from(logs.bandwidth.is_some())
             + usize::from(logs.iops.is_some())
             + 3 * usize::from(logs.latency.is_some());
-        let files = match (&job.operations, job.engine.kind) {
+        let files = match job.work.engine() {
             // Its folder, and the file that a cycle has open.
-            (Some(_), _) => 2,
-            (None, kind) if kind.without_files() => 0,
+            None => 2,
+            Some(engine) if engine.kind.without_files() => 0,
             // And the ring.
-            (None, EngineKind::IoUring) => clone.files.len() + 1,
-            (None, _) => clone.files.len(),
+            Some(engine) if engine.kind == EngineKind::IoUring => clone.files.len() + 1,
+            Some(_) => clone.files.len(),
         };
         files + logs
     });
@@ -311,13 +309,17 @@ impl Opening<'_> {
         })?;
         let flows = &mut self.flows;
         let flow = job.pacing.flow;
+        let blocks = job.work.blocks();
+        let create_only = blocks.is_some_and(|blocks| blocks.files.create_only);
+        let engine = job.work.engine();
+        let simulated = engine.is_some_and(|engine| engine.kind == EngineKind::Sim);
         let spec = CloneSpec {
             job: Arc::clone(job),
             job_index: clone.job,
             clone: clone.clone,
             files: opened,
             seed: clone.seed,
-            simulated: (job.engine.kind == EngineKind::Sim).then(|| Simulated {
+            simulated: simulated.then(|| Simulated {
                 seed: seeds::device(self.plan, clone.job, clone.clone),
                 clock: None,
             }),
@@ -336,7 +338,7 @@ impl Opening<'_> {
             seed: clone.seed,
             region_bytes: clone.region_bytes,
             files: names.chain(folder).collect(),
-            spec: (!job.files.create_only).then_some(spec),
+            spec: (!create_only).then_some(spec),
             logs,
         })
     }
@@ -377,16 +379,16 @@ fn read(paths: &[PathBuf]) -> Environment {
 mod tests {
     use super::*;
     use crate::samples::{job, plan};
-    use iodyno_model::{Amount, Engine, SimOptions};
+    use iodyno_model::{Amount, Engine, SimClock, SimOptions};
 
     fn simulated(clock: SimClock) -> Job {
         let mut job = job("s");
-        job.engine = Engine::new(EngineKind::Sim, 1);
-        job.engine.sim = Some(SimOptions {
+        job.work.blocks_mut().unwrap().engine = Engine::new(EngineKind::Sim, 1);
+        job.work.blocks_mut().unwrap().engine.sim = Some(SimOptions {
             clock,
             ..SimOptions::default()
         });
-        job.extent.size = Some(Amount::Bytes(1 << 20));
+        job.work.blocks_mut().unwrap().extent.size = Some(Amount::Bytes(1 << 20));
         job
     }
 
@@ -396,8 +398,11 @@ mod tests {
         jobs[0].clones = 3000;
         jobs[0].logs.latency = Some("l".into());
         jobs[1].clones = 2;
-        jobs[1].engine = Engine::new(EngineKind::IoUring, 4);
-        (jobs[1].files.count, jobs[1].extent.size) = (3, Some(Amount::Bytes(1 << 20)));
+        jobs[1].work.blocks_mut().unwrap().engine = Engine::new(EngineKind::IoUring, 4);
+        (
+            jobs[1].work.blocks_mut().unwrap().files.count,
+            jobs[1].work.blocks_mut().unwrap().extent.size,
+        ) = (3, Some(Amount::Bytes(1 << 20)));
         jobs[1].logs.iops = Some("l".into());
         let folder = tempfile::tempdir().unwrap();
         let resolved = resolve(&plan(folder.path(), jobs.clone()), &HostProbe).unwrap();

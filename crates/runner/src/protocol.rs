@@ -135,12 +135,11 @@ impl Hello {
     }
 
     fn fault(&self, job: &Job) -> Option<Diagnostic> {
-        if job.operations.is_some() {
+        let Some(kind) = job.work.engine().map(|engine| engine.kind) else {
             let fault = "the node cannot remove the files of a killed trial";
             return (!self.removes_orphans)
                 .then(|| Diagnostic::error(fault).hint("use another node"));
-        }
-        let kind = job.engine.kind;
+        };
         match self.engines.iter().find(|one| one.engine == kind) {
             Some(support) => support.unusable.clone(),
             None => Some(
@@ -299,7 +298,7 @@ fn fill(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
 mod tests {
     use super::*;
     use crate::samples::{job, plan};
-    use iodyno_model::Operations;
+    use iodyno_model::{Operations, Work};
     use proptest::prelude::*;
 
     fn bytes(messages: &[Message]) -> Vec<u8> {
@@ -357,9 +356,9 @@ mod tests {
     #[test]
     fn a_plan_is_checked_against_all_that_a_node_can_do() {
         let mut jobs = [job("ring"), job("aio"), job("calls"), job("files")];
-        jobs[0].engine.kind = EngineKind::IoUring;
-        jobs[1].engine.kind = EngineKind::Libaio;
-        jobs[3].operations = Some(Operations {
+        jobs[0].work.blocks_mut().unwrap().engine.kind = EngineKind::IoUring;
+        jobs[1].work.blocks_mut().unwrap().engine.kind = EngineKind::Libaio;
+        jobs[3].work = Work::FileOperations(Operations {
             about: String::new(),
             sets: Vec::new(),
             cycle: Vec::new(),

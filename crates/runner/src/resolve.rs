@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use iodyno_model::{After, Amount, BoundPlan, Diagnostic, Job, Target};
+use iodyno_model::{After, Amount, Blocks, BoundPlan, Diagnostic, Job, Target, Work};
 
 use crate::naming::{self, Base};
 use crate::operations;
@@ -128,33 +128,49 @@ pub fn resolve(plan: &BoundPlan, probe: &dyn Probe) -> Result<Resolved, Vec<Diag
     }
     let base = Base::of(target, |path| probe.look(path) == Found::Folder);
     for (index, job) in plan.workload.jobs.iter().enumerate() {
-        let mut told = Vec::new();
+        let mut told: Vec<Fault> = Vec::new();
         for clone in 0..job.clones.max(1) {
             let seed = seeds::clone(plan.seed, job, index as u32, clone);
-            if let Some(operations) = &job.operations {
-                let bound = operations::clone(job, operations, (index as u32, clone), seed);
-                resolved.clones.push(bound);
-                continue;
-            }
-            let binding = Binding {
-                job,
-                clone,
-                seed,
-                probe,
+            let bound = match &job.work {
+                Work::Blocks(blocks) => {
+                    let binding = Binding {
+                        job,
+                        blocks,
+                        clone,
+                        seed,
+                        probe,
+                    };
+                    binding.bind(base, index as u32, &mut resolved.notes)
+                }
+                Work::FileOperations(operations) => {
+                    let place = (index as u32, clone);
+                    Ok(operations::clone(job, operations, place, seed))
+                }
+                Work::SharedFiles(rule) => shared_files::bind(rule, base, probe).map(|files| {
+                    let bytes = files.iter().map(|file| file.length).sum();
+                    ResolvedClone {
+                        job: index as u32,
+                        clone,
+                        files,
+                        region_bytes: bytes,
+                        byte_budget: bytes,
+                        seed,
+                    }
+                }),
             };
-            match binding.bind(base, index as u32, &mut resolved.notes) {
+            match bound {
                 Ok(bound) => resolved.clones.push(bound),
                 // What is wrong with all clones of a job is said once.
-                Err(messages) => {
-                    for message in messages {
-                        if !told.contains(&message) {
-                            told.push(message);
+                Err(faults) => {
+                    for fault in faults {
+                        if !told.contains(&fault) {
+                            told.push(fault);
                         }
                     }
                 }
             }
         }
-        if let Some(operations) = &job.operations {
+        if let Work::FileOperations(operations) = &job.work {
             let folder = operations::target_folder(target);
             let faults = operations::faults(job, operations, folder, probe);
             told.extend(
@@ -208,6 +224,7 @@ impl Fault {
 /// One clone on its way.
 struct Binding<'a> {
     job: &'a Job,
+    blocks: &'a Blocks,
     clone: u32,
     seed: u64,
     probe: &'a dyn Probe,
@@ -220,21 +237,9 @@ impl Binding<'_> {
         index: u32,
         notes: &mut Vec<String>,
     ) -> Result<ResolvedClone, Vec<Fault>> {
-        if let Some(rule) = &self.job.shared_files {
-            let files = shared_files::bind(self.job, rule, base, self.probe)?;
-            let bytes = files.iter().map(|file| file.length).sum();
-            return Ok(ResolvedClone {
-                job: index,
-                clone: self.clone,
-                files,
-                region_bytes: bytes,
-                byte_budget: bytes,
-                seed: self.seed,
-            });
-        }
-        let files = match self.job.engine.kind.without_files() {
+        let files = match self.blocks.engine.kind.without_files() {
             true => vec![ResolvedFile {
-                path: PathBuf::from(self.job.engine.kind.name()),
+                path: PathBuf::from(self.blocks.engine.kind.name()),
                 existing: None,
                 kind: FileKind::Null,
                 base: 0,
@@ -244,7 +249,7 @@ impl Binding<'_> {
         };
         let files = self.regions(files, notes).map_err(|fault| vec![fault])?;
         let region_bytes: u64 = files.iter().map(|file| file.length).sum();
-        let pass = match (self.job.end.io_size, self.job.extent.size) {
+        let pass = match (self.blocks.passes.io_size, self.blocks.extent.size) {
             (Some(amount), _) => of(amount, region_bytes),
             (None, Some(Amount::Bytes(size))) => size.min(region_bytes),
             (None, _) => region_bytes,
@@ -254,7 +259,7 @@ impl Binding<'_> {
             clone: self.clone,
             files,
             region_bytes,
-            byte_budget: pass.saturating_mul(self.job.end.loops.max(1)),
+            byte_budget: pass.saturating_mul(self.blocks.passes.loops.max(1)),
             seed: self.seed,
         })
     }
@@ -266,19 +271,22 @@ impl Binding<'_> {
         notes: &mut Vec<String>,
     ) -> Result<Vec<ResolvedFile>, Vec<Fault>> {
         let special = |path: &Path| matches!(self.probe.look(path), Found::Device(_));
-        let paths = naming::paths(self.job, self.clone, base, special).map_err(|path| {
+        let paths = naming::paths(
+            &self.job.name,
+            &self.blocks.files,
+            self.clone,
+            base,
+            special,
+        )
+        .map_err(|path| {
             vec![Fault::new(
                 format!("several of its files would be `{}`", path.display()),
                 "put `$filenum` into `filename_format`, or name each file once",
             )]
         })?;
         if let Base::Only(path) = base {
-            let own = self
-                .job
-                .files
-                .names
-                .len()
-                .max(self.job.files.count as usize);
+            let files = &self.blocks.files;
+            let own = files.names.len().max(files.count as usize);
             if own > 1 {
                 notes.push(format!(
                     "job `{}`: `{}` is used in place of its {own} files",
@@ -313,7 +321,7 @@ impl Binding<'_> {
             Found::File(length) => Ok((Some(length), FileKind::Regular)),
             Found::Device(length) => Ok((Some(length), FileKind::Device)),
             Found::Null => Ok((None, FileKind::Null)),
-            Found::Missing if self.job.files.allow_create => Ok((None, FileKind::Regular)),
+            Found::Missing if self.blocks.files.allow_create => Ok((None, FileKind::Regular)),
             Found::Missing => Err(Fault::new(
                 format!("`{shown}` does not exist"),
                 "create it, or remove `allow_file_create=0`",

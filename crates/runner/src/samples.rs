@@ -3,15 +3,18 @@
 use std::path::PathBuf;
 
 use iodyno_model::{
-    Access, BoundPlan, Configuration, Direction, Job, Order, RunId, SCHEMA, Sampling, Target,
-    TrialKey, Workload,
+    Access, Blocks, BoundPlan, Configuration, Direction, Job, Order, RunId, SCHEMA, Sampling,
+    Target, TrialKey, Work, Workload,
 };
 
 /// A job of 4 KiB random reads with everything else at its default.
 pub(crate) fn job(name: &str) -> Job {
     Job {
         name: name.to_owned(),
-        access: access(&[Direction::Read]),
+        work: Work::Blocks(Blocks {
+            access: access(&[Direction::Read]),
+            ..Blocks::default()
+        }),
         ..Job::default()
     }
 }

@@ -1,13 +1,18 @@
 //! Where each clone's randomness comes from.
 
-use iodyno_model::{BoundPlan, Job};
+use iodyno_model::{BoundPlan, Job, Work};
 
 /// Repeatable jobs without a seed of their own begin here in every run.
 const REPEATABLE: u64 = 0x10D7_4E05;
 
 /// The seed of one clone: from the job's own, a constant, or the trial's.
 pub(crate) fn clone(trial: u64, job: &Job, index: u32, clone: u32) -> u64 {
-    let seed = match (job.access.seed, job.access.repeatable) {
+    let (own, repeatable) = match &job.work {
+        Work::Blocks(blocks) => (blocks.access.seed, blocks.access.repeatable),
+        Work::SharedFiles(rule) => (rule.seed, false),
+        Work::FileOperations(_) => (None, true),
+    };
+    let seed = match (own, repeatable) {
         (Some(seed), _) => seed,
         (None, true) => REPEATABLE,
         (None, false) => trial,
@@ -60,10 +65,10 @@ mod tests {
     fn a_repeatable_job_does_not_ask_for_the_trial() {
         let mut job = job("x");
         assert_eq!(clone(1, &job, 0, 0), clone(2, &job, 0, 0));
-        job.access.repeatable = false;
+        job.work.blocks_mut().unwrap().access.repeatable = false;
         assert_ne!(clone(1, &job, 0, 0), clone(2, &job, 0, 0));
         assert_eq!(clone(1, &job, 0, 0), clone(1, &job, 0, 0));
-        job.access.seed = Some(5);
+        job.work.blocks_mut().unwrap().access.seed = Some(5);
         assert_eq!(clone(1, &job, 0, 0), clone(2, &job, 0, 0));
     }
 

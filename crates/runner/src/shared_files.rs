@@ -28,27 +28,15 @@ const LONGEST: u64 = 1 << 30;
 const PREPARE: &str =
     "run `iodyno fileio … prepare` with the same --file-num and --file-total-size";
 
-/// Files may be missing or short: the job makes them.
-fn makes(mode: SharedMode) -> bool {
-    matches!(mode, SharedMode::Prepare | SharedMode::SequentialWrite)
-}
-
-/// The length that the job itself gives each of its files, where it makes them.
-pub(crate) fn grows_to(job: &Job) -> Option<u64> {
-    let rule = job.shared_files.as_ref()?;
-    makes(rule.mode).then_some(rule.file_size)
-}
-
 /// The files of every clone of a job, each from its start to `file_size`.
 pub(crate) fn bind(
-    job: &Job,
     rule: &SharedFiles,
     base: Base<'_>,
     probe: &dyn Probe,
 ) -> Result<Vec<ResolvedFile>, Vec<Fault>> {
-    let mut faults = impossible(job, rule);
+    let mut faults = impossible(rule);
     if let Base::Only(path) = base {
-        let (shown, count) = (path.display(), job.files.count);
+        let (shown, count) = (path.display(), rule.count);
         let message =
             format!("{count} shared files cannot lie in `{shown}`, which is not a folder");
         faults.push(Fault::new(message, "name a folder as its target"));
@@ -56,11 +44,7 @@ pub(crate) fn bind(
     if !faults.is_empty() {
         return Err(faults);
     }
-    // All clones have the names of the first.
-    let paths = naming::paths(job, 0, base, |_| false).map_err(|path| {
-        let message = format!("several of its files would be `{}`", path.display());
-        vec![Fault::new(message, "put `$filenum` into the names")]
-    })?;
+    let paths = naming::shared(rule, base);
     let file = |path: PathBuf, existing, kind| ResolvedFile {
         path,
         existing,
@@ -68,7 +52,7 @@ pub(crate) fn bind(
         base: 0,
         length: rule.file_size,
     };
-    if job.engine.kind.without_files() {
+    if rule.engine.kind.without_files() {
         let files = paths
             .into_iter()
             .map(|path| file(path, None, FileKind::Null));
@@ -87,7 +71,7 @@ pub(crate) fn bind(
 }
 
 /// What no storage could do.
-fn impossible(job: &Job, rule: &SharedFiles) -> Vec<Fault> {
+fn impossible(rule: &SharedFiles) -> Vec<Fault> {
     let mut faults = Vec::new();
     let mut fault = |message: String, hint: &str| faults.push(Fault::new(message, hint));
     if rule.block == 0 {
@@ -96,7 +80,7 @@ fn impossible(job: &Job, rule: &SharedFiles) -> Vec<Fault> {
     if rule.file_size == 0 {
         let message = format!(
             "the total size leaves 0 bytes for each of {} files",
-            job.files.count
+            rule.count
         );
         fault(message, "raise --file-total-size, or lower --file-num");
     }
@@ -120,7 +104,7 @@ fn impossible(job: &Job, rule: &SharedFiles) -> Vec<Fault> {
             "see --file-merged-requests",
         );
     }
-    if rule.mode == SharedMode::Prepare && job.engine.kind == EngineKind::Mmap {
+    if rule.mode == SharedMode::Prepare && rule.engine.kind == EngineKind::Mmap {
         let message = "`--file-io-mode=mmap` cannot extend files".to_owned();
         fault(message, "prepare them with another --file-io-mode");
     }
@@ -145,11 +129,11 @@ impl Look {
             return None;
         }
         match probe.look(path) {
-            Found::File(length) if length < rule.file_size && !makes(rule.mode) => {
+            Found::File(length) if length < rule.file_size && !rule.mode.makes_files() => {
                 self.short.push(format!("{name} ({})", Bytes(length)));
             }
             Found::File(length) => return Some(length),
-            Found::Missing if makes(rule.mode) => {}
+            Found::Missing if rule.mode.makes_files() => {}
             Found::Missing => self.missing.push(name.into_owned()),
             Found::NoFolder(folder) => self.folder = Some(folder),
             other => {
@@ -211,7 +195,7 @@ pub(crate) fn aligned(rule: &SharedFiles, step: u64) -> bool {
 /// The jobs of a trial that share files.
 fn sharing(jobs: &[Job]) -> impl Iterator<Item = (usize, &Job, &SharedFiles)> {
     let jobs = jobs.iter().enumerate();
-    jobs.filter_map(|(index, job)| job.shared_files.as_ref().map(|rule| (index, job, rule)))
+    jobs.filter_map(|(index, job)| job.work.shared_files().map(|rule| (index, job, rule)))
 }
 
 fn of_job(files: &mut Files, job: usize) -> impl Iterator<Item = &mut TrialFile> {
@@ -268,7 +252,7 @@ pub(crate) fn make_ready(files: &mut Files, jobs: &[Job]) -> Result<(), Diagnost
                     file.unfinished = true;
                 }
                 SharedMode::SequentialWrite => {
-                    let mapped = job.engine.kind == EngineKind::Mmap;
+                    let mapped = rule.engine.kind == EngineKind::Mmap;
                     let length = if mapped { rule.file_size } else { 0 };
                     let to = file.admitted.as_fd();
                     let cut = retry_on_intr(|| ftruncate(to, 0))
@@ -331,7 +315,7 @@ impl States {
         files: &[ResolvedFile],
         seed: u64,
     ) -> Option<SharedFilesPart> {
-        let rule = job.shared_files.as_ref()?;
+        let rule = job.work.shared_files()?;
         let state = self.0.entry(index).or_insert_with(|| {
             let lengths: Vec<u64> = files
                 .iter()

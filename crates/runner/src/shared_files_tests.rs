@@ -1,7 +1,7 @@
 use super::*;
 use crate::resolve::{Resolved, resolve};
 use crate::samples::{job, plan};
-use iodyno_model::{Engine, Files as JobFiles, Target};
+use iodyno_model::{Distribution, Engine, Target, Work};
 
 const MIB: u64 = 1 << 20;
 
@@ -35,6 +35,10 @@ impl Probe for Fake {
 
 fn rule(mode: SharedMode) -> SharedFiles {
     SharedFiles {
+        engine: Engine::new(EngineKind::Psync, 1),
+        count: 1,
+        distribution: Distribution::Uniform,
+        seed: None,
         mode,
         file_size: 4 * MIB,
         block: 16 << 10,
@@ -51,13 +55,7 @@ fn rule(mode: SharedMode) -> SharedFiles {
 fn sharing(rule: SharedFiles, count: u32, clones: u32) -> Job {
     Job {
         clones,
-        shared_files: Some(rule),
-        files: JobFiles {
-            format: "test_file.$filenum".to_owned(),
-            count,
-            directories: vec![".".into(), "b".into()],
-            ..JobFiles::default()
-        },
+        work: Work::SharedFiles(SharedFiles { count, ..rule }),
         ..job("fileio")
     }
 }
@@ -149,31 +147,23 @@ fn a_job_that_creates_files_needs_none_and_refuses_other_types() {
 
 #[test]
 fn what_no_storage_can_do_is_refused() {
-    let check = |change: &dyn Fn(&mut Job, &mut SharedFiles), word: &str| {
-        let (mut job, mut rule) = (
-            sharing(rule(SharedMode::Prepare), 4, 1),
-            rule(SharedMode::Prepare),
-        );
-        change(&mut job, &mut rule);
-        job.shared_files = Some(rule);
+    let check = |change: &dyn Fn(&mut SharedFiles), word: &str| {
+        let mut job = sharing(rule(SharedMode::Prepare), 4, 1);
+        change(job.work.shared_files_mut().unwrap());
         let told = bound(job, &[]).unwrap_err();
         assert!(told.contains(word), "{told}");
     };
-    check(&|_, rule| rule.block = 0, "block size is 0");
-    check(&|_, rule| rule.file_size = 0, "--file-total-size");
+    check(&|rule| rule.block = 0, "block size is 0");
+    check(&|rule| rule.file_size = 0, "--file-total-size");
     check(
-        &|_, rule| rule.file_size = u64::MAX,
+        &|rule| rule.file_size = u64::MAX,
         "longer than the largest possible file",
     );
-    check(&|_, rule| rule.merged = 1 << 31, "limit of 1 GiB");
-    check(&|_, rule| rule.merged = 24 << 10, "whole number of blocks");
+    check(&|rule| rule.merged = 1 << 31, "limit of 1 GiB");
+    check(&|rule| rule.merged = 24 << 10, "whole number of blocks");
     check(
-        &|job, _| job.engine = Engine::new(EngineKind::Mmap, 1),
+        &|rule| rule.engine = Engine::new(EngineKind::Mmap, 1),
         "cannot extend files",
-    );
-    check(
-        &|job, _| job.files.format = "one".to_owned(),
-        "several of its files",
     );
     let job = sharing(rule(SharedMode::Prepare), 4, 1);
     let mut on_a_file = plan("/t", vec![job]);
@@ -185,6 +175,6 @@ fn what_no_storage_can_do_is_refused() {
 #[test]
 fn an_engine_without_files_has_as_many_names_as_files_were_asked_for() {
     let mut job = sharing(rule(SharedMode::RandomMix), 4, 1);
-    job.engine = Engine::new(EngineKind::Null, 1);
+    *job.work.engine_mut().unwrap() = Engine::new(EngineKind::Null, 1);
     assert_eq!(bound(job, &[]).unwrap().clones[0].files.len(), 4);
 }

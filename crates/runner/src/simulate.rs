@@ -187,16 +187,16 @@ mod tests {
     /// Random reads for this time on a device that takes 100 µs for each, whatever the depth.
     fn simulated(name: &str, depth: u32, runtime_ms: u64) -> Job {
         let mut job = job(name);
-        job.engine = Engine::new(EngineKind::Sim, depth);
-        job.engine.sim = Some(SimOptions::default());
-        job.end.time_based = true;
+        job.work.blocks_mut().unwrap().engine = Engine::new(EngineKind::Sim, depth);
+        job.work.blocks_mut().unwrap().engine.sim = Some(SimOptions::default());
+        job.work.blocks_mut().unwrap().passes.time_based = true;
         job.end.runtime = Some(Nanos::from_millis(runtime_ms));
-        job.extent.size = Some(iodyno_model::Amount::Bytes(1 << 24));
+        job.work.blocks_mut().unwrap().extent.size = Some(iodyno_model::Amount::Bytes(1 << 24));
         job
     }
 
     fn device(job: &mut Job, law: SimLaw, servers: u32, faults: Vec<SimFault>) {
-        job.engine.sim = Some(SimOptions {
+        job.work.blocks_mut().unwrap().engine.sim = Some(SimOptions {
             law,
             servers,
             faults,
@@ -266,7 +266,7 @@ mod tests {
         let jobs = || {
             let law = SimLaw::Exponential(200_000);
             let mut mixed = simulated("mixed", 4, 400);
-            mixed.access = access(&[Direction::Read, Direction::Write]);
+            mixed.work.blocks_mut().unwrap().access = access(&[Direction::Read, Direction::Write]);
             (mixed.clones, mixed.end.ramp) = (3, Nanos::from_millis(50));
             device(&mut mixed, law, 2, Vec::new());
             let mut paced = simulated("paced", 8, 300);

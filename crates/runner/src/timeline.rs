@@ -216,9 +216,9 @@ mod tests {
     /// A clone of random reads on a simulated device for a day.
     fn clone() -> CloneSpec {
         let mut job: Job = job("s");
-        job.engine = Engine::new(EngineKind::Sim, 1);
-        job.engine.sim = Some(SimOptions::default());
-        job.end.time_based = true;
+        job.work.blocks_mut().unwrap().engine = Engine::new(EngineKind::Sim, 1);
+        job.work.blocks_mut().unwrap().engine.sim = Some(SimOptions::default());
+        job.work.blocks_mut().unwrap().passes.time_based = true;
         job.end.runtime = Some(Nanos::from_secs(86_400));
         CloneSpec {
             job: Arc::new(job),

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use iodyno_engine::{CloneShared, CloneSpec};
-use iodyno_model::{BoundPlan, Diagnostic, EndedBy, Job, Outcome, Part, Step, StopRequest};
+use iodyno_model::{BoundPlan, Diagnostic, EndedBy, Job, Outcome, Part, Step, StopRequest, Work};
 
 use crate::assemble::{self, Ended};
 use crate::clock;
@@ -244,11 +244,10 @@ impl<'a> Trial<'a> {
     /// Any job has steps after its measured time.
     fn followed(&self) -> bool {
         let mut jobs = self.plan.workload.jobs.iter();
-        jobs.any(|job| {
-            let shared = job.shared_files.as_ref();
-            let synced = shared.is_some_and(|rule| rule.fsync_end && rule.mode.writes());
-            let drains = job.operations.as_ref().is_some_and(|o| o.drain);
-            job.sync.end_fsync || job.verify.is_some() || synced || drains
+        jobs.any(|job| match &job.work {
+            Work::Blocks(blocks) => blocks.sync.end_fsync || blocks.verify.is_some(),
+            Work::FileOperations(operations) => operations.drain,
+            Work::SharedFiles(rule) => rule.fsync_end && rule.mode.writes(),
         })
     }
 
@@ -373,7 +372,10 @@ impl<'a> Trial<'a> {
             match phase {
                 Some(Step::Ramp | Step::Measure) => true,
                 // Ops in flight end within what is measured; a file system takes its own time.
-                Some(Step::Drain) => jobs[worker.waiting.job as usize].operations.is_none(),
+                Some(Step::Drain) => {
+                    let job = &jobs[worker.waiting.job as usize];
+                    job.work.file_operations().is_none()
+                }
                 _ => false,
             }
         });

@@ -6,11 +6,10 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use iodyno_model::{EngineKind, Fallocate, Job, Target};
+use iodyno_model::{Blocks, EngineKind, Fallocate, Job, Target, Work};
 use iodyno_target::Intent;
 
 use crate::resolve::{FileKind, Resolved};
-use crate::shared_files;
 
 /// A file or device of the trial.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,16 +60,76 @@ impl Wanted {
     }
 }
 
-/// What a job needs before it starts.
-fn needs(job: &Job) -> (bool, bool) {
-    let access = &job.access;
-    let verifies_only = job.verify.as_ref().is_some_and(|verify| verify.only);
-    if job.files.create_on_open || job.shared_files.is_some() {
-        return (false, false);
+/// What a job wants of each of its files.
+#[derive(Debug, Default)]
+struct Demand {
+    intent: Intent,
+    named: bool,
+    /// Data must lie in it before the start.
+    data: bool,
+    /// Space must be reserved for it before the start.
+    space: bool,
+    grows_to: u64,
+    fallocate: Fallocate,
+    fsync: bool,
+    fsync_on_close: bool,
+    invalidate: bool,
+    unlink: bool,
+}
+
+impl Demand {
+    /// `None`: the job has no files of its own to be admitted.
+    fn of(work: &Work) -> Option<Demand> {
+        if work.engine()?.kind.without_files() {
+            return None;
+        }
+        match work {
+            Work::Blocks(blocks) => Some(Demand::of_blocks(blocks)),
+            Work::SharedFiles(rule) => Some(Demand {
+                intent: Intent {
+                    read: rule.mode.reads(),
+                    write: rule.mode.writes(),
+                    ..Intent::default()
+                },
+                fallocate: Fallocate::None,
+                grows_to: match rule.mode.makes_files() {
+                    true => rule.file_size,
+                    false => 0,
+                },
+                ..Demand::default()
+            }),
+            Work::FileOperations(_) => None,
+        }
     }
-    let mapped = job.engine.kind == EngineKind::Mmap;
-    let data = access.reads || verifies_only || mapped || (access.writes && job.files.overwrite);
-    (data, access.writes || access.trims)
+
+    fn of_blocks(blocks: &Blocks) -> Demand {
+        let Blocks {
+            access,
+            files,
+            verify,
+            engine,
+            ..
+        } = blocks;
+        let verifies_only = verify.as_ref().is_some_and(|verify| verify.only);
+        let mapped = engine.kind == EngineKind::Mmap;
+        let data = access.reads || verifies_only || mapped || (access.writes && files.overwrite);
+        Demand {
+            intent: Intent {
+                read: access.reads || verify.is_some(),
+                write: access.writes,
+                trim: access.trims,
+            },
+            named: !files.names.is_empty(),
+            data: data && !files.create_on_open,
+            space: (access.writes || access.trims) && !files.create_on_open,
+            grows_to: 0,
+            fallocate: files.fallocate,
+            fsync: files.fsync_on_layout,
+            fsync_on_close: files.fsync_on_close,
+            invalidate: files.invalidate,
+            unlink: files.unlink,
+        }
+    }
 }
 
 /// One entry for each path, in order of first use, and for each clone the entries of its files.
@@ -84,11 +143,10 @@ pub(crate) fn of(
     let mut entries = Vec::with_capacity(resolved.clones.len());
     for clone in &resolved.clones {
         let job = &jobs[clone.job as usize];
-        if job.engine.kind.without_files() {
+        let Some(demand) = Demand::of(&job.work) else {
             entries.push(Vec::new());
             continue;
-        }
-        let (data, space) = needs(job);
+        };
         let mut own = Vec::with_capacity(clone.files.len());
         for file in &clone.files {
             let index = *by_path.entry(file.path.clone()).or_insert_with(|| {
@@ -111,32 +169,26 @@ pub(crate) fn of(
                 all.len() - 1
             });
             let wanted = &mut all[index];
-            wanted.named |= !job.files.names.is_empty()
+            wanted.named |= demand.named
                 || matches!(target, Target::Path(path) if *path == file.path)
                 // A job without `filename=` may be named after its device. What else a made-up name
                 // leads to, by a link that somebody put there, is for the guard to refuse.
                 || file.path == Path::new(&job.name);
-            wanted.intent.read |= job.access.reads || job.verify.is_some();
-            wanted.intent.write |= job.access.writes;
-            if let Some(rule) = &job.shared_files {
-                wanted.intent.read |= rule.mode.reads();
-                wanted.intent.write |= rule.mode.writes();
-                wanted.grows_to = wanted
-                    .grows_to
-                    .max(shared_files::grows_to(job).unwrap_or(0));
-            }
-            wanted.intent.trim |= job.access.trims;
-            wanted.invalidate |= job.files.invalidate;
-            wanted.fsync_on_close |= job.files.fsync_on_close && wanted.intent.changes();
+            wanted.intent.read |= demand.intent.read;
+            wanted.intent.write |= demand.intent.write;
+            wanted.intent.trim |= demand.intent.trim;
+            wanted.grows_to = wanted.grows_to.max(demand.grows_to);
+            wanted.invalidate |= demand.invalidate;
+            wanted.fsync_on_close |= demand.fsync_on_close && wanted.intent.changes();
             if file.kind == FileKind::Regular {
-                wanted.unlink |= job.files.unlink;
-                wanted.fsync |= job.files.fsync_on_layout;
-                if data {
+                wanted.unlink |= demand.unlink;
+                wanted.fsync |= demand.fsync;
+                if demand.data {
                     wanted.fill_to = wanted.fill_to.max(file.end());
                 }
-                if space || data {
+                if demand.space || demand.data {
                     if wanted.fallocate == Fallocate::None {
-                        wanted.fallocate = job.files.fallocate;
+                        wanted.fallocate = demand.fallocate;
                     }
                     if wanted.fallocate != Fallocate::None {
                         wanted.reserve_to = wanted.reserve_to.max(file.end());
@@ -163,10 +215,9 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     fn wants(directions: &[Direction]) -> Job {
-        Job {
-            access: access(directions),
-            ..job("j")
-        }
+        let mut job = job("j");
+        job.work.blocks_mut().unwrap().access = access(directions);
+        job
     }
 
     fn with(job: Job, change: impl FnOnce(&mut Job)) -> Job {
@@ -231,17 +282,23 @@ mod tests {
         check(Some(9), &[(write.clone(), 4)], (0, 0, true));
         check(None, &[(both, 4)], (4, 4, true));
         check(None, &[(wants(&[Trim]), 4)], (0, 4, true));
-        let overwrite = with(write.clone(), |job| job.files.overwrite = true);
+        let overwrite = with(write.clone(), |job| {
+            job.work.blocks_mut().unwrap().files.overwrite = true
+        });
         check(None, &[(overwrite, 4)], (4, 4, true));
         let mapped = with(write.clone(), |job| {
-            job.engine = Engine::new(EngineKind::Mmap, 1)
+            job.work.blocks_mut().unwrap().engine = Engine::new(EngineKind::Mmap, 1)
         });
         check(None, &[(mapped, 4)], (4, 4, true));
         for fallocate in [Fallocate::None, Fallocate::Truncate] {
-            let lazy = with(write.clone(), |job| job.files.fallocate = fallocate);
+            let lazy = with(write.clone(), |job| {
+                job.work.blocks_mut().unwrap().files.fallocate = fallocate
+            });
             check(None, &[(lazy, 4)], (0, 0, true));
         }
-        let late = with(write, |job| job.files.create_on_open = true);
+        let late = with(write, |job| {
+            job.work.blocks_mut().unwrap().files.create_on_open = true
+        });
         check(None, &[(late, 4)], (0, 0, true));
     }
 
@@ -258,7 +315,7 @@ mod tests {
         let format = wanted(None, &[(wants(&[Write]), 1)]);
         assert!(!format.named);
         let named = with(wants(&[Write]), |job| {
-            job.files = Files {
+            job.work.blocks_mut().unwrap().files = Files {
                 names: vec!["f".into()],
                 unlink: true,
                 ..Files::default()
@@ -294,8 +351,8 @@ mod tests {
                 notes: Vec::new(),
             };
             let writer = Job {
-                access: access(&[Write]),
-                ..job(name)
+                name: name.to_owned(),
+                ..wants(&[Write])
             };
             let target = Target::AsWritten {
                 folder: "/t".into(),

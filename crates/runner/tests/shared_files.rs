@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use iodyno_model::{
-    BlockSizes, Diagnostic, Direction, EndedBy, Engine, EngineKind, Job, Outcome, PerDirection,
-    SharedFiles, SharedMode, Step,
+    Diagnostic, Direction, Distribution, EndedBy, Engine, EngineKind, Job, Outcome, SharedFiles,
+    SharedMode, Step, Work,
 };
 use iodyno_runner::{Event, TrialEnd};
 use iodyno_units::Nanos;
@@ -52,6 +52,10 @@ const BLOCK: u64 = 16 << 10;
 
 fn sharing(mode: SharedMode, count: u32, file_size: u64) -> Job {
     let rule = SharedFiles {
+        engine: Engine::new(EngineKind::Psync, 1),
+        count,
+        distribution: Distribution::Uniform,
+        seed: None,
         mode,
         file_size,
         block: BLOCK,
@@ -64,17 +68,12 @@ fn sharing(mode: SharedMode, count: u32, file_size: u64) -> Job {
         validate: false,
     };
     let mut job = samples::job("fileio");
-    (job.access.reads, job.access.writes) = (mode.reads(), mode.writes());
-    job.access.block_sizes = PerDirection::all(BlockSizes::Fixed(BLOCK));
-    job.files.format = "test_file.$filenum".to_owned();
-    job.files.count = count;
-    (job.files.invalidate, job.files.advise) = (false, false);
-    job.shared_files = Some(rule);
+    job.work = Work::SharedFiles(rule);
     job
 }
 
 fn with(mut job: Job, change: impl FnOnce(&mut SharedFiles)) -> Job {
-    change(job.shared_files.as_mut().unwrap());
+    change(job.work.shared_files_mut().unwrap());
     job
 }
 
@@ -134,7 +133,7 @@ fn many_clones_share_many_files_that_were_prepared_by_several() {
     assert!((0..128).all(|number| length(folder.path(), number) == Some(64 << 10)));
     for kind in [EngineKind::Psync, EngineKind::Libaio, EngineKind::Mmap] {
         let mut job = sharing(SharedMode::RandomMix, 128, 64 << 10);
-        job.engine = Engine::new(kind, 4);
+        *job.work.engine_mut().unwrap() = Engine::new(kind, 4);
         let job = with(events(job, 30_000, 64), |rule| rule.validate = true);
         let told = run(folder.path(), vec![job]);
         let (reads, writes) = (ops(&told, Direction::Read), ops(&told, Direction::Write));
@@ -195,8 +194,8 @@ fn a_preparation_that_is_ended_early_leaves_what_was_there_before() {
     fs::write(folder.path().join("mine"), b"mine").unwrap();
     // So much that the fastest disk is not done when it is ended.
     let mut job = sharing(SharedMode::Prepare, 40, 64 * MIB);
-    (job.engine.o_sync, job.clones) = (true, 2);
-    job.shared_files.as_mut().unwrap().block = 4096;
+    (job.work.engine_mut().unwrap().o_sync, job.clones) = (true, 2);
+    job.work.shared_files_mut().unwrap().block = 4096;
     let mut plan = samples::plan(folder.path(), vec![job]);
     plan.frame_ns = 20_000_000;
     let told = watched(&plan, |event, stop| {
@@ -236,7 +235,7 @@ fn a_sequential_write_makes_and_empties_its_files() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(at(folder.path(), 1), vec![1; 3 * MIB as usize]).unwrap();
         let mut job = sharing(SharedMode::SequentialWrite, 4, MIB);
-        job.engine = Engine::new(kind, 1);
+        *job.work.engine_mut().unwrap() = Engine::new(kind, 1);
         let job = with(events(job, 4 * 64, 2), |rule| rule.fsync_every = 0);
         let told = run(folder.path(), vec![job]);
         assert_eq!(ops(&told, Direction::Write), 4 * 64);
@@ -269,7 +268,7 @@ fn what_a_sequential_write_made_is_removed_where_it_never_began() {
         fs::write(at(folder.path(), 1), b"short").unwrap();
         fs::write(folder.path().join("mine"), b"mine").unwrap();
         let mut job = sharing(SharedMode::SequentialWrite, 4, MIB);
-        job.engine = Engine::new(kind, 1);
+        *job.work.engine_mut().unwrap() = Engine::new(kind, 1);
         let job = with(job, |rule| (rule.validate, rule.block) = (true, 8));
         let told = run(folder.path(), vec![job]);
         let text = format!("{:?}", failures(&told));
@@ -283,7 +282,8 @@ fn what_a_sequential_write_made_is_removed_where_it_never_began() {
 fn what_a_sequential_write_made_stays_once_it_ran() {
     let folder = tempfile::tempdir().unwrap();
     let mut job = sharing(SharedMode::SequentialWrite, 4, MIB);
-    (job.engine.o_sync, job.end.runtime) = (true, Some(Nanos::from_millis(LONG_MS)));
+    (job.work.engine_mut().unwrap().o_sync, job.end.runtime) =
+        (true, Some(Nanos::from_millis(LONG_MS)));
     let told = watched(&samples::plan(folder.path(), vec![job]), |event, stop| {
         if let Event::Frame(_) = event {
             stop.finish();
@@ -323,7 +323,7 @@ fn direct_requests_that_are_no_multiples_are_refused() {
     let mut job = events(sharing(SharedMode::RandomRead, 3, size), 100, 4);
     let told = run(folder.path(), vec![job.clone()]);
     assert_eq!(ops(&told, Direction::Read), 100);
-    job.engine.direct = true;
+    job.work.engine_mut().unwrap().direct = true;
     let text = format!("{:?}", failures(&run(folder.path(), vec![job])));
     assert!(
         text.contains("multiples of") && text.contains("--file-total-size"),

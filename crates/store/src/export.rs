@@ -13,7 +13,8 @@
 //! 4. `footer`: how many `trials`, `frames` and batches of `telemetry` there were, and `xxh3`, the XXH3-128
 //!    hash in hexadecimal of all bytes before this line. A file without a footer is cut off.
 //!
-//! Version 1 has no lines `telemetry`, and no count of them.
+//! Version 1 has no lines `telemetry`, and no count of them. Up to version 2, jobs have the form that `upgrade`
+//! describes.
 //!
 //! Plan, trial, frame and batch are the types of `iodyno-model` as serde writes them. A trial that was cut
 //! off is exported with what its frames make up; one that still runs is left out.
@@ -25,13 +26,13 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::stretch::{MOST_VALUES, values};
-use crate::{Store, StoreError};
+use crate::{Store, StoreError, upgrade};
 
 /// What the header of every exported run says.
 pub const EXPORT_FORMAT: &str = "iodyno-run";
 
 /// The version of the format, raised when an older reader would misread a file.
-pub const EXPORT_VERSION: u32 = 2;
+pub const EXPORT_VERSION: u32 = 3;
 
 /// Frames held in memory at once.
 const BATCH: usize = 256;
@@ -77,6 +78,7 @@ pub(crate) struct RunLine {
     /// Where they are not the plan's: a rule to stop ended the run earlier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) rounds: Option<u32>,
+    #[serde(deserialize_with = "upgrade::read")]
     pub(crate) plan: Plan,
 }
 

@@ -33,6 +33,7 @@ mod sqlite;
 mod store;
 mod stretch;
 mod totals;
+mod upgrade;
 
 pub use error::StoreError;
 pub use export::{EXPORT_FORMAT, EXPORT_VERSION, ExportReport, export};

@@ -250,13 +250,9 @@ impl JobSum {
 
 /// The backend as it was asked for; cycles of file operations go through none.
 fn engine(job: &Job) -> EngineUsed {
-    let (name, depth) = match job.operations {
-        Some(_) => ("file operations", 1),
-        None => (job.engine.kind.name(), job.engine.depth),
-    };
     EngineUsed {
-        name: name.to_owned(),
-        depth,
+        name: job.work.engine_name().to_owned(),
+        depth: job.work.depth(),
         features: Vec::new(),
         fallbacks: Vec::new(),
     }

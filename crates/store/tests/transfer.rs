@@ -198,7 +198,7 @@ fn a_file_that_is_something_else_or_newer_or_half_is_told_by_its_line() {
         "\"configurations\":[{\"name\":\"c0\",\"target\":{\"path\":\"/mnt/c0\"},\"again\":false}]",
         "\"configurations\":[]",
     );
-    let newer = file.replacen("\"version\":2", "\"version\":3", 1);
+    let newer = file.replacen("\"version\":3", "\"version\":3", 1);
     let check = |text: &[u8], words: &[&str]| {
         let error = store.import(&mut &*text).unwrap_err();
         let told = format!("{error} | {}", error.hint().unwrap_or_default());
@@ -266,7 +266,7 @@ fn a_file_that_is_something_else_or_newer_or_half_is_told_by_its_line() {
     check(&[lines[0].as_bytes(), b"\xff\xfe\n"].concat(), &["line 2"]);
     let changed = file.replacen("\"cpu_ns\":420000000", "\"cpu_ns\":420000001", 1);
     check(changed.as_bytes(), &["line 10", "was changed"]);
-    assert_eq!(EXPORT_VERSION, 2, "a newer version needs a newer file here");
+    assert_eq!(EXPORT_VERSION, 3, "a newer version needs a newer file here");
     assert_eq!(store.runs(9, 0).unwrap().len(), 1);
 }
 
@@ -280,7 +280,7 @@ fn a_file_of_version_1_is_read() {
         .split_inclusive('\n')
         .filter(|line| !line.starts_with("{\"telemetry\"") && !line.starts_with("{\"footer\""))
         .collect();
-    let older = older.replacen("\"version\":2", "\"version\":1", 1);
+    let older = older.replacen("\"version\":3", "\"version\":1", 1);
     let older = with_footer(&older, r#""trials":1,"frames":2"#);
     let report = to.import(&mut older.as_slice()).unwrap();
     assert_eq!((report.trials_added, report.frames_added), (1, 2));

@@ -117,9 +117,14 @@ fn plan(command: &Command, job: &Job) -> Result<Plan, Failure> {
     let workloads = command.workload().into_iter().collect();
     Ok(Plan {
         command: command_line(),
-        seed: job.access.seed.unwrap_or_else(fresh_seed),
+        seed: seed(job).unwrap_or_else(fresh_seed),
         ..Plan::new(format!("fileio-{}", job.name), configurations, workloads)
     })
+}
+
+/// The seed that was asked for.
+fn seed(job: &Job) -> Option<u64> {
+    job.work.shared_files()?.seed
 }
 
 /// Prints the same text as sysbench, at the same points.
@@ -145,7 +150,7 @@ impl Audience for Printer<'_> {
             // Not earlier: if the trial cannot start, nothing is printed.
             Progress::Node(Event::Ready { .. }) if running => self.print(&report::preamble(
                 self.job,
-                self.job.access.seed,
+                seed(self.job),
                 self.command.report_interval,
             )),
             Progress::Node(Event::Frame(frame)) => {

@@ -69,7 +69,7 @@ pub(crate) fn show_plan(
     context: &Context,
 ) -> Result<Exit, Failure> {
     let text = match args.json {
-        true => context.json(plan),
+        true => iodyno_report::json::plan(plan),
         false => plan_text(plan, context.style_out()),
     };
     write_out(text)?;

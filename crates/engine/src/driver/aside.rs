@@ -76,12 +76,7 @@ impl<B: Backend, C: Clock> Driver<'_, B, C> {
         } else if issue.checked && !verifier.check(&issue.op, self.backend.buffer(slot)) {
             let file = &self.names[issue.op.file as usize];
             self.errors.count(Direction::Read, EILSEQ, &issue.op, file);
-            let policy = &self.job.errors;
-            self.failed |= match &self.job.verify {
-                Some(verify) => verify.fatal,
-                // Shared files have no policy of their own: as sysbench, the first bad block ends it.
-                None => !policy.continue_verify,
-            };
+            self.failed |= self.bad_block_fails;
         }
     }
 
@@ -127,7 +122,7 @@ impl<B: Backend, C: Clock> Driver<'_, B, C> {
             let file = &self.names[issue.op.file as usize];
             self.errors.count(issue.direction, errno, &issue.op, file);
             self.failed |= !goes_on;
-            let atomic = self.job.engine.atomic && issue.op.kind == OpKind::Write;
+            let atomic = self.atomic && issue.op.kind == OpKind::Write;
             if atomic && !goes_on && self.fault.is_none() {
                 self.fault = not_atomic(&issue.op, file, errno);
             }

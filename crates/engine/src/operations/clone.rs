@@ -43,18 +43,23 @@ impl Drop for Unfinished {
 }
 
 /// Does the work of a clone; see [`crate::run`].
-pub(crate) fn run(mut spec: CloneSpec, shared: &CloneShared) -> Result<CloneOutcome, WorkerError> {
+pub(crate) fn run(
+    mut spec: CloneSpec,
+    operations: &Operations,
+    shared: &CloneShared,
+) -> Result<CloneOutcome, WorkerError> {
     let part = spec.operations.take();
     let unfinished = Unfinished(part.as_ref().map(|part| Arc::clone(&part.unfinished)));
     let job = Arc::clone(&spec.job);
-    let (Some(part), Some(operations)) = (part, &job.operations) else {
-        return Err(impossible("its job has none".to_owned()));
+    let Some(part) = part else {
+        return Err(impossible("the clone was given no folder".to_owned()));
     };
     let notes = place(&job.placement, spec.clone);
     exact_timers();
     let (cycles, contents_note) = prepare(&spec, &job, part, operations, shared)?;
     let life = Life {
         cycles,
+        operations,
         job: &job,
         shared,
         clock: MonotonicClock,
@@ -108,6 +113,7 @@ fn prepare<'a>(
 /// A clone at work, and what is known so far.
 struct Life<'a> {
     cycles: Cycles<'a>,
+    operations: &'a Operations,
     job: &'a Job,
     shared: &'a CloneShared,
     clock: MonotonicClock,
@@ -187,17 +193,14 @@ impl Life<'_> {
     /// ended it.
     fn drain(&mut self, ended: EndedBy, last: bool) -> EndedBy {
         let in_vain = ended == EndedBy::Error || self.shared.told() >= Stop::Finish;
-        let Some(operations) = self.job.operations.as_ref().filter(|all| all.drain) else {
-            return ended;
-        };
-        if !last || in_vain {
+        if !self.operations.drain || !last || in_vain {
             return ended;
         }
         self.shared.enter(Some(Step::Drain));
         let start = self.clock.now();
         let drained = drain(
             &self.cycles.folder.descriptor,
-            &operations.sets,
+            &self.operations.sets,
             self.shared,
         );
         let end = drained.as_ref().map_or(start, |drained| drained.end);

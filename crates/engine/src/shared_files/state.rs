@@ -97,11 +97,11 @@ impl Syncs {
 }
 
 impl SharedFilesState {
-    /// Of a job whose `shared_files` is `rule`, on files that are now so long, bytes. Hot blocks follow
+    /// Of a job that does `rule`, on files that are now so long, bytes. Hot blocks follow
     /// from `seed`.
     pub fn new(job: &Job, rule: &SharedFiles, lengths: &[u64], seed: u64) -> SharedFilesState {
         let files = lengths.len().min(u32::MAX as usize >> 1) as u32;
-        let direct = job.engine.direct;
+        let direct = rule.engine.direct;
         let begin = |length: u64| match length {
             length if length >= rule.file_size => length,
             // A block that is there in part has no trailer yet, and could not be gone on with directly.
@@ -329,9 +329,8 @@ mod tests {
         ] {
             let mut rule = shared_rule(SharedMode::Prepare, 64, 4);
             rule.validate = validate;
-            let mut job = shared_job(&rule, 5);
-            job.engine.direct = direct;
-            let state = SharedFilesState::new(&job, &rule, &[0, 5, 64, 60, 99], 1);
+            rule.engine.direct = direct;
+            let state = SharedFilesState::new(&shared_job(&rule, 5), &rule, &[0, 5, 64, 60, 99], 1);
             let found: Vec<(u32, u64)> = std::iter::from_fn(|| state.next_to_fill()).collect();
             assert_eq!(found, expected);
         }

@@ -1,6 +1,6 @@
 //! The op stream of one clone of a job.
 
-use iodyno_model::{Direction, EndedBy, FileService, Flow, Job, ThinkTime};
+use iodyno_model::{Blocks, Direction, EndedBy, FileService, Flow, Job, ThinkTime};
 use iodyno_sys::{Op, OpKind, Slot};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -22,7 +22,8 @@ const ENDLESS: u64 = u64::MAX / 2;
 /// See the module. Everything random in it follows from one seed.
 #[derive(Debug)]
 pub struct JobStream {
-    job: Arc<Job>,
+    blocks: Blocks,
+    flow_rule: Option<Flow>,
     random: Xoshiro256PlusPlus,
     regions: Vec<Region>,
     mix: Mix,
@@ -116,29 +117,35 @@ impl Drop for FlowTurn {
 
 impl JobStream {
     /// The stream of a clone whose files have these (base, length) regions.
-    pub fn new(job: Arc<Job>, regions: &[(u64, u64)], byte_budget: u64, seed: u64) -> JobStream {
+    pub fn new(
+        job: &Job,
+        blocks: &Blocks,
+        regions: &[(u64, u64)],
+        byte_budget: u64,
+        seed: u64,
+    ) -> JobStream {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-        let access = &job.access;
+        let access = &blocks.access;
         let least = access.min_block().max(1);
         let shortest = regions.iter().map(|(_, length)| *length).min();
         let shortest = shortest.unwrap_or(u64::MAX).max(least);
-        let bytes = match job.end.time_based {
+        let bytes = match blocks.passes.time_based {
             true => ENDLESS,
             false => byte_budget,
         };
         let budgets = (bytes, job.end.ops.unwrap_or(ENDLESS));
         let regions = regions
             .iter()
-            .map(|(base, length)| Region::new(access, &job.extent, *base, *length, &mut random))
+            .map(|(base, length)| Region::new(access, &blocks.extent, *base, *length, &mut random))
             .collect();
-        let depth = job.engine.depth;
+        let depth = blocks.engine.depth;
         let writes_after_trims = access.trims && access.writes;
-        let plain = job.verify.is_none()
+        let plain = blocks.verify.is_none()
             && !writes_after_trims
             && job.pacing.think.is_none()
             && job.pacing.flow.is_none()
-            && job.sync.fsync_every == 0
-            && job.sync.fdatasync_every == 0;
+            && blocks.sync.fsync_every == 0
+            && blocks.sync.fdatasync_every == 0;
         JobStream {
             random,
             regions,
@@ -154,7 +161,7 @@ impl JobStream {
             budgets,
             files: FileTurn {
                 current: 0,
-                left: job.files.service_ops.max(1),
+                left: blocks.files.service_ops.max(1),
                 done: 0,
             },
             syncs: SyncTurn::default(),
@@ -178,13 +185,14 @@ impl JobStream {
                     0
                 }
             ],
-            hazards: job
+            hazards: blocks
                 .verify
                 .as_ref()
                 .map(|verify| Hazards::new(verify, depth)),
-            checks_reads: job.verify.is_some() && !access.writes,
-            only_checks: job.verify.as_ref().is_some_and(|verify| verify.only),
-            job,
+            checks_reads: blocks.verify.is_some() && !access.writes,
+            only_checks: blocks.verify.as_ref().is_some_and(|verify| verify.only),
+            flow_rule: job.pacing.flow,
+            blocks: blocks.clone(),
         }
     }
 
@@ -236,7 +244,7 @@ impl JobStream {
     }
 
     fn wrote(&mut self, file: u32) {
-        let policy = &self.job.sync;
+        let policy = &self.blocks.sync;
         self.syncs.writes += 1;
         self.syncs.data_writes += 1;
         if policy.fsync_every > 0 && self.syncs.writes >= policy.fsync_every {
@@ -260,14 +268,14 @@ impl JobStream {
     fn file_of_many(&mut self, count: u32, length: u64) -> u32 {
         for _ in 0..count {
             let turn = &mut self.files;
-            match self.job.files.service {
+            match self.blocks.files.service {
                 FileService::RoundRobin if turn.left == 0 => {
                     turn.current = (turn.current + 1) % count;
-                    turn.left = self.job.files.service_ops.max(1);
+                    turn.left = self.blocks.files.service_ops.max(1);
                 }
                 FileService::Random if turn.left == 0 => {
                     turn.current = self.random.random_range(0..count);
-                    turn.left = self.job.files.service_ops.max(1);
+                    turn.left = self.blocks.files.service_ops.max(1);
                 }
                 FileService::Sequential => {
                     let whole = self.regions[turn.current as usize].length();
@@ -292,7 +300,7 @@ impl JobStream {
     /// Draws the next op of a direction whose turn it is.
     #[inline(always)]
     fn draw(&mut self, direction: Direction, place: &mut Issue) {
-        let drawn = match self.job.access.block_sizes.get(direction) {
+        let drawn = match self.blocks.access.block_sizes.get(direction) {
             Some(sizes) => sizes::draw(sizes, &mut self.random),
             None => 0,
         };
@@ -435,7 +443,7 @@ impl CloneStream for JobStream {
     }
 
     fn join(&mut self, flow: &Arc<SharedFlow>) {
-        if let Some(rule) = self.job.pacing.flow {
+        if let Some(rule) = self.flow_rule {
             let turn = FlowTurn {
                 shared: Arc::clone(flow),
                 rule,

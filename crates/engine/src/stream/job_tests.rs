@@ -4,14 +4,14 @@ use iodyno_model::{BlockSizes, Extent, MixSequence, Order, PerDirection, Verify}
 use iodyno_units::Nanos;
 
 use super::*;
-use crate::testing::random_reads;
+use crate::testing::{blocks, random_reads};
 
 const KIB: u64 = 1024;
 
 /// A job of one thread whose ops end at once, at depth 1, and what it issued: (file, offset, length,
 /// direction).
 fn issued(job: Job, regions: &[(u64, u64)], budget: u64) -> Vec<(u32, u64, u64, Direction)> {
-    let mut stream = JobStream::new(Arc::new(job), regions, budget, 5);
+    let mut stream = JobStream::new(&job, job.work.blocks().unwrap(), regions, budget, 5);
     let mut ops = Vec::new();
     let mut place = super::super::end_sync(OpKind::Fsync, 0);
     for now in 0..100_000 {
@@ -35,8 +35,11 @@ fn issued(job: Job, regions: &[(u64, u64)], budget: u64) -> Vec<(u32, u64, u64, 
 
 fn sequential(reads: bool, writes: bool) -> Job {
     let mut job = random_reads(1);
-    job.access.order = Order::Sequential;
-    (job.access.reads, job.access.writes) = (reads, writes);
+    blocks(&mut job).access.order = Order::Sequential;
+    (
+        blocks(&mut job).access.reads,
+        blocks(&mut job).access.writes,
+    ) = (reads, writes);
     job
 }
 
@@ -61,7 +64,8 @@ fn a_sequential_job_goes_around_until_its_bytes_are_done() {
 #[test]
 fn the_budget_ends_a_job_within_a_larger_block() {
     let mut job = sequential(false, true);
-    job.access.block_sizes.write = BlockSizes::Split(vec![(4096, 50.0), (65536, 50.0)]);
+    blocks(&mut job).access.block_sizes.write =
+        BlockSizes::Split(vec![(4096, 50.0), (65536, 50.0)]);
     for budget in [4096, 12_288, 100 * KIB] {
         let ops = issued(job.clone(), &[(0, 1 << 20)], budget);
         assert_eq!(ops.iter().map(|op| op.2).sum::<u64>(), budget);
@@ -72,8 +76,9 @@ fn the_budget_ends_a_job_within_a_larger_block() {
 fn no_op_is_longer_than_its_region() {
     for order in [Order::Random, Order::Sequential] {
         let mut job = random_reads(1);
-        job.access.order = order;
-        job.access.block_sizes.read = BlockSizes::Split(vec![(4096, 20.0), (65536, 80.0)]);
+        blocks(&mut job).access.order = order;
+        blocks(&mut job).access.block_sizes.read =
+            BlockSizes::Split(vec![(4096, 20.0), (65536, 80.0)]);
         for regions in [vec![(0, 12 * KIB)], vec![(0, 256 * KIB), (4096, 8 * KIB)]] {
             let ops = issued(job.clone(), &regions, 512 * KIB);
             assert_eq!(ops.iter().map(|op| op.2).sum::<u64>(), 512 * KIB);
@@ -92,8 +97,8 @@ fn no_op_is_longer_than_its_region() {
 #[test]
 fn blocks_at_the_end_stay_aligned() {
     let mut job = random_reads(1);
-    job.access.block_sizes.read = BlockSizes::Split(vec![(512, 50.0), (65536, 50.0)]);
-    job.access.block_align = PerDirection::all(4096);
+    blocks(&mut job).access.block_sizes.read = BlockSizes::Split(vec![(512, 50.0), (65536, 50.0)]);
+    blocks(&mut job).access.block_align = PerDirection::all(4096);
     // The region ends 512 bytes after a multiple of the alignment.
     let ops = issued(job, &[(0, 256 * KIB + 512)], 16 << 20);
     assert!(
@@ -106,7 +111,7 @@ fn blocks_at_the_end_stay_aligned() {
 fn holes_and_steps_backwards_are_those_of_fio() {
     let check = |skip: i64, expected: &[u64]| {
         let mut job = sequential(true, false);
-        job.access.sequence = Some(MixSequence::Skip(skip));
+        blocks(&mut job).access.sequence = Some(MixSequence::Skip(skip));
         assert_eq!(
             offsets(&issued(job, &[(0, 64 * KIB)], 32 * KIB)),
             expected,
@@ -121,7 +126,7 @@ fn holes_and_steps_backwards_are_those_of_fio() {
 #[test]
 fn a_zone_begins_at_its_start_for_reads_and_writes_alike() {
     let mut job = sequential(true, true);
-    job.extent = Extent {
+    blocks(&mut job).extent = Extent {
         zone_size: 8 * KIB,
         zone_range: 16 * KIB,
         zone_skip: 16 * KIB,
@@ -148,7 +153,10 @@ fn files_are_served_in_turn_one_after_the_other_or_by_chance() {
     let regions = [(0, 16 * KIB), (0, 16 * KIB), (0, 16 * KIB)];
     let files = |service, ops| {
         let mut job = sequential(true, false);
-        (job.files.service, job.files.service_ops) = (service, ops);
+        (
+            blocks(&mut job).files.service,
+            blocks(&mut job).files.service_ops,
+        ) = (service, ops);
         let ops = issued(job, &regions, 96 * KIB);
         ops.iter().map(|op| op.0).collect::<Vec<_>>()
     };
@@ -179,14 +187,20 @@ fn a_number_of_ops_ends_each_clone_after_that_many() {
     let mut job = random_reads(1);
     job.end.ops = Some(7);
     assert_eq!(issued(job.clone(), &[(0, 1 << 20)], 1 << 20).len(), 7);
-    job.end.time_based = true;
+    blocks(&mut job).passes.time_based = true;
     assert_eq!(issued(job, &[(0, 1 << 20)], 4096).len(), 7);
 }
 
 #[test]
 fn what_a_ramp_does_is_not_taken_off_the_budget() {
-    let job = Arc::new(random_reads(1));
-    let mut stream = JobStream::new(job, &[(0, 1 << 20)], 16 * KIB, 5);
+    let job = random_reads(1);
+    let mut stream = JobStream::new(
+        &job,
+        job.work.blocks().unwrap(),
+        &[(0, 1 << 20)],
+        16 * KIB,
+        5,
+    );
     let mut place = super::super::end_sync(OpKind::Fsync, 0);
     stream.begin(0);
     for now in 0..1000 {
@@ -211,7 +225,13 @@ fn a_pause_comes_after_so_many_ops_once_they_have_ended() {
         spin: Nanos(300),
         every_ops: 3,
     });
-    let mut stream = JobStream::new(Arc::new(job), &[(0, 1 << 20)], 1 << 20, 5);
+    let mut stream = JobStream::new(
+        &job,
+        job.work.blocks().unwrap(),
+        &[(0, 1 << 20)],
+        1 << 20,
+        5,
+    );
     let mut place = super::super::end_sync(OpKind::Fsync, 0);
     let mut next = |stream: &mut JobStream, now, slot| stream.next(now, slot, &mut place);
     for round in 0..3 {
@@ -230,8 +250,8 @@ fn a_pause_comes_after_so_many_ops_once_they_have_ended() {
 #[test]
 fn syncs_and_checks_do_not_count_as_ops_between_pauses() {
     let mut job = sequential(false, true);
-    job.sync.fsync_every = 1;
-    job.verify = Some(Verify {
+    blocks(&mut job).sync.fsync_every = 1;
+    blocks(&mut job).verify = Some(Verify {
         backlog: 2,
         ..Verify::default()
     });
@@ -257,7 +277,13 @@ fn a_clone_ahead_of_its_flow_waits_and_leaves_it_at_its_end() {
             weight,
             pause: Nanos(pause),
         });
-        let mut stream = JobStream::new(Arc::new(job), &[(0, 1 << 20)], 1 << 20, 5);
+        let mut stream = JobStream::new(
+            &job,
+            job.work.blocks().unwrap(),
+            &[(0, 1 << 20)],
+            1 << 20,
+            5,
+        );
         stream.join(&flow);
         stream
     };

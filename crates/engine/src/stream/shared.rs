@@ -99,10 +99,10 @@ impl SharedStream {
         state: &Arc<SharedFilesState>,
         seed: u64,
     ) -> SharedStream {
-        let depth = job.engine.depth.max(1) as usize;
+        let depth = rule.engine.depth.max(1) as usize;
         let source = match rule.mode {
             SharedMode::Prepare => Source::Filling(Filling::new(depth)),
-            mode if mode.random() => Source::Random(Box::new(draws(job, rule, state))),
+            mode if mode.random() => Source::Random(Box::new(draws(rule, state))),
             mode => Source::Sequence {
                 writes: mode.writes(),
             },
@@ -234,18 +234,18 @@ pub(crate) fn sync_kind(rule: &SharedFiles) -> OpKind {
     }
 }
 
-fn draws(job: &Job, rule: &SharedFiles, state: &SharedFilesState) -> Draws {
-    let draw = |law| {
+fn draws(rule: &SharedFiles, state: &SharedFilesState) -> Draws {
+    let draw = || {
         // Hot blocks lie at the same places for all clones, and for reads as for writes.
         let mut scatter = Xoshiro256PlusPlus::seed_from_u64(state.scatter);
         let blocks = (state.geometry().pieces(), rule.block.max(1));
-        BlockDraw::new(law, false, blocks, &mut scatter)
+        BlockDraw::new(&rule.distribution, false, blocks, &mut scatter)
     };
     Draws {
         mode: rule.mode,
         ratio: rule.read_write_ratio,
-        reads: draw(&job.access.distribution.read),
-        writes: draw(&job.access.distribution.write),
+        reads: draw(),
+        writes: draw(),
         read: 0,
         written: 0,
     }

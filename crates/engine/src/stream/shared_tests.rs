@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use iodyno_model::{Arrival, Distribution, PerDirection};
+use iodyno_model::{Arrival, Distribution};
 
 use super::*;
 use crate::testing::{shared_job, shared_rule};
@@ -25,12 +25,14 @@ impl Clones {
         depth: u32,
         change: impl FnOnce(&mut Job),
     ) -> Clones {
-        let mut job = shared_job(rule, lengths.len() as u32);
-        (job.clones, job.engine.depth) = (clones, depth);
+        let mut rule = rule.clone();
+        rule.engine.depth = depth;
+        let mut job = shared_job(&rule, lengths.len() as u32);
+        job.clones = clones;
         change(&mut job);
-        let state = Arc::new(SharedFilesState::new(&job, rule, lengths, 9));
+        let state = Arc::new(SharedFilesState::new(&job, &rule, lengths, 9));
         let stream = |clone: u32| {
-            let mut stream = SharedStream::new(&job, rule, &state, clone.into());
+            let mut stream = SharedStream::new(&job, &rule, &state, clone.into());
             stream.begin(0);
             stream.measure();
             stream
@@ -263,9 +265,11 @@ fn hot_blocks_are_the_same_for_all_clones_and_for_reads_as_for_writes() {
             .map(|(place, _)| place)
     };
     for law in [Distribution::Zipf(1.2), Distribution::Pareto(0.05)] {
-        let mut clones = Clones::new(&mix(0), 2, 1, |job| {
-            job.access.distribution = PerDirection::all(law.clone());
-        });
+        let rule = SharedFiles {
+            distribution: law.clone(),
+            ..mix(0)
+        };
+        let mut clones = Clones::new(&rule, 2, 1, |_| {});
         let issued = clones.play(100_000);
         let (first, second): (Vec<_>, Vec<_>) =
             issued.chunks(2).map(|two| (two[0], two[1])).unzip();

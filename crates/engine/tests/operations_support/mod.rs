@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use iodyno_engine::operations::{OperationsPart, file_name, share};
 use iodyno_engine::{CloneOutcome, CloneShared, CloneSpec, Stop, WorkerError, run};
 use iodyno_model::{
-    Action, CycleStep, Direction, FileSet, Histogram, Job, Operations, PickOrder, Subject,
+    Action, CycleStep, Direction, FileSet, Histogram, Job, Operations, PickOrder, Subject, Work,
 };
 use iodyno_sys::counting::count_this_thread;
 use iodyno_sys::{Clock, MonotonicClock};
@@ -112,7 +112,7 @@ impl Bench {
         let job = Job {
             name: "test".to_owned(),
             clones,
-            operations: Some(operations),
+            work: Work::FileOperations(operations),
             ..Job::default()
         };
         Bench {
@@ -131,7 +131,7 @@ impl Bench {
 
     /// Where a clone works.
     pub(crate) fn folder(&self, clone: u32) -> PathBuf {
-        match &self.job.operations {
+        match self.job.work.file_operations() {
             Some(operations) if operations.own_folders => self.root.join(format!("clone{clone}")),
             _ => self.root.clone(),
         }
@@ -139,7 +139,7 @@ impl Bench {
 
     /// Makes the folders and the files of the sets.
     pub(crate) fn lay_out(&self) {
-        let operations = self.job.operations.as_ref().unwrap();
+        let operations = self.job.work.file_operations().unwrap();
         for clone in 0..self.job.clones {
             fs::create_dir_all(self.folder(clone)).unwrap();
             for set in operations.sets.iter().filter(|set| !set.name.contains('/')) {

@@ -39,9 +39,9 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     honoured("rw_sequencer", Words(&["sequential", "identical"]), "What the number after `rw=rand…:` does between two draws.",
         rw_sequencer).default("sequential"),
     honoured("rwmixread", Percent, "Share of reads in a mix; each op is drawn on its own.",
-        |draft, value| value.count(0, 100).map(|it| draft.job.access.read_percent = it)).default("50"),
+        |draft, value| value.count(0, 100).map(|it| draft.blocks.access.read_percent = it)).default("50"),
     honoured("rwmixwrite", Percent, "Share of writes in a mix; the last of both options counts.",
-        |draft, value| value.count(0, 100).map(|it| draft.job.access.read_percent = 100 - it)).default("50"),
+        |draft, value| value.count(0, 100).map(|it| draft.blocks.access.read_percent = 100 - it)).default("50"),
     ignored("rwmixcycle", Count, "Ops between changes of direction.", "each op's direction is drawn on its own"),
     honoured("bs", Bytes, "Size of ops; a comma list is for read, write, trim.", bs).alias(&["blocksize"]).default("4096"),
     honoured("bsrange", Bytes, "Sizes drawn uniformly: `4k-16k`; a comma list is for read, write, trim.",
@@ -65,9 +65,9 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     ignored("softrandommap", Boolean, "Goes on where the random map cannot be allocated.", "the map takes no memory here"),
     ignored("random_generator", Words(&["tausworthe", "lfsr", "tausworthe64"]), "How random numbers are made.", "one generator serves regions of any size, and each block is met once a pass all the same"),
     honoured("randrepeat", Boolean, "The same offsets in every run.",
-        |draft, value| value.boolean().map(|it| draft.job.access.repeatable = it)).alias(&["allrandrepeat"]).default("1"),
+        |draft, value| value.boolean().map(|it| draft.blocks.access.repeatable = it)).alias(&["allrandrepeat"]).default("1"),
     honoured("randseed", Count, "Everything random in the job follows from it.",
-        |draft, value| value.bytes().map(|it| draft.job.access.seed = Some(it))),
+        |draft, value| value.bytes().map(|it| draft.blocks.access.seed = Some(it))),
     refused("sprandom", Boolean, "Preconditions a solid-state disk in one pass.", "this preconditioning is not supported", "use two passes of `rw=randwrite` over the device (`loops=2`)").neutral(&["0"]),
     ignored("spr_num_regions", Count, "Regions of `sprandom`.", "it only says more about `sprandom`, which is refused"),
     ignored("spr_op", Number, "Over-provisioning for `sprandom`.", "it only says more about `sprandom`, which is refused"),
@@ -76,7 +76,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
 ];
 
 fn rw_sequencer(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
-    draft.job.access.sequencer = value.choice(&[
+    draft.blocks.access.sequencer = value.choice(&[
         ("sequential", Sequencer::Sequential),
         ("identical", Sequencer::Identical),
     ])?;
@@ -112,18 +112,18 @@ fn bssplit(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
 }
 
 fn blockalign(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
-    let mut align = draft.job.access.block_align;
+    let mut align = draft.blocks.access.block_align;
     value.spread(&mut align, |token| value.count_of(token, 1, 1 << 40))?;
-    draft.job.access.block_align = align;
+    draft.blocks.access.block_align = align;
     Ok(())
 }
 
 fn percentage_random(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
-    let mut share = draft.job.access.percent_random;
+    let mut share = draft.blocks.access.percent_random;
     value.spread(&mut share, |token| {
         value.count_of(token, 0, 100).map(|percent| percent as u32)
     })?;
-    draft.job.access.percent_random = share;
+    draft.blocks.access.percent_random = share;
     Ok(())
 }
 
@@ -142,7 +142,7 @@ fn read_write(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
         ("trimwrite", (false, true, true, Sequential)),
         ("randtrimwrite", (false, true, true, Random)),
     ])?;
-    let access = &mut draft.job.access;
+    let access = &mut draft.blocks.access;
     (access.reads, access.writes, access.trims) = (reads, writes, trims);
     access.order = order;
     draft.suffix = match (after, order) {

@@ -18,37 +18,37 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     honoured("iodepth", Count, "Ops in flight at most; synchronous engines keep to 1.",
         |draft, value| value.count(1, DEEPEST).map(|it| draft.depth = it)).default("1"),
     honoured("iodepth_batch", Count, "Submits at most so many at once; without it one, or, with io_uring, all while none is in flight.",
-        |draft, value| value.count(0, DEEPEST).map(|it| draft.job.engine.batch_submit = it)).alias(&["iodepth_batch_submit"]),
+        |draft, value| value.count(0, DEEPEST).map(|it| draft.blocks.engine.batch_submit = it)).alias(&["iodepth_batch_submit"]),
     honoured("iodepth_batch_complete_min", Count, "Waits for at least so many completions at once.",
         iodepth_batch_complete_min).alias(&["iodepth_batch_complete"]).default("1"),
     honoured("iodepth_batch_complete_max", Count, "Takes at most so many completions at once; without it all there are.",
-        |draft, value| value.count(0, DEEPEST).map(|it| draft.job.engine.batch_complete_max = it)),
+        |draft, value| value.count(0, DEEPEST).map(|it| draft.blocks.engine.batch_complete_max = it)),
     honoured("iodepth_low", Count, "Fills up again only when so few are in flight.",
-        |draft, value| value.count(0, DEEPEST).map(|it| draft.job.engine.depth_low = it)),
+        |draft, value| value.count(0, DEEPEST).map(|it| draft.blocks.engine.depth_low = it)),
     ignored("io_submit_mode", Words(&["inline", "offload"]), "Submits from a thread of its own.", "late submissions show in the response latency, which is counted from the intended instant"),
     refused("serialize_overlap", Boolean, "Ops on the same blocks wait for each other.", "ops in flight may overlap", "use the random map, which lets each block be met once a pass").neutral(&["0"]),
     honoured("direct", Boolean, "O_DIRECT: past the page cache.",
-        |draft, value| value.boolean().map(|it| draft.job.engine.direct = it)).default("0"),
+        |draft, value| value.boolean().map(|it| draft.blocks.engine.direct = it)).default("0"),
     honoured("buffered", Boolean, "The reverse of `direct`.",
-        |draft, value| value.boolean().map(|it| draft.job.engine.direct = !it)).default("1"),
+        |draft, value| value.boolean().map(|it| draft.blocks.engine.direct = !it)).default("1"),
     honoured("atomic", Boolean, "Each write is stored whole or not at all (RWF_ATOMIC; pvsync2, libaio, io_uring).",
-        |draft, value| value.boolean().map(|it| draft.job.engine.atomic = it)).default("0"),
+        |draft, value| value.boolean().map(|it| draft.blocks.engine.atomic = it)).default("0"),
     honoured("sync", Words(&["none", "sync", "dsync", "0", "1"]), "O_SYNC or O_DSYNC: each write is durable when it completes.",
         sync).default("none"),
     honoured("hipri", Boolean, "Polls for completions (io_uring: IOPOLL; pvsync2: RWF_HIPRI).",
-        |draft, value| value.boolean().map(|it| draft.job.engine.hipri = it)),
+        |draft, value| value.boolean().map(|it| draft.blocks.engine.hipri = it)),
     refused("hipri_percentage", Percent, "Share of ops that poll.", "either all ops of a job poll or none", "use `hipri=1`").neutral(&["100"]),
     honoured("sqthread_poll", Boolean, "io_uring: a kernel thread submits (SQPOLL).",
-        |draft, value| value.boolean().map(|it| draft.job.engine.sqthread_poll = it)),
+        |draft, value| value.boolean().map(|it| draft.blocks.engine.sqthread_poll = it)),
     honoured("sqthread_poll_cpu", Count, "io_uring: the CPU of that thread.", sqthread_poll_cpu),
     honoured("fixedbufs", Boolean, "io_uring: registers the buffers; done without it where the kernel can.",
-        |draft, value| value.boolean().map(|it| draft.job.engine.fixed_buffers = Some(it))),
+        |draft, value| value.boolean().map(|it| draft.blocks.engine.fixed_buffers = Some(it))),
     honoured("registerfiles", Boolean, "io_uring: registers the files; done without it where the kernel can.",
-        |draft, value| value.boolean().map(|it| draft.job.engine.registered_files = Some(it))),
+        |draft, value| value.boolean().map(|it| draft.blocks.engine.registered_files = Some(it))),
     honoured("force_async", Count, "io_uring: ops are not attempted inline first; all of them (1) or none (0).",
         force_async).default("0"),
     honoured("nowait", Boolean, "Ops that would block fail instead (RWF_NOWAIT).",
-        |draft, value| value.boolean().map(|it| draft.job.engine.nowait = it)).default("0"),
+        |draft, value| value.boolean().map(|it| draft.blocks.engine.nowait = it)).default("0"),
     ignored("nonvectored", Count, "io_uring: READ in place of READV.", "ops are never vectored"),
     ignored("libaio_vectored", Boolean, "libaio: PREADV in place of PREAD.", "ops are never vectored"),
     ignored("userspace_reap", Boolean, "libaio: reads the ring without a system call.", "completions are reaped by one call for all there are"),
@@ -74,7 +74,7 @@ fn iodepth_batch_complete_min(draft: &mut Draft, value: &Value) -> Result<(), Fa
                 .hint("write 1: asking without waiting only burns CPU"),
         );
     }
-    draft.job.engine.batch_complete_min = least.max(1);
+    draft.blocks.engine.batch_complete_min = least.max(1);
     Ok(())
 }
 
@@ -86,13 +86,13 @@ fn sync(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
         ("1", (true, false)),
         ("dsync", (false, true)),
     ])?;
-    (draft.job.engine.o_sync, draft.job.engine.o_dsync) = (sync, dsync);
+    (draft.blocks.engine.o_sync, draft.blocks.engine.o_dsync) = (sync, dsync);
     Ok(())
 }
 
 fn sqthread_poll_cpu(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
     let limit = draft.cpus.max(1) - 1;
-    draft.job.engine.sqthread_poll_cpu = Some(value.count(0, limit)?);
+    draft.blocks.engine.sqthread_poll_cpu = Some(value.count(0, limit)?);
     Ok(())
 }
 
@@ -103,7 +103,7 @@ fn force_async(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
             Fault::refusal("either all ops are forced or none").hint("write `force_async=1`")
         );
     }
-    draft.job.engine.force_async = every == 1;
+    draft.blocks.engine.force_async = every == 1;
     Ok(())
 }
 
@@ -120,7 +120,7 @@ fn engine(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
                         .hint("write `ioengine=pvsync2` to say so"),
                 );
             }
-            draft.job.engine.kind = kind;
+            draft.blocks.engine.kind = kind;
             Ok(())
         }
         Some(Status::Refused { why, instead }) => Err(Fault::refusal(format!(

@@ -11,12 +11,12 @@ use crate::value::Value;
 pub(super) const OPTIONS: &[OptionSpec] = &[
     honoured("filename", Paths, "Files or devices shared by all clones; adds to those already named.", filename),
     honoured("directory", Paths, "Folders the files lie in, dealt out to clones in turn.",
-        |draft, value| value.names().map(|it| draft.job.files.directories = it.into_iter().map(Into::into).collect())),
+        |draft, value| value.names().map(|it| draft.blocks.files.directories = it.into_iter().map(Into::into).collect())),
     honoured("filename_format", Text, "How files are named: `$jobname`, `$jobnum`, `$filenum`.",
         filename_format).default("$jobname.$jobnum.$filenum"),
     ignored("unique_filename", Boolean, "Distinct names for the clients of a server.", "there are no such clients"),
     honoured("nrfiles", Count, "Files of each clone; `size` is divided among them.",
-        |draft, value| value.count(1, 1 << 24).map(|it| draft.job.files.count = it)).alias(&["nr_files"]).default("1"),
+        |draft, value| value.count(1, 1 << 24).map(|it| draft.blocks.files.count = it)).alias(&["nr_files"]).default("1"),
     ignored("openfiles", Count, "Files open at once.", "all files stay open; a trial with more of them than the host allows (`ulimit -Hn`) is refused"),
     honoured("file_service_type", Words(&["roundrobin", "sequential", "random"]), "Which file the next op goes to; `:N` stays for N ops.",
         file_service_type).default("roundrobin"),
@@ -25,22 +25,22 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     honoured("fadvise_hint", Words(&["1", "0", "random", "sequential", "noreuse"]), "Tells the kernel whether the access is random or sequential.",
         fadvise_hint).default("1"),
     honoured("overwrite", Boolean, "Files are written out before a job that writes to them, too.",
-        |draft, value| value.boolean().map(|it| draft.job.files.overwrite = it)).default("0"),
+        |draft, value| value.boolean().map(|it| draft.blocks.files.overwrite = it)).default("0"),
     honoured("create_on_open", Boolean, "Files are made when first opened, within the measurement.",
-        |draft, value| value.boolean().map(|it| draft.job.files.create_on_open = it)).default("0"),
+        |draft, value| value.boolean().map(|it| draft.blocks.files.create_on_open = it)).default("0"),
     honoured("create_only", Boolean, "Lays the files out and ends.",
-        |draft, value| value.boolean().map(|it| draft.job.files.create_only = it)).default("0"),
+        |draft, value| value.boolean().map(|it| draft.blocks.files.create_only = it)).default("0"),
     honoured("allow_file_create", Boolean, "Missing files may be made.",
-        |draft, value| value.boolean().map(|it| draft.job.files.allow_create = it)).default("1"),
+        |draft, value| value.boolean().map(|it| draft.blocks.files.allow_create = it)).default("1"),
     honoured("create_fsync", Boolean, "Files are made durable once laid out.",
-        |draft, value| value.boolean().map(|it| draft.job.files.fsync_on_layout = it)).default("1"),
+        |draft, value| value.boolean().map(|it| draft.blocks.files.fsync_on_layout = it)).default("1"),
     ignored("create_serialize", Boolean, "Files are laid out one job after the other.", "files are laid out before the measurement begins, and timed apart"),
     honoured("invalidate", Boolean, "Cached pages are dropped, once, when the job begins.",
-        |draft, value| value.boolean().map(|it| draft.job.files.invalidate = it)).default("1"),
+        |draft, value| value.boolean().map(|it| draft.blocks.files.invalidate = it)).default("1"),
     honoured("fsync_on_close", Boolean, "fsync before each close.",
-        |draft, value| value.boolean().map(|it| draft.job.files.fsync_on_close = it)).default("0"),
+        |draft, value| value.boolean().map(|it| draft.blocks.files.fsync_on_close = it)).default("0"),
     honoured("unlink", Boolean, "The job's files are removed after the trial.",
-        |draft, value| value.boolean().map(|it| draft.job.files.unlink = it)).default("0"),
+        |draft, value| value.boolean().map(|it| draft.blocks.files.unlink = it)).default("0"),
     refused("unlink_each_loop", Boolean, "Files are removed after each pass.", "files live as long as the job", "use `unlink=1`, which removes them at the end").neutral(&["0"]),
     honoured("filesize", Amount, "The files' length where it is not `size` / `nrfiles`; a range is drawn from.", filesize),
     refused("file_append", Boolean, "Goes on at the end of the file.", "the region of a job begins where `offset` says", "use `offset`").neutral(&["0"]),
@@ -60,7 +60,7 @@ fn filename(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
             return Err(Fault::refusal("standard input and output are no storage")
                 .hint("name a file or a device"));
         }
-        draft.job.files.names.push(name.into());
+        draft.blocks.files.names.push(name.into());
     }
     Ok(())
 }
@@ -70,7 +70,7 @@ fn filename_format(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
         return Err(Fault::refusal("`$clientuid` is not supported")
             .hint("use `$jobname`, `$jobnum` and `$filenum`"));
     }
-    draft.job.files.format = value.string()?.to_owned();
+    draft.blocks.files.format = value.string()?.to_owned();
     Ok(())
 }
 
@@ -91,8 +91,8 @@ fn file_service_type(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
         ))
         .hint("use `random`, or one large file with `random_distribution`"));
     };
-    draft.job.files.service = service;
-    draft.job.files.service_ops = match after {
+    draft.blocks.files.service = service;
+    draft.blocks.files.service_ops = match after {
         Some(ops) => value.count_of(ops, 1, u64::from(u32::MAX))? as u32,
         None => 1,
     };
@@ -100,7 +100,7 @@ fn file_service_type(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
 }
 
 fn fallocate(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
-    draft.job.files.fallocate = value.choice(&[
+    draft.blocks.files.fallocate = value.choice(&[
         ("none", Fallocate::None),
         ("native", Fallocate::Native),
         ("posix", Fallocate::Posix),
@@ -120,7 +120,7 @@ fn fadvise_hint(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
         ("sequential", (true, false)),
         ("noreuse", (false, false)),
     ])?;
-    draft.job.files.advise = advise;
+    draft.blocks.files.advise = advise;
     if !exact {
         value.remark(
             Fault::warning("the advice always follows `rw`, or there is none")
@@ -133,7 +133,7 @@ fn fadvise_hint(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
 fn filesize(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
     let (low, high) =
         value.range_of(value.single()?, |token| value.amount_of(token).map(Ordered))?;
-    draft.job.files.size = Some((low.0, high.0));
+    draft.blocks.files.size = Some((low.0, high.0));
     Ok(())
 }
 

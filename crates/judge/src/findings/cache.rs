@@ -1,7 +1,7 @@
 //! Whether memory answered in place of the device.
 
 use iodyno_model::{
-    Direction, EngineKind, Finding, FindingKind, Job, MountInfo, SeriesKind, StackLayer, Weight,
+    Direction, Finding, FindingKind, Job, MountInfo, SeriesKind, StackLayer, Weight,
 };
 use iodyno_units::Bytes;
 
@@ -86,14 +86,14 @@ fn data_count(evidence: &Evidence, direction: Direction) -> bool {
         return true;
     }
     let jobs = evidence.workload.jobs.iter();
-    let mut operations = jobs.filter_map(|job| job.operations.as_ref());
+    let mut operations = jobs.filter_map(|job| job.work.file_operations());
     operations.any(|of| of.times(Direction::Write) || of.times(Direction::Sync))
 }
 
 fn cache_remedy(evidence: &Evidence, direction: Direction) -> &'static str {
     if evidence.only_operations() {
         let mut operations =
-            (evidence.workload.jobs.iter()).filter_map(|job| job.operations.as_ref());
+            (evidence.workload.jobs.iter()).filter_map(|job| job.work.file_operations());
         return match operations.any(|of| of.times(Direction::Sync)) {
             true => {
                 "what was synced is not on the device known: a layer between keeps it, or stores less than it is \
@@ -107,7 +107,7 @@ fn cache_remedy(evidence: &Evidence, direction: Direction) -> &'static str {
     if evidence.only_shared() {
         return match (
             direction,
-            evidence.workload.jobs.iter().all(|job| job.engine.direct),
+            evidence.workload.jobs.iter().all(|job| job.work.direct()),
         ) {
             (Direction::Read, false) => {
                 "set file-extra-flags=direct, or file-total-size well above the host's memory"
@@ -125,11 +125,15 @@ fn cache_remedy(evidence: &Evidence, direction: Direction) -> &'static str {
             }
         };
     }
-    let direct = evidence.clones_on_files().all(|(_, job)| job.engine.direct);
+    let direct = evidence.clones_on_files().all(|(_, job)| job.work.direct());
     let mut writers = evidence
         .clones_on_files()
         .filter(|(_, job)| work::writes(job));
-    let synced = writers.all(|(_, job)| job.sync.end_fsync);
+    let synced = writers.all(|(_, job)| {
+        job.work
+            .blocks()
+            .is_some_and(|blocks| blocks.sync.end_fsync)
+    });
     match (direction, direct) {
         (Direction::Read, false) => "set direct=1, or a size well above the host's memory",
         (Direction::Read, true) if on_devices(evidence) => {
@@ -257,14 +261,11 @@ fn memory_target(evidence: &Evidence) -> Option<Finding> {
 
 fn smaller_than_memory(evidence: &Evidence) -> Option<Finding> {
     let cached_anyway = mounts(evidence).any(|mount| is_zfs(&mount.file_system));
-    let cached = |job: &Job| {
-        work::reads(job)
-            && (!job.engine.direct || job.engine.kind == EngineKind::Mmap || cached_anyway)
-    };
+    let cached = |job: &Job| work::reads(job) && (work::buffered(job) || cached_anyway);
     let in_memory = mounts(evidence).any(|mount| IN_MEMORY.contains(&mount.file_system.as_str()));
     let own: u64 = evidence
         .clones_on_files()
-        .filter(|(_, job)| cached(job) && job.shared_files.is_none())
+        .filter(|(_, job)| cached(job) && job.work.shared_files().is_none())
         .map(|(clone, _)| clone.region_bytes)
         .sum();
     let shared: u64 = evidence

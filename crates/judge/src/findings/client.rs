@@ -48,7 +48,7 @@ fn saturated(evidence: &Evidence) -> Option<Finding> {
             continue;
         };
         // `null` measures the harness: a full core is what it is asked for.
-        if job.engine.kind == EngineKind::Null || clone.runtime_ns < LEAST_TIME_NS {
+        if measures_harness(job) || clone.runtime_ns < LEAST_TIME_NS {
             continue;
         }
         workers += 1;
@@ -97,7 +97,7 @@ fn saturated(evidence: &Evidence) -> Option<Finding> {
 /// with whatever else runs.
 fn host_saturated(evidence: &Evidence) -> Option<Finding> {
     let mut jobs = evidence.clones().filter_map(|clone| evidence.job(clone));
-    let measured = jobs.any(|job| job.engine.kind != EngineKind::Null && !busy_by_design(job));
+    let measured = jobs.any(|job| !measures_harness(job) && !busy_by_design(job));
     if !measured || !evidence.sampled(SeriesKind::Cpu) {
         return None;
     }
@@ -167,14 +167,15 @@ fn within_calls(clone: &CloneResult, job: &Job) -> bool {
     let steps = clone.directions.iter();
     let steps = steps.filter(|result| result.direction != Direction::Op);
     let within: u128 = steps.map(|result| result.service.sum_ns()).sum();
-    job.operations.is_some() && within as f64 >= WITHIN_SHARE * clone.runtime_ns as f64
+    job.work.file_operations().is_some() && within as f64 >= WITHIN_SHARE * clone.runtime_ns as f64
 }
 
 /// File operations whose pace the file system's own CPU time made.
 fn in_the_kernel(evidence: &Evidence) -> Option<Finding> {
     let (mut workers, mut full, mut highest) = (0, 0, 0.0f64);
     for clone in evidence.clones() {
-        let judged = |job: &&Job| job.operations.is_some() && clone.runtime_ns >= LEAST_TIME_NS;
+        let judged =
+            |job: &&Job| job.work.file_operations().is_some() && clone.runtime_ns >= LEAST_TIME_NS;
         let Some(job) = evidence.job(clone).filter(judged) else {
             continue;
         };
@@ -207,9 +208,15 @@ fn in_the_kernel(evidence: &Evidence) -> Option<Finding> {
     ))
 }
 
+fn measures_harness(job: &Job) -> bool {
+    let engine = job.work.engine();
+    engine.is_some_and(|engine| engine.kind == EngineKind::Null)
+}
+
 /// Polling and spinning keep a core busy whatever the storage does.
 fn busy_by_design(job: &Job) -> bool {
-    job.engine.hipri || job.pacing.think.is_some_and(|think| think.spin.0 > 0)
+    let polls = job.work.engine().is_some_and(|engine| engine.hipri);
+    polls || job.pacing.think.is_some_and(|think| think.spin.0 > 0)
 }
 
 fn fallbacks(evidence: &Evidence) -> Option<Finding> {

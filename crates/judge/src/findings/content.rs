@@ -1,7 +1,7 @@
 //! What was written, and what lay in the files that were read.
 
 use iodyno_model::{
-    Buffers, Content, Finding, FindingKind, Job, MountInfo, SharedMode, StackLayer, Weight,
+    Buffers, Content, Finding, FindingKind, Job, MountInfo, StackLayer, Weight, Work,
 };
 use iodyno_units::Bytes;
 
@@ -67,10 +67,10 @@ fn compressible(evidence: &Evidence) -> Option<Finding> {
 /// Whether the job's buffers come to lie on the storage. A job that lays its files out fills them even if it only
 /// reads; shared files were made by another command.
 fn gives_data(job: &Job) -> bool {
-    match (&job.operations, &job.shared_files) {
-        (Some(operations), _) => work::makes_data(operations),
-        (_, Some(shared)) => shared.mode.writes(),
-        _ => true,
+    match &job.work {
+        Work::Blocks(_) => true,
+        Work::FileOperations(operations) => work::makes_data(operations),
+        Work::SharedFiles(shared) => shared.mode.writes(),
     }
 }
 
@@ -119,11 +119,8 @@ fn unwritten(evidence: &Evidence) -> Option<Finding> {
     let reads = files().any(|file| file.read);
     // Files that are made by the trial are empty on purpose.
     let makes = |job: &Job| {
-        let mode = job.shared_files.as_ref().map(|shared| shared.mode);
-        matches!(
-            mode,
-            Some(SharedMode::Prepare | SharedMode::SequentialWrite)
-        )
+        let shared = job.work.shared_files();
+        shared.is_some_and(|shared| shared.mode.makes_files())
     };
     let mut jobs = evidence.clones_on_files().map(|(_, job)| job);
     let writes = jobs.any(|job| work::writes(job) && !makes(job));

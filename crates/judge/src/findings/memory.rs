@@ -1,6 +1,6 @@
 //! Memory that ran short while it was measured, and writers that were slowed down because too much was dirty.
 
-use iodyno_model::{EngineKind, Finding, FindingKind, Job, SeriesKind, Weight};
+use iodyno_model::{Finding, FindingKind, Job, SeriesKind, Weight};
 use iodyno_units::Bytes;
 
 use super::{Evidence, finding, remedied};
@@ -151,7 +151,6 @@ fn dirty(row: &View) -> Option<(u64, u64)> {
 
 /// The job leaves dirty pages behind.
 fn dirties(job: &Job) -> bool {
-    let buffered = !job.engine.direct || job.engine.kind == EngineKind::Mmap;
-    let makes_data = job.operations.as_ref().is_some_and(work::makes_data);
-    makes_data || (work::writes(job) && buffered)
+    let makes_data = job.work.file_operations().is_some_and(work::makes_data);
+    makes_data || (work::writes(job) && work::buffered(job))
 }

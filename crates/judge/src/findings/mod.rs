@@ -26,8 +26,7 @@ mod telemetry_tests;
 mod tests;
 
 use iodyno_model::{
-    CloneResult, EngineKind, Finding, FindingKind, Job, SeriesKind, Summary, Telemetry, Trial,
-    Weight, Workload,
+    CloneResult, Finding, FindingKind, Job, SeriesKind, Summary, Telemetry, Trial, Weight, Workload,
 };
 
 pub(crate) use host::{FAST_SOURCES, STEAL_PERCENT};
@@ -64,7 +63,7 @@ impl<'a> Evidence<'a> {
     fn clones_on_files(&self) -> impl Iterator<Item = (&'a CloneResult, &'a Job)> {
         self.clones()
             .filter_map(|clone| Some((clone, self.job(clone)?)))
-            .filter(|(_, job)| !job.engine.kind.without_files())
+            .filter(|(_, job)| job.work.on_files())
     }
 
     /// The trial has nothing but file operations.
@@ -90,9 +89,7 @@ impl<'a> Evidence<'a> {
 
     /// Some job reads or writes by way of the page cache.
     fn uses_page_cache(&self) -> bool {
-        self.jobs_that_ran().any(|job| {
-            !job.engine.direct || job.engine.kind == EngineKind::Mmap || job.operations.is_some()
-        })
+        self.jobs_that_ran().any(work::buffered)
     }
 
     /// For which share of the measured time some, and all, tasks waited for a resource, in percent.

@@ -135,7 +135,7 @@ fn data_that_did_not_reach_the_device_matter_where_they_are_measured() {
         "written on the way to something else",
         write_sync(),
         |workload, trial| {
-            let operations = workload.jobs[0].operations.as_mut().unwrap();
+            let operations = workload.jobs[0].work.file_operations_mut().unwrap();
             operations.cycle[1] = CycleStep {
                 action: Action::Statfs,
                 timed: true,
@@ -150,7 +150,7 @@ fn data_that_did_not_reach_the_device_matter_where_they_are_measured() {
         "timed and never synced",
         write_sync(),
         |workload, trial| {
-            let operations = workload.jobs[0].operations.as_mut().unwrap();
+            let operations = workload.jobs[0].work.file_operations_mut().unwrap();
             operations.cycle.truncate(1);
             operations.cycle[0].timed = true;
             lost(trial);
@@ -353,7 +353,7 @@ fn a_rate_asked_of_cycles_is_held_against_cycles() {
         "requests of two threads, without their fsyncs",
         made::fileio_trial(),
         |workload, _| {
-            workload.jobs[0].engine.direct = true;
+            workload.jobs[0].work.engine_mut().unwrap().direct = true;
             workload.jobs[0].pacing.ops_per_s = 5000.0;
         },
         &[(RateMissed, Warning), (SyncsDominate, Note)],
@@ -416,7 +416,7 @@ fn failed_steps_come_with_what_to_do() {
 /// rndrw on files larger than memory, without fsyncs.
 fn unsynced() -> (Workload, Trial) {
     let (mut workload, mut trial) = made::fileio_trial();
-    let shared = workload.jobs[0].shared_files.as_mut().unwrap();
+    let shared = workload.jobs[0].work.shared_files_mut().unwrap();
     (shared.fsync_every, shared.fsync_end) = (0, false);
     trial.parts[0].environment.memory.total = 1 << 30;
     for clone in &mut trial.parts[0].clones {
@@ -443,7 +443,7 @@ fn syncs_that_a_rule_asks_for_are_told_where_they_are_what_is_measured() {
         made::fileio_trial(),
         |workload, trial| {
             large(trial);
-            workload.jobs[0].files.count = 64;
+            workload.jobs[0].work.shared_files_mut().unwrap().count = 64;
         },
         &[(SyncsDominate, Note)],
         &[],
@@ -501,7 +501,7 @@ fn buffered_shared_files_are_suspect_as_other_files_are() {
         "writes alone",
         unsynced(),
         |workload, trial| {
-            let shared = workload.jobs[0].shared_files.as_mut().unwrap();
+            let shared = workload.jobs[0].work.shared_files_mut().unwrap();
             shared.mode = SharedMode::RandomWrite;
             trial.parts[0].environment.memory.total = 8 << 30;
         },
@@ -523,7 +523,7 @@ fn buffered_shared_files_are_suspect_as_other_files_are() {
     );
     let sparse = |mode| {
         move |workload: &mut Workload, trial: &mut Trial| {
-            workload.jobs[0].shared_files.as_mut().unwrap().mode = mode;
+            workload.jobs[0].work.shared_files_mut().unwrap().mode = mode;
             trial.parts[0].files = vec![iodyno_model::FileState {
                 path: "/mnt/e/test_file.0".to_owned(),
                 length: 16 << 20,

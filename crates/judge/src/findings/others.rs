@@ -126,6 +126,6 @@ fn reads_are_exact(evidence: &Evidence) -> bool {
     let mut targets = (evidence.trial.parts.iter()).flat_map(|part| &part.environment.targets);
     let mut jobs = evidence.clones_on_files().map(|(_, job)| job).peekable();
     jobs.peek().is_some()
-        && jobs.all(|job| job.engine.direct && work::reads(job) && !work::writes(job))
+        && jobs.all(|job| job.work.direct() && work::reads(job) && !work::writes(job))
         && targets.all(|target| target.stack.iter().all(exact))
 }

@@ -22,7 +22,7 @@ pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
             found.extend(missed_together(evidence, index, job));
             continue;
         }
-        for direction in job.access.directions() {
+        for direction in job.work.moves() {
             found.extend(missed(evidence, index, job, direction));
         }
     }

@@ -6,14 +6,14 @@
 //! the same rate. That a job's depth exceeds what raises throughput cannot be known from a trial at one depth.
 
 use iodyno_model::{
-    DeviceLayer, Direction, EngineKind, Finding, FindingKind, SeriesKind, StackLayer, TargetInfo,
-    Weight,
+    DeviceLayer, Direction, Finding, FindingKind, SeriesKind, StackLayer, TargetInfo, Weight,
 };
 use iodyno_units::Nanos;
 
 use super::{Evidence, finding, remedied};
 use crate::devices;
 use crate::series::{Total, View, totals};
+use crate::work;
 
 /// A queue is full at this share of what it takes on average over a sample: it empties for a moment when the jobs reap a batch.
 const FULL_SHARE: f64 = 0.9;
@@ -84,8 +84,7 @@ pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
 fn depth(evidence: &Evidence) -> Option<u64> {
     let mut depth = 0;
     for (clone, job) in evidence.clones_on_files() {
-        let bounded = job.engine.direct && job.engine.kind != EngineKind::Mmap;
-        if !bounded || job.operations.is_some() {
+        if work::buffered(job) {
             return None;
         }
         depth += u64::from(clone.engine.depth.max(1));

@@ -1,6 +1,6 @@
 //! Where most of the time goes that shared files take: into the syncs that a rule asks for.
 
-use iodyno_model::{Direction, Finding, FindingKind, Job, SharedFiles, Weight};
+use iodyno_model::{Direction, Finding, FindingKind, SharedFiles, Weight};
 use iodyno_units::Rate;
 
 use super::{Evidence, finding, remedied};
@@ -15,7 +15,7 @@ const FOLLOWS: f64 = 0.05;
 
 pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
     let jobs = evidence.workload.jobs.iter().enumerate();
-    jobs.filter_map(|(index, job)| dominated(evidence, index, job, job.shared_files.as_ref()?))
+    jobs.filter_map(|(index, job)| dominated(evidence, index, job.work.shared_files()?))
         .collect()
 }
 
@@ -51,12 +51,7 @@ fn did(evidence: &Evidence, index: usize) -> Did {
     sum
 }
 
-fn dominated(
-    evidence: &Evidence,
-    index: usize,
-    job: &Job,
-    shared: &SharedFiles,
-) -> Option<Finding> {
+fn dominated(evidence: &Evidence, index: usize, shared: &SharedFiles) -> Option<Finding> {
     let did = did(evidence, index);
     let percent = did.sync_ns * 100.0 / did.all_ns.max(1.0);
     if did.syncs == 0 || percent < TIME_PERCENT || did.seconds <= 0.0 {
@@ -69,7 +64,7 @@ fn dominated(
             Weight::Note,
             format!(
                 "{rate} syncs/s took {percent:.0} % of the time{}",
-                rule(&did, job, shared)
+                rule(&did, shared)
             ),
             format!("syncs take ≥ {TIME_PERCENT} % of the time of all requests and syncs"),
         ),
@@ -78,9 +73,9 @@ fn dominated(
 }
 
 /// What so many syncs follow from, where they do.
-fn rule(did: &Did, job: &Job, shared: &SharedFiles) -> String {
+fn rule(did: &Did, shared: &SharedFiles) -> String {
     let near = |expected: f64| (did.syncs as f64 / expected - 1.0).abs() <= FOLLOWS;
-    let files = f64::from(job.files.count);
+    let files = f64::from(shared.count);
     if shared.fsync_all {
         return ": file-fsync-all asks for one after each write".to_owned();
     }
@@ -91,7 +86,7 @@ fn rule(did: &Did, job: &Job, shared: &SharedFiles) -> String {
     match expected > 0.0 && near(expected) {
         true => format!(
             ": they follow from file-fsync-freq={} × {} files, {} syncs after every {} requests",
-            shared.fsync_every, job.files.count, job.files.count, shared.fsync_every
+            shared.fsync_every, shared.count, shared.count, shared.fsync_every
         ),
         false => String::new(),
     }

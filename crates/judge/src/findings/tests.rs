@@ -92,7 +92,7 @@ fn a_worker_without_idle_time_set_the_figure_itself() {
     check(
         "polling",
         |workload, trial| {
-            workload.jobs[0].engine.hipri = true;
+            workload.jobs[0].work.blocks_mut().unwrap().engine.hipri = true;
             saturate(trial, 0, 18_500_000_000);
         },
         &[(ClientSaturated, Note)],
@@ -101,7 +101,7 @@ fn a_worker_without_idle_time_set_the_figure_itself() {
     check(
         "the null engine is all client",
         |workload, trial| {
-            workload.jobs[0].engine.kind = EngineKind::Null;
+            workload.jobs[0].work.blocks_mut().unwrap().engine.kind = EngineKind::Null;
             saturate(trial, 0, 18_500_000_000);
         },
         &[],
@@ -145,7 +145,7 @@ fn a_cache_is_accused_by_the_bytes_of_the_device() {
     check(
         "buffered, and larger than memory",
         |workload, trial| {
-            workload.jobs[0].engine.direct = false;
+            workload.jobs[0].work.blocks_mut().unwrap().engine.direct = false;
             part(trial).environment.memory.total = 1 << 30;
             device(trial, 0.6);
         },
@@ -186,7 +186,7 @@ fn a_cache_is_accused_by_the_bytes_of_the_device() {
     check(
         "the null engine reads nothing",
         |workload, trial| {
-            workload.jobs[0].engine.kind = EngineKind::Null;
+            workload.jobs[0].work.blocks_mut().unwrap().engine.kind = EngineKind::Null;
             device(trial, 0.0);
         },
         &[],
@@ -213,9 +213,9 @@ fn writes_that_never_reached_the_device_are_named() {
     let synced = |share: f64, direct: bool, synced: bool| {
         found(move |workload, trial| {
             *workload = testing::workload("w", vec![testing::job("a")]);
-            workload.jobs[0].access.reads = false;
-            workload.jobs[0].engine.direct = direct;
-            workload.jobs[0].sync.end_fsync = synced;
+            workload.jobs[0].work.blocks_mut().unwrap().access.reads = false;
+            workload.jobs[0].work.blocks_mut().unwrap().engine.direct = direct;
+            workload.jobs[0].work.blocks_mut().unwrap().sync.end_fsync = synced;
             let writes = testing::direction(Write, 200_000, 300_000);
             *part(trial) = testing::part(vec![testing::clone(0, 0, vec![writes])]);
             let bytes = &mut part(trial).host.devices[0].bytes[1];
@@ -266,7 +266,7 @@ fn a_target_in_memory_is_said_to_be_one() {
     check(
         "tmpfs",
         |workload, trial| {
-            workload.jobs[0].engine.direct = false;
+            workload.jobs[0].work.blocks_mut().unwrap().engine.direct = false;
             mount(trial, "tmpfs", "rw");
             part(trial).environment.targets[0].stack.truncate(1);
         },
@@ -292,14 +292,14 @@ fn a_target_in_memory_is_said_to_be_one() {
 fn buffered_reads_of_a_small_file_are_suspect() {
     check(
         "the device read it all, this time",
-        |workload, _| workload.jobs[0].engine.direct = false,
+        |workload, _| workload.jobs[0].work.blocks_mut().unwrap().engine.direct = false,
         &[(SmallerThanMemory, Note)],
         &["8 GiB fit into the host's 24 GiB"],
     );
     check(
         "two clones share one file",
         |workload, trial| {
-            workload.jobs[0].engine.direct = false;
+            workload.jobs[0].work.blocks_mut().unwrap().engine.direct = false;
             part(trial).files.truncate(1);
             part(trial).environment.memory.total = 6 << 30;
         },
@@ -309,7 +309,7 @@ fn buffered_reads_of_a_small_file_are_suspect() {
     check(
         "larger than memory",
         |workload, trial| {
-            workload.jobs[0].engine.direct = false;
+            workload.jobs[0].work.blocks_mut().unwrap().engine.direct = false;
             part(trial).environment.memory.total = 2 << 30;
         },
         &[],
@@ -396,8 +396,8 @@ fn reads_of_holes_are_no_reads() {
         "a writer only",
         |workload, trial| {
             (
-                workload.jobs[0].access.reads,
-                workload.jobs[0].access.writes,
+                workload.jobs[0].work.blocks_mut().unwrap().access.reads,
+                workload.jobs[0].work.blocks_mut().unwrap().access.writes,
             ) = (false, true);
             holes(trial, 100);
             part(trial)

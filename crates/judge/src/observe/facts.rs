@@ -8,7 +8,7 @@
 
 use iodyno_model::{
     CloneResult, DeviceLayer, EndedBy, Environment, Fact, FactClass, Job, Kind, MountInfo,
-    Operations, SharedFiles, SharedMode, StackLayer, TargetInfo, Trial, Workload,
+    Operations, SharedFiles, SharedMode, StackLayer, TargetInfo, Trial, Work, Workload,
 };
 use iodyno_units::{Bytes, Nanos};
 
@@ -249,7 +249,7 @@ fn work(workload: &Workload, trial: &Trial, found: &mut Vec<Fact>) {
     let shared = workload.jobs.iter().filter_map(work::shared_bytes);
     let own = clones().filter(|clone| {
         let job = workload.jobs.get(clone.job as usize);
-        job.is_none_or(|job| job.shared_files.is_none() && job.operations.is_none())
+        job.is_none_or(|job| job.work.blocks().is_some())
     });
     let own: u64 = own.map(|clone| clone.region_bytes).sum();
     let size = shared.fold(own, u64::saturating_add);
@@ -258,11 +258,8 @@ fn work(workload: &Workload, trial: &Trial, found: &mut Vec<Fact>) {
         Values::of((size > 0).then(|| Bytes(size).to_string()).into_iter()),
     );
     let each = |value: fn(&Job) -> String| Values::of(workload.jobs.iter().map(value));
-    let fio = || {
-        let jobs = workload.jobs.iter();
-        jobs.filter(|job| job.operations.is_none() && job.shared_files.is_none())
-    };
-    add("sync", Values::of(fio().map(words::sync)));
+    let blocks = workload.jobs.iter().filter_map(|job| job.work.blocks());
+    add("sync", Values::of(blocks.map(words::sync)));
     add("rate", each(words::rate));
     file_operations(workload, &mut add);
     shared_files(workload, &mut add);
@@ -275,16 +272,16 @@ fn work(workload: &Workload, trial: &Trial, found: &mut Vec<Fact>) {
 fn file_operations(workload: &Workload, add: &mut impl FnMut(&str, Values)) {
     let jobs = || workload.jobs.iter();
     let each = |value: &dyn Fn(&Job, &Operations) -> String| {
-        Values::of(jobs().filter_map(|job| Some(value(job, job.operations.as_ref()?))))
+        Values::of(jobs().filter_map(|job| Some(value(job, job.work.file_operations()?))))
     };
     add("sets", each(&|_, of| words::sets(of)));
     add("cycle", each(&|_, of| words::cycle(of)));
     add("folders", each(&words::folders));
     add("drain", each(&|_, of| yes_no(of.drain)));
-    let writes = jobs().filter(|job| match (&job.operations, &job.shared_files) {
-        (Some(of), _) => work::makes_data(of),
-        (_, Some(shared)) => shared.mode.writes(),
-        _ => false,
+    let writes = jobs().filter(|job| match &job.work {
+        Work::Blocks(_) => false,
+        Work::FileOperations(of) => work::makes_data(of),
+        Work::SharedFiles(shared) => shared.mode.writes(),
     });
     let content = writes.map(|job| words::content(&job.buffers));
     add("content", Values::of(content));
@@ -292,13 +289,13 @@ fn file_operations(workload: &Workload, add: &mut impl FnMut(&str, Values)) {
 
 /// What makes two runs over shared files different ones, under sysbench's names of the options.
 fn shared_files(workload: &Workload, add: &mut impl FnMut(&str, Values)) {
-    let each = |value: &dyn Fn(&Job, &SharedFiles) -> Option<String>| {
+    let each = |value: &dyn Fn(&SharedFiles) -> Option<String>| {
         let jobs = workload.jobs.iter();
-        Values::of(jobs.filter_map(|job| value(job, job.shared_files.as_ref()?)))
+        Values::of(jobs.filter_map(|job| value(job.work.shared_files()?)))
     };
-    let always = |value: &dyn Fn(&SharedFiles) -> String| each(&|_, shared| Some(value(shared)));
+    let always = |value: &dyn Fn(&SharedFiles) -> String| each(&|shared| Some(value(shared)));
     add("test mode", always(&|shared| shared.mode.name().to_owned()));
-    add("files", each(&|job, _| Some(job.files.count.to_string())));
+    add("files", always(&|shared| shared.count.to_string()));
     add(
         "file size",
         always(&|shared| Bytes(shared.file_size).to_string()),
@@ -312,13 +309,19 @@ fn shared_files(workload: &Workload, add: &mut impl FnMut(&str, Values)) {
     let mixes = |shared: &SharedFiles| shared.mode == SharedMode::RandomMix;
     add(
         "rw-ratio",
-        each(&|_, shared| mixes(shared).then(|| ratio(shared))),
+        each(&|shared| mixes(shared).then(|| ratio(shared))),
     );
     add(
         "rand-type",
-        each(&|job, shared| shared.mode.random().then(|| words::distribution(job))),
+        each(&|shared| {
+            let random = shared.mode.random();
+            random.then(|| words::distribution(&shared.distribution))
+        }),
     );
-    add("open flags", each(&|job, _| Some(words::open_flags(job))));
+    add(
+        "open flags",
+        always(&|shared| words::open_flags(&shared.engine)),
+    );
     add(
         "fsync-freq",
         always(&|shared| match shared.fsync_every {

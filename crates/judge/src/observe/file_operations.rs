@@ -22,7 +22,7 @@ pub(super) fn figures(workload: &Workload, trial: &Trial) -> Vec<Figure> {
         let mut all = workload
             .jobs
             .iter()
-            .filter_map(|job| job.operations.as_ref());
+            .filter_map(|job| job.work.file_operations());
         all.any(asks)
     };
     for (name, step, asked) in [

@@ -238,8 +238,8 @@ fn what_makes_file_operations_different_is_a_fact() {
 
 fn operations(workload: &mut Workload) -> &mut iodyno_model::Operations {
     workload.jobs[0]
-        .operations
-        .as_mut()
+        .work
+        .file_operations_mut()
         .expect("it does file operations")
 }
 
@@ -248,13 +248,13 @@ fn what_makes_runs_over_shared_files_different_is_a_fact() {
     type Change = fn(&mut Workload);
     fn shared(workload: &mut Workload) -> &mut iodyno_model::SharedFiles {
         workload.jobs[0]
-            .shared_files
-            .as_mut()
+            .work
+            .shared_files_mut()
             .expect("it has shared files")
     }
     let cases: [(&str, Change); 13] = [
         ("test mode", |w| shared(w).mode = SharedMode::RandomWrite),
-        ("files", |w| w.jobs[0].files.count = 64),
+        ("files", |w| shared(w).count = 64),
         ("file size", |w| shared(w).file_size *= 2),
         ("rw-ratio", |w| shared(w).read_write_ratio = 2.0),
         ("fsync-freq", |w| shared(w).fsync_every = 0),
@@ -262,13 +262,13 @@ fn what_makes_runs_over_shared_files_different_is_a_fact() {
         ("fsync-end", |w| shared(w).fsync_end = false),
         ("fsync-mode", |w| shared(w).data_only = true),
         ("validate", |w| shared(w).validate = true),
-        ("open flags", |w| w.jobs[0].engine.direct = true),
+        ("open flags", |w| shared(w).engine.direct = true),
         ("rand-type", |w| {
-            w.jobs[0].access.distribution.read = iodyno_model::Distribution::Pareto(0.2);
+            shared(w).distribution = iodyno_model::Distribution::Pareto(0.2);
         }),
         ("rate", |w| w.jobs[0].pacing.ops_per_s = 10.0),
         ("engine", |w| {
-            w.jobs[0].engine.kind = iodyno_model::EngineKind::Mmap;
+            shared(w).engine.kind = iodyno_model::EngineKind::Mmap;
         }),
     ];
     let plain = observed(&made::fileio_trial());

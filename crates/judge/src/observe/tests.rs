@@ -74,7 +74,7 @@ fn a_trial_has_a_place_among_others() {
     );
     let two = changed(|workload, _| {
         let mut other = testing::reader("b");
-        other.engine.depth = 1;
+        other.work.blocks_mut().unwrap().engine.depth = 1;
         workload.jobs.push(other);
         workload.again = true;
     });
@@ -417,7 +417,7 @@ fn what_is_said_against_a_trial_makes_it_flagged_or_unusable() {
 #[test]
 fn facts_are_told_in_words_and_by_class() {
     let found = changed(|workload, trial| {
-        workload.jobs[0].sync.end_fsync = true;
+        workload.jobs[0].work.blocks_mut().unwrap().sync.end_fsync = true;
         workload.jobs[0].end.ramp = Nanos::from_secs(5);
         let environment = &mut trial.parts[0].environment;
         environment.cpu.model = "EPYC 7B13".to_owned();
@@ -471,7 +471,7 @@ fn facts_are_told_in_words_and_by_class() {
         ]
     );
     let finite = changed(|workload, trial| {
-        workload.jobs[0].end.loops = 2;
+        workload.jobs[0].work.blocks_mut().unwrap().passes.loops = 2;
         end(trial, &[EndedBy::Size]);
     });
     assert_eq!(

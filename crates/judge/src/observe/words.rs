@@ -1,8 +1,8 @@
 //! What was done, in the words of job files.
 
 use iodyno_model::{
-    Action, Amount, Arrival, BlockSizes, Buffers, Content, Distribution, EngineKind, Job,
-    Operations, PickOrder, Subject, Workload,
+    Access, Action, Amount, Arrival, BlockSizes, Blocks, Buffers, Content, Distribution, Engine,
+    EngineKind, Job, Operations, PickOrder, Subject, Work, Workload,
 };
 use iodyno_units::{Bytes, Rate};
 
@@ -39,65 +39,78 @@ impl Values {
 /// The traits that are dimensions as well as facts, by name. File operations have none of those that speak of reads
 /// and writes at offsets, but a number of threads.
 pub(super) fn traits(workload: &Workload) -> Vec<(&'static str, Values)> {
-    let at_offsets = || workload.jobs.iter().filter(|job| job.operations.is_none());
-    let cycles = || workload.jobs.iter().filter(|job| job.operations.is_some());
-    let each = |value: fn(&Job) -> String| Values::of(at_offsets().map(value));
-    let number = |clones: u32| Values::of((clones > 0).then(|| clones.to_string()).into_iter());
+    let (cycles, at_offsets): (Vec<&Job>, Vec<&Job>) =
+        (workload.jobs.iter()).partition(|job| job.work.file_operations().is_some());
+    let accesses = || at_offsets.iter().filter_map(|job| job.work.access());
+    let engines = || at_offsets.iter().filter_map(|job| job.work.engine());
+    let number = |jobs: &[&Job]| {
+        let clones: u32 = jobs.iter().map(|job| job.clones).sum();
+        Values::of((clones > 0).then(|| clones.to_string()).into_iter())
+    };
     vec![
-        ("rw", each(|job| job.access.pattern().to_owned())),
-        ("bs", each(sizes)),
-        ("engine", each(engine)),
-        ("depth", each(|job| job.engine.depth.to_string())),
+        (
+            "rw",
+            Values::of(accesses().map(|access| access.pattern().to_owned())),
+        ),
+        ("bs", Values::of(accesses().map(|access| sizes(&access)))),
+        (
+            "engine",
+            Values::of(at_offsets.iter().map(|job| engine(&job.work).to_owned())),
+        ),
+        (
+            "depth",
+            Values::of(engines().map(|engine| engine.depth.to_string())),
+        ),
         (
             "direct",
-            each(|job| u8::from(job.engine.direct).to_string()),
+            Values::of(engines().map(|engine| u8::from(engine.direct).to_string())),
         ),
-        ("jobs", number(at_offsets().map(|job| job.clones).sum())),
-        ("threads", number(cycles().map(|job| job.clones).sum())),
+        ("jobs", number(&at_offsets)),
+        ("threads", number(&cycles)),
     ]
 }
 
 /// The engine; of shared files sysbench's I/O mode, so that its own output and ours name it alike.
-fn engine(job: &Job) -> String {
-    match (&job.shared_files, job.engine.kind) {
-        (None, kind) => kind.name(),
-        (Some(_), EngineKind::Mmap) => "mmap",
-        (Some(_), EngineKind::Libaio | EngineKind::IoUring | EngineKind::Posixaio) => "async",
-        (Some(_), EngineKind::Psync | EngineKind::Sync | EngineKind::Pvsync2) => "sync",
-        (Some(_), kind) => kind.name(),
+fn engine(work: &Work) -> &'static str {
+    let Work::SharedFiles(shared) = work else {
+        return work.engine_name();
+    };
+    match shared.engine.kind {
+        EngineKind::Mmap => "mmap",
+        EngineKind::Libaio | EngineKind::IoUring | EngineKind::Posixaio => "async",
+        EngineKind::Psync | EngineKind::Sync | EngineKind::Pvsync2 => "sync",
+        kind => kind.name(),
     }
-    .to_owned()
 }
 
 /// `4k`, or one for each direction: `4k,64k`.
-fn sizes(job: &Job) -> String {
-    let each = job
-        .access
+fn sizes(access: &Access) -> String {
+    let each = access
         .directions()
-        .filter_map(|direction| job.access.block_sizes.get(direction));
+        .filter_map(|direction| access.block_sizes.get(direction));
     let mut texts: Vec<String> = each.map(BlockSizes::to_string).collect();
     texts.dedup();
     texts.join(",")
 }
 
 /// When data are made durable: `fsync=1, end_fsync`, or `none`.
-pub(super) fn sync(job: &Job) -> String {
+pub(super) fn sync(blocks: &Blocks) -> String {
     let mut words = Vec::new();
-    if job.engine.o_sync {
+    if blocks.engine.o_sync {
         words.push("O_SYNC".to_owned());
     }
-    if job.engine.o_dsync {
+    if blocks.engine.o_dsync {
         words.push("O_DSYNC".to_owned());
     }
     for (name, every) in [
-        ("fsync", job.sync.fsync_every),
-        ("fdatasync", job.sync.fdatasync_every),
+        ("fsync", blocks.sync.fsync_every),
+        ("fdatasync", blocks.sync.fdatasync_every),
     ] {
         if every > 0 {
             words.push(format!("{name}={every}"));
         }
     }
-    if job.sync.end_fsync {
+    if blocks.sync.end_fsync {
         words.push("end_fsync".to_owned());
     }
     match words.is_empty() {
@@ -116,7 +129,7 @@ pub(super) fn rate(job: &Job) -> String {
             Arrival::Poisson => format!("{all} ops/s, poisson"),
         };
     }
-    let rates = job.access.directions().filter_map(|direction| {
+    let rates = job.work.moves().into_iter().filter_map(|direction| {
         let rate = job.pacing.rates.get(direction)?;
         let asked = match (rate.bytes_per_s, rate.iops) {
             (0, iops) if iops > 0.0 => format!("{} ops/s", Rate(iops)),
@@ -133,23 +146,23 @@ pub(super) fn rate(job: &Job) -> String {
 
 /// The work of a job that ends with it: `1000 ops`, `4 GiB`, `2 × the files' size`.
 pub(super) fn amount(job: &Job) -> String {
-    if let Some(operations) = &job.operations {
-        let until_empty = work::cycles_until_empty(operations, job.clones);
-        let cycles = job.end.ops.into_iter().chain(until_empty).min();
-        return cycles.map_or_else(|| "no end".to_owned(), |cycles| format!("{cycles} ops"));
-    }
-    if let Some(ops) = job.end.ops {
-        return format!("{ops} ops");
-    }
-    if let Some(all) = work::shared_bytes(job) {
-        return Bytes(all).to_string();
-    }
-    let once = match job.end.io_size.or(job.extent.size) {
+    let ops = |ops: u64| format!("{ops} ops");
+    let blocks = match (&job.work, job.end.ops) {
+        (Work::FileOperations(operations), most) => {
+            let until_empty = work::cycles_until_empty(operations, job.clones);
+            let cycles = most.into_iter().chain(until_empty).min();
+            return cycles.map_or_else(|| "no end".to_owned(), ops);
+        }
+        (_, Some(most)) => return ops(most),
+        (Work::SharedFiles(shared), None) => return Bytes(shared.total_size()).to_string(),
+        (Work::Blocks(blocks), None) => blocks,
+    };
+    let once = match blocks.passes.io_size.or(blocks.extent.size) {
         Some(Amount::Bytes(bytes)) => Bytes(bytes).to_string(),
         Some(Amount::Percent(percent)) => format!("{percent} %"),
         None => "the whole target".to_owned(),
     };
-    match job.end.loops {
+    match blocks.passes.loops {
         0 | 1 => once,
         loops => format!("{loops} × {once}"),
     }
@@ -268,11 +281,11 @@ pub(super) fn content(buffers: &Buffers) -> String {
 }
 
 /// As sysbench prints them: `directio`, `sync `, `(none)` without its brackets.
-pub(super) fn open_flags(job: &Job) -> String {
+pub(super) fn open_flags(engine: &Engine) -> String {
     let flags = [
-        (job.engine.o_sync, "sync"),
-        (job.engine.o_dsync, "dsync"),
-        (job.engine.direct, "directio"),
+        (engine.o_sync, "sync"),
+        (engine.o_dsync, "dsync"),
+        (engine.direct, "directio"),
     ];
     let set = flags.iter().filter(|(set, _)| *set);
     match set.map(|(_, name)| *name).collect::<Vec<_>>() {
@@ -282,11 +295,7 @@ pub(super) fn open_flags(job: &Job) -> String {
 }
 
 /// sysbench's `rand-type`.
-pub(super) fn distribution(job: &Job) -> String {
-    let law = match job.access.reads {
-        true => &job.access.distribution.read,
-        false => &job.access.distribution.write,
-    };
+pub(super) fn distribution(law: &Distribution) -> String {
     match law {
         Distribution::Uniform => "uniform".to_owned(),
         Distribution::Zipf(exponent) => format!("zipfian {exponent}"),

@@ -1,9 +1,9 @@
 //! Made-up trials of file operations and of shared files.
 
 use iodyno_model::{
-    Action, CloneResult, CycleStep, Direction, DirectionFrame, DirectionResult, EndedBy, Engine,
-    EngineKind, FileSet, Frame, Histogram, HistogramBuilder, Job, JobEnd, JobFrame, Operations,
-    Order, SharedFiles, SharedMode, Step, Subject, Trial, Workload,
+    Action, CloneResult, CycleStep, Direction, DirectionFrame, DirectionResult, Distribution,
+    EndedBy, Engine, EngineKind, FileSet, Frame, Histogram, HistogramBuilder, Job, JobEnd,
+    JobFrame, Operations, SharedFiles, SharedMode, Step, Subject, Trial, Work, Workload,
 };
 use iodyno_units::Nanos;
 
@@ -31,8 +31,7 @@ pub fn operations(sets: &[(&str, u64)], cycle: Vec<(Action, bool)>) -> Operation
 pub fn job(name: &str, operations: Operations) -> Job {
     Job {
         name: name.to_owned(),
-        engine: Engine::new(EngineKind::Psync, 1),
-        operations: Some(operations),
+        work: Work::FileOperations(operations),
         ..Job::default()
     }
 }
@@ -78,7 +77,6 @@ fn timed(job: Job) -> Job {
     Job {
         end: JobEnd {
             runtime: Some(Nanos::from_secs(20)),
-            time_based: true,
             ..JobEnd::default()
         },
         ..job
@@ -239,11 +237,14 @@ pub fn frame(number: u32, did: &[(Direction, u64, u64)]) -> Frame {
 /// sysbench's defaults for a mode: 128 files of 16 MiB, 16 KiB blocks, 1.5 reads to a write, an fsync of all
 /// files after every 100 requests and at the end; 20 s, two threads.
 pub fn fileio(mode: SharedMode) -> Job {
-    let mut job = timed(Job {
+    timed(Job {
         name: mode.name().to_owned(),
         clones: 2,
-        engine: Engine::new(EngineKind::Psync, 1),
-        shared_files: Some(SharedFiles {
+        work: Work::SharedFiles(SharedFiles {
+            engine: Engine::new(EngineKind::Psync, 1),
+            count: 128,
+            distribution: Distribution::Uniform,
+            seed: None,
             mode,
             file_size: 16 * MIB,
             block: 16_384,
@@ -256,16 +257,7 @@ pub fn fileio(mode: SharedMode) -> Job {
             validate: false,
         }),
         ..Job::default()
-    });
-    job.files.count = 128;
-    (job.access.reads, job.access.writes) = (mode.reads(), mode.writes());
-    job.access.block_sizes =
-        iodyno_model::PerDirection::all(iodyno_model::BlockSizes::Fixed(16_384));
-    job.access.order = match mode.random() {
-        true => Order::Random,
-        false => Order::Sequential,
-    };
-    job
+    })
 }
 
 /// 20 s of rndrw by two threads, buffered: 3000 reads, 2000 writes and 6400 fsyncs a second.

@@ -495,7 +495,7 @@ fn a_simulated_run_needs_no_rest_and_its_time_is_virtual() {
         },
         ..plan(2, 1, 5)
     };
-    let engine = &mut plan.workloads[0].jobs[0].engine;
+    let engine = &mut plan.workloads[0].jobs[0].work.blocks_mut().unwrap().engine;
     (engine.kind, engine.sim) = (EngineKind::Sim, None);
     let store = FakeStore::default();
     let node = FakeNode::acting(&[], &store);

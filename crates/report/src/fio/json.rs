@@ -274,7 +274,7 @@ fn job_object<'a>(
         latency_ms: labelled(&classes.ms),
         total_err: errors.then_some(entry.failed),
         first_error: errors.then_some(entry.errno),
-        latency_depth: job.engine.depth,
+        latency_depth: job.work.depth(),
         latency_target: 0,
         latency_target_ns: 0,
         latency_percentile: 100.0,

@@ -51,7 +51,7 @@ pub fn cannot_tell(workload: &Workload) -> Option<String> {
     let left_out: Vec<&str> = workload
         .jobs
         .iter()
-        .filter(|job| job.operations.is_some())
+        .filter(|job| job.work.file_operations().is_some())
         .map(|job| job.name.as_str())
         .collect();
     (!left_out.is_empty()).then(|| {

@@ -14,17 +14,18 @@ use crate::clock;
 pub fn banner(workload: &Workload) -> String {
     let mut text = String::new();
     for job in &workload.jobs {
-        let sizes = &job.access.block_sizes;
+        let blocks = job.work.as_blocks();
+        let sizes = &blocks.access.block_sizes;
         text += &format!(
             "{}: (g={}): rw={}, bs=(R) {}, (W) {}, (T) {}, ioengine={}, iodepth={}\n",
             job.name,
             job.reporting.group,
-            job.access.pattern(),
+            blocks.access.pattern(),
             size_range(&sizes.read),
             size_range(&sizes.write),
             size_range(&sizes.trim),
-            job.engine.kind.name(),
-            job.engine.depth
+            blocks.engine.kind.name(),
+            blocks.engine.depth
         );
         if job.clones > 1 {
             text += "...\n";
@@ -270,7 +271,7 @@ fn usage(entry: &Entry) -> String {
     }
     text + &format!(
         "     latency   : target=0.00ns, window=0.00ns, percentile=100.00%, depth={}\n",
-        entry.job.engine.depth
+        entry.job.work.depth()
     )
 }
 

@@ -4,9 +4,12 @@
 //! within a schema number. A figure that does not exist is null, never 0 or NaN.
 
 mod node;
+mod plan;
 #[cfg(test)]
 mod tests;
 mod work;
+
+pub use plan::plan;
 
 use iodyno_model::{
     Behaviour, Comparison, Direction, DirectionResult, EndedBy, EngineUsed, ErrorCount, Finding,

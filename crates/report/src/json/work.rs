@@ -63,7 +63,7 @@ pub(super) fn operations<'a>(
     trial: &Trial,
 ) -> Option<OperationsObject<'a>> {
     let job = job(workload, group)?;
-    let operations = job.operations.as_ref()?;
+    let operations = job.work.file_operations()?;
     let needs = operations.needs(job.clones);
     let cycle_mean_ns = of(workload, group)
         .filter(|cycles| cycles.op.result.ops > 0)
@@ -145,10 +145,10 @@ pub(super) struct SharedObject {
 /// The shared files of a group; `None` where its jobs have none.
 pub(super) fn shared(workload: &Workload, group: &GroupSummary) -> Option<SharedObject> {
     let job = job(workload, group)?;
-    let files = job.shared_files.as_ref()?;
+    let files = job.work.shared_files()?;
     Some(SharedObject {
         mode: SharedMode::name(files.mode),
-        files: job.files.count,
+        files: files.count,
         file_size_bytes: files.file_size,
         block_bytes: files.block,
         merged_bytes: files.merged,

@@ -18,7 +18,7 @@ pub fn explanation(job: &Job, trial: &Trial) -> Option<String> {
         return None;
     }
     let rate = |count: u64| whole(totals.per_second(count));
-    let all = u64::from(job.files.count);
+    let all = u64::from(files.count);
     if files.fsync_all {
         // A thread that was stopped between a write and its fsync is short of one.
         let explained = syncs.abs_diff(writes) <= u64::from(job.clones);

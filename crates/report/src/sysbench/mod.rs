@@ -45,11 +45,11 @@ const EVENTS: [Direction; 3] = [Direction::Read, Direction::Write, Direction::Sy
 
 /// The job of shared files, which is the only one of its workload, and its files.
 fn job(workload: &Workload) -> Option<&Job> {
-    workload.jobs.iter().find(|job| job.shared_files.is_some())
+    workload.jobs.iter().find(|job| shared(job).is_some())
 }
 
 fn shared(job: &Job) -> Option<&SharedFiles> {
-    job.shared_files.as_ref()
+    job.work.shared_files()
 }
 
 /// What all threads did in a trial.

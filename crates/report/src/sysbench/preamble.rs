@@ -1,6 +1,6 @@
 //! The settings in force.
 
-use iodyno_model::{EngineKind, Job, SharedFiles, SharedMode};
+use iodyno_model::{Engine, EngineKind, Job, SharedFiles, SharedMode};
 use iodyno_units::Nanos;
 
 use super::shared;
@@ -50,11 +50,11 @@ fn general(
 }
 
 fn fileio(job: &Job, files: &SharedFiles) -> String {
-    let total = files.file_size.saturating_mul(job.files.count.into());
+    let total = files.total_size();
     let mut text = format!(
         "{}{} files, {}B each\n{}B total file size\nBlock size {}B\n",
-        open_flags(job),
-        job.files.count,
+        open_flags(&files.engine),
+        files.count,
         size(files.file_size),
         size(total),
         size(files.block),
@@ -81,7 +81,7 @@ fn fileio(job: &Job, files: &SharedFiles) -> String {
     if files.fsync_all {
         text += "Calling fsync() after each write operation.\n";
     }
-    text += &format!("Using {} I/O mode\n", io_mode(&job.engine.kind));
+    text += &format!("Using {} I/O mode\n", io_mode(&files.engine.kind));
     if files.validate {
         text += "Using checksums validation.\n";
     }
@@ -89,8 +89,7 @@ fn fileio(job: &Job, files: &SharedFiles) -> String {
 }
 
 /// `Extra file open flags: (none)` with a newline. `sync` and `dsync` bring a blank behind them.
-pub(super) fn open_flags(job: &Job) -> String {
-    let engine = &job.engine;
+pub(super) fn open_flags(engine: &Engine) -> String {
     let flags = [
         (engine.o_sync, "sync "),
         (engine.o_dsync, "dsync "),

@@ -1,6 +1,6 @@
 //! The words of `prepare`.
 
-use iodyno_model::{Direction, Job, Step, Trial, Workload};
+use iodyno_model::{Direction, SharedFiles, Step, Trial, Workload};
 use iodyno_units::Nanos;
 
 use super::preamble::open_flags;
@@ -16,8 +16,8 @@ pub fn prepared(workload: &Workload, trial: &Trial) -> String {
     };
     let totals = Totals::of(Some(job), trial);
     let written = totals.bytes[Direction::Write as usize];
-    let total = files.file_size.saturating_mul(job.files.count.into());
-    let numbers = 0..job.files.count;
+    let total = files.total_size();
+    let numbers = 0..files.count;
     // Of files that were there in part, only the sum is known.
     let done = match written {
         0 => Some("Reusing existing file"),
@@ -26,13 +26,13 @@ pub fn prepared(workload: &Workload, trial: &Trial) -> String {
     };
     let mut text = format!(
         "{} files, {}Kb each, {}Mb total\nCreating files for the test...\n{}",
-        job.files.count,
+        files.count,
         files.file_size >> 10,
         total >> 20,
-        open_flags(job)
+        open_flags(&files.engine)
     );
     if let Some(words) = done {
-        text.extend(numbers.map(|number| format!("{words} {}\n", name(job, number))));
+        text.extend(numbers.map(|number| format!("{words} {}\n", SharedFiles::file_name(number))));
     }
     text += &match written {
         0 => "No bytes written.\n".to_owned(),
@@ -43,10 +43,6 @@ pub fn prepared(workload: &Workload, trial: &Trial) -> String {
         }
     };
     text
-}
-
-fn name(job: &Job, number: u32) -> String {
-    job.files.format.replace("$filenum", &number.to_string())
 }
 
 /// Until all was on the storage, as far as the job asks.

@@ -185,7 +185,10 @@ fn check_preamble(job: &Job, seed: Option<u64>, every: Option<Nanos>, expected: 
 #[test]
 fn settings_are_told_in_sysbenchs_words() {
     let mut job = made::fileio(SharedMode::RandomMix);
-    (job.files.count, job.engine.direct) = (4, true);
+    (
+        job.work.shared_files_mut().unwrap().count,
+        job.work.engine_mut().unwrap().direct,
+    ) = (4, true);
     job.pacing.ops_per_s = 250.0;
     check_preamble(
         &job,
@@ -214,9 +217,12 @@ fn settings_are_told_in_sysbenchs_words() {
          \n",
     );
     let mut job = made::fileio(SharedMode::SequentialWrite);
-    (job.files.count, job.engine.o_sync) = (4, true);
-    job.engine.kind = iodyno_model::EngineKind::Mmap;
-    let files = job.shared_files.as_mut().unwrap();
+    (
+        job.work.shared_files_mut().unwrap().count,
+        job.work.engine_mut().unwrap().o_sync,
+    ) = (4, true);
+    job.work.engine_mut().unwrap().kind = iodyno_model::EngineKind::Mmap;
+    let files = job.work.shared_files_mut().unwrap();
     (files.fsync_every, files.validate, files.merged) = (0, true, 1 << 20);
     check_preamble(
         &job,
@@ -342,7 +348,7 @@ fn fsyncs_are_explained_only_where_the_counters_bear_it_out() {
         Some("2560 syncs a second follow from file-fsync-freq=100 × 128 files: 2000 / 100 × 128"),
     );
     let all: fn(&mut Job) = |job| {
-        let files = job.shared_files.as_mut().unwrap();
+        let files = job.work.shared_files_mut().unwrap();
         (files.fsync_all, files.fsync_every, files.fsync_end) = (true, 0, false);
     };
     check(
@@ -351,7 +357,7 @@ fn fsyncs_are_explained_only_where_the_counters_bear_it_out() {
         Some("2000 syncs a second: one after each write, by file-fsync-all"),
     );
     check(all, [0, 40_000, 39_000], None);
-    let end: fn(&mut Job) = |job| job.shared_files.as_mut().unwrap().fsync_every = 0;
+    let end: fn(&mut Job) = |job| job.work.shared_files_mut().unwrap().fsync_every = 0;
     check(
         end,
         [0, 40_000, 256],
@@ -364,7 +370,7 @@ fn fsyncs_are_explained_only_where_the_counters_bear_it_out() {
 fn prepare_tells_what_became_of_the_files() {
     let (mut workload, mut trial) = made::fileio_trial();
     let job = &mut workload.jobs[0];
-    (job.files.count, job.files.format) = (2, "test_file.$filenum".to_owned());
+    job.work.shared_files_mut().unwrap().count = 2;
     let head = "2 files, 16384Kb each, 32Mb total\n\
                 Creating files for the test...\n\
                 Extra file open flags: (none)\n";
@@ -444,8 +450,12 @@ fn the_program_itself_prints_them_alike() {
     let Some(theirs) = run_sysbench() else { return };
     let (mut workload, trial) = made::fileio_trial();
     let job = &mut workload.jobs[0];
-    (job.clones, job.files.count, job.end.ops) = (1, 2, Some(500));
-    job.shared_files.as_mut().unwrap().file_size = 512 << 10;
+    (
+        job.clones,
+        job.work.shared_files_mut().unwrap().count,
+        job.end.ops,
+    ) = (1, 2, Some(500));
+    job.work.shared_files_mut().unwrap().file_size = 512 << 10;
     let ours = preamble(job, Some(7), None) + FIGURES;
     assert!(result(&workload, &trial, &Options::default()).starts_with(FIGURES));
     let from = theirs.find("Running the test").unwrap();

@@ -1,8 +1,8 @@
 //! What was done, in a line: jobs, backend, depth, pattern, block sizes, region, target.
 
 use iodyno_model::{
-    Access, Amount, Arrival, Direction, Distribution, GroupSummary, Job, StackLayer, Summary,
-    TargetInfo, Trial, Workload,
+    Access, Amount, Arrival, Blocks, Direction, Distribution, GroupSummary, Job, StackLayer,
+    Summary, TargetInfo, Trial, Work, Workload,
 };
 use iodyno_units::{Bytes, Rate, counted};
 
@@ -62,26 +62,29 @@ fn group_pieces(workload: &Workload, group: &GroupSummary) -> Vec<String> {
         .filter_map(|job| workload.jobs.get(*job as usize))
         .collect();
     if let [job, ..] = jobs.as_slice() {
-        if let Some(steps) = &job.operations {
-            return operations::pieces(job, steps);
-        }
-        if let Some(files) = &job.shared_files {
-            return operations::shared(job, files);
+        match &job.work {
+            Work::Blocks(_) => {}
+            Work::FileOperations(steps) => return operations::pieces(job, steps),
+            Work::SharedFiles(files) => return operations::shared(job, files),
         }
     }
+    let jobs: Vec<(&Job, &Blocks)> = jobs
+        .into_iter()
+        .filter_map(|job| Some((job, job.work.blocks()?)))
+        .collect();
     let mut pieces = Vec::new();
     if group.clones > 1 {
         pieces.push(format!("{} workers", group.clones));
     }
     let mut kinds: Vec<String> = Vec::new();
-    for kind in jobs.iter().map(|job| kind(job, group)) {
+    for kind in jobs.iter().map(|(job, blocks)| kind(job, blocks, group)) {
         if !kinds.contains(&kind) {
             kinds.push(kind);
         }
     }
     pieces.push(join(kinds.into_iter(), " + "));
     pieces.push(match (group.region_bytes, jobs.as_slice()) {
-        (0, [job, ..]) => job.extent.size.map_or(String::new(), amount),
+        (0, [(_, blocks), ..]) => blocks.extent.size.map_or(String::new(), amount),
         (0, []) => String::new(),
         (all, _) if group.clones > 1 => {
             let clones = u64::from(group.clones);
@@ -93,29 +96,34 @@ fn group_pieces(workload: &Workload, group: &GroupSummary) -> Vec<String> {
 }
 
 /// `libaio QD16  randrw 75/25  4k direct  rate 10.0k IOPS`.
-fn kind(job: &Job, group: &GroupSummary) -> String {
+fn kind(job: &Job, blocks: &Blocks, group: &GroupSummary) -> String {
     let engine = match group.engines.as_slice() {
         [used] if !used.name.is_empty() => format!("{} QD{}", used.name, used.depth),
-        _ => format!("{} QD{}", job.engine.kind.name(), job.engine.depth),
+        _ => format!("{} QD{}", blocks.engine.kind.name(), blocks.engine.depth),
     };
-    let mut pieces = vec![sizes(&job.access)];
-    if job.engine.direct {
+    let mut pieces = vec![sizes(&blocks.access)];
+    if blocks.engine.direct {
         pieces.push("direct".to_owned());
     }
-    if job.engine.o_sync {
+    if blocks.engine.o_sync {
         pieces.push("O_SYNC".to_owned());
     }
-    if job.engine.o_dsync {
+    if blocks.engine.o_dsync {
         pieces.push("O_DSYNC".to_owned());
     }
-    if job.sync.fsync_every > 0 {
-        pieces.push(format!("fsync={}", job.sync.fsync_every));
+    if blocks.sync.fsync_every > 0 {
+        pieces.push(format!("fsync={}", blocks.sync.fsync_every));
     }
-    if job.sync.fdatasync_every > 0 {
-        pieces.push(format!("fdatasync={}", job.sync.fdatasync_every));
+    if blocks.sync.fdatasync_every > 0 {
+        pieces.push(format!("fdatasync={}", blocks.sync.fdatasync_every));
     }
     let rest = join(pieces.into_iter(), " ");
-    let columns = [engine, pattern(&job.access), rest, rate(job)];
+    let columns = [
+        engine,
+        pattern(&blocks.access),
+        rest,
+        rate(job, &blocks.access),
+    ];
     join(columns.into_iter(), "  ")
 }
 
@@ -161,14 +169,14 @@ fn amount(amount: Amount) -> String {
     }
 }
 
-fn rate(job: &Job) -> String {
+fn rate(job: &Job, access: &Access) -> String {
     let rates = [
         (Direction::Read, job.pacing.rates.read),
         (Direction::Write, job.pacing.rates.write),
         (Direction::Trim, job.pacing.rates.trim),
     ];
     let asked = rates.into_iter().filter_map(|(direction, rate)| {
-        let issued = job.access.directions().any(|issued| issued == direction);
+        let issued = access.directions().any(|issued| issued == direction);
         match (issued, rate.bytes_per_s, rate.iops) {
             (true, 0, iops) if iops > 0.0 => Some(format!("{} IOPS", Rate(iops))),
             (true, bytes, _) if bytes > 0 => Some(format!("{}/s", Bytes(bytes))),

@@ -1,7 +1,7 @@
 //! Jobs of file operations and of shared files, described.
 
 use iodyno_model::{
-    Action, Arrival, CycleStep, Distribution, EngineKind, FileSet, Job, JobEnd, Operations,
+    Action, Arrival, CycleStep, Distribution, Engine, EngineKind, FileSet, Job, JobEnd, Operations,
     PickOrder, SharedFiles, Subject,
 };
 use iodyno_units::{Bytes, Nanos, Rate, grouped};
@@ -93,7 +93,7 @@ pub(super) fn shared(job: &Job, files: &SharedFiles) -> Vec<String> {
     let what = format!(
         "{} {} × {}",
         files.mode.name(),
-        grouped(job.files.count.into()),
+        grouped(files.count.into()),
         Bytes(files.file_size)
     );
     let block = match files.merged {
@@ -114,14 +114,14 @@ pub(super) fn shared(job: &Job, files: &SharedFiles) -> Vec<String> {
         what,
         block,
         ratio,
-        distribution(job, files),
-        mode(job),
-        flags(job),
+        distribution(files),
+        mode(&files.engine),
+        flags(&files.engine),
         syncs(files),
         if files.validate { "validated" } else { "" }.to_owned(),
         threads,
     ];
-    let seed = job.access.seed.map(|seed| format!("seed {seed}"));
+    let seed = files.seed.map(|seed| format!("seed {seed}"));
     vec![
         join(words.into_iter(), ", "),
         end(&job.end),
@@ -130,15 +130,11 @@ pub(super) fn shared(job: &Job, files: &SharedFiles) -> Vec<String> {
     ]
 }
 
-fn distribution(job: &Job, files: &SharedFiles) -> String {
+fn distribution(files: &SharedFiles) -> String {
     if !files.mode.random() {
         return String::new();
     }
-    let of = match files.mode.reads() {
-        true => &job.access.distribution.read,
-        false => &job.access.distribution.write,
-    };
-    match of {
+    match &files.distribution {
         Distribution::Uniform => String::new(),
         Distribution::Zipf(theta) => format!("zipf:{theta}"),
         Distribution::Pareto(power) => format!("pareto:{power}"),
@@ -147,16 +143,15 @@ fn distribution(job: &Job, files: &SharedFiles) -> String {
     }
 }
 
-fn mode(job: &Job) -> String {
-    match job.engine.kind {
+fn mode(engine: &Engine) -> String {
+    match engine.kind {
         EngineKind::Psync => "sync".to_owned(),
-        EngineKind::Libaio => format!("async QD{}", job.engine.depth),
+        EngineKind::Libaio => format!("async QD{}", engine.depth),
         kind => sanitize(kind.name()),
     }
 }
 
-fn flags(job: &Job) -> String {
-    let engine = &job.engine;
+fn flags(engine: &Engine) -> String {
     let flags = [
         (engine.direct, "direct"),
         (engine.o_sync, "O_SYNC"),

@@ -67,7 +67,11 @@ fn paced() -> (Workload, Trial) {
     paced.pacing.rates.read.iops = 1000.0;
     paced.pacing.arrival = Arrival::Poisson;
     let mut log = testing::job("log");
-    (log.access.reads, log.engine.direct, log.sync.fsync_every) = (false, false, 32);
+    (
+        log.work.blocks_mut().unwrap().access.reads,
+        log.work.blocks_mut().unwrap().engine.direct,
+        log.work.blocks_mut().unwrap().sync.fsync_every,
+    ) = (false, false, 32);
     log.clones = 2;
     let mut reads = testing::direction(Read, 20_000, 60_000);
     reads.response = Some(testing::latencies(20_000, 75_000));
@@ -99,7 +103,10 @@ fn response_latency_comes_first_where_a_rate_was_asked() {
 #[test]
 fn a_failed_trial_tells_what_failed_and_keeps_its_figures() {
     let mut first = testing::job("write");
-    (first.access.reads, first.verify) = (false, Some(Default::default()));
+    (
+        first.work.blocks_mut().unwrap().access.reads,
+        first.work.blocks_mut().unwrap().verify,
+    ) = (false, Some(Default::default()));
     let mut second = testing::reader("read back");
     second.after = After::AllBefore;
     second.reporting.group = 1;
@@ -199,7 +206,7 @@ fn runs_are_listed_in_columns() {
 fn file_operations_have_their_op_first_and_say_which_steps_it_is_made_of() {
     let (mut workload, mut trial) = made::create_empty_trial();
     workload.jobs[0].clones = 4;
-    if let Some(operations) = &mut workload.jobs[0].operations {
+    if let Some(operations) = workload.jobs[0].work.file_operations_mut() {
         operations.own_folders = true;
     }
     trial.workload = "create_empty".to_owned();

@@ -39,7 +39,7 @@ impl Wanted {
             ..Wanted::default()
         };
         for job in &plan.workload.jobs {
-            let Some(operations) = &job.operations else {
+            let Some(operations) = job.work.file_operations() else {
                 continue;
             };
             let needs: Needs = operations.needs(job.clones);

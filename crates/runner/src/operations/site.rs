@@ -52,7 +52,7 @@ pub(crate) fn target_folder(target: &Target) -> &Path {
 
 fn jobs(plan: &BoundPlan) -> impl Iterator<Item = (usize, &Job, &Operations)> {
     let jobs = plan.workload.jobs.iter().enumerate();
-    jobs.filter_map(|(index, job)| Some((index, job, job.operations.as_ref()?)))
+    jobs.filter_map(|(index, job)| Some((index, job, job.work.file_operations()?)))
 }
 
 impl Site {

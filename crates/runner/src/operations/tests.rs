@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use iodyno_model::{Action, Buffers, CycleStep, FileSet, Job, Operations, RunId, TrialKey};
+use iodyno_model::{Action, Buffers, CycleStep, FileSet, Job, Operations, RunId, TrialKey, Work};
 
 use super::folder::{self, Own, folder_name};
 use super::room::Wanted;
@@ -44,7 +44,7 @@ fn makes(bytes: u64, sets: &[(u64, u64)], clones: u32) -> Job {
     });
     Job {
         clones,
-        operations: Some(Operations {
+        work: Work::FileOperations(Operations {
             about: String::new(),
             sets: sets.collect(),
             cycle: cycle
@@ -358,7 +358,7 @@ fn growth_that_may_exceed_what_is_free_is_said_with_both_figures_and_only_then()
     let appends = |keep, ops| {
         let mut job = makes(0, &[], 1);
         job.end.ops = ops;
-        job.operations.as_mut().unwrap().cycle = vec![CycleStep {
+        job.work.file_operations_mut().unwrap().cycle = vec![CycleStep {
             action: Action::Append {
                 bytes: 1 << 20,
                 new_file_at: 1 << 30,

@@ -15,12 +15,12 @@ impl Binding<'_> {
         mut files: Vec<ResolvedFile>,
         notes: &mut Vec<String>,
     ) -> Result<Vec<ResolvedFile>, Fault> {
-        let block = self.job.access.min_block().max(1);
+        let block = self.blocks.access.min_block().max(1);
         let count = files.len() as u64;
-        let size = self.job.extent.size;
+        let size = self.blocks.extent.size;
         let none_there = files.iter().all(|file| file.existing.unwrap_or(0) == 0);
         let until_full = self.job.end.until_full;
-        if none_there && size.is_none() && self.job.files.size.is_none() && !until_full {
+        if none_there && size.is_none() && self.blocks.files.size.is_none() && !until_full {
             return Err(Fault::new(
                 "its size is unknown",
                 "add `size=`: its files do not exist yet, or are empty",
@@ -53,7 +53,7 @@ impl Binding<'_> {
                 }
                 None => None,
             };
-            file.length = match (self.job.files.size, share) {
+            file.length = match (self.blocks.files.size, share) {
                 (Some(range), _) => self.file_size(range, file, number, block)?,
                 (None, Some(share)) => share,
                 (None, None) => self.rest(file, existing)?,
@@ -154,7 +154,7 @@ impl Binding<'_> {
     }
 
     fn offset(&self, existing: u64, block: u64) -> u64 {
-        let extent = &self.job.extent;
+        let extent = &self.blocks.extent;
         let offset = of(extent.offset, existing).saturating_add(
             of(extent.offset_increment, existing).saturating_mul(self.clone.into()),
         );

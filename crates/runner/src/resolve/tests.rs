@@ -1,6 +1,6 @@
 use super::*;
 use crate::samples::{job, plan};
-use iodyno_model::{Engine, EngineKind, Extent, Files, JobEnd, Target};
+use iodyno_model::{Engine, EngineKind, Passes, Target};
 use std::collections::HashMap;
 
 const MIB: u64 = 1 << 20;
@@ -40,23 +40,16 @@ impl Probe for Fake {
 }
 
 fn named(name: &str) -> Job {
-    Job {
-        files: Files {
-            names: name.split(':').map(PathBuf::from).collect(),
-            ..Files::default()
-        },
-        ..job("j")
-    }
+    let mut job = job("j");
+    let names = name.split(':').map(PathBuf::from);
+    job.work.blocks_mut().unwrap().files.names = names.collect();
+    job
 }
 
 fn sized(name: &str, size: Option<Amount>) -> Job {
-    Job {
-        extent: Extent {
-            size,
-            ..Extent::default()
-        },
-        ..named(name)
-    }
+    let mut job = named(name);
+    job.work.blocks_mut().unwrap().extent.size = size;
+    job
 }
 
 fn bind(job: Job) -> Result<Resolved, Vec<Diagnostic>> {
@@ -138,8 +131,8 @@ fn clones_go_on_where_the_increment_says() {
     let mut job = sized("shared", bytes(MIB));
     job.clones = 3;
     check(job.clone(), &[&[(0, MIB)], &[(0, MIB)], &[(0, MIB)]], MIB);
-    job.extent.offset = Amount::Bytes(4096);
-    job.extent.offset_increment = Amount::Bytes(MIB);
+    job.work.blocks_mut().unwrap().extent.offset = Amount::Bytes(4096);
+    job.work.blocks_mut().unwrap().extent.offset_increment = Amount::Bytes(MIB);
     check(
         job.clone(),
         &[
@@ -151,7 +144,7 @@ fn clones_go_on_where_the_increment_says() {
     );
     let mut job = sized("/dev/d", None);
     job.clones = 2;
-    job.extent.offset_increment = Amount::Percent(50.0);
+    job.work.blocks_mut().unwrap().extent.offset_increment = Amount::Percent(50.0);
     check(
         job,
         &[&[(0, 100 * MIB)], &[(50 * MIB, 50 * MIB)]],
@@ -159,42 +152,38 @@ fn clones_go_on_where_the_increment_says() {
     );
     // Percentages are aligned upwards.
     let mut job = sized("/dev/d", None);
-    job.extent.offset = Amount::Percent(33.33);
-    job.extent.offset_align = MIB;
+    job.work.blocks_mut().unwrap().extent.offset = Amount::Percent(33.33);
+    job.work.blocks_mut().unwrap().extent.offset_align = MIB;
     check(job, &[&[(34 * MIB, 66 * MIB)]], 66 * MIB);
 }
 
 #[test]
 fn the_budget_is_io_size_and_loops() {
-    let end = |io_size, loops| JobEnd {
+    let passes = |io_size, loops| Passes {
         io_size,
         loops,
-        ..JobEnd::default()
+        ..Passes::default()
     };
-    for (end, budget) in [
-        (end(None, 1), 8 * MIB),
-        (end(None, 3), 24 * MIB),
-        (end(bytes(MIB), 1), MIB),
-        (end(bytes(64 * MIB), 2), 128 * MIB),
-        (end(percent(50.0), 1), 4 * MIB),
-        (end(None, u64::MAX), u64::MAX),
+    for (passes, budget) in [
+        (passes(None, 1), 8 * MIB),
+        (passes(None, 3), 24 * MIB),
+        (passes(bytes(MIB), 1), MIB),
+        (passes(bytes(64 * MIB), 2), 128 * MIB),
+        (passes(percent(50.0), 1), 4 * MIB),
+        (passes(None, u64::MAX), u64::MAX),
     ] {
-        let job = Job {
-            end,
-            ..sized("old", None)
-        };
+        let mut job = sized("old", None);
+        job.work.blocks_mut().unwrap().passes = passes;
         check(job, &[&[(0, 8 * MIB)]], budget);
     }
 }
 
 #[test]
 fn filesize_overrides_the_share_and_keeps_what_fits() {
-    let with = |low, high| Job {
-        files: Files {
-            size: Some((Amount::Bytes(low), Amount::Bytes(high))),
-            ..named("old:new").files
-        },
-        ..sized("x", bytes(MIB))
+    let with = |low, high| {
+        let mut job = sized("old:new", bytes(MIB));
+        job.work.blocks_mut().unwrap().files.size = Some((Amount::Bytes(low), Amount::Bytes(high)));
+        job
     };
     check(with(MIB, MIB), &[&[(0, MIB), (0, MIB)]], MIB);
     let kept = bind(with(MIB, 9 * MIB)).unwrap();
@@ -238,14 +227,14 @@ fn every_fault_is_told_with_its_job() {
         assert!(faults[0].hint.is_some());
     }
     let mut beyond = sized("old", None);
-    beyond.extent.offset = Amount::Bytes(9 * MIB);
+    beyond.work.blocks_mut().unwrap().extent.offset = Amount::Bytes(9 * MIB);
     assert!(
         bind(beyond).unwrap_err()[0]
             .message
             .contains("begins at 9 MiB")
     );
     let mut forbidden = sized("new", bytes(MIB));
-    forbidden.files.allow_create = false;
+    forbidden.work.blocks_mut().unwrap().files.allow_create = false;
     assert!(
         bind(forbidden).unwrap_err()[0]
             .message
@@ -269,10 +258,10 @@ fn a_fault_of_all_clones_is_told_once() {
 #[test]
 fn engines_without_files_need_only_a_size() {
     let mut job = sized("new", bytes(MIB));
-    job.engine = Engine::new(EngineKind::Null, 4);
-    job.files.names.clear();
+    job.work.blocks_mut().unwrap().engine = Engine::new(EngineKind::Null, 4);
+    job.work.blocks_mut().unwrap().files.names.clear();
     check(job.clone(), &[&[(0, MIB)]], MIB);
-    job.extent.size = None;
+    job.work.blocks_mut().unwrap().extent.size = None;
     assert!(bind(job).unwrap_err()[0].message.contains("size"));
 }
 

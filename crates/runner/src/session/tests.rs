@@ -15,14 +15,14 @@ use crate::{Death, LocalNode};
 /// Random reads for this time, each of which takes this long, in virtual time.
 fn simulated(runtime_ms: u64, latency_ns: u64) -> Job {
     let mut job = job("sim");
-    job.engine = Engine::new(EngineKind::Sim, 1);
-    job.engine.sim = Some(SimOptions {
+    job.work.blocks_mut().unwrap().engine = Engine::new(EngineKind::Sim, 1);
+    job.work.blocks_mut().unwrap().engine.sim = Some(SimOptions {
         law: SimLaw::Constant(latency_ns),
         ..SimOptions::default()
     });
-    job.end.time_based = true;
+    job.work.blocks_mut().unwrap().passes.time_based = true;
     job.end.runtime = Some(Nanos::from_millis(runtime_ms));
-    job.extent.size = Some(Amount::Bytes(1 << 24));
+    job.work.blocks_mut().unwrap().extent.size = Some(Amount::Bytes(1 << 24));
     job
 }
 
@@ -90,7 +90,15 @@ fn no_node_starts_before_all_are_ready() {
 #[test]
 fn a_node_that_cannot_get_ready_ends_the_others_before_they_begin() {
     let mut impossible = simulated(10, 100_000);
-    impossible.engine.sim.as_mut().unwrap().law = SimLaw::LogNormal {
+    impossible
+        .work
+        .blocks_mut()
+        .unwrap()
+        .engine
+        .sim
+        .as_mut()
+        .unwrap()
+        .law = SimLaw::LogNormal {
         median_ns: 1,
         sigma: f64::NAN,
     };

@@ -21,7 +21,7 @@ fn frames_of_a_time_end_before_its_drain() {
 }
 
 fn check(mut job: Job) {
-    job.operations.as_mut().unwrap().drain = true;
+    job.work.file_operations_mut().unwrap().drain = true;
     let folder = tempfile::tempdir().unwrap();
     let told = watched(&plan(folder.path(), vec![job]), |_, _| {});
     let part = told.completed();

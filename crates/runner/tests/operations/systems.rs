@@ -45,7 +45,7 @@ fn everything(mib: u64, make: &[&str]) {
 
 fn on_folder(folder: &Path) {
     let mut deleting = deletes(40, 1 << 20);
-    deleting.operations.as_mut().unwrap().drain = true;
+    deleting.work.file_operations_mut().unwrap().drain = true;
     let told = watched(&plan(folder, vec![deleting]), |_, _| {});
     let part = told.completed();
     assert_eq!(ops(part, Direction::Op), 40);
@@ -101,7 +101,7 @@ fn clones_share_the_files_of_a_set_in_one_folder_or_in_their_own() {
         let folder = tempfile::tempdir().unwrap();
         let mut deleting = deletes(50, 4096);
         deleting.clones = 3;
-        deleting.operations.as_mut().unwrap().own_folders = own_folders;
+        deleting.work.file_operations_mut().unwrap().own_folders = own_folders;
         let mut stating = stats(5, LONG_MS);
         stating.end.ops = Some(200);
         let plan = plan(folder.path(), vec![deleting, stating]);

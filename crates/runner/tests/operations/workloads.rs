@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use iodyno_model::{
     Action, BoundPlan, CycleStep, Direction, FileSet, Job, Operations, Part, PickOrder, RunId,
-    Step, Subject,
+    Step, Subject, Work,
 };
 use iodyno_units::Nanos;
 
@@ -38,7 +38,7 @@ pub(crate) fn files(count: u64, size: u64) -> FileSet {
 pub(crate) fn job(sets: Vec<FileSet>, cycle: Vec<CycleStep>) -> Job {
     let mut job = Job {
         name: "fs".to_owned(),
-        operations: Some(Operations {
+        work: Work::FileOperations(Operations {
             about: "for a test".to_owned(),
             sets,
             cycle,

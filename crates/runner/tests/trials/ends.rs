@@ -128,10 +128,10 @@ fn a_failing_workload_is_told_from_a_completed_one() {
 
 fn a_backend_that_cannot_be_made_is_a_fault_with_its_job() {
     let mut job = simulated("huge", 100);
-    job.engine.depth = 1 << 20;
-    job.access.block_sizes =
+    job.work.blocks_mut().unwrap().engine.depth = 1 << 20;
+    job.work.blocks_mut().unwrap().access.block_sizes =
         iodyno_model::PerDirection::all(iodyno_model::BlockSizes::Fixed(1 << 30));
-    job.extent.size = Some(Amount::Bytes(1 << 40));
+    job.work.blocks_mut().unwrap().extent.size = Some(Amount::Bytes(1 << 40));
     let told = run(Path::new("/"), vec![job, simulated("sound", 100)]);
     let TrialEnd::Unprepared(faults) = &told.end else {
         panic!("{:?}", told.end);
@@ -181,7 +181,7 @@ fn a_killed_node_is_told_with_its_signal_and_its_frames_stay() {
 fn a_mapped_file_cut_short_is_a_recorded_outcome() {
     let folder = tempfile::tempdir().unwrap();
     let mut job = timed(on_file("m", "f", &[Direction::Read], 4 * MIB), LONG_MS);
-    job.engine = Engine::new(EngineKind::Mmap, 1);
+    job.work.blocks_mut().unwrap().engine = Engine::new(EngineKind::Mmap, 1);
     let told = watched(&plan(folder.path(), vec![job]), |event, _| {
         if let Event::Frame(_) = event {
             let file = fs::OpenOptions::new()
@@ -204,7 +204,7 @@ fn a_mapped_file_cut_short_is_a_recorded_outcome() {
 /// Runs a long trial in the folder, until it is killed.
 pub(crate) fn be_a_parent(folder: &str) -> ExitCode {
     let mut job = timed(on_file("w", "f", &[Direction::Write], 4 * MIB), LONG_MS);
-    job.files.unlink = true;
+    job.work.blocks_mut().unwrap().files.unlink = true;
     let started = PathBuf::from(folder).join("node");
     let end = carry_out(
         &plan(folder, vec![job]),

@@ -43,7 +43,7 @@ fn frames_add_up_to_the_part() {
     let folder = tempfile::tempdir().unwrap();
     let mut mixed = on_file("m", "f", &[Direction::Read, Direction::Write], 8 * MIB);
     mixed.clones = 3;
-    mixed.sync.fsync_every = 100;
+    mixed.work.blocks_mut().unwrap().sync.fsync_every = 100;
     let mut plan = plan(folder.path(), vec![mixed, simulated("s", 700)]);
     // Many of them.
     plan.frame_ns = 50_000_000;
@@ -149,9 +149,9 @@ fn the_host_is_watched_after_the_ramp_alone() {
 
 fn a_rate_gives_response_latencies() {
     let mut job = simulated("s", 0);
-    job.end.time_based = false;
+    job.work.blocks_mut().unwrap().passes.time_based = false;
     job.end.runtime = None;
-    job.extent.size = Some(Amount::Bytes(150 * 4096));
+    job.work.blocks_mut().unwrap().extent.size = Some(Amount::Bytes(150 * 4096));
     job.pacing.rates.read = DirectionRate {
         iops: 500.0,
         ..DirectionRate::default()
@@ -208,8 +208,8 @@ fn a_job_that_ends_all_ends_all() {
 
 fn the_null_engine_needs_no_file() {
     let mut null = job("n");
-    null.engine = Engine::new(EngineKind::Null, 8);
-    null.extent.size = Some(Amount::Bytes(16 * MIB));
+    null.work.blocks_mut().unwrap().engine = Engine::new(EngineKind::Null, 8);
+    null.work.blocks_mut().unwrap().extent.size = Some(Amount::Bytes(16 * MIB));
     null.clones = 4;
     let told = run(Path::new("/"), vec![null]);
     let part = told.completed();
@@ -270,7 +270,7 @@ fn logs_are_written_beside() {
 fn the_end_fsync_is_a_step_of_its_own() {
     let folder = tempfile::tempdir().unwrap();
     let mut job = on_file("w", "f", &[Direction::Write], 32 * MIB);
-    job.sync.end_fsync = true;
+    job.work.blocks_mut().unwrap().sync.end_fsync = true;
     let told = run(folder.path(), vec![job]);
     let part = told.completed();
     let of = |step: Step| part.steps.iter().find(|time| time.step == step);
@@ -285,7 +285,8 @@ fn the_end_fsync_is_a_step_of_its_own() {
 fn a_clone_takes_little_memory() {
     let memory = |clones: u32| {
         let mut job = simulated("s", 1200);
-        job.access = samples::access(&[Direction::Read, Direction::Write]);
+        job.work.blocks_mut().unwrap().access =
+            samples::access(&[Direction::Read, Direction::Write]);
         job.pacing.rates.read.iops = 200.0;
         job.pacing.rates.write.iops = 200.0;
         job.clones = clones;

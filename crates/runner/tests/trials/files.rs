@@ -99,7 +99,7 @@ fn a_writer_gets_space_and_no_data() {
         (Fallocate::Truncate, 4 * MIB),
     ] {
         let mut job = on_file("w", &format!("{fallocate:?}"), WRITE, 4 * MIB);
-        job.files.fallocate = fallocate;
+        job.work.blocks_mut().unwrap().files.fallocate = fallocate;
         let told = run(folder.path(), vec![job]);
         let part = told.completed();
         assert_eq!(part.files[0].length, length, "{fallocate:?}");
@@ -118,9 +118,9 @@ fn clones_have_files_of_their_own_in_folders_dealt_out() {
     fs::create_dir(folder.path().join("b")).unwrap();
     let mut job = job("j");
     job.clones = 3;
-    job.files.directories = vec!["a".into(), "b".into()];
-    job.files.count = 2;
-    job.extent.size = Some(Amount::Bytes(MIB));
+    job.work.blocks_mut().unwrap().files.directories = vec!["a".into(), "b".into()];
+    job.work.blocks_mut().unwrap().files.count = 2;
+    job.work.blocks_mut().unwrap().extent.size = Some(Amount::Bytes(MIB));
     let told = run(folder.path(), vec![job]);
     assert_eq!(told.completed().files.len(), 6);
     let a = ["j.0.0", "j.0.1", "j.2.0", "j.2.1"];
@@ -133,7 +133,7 @@ fn clones_have_files_of_their_own_in_folders_dealt_out() {
 fn unlink_removes_after_the_trial() {
     let folder = tempfile::tempdir().unwrap();
     let mut job = on_file("w", "f", WRITE, MIB);
-    job.files.unlink = true;
+    job.work.blocks_mut().unwrap().files.unlink = true;
     let told = run(folder.path(), vec![job]);
     let part = told.completed();
     assert!(part.steps.iter().any(|time| time.step == Step::TearDown));
@@ -143,7 +143,7 @@ fn unlink_removes_after_the_trial() {
 fn create_only_lays_out_and_ends() {
     let folder = tempfile::tempdir().unwrap();
     let mut job = on_file("c", "f", READ, MIB);
-    job.files.create_only = true;
+    job.work.blocks_mut().unwrap().files.create_only = true;
     let told = run(folder.path(), vec![job]);
     let part = told.completed();
     assert!(part.files[0].laid_out);
@@ -275,9 +275,9 @@ fn a_blank_device_is_written_by_all_clones() {
     };
     let mut job = on_file("w", &attached.0, WRITE, MIB);
     job.clones = 3;
-    job.extent.size = None;
-    job.extent.offset_increment = Amount::Percent(25.0);
-    job.engine.direct = true;
+    job.work.blocks_mut().unwrap().extent.size = None;
+    job.work.blocks_mut().unwrap().extent.offset_increment = Amount::Percent(25.0);
+    job.work.blocks_mut().unwrap().engine.direct = true;
     let told = run(folder.path(), vec![job]);
     let part = told.completed();
     let regions: Vec<u64> = part.clones.iter().map(|c| c.region_bytes / MIB).collect();
@@ -297,7 +297,7 @@ fn a_device_behind_a_link_at_a_made_up_name_is_refused() {
     };
     std::os::unix::fs::symlink(&attached.0, folder.path().join("w.0.0")).unwrap();
     let mut job = on_file("w", "", WRITE, MIB);
-    job.files.names.clear();
+    job.work.blocks_mut().unwrap().files.names.clear();
     let told = run(folder.path(), vec![job]);
     drop(attached);
     let TrialEnd::Refused(faults) = &told.end else {
@@ -330,7 +330,7 @@ fn a_disk_that_fills_up_meanwhile_leaves_nothing() {
     let mounted = Mounted(folder.path().to_owned());
     let jobs = ["a", "b"].map(|name| {
         let mut job = on_file(name, name, READ, 350 * MIB);
-        job.files.fallocate = Fallocate::None;
+        job.work.blocks_mut().unwrap().files.fallocate = Fallocate::None;
         job
     });
     attempts(|| {

@@ -120,35 +120,43 @@ pub(crate) fn run(folder: &Path, jobs: Vec<Job>) -> Told {
 /// A job of random reads on a simulated device, each of which takes 100 µs, for `ms`.
 pub(crate) fn simulated(name: &str, ms: u64) -> Job {
     let mut job = timed(samples::job(name), ms);
-    job.engine = Engine::new(EngineKind::Sim, 4);
-    job.engine.sim = Some(SimOptions {
+    job.work.blocks_mut().unwrap().engine = Engine::new(EngineKind::Sim, 4);
+    job.work.blocks_mut().unwrap().engine.sim = Some(SimOptions {
         law: SimLaw::Constant(100_000),
         servers: 0,
         faults: Vec::new(),
         clock: SimClock::Real,
     });
-    job.extent.size = Some(Amount::Bytes(64 * MIB));
+    job.work.blocks_mut().unwrap().extent.size = Some(Amount::Bytes(64 * MIB));
     job
 }
 
 /// … with a fault.
 pub(crate) fn faulty(name: &str, ms: u64, fault: SimFault) -> Job {
     let mut job = simulated(name, ms);
-    job.engine.sim.as_mut().unwrap().faults.push(fault);
+    job.work
+        .blocks_mut()
+        .unwrap()
+        .engine
+        .sim
+        .as_mut()
+        .unwrap()
+        .faults
+        .push(fault);
     job
 }
 
 pub(crate) fn timed(mut job: Job, ms: u64) -> Job {
     job.end.runtime = Some(Nanos::from_millis(ms));
-    job.end.time_based = true;
+    job.work.blocks_mut().unwrap().passes.time_based = true;
     job
 }
 
 /// A psync job on a file.
 pub(crate) fn on_file(name: &str, file: &str, directions: &[Direction], size: u64) -> Job {
     let mut job = samples::job(name);
-    job.access = samples::access(directions);
-    job.files.names = vec![file.into()];
-    job.extent.size = Some(Amount::Bytes(size));
+    job.work.blocks_mut().unwrap().access = samples::access(directions);
+    job.work.blocks_mut().unwrap().files.names = vec![file.into()];
+    job.work.blocks_mut().unwrap().extent.size = Some(Amount::Bytes(size));
     job
 }

@@ -59,7 +59,7 @@ fn sum(telemetry: &Telemetry, kind: SeriesKind, row: &str, column: &str) -> u64 
 /// Direct writes.
 fn writes(ms: u64) -> iodyno_model::Job {
     let mut job = timed(on_file("w", "f", &[Direction::Write], 16 * MIB), ms);
-    job.engine.direct = true;
+    job.work.blocks_mut().unwrap().engine.direct = true;
     job
 }
 

@@ -19,14 +19,17 @@ pub fn job(name: &str) -> Job {
     Job {
         name: name.to_owned(),
         clones: 2,
-        engine: Engine::new(EngineKind::Libaio, 16),
-        access: Access {
-            writes: true,
-            order: Order::Random,
-            read_percent: 75,
-            distribution: PerDirection::all(Distribution::Zipf(1.1)),
-            ..Access::default()
-        },
+        work: Work::Blocks(Blocks {
+            engine: Engine::new(EngineKind::Libaio, 16),
+            access: Access {
+                writes: true,
+                order: Order::Random,
+                read_percent: 75,
+                distribution: PerDirection::all(Distribution::Zipf(1.1)),
+                ..Access::default()
+            },
+            ..Blocks::default()
+        }),
         options: [("rw".to_owned(), "randrw".to_owned())].into(),
         ..Job::default()
     }

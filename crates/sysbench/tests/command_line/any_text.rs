@@ -1,6 +1,6 @@
 //! Any arguments at all: nothing panics, places lie within the line, arguments survive.
 
-use iodyno_model::{Amount, Severity};
+use iodyno_model::Severity;
 use iodyno_sysbench::{self as sysbench, Action};
 use proptest::prelude::*;
 
@@ -57,13 +57,13 @@ proptest! {
                 let made = matches!(command.action, Action::Run | Action::Prepare);
                 prop_assert_eq!(command.job.is_some(), made);
                 if let Some(job) = &command.job {
-                    let shared = job.shared_files.as_ref().unwrap();
+                    let shared = job.work.shared_files().unwrap();
                     prop_assert!(shared.block >= 1 && shared.block <= shared.file_size);
                     prop_assert!(shared.merged % shared.block == 0);
-                    prop_assert!(job.clones >= 1 && job.engine.depth >= 1);
-                    prop_assert_eq!(job.files.count, command.file_num);
-                    let whole = shared.file_size.checked_mul(u64::from(job.files.count));
-                    prop_assert_eq!(job.extent.size, whole.map(Amount::Bytes));
+                    prop_assert!(job.clones >= 1 && shared.engine.depth >= 1);
+                    prop_assert_eq!(shared.count, command.file_num);
+                    let whole = shared.file_size.checked_mul(u64::from(shared.count));
+                    prop_assert_eq!(Some(shared.total_size()), whole);
                     prop_assert!(job.pacing.ops_per_s.is_finite());
                 }
             }
@@ -101,9 +101,9 @@ proptest! {
         .chain(["--file-test-mode=seqrewr".to_owned(), "run".to_owned()])
         .collect();
         let job = sysbench::read(&arguments).unwrap().job.unwrap();
-        let shared = job.shared_files.unwrap();
+        let shared = job.work.shared_files().unwrap();
         prop_assert_eq!((shared.file_size, shared.block), (blocks * block, block));
-        prop_assert_eq!((job.files.count, job.clones), (files, threads));
+        prop_assert_eq!((shared.count, job.clones), (files, threads));
         prop_assert_eq!(job.end.runtime.map(|time| time.0), (seconds > 0).then_some(seconds * 1_000_000_000));
         prop_assert_eq!(job.end.ops, (events > 0).then_some(events));
         prop_assert_eq!(shared.fsync_every, frequency);

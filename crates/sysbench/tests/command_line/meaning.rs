@@ -1,7 +1,7 @@
 //! What options come to mean in the plan.
 
 use iodyno_model::{
-    Access, Amount, Arrival, BlockSizes, Content, Direction, Distribution, EngineKind, Fallocate,
+    Amount, Arrival, BlockSizes, Content, Direction, Distribution, Engine, EngineKind, Fallocate,
     Job, Order, SharedFiles, SharedMode,
 };
 use iodyno_sysbench::{self as sysbench, Action};
@@ -22,7 +22,7 @@ fn run(mode: &str, text: &str) -> Job {
 }
 
 fn shared(job: &Job) -> &SharedFiles {
-    job.shared_files.as_ref().unwrap()
+    job.work.shared_files().unwrap()
 }
 
 #[test]
@@ -40,6 +40,10 @@ fn defaults_are_those_of_the_reference() {
     assert_eq!(
         shared(&job),
         &SharedFiles {
+            engine: Engine::new(EngineKind::Psync, 1),
+            count: 128,
+            distribution: Distribution::Uniform,
+            seed: None,
             mode: SharedMode::RandomMix,
             file_size: 16 << 20,
             block: 16384,
@@ -53,8 +57,6 @@ fn defaults_are_those_of_the_reference() {
         }
     );
     assert_eq!((job.name.as_str(), job.clones), ("rndrw", 1));
-    assert_eq!((job.engine.kind, job.engine.depth), (EngineKind::Psync, 1));
-    assert!(!job.engine.direct && !job.engine.o_sync && !job.engine.o_dsync);
     assert_eq!(job.end.runtime, Some(Nanos::from_secs(10)));
     assert_eq!((job.end.ops, job.end.ramp), (None, Nanos(0)));
     assert_eq!(
@@ -64,7 +66,6 @@ fn defaults_are_those_of_the_reference() {
     assert_eq!(job.buffers.content, Content::Random);
     assert_eq!(job.reporting.percentiles, [50.0, 95.0, 99.0, 99.9]);
     assert!(job.options.contains_key("file-test-mode"));
-    assert!(job.verify.is_none() && !job.sync.end_fsync);
 }
 
 #[test]
@@ -78,7 +79,8 @@ fn files_are_found_and_left_as_they_are() {
         ("rndrw", false),
     ] {
         let job = run(mode, "--file-num=4 --file-total-size=4M");
-        let files = &job.files;
+        let blocks = job.work.as_blocks();
+        let files = &blocks.files;
         assert_eq!(
             (files.format.as_str(), files.count),
             ("test_file.$filenum", 4)
@@ -89,7 +91,7 @@ fn files_are_found_and_left_as_they_are() {
         assert!(!files.unlink && !files.invalidate && !files.overwrite && !files.create_only);
         assert_eq!(files.fallocate, Fallocate::None);
         assert!(files.directories.is_empty() && files.names.is_empty());
-        assert_eq!(job.extent.size, Some(Amount::Bytes(4 << 20)));
+        assert_eq!(blocks.extent.size, Some(Amount::Bytes(4 << 20)));
     }
 }
 
@@ -114,7 +116,7 @@ fn access_says_the_same_as_the_shared_files() {
         ),
     ] {
         let job = run(mode, "--file-block-size=8K");
-        let access = &job.access;
+        let access = shared(&job).access();
         assert_eq!(shared(&job).mode.name(), mode);
         assert_eq!(access.directions().collect::<Vec<_>>(), directions);
         assert_eq!((access.order, access.read_percent), (order, percent));
@@ -128,45 +130,49 @@ fn access_says_the_same_as_the_shared_files() {
 fn every_option_has_its_effect() {
     type Check = fn(&Job) -> bool;
     let cases: &[(&str, Check)] = &[
-        ("--file-num=7 --file-total-size=7M", |j| j.files.count == 7),
+        ("--file-num=7 --file-total-size=7M", |j| {
+            shared(j).count == 7
+        }),
         ("--file-total-size=1T", |j| shared(j).file_size == 8 << 30),
         ("--file-total-size=128g", |j| shared(j).file_size == 1 << 30),
         ("--file-block-size=4K", |j| shared(j).block == 4096),
         ("--file_block_size=4096", |j| shared(j).block == 4096),
         ("--file-block_size=4KiB", |j| shared(j).block == 4096),
-        ("--file-io-mode=mmap", |j| j.engine.kind == EngineKind::Mmap),
+        ("--file-io-mode=mmap", |j| {
+            shared(j).engine.kind == EngineKind::Mmap
+        }),
         ("--file-io-mode=fastmmap", |j| {
-            j.engine.kind == EngineKind::Mmap
+            shared(j).engine.kind == EngineKind::Mmap
         }),
         ("--file-io-mode=slowmmap", |j| {
-            j.engine.kind == EngineKind::Mmap
+            shared(j).engine.kind == EngineKind::Mmap
         }),
         ("--file-io-mode=sync", |j| {
-            j.engine.kind == EngineKind::Psync
+            shared(j).engine.kind == EngineKind::Psync
         }),
         ("--file-io-mode=async", |j| {
-            (j.engine.kind, j.engine.depth) == (EngineKind::Libaio, 128)
+            (shared(j).engine.kind, shared(j).engine.depth) == (EngineKind::Libaio, 128)
         }),
         ("--file-io-mode=async --file-async-backlog=8", |j| {
-            j.engine.depth == 8
+            shared(j).engine.depth == 8
         }),
-        ("--file-async-backlog=8", |j| j.engine.depth == 1),
-        ("--file-extra-flags=direct", |j| j.engine.direct),
-        ("--file-extra-flags=directio", |j| j.engine.direct),
+        ("--file-async-backlog=8", |j| shared(j).engine.depth == 1),
+        ("--file-extra-flags=direct", |j| shared(j).engine.direct),
+        ("--file-extra-flags=directio", |j| shared(j).engine.direct),
         ("--file-extra-flags=sync", |j| {
-            j.engine.o_sync && !j.engine.direct
+            shared(j).engine.o_sync && !shared(j).engine.direct
         }),
         ("--file-extra-flags=dsync", |j| {
-            j.engine.o_dsync && !j.engine.o_sync
+            shared(j).engine.o_dsync && !shared(j).engine.o_sync
         }),
         ("--file-extra-flags=direct,sync", |j| {
-            j.engine.o_sync && j.engine.direct
+            shared(j).engine.o_sync && shared(j).engine.direct
         }),
         ("--file-extra-flags=dsync,directio", |j| {
-            j.engine.o_dsync && j.engine.direct
+            shared(j).engine.o_dsync && shared(j).engine.direct
         }),
-        ("--file-extra-flags=", |j| !j.engine.direct),
-        ("--file-extra-flags", |j| !j.engine.direct),
+        ("--file-extra-flags=", |j| !shared(j).engine.direct),
+        ("--file-extra-flags", |j| !shared(j).engine.direct),
         ("--file-fsync-freq=0", |j| shared(j).fsync_every == 0),
         ("--file-fsync-freq=7", |j| shared(j).fsync_every == 7),
         ("--file-fsync-all", |j| {
@@ -184,9 +190,11 @@ fn every_option_has_its_effect() {
         ("--file-fsync-mode=fdatasync", |j| shared(j).data_only),
         ("--file-fsync-mode=fsync", |j| !shared(j).data_only),
         ("--file-rw-ratio=3", |j| {
-            shared(j).read_write_ratio == 3.0 && j.access.read_percent == 75
+            shared(j).read_write_ratio == 3.0 && shared(j).access().read_percent == 75
         }),
-        ("--file-rw-ratio=0", |j| j.access.read_percent == 0),
+        ("--file-rw-ratio=0", |j| {
+            shared(j).access().read_percent == 0
+        }),
         ("--validate", |j| shared(j).validate),
         ("--validate=yes", |j| shared(j).validate),
         ("--validate=true", |j| shared(j).validate),
@@ -194,7 +202,7 @@ fn every_option_has_its_effect() {
         ("--threads=16", |j| j.clones == 16),
         ("--num-threads=16", |j| j.clones == 16),
         ("--time=300", |j| {
-            j.end.runtime == Some(Nanos::from_secs(300)) && j.end.time_based
+            j.end.runtime == Some(Nanos::from_secs(300))
         }),
         ("--max-time=30", |j| {
             j.end.runtime == Some(Nanos::from_secs(30))
@@ -224,8 +232,8 @@ fn every_option_has_its_effect() {
         ("--percentile=0", |j| {
             j.reporting.percentiles == [50.0, 95.0, 99.0, 99.9]
         }),
-        ("--rand-seed=7", |j| j.access.seed == Some(7)),
-        ("--rand-seed=0", |j| j.access.seed.is_none()),
+        ("--rand-seed=7", |j| shared(j).seed == Some(7)),
+        ("--rand-seed=0", |j| shared(j).seed.is_none()),
         ("--rand-type=uniform", |j| law(j) == &Distribution::Uniform),
         ("--rand-type=pareto", |j| {
             law(j) == &Distribution::Pareto(0.2)
@@ -275,9 +283,7 @@ fn every_option_has_its_effect() {
 }
 
 fn law(job: &Job) -> &Distribution {
-    let Access { distribution, .. } = &job.access;
-    assert_eq!(distribution.read, distribution.write);
-    &distribution.read
+    &shared(job).distribution
 }
 
 #[test]
@@ -295,11 +301,11 @@ fn sequential_requests_merge_blocks() {
         let job = run("seqrd", text);
         assert_eq!(shared(&job).merged, merged, "{text}");
         let sizes = BlockSizes::Fixed(request);
-        assert_eq!(job.access.block_sizes.read, sizes, "{text}");
+        assert_eq!(shared(&job).access().block_sizes.read, sizes, "{text}");
     }
     let random = run("rndrd", "--file-merged-requests=4");
     assert_eq!(
-        (shared(&random).merged, random.access.max_block()),
+        (shared(&random).merged, shared(&random).access().max_block()),
         (0, 16384)
     );
 }
@@ -320,7 +326,7 @@ fn published_commands_work_as_they_are() {
          --file-extra-flags=directio --file-block-size=16384 run",
     );
     let job = run.job.unwrap();
-    assert!(job.engine.direct && job.end.ops.is_none());
+    assert!(shared(&job).engine.direct && job.end.ops.is_none());
     assert_eq!(job.end.runtime, Some(Nanos::from_secs(300)));
     let script = read(
         "--threads=8 --file-total-size=64G --file-num=64 --file-io-mode=async --file-test-mode=rndrw \
@@ -331,7 +337,10 @@ fn published_commands_work_as_they_are() {
     assert!(script.histogram);
     assert_eq!((script.percentile, script.file_num), (99.0, 64));
     let job = script.job.unwrap();
-    assert_eq!((job.engine.kind, job.clones), (EngineKind::Libaio, 8));
+    assert_eq!(
+        (shared(&job).engine.kind, job.clones),
+        (EngineKind::Libaio, 8)
+    );
 }
 
 #[test]
@@ -350,14 +359,16 @@ fn files_are_prepared_by_one_thread_in_large_requests_until_all_is_synced() {
         let shared = shared(&job);
         assert_eq!(shared.merged, merged, "{text}");
         assert!(shared.fsync_end && !shared.fsync_all && shared.fsync_every == 0);
-        assert_eq!((job.clones, job.engine.kind), (1, EngineKind::Psync));
+        assert_eq!((job.clones, shared.engine.kind), (1, EngineKind::Psync));
         assert_eq!((job.end.runtime, job.end.ops), (None, None));
-        assert!(!job.end.time_based && !job.pacing.scheduled());
-        assert!(job.files.allow_create && job.access.writes && !job.access.reads);
+        assert!(!job.work.as_blocks().passes.time_based && !job.pacing.scheduled());
+        assert!(shared.mode.makes_files() && shared.mode.writes() && !shared.mode.reads());
         assert!(job.buffers.refill);
     }
     let direct = job("--file-extra-flags=direct,dsync --validate prepare");
-    assert!(direct.engine.direct && direct.engine.o_dsync && shared(&direct).validate);
+    assert!(
+        shared(&direct).engine.direct && shared(&direct).engine.o_dsync && shared(&direct).validate
+    );
 }
 
 #[test]

@@ -104,7 +104,7 @@ fn workloads_of_one_table_are_each_compared_by_their_own_metric() {
 fn two_sizes_under_one_name_are_not_compared_in_silence() {
     let small = || {
         let (mut workload, trial) = delete();
-        let operations = workload.jobs[0].operations.as_mut().unwrap();
+        let operations = workload.jobs[0].work.file_operations_mut().unwrap();
         operations.sets[0].size = 4096;
         (workload, trial)
     };
@@ -121,7 +121,11 @@ fn two_sizes_under_one_name_are_not_compared_in_silence() {
     );
     let unsynced = || {
         let (mut workload, trial) = made::fileio_trial();
-        workload.jobs[0].shared_files.as_mut().unwrap().fsync_every = 0;
+        workload.jobs[0]
+            .work
+            .shared_files_mut()
+            .unwrap()
+            .fsync_every = 0;
         (workload, trial)
     };
     let trials = both(
@@ -141,7 +145,7 @@ fn two_sizes_under_one_name_are_not_compared_in_silence() {
 fn two_numbers_of_files_under_one_name_are_not_compared_in_silence() {
     let scaled = || {
         let (mut workload, mut trial) = delete();
-        let operations = workload.jobs[0].operations.as_mut().unwrap();
+        let operations = workload.jobs[0].work.file_operations_mut().unwrap();
         operations.sets[0].count = 300;
         operations.about += " (here: files 300 × 2 MiB)";
         for result in &mut trial.parts[0].clones[0].directions {

@@ -40,7 +40,7 @@ fn memory_that_is_short_is_said() {
     check(
         "kswapd beside buffered jobs is how memory works",
         |workload, trial| {
-            workload.jobs[0].engine.direct = false;
+            workload.jobs[0].work.blocks_mut().unwrap().engine.direct = false;
             part(trial).environment.memory.total = 1 << 30;
             trial.telemetry = kswapd();
         },
@@ -65,9 +65,9 @@ fn writers_that_wait_for_write_back_are_slowed_down() {
     const MIB: u64 = 1 << 20;
     let writer = |direct: bool, above: u32, dirty: u64| {
         move |workload: &mut Workload, trial: &mut Trial| {
-            workload.jobs[0].access.writes = true;
-            workload.jobs[0].access.reads = false;
-            workload.jobs[0].engine.direct = direct;
+            workload.jobs[0].work.blocks_mut().unwrap().access.writes = true;
+            workload.jobs[0].work.blocks_mut().unwrap().access.reads = false;
+            workload.jobs[0].work.blocks_mut().unwrap().engine.direct = direct;
             for clone in &mut part(trial).clones {
                 clone.directions = vec![testing::direction(Write, 200_000, 318_000)];
             }

@@ -63,7 +63,7 @@ fn io_of_other_processes_is_named() {
     check(
         "a device that reads ahead explains itself",
         |workload, trial| {
-            workload.jobs[0].engine.direct = false;
+            workload.jobs[0].work.blocks_mut().unwrap().engine.direct = false;
             part(trial).environment.memory.total = 1 << 30;
             excess(trial, 400);
         },

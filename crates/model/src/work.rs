@@ -1,0 +1,257 @@
+//! What a job does: one of three kinds of work.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Access, Amount, Direction, Engine, EngineKind, Files, Operations, SharedFiles, SimClock, Verify,
+};
+
+/// The part of its files that a clone works on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Extent {
+    /// Bytes of all files of the clone together. `None`: the files' (or device's) whole length.
+    pub size: Option<Amount>,
+    /// Bytes into each file where the region begins.
+    pub offset: Amount,
+    /// Added to `offset` once for each clone before this one.
+    pub offset_increment: Amount,
+    /// An offset in percent is rounded up to a multiple of this; 0: of the smallest block size.
+    pub offset_align: u64,
+    /// Strided zones: bytes of a zone that are used; 0 for none.
+    pub zone_size: u64,
+    /// Strided zones: a zone's whole length; 0: `zone_size`.
+    pub zone_range: u64,
+    /// Strided zones: bytes skipped between two zones.
+    pub zone_skip: u64,
+}
+
+impl Default for Extent {
+    fn default() -> Self {
+        Extent {
+            size: None,
+            offset: Amount::Bytes(0),
+            offset_increment: Amount::Bytes(0),
+            offset_align: 0,
+            zone_size: 0,
+            zone_range: 0,
+            zone_skip: 0,
+        }
+    }
+}
+
+/// How much of its region a job covers.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Passes {
+    /// Repeats the region until the job's `runtime` has passed.
+    pub time_based: bool,
+    /// Ends after this many bytes instead of one pass over the region.
+    pub io_size: Option<Amount>,
+    /// Number of passes over the region; at least 1.
+    pub loops: u64,
+}
+
+impl Default for Passes {
+    fn default() -> Passes {
+        Passes {
+            time_based: false,
+            io_size: None,
+            loops: 1,
+        }
+    }
+}
+
+/// When data are made durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SyncPolicy {
+    /// fsync after so many writes; 0: never.
+    pub fsync_every: u32,
+    /// fdatasync after so many writes; 0: never.
+    pub fdatasync_every: u32,
+    /// fsync all files when a job that writes has ended, timed as a step of its own.
+    pub end_fsync: bool,
+}
+
+/// Reads, writes and trims at offsets of files or devices.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Blocks {
+    /// Backend.
+    pub engine: Engine,
+    /// Directions, order and block sizes.
+    pub access: Access,
+    /// Files.
+    pub files: Files,
+    /// Region of each file.
+    pub extent: Extent,
+    /// How much of the region is covered.
+    pub passes: Passes,
+    /// Durability.
+    pub sync: SyncPolicy,
+    /// Verification.
+    pub verify: Option<Verify>,
+}
+
+impl Default for Blocks {
+    /// Sequential 4 KiB reads by psync, on files with fio's default names.
+    fn default() -> Blocks {
+        Blocks {
+            engine: Engine::new(EngineKind::Psync, 1),
+            access: Access::default(),
+            files: Files::default(),
+            extent: Extent::default(),
+            passes: Passes::default(),
+            sync: SyncPolicy::default(),
+            verify: None,
+        }
+    }
+}
+
+/// What a job does. What applies to one kind of work only is a field of that kind.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Work {
+    /// Reads and writes at offsets, in fio's sense.
+    Blocks(Blocks),
+    /// Cycles of file operations: create, write, sync, rename, unlink, …
+    FileOperations(Operations),
+    /// One set of files that all clones share, as in sysbench's fileio test.
+    SharedFiles(SharedFiles),
+}
+
+impl Default for Work {
+    fn default() -> Work {
+        Work::Blocks(Blocks::default())
+    }
+}
+
+impl Work {
+    /// The kinds of op that are recorded, in table order.
+    pub fn directions(&self) -> Vec<Direction> {
+        match self {
+            Work::Blocks(_) | Work::SharedFiles(_) => Direction::ALL.to_vec(),
+            Work::FileOperations(operations) => operations.directions(),
+        }
+    }
+
+    /// The backend. File operations have none: their calls take names, not offsets.
+    pub fn engine(&self) -> Option<&Engine> {
+        match self {
+            Work::Blocks(blocks) => Some(&blocks.engine),
+            Work::SharedFiles(shared) => Some(&shared.engine),
+            Work::FileOperations(_) => None,
+        }
+    }
+
+    /// Mutable access to [`Work::engine`].
+    pub fn engine_mut(&mut self) -> Option<&mut Engine> {
+        match self {
+            Work::Blocks(blocks) => Some(&mut blocks.engine),
+            Work::SharedFiles(shared) => Some(&mut shared.engine),
+            Work::FileOperations(_) => None,
+        }
+    }
+
+    /// The backend's name, as results tell it.
+    pub fn engine_name(&self) -> &'static str {
+        self.engine()
+            .map_or("file operations", |engine| engine.kind.name())
+    }
+
+    /// Ops in flight per clone, at most.
+    pub fn depth(&self) -> u32 {
+        self.engine().map_or(1, |engine| engine.depth)
+    }
+
+    /// The work, if it is of this kind.
+    pub fn blocks(&self) -> Option<&Blocks> {
+        match self {
+            Work::Blocks(blocks) => Some(blocks),
+            _ => None,
+        }
+    }
+
+    /// Mutable access to [`Work::blocks`].
+    pub fn blocks_mut(&mut self) -> Option<&mut Blocks> {
+        match self {
+            Work::Blocks(blocks) => Some(blocks),
+            _ => None,
+        }
+    }
+
+    /// The work, if it is of this kind.
+    pub fn file_operations(&self) -> Option<&Operations> {
+        match self {
+            Work::FileOperations(operations) => Some(operations),
+            _ => None,
+        }
+    }
+
+    /// Mutable access to [`Work::file_operations`].
+    pub fn file_operations_mut(&mut self) -> Option<&mut Operations> {
+        match self {
+            Work::FileOperations(operations) => Some(operations),
+            _ => None,
+        }
+    }
+
+    /// The work, if it is of this kind.
+    pub fn shared_files(&self) -> Option<&SharedFiles> {
+        match self {
+            Work::SharedFiles(shared) => Some(shared),
+            _ => None,
+        }
+    }
+
+    /// Whether files or devices are touched: engines that complete ops by themselves touch none.
+    pub fn on_files(&self) -> bool {
+        self.engine()
+            .is_none_or(|engine| !engine.kind.without_files())
+    }
+
+    /// Whether it runs in virtual time if all jobs of its workload do. Steps on files take the host's time, whatever
+    /// the engine: only blocks are simulated in virtual time.
+    pub fn in_virtual_time(&self) -> bool {
+        self.blocks().is_some_and(|Blocks { engine, .. }| {
+            let clock = engine.sim.as_ref().map(|sim| sim.clock);
+            engine.kind == EngineKind::Sim && clock != Some(SimClock::Real)
+        })
+    }
+
+    /// Whether ops go around the page cache, as far as was asked for.
+    pub fn direct(&self) -> bool {
+        self.engine().is_some_and(|engine| engine.direct)
+    }
+
+    /// The directions that are issued at offsets, in table order.
+    pub fn moves(&self) -> Vec<Direction> {
+        self.access()
+            .map_or(Vec::new(), |access| access.directions().collect())
+    }
+
+    /// Mutable access to [`Work::shared_files`].
+    pub fn shared_files_mut(&mut self) -> Option<&mut SharedFiles> {
+        match self {
+            Work::SharedFiles(shared) => Some(shared),
+            _ => None,
+        }
+    }
+
+    /// Directions, order and block sizes; file operations have none.
+    pub fn access(&self) -> Option<Cow<'_, Access>> {
+        match self {
+            Work::Blocks(blocks) => Some(Cow::Borrowed(&blocks.access)),
+            Work::SharedFiles(shared) => Some(Cow::Owned(shared.access())),
+            Work::FileOperations(_) => None,
+        }
+    }
+
+    /// The work as a job file would describe it, as far as it can: for formats that know nothing else.
+    pub fn as_blocks(&self) -> Cow<'_, Blocks> {
+        match self {
+            Work::Blocks(blocks) => Cow::Borrowed(blocks),
+            Work::SharedFiles(shared) => Cow::Owned(shared.as_blocks()),
+            Work::FileOperations(_) => Cow::Owned(Blocks::default()),
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! A plan as JSON. The document's form is older than the plan's own: each job has all fields of all kinds of work.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use iodyno_model::{
+    Access, After, Amount, Blocks, Buffers, Configuration, Engine, ErrorPolicy, Extent, Files,
+    Imported, Job, Logs, Operations, Pacing, Place, Placement, Plan, Question, Reporting, Sampling,
+    Settling, SharedFiles, SharedMode, Source, Span, Stopping, SyncPolicy, Verify, Work, Workload,
+};
+use iodyno_units::Nanos;
+use serde::Serialize;
+
+use super::print;
+
+/// The number of this document's form.
+const FORM: u32 = 1;
+
+/// The whole plan. Ends with a newline.
+pub fn plan(plan: &Plan) -> String {
+    let jobs = |workload: &Workload| -> Vec<(Blocks, bool)> {
+        let jobs = workload.jobs.iter();
+        jobs.map(|job| {
+            let blocks = job.work.as_blocks().into_owned();
+            let time_based = match &job.work {
+                Work::FileOperations(_) => job.end.runtime.is_some(),
+                _ => blocks.passes.time_based,
+            };
+            (blocks, time_based)
+        })
+        .collect()
+    };
+    let blocks: Vec<Vec<(Blocks, bool)>> = plan.workloads.iter().map(jobs).collect();
+    let workloads = plan.workloads.iter().zip(&blocks);
+    print(&PlanObject {
+        schema: FORM,
+        name: &plan.name,
+        command: &plan.command,
+        configurations: &plan.configurations,
+        workloads: workloads
+            .map(|(workload, blocks)| WorkloadObject {
+                name: &workload.name,
+                sources: &workload.sources,
+                jobs: (workload.jobs.iter().zip(blocks))
+                    .map(|(job, (blocks, time_based))| job_object(job, blocks, *time_based))
+                    .collect(),
+                again: workload.again,
+            })
+            .collect(),
+        rounds: plan.rounds,
+        seed: plan.seed,
+        destroy: &plan.destroy,
+        question: &plan.question,
+        stopping: &plan.stopping,
+        settling: &plan.settling,
+        sampling: &plan.sampling,
+        imported: plan.imported.as_ref(),
+    })
+}
+
+#[derive(Serialize)]
+struct PlanObject<'a> {
+    schema: u32,
+    name: &'a str,
+    command: &'a [String],
+    configurations: &'a [Configuration],
+    workloads: Vec<WorkloadObject<'a>>,
+    rounds: u32,
+    seed: u64,
+    destroy: &'a [PathBuf],
+    question: &'a Question,
+    stopping: &'a Stopping,
+    settling: &'a Settling,
+    sampling: &'a Sampling,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    imported: Option<&'a Imported>,
+}
+
+#[derive(Serialize)]
+struct WorkloadObject<'a> {
+    name: &'a str,
+    sources: &'a [Source],
+    jobs: Vec<JobObject<'a>>,
+    again: bool,
+}
+
+#[derive(Serialize)]
+struct JobObject<'a> {
+    name: &'a str,
+    description: &'a str,
+    place: &'a Option<Place>,
+    clones: u32,
+    after: &'a After,
+    delay: Span,
+    exit_all: bool,
+    engine: &'a Engine,
+    access: &'a Access,
+    files: &'a Files,
+    extent: &'a Extent,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    operations: Option<&'a Operations>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shared_files: Option<SharedObject>,
+    end: EndObject,
+    pacing: &'a Pacing,
+    sync: SyncPolicy,
+    buffers: &'a Buffers,
+    verify: &'a Option<Verify>,
+    errors: &'a ErrorPolicy,
+    logs: &'a Logs,
+    placement: &'a Placement,
+    reporting: &'a Reporting,
+    options: &'a BTreeMap<String, String>,
+}
+
+#[derive(Serialize)]
+struct EndObject {
+    runtime: Option<Nanos>,
+    time_based: bool,
+    io_size: Option<Amount>,
+    ops: Option<u64>,
+    loops: u64,
+    ramp: Nanos,
+    until_full: bool,
+}
+
+#[derive(Serialize)]
+struct SharedObject {
+    mode: SharedMode,
+    file_size: u64,
+    block: u64,
+    merged: u64,
+    read_write_ratio: f64,
+    fsync_every: u32,
+    fsync_all: bool,
+    fsync_end: bool,
+    data_only: bool,
+    validate: bool,
+}
+
+fn job_object<'a>(job: &'a Job, blocks: &'a Blocks, time_based: bool) -> JobObject<'a> {
+    JobObject {
+        name: &job.name,
+        description: &job.description,
+        place: &job.place,
+        clones: job.clones,
+        after: &job.after,
+        delay: job.delay,
+        exit_all: job.exit_all,
+        engine: &blocks.engine,
+        access: &blocks.access,
+        files: &blocks.files,
+        extent: &blocks.extent,
+        operations: job.work.file_operations(),
+        shared_files: job.work.shared_files().map(shared_object),
+        end: EndObject {
+            runtime: job.end.runtime,
+            time_based,
+            io_size: blocks.passes.io_size,
+            ops: job.end.ops,
+            loops: blocks.passes.loops,
+            ramp: job.end.ramp,
+            until_full: job.end.until_full,
+        },
+        pacing: &job.pacing,
+        sync: blocks.sync,
+        buffers: &job.buffers,
+        verify: &blocks.verify,
+        errors: &job.errors,
+        logs: &job.logs,
+        placement: &job.placement,
+        reporting: &job.reporting,
+        options: &job.options,
+    }
+}
+
+fn shared_object(files: &SharedFiles) -> SharedObject {
+    SharedObject {
+        mode: files.mode,
+        file_size: files.file_size,
+        block: files.block,
+        merged: files.merged,
+        read_write_ratio: files.read_write_ratio,
+        fsync_every: files.fsync_every,
+        fsync_all: files.fsync_all,
+        fsync_end: files.fsync_end,
+        data_only: files.data_only,
+        validate: files.validate,
+    }
+}
