@@ -76,19 +76,19 @@ pub(crate) struct Cli {
 
     /// When to use colors.
     ///
-    /// `auto` uses colors on a terminal and honours NO_COLOR, CLICOLOR, CLICOLOR_FORCE and TERM.
-    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t = When::Auto)]
+    /// `auto` uses colors on a terminal, subject to NO_COLOR, CLICOLOR, CLICOLOR_FORCE and TERM.
+    #[arg(long, global = true, help_heading = "Global options", value_name = "WHEN", value_enum, default_value_t = When::Auto)]
     pub(crate) color: When,
 
     /// Store results in this file [default: iodyno/iodyno.db in $XDG_DATA_HOME or ~/.local/share].
-    #[arg(long, global = true, value_name = "PATH", env = "IODYNO_STORE", value_hint = ValueHint::FilePath)]
+    #[arg(long, global = true, help_heading = "Global options", value_name = "PATH", env = "IODYNO_STORE", value_hint = ValueHint::FilePath)]
     #[arg(hide_env_values = true)]
     pub(crate) store: Option<PathBuf>,
 
     /// Log what iodyno does to standard error; repeat for more (-vv, -vvv).
     ///
     /// IODYNO_LOG selects by crate: `debug`, or `iodyno_runner=trace,iodyno_store=debug`. `-v` takes precedence.
-    #[arg(short, long, global = true, action = ArgAction::Count)]
+    #[arg(short, long, global = true, help_heading = "Global options", action = ArgAction::Count)]
     pub(crate) verbose: u8,
 }
 

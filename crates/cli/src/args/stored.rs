@@ -173,7 +173,7 @@ pub(crate) enum CompareFormat {
 /// Conditions for a failing exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FailOn {
-    /// Exit with 1 if a comparison is SLOWER, or with 5 if one is undecided.
+    /// A comparison is SLOWER, or undecided.
     Regression,
 }
 
