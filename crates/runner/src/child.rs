@@ -195,6 +195,7 @@ impl<'a> ChildSession<'a> {
         let (report, reports) = mpsc::channel();
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
         let pid = Pid::from_child(&child);
+        tracing::debug!(pid = child.id(), "started a node");
         let mut session = ChildSession {
             node,
             child,
@@ -236,6 +237,11 @@ impl<'a> ChildSession<'a> {
                     return None;
                 }
                 self.greeted = true;
+                tracing::debug!(
+                    iodyno = hello.iodyno,
+                    protocol = hello.version,
+                    "the node said hello"
+                );
                 // The deadline of an abort stays.
                 if !self.aborted {
                     self.deadline = None;
@@ -286,6 +292,7 @@ impl<'a> ChildSession<'a> {
 
     fn kill(&mut self) {
         self.killed = true;
+        tracing::debug!(pid = self.child.id(), "killing the node");
         self.deadline = Some(Instant::now() + AFTER_END);
         let _ = self.child.kill();
     }
@@ -391,6 +398,8 @@ impl Session for ChildSession<'_> {
                         self.state = State::Closing(ending);
                         return Ok(None);
                     }
+                    let shown = status.map_or("unknown".to_owned(), |it| it.to_string());
+                    tracing::debug!(status = shown, "the node exited");
                     if let Some(message) = self.exited(ending, status)? {
                         return Ok(Some(message));
                     }
