@@ -1,7 +1,7 @@
-//! What the host did during a trial, as much of it as the judge needs: in bounded memory however long it lasts.
+//! Keeps the telemetry of a trial for the judge, in bounded memory however long the trial lasts.
 //!
-//! The store has every sample. Here a series that has become long is thinned to steps of twice the
-//! length, again and again: counts then still add up, and gauges have their means.
+//! The store has every sample. Here a long series is downsampled to steps of twice the length, repeatedly: counts still
+//! add up, and gauges become means.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! A run from its plan to its end: what it needs, and what it comes to.
+//! A run from its plan to its end: what it needs, and its result.
 
 use iodyno_model::{Plan, RunState, StackLayer, TrialState};
 use iodyno_runner::{Node, StopFlag};
@@ -13,56 +13,56 @@ pub struct Lab<'a> {
     pub store: &'a dyn Store,
     /// What lies below the store's file, top first; empty if that is not known.
     pub store_stack: Vec<StackLayer>,
-    /// Who makes the I/O.
+    /// The node that makes the I/O.
     pub node: &'a dyn Node,
     /// Ends the run early.
     pub stop: &'a StopFlag,
 }
 
-/// Why a run made no further trial.
+/// Why a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopReason {
-    /// Every round was made.
+    /// All rounds are done.
     AllRounds,
-    /// The intervals of all primaries are as narrow as was asked.
+    /// The confidence intervals of all primary metrics are as narrow as requested.
     Width,
-    /// A further round would have ended beyond the time allowed.
+    /// Another round would exceed the time limit.
     MaxTime,
-    /// The user cancelled it.
+    /// The user stopped it.
     Cancelled,
-    /// A target was refused before there was anything that it could have been compared with.
+    /// A target was refused before there was anything to compare it with.
     Refused,
-    /// The node could not be started before anything was measured.
+    /// The node could not be started, and nothing had been measured.
     NoNode,
-    /// Every cell has been given up.
+    /// Every cell was given up.
     NothingLeft,
 }
 
-/// How a run came out.
+/// The result of a run.
 #[derive(Debug)]
 pub struct RunEnd {
-    /// Its names.
+    /// Its id and number.
     pub handle: RunHandle,
     /// Its state, as stored.
     pub state: RunState,
     /// Why it ended.
     pub stopped: StopReason,
-    /// Rounds that are whole.
+    /// Complete rounds.
     pub rounds: u32,
-    /// Trials that were made, of those planned; of a resumed run, all that ever were.
+    /// Trials done, including those of earlier sessions of a resumed run.
     pub made: u32,
-    /// Trials that completed, of those made.
+    /// Trials that completed, of those done.
     pub completed: u32,
-    /// Trials that were not made because their cell had been given up.
+    /// Trials skipped because their cell was given up.
     pub given_up: u32,
     /// Cells × rounds.
     pub planned: u32,
-    /// The store does not hold everything that was measured; the last reason.
+    /// Why the store does not hold everything that was measured; the last error.
     pub unstored: Option<StoreError>,
 }
 
 impl RunEnd {
-    /// Of a run with nothing made yet.
+    /// A run without any trial.
     pub(crate) fn new(handle: RunHandle, plan: &Plan) -> RunEnd {
         RunEnd {
             handle,
@@ -77,7 +77,7 @@ impl RunEnd {
         }
     }
 
-    /// Counts a trial: a run is as good as its worst one.
+    /// Counts a trial. One that did not complete makes the run failed.
     pub(crate) fn count(&mut self, trial: TrialState) {
         self.made += 1;
         match trial {
@@ -89,23 +89,23 @@ impl RunEnd {
 
 /// Carries out every trial of a plan, round by round.
 ///
-/// - A trial that fails is recorded and the next one is made. A cell whose trials have failed in three
-///   rounds running, and never completed, is given up: its further trials are stored as failed
-///   without being made. One that has completed before is tried in every round.
-/// - A trial whose target is no longer what its cell's earlier trials ran on (a file system that was
-///   unmounted, a device that was replaced) has failed without being made: nothing is laid out there.
-///   One that only finds so when it is made has failed, too, and keeps its figures.
-/// - A target that is refused is recorded likewise. It ends the run only in the first round, where
-///   nothing has completed yet or fewer than two cells would be left to compare. A node that cannot
-///   be started ends it where nothing has completed yet.
-/// - [`iodyno_model::Stopping`] ends it after a whole round: by the width of the intervals, never by
-///   p; or where the next round would, if it took as long as the longest so far, end beyond the time allowed
-///   since this call. The first round is always begun, and a round begun is finished. The run is then complete, and
-///   the store's number of rounds is lowered to those made; its plan keeps the number asked for.
-/// - The user's cancellation ends it at once.
+/// - A trial that fails is recorded, and the next one follows. A cell that has never completed and whose trials failed in
+///   three consecutive rounds is given up: its further trials are stored as failed without being run. A cell that has
+///   completed once is tried in every round.
+/// - A trial whose target differs from that of its cell's earlier trials (a file system that was unmounted, a device that
+///   was replaced) fails without being run: nothing is laid out there. A trial that finds so only while it runs fails as
+///   well, and keeps its results.
+/// - A refused target is recorded the same way. It ends the run only in the first round, if nothing has completed yet or
+///   fewer than two cells are left to compare. A node that cannot be started ends the run if nothing has completed
+///   yet.
+/// - [`iodyno_model::Stopping`] ends the run after a complete round: by the width of the intervals, never by the p-value;
+///   or if another round as long as the longest so far would exceed the time limit, which counts from this call. The
+///   first round always begins, and a round that has begun is finished. The run is then complete: the store's number of
+///   rounds is lowered to the rounds done, and the plan keeps the number requested.
+/// - A request to stop ends the run at once.
 ///
 /// # Errors
-/// Where the run cannot be stored before it begins; nothing was done then.
+/// The run cannot be stored before it begins. Nothing was done.
 pub fn carry_out(
     plan: &Plan,
     lab: &Lab<'_>,
@@ -114,7 +114,7 @@ pub fn carry_out(
     carry_out_with(plan, lab, &Dependencies::here(), observer)
 }
 
-/// [`carry_out`] with other means to judge and to tell the time.
+/// [`carry_out`] with another judge and clock.
 pub(crate) fn carry_out_with(
     plan: &Plan,
     lab: &Lab<'_>,

@@ -1,4 +1,4 @@
-//! What the trials of a run say while it still goes.
+//! The comparison of a run's trials while the run goes on.
 
 use iodyno_model::{
     Comparison, Configuration, Observation, Plan, Question, Trial, TrialKey, Workload,
@@ -7,7 +7,7 @@ use iodyno_store::RunHandle;
 
 use crate::schedule::baseline;
 
-/// Who makes a verdict of trials.
+/// Makes a verdict of trials.
 pub(crate) trait Judge {
     /// What a comparison sees of a trial.
     fn observe(
@@ -18,14 +18,14 @@ pub(crate) trait Judge {
         trial: &Trial,
     ) -> Observation;
 
-    /// What they say; `None` where there is nothing to compare.
+    /// The comparison; `None` if there is nothing to compare.
     fn compare(&self, name: &str, seen: &[Observation], question: &Question) -> Option<Comparison>;
 
     /// The width of the widest interval of a primary ratio, as a share of it; `None` where one has none.
     fn widest(&self, comparison: &Comparison) -> Option<f64>;
 }
 
-/// The house's own judge.
+/// The judge of `iodyno_judge`.
 pub(crate) struct DefaultJudge;
 
 impl Judge for DefaultJudge {
@@ -48,8 +48,8 @@ impl Judge for DefaultJudge {
     }
 }
 
-/// The observations of a run: one a round and cell, the latest attempt's. A trial's series and histograms are
-/// gone once it is observed, so that a thousand trials are a few megabytes.
+/// The observations of a run: one for each round and cell, from the latest attempt. Series and histograms are not kept, so
+/// a thousand trials take a few megabytes.
 pub(crate) struct InterimComparison<'a> {
     plan: &'a Plan,
     judge: &'a dyn Judge,
@@ -80,7 +80,7 @@ impl<'a> InterimComparison<'a> {
         }
     }
 
-    /// Takes a trial in. A single cell has nothing to be compared with, and is not looked at.
+    /// Adds a trial. A plan of one cell has nothing to compare.
     pub(crate) fn add(&mut self, trial: &Trial) {
         if self.plan.cells() < 2 {
             return;
@@ -98,7 +98,7 @@ impl<'a> InterimComparison<'a> {
         }
     }
 
-    /// What they say.
+    /// The comparison so far.
     pub(crate) fn comparison(&self) -> Option<Comparison> {
         match self.seen.is_empty() {
             true => None,
@@ -108,7 +108,7 @@ impl<'a> InterimComparison<'a> {
         }
     }
 
-    /// Every primary's interval is at most so wide, as a share.
+    /// Whether the intervals of all primary ratios are at most this wide, as a share of the ratio.
     pub(crate) fn narrow(&self, comparison: &Comparison, width: f64) -> bool {
         self.judge
             .widest(comparison)

@@ -1,10 +1,9 @@
-//! Carries out an experiment: round after round each cell of a plan, on a node, into a store.
+//! Carries out an experiment: in each round every cell of a plan once, on a node, with the results in a store.
 //!
-//! What must stay true: a run is stored before its first trial begins, a trial before anything of it
-//! happens, and each second of it and of what its host did as it comes; a store that fails on the way costs the run nothing;
-//! a trial that fails is an outcome and does not stop the others; a run that was cut off goes on in
-//! the order it would have had. Nothing here prints, and nothing asks the host: whoever calls is told of
-//! everything, and what the host is to do the node does.
+//! What must stay true: a run is stored before its first trial begins, a trial before anything of it happens, and each second
+//! of frames and telemetry as it arrives. A store that fails during the run costs no results. A trial that fails is
+//! an outcome and does not stop the others. A run that was interrupted continues in the same order. Nothing here prints or
+//! asks the host: the caller gets every event, and the node does what concerns the host.
 
 mod downsampler;
 mod experiment;

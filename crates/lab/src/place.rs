@@ -1,8 +1,7 @@
-//! Whether a cell's I/O still goes to where it went in the run's trials before.
+//! Checks that a cell's I/O still goes to the same file system or device as in the run's earlier trials.
 //!
-//! A folder that is removed leaves a name that a file can be made at, a file system that is unmounted an
-//! empty folder: the next trial would lay its files out on what lies below, and measure that. So a target
-//! is looked at before a trial touches it, and once more by what the trial found.
+//! Where a folder was removed or a file system unmounted, the next trial would lay out its files on the file system
+//! below and measure that. So a target is checked before a trial touches it, and again by what the trial found.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -12,18 +11,18 @@ use iodyno_runner::Node;
 
 use crate::settle::planned_for;
 
-/// Where the I/O of each configuration and cell goes, as the first trial that told it found it.
+/// Where the I/O of each configuration and cell goes, as the first trial found it.
 #[derive(Debug, Default)]
 pub(crate) struct Places {
-    /// What lay at each path of a configuration.
+    /// What was at each path of a configuration.
     found: BTreeMap<(usize, PathBuf), String>,
     /// The paths of each cell.
     cells: BTreeMap<u32, BTreeSet<PathBuf>>,
 }
 
 impl Places {
-    /// What is no longer as it was for a cell, in words, before anything is done to it: of its own paths, or, before
-    /// its first trial, of those that its configuration's other cells found where its files will be.
+    /// What has changed for a cell, before anything is done to it: of its own paths, or, before its first trial, of those
+    /// that other cells of its configuration found where its files will be.
     pub(crate) fn lost(&self, plan: &Plan, cell: u32, node: &dyn Node) -> Option<String> {
         let configuration = configuration(plan, cell);
         let own = self.cells.get(&cell);
@@ -45,7 +44,7 @@ impl Places {
         }
     }
 
-    /// What a trial of a cell found that is not as it was, in words. What was not known before is learnt.
+    /// What has changed according to what a trial found. What was unknown is remembered.
     pub(crate) fn moved(
         &mut self,
         plan: &Plan,
@@ -86,7 +85,7 @@ impl Places {
 }
 
 fn words(before: &str, now: &str) -> String {
-    format!("the target is no longer what it was: {before} before, now {now}")
+    format!("the target has changed: {before} before, now {now}")
 }
 
 fn listed(paths: &BTreeSet<PathBuf>) -> String {
@@ -104,14 +103,13 @@ fn configuration(plan: &Plan, cell: u32) -> usize {
     cell as usize / plan.workloads.len().max(1)
 }
 
-/// Whether files that are planned at a path are where others were found: in, at or right below it.
+/// Whether files planned at a path are in, at or right below a path that was found.
 fn concerns(found: &Path, planned: &Path) -> bool {
     found.starts_with(planned) || planned.parent() == Some(found)
 }
 
-/// A target's file system and the devices right below it, by what a remount or a reboot leaves as it is: not by the
-/// kernel's names and numbers. Free space and settings may change, and so may the size of a file
-/// system that takes it from a pool.
+/// Identifies a target's file system and the devices right below it by what survives a remount or a reboot: not by the
+/// kernel's names and numbers. Free space and settings may change, and so may the size of a file system in a pool.
 fn identity(target: &TargetInfo) -> String {
     let mut layers = target.stack.iter().peekable();
     let mount = match layers.peek() {

@@ -1,4 +1,4 @@
-//! What a run tells while it goes.
+//! The events of a run.
 
 use iodyno_model::{Comparison, Configuration, Diagnostic, Trial, Workload};
 use iodyno_runner::Event;
@@ -7,56 +7,56 @@ use iodyno_store::{RunHandle, StoreError};
 /// A trial that has ended.
 #[derive(Debug)]
 pub struct Ended<'a> {
-    /// From 1, in the order in which the trials are made.
+    /// From 1, in the order of the trials.
     pub number: u32,
-    /// What was done.
+    /// The workload.
     pub workload: &'a Workload,
-    /// What came of it. Its frames are without histograms: the store has those.
+    /// The result. Its frames are without histograms, which only the store keeps.
     pub trial: &'a Trial,
-    /// Why it was refused or could not be made ready: every reason.
+    /// Why it was refused or could not be prepared: every reason.
     pub faults: &'a [Diagnostic],
-    /// Why it could not be stored, if it could not.
+    /// Why it could not be stored.
     pub unstored: Option<&'a StoreError>,
 }
 
-/// What a run tells while it goes.
+/// An event of a run.
 #[derive(Debug)]
 pub enum Progress<'a> {
-    /// The plan is stored, or the run taken over; the first trial is next.
+    /// The plan is stored, or the run is resumed; the first trial follows.
     Begun(RunHandle),
-    /// The host is to come to rest before the next trial; it may take a while.
+    /// Waits until the host is idle before the next trial; this may take a while.
     Settling,
     /// A trial begins.
     Trial {
-        /// From 1; of a resumed run, those made before are counted.
+        /// From 1; includes the trials of earlier sessions of a resumed run.
         number: u32,
         /// Cells × rounds.
         of: u32,
-        /// On what.
+        /// The configuration.
         configuration: &'a Configuration,
-        /// What is done.
+        /// The workload.
         workload: &'a Workload,
     },
-    /// What its node tells.
+    /// An event of the trial's node.
     Node(&'a Event),
-    /// The store fails; results are kept in memory and tried again.
+    /// The store fails; results are kept in memory and written later.
     StoreFails(&'a StoreError),
-    /// … and works again; nothing is missing.
+    /// The store works again; nothing is missing.
     StoreRecovered,
     /// A trial has ended.
     Ended(Ended<'a>),
-    /// Something that the user should know, once: caches are not dropped, a cell is given up.
+    /// Something that the user should know: caches are not dropped, a cell is given up. Reported once.
     Note(&'a str),
-    /// A round is whole.
+    /// A round is complete.
     Round {
-        /// Rounds that are whole.
+        /// Complete rounds.
         done: u32,
-        /// Rounds there are to be, at most.
+        /// The maximum number of rounds.
         of: u32,
-        /// What the others may take, judged by those measured; less if a rule to stop ends the run,
-        /// ns. `None` after the last of them.
+        /// The estimated time of the remaining rounds, ns; less if a stopping rule ends the run. `None` after the last
+        /// round.
         left_ns: Option<u64>,
-        /// What the trials say until now; `None` where there is nothing to compare.
+        /// The comparison of all trials so far; `None` if there is nothing to compare.
         comparison: Option<&'a Comparison>,
     },
 }

@@ -1,4 +1,4 @@
-//! Goes on with a run that was cut off, or that is to have more rounds.
+//! Resumes a run that was interrupted, or that gets more rounds.
 
 use iodyno_model::{
     Environment, Frame, Histogram, Plan, RunId, RunState, Trial, TrialKey, TrialState,
@@ -8,27 +8,27 @@ use iodyno_store::{Run, Store, StoreError};
 use crate::rounds::{Dependencies, Rounds};
 use crate::{Lab, Progress, RunEnd};
 
-/// Frames asked of the store at once.
+/// Frames read from the store at once.
 const BATCH: usize = 256;
 
-/// Why a run could not be gone on with. Nothing was done.
+/// Why a run could not be resumed. Nothing was done.
 #[derive(Debug, thiserror::Error)]
 pub enum ResumeError {
-    /// Nothing is lacking.
-    #[error("run {alias} is complete: nothing is lacking in its first {rounds} rounds")]
+    /// Nothing is missing.
+    #[error("run {alias} is complete: nothing is missing in its first {rounds} rounds")]
     Complete {
         /// Its number in the store.
         alias: u64,
-        /// Rounds that are whole: all that it has, or as many as were asked for.
+        /// Its complete rounds: all that it has, or as many as were requested.
         rounds: u32,
     },
-    /// It has no trials of its own.
-    #[error("run {alias} was imported: there is nothing to go on with")]
+    /// It was imported and has no trials.
+    #[error("run {alias} was imported and cannot be resumed")]
     Imported {
         /// Its number in the store.
         alias: u64,
     },
-    /// What the store says.
+    /// An error of the store.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -47,17 +47,17 @@ impl ResumeError {
     }
 }
 
-/// Makes the trials that a run lacks, in the order they would have had.
+/// Runs the missing trials of a run in their original order.
 ///
-/// Only a trial that has completed counts as made. Every other one (failed, interrupted, refused, or not made
-/// because its cell had been given up) is made again, as its next attempt; a cell that fails in three rounds
-/// running again, never having completed, is given up again. A target that is no longer what the
-/// run's trials of before ran on is not touched: its trials fail. `rounds`, as many in all, extends a run that is complete, or one that was stopped by a rule;
-/// where it is given, so many are made however narrow the intervals are. The time allowed counts from this call.
-/// What was measured before is read from the store, a trial at a time, for the verdict so far.
+/// Only a completed trial counts as done. Every other one (failed, interrupted, refused, or skipped because its cell was
+/// given up) is repeated as its next attempt; a cell that has never completed and fails in three consecutive rounds
+/// again is given up again. A target that differs from that of the run's earlier trials is not touched: its trials
+/// fail. `rounds`, the total number, extends a run that is complete or was ended by a stopping rule; if it is given, all
+/// of them are run, whatever the width of the intervals. The time limit counts from this call. Earlier results are read
+/// from the store, one trial at a time, for the interim comparison.
 ///
 /// # Errors
-/// [`ResumeError::Complete`] if nothing is lacking; [`StoreError::RunIsLive`] while a process carries it out.
+/// [`ResumeError::Complete`] if nothing is missing; [`StoreError::RunIsLive`] while another process runs it.
 pub fn resume(
     run: RunId,
     rounds: Option<u32>,
@@ -67,7 +67,7 @@ pub fn resume(
     resume_with(run, rounds, lab, &Dependencies::here(), observer)
 }
 
-/// [`resume`] with other means to judge and to tell the time.
+/// [`resume`] with another judge and clock.
 pub(crate) fn resume_with(
     run: RunId,
     rounds: Option<u32>,
@@ -141,7 +141,7 @@ fn latest(run: &Run) -> impl Iterator<Item = (TrialKey, TrialState)> {
         })
 }
 
-/// How many trials of so many rounds are lacking.
+/// How many trials of the first `rounds` rounds are missing.
 fn lacking(run: &Run, rounds: u32) -> u64 {
     let made =
         latest(run).filter(|(key, state)| key.round < rounds && *state == TrialState::Completed);
@@ -149,8 +149,8 @@ fn lacking(run: &Run, rounds: u32) -> u64 {
     planned.saturating_sub(made.count() as u64)
 }
 
-/// What a cell's first trial that completed ran on, or else the first that was interrupted. One that
-/// failed says nothing: its target may have been the wrong one, and that why.
+/// What the first completed trial of a cell ran on, or else the first interrupted one. A failed trial is not used: it may
+/// have failed because its target was the wrong one.
 fn ran_on(store: &dyn Store, run: &Run, cell: u32) -> Option<Environment> {
     let of = |state| {
         run.trials
@@ -165,7 +165,7 @@ fn ran_on(store: &dyn Store, run: &Run, cell: u32) -> Option<Environment> {
         })
 }
 
-/// A trial as it was when it ended: with its series, without the histograms of that.
+/// A trial with its frames, without their histograms.
 fn load(store: &dyn Store, key: TrialKey) -> Result<Trial, StoreError> {
     let mut trial = store.trial(key)?;
     loop {

@@ -1,4 +1,4 @@
-//! The rounds of a run: which trial is next, what it means for the others, and when there are enough.
+//! The rounds of a run: which trial is next, what its outcome means for the others, and when the run ends.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -16,15 +16,15 @@ use crate::stop::{RetryLimit, Timing};
 use crate::trial_run::{TrialResult, TrialRun};
 use crate::{Lab, Progress, RunEnd, StopReason, unix_ms};
 
-/// Who judges, and what time it is.
+/// The judge and the clock of a run.
 pub(crate) struct Dependencies<'a> {
     pub(crate) judge: &'a dyn Judge,
-    /// ns since any instant.
+    /// ns since any fixed instant.
     pub(crate) now: Box<dyn Fn() -> u64 + 'a>,
 }
 
 impl Dependencies<'_> {
-    /// The house's own judge, and this host's clock.
+    /// The default judge and this host's clock.
     pub(crate) fn here() -> Dependencies<'static> {
         let begun = Instant::now();
         Dependencies {
@@ -39,24 +39,24 @@ pub(crate) struct Rounds<'a> {
     lab: &'a Lab<'a>,
     plan: &'a Plan,
     dependencies: &'a Dependencies<'a>,
-    /// By round and cell: what was made before, or how many attempts came to nothing.
+    /// By round and cell: the trials of earlier sessions.
     earlier: BTreeMap<(u32, u32), Earlier>,
     settler: Settler<'a>,
     places: Places,
     interim: InterimComparison<'a>,
     retries: RetryLimit,
     timing: Timing,
-    /// Virtual time that this call's trials took, ns.
+    /// Virtual time of the trials of this call, ns.
     virtual_ns: u64,
     end: RunEnd,
 }
 
-/// What a run that goes on has of a trial.
+/// What a resumed run already has of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Earlier {
-    /// It is not made again.
+    /// It is not repeated.
     Completed,
-    /// It is made again, as this attempt, having failed or not come so far.
+    /// It is repeated, as this attempt, because it failed or did not finish.
     Again { attempt: u32, failed: bool },
 }
 
@@ -85,7 +85,7 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// What `--max-time` counts, ns since any instant: virtual time where all trials run in it.
+    /// The clock of `--max-time`, ns since any fixed instant: virtual time if all trials run in it.
     fn now(&self) -> u64 {
         match virtual_time(self.plan) {
             true => self.virtual_ns,
@@ -93,8 +93,8 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// Takes in a trial of before, whose latest attempt came out like this; false if it is made again: one that
-    /// failed has another chance, since the user may have seen to what it lacked.
+    /// Adds a trial of an earlier session with the outcome of its latest attempt; false if it is to be repeated. A failed
+    /// trial is repeated, because the user may have removed the cause.
     pub(crate) fn remember(&mut self, latest: TrialKey, state: TrialState) -> bool {
         let made = state == TrialState::Completed;
         let earlier = match made {
@@ -112,18 +112,18 @@ impl<'a> Rounds<'a> {
         made
     }
 
-    /// Takes in what a cell's trials of before ran on.
+    /// Adds what a cell's earlier trials ran on.
     pub(crate) fn ran_on(&mut self, cell: u32, environment: &Environment) {
         self.places.moved(self.plan, cell, environment);
         self.settler.learn(environment);
     }
 
-    /// Takes in what a trial of before measured.
+    /// Adds the results of an earlier trial.
     pub(crate) fn saw(&mut self, trial: &Trial) {
         self.interim.add(trial);
     }
 
-    /// Makes every trial that is lacking, until there are enough, and ends the run.
+    /// Runs all missing trials, or until a stopping rule applies, and ends the run.
     pub(crate) fn carry_out(mut self, observer: &mut dyn FnMut(Progress<'_>)) -> RunEnd {
         self.end.stopped = self.all(observer);
         self.count_unrepeated();
@@ -145,7 +145,7 @@ impl<'a> Rounds<'a> {
         self.end
     }
 
-    /// Trials that failed before, and that it did not come to again, are as they were.
+    /// Counts the failed trials of earlier sessions that were not repeated.
     fn count_unrepeated(&mut self) {
         let failed = |one: &&Earlier| matches!(one, Earlier::Again { failed: true, .. });
         for _ in 0..self.earlier.values().filter(failed).count() {
@@ -153,7 +153,7 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// Rounds that had begun before: one of the first may lack a trial where later ones are whole.
+    /// How many rounds had begun before: an early round may miss a trial although later ones are complete.
     fn begun_before(&self) -> u32 {
         let last = self.earlier.keys().map(|(round, _)| round + 1);
         last.max().unwrap_or(0)
@@ -192,13 +192,13 @@ impl<'a> Rounds<'a> {
         StopReason::AllRounds
     }
 
-    /// Nothing of a round is lacking.
+    /// Whether all trials of a round are done.
     fn is_whole(&self, round: u32) -> bool {
         (0..self.plan.cells())
             .all(|cell| self.earlier.get(&(round, cell)) == Some(&Earlier::Completed))
     }
 
-    /// Why no further round begins.
+    /// Why no other round begins, if so.
     fn enough(&self) -> Option<StopReason> {
         let max_time_ns = self.plan.stopping.max_time_ns;
         if self.lab.stop.is_set() {
@@ -212,7 +212,7 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// What a whole round says, and whether that is enough.
+    /// Compares the trials after a complete round, and checks the width rule.
     fn judge(&mut self, observer: &mut dyn FnMut(Progress<'_>)) -> Option<StopReason> {
         let comparison = self.interim.comparison();
         let (done, of) = (self.end.rounds, self.plan.rounds);
@@ -220,7 +220,7 @@ impl<'a> Rounds<'a> {
         let now_ns = self.now();
         let lacking = (done..of).filter(|round| !self.is_whole(*round)).count();
         let lacking = u32::try_from(lacking).unwrap_or(u32::MAX);
-        // How long virtual time takes is not known, and not long.
+        // The wall-clock time of virtual time is unknown, and short.
         let left = match virtual_time(self.plan) {
             true => None,
             false => self.timing.left(now_ns, lacking, stopping.max_time_ns),
@@ -240,7 +240,7 @@ impl<'a> Rounds<'a> {
         (enough && comparison.as_ref().and_then(narrow).is_some()).then_some(StopReason::Width)
     }
 
-    /// Makes the trials that a round lacks.
+    /// Runs the missing trials of a round.
     fn round(&mut self, round: u32, observer: &mut dyn FnMut(Progress<'_>)) -> Option<StopReason> {
         for cell in order(self.plan, round) {
             let attempt = match self.earlier.get(&(round, cell)) {
@@ -266,16 +266,16 @@ impl<'a> Rounds<'a> {
         None
     }
 
-    /// What a trial came to before no longer counts.
+    /// The earlier outcome of a repeated trial no longer counts.
     fn repeats(&mut self, key: TrialKey) {
         if let Some(Earlier::Again { failed, .. }) = self.earlier.get_mut(&(key.round, key.cell)) {
             *failed = false;
         }
     }
 
-    /// Stores that a trial is not made.
+    /// Stores that a trial was skipped.
     fn give_up(&mut self, key: TrialKey, observer: &mut dyn FnMut(Progress<'_>)) {
-        let why = format!("not made: {}", RetryLimit::why());
+        let why = format!("skipped: {}", RetryLimit::why());
         self.repeats(key);
         let run = TrialRun::new(self.lab, self.plan, key, Vec::new());
         let not_made = run.give_up(why, observer);
@@ -284,14 +284,14 @@ impl<'a> Rounds<'a> {
         self.interim.add(&not_made.trial);
     }
 
-    /// Makes a trial; the reason to stop, if it is one.
+    /// Runs a trial; returns the reason to end the run, if it is one.
     fn trial(
         &mut self,
         key: TrialKey,
         observer: &mut dyn FnMut(Progress<'_>),
     ) -> Option<StopReason> {
         let (configuration, workload) = self.plan.cell(key.cell);
-        // A simulated device does not care for the host.
+        // A simulated device does not depend on the host.
         let settled = match workload.in_virtual_time() {
             true => Vec::new(),
             false => self.settler.settle(observer),
@@ -323,7 +323,7 @@ impl<'a> Rounds<'a> {
         reason
     }
 
-    /// What a trial means for those after it.
+    /// What the outcome of a trial means for the following ones.
     fn consequence(
         &mut self,
         key: TrialKey,

@@ -1,4 +1,4 @@
-//! What is done before each trial so that all begin alike, and what is said where it cannot be.
+//! Settles the host before each trial, and reports what could not be settled.
 
 use std::collections::BTreeSet;
 use std::mem::discriminant;
@@ -13,9 +13,9 @@ use crate::{Lab, Progress};
 pub(crate) struct Settler<'a> {
     lab: &'a Lab<'a>,
     settling: Settling,
-    /// Where the I/O goes: as planned, and as trials have found it.
+    /// The paths of the I/O: as planned, and as earlier trials found them.
     targets: BTreeSet<PathBuf>,
-    /// Each kind is told once; every trial that it befell notes it.
+    /// Each kind is reported once; every trial concerned has a note.
     told: Vec<Unsettled>,
 }
 
@@ -29,7 +29,7 @@ impl<'a> Settler<'a> {
         }
     }
 
-    /// Lets the host come to rest; notes for the trial that comes next.
+    /// Settles the host; returns notes for the next trial.
     pub(crate) fn settle(&mut self, observer: &mut dyn FnMut(Progress<'_>)) -> Vec<String> {
         if self.settling == Settling::default() {
             return Vec::new();
@@ -50,21 +50,21 @@ impl<'a> Settler<'a> {
         unsettled.iter().map(ToString::to_string).collect()
     }
 
-    /// Learns from a trial where its I/O went.
+    /// Adds the paths that a trial's I/O went to.
     pub(crate) fn learn(&mut self, environment: &Environment) {
         let paths = environment.targets.iter().map(|target| target.path.clone());
         self.targets.extend(paths);
     }
 }
 
-/// The paths that a plan names, before any trial has told where they lead.
+/// The paths that a plan names.
 fn planned(plan: &Plan) -> BTreeSet<PathBuf> {
     (0..plan.cells())
         .flat_map(|cell| planned_for(plan, cell))
         .collect()
 }
 
-/// Those of one cell.
+/// The paths of one cell.
 pub(crate) fn planned_for(plan: &Plan, cell: u32) -> BTreeSet<PathBuf> {
     let (configuration, workload) = plan.cell(cell);
     let mut paths = BTreeSet::new();

@@ -1,12 +1,12 @@
-//! When a run has time for another round, and when a cell is given up. Pure.
+//! Whether there is time for another round, and whether a cell is given up. Pure.
 
 use iodyno_model::{Plan, TrialState};
 
-/// A cell that has failed in so many rounds running without ever completing is given up: ten hours
-/// should not go by with what does not work.
+/// A cell that has never completed is given up after this many consecutive failures: a long run should not spend hours on
+/// what does not work.
 const MOST_FAILURES: u32 = 3;
 
-/// How long rounds take.
+/// How long the rounds took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Timing {
     begun_ns: u64,
@@ -25,8 +25,8 @@ impl Timing {
         }
     }
 
-    /// A round took so long for `made` of its `cells`: the rest of one that was cut off before
-    /// counts as a whole one that went at that pace.
+    /// Adds a round that took `span_ns` for `made` of its `cells`. The rest of an interrupted round counts as a complete
+    /// round of the same pace.
     pub(crate) fn round(&mut self, span_ns: u64, made: u32, cells: u32) {
         if made == 0 {
             return;
@@ -38,8 +38,7 @@ impl Timing {
         self.rounds += 1;
     }
 
-    /// A round as long as the longest would end within the time allowed. Before the first one is
-    /// measured, there always is.
+    /// Whether a round as long as the longest so far would end within the time limit. True before the first round.
     pub(crate) fn room(&self, now_ns: u64, max_time_ns: Option<u64>) -> bool {
         max_time_ns.is_none_or(|max| {
             let end = self.passed(now_ns).saturating_add(self.longest_ns);
@@ -47,8 +46,8 @@ impl Timing {
         })
     }
 
-    /// What so many rounds may take, by the mean of those measured, and no more than is allowed, ns.
-    /// `None` for no rounds, or before any was measured.
+    /// The estimated time of this many rounds, from the mean so far and at most the time limit, ns. `None` for no
+    /// rounds, or before the first.
     pub(crate) fn left(&self, now_ns: u64, rounds: u32, max_time_ns: Option<u64>) -> Option<u64> {
         if rounds == 0 || self.rounds == 0 {
             return None;
@@ -63,13 +62,13 @@ impl Timing {
     }
 }
 
-/// How the cells do.
+/// The failures of each cell.
 pub(crate) struct RetryLimit(Vec<Attempts>);
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Attempts {
     completed: bool,
-    /// Rounds running.
+    /// Consecutive failures.
     failed: u32,
     refused: bool,
 }
@@ -79,7 +78,7 @@ impl RetryLimit {
         RetryLimit(vec![Attempts::default(); plan.cells() as usize])
     }
 
-    /// Notes how a cell's trial of a round came out; true if the cell is given up from here on.
+    /// Adds the outcome of a cell's trial; true if the cell is given up from now on.
     pub(crate) fn note(&mut self, cell: u32, state: TrialState) -> bool {
         let attempts = &mut self.0[cell as usize];
         attempts.refused = state == TrialState::Refused;
@@ -90,23 +89,23 @@ impl RetryLimit {
         !attempts.completed && attempts.failed == MOST_FAILURES
     }
 
-    /// Its trials are no longer made.
+    /// Whether its trials are skipped.
     pub(crate) fn given_up(&self, cell: u32) -> bool {
         let attempts = self.0[cell as usize];
         !attempts.completed && attempts.failed >= MOST_FAILURES
     }
 
-    /// Why, in words.
+    /// The reason, for messages.
     pub(crate) fn why() -> String {
-        format!("it failed in {MOST_FAILURES} rounds running and never completed")
+        format!("it failed in {MOST_FAILURES} consecutive rounds and never completed")
     }
 
-    /// No cell is left.
+    /// Whether no cell is left.
     pub(crate) fn all_given_up(&self) -> bool {
         (0..self.0.len() as u32).all(|cell| self.given_up(cell))
     }
 
-    /// Cells whose targets were not refused when they were last asked for.
+    /// How many cells' targets were not refused by their latest trial.
     pub(crate) fn admitted(&self) -> usize {
         self.0.iter().filter(|attempts| !attempts.refused).count()
     }

@@ -1,4 +1,4 @@
-//! Whether the store lies on the storage under test.
+//! Whether the store is on the storage under test.
 
 use std::collections::BTreeSet;
 

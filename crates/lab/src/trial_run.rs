@@ -1,4 +1,4 @@
-//! One trial from its first word to its last: bound, made, kept, judged.
+//! One trial: bound, run, stored and judged.
 
 use iodyno_model::{
     Diagnostic, Environment, Frame, Outcome, Part, Plan, SCHEMA, SeriesKind, Telemetry, Trial,
@@ -15,15 +15,15 @@ use crate::store_place::store_on_target;
 use crate::writer::{StoreHealth, StoreWriter};
 use crate::{Ended, Lab, Progress, unix_ms};
 
-/// What came of a trial.
+/// The result of a trial.
 pub(crate) struct TrialResult {
     /// Its frames are without histograms.
     pub(crate) trial: Trial,
-    /// There was a node that could have made it.
+    /// The node could be started.
     pub(crate) startable: bool,
-    /// Where its I/O went, if it came so far.
+    /// Where its I/O went, if it got that far.
     pub(crate) environment: Option<Environment>,
-    /// Why it is not stored as a whole.
+    /// Why it is not completely stored.
     pub(crate) unstored: Option<StoreError>,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct TrialRun<'a> {
     started_unix_ms: u64,
     writer: StoreWriter<'a>,
     environment: Option<Environment>,
-    /// Of how its host came to rest.
+    /// What could not be settled before it.
     settled: Vec<String>,
     notes: Vec<String>,
     frames: Vec<Frame>,
@@ -65,8 +65,8 @@ impl<'a> TrialRun<'a> {
         }
     }
 
-    /// Makes the trial, unless its target is no longer what its cell's trials before ran on. One that
-    /// went elsewhere all the same has failed.
+    /// Runs the trial, unless its target has changed since its cell's earlier trials. A trial whose I/O went elsewhere
+    /// nevertheless has failed.
     pub(crate) fn carry_out(
         mut self,
         number: u32,
@@ -127,7 +127,7 @@ impl<'a> TrialRun<'a> {
         })
     }
 
-    /// Stores that the trial is not made, and why.
+    /// Stores that the trial was skipped, and why.
     pub(crate) fn give_up(
         mut self,
         why: String,
@@ -152,7 +152,7 @@ impl<'a> TrialRun<'a> {
         tell(begun, observer);
     }
 
-    /// The trial as it is stored, with what speaks against it.
+    /// The trial as it is stored, with its findings.
     fn trial(&mut self, outcome: Outcome, parts: Vec<Part>) -> Trial {
         let (configuration, workload) = self.plan.cell(self.key.cell);
         let mut trial = Trial {
@@ -186,7 +186,7 @@ impl<'a> TrialRun<'a> {
         trial
     }
 
-    /// Keeps what the node tells.
+    /// Stores an event of the node.
     fn keep(&mut self, event: &Event) -> StoreHealth {
         match event {
             Event::Ready { environment, notes } => {
@@ -209,7 +209,7 @@ impl<'a> TrialRun<'a> {
         }
     }
 
-    /// Outcome, parts and faults. A trial whose node died has its part rebuilt from its frames.
+    /// Outcome, parts and faults. If the node died, the part is rebuilt from its frames.
     fn result(
         &mut self,
         end: Result<TrialEnd, RunnerError>,
@@ -248,7 +248,7 @@ impl<'a> TrialRun<'a> {
     }
 }
 
-/// What was not seen of processes, each once: who asked for one by a name that nobody has would otherwise miss it in silence.
+/// Why processes were not sampled, each reason once: a name that no process has is reported.
 fn unseen(telemetry: &Telemetry) -> Vec<String> {
     let mut reasons: Vec<String> = Vec::new();
     for gap in &telemetry.gaps {
@@ -264,7 +264,7 @@ fn unseen(telemetry: &Telemetry) -> Vec<String> {
 
 fn lost(why: String) -> Diagnostic {
     Diagnostic::error(why)
-        .hint("bring the target back as it was and go on with `--resume`, or begin a new run")
+        .hint("restore the target and continue with `--resume`, or begin a new run")
 }
 
 fn tell(health: StoreHealth, observer: &mut dyn FnMut(Progress<'_>)) {
@@ -275,7 +275,7 @@ fn tell(health: StoreHealth, observer: &mut dyn FnMut(Progress<'_>)) {
     }
 }
 
-/// Every message on one line.
+/// All messages on one line.
 fn reasons(faults: &[Diagnostic]) -> String {
     let lines = faults.iter().flat_map(|fault| fault.message.lines());
     lines.map(str::trim).collect::<Vec<_>>().join("; ")

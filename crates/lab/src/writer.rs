@@ -1,15 +1,15 @@
-//! Writes to the store that a long run survives: what cannot be stored now is kept and tried again.
+//! Writes the results of a trial to the store, and keeps what cannot be stored now to write it later.
 //!
-//! What must stay true: a trial's writes reach the store in their order, and none is given up before
-//! the trial's end. A store that is full or locked for a while costs nothing but memory.
+//! What must stay true: the writes of a trial reach the store in order, and none is dropped before the end of the trial. A
+//! store that is full or locked for a while costs only memory.
 
 use std::collections::VecDeque;
 
 use iodyno_model::{Environment, Frame, TelemetryBatch, Trial, TrialKey};
 use iodyno_store::{Store, StoreError};
 
-/// While a store fails, it is tried again with every so many writes, of which a second has two: a locked store makes
-/// each try wait for seconds.
+/// While the store fails, every tenth write tries again; there are two writes each second. A try on a locked store takes
+/// seconds.
 const RETRY_EVERY: u32 = 10;
 
 enum Write {
@@ -23,14 +23,14 @@ enum Write {
     Telemetry(TelemetryBatch),
 }
 
-/// What a write did to the store's health.
+/// Whether a write changed the state of the store.
 #[derive(Debug)]
 pub(crate) enum StoreHealth {
-    /// As before.
+    /// It did not.
     Unchanged,
     /// It has begun to fail.
     Fails(StoreError),
-    /// It works again, and holds all that was kept back.
+    /// It works again, and holds everything.
     Recovered,
 }
 
@@ -79,7 +79,7 @@ impl<'a> StoreWriter<'a> {
         self.write(Write::Telemetry(batch.clone()))
     }
 
-    /// Stores the trial's end, after everything that was kept back.
+    /// Stores the end of the trial, after everything that was kept.
     pub(crate) fn finish(mut self, trial: &Trial) -> Result<(), StoreError> {
         self.drain()?;
         self.store.finish_trial(trial)

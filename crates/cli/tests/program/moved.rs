@@ -94,7 +94,7 @@ fn untouched(home: &Home, completed_on_u: RangeInclusive<usize>) {
         assert_eq!(failed["configuration"], "u");
         let told = failed.to_string();
         assert!(
-            told.contains("the target is no longer what it was"),
+            told.contains("the target has changed"),
             "{told}"
         );
     }

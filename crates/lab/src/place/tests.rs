@@ -69,14 +69,14 @@ fn a_remount_or_reboot_is_no_change_and_another_file_system_or_device_is() {
     for (what, change) in other {
         let why = changed(0, change).expect(what);
         assert!(
-            why.starts_with("the target is no longer what it was: /mnt/e on "),
+            why.starts_with("the target has changed: /mnt/e on "),
             "{why}"
         );
     }
     let unmounted = changed(0, |now| mount(now).point = "/".into());
     assert_eq!(
         unmounted.unwrap(),
-        "the target is no longer what it was: \
+        "the target has changed: \
          /mnt/e on ext4 at /mnt/e of 268435456000 bytes, a disk of 274877906944 bytes before, \
          now /mnt/e on ext4 at / of 268435456000 bytes, a disk of 274877906944 bytes"
     );
@@ -87,7 +87,7 @@ fn other_paths_are_told_of_the_same_cell_only() {
     let another = |now: &mut Environment| now.targets[0].path = PathBuf::from("/mnt");
     assert_eq!(
         changed(0, another).unwrap(),
-        "the target is no longer what it was: /mnt/e before, now /mnt"
+        "the target has changed: /mnt/e before, now /mnt"
     );
     assert!(changed(0, |now| now.targets.clear()).is_some());
     assert_eq!(changed(1, another), None);

@@ -246,7 +246,7 @@ fn a_target_that_is_no_longer_what_it_was_before_is_not_touched() {
         let trials = store.trials.borrow();
         let why = trials.last().unwrap().outcome.reason().unwrap();
         assert!(
-            why.starts_with("the target is no longer what it was: /mnt/e on"),
+            why.starts_with("the target has changed: /mnt/e on"),
             "{why}"
         );
         drop(trials);
@@ -302,7 +302,7 @@ fn a_run_whose_later_rounds_are_lacking_is_not_called_complete_in_all() {
     let error = end.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "run 1 is complete: nothing is lacking in its first 2 rounds"
+        "run 1 is complete: nothing is missing in its first 2 rounds"
     );
     let (end, ..) = go_on(store.id(), None, &store, &FakeJudge::default());
     assert_eq!(end.unwrap().made, 10);
@@ -339,7 +339,7 @@ fn a_cell_that_had_been_given_up_has_another_chance_in_every_round() {
     let plan = plan(2, 1, 6);
     let store = stored(&plan, |round, cell| match (round, cell) {
         (_, 1) if round < 3 => Some(Outcome::Failed("no".to_owned())),
-        (_, 1) => Some(Outcome::Failed("not made: it failed".to_owned())),
+        (_, 1) => Some(Outcome::Failed("skipped: it failed".to_owned())),
         _ => Some(Outcome::Completed),
     });
     // Still hopeless: three rounds are enough to see it.

@@ -147,7 +147,7 @@ fn a_trial_that_measured_another_place_has_failed_and_keeps_its_figures() {
             .outcome
             .reason()
             .unwrap()
-            .contains("no longer what it was")
+            .contains("the target has changed")
     );
     assert_eq!(failed.parts.len(), 1);
 }
@@ -182,7 +182,7 @@ fn a_target_that_is_unmounted_is_not_touched_again_and_its_trials_fail() {
     for trial in failed {
         let why = trial.outcome.reason().unwrap();
         assert!(
-            why.starts_with("the target is no longer what it was: /c1 on ext4 at /mnt/e"),
+            why.starts_with("the target has changed: /c1 on ext4 at /mnt/e"),
             "{why}"
         );
         assert_eq!((trial.configuration.as_str(), trial.parts.len()), ("c1", 0));
@@ -204,7 +204,7 @@ fn a_cell_that_fails_three_rounds_running_without_ever_completing_is_given_up() 
         (9, 6, 3, 12)
     );
     assert_eq!((end.state, end.rounds), (RunState::Failed, 6));
-    let expected = "w0 on c1 is given up: it failed in 3 rounds running and never completed";
+    let expected = "w0 on c1 is given up: it failed in 3 consecutive rounds and never completed";
     assert_eq!(notes(&carried.told), [expected]);
     let trials = store.trials.borrow();
     let why: Vec<&str> = trials
@@ -212,7 +212,7 @@ fn a_cell_that_fails_three_rounds_running_without_ever_completing_is_given_up() 
         .filter(|trial| trial.configuration == "c1")
         .filter_map(|trial| trial.outcome.reason())
         .collect();
-    let not_made = "not made: it failed in 3 rounds running and never completed";
+    let not_made = "skipped: it failed in 3 consecutive rounds and never completed";
     assert_eq!(
         why,
         ["SIGBUS", "SIGBUS", "SIGBUS", not_made, not_made, not_made]
