@@ -1,4 +1,4 @@
-//! From what the clones left behind to a part: results, steps, and what to call the whole.
+//! Makes a part of the clones' results: their figures, the steps, and the outcome.
 
 use std::collections::BTreeMap;
 

@@ -1,17 +1,17 @@
-//! What the trial thread has to do next, and when. All instants are the clock's, ns.
+//! What the trial thread has to do next, and when. All instants are clock ns.
 
 use crate::rates;
 
-/// How often logs of single ops are emptied.
+/// How often the logs of single ops are written out.
 const OPS_LOG_NS: u64 = 5_000_000;
-/// How often it is looked whether the measured time is over, where something follows it.
+/// How often it is checked whether the measured time is over, where other steps follow it.
 const LOOK_NS: u64 = 50_000_000;
-/// A frame a millisecond would be a mistake, and would measure itself.
+/// Shorter frames would mostly measure the harness.
 pub(crate) const SHORTEST_FRAME_NS: u64 = 10_000_000;
 const DEFAULT_FRAME_NS: u64 = 1_000_000_000;
 const NEVER: u64 = u64::MAX;
 
-/// The agenda.
+/// The next instant of each task.
 #[derive(Debug, Default)]
 pub(crate) struct Due {
     origin: u64,
@@ -20,14 +20,14 @@ pub(crate) struct Due {
     window: u64,
     ops_log: u64,
     look: u64,
-    /// The first end of a ramp, as long as nothing is measured before it.
+    /// The first end of a ramp, unless something is measured before it.
     measure: u64,
-    /// The last end of a runtime that is known; 0: none.
+    /// The latest known end of a runtime; 0: none.
     end: u64,
 }
 
 impl Due {
-    /// From the trial's start. `followed`: something follows the measured time.
+    /// `followed`: other steps follow the measured time.
     pub(crate) fn new(origin: u64, frame_ns: u64, single_ops: bool, followed: bool) -> Due {
         let frame_ns = match frame_ns {
             0 => DEFAULT_FRAME_NS,
@@ -81,12 +81,12 @@ impl Due {
         over
     }
 
-    /// A frame was cut out of turn: the one that follows lasts at least to the next instant of the grid.
+    /// A frame ended early: the next one lasts at least to the next instant of the grid.
     pub(crate) fn cut_early(&mut self, now: u64) {
         self.frame = next(self.origin, self.frame_ns, now);
     }
 
-    /// A little later where the trial is about to end, so that it leaves no stump of a frame behind.
+    /// A little later if the trial is about to end, so that the last frame is not a very short one.
     fn frame_end(&self) -> u64 {
         let slack = self.frame_ns / 20;
         match self.frame.abs_diff(self.end) <= slack {
@@ -104,7 +104,7 @@ impl Due {
         over
     }
 
-    /// The logs of single ops want to be emptied.
+    /// The logs of single ops are to be written out.
     pub(crate) fn ops_log(&mut self, now: u64) -> bool {
         let due = now >= self.ops_log;
         if due {
@@ -122,7 +122,7 @@ impl Due {
         due
     }
 
-    /// When anything of all that is next due.
+    /// When the next of these is due.
     pub(crate) fn next(&self) -> u64 {
         self.window
             .min(self.ops_log)

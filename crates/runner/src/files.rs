@@ -1,8 +1,7 @@
-//! The files of a trial: admitted by the guard, opened for each clone, and cleaned up after.
+//! The files of a trial: admitted by the guard, opened for each clone, and cleaned up afterwards.
 //!
-//! Nothing is made before everything that is there was admitted and the room was found enough; what
-//! was made and not finished is removed again. A path is only removed while it still leads to the
-//! inode that was opened.
+//! Nothing is created before all existing files are admitted and there is enough space. What was created and not
+//! finished is removed. A path is only removed while it still leads to the inode that was opened.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};

@@ -1,10 +1,10 @@
-//! The host's counters around the measured time.
+//! The host's counters over the measured time.
 
 use iodyno_model::{HostUse, TargetInfo};
 use iodyno_target::Roots;
 use iodyno_target::counters::{self, Snapshot};
 
-/// What the host had counted before, and when nothing was measured any more.
+/// The host's counters at the start and the end of the measured time.
 #[derive(Debug)]
 pub(crate) struct HostWatch {
     roots: Roots,
@@ -32,7 +32,7 @@ impl HostWatch {
         self.after = None;
     }
 
-    /// Something is measured now, or nothing any more: what comes then is not counted.
+    /// Whether something is measured now. What follows the measured time is not counted.
     pub(crate) fn look(&mut self, measuring: bool) {
         if measuring {
             self.after = None;
@@ -41,7 +41,7 @@ impl HostWatch {
         }
     }
 
-    /// What it used over the measured time.
+    /// What the host used over the measured time.
     pub(crate) fn used(&mut self) -> HostUse {
         let after = self.after.take();
         let after = after.unwrap_or_else(|| Snapshot::take(&self.roots, &self.devices));
@@ -55,8 +55,8 @@ impl HostWatch {
 
 const OWN_STATUS: &str = "/proc/self/status";
 
-/// The largest resident memory of this very program, bytes. What getrusage(2) says may be that of the
-/// process which started this one: the kernel keeps it across exec(2).
+/// The peak resident memory of this program, bytes. getrusage(2) may return that of the process that started this one,
+/// because the kernel keeps it across exec(2).
 fn peak_memory(status: &str) -> Option<u64> {
     let line = status
         .lines()

@@ -1,8 +1,8 @@
-//! Laying out: files get their length and their content before the jobs begin.
+//! Layout: files get their length and content before the jobs start.
 //!
-//! What is read must have been written, with data that no storage can compress or share: reads of
-//! holes never reach the device. What is only written gets its space as the job's `fallocate` says.
-//! A file that is long enough is left alone, and what lies in a shorter one stays.
+//! Data that jobs read is written first, with content that cannot be compressed or deduplicated, because reads of holes
+//! never reach the device. Files that are only written get their space as the job's `fallocate` says. A file that is
+//! long enough is not changed, and the content of a shorter one is kept.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -18,21 +18,20 @@ use rustix::io::Errno;
 use crate::files::{Files, TrialFile, share};
 
 const CHUNK: usize = 1 << 20;
-/// Dirty data are written out so often: an fsync at the end of 100 GiB could not be interrupted.
+/// Dirty data is written out after this many bytes: an fsync at the end of 100 GiB could not be interrupted.
 const SETTLE: u64 = 64 << 20;
 const TELL_EVERY: Duration = Duration::from_millis(100);
 
-/// Why a layout was not finished. Nothing of it is left.
+/// Why a layout was not finished. What it had written is removed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum LayoutError {
-    /// It was told to stop.
+    /// A stop was requested.
     Stopped,
-    /// It cannot be.
+    /// An error.
     Failed(Diagnostic),
 }
 
-/// Lays out all files that need it. `stop` is asked for between chunks, `progress` is told bytes
-/// done and in all.
+/// Lays out all files that need it. `stop` is checked between chunks; `progress` gets the bytes done and in total.
 pub(crate) fn lay_out(
     files: &mut Files,
     seed: u64,
@@ -53,7 +52,7 @@ pub(crate) fn lay_out(
         let file = &mut files.list[index];
         if let Err(error) = writer.file(file) {
             match error {
-                // What is whole may be of use the next time.
+                // Finished files can be used by the next trial.
                 LayoutError::Stopped => files.undo_unfinished(),
                 LayoutError::Failed(_) => files.undo(|_| true),
             }
@@ -78,7 +77,7 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn file(&mut self, file: &mut TrialFile) -> Result<(), LayoutError> {
-        // Asked anew: two names may lead to one file, and another process may have made it longer.
+        // Read again: two names may lead to one file, and another process may have extended it.
         let length = file.admitted.length_now().map_err(|error| {
             let message = format!("cannot measure `{}`: {error}", file.wanted.path.display());
             LayoutError::Failed(Diagnostic::error(message).hint(hint(&error)))
@@ -109,7 +108,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// `Err(None)`: told to stop.
+    /// `Err(None)`: a stop was requested.
     fn make(
         &mut self,
         to: BorrowedFd<'_>,
@@ -120,8 +119,8 @@ impl Writer<'_> {
         let wanted = &file.wanted;
         if wanted.fill_to > length {
             if !matches!(wanted.fallocate, Fallocate::None | Fallocate::Truncate) {
-                // The length grows with the data alone: after a kill −9 a file that was not finished
-                // is seen to be too short, and the rest is laid out the next time.
+                // Only data extends the file: after SIGKILL an unfinished file is still too short, and the next trial
+                // lays out the rest.
                 reserve(to, Fallocate::KeepSize, length, wanted.fill_to)?;
             }
             self.fill(to, at, wanted.fill_to, true)?;
@@ -130,7 +129,7 @@ impl Writer<'_> {
         if wanted.reserve_to > from {
             let supported = reserve(to, wanted.fallocate, from, wanted.reserve_to)?;
             if !supported && wanted.fallocate == Fallocate::Posix {
-                // As the C library does it: where space cannot be reserved it is written.
+                // As the C library does: space that cannot be reserved is written.
                 self.fill(to, &mut from, wanted.reserve_to, false)?;
             }
         }
@@ -157,7 +156,7 @@ impl Writer<'_> {
                 true => self.random.fill_bytes(&mut self.chunk),
                 false => self.chunk.fill(0),
             }
-            // To the next whole chunk of the file, so that all later writes are aligned.
+            // Up to the next multiple of the chunk size, so that all later writes are aligned.
             let most = CHUNK as u64 - *at % CHUNK as u64;
             let length = most.min(end - *at) as usize;
             let written = match rustix::io::pwrite(to, &self.chunk[..length], *at) {
@@ -184,7 +183,7 @@ impl Writer<'_> {
     }
 }
 
-/// `false`: the file system cannot.
+/// `false`: the file system does not support it.
 fn reserve(
     to: BorrowedFd<'_>,
     how: Fallocate,
@@ -234,7 +233,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// An admitted file that is to be filled to so many bytes, and was so long when it was looked at.
+    /// An admitted file that is to be filled to `fill_to` bytes and had `looked_at` bytes when it was resolved.
     fn file(path: &Path, looked_at: u64, fill_to: u64) -> TrialFile {
         let request = Request {
             path,
@@ -263,7 +262,7 @@ mod tests {
         TrialFile::new(wanted, admitted)
     }
 
-    /// Stopped before so many chunks.
+    /// Stops the layout after this many chunks.
     fn stopped(files: &mut Files, chunks: u32) {
         let asked = Cell::new(0);
         let stop = || asked.replace(asked.get() + 1) == chunks;

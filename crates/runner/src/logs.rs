@@ -2,9 +2,8 @@
 //! all of the trial, from 1.
 //!
 //! A line is `time (ms), value, direction, block size[, offset], priority`: bandwidth in KiB/s,
-//! latencies in ns, directions 0 to 2, sizes 0 where the line stands for a window. Time begins with
-//! the clone's measured time. A log that cannot be written on is left where it is and said so: no
-//! result is lost for it.
+//! latencies in ns, directions 0 to 2, size 0 where the line stands for a window. Time begins with
+//! the clone's measured time. A write error ends the log and is noted; it does not fail the trial.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -18,7 +17,7 @@ use crate::monitor::Gain;
 
 /// fio's window of bandwidth and IOPS logs where none was given, ms.
 const RATE_WINDOW_MS: u64 = 500;
-/// Ops a worker can be ahead of the log before it has to wait.
+/// Ops that may wait to be written before the worker has to wait.
 const QUEUE: usize = 16_384;
 
 /// A log file being written.
@@ -35,7 +34,7 @@ impl LogFile {
         name.push(format!("_{kind}.{number}.log"));
         let path = PathBuf::from(name);
         let made = (|| {
-            // What is there and is no regular file is nothing a log may be written over.
+            // A device or pipe must not be overwritten by a log.
             if path.metadata().is_ok_and(|found| !found.is_file()) {
                 return Err(io::Error::other("it exists and is not a regular file"));
             }
@@ -73,13 +72,13 @@ impl LogFile {
         }
     }
 
-    /// Why it is incomplete, if it is.
+    /// Flushes it. Returns why it is incomplete, if it is.
     fn close(mut self) -> Option<String> {
         if self.fault.is_none() {
             let written = self.to.flush();
             self.note(written);
         }
-        // What could not be written once must not be tried again by the buffer's end.
+        // Dropping the buffer would try to write again.
         let (_file, _unwritten) = self.to.into_parts();
         self.fault
     }
@@ -90,7 +89,7 @@ fn faults(files: impl IntoIterator<Item = LogFile>) -> Option<String> {
     (!faults.is_empty()).then(|| faults.join("; "))
 }
 
-/// The three latency logs: total, completion, submission. Over windows the first two are the same.
+/// The three latency logs: total, completion, submission. For windows the first two are the same.
 #[derive(Debug)]
 struct LatencyFiles([LogFile; 3]);
 
@@ -116,7 +115,7 @@ pub(crate) struct CloneLogs {
 /// Creates the log files of the clone of this number (from 1). Relative prefixes lie in `folder`.
 ///
 /// # Errors
-/// In words; the file that could not be made.
+/// The file that could not be created, and why.
 pub(crate) fn create(logs: &Logs, folder: &Path, number: usize) -> Result<CloneLogs, String> {
     let file = |prefix: &Option<PathBuf>, kind| match prefix {
         Some(prefix) => LogFile::create(&folder.join(prefix), kind, number).map(Some),
@@ -204,12 +203,12 @@ pub(crate) struct WindowLog {
 }
 
 impl WindowLog {
-    /// When `tick` is next of use.
+    /// When `tick` is to be called next.
     pub(crate) fn next(&self) -> Option<u64> {
         self.next
     }
 
-    /// The first look shall be at this instant.
+    /// The first window begins at this instant.
     pub(crate) fn begin(&mut self, at: u64) {
         self.next = Some(at + self.window_ns);
     }
@@ -236,7 +235,7 @@ impl WindowLog {
             self.next = Some(now + self.window_ns);
             return;
         }
-        // Windows lie on a grid from the start; one that nobody looked after is part of the next.
+        // Windows lie on a grid from the start; a missed one is part of the next.
         let windows = (now - start.min(now)) / self.window_ns;
         self.next = Some(start + (windows + 1) * self.window_ns);
         if windows > 0 {
@@ -277,8 +276,7 @@ impl WindowLog {
         }
     }
 
-    /// Writes the last, short window; not a stump of one, whose rates would mean nothing, unless there
-    /// is nothing else. What went wrong.
+    /// Writes the last window, unless it is too short for meaningful rates and not the only one. Returns what went wrong.
     pub(crate) fn close(mut self, start: u64, end: u64) -> Option<String> {
         let rest = end.saturating_sub(self.since.max(start));
         if start != 0 && rest > 0 && (rest > self.window_ns / 10 || self.since == 0) {
@@ -300,9 +298,9 @@ pub(crate) struct OpsLog {
 }
 
 impl OpsLog {
-    /// Writes what the worker has logged: no more than its queue holds, so that one that logs as fast
-    /// as this writes cannot keep the caller. `start` tells when its measured time began, 0 before; it
-    /// is asked for each op, since that time may begin meanwhile.
+    /// Writes what the worker has logged, at most one queue's length, so that a fast worker cannot hold up the caller.
+    /// `start` returns when its measured time began, 0 before; it is called for each op, since that time may begin
+    /// while this runs.
     pub(crate) fn drain(&mut self, start: impl Fn() -> u64) {
         for _ in 0..QUEUE {
             let Some(op) = self.queue.pop() else { return };
@@ -330,12 +328,12 @@ impl OpsLog {
         }
     }
 
-    /// Writes the rest. What went wrong, or bears on the figures.
+    /// Writes the rest. Returns what went wrong or affects the figures.
     pub(crate) fn close(mut self, start: u64) -> Option<String> {
         self.drain(|| start);
         let waits = self.queue.waits();
         let slowed = (waits > 0).then(|| {
-            format!("logging each op held its worker up {waits} times: the figures are too low")
+            format!("logging each op delayed its worker {waits} times: the figures are too low")
         });
         let faults = faults(self.files.0);
         match (faults, slowed) {

@@ -1,13 +1,12 @@
-//! Watches the workers' cells and cuts what they hold into frames.
+//! Reads the workers' cells and makes frames of them.
 //!
-//! A frame is the difference of two looks, so frames add up to the whole exactly. A frame in which
-//! anything was measured is a `Measure` frame and holds only what was measured: where jobs ramp for
-//! different times, what one of them does while it still ramps and another is measured already is
-//! left out of the series. A frame in which nothing was measured is a `Ramp` frame, with what ramped, and after the
-//! last of the measured time a `Drain` frame.
+//! A frame is the difference of two readings, so frames add up to the total exactly. A frame in which anything was
+//! measured is a `Measure` frame and holds only what was measured: where jobs have different ramp times, the ops of a job
+//! that still ramps while another is measured are left out of the series. A frame in which nothing was measured
+//! is a `Ramp` frame with the ops of the ramp, or, after the measured time, a `Drain` frame.
 //!
-//! Once no clone is measured any more the `Measure` frame ends where the last of them ended, however late the look
-//! comes: what only waits for the storage would make its rates too low.
+//! When no clone is measured any more, the `Measure` frame ends with the measured time of the last clone, however late the
+//! reading is: time spent waiting for end steps would lower its rates.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,7 +19,7 @@ use crate::due;
 use crate::logs::WindowLog;
 use crate::rates::Rates;
 
-/// What came to a direction between two looks.
+/// What was added to a direction between two readings.
 #[derive(Debug, Default)]
 pub(crate) struct Gain {
     pub(crate) bytes: u64,
@@ -45,7 +44,7 @@ impl Gain {
     }
 }
 
-/// What was already taken from the cells of one direction.
+/// What was already read from the cells of one direction.
 #[derive(Debug)]
 struct Taken {
     bytes: u64,
@@ -66,7 +65,7 @@ impl Taken {
         }
     }
 
-    /// `submissions` are only of use to a log.
+    /// Reads what is new. Submission latencies are needed only by a log.
     fn advance(&mut self, cells: &DirectionCells, submissions: bool) -> Gain {
         let bytes = cells.bytes.load(Ordering::Relaxed);
         let errors = cells.errors.load(Ordering::Relaxed);
@@ -85,7 +84,7 @@ impl Taken {
     }
 }
 
-/// A clone under watch.
+/// A clone whose cells are read.
 #[derive(Debug)]
 struct Watch {
     job: usize,
@@ -98,9 +97,9 @@ struct Watch {
 }
 
 impl Watch {
-    /// Takes what came since the last look.
+    /// Reads what is new.
     fn drain(&mut self, pending: &mut JobPending) {
-        // Asked before the look: what ramps until then is seen by it, and nothing ramps afterwards.
+        // Asked before the reading, which then includes all of the ramp.
         let measured = self.shared.measure_start() != 0;
         for (index, direction) in Direction::EVERY.into_iter().enumerate() {
             let cells = self.shared.measure.of(direction);
@@ -120,13 +119,13 @@ impl Watch {
         self.ramping = !measured;
     }
 
-    /// It was measured at any time since `from`.
+    /// Whether it was measured at any time since `from`.
     fn measured_since(&self, from: u64) -> bool {
         let (start, end) = (self.shared.measure_start(), self.shared.measure_end());
         start != 0 && (end == 0 || end > from)
     }
 
-    /// Its measured time goes on, or is to come after its ramp.
+    /// Whether it is being measured, or will be after its ramp.
     fn measures(&self) -> bool {
         let (start, end) = (self.shared.measure_start(), self.shared.measure_end());
         let begun = matches!(self.shared.phase(), Some(Step::Ramp | Step::Measure));
@@ -141,7 +140,7 @@ struct JobPending {
     measure: [Gain; Direction::COUNT],
 }
 
-/// The watcher of a trial.
+/// The cells of all clones of a trial, and the frame under way.
 #[derive(Debug)]
 pub(crate) struct Monitor {
     watches: Vec<Option<Watch>>,
@@ -151,15 +150,15 @@ pub(crate) struct Monitor {
     frames: u32,
     frame_start: u64,
     cpu: u64,
-    /// Something was measured in this frame, or before.
+    /// Something was measured in this frame; in any frame.
     measured: bool,
     ever_measured: bool,
-    /// The latest end of the measured time of clones that have left, the clock's ns; 0: none.
+    /// The latest end of the measured time of clones that have ended, clock ns; 0: none.
     last_end: u64,
 }
 
 impl Monitor {
-    /// A watcher of so many clones and jobs.
+    /// For this many clones and jobs.
     pub(crate) fn new(clones: usize, jobs: usize) -> Monitor {
         Monitor {
             watches: (0..clones).map(|_| None).collect(),
@@ -174,12 +173,12 @@ impl Monitor {
         }
     }
 
-    /// The trial starts; `cpu` is the harness's CPU time so far, ns.
+    /// The trial starts. `cpu`: the CPU time of this process so far, ns.
     pub(crate) fn start(&mut self, origin: u64, cpu: u64) {
         (self.origin, self.frame_start, self.cpu) = (origin, origin, cpu);
     }
 
-    /// Begins to watch a clone.
+    /// Adds a clone.
     pub(crate) fn watch(
         &mut self,
         clone: usize,
@@ -198,7 +197,7 @@ impl Monitor {
         });
     }
 
-    /// A tick of the rates' windows.
+    /// A window of the rates is over.
     pub(crate) fn sample(&mut self, now: u64) {
         self.drain();
         for watch in self.watches.iter_mut().flatten() {
@@ -235,7 +234,7 @@ impl Monitor {
             .filter_map(|watch| watch.log.as_ref())
     }
 
-    /// A clone has ended: takes the last of it and lets it go. Its rates by direction (bandwidth, IOPS),
+    /// A clone has ended: reads its cells for the last time and removes it. Returns its rates by direction (bandwidth, IOPS)
     /// and what went wrong with its log.
     pub(crate) fn leave(&mut self, clone: usize, end: u64) -> Left {
         let Some(mut watch) = self.watches[clone].take() else {
@@ -258,10 +257,10 @@ impl Monitor {
         }
     }
 
-    /// Cuts a frame. `now` and `cpu` are read right before. A `Measure` frame after which nothing is measured ends
-    /// with the measured time: what follows is left to the next frame.
+    /// Ends the frame. `now` and `cpu` are read right before. A `Measure` frame after which nothing is measured ends with the
+    /// measured time; the rest belongs to the next frame.
     pub(crate) fn cut(&mut self, now: u64, cpu: u64) -> Frame {
-        // Asked before the look: what was measured until then is seen by it.
+        // Asked before the reading, which then includes all that was measured.
         let over = self.over();
         self.drain();
         let step = self.step(self.frame_start, over);
@@ -272,7 +271,7 @@ impl Monitor {
         self.cut_as(step, end, cpu)
     }
 
-    /// When the measured time of all clones so far was over; `None`: it is not, or never began.
+    /// When the measured time of all clones so far ended; `None`: it has not ended, or never began.
     fn over(&self) -> Option<u64> {
         let mut end = self.last_end;
         for watch in self.watches.iter().flatten() {
@@ -284,19 +283,19 @@ impl Monitor {
         (end != 0).then_some(end)
     }
 
-    /// What was measured in this frame is over, and a clone does something else since.
+    /// Whether the measured time ended in this frame and a clone does something else since.
     pub(crate) fn follows(&self) -> bool {
         let mut watches = self.watches.iter().flatten();
         self.over().is_some_and(|end| end > self.frame_start)
             && watches.any(|watch| watch.shared.phase().is_some())
     }
 
-    /// This frame follows measured time, and is worth being told though nothing came in it.
+    /// Whether this frame follows the measured time and is long enough to be reported although it is empty.
     pub(crate) fn tail(&self, now: u64) -> bool {
         self.ever_measured && now.saturating_sub(self.frame_start) >= due::SHORTEST_FRAME_NS
     }
 
-    /// Cuts the frame in which the ramp ends: what may be measured already belongs to the next one.
+    /// Ends the frame with the end of the ramp. What is measured already belongs to the next frame.
     pub(crate) fn cut_ramp(&mut self, now: u64, cpu: u64) -> Frame {
         self.drain();
         self.cut_as(Step::Ramp, now, cpu)
@@ -338,7 +337,7 @@ impl Monitor {
         frame
     }
 
-    /// Nothing came since the last frame.
+    /// Whether nothing is new since the last frame.
     pub(crate) fn idle(&mut self) -> bool {
         self.drain();
         !self.measured
@@ -348,7 +347,7 @@ impl Monitor {
             })
     }
 
-    /// Something was measured already.
+    /// Whether anything was measured so far.
     pub(crate) fn ever_measured(&self) -> bool {
         let measured = |watch: &Watch| watch.shared.measure_start() != 0;
         self.ever_measured || self.watches.iter().flatten().any(measured)
@@ -364,7 +363,7 @@ impl Monitor {
         }
     }
 
-    /// `over`: see [`Self::over`]; what comes after it is no work but the syncs of end steps.
+    /// The step that the frame belongs to. `over`: see [`Self::over`]; ops after it are the syncs of end steps.
     fn step(&mut self, from: u64, over: Option<u64>) -> Step {
         let mut measured = self.measured;
         for pending in self
@@ -397,7 +396,7 @@ impl Monitor {
     }
 }
 
-/// What a clone leaves behind with its watcher.
+/// What the monitor knows of a clone that has ended.
 #[derive(Debug, Default)]
 pub(crate) struct Left {
     /// Bandwidth and IOPS, by direction.

@@ -1,16 +1,15 @@
 //! Which files a clone works on, by name.
 //!
-//! fio's rules: named files are shared by all clones; otherwise the names follow a format in which
-//! `$jobnum` is the number of the clone within its job, from 0. Folders are dealt out to clones in turn,
-//! and a name is always looked for *below* its folder, an absolute one too: nothing
-//! outside a given folder is ever met by writing both.
+//! fio's rules: named files are shared by all clones; otherwise the names follow a format in which `$jobnum` is the
+//! number of the clone within its job, from 0. Folders are assigned to clones in turn, and a name, even an
+//! absolute one, is always *below* its folder.
 
 use std::collections::HashSet;
 use std::path::{Component, Path, PathBuf};
 
 use iodyno_model::{Files, SharedFiles, Target};
 
-/// How a target bends a job's names.
+/// How a target changes a job's file names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Base<'a> {
     /// As the job says; relative names from this folder.

@@ -1,5 +1,5 @@
-//! From a plan to clones that are ready to start: names and sizes bound, files admitted, laid out and
-//! open, logs made, the environment read.
+//! Prepares a trial: binds names and sizes, has the files admitted, laid out and opened, creates the logs and reads the
+//! environment.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};

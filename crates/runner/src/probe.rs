@@ -1,4 +1,4 @@
-//! What lies at a path of this host, without opening anything.
+//! What is at a path of this host, without opening it.
 
 use std::fs::{self, Metadata};
 use std::io;

@@ -1,6 +1,6 @@
-//! Percentages, lengths and names, as this node sees them: what each clone works on, in bytes.
+//! Binds percentages, lengths and names on this node: which bytes of which files each clone works on.
 //!
-//! Pure but for its questions to a [`Probe`]. Every fault of every job is found before any is told.
+//! Pure except for its questions to a [`Probe`]. All faults of all jobs are reported at once.
 
 use std::path::{Path, PathBuf};
 

@@ -2,7 +2,7 @@
 
 use iodyno_model::{BoundPlan, Job, Work};
 
-/// Repeatable jobs without a seed of their own begin here in every run.
+/// The seed of repeatable jobs that do not set one.
 const REPEATABLE: u64 = 0x10D7_4E05;
 
 /// The seed of one clone: from the job's own, a constant, or the trial's.

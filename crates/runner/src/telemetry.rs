@@ -1,8 +1,8 @@
-//! Samples the host while the trial runs: a thread of its own drives the station on the trial's clock.
+//! Samples the host while the trial runs, on a thread of its own and by the trial's clock.
 //!
-//! What must stay true: samplers are opened before the trial is said to be ready, and ended, children and all,
-//! however it ends; samples lie on the grid of the trial's start, and one that was missed is not made up for; and
-//! the trial never waits for them longer than [`PATIENCE`].
+//! What must stay true: the samplers are open before the trial is ready, and they and their child processes end with the
+//! trial, however it ends. Samples lie on a grid that begins with the trial; a missed sample is not made up for. The trial
+//! never waits for them longer than [`TIMEOUT`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,61 +18,61 @@ use crate::clock;
 use crate::message_writer::MessageSender;
 use crate::protocol::Event;
 
-mod agenda;
 mod pools;
+mod sample_grid;
 
-use agenda::Agenda;
+use sample_grid::SampleGrid;
 
-/// The trial waits no longer for the samplers to be open, or to have ended.
-const PATIENCE: Duration = Duration::from_secs(3);
-/// At most one batch is said in each of these stretches of the trial, ns.
+/// The longest wait for the samplers to open, or to end.
+const TIMEOUT: Duration = Duration::from_secs(3);
+/// At most one batch is sent in each period of this length, ns.
 const BATCH_NS: u64 = 1_000_000_000;
 
-/// What the thread is told.
-enum Word {
-    /// The trial began at this instant of the clock, ns.
+/// A command to the sampling thread.
+enum Order {
+    /// The trial starts at this instant, clock ns.
     Start(u64),
-    /// A job will end at this instant, ns.
+    /// A job will end at this instant, clock ns.
     Ends(u64),
-    /// Nothing is measured any more: the last sample is to be taken.
+    /// Nothing is measured any more: take the last sample and end.
     End,
 }
 
-/// What the thread answers.
-enum Answer {
+/// A reply of the sampling thread.
+enum Reply {
     Open,
     Closed(Vec<SamplerCost>),
 }
 
-/// The sampling of a trial. Dropped, it ends.
+/// The sampling thread of a trial. Dropping it ends the thread.
 #[derive(Debug)]
-pub(crate) struct Watcher {
-    words: Sender<Word>,
-    answers: Receiver<Answer>,
-    /// When the reading that goes on began, the clock's ns; 0: none does.
+pub(crate) struct BackgroundSampler {
+    orders: Sender<Order>,
+    replies: Receiver<Reply>,
+    /// When the current reading began, clock ns; 0: none is under way.
     reading_since: Arc<AtomicU64>,
-    /// See [`PATIENCE`].
-    patience: Duration,
+    /// [`TIMEOUT`].
+    timeout: Duration,
     ended: bool,
 }
 
-impl Watcher {
-    /// Begins to open the samplers. `None`: nothing is to be sampled, or (said in the second place) there is no thread for it.
+impl BackgroundSampler {
+    /// Begins to open the samplers. `None`: nothing is to be sampled, or, with a note, the thread could not be started.
     pub(crate) fn open(
         sampling: &Sampling,
         environment: &Environment,
         messages: MessageSender,
-    ) -> (Option<Watcher>, Option<String>) {
+    ) -> (Option<BackgroundSampler>, Option<String>) {
         if sampling.every_ns == 0 {
             return (None, None);
         }
         let scope = scope(sampling, environment);
-        let (words, heard) = mpsc::channel();
-        let (answer, answers) = mpsc::channel();
+        let (orders, received) = mpsc::channel();
+        let (reply, replies) = mpsc::channel();
         let reading_since = Arc::new(AtomicU64::new(0));
         let mut work = Work {
             every_ns: sampling.every_ns.max(Sampling::LEAST_NS),
-            heard,
+            orders: received,
             messages,
             reading_since: Arc::clone(&reading_since),
             pending: Telemetry::default(),
@@ -80,20 +80,20 @@ impl Watcher {
         };
         let run = move || {
             let station = work.reading(|| Station::open(&Roots::host(), &scope));
-            let _ = answer.send(Answer::Open);
+            let _ = reply.send(Reply::Open);
             let cost = work.run(station);
-            let _ = answer.send(Answer::Closed(cost));
+            let _ = reply.send(Reply::Closed(cost));
         };
-        let watcher = Watcher {
-            words,
-            answers,
+        let sampler = BackgroundSampler {
+            orders,
+            replies,
             reading_since,
-            patience: PATIENCE,
+            timeout: TIMEOUT,
             ended: false,
         };
         let thread = thread::Builder::new().name("telemetry".to_owned());
         match thread.spawn(run) {
-            Ok(_) => (Some(watcher), None),
+            Ok(_) => (Some(sampler), None),
             Err(error) => {
                 let note = format!("the host was not sampled: cannot start a thread: {error}");
                 (None, Some(note))
@@ -101,30 +101,30 @@ impl Watcher {
         }
     }
 
-    /// Waits until the samplers are open. One that takes its time begins later.
+    /// Waits until the samplers are open, or for [`TIMEOUT`]: a slow one begins later.
     pub(crate) fn await_open(&self) {
-        let _ = self.answers.recv_timeout(self.patience);
+        let _ = self.replies.recv_timeout(self.timeout);
     }
 
     /// The trial began at this instant, the clock's ns.
     pub(crate) fn start(&self, origin: u64) {
-        let _ = self.words.send(Word::Start(origin));
+        let _ = self.orders.send(Order::Start(origin));
     }
 
     /// A job will end at this instant, the clock's ns.
     pub(crate) fn ends(&self, at: u64) {
-        let _ = self.words.send(Word::Ends(at));
+        let _ = self.orders.send(Order::Ends(at));
     }
 
-    /// Nothing is measured any more: takes the last sample and ends all samplers. What sampling has cost; `Err`: it
-    /// hangs and was left behind, in words. `origin`: the trial's start, the clock's ns.
+    /// Nothing is measured any more: takes the last sample and ends all samplers. Returns the cost of sampling; `Err`: why
+    /// the thread did not end. `origin`: the trial's start, clock ns.
     pub(crate) fn end(&mut self, origin: u64) -> Result<Vec<SamplerCost>, String> {
         self.ended = true;
-        let _ = self.words.send(Word::End);
+        let _ = self.orders.send(Order::End);
         loop {
-            match self.answers.recv_timeout(self.patience) {
-                Ok(Answer::Open) => {}
-                Ok(Answer::Closed(cost)) => return Ok(cost),
+            match self.replies.recv_timeout(self.timeout) {
+                Ok(Reply::Open) => {}
+                Ok(Reply::Closed(cost)) => return Ok(cost),
                 Err(RecvTimeoutError::Timeout) => return Err(self.hangs(origin)),
                 Err(RecvTimeoutError::Disconnected) => {
                     let words = "the host was not sampled to the end: the sampling thread panicked; see stderr. \
@@ -146,16 +146,16 @@ impl Watcher {
     }
 }
 
-impl Drop for Watcher {
+impl Drop for BackgroundSampler {
     fn drop(&mut self) {
         if !self.ended {
-            // Children that it started are to be gone when the preparation is.
+            // Its child processes must not outlive the trial.
             let _ = self.end(0);
         }
     }
 }
 
-/// What is sampled for a trial on these targets.
+/// What is sampled for a trial on the targets of this environment.
 fn scope(sampling: &Sampling, environment: &Environment) -> Scope {
     let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get() as u32);
     Scope {
@@ -170,74 +170,74 @@ fn scope(sampling: &Sampling, environment: &Environment) -> Scope {
     }
 }
 
-/// What the thread works with.
+/// The sampling thread's state.
 struct Work {
     every_ns: u64,
-    heard: Receiver<Word>,
+    orders: Receiver<Order>,
     messages: MessageSender,
     reading_since: Arc<AtomicU64>,
-    /// Taken and not yet said.
+    /// Samples that were not sent yet.
     pending: Telemetry,
     batches: u32,
 }
 
 impl Work {
     fn run(&mut self, mut station: Station) -> Vec<SamplerCost> {
-        if let Some(mut agenda) = self.await_start() {
-            let now = agenda.on_trial_clock(clock::now());
+        if let Some(mut grid) = self.await_start() {
+            let now = grid.on_trial_clock(clock::now());
             self.reading(|| station.begin(now));
-            while self.sleep(&mut agenda) {
-                self.sample(&mut station, &mut agenda);
+            while self.sleep(&mut grid) {
+                self.sample(&mut station, &mut grid);
             }
-            self.sample(&mut station, &mut agenda);
-            self.say();
+            self.sample(&mut station, &mut grid);
+            self.send();
         }
         self.reading(|| station.close())
     }
 
-    fn await_start(&self) -> Option<Agenda> {
+    fn await_start(&self) -> Option<SampleGrid> {
         loop {
-            match self.heard.recv() {
-                Ok(Word::Start(origin)) => {
-                    // It is told a little ahead.
+            match self.orders.recv() {
+                Ok(Order::Start(origin)) => {
+                    // The start is announced a little ahead.
                     let ahead = origin.saturating_sub(clock::now());
                     thread::sleep(Duration::from_nanos(ahead));
-                    return Some(Agenda::new(origin, self.every_ns, clock::now()));
+                    return Some(SampleGrid::new(origin, self.every_ns, clock::now()));
                 }
-                Ok(Word::Ends(_)) => {}
-                Ok(Word::End) | Err(_) => return None,
+                Ok(Order::Ends(_)) => {}
+                Ok(Order::End) | Err(_) => return None,
             }
         }
     }
 
-    /// Sleeps until a sample is due. `false`: the end has come.
-    fn sleep(&self, agenda: &mut Agenda) -> bool {
+    /// Sleeps until a sample is due. `false`: sampling is to end.
+    fn sleep(&self, grid: &mut SampleGrid) -> bool {
         loop {
             let now = clock::now();
-            let left = agenda.due().saturating_sub(now);
+            let left = grid.due().saturating_sub(now);
             if left == 0 {
                 return true;
             }
-            match self.heard.recv_timeout(Duration::from_nanos(left)) {
-                Ok(Word::Ends(at)) => agenda.ends(at),
-                Ok(Word::Start(_)) | Err(RecvTimeoutError::Timeout) => {}
-                Ok(Word::End) | Err(RecvTimeoutError::Disconnected) => return false,
+            match self.orders.recv_timeout(Duration::from_nanos(left)) {
+                Ok(Order::Ends(at)) => grid.ends(at),
+                Ok(Order::Start(_)) | Err(RecvTimeoutError::Timeout) => {}
+                Ok(Order::End) | Err(RecvTimeoutError::Disconnected) => return false,
             }
         }
     }
 
-    fn sample(&mut self, station: &mut Station, agenda: &mut Agenda) {
+    fn sample(&mut self, station: &mut Station, grid: &mut SampleGrid) {
         let now = clock::now();
-        let at = agenda.on_trial_clock(now);
+        let at = grid.on_trial_clock(now);
         let taken = self.reading(|| station.sample(at));
         self.pending.extend(taken);
-        if agenda.taken(now, BATCH_NS) {
-            self.say();
+        if grid.taken(now, BATCH_NS) {
+            self.send();
         }
     }
 
-    /// Says what was taken since it was last said.
-    fn say(&mut self) {
+    /// Sends the pending samples.
+    fn send(&mut self) {
         if self.pending.is_empty() {
             return;
         }

@@ -18,7 +18,7 @@ use crate::monitor::Monitor;
 use crate::prepare::{Prepared, Unready, Waiting};
 use crate::protocol::{Command, Event};
 use crate::scheduler::{Order, Scheduler};
-use crate::telemetry::Watcher;
+use crate::telemetry::BackgroundSampler;
 use crate::timeline::Timeline;
 use crate::worker::Signal;
 
@@ -53,7 +53,7 @@ pub(crate) struct Trial<'a> {
     host: Option<HostWatch>,
     due: Due,
     /// What samples the host meanwhile.
-    telemetry: Option<Watcher>,
+    telemetry: Option<BackgroundSampler>,
     /// The step that was last reported.
     reported_step: Option<Step>,
     /// It was aborted after [`LONGEST_VIRTUAL_NS`].
@@ -89,7 +89,7 @@ impl<'a> Trial<'a> {
         // Samplers open beside the first wave's threads.
         let (telemetry, note) = match timeline.is_virtual() {
             true => (None, None),
-            false => Watcher::open(&plan.sampling, &prepared.environment, messages.clone()),
+            false => BackgroundSampler::open(&plan.sampling, &prepared.environment, messages.clone()),
         };
         prepared.notes.extend(note);
         let host = (!timeline.is_virtual()).then(|| HostWatch::new(&prepared.environment.targets));
@@ -110,7 +110,7 @@ impl<'a> Trial<'a> {
         };
         match trial.first_wave() {
             Ok(()) => {
-                trial.telemetry.iter().for_each(Watcher::await_open);
+                trial.telemetry.iter().for_each(BackgroundSampler::await_open);
                 Ok(trial)
             }
             Err(unready) => {

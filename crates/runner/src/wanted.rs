@@ -1,7 +1,6 @@
-//! What the jobs together want of each file: how it is opened, how long it must be, what must be in it.
+//! What all jobs together require of each file: how it is opened, how long it must be, what must be in it.
 //!
-//! Pure. A file that several clones work on is one entry: it is opened as its most demanding job needs
-//! it and laid out once.
+//! Pure. A file that several clones use is one entry: it is opened and laid out as the most demanding job requires.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

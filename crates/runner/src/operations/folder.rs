@@ -1,8 +1,7 @@
-//! A trial's own folder: made under a name that no other trial has, marked, and locked for as long as the
-//! trial lives.
+//! A trial's own folder: created under a unique name, with a marker file that is locked as long as the trial runs.
 //!
-//! The marker says whose the folder is, and its lock falls with the process that holds it. So a folder that
-//! somebody left is told from one that is in use, and from one that only has such a name.
+//! The marker says which trial the folder belongs to, and the kernel drops its lock with the process. So an orphaned folder
+//! can be told from one in use, and from one that only has such a name.
 
 use std::fs::File;
 use std::io::{self, Read, Write};

@@ -1,7 +1,7 @@
-//! File operations: the folder that a trial makes in its target, what lies in it beforehand, and its end.
+//! File operations: the folder that a trial creates in its target, the files prepared in it, and its removal.
 //!
-//! What must stay true: nothing but that folder is ever made or removed, and everything below it is
-//! reached from its descriptor, never by a path that somebody could have changed meanwhile.
+//! What must stay true: nothing but that folder is ever created or removed, and everything below it is reached from its
+//! descriptor, never by a path that another process could have changed.
 
 mod check;
 mod folder;

@@ -1,7 +1,7 @@
-//! Removing a folder with all that lies in it, and nothing else.
+//! Removes a folder with its contents, and nothing else.
 //!
-//! Each name is removed from the descriptor of the folder that it was found in; links are removed and never
-//! followed, and what is mounted in it is left alone.
+//! Each name is removed relative to the descriptor of the folder that it was found in. Links are removed and never followed;
+//! mount points are not entered.
 
 use std::ffi::{CStr, CString};
 use std::io;

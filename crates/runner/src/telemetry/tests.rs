@@ -4,47 +4,47 @@ use iodyno_model::{DeviceLayer, MountInfo, SeriesKind, StackLayer, TargetInfo};
 
 use super::*;
 
-/// A watcher whose thread is the test, and that waits so long for it.
-fn watcher(patience: Duration) -> (Watcher, Receiver<Word>, Sender<Answer>) {
-    let (words, heard) = mpsc::channel();
-    let (answer, answers) = mpsc::channel();
-    let watcher = Watcher {
-        words,
-        answers,
+/// A sampler whose thread is the test; it waits this long for it.
+fn sampler(timeout: Duration) -> (BackgroundSampler, Receiver<Order>, Sender<Reply>) {
+    let (orders, received) = mpsc::channel();
+    let (reply, replies) = mpsc::channel();
+    let sampler = BackgroundSampler {
+        orders,
+        replies,
         reading_since: Arc::new(AtomicU64::new(0)),
-        patience,
+        timeout,
         ended: false,
     };
-    (watcher, heard, answer)
+    (sampler, received, reply)
 }
 
-/// Never over where an answer comes.
+/// Longer than any reply takes.
 const LONG: Duration = Duration::from_secs(120);
 
 #[test]
-fn a_sampler_that_hangs_is_left_behind_with_a_word_on_since_when() {
+fn a_sampler_that_hangs_is_abandoned_and_reported_with_its_start() {
     const SECOND: u64 = 1_000_000_000;
     for (since, words) in [
         (8_200_000_000, "hangs, since 3.2 s into the trial"),
         (4 * SECOND, "hangs, since before the start"),
         (0, "hangs: later samples are missing"),
     ] {
-        let (mut watcher, heard, _silent) = watcher(Duration::from_millis(20));
-        watcher.reading_since.store(since, Ordering::Relaxed);
-        let note = watcher.end(5 * SECOND).unwrap_err();
+        let (mut sampler, orders, _silent) = sampler(Duration::from_millis(20));
+        sampler.reading_since.store(since, Ordering::Relaxed);
+        let note = sampler.end(5 * SECOND).unwrap_err();
         assert!(note.contains(words), "{note}");
-        assert!(matches!(heard.try_recv(), Ok(Word::End)));
+        assert!(matches!(orders.try_recv(), Ok(Order::End)));
         // It is not told to end, and waited for, again.
-        drop(watcher);
-        let after = heard.try_recv();
+        drop(sampler);
+        let after = orders.try_recv();
         assert!(matches!(after, Err(mpsc::TryRecvError::Disconnected)));
     }
 }
 
 #[test]
 fn what_sampling_cost_comes_with_its_end_and_a_panic_is_told() {
-    let (mut ended, _heard, answer) = watcher(LONG);
-    answer.send(Answer::Open).unwrap();
+    let (mut ended, _heard, reply) = sampler(LONG);
+    reply.send(Reply::Open).unwrap();
     let cost = SamplerCost {
         kind: SeriesKind::Cpu,
         samples: 3,
@@ -52,19 +52,19 @@ fn what_sampling_cost_comes_with_its_end_and_a_panic_is_told() {
         wall_ns: 2,
         longest_ns: 1,
     };
-    answer.send(Answer::Closed(vec![cost.clone()])).unwrap();
+    reply.send(Reply::Closed(vec![cost.clone()])).unwrap();
     assert_eq!(ended.end(0), Ok(vec![cost]));
-    let (mut broken, heard, answer) = watcher(LONG);
-    drop((heard, answer));
+    let (mut broken, orders, reply) = sampler(LONG);
+    drop((orders, reply));
     assert!(broken.end(0).unwrap_err().contains("panicked"));
 }
 
 #[test]
-fn a_watcher_that_is_given_up_is_told_to_end() {
-    let (watcher, heard, answer) = watcher(LONG);
-    answer.send(Answer::Closed(Vec::new())).unwrap();
-    drop(watcher);
-    assert!(matches!(heard.try_recv(), Ok(Word::End)));
+fn a_sampler_that_is_dropped_is_told_to_end() {
+    let (sampler, orders, reply) = sampler(LONG);
+    reply.send(Reply::Closed(Vec::new())).unwrap();
+    drop(sampler);
+    assert!(matches!(orders.try_recv(), Ok(Order::End)));
 }
 
 #[test]

@@ -47,7 +47,7 @@ impl Trial<'_> {
     /// Takes the last sample of the host, before anything is removed. What sampling has cost.
     fn sampled(&mut self) -> Vec<SamplerCost> {
         let origin = self.due.origin();
-        let ended = self.telemetry.as_mut().map(|watcher| watcher.end(origin));
+        let ended = self.telemetry.as_mut().map(|sampler| sampler.end(origin));
         ended
             .unwrap_or_else(|| Ok(Vec::new()))
             .unwrap_or_else(|note| {
