@@ -89,7 +89,9 @@ impl<'a> Trial<'a> {
         // Samplers open beside the first wave's threads.
         let (telemetry, note) = match timeline.is_virtual() {
             true => (None, None),
-            false => BackgroundSampler::open(&plan.sampling, &prepared.environment, messages.clone()),
+            false => {
+                BackgroundSampler::open(&plan.sampling, &prepared.environment, messages.clone())
+            }
         };
         prepared.notes.extend(note);
         let host = (!timeline.is_virtual()).then(|| HostWatch::new(&prepared.environment.targets));
@@ -110,7 +112,10 @@ impl<'a> Trial<'a> {
         };
         match trial.first_wave() {
             Ok(()) => {
-                trial.telemetry.iter().for_each(BackgroundSampler::await_open);
+                trial
+                    .telemetry
+                    .iter()
+                    .for_each(BackgroundSampler::await_open);
                 Ok(trial)
             }
             Err(unready) => {

@@ -93,10 +93,7 @@ fn untouched(home: &Home, completed_on_u: RangeInclusive<usize>) {
     {
         assert_eq!(failed["configuration"], "u");
         let told = failed.to_string();
-        assert!(
-            told.contains("the target has changed"),
-            "{told}"
-        );
+        assert!(told.contains("the target has changed"), "{told}");
     }
 }
 
