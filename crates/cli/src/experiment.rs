@@ -92,10 +92,12 @@ pub(crate) fn carry_out(
         .extend(logging::node_flags(context.verbose).map(Into::into));
     let lab = Lab {
         store,
+        store_files: store.files(),
         store_stack: iodyno_target::stack::describe(store.path(), &Roots::host()).stack,
         node: &node,
         stop: &stop,
     };
+    let store_file = file_at(store.path());
     let mut exit = Exit::Fine;
     let mut failed = None;
     let mut observer = |progress: Progress<'_>| {
@@ -127,6 +129,15 @@ pub(crate) fn carry_out(
         context.tell(&[fault]);
         exit = exit.max(Exit::CheckFailed);
     }
+    if file_at(store.path()) != store_file {
+        let path = store.path().display();
+        let message = format!(
+            "the store is no longer at `{path}`: the run was stored in a file that was moved or removed"
+        );
+        let hint = "if it was moved, move it back together with its `-wal` file";
+        context.tell(&[Diagnostic::error(message).hint(hint)]);
+        exit = exit.max(Exit::CheckFailed);
+    }
     match failed {
         Some(failure) => Err(Failure {
             exit: exit.max(failure.exit),
@@ -134,6 +145,13 @@ pub(crate) fn carry_out(
         }),
         None => Ok(Carried { end, exit }),
     }
+}
+
+/// Device and inode of the file at a path, if there is one.
+fn file_at(path: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    let metadata = path.metadata().ok()?;
+    Some((metadata.dev(), metadata.ino()))
 }
 
 fn resume_failure(error: ResumeError) -> Failure {

@@ -1,5 +1,7 @@
 //! A run from its plan to its end: what it needs, and its result.
 
+use std::path::PathBuf;
+
 use iodyno_model::{Plan, RunState, StackLayer, TrialState};
 use iodyno_runner::{Node, StopFlag};
 use iodyno_store::{RunHandle, Store, StoreError};
@@ -11,6 +13,8 @@ use crate::{Progress, unix_ms};
 pub struct Lab<'a> {
     /// Where results go.
     pub store: &'a dyn Store,
+    /// The store's files, which no job may use.
+    pub store_files: Vec<PathBuf>,
     /// What lies below the store's file, top first; empty if that is not known.
     pub store_stack: Vec<StackLayer>,
     /// The node that makes the I/O.

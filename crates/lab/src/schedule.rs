@@ -45,6 +45,7 @@ pub(crate) fn bind(plan: &Plan, key: TrialKey) -> BoundPlan {
         workload: workload.clone(),
         seed: seed(plan, key),
         destroy: plan.destroy.clone(),
+        protected: Vec::new(),
         frame_ns: Nanos::SECOND.0,
         sampling: plan.sampling.clone(),
     }

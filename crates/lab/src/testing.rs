@@ -404,6 +404,7 @@ pub(crate) fn lab<'a>(
 ) -> Lab<'a> {
     Lab {
         store,
+        store_files: Vec::new(),
         store_stack: Vec::new(),
         node,
         stop,

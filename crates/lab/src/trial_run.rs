@@ -1,8 +1,8 @@
 //! One trial: bound, run, stored and judged.
 
 use iodyno_model::{
-    Diagnostic, Environment, Frame, Outcome, Part, Plan, SCHEMA, SeriesKind, Telemetry, Trial,
-    TrialKey, Workload,
+    BoundPlan, Diagnostic, Environment, Frame, Outcome, Part, Plan, SCHEMA, SeriesKind, Telemetry,
+    Trial, TrialKey, Workload,
 };
 use iodyno_runner::{Event, RunnerError, TrialEnd, carry_out};
 use iodyno_store::{Rebuilder, StoreError};
@@ -118,7 +118,10 @@ impl<'a> TrialRun<'a> {
     }
 
     fn make(&mut self, observer: &mut dyn FnMut(Progress<'_>)) -> Result<TrialEnd, RunnerError> {
-        let bound = bind(self.plan, self.key);
+        let bound = BoundPlan {
+            protected: self.lab.store_files.clone(),
+            ..bind(self.plan, self.key)
+        };
         let (node, stop) = (self.lab.node, self.lab.stop);
         carry_out(&bound, node, stop, &mut |event| {
             let health = self.keep(&event);

@@ -228,6 +228,9 @@ pub struct BoundPlan {
     pub seed: u64,
     /// As in [`Plan::destroy`].
     pub destroy: Vec<PathBuf>,
+    /// Files that are never a target, by whatever name: those of the store.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub protected: Vec<PathBuf>,
     /// Length of a frame, ns.
     pub frame_ns: u64,
     /// What is sampled of the host meanwhile.

@@ -20,6 +20,7 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use crate::StopFlag;
 use crate::death::Death;
+use crate::files;
 use crate::operations::{OrphanFolder, Removal, RemovalState};
 use crate::protocol::{self, Command, Event, Message, PROTOCOL, ReadError, TrialEnd};
 use crate::session::{Node, Session};
@@ -333,6 +334,10 @@ impl<'a> ChildSession<'a> {
             (Ending::Garbled(why), _) => Death::Garbled(why),
             (Ending::Died, Some(status)) => Death::of(status),
         };
+        // It could no longer record what it wrote to devices. If it had to be killed, they may hang.
+        if !self.killed {
+            files::guard().record_after_death(pid);
+        }
         let outcome = self.outcome_of(&death);
         let orphan = match (self.orphan.take(), &death) {
             (None, _) => return Ok(Some(failed(outcome, death))),

@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 use iodyno_engine::JobFile;
 use iodyno_model::{BoundPlan, Diagnostic, FileState, Job, Order, Work};
 use iodyno_target::space::{self, Need};
-use iodyno_target::{AdmitError, Admitted, Guard, Kind, OpenFlags, Request, Roots};
+use iodyno_target::{
+    AdmitError, Admitted, Guard, Kind, OpenFlags, Request, Roots, WrittenDevice, state_folder,
+};
 use iodyno_units::Bytes;
 use rustix::fs::{Advice, fadvise};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -92,7 +94,7 @@ impl Files {
     /// Admits all: first what is there, then the room for what is not, then that.
     pub(crate) fn admit(plan: &BoundPlan, wanted: Vec<Wanted>) -> Result<Files, Unready> {
         let jobs = &plan.workload.jobs;
-        let guard = Guard::new(Roots::host());
+        let guard = guard().protecting(&plan.protected);
         let mut files = Files::default();
         let mut faults = Faults::default();
         let (there, missing): (Vec<Wanted>, Vec<Wanted>) = wanted
@@ -141,6 +143,13 @@ impl Files {
     /// What could not be finished is undone; what was laid out in whole stays for the next time.
     pub(crate) fn undo_unfinished(&self) {
         self.undo(|file| !file.laid_out);
+    }
+
+    /// The devices that were admitted for writing.
+    pub(crate) fn written_devices(&self) -> Vec<WrittenDevice> {
+        let list = self.list.iter();
+        list.filter_map(|file| file.admitted.written_device())
+            .collect()
     }
 
     /// Something is left to do after the jobs.
@@ -251,6 +260,12 @@ impl TrialFile {
             length_before: None,
         }
     }
+}
+
+/// The guard of this host, with what iodyno wrote to its devices before.
+pub(crate) fn guard() -> Guard {
+    let records = state_folder(|name| std::env::var_os(name));
+    Guard::new(Roots::host()).with_records(records)
 }
 
 /// What the guard said, refusals apart.

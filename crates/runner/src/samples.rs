@@ -49,6 +49,7 @@ pub(crate) fn plan(folder: impl Into<PathBuf>, jobs: Vec<Job>) -> BoundPlan {
         workload: Workload::new("test", Vec::new(), jobs),
         seed: 7,
         destroy: Vec::new(),
+        protected: Vec::new(),
         frame_ns: 1_000_000_000,
         sampling: Sampling::default(),
     }

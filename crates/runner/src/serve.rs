@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc;
 
 use iodyno_model::{BoundPlan, Diagnostic, EngineKind};
+use iodyno_target::WrittenDevice;
 
 use crate::control::{self, Control};
 use crate::message_writer::{MessageSender, MessageWriter};
@@ -62,8 +63,13 @@ fn session(input: File, output: File) -> bool {
         return false;
     }
     let timeline = Timeline::real(sender, signals);
+    let mut devices = Vec::new();
     let end = match await_plan(&timeline) {
-        Plan::Trial(plan) => Some(trial(&plan, &control, &messages, timeline)),
+        Plan::Trial(plan) => {
+            let (end, written) = trial(&plan, &control, &messages, timeline);
+            devices = written;
+            Some(end)
+        }
         Plan::Withdrawn => Some(TrialEnd::withdrawn()),
         Plan::NoParent => None,
     };
@@ -72,6 +78,13 @@ fn session(input: File, output: File) -> bool {
         messages.send(Message::Ended(end));
     }
     writer.close();
+    // After the last message: on a device that hangs this may hang too. If it fails, or the parent kills this process
+    // meanwhile, the next run on the device is refused.
+    for device in devices {
+        if let Err(error) = device.record() {
+            tracing::warn!(%error, "what was written to a device is not recorded");
+        }
+    }
     ended && !control.is_parent_gone()
 }
 
@@ -87,28 +100,29 @@ fn engines() -> Vec<EngineSupport> {
     EngineKind::ALL.map(support).to_vec()
 }
 
-/// Carries out a trial, and says how it ended.
+/// Carries out a trial. Returns how it ended, and the devices that it may have written to.
 pub(crate) fn trial(
     plan: &BoundPlan,
     control: &Control,
     messages: &MessageSender,
     timeline: Timeline,
-) -> TrialEnd {
+) -> (TrialEnd, Vec<WrittenDevice>) {
     let prepared = match prepare(plan, control, messages) {
         Ok(prepared) => prepared,
-        Err(unready) => return unready.into(),
+        Err(unready) => return (unready.into(), Vec::new()),
     };
+    let devices = prepared.files.written_devices();
     let mut trial = match Trial::new(plan, prepared, control, messages, timeline) {
         Ok(trial) => trial,
-        Err(unready) => return unready.into(),
+        Err(unready) => return (unready.into(), devices),
     };
     messages.event(trial.ready());
     let instant = match trial.await_start() {
         Ok(instant) => instant,
-        Err(unready) => return unready.into(),
+        Err(unready) => return (unready.into(), devices),
     };
     let (part, outcome) = trial.run(instant);
-    TrialEnd::Done(Box::new(part), outcome)
+    (TrialEnd::Done(Box::new(part), outcome), devices)
 }
 
 enum Plan {

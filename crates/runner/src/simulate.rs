@@ -65,7 +65,7 @@ impl Simulation {
             let (control, signals, clock) = (self.control.clone(), signals.clone(), clock.clone());
             move || {
                 let timeline = Timeline::simulated(signals, received, clock);
-                let end = serve::trial(&plan, &control, &sender, timeline);
+                let (end, _) = serve::trial(&plan, &control, &sender, timeline);
                 sender.send(Message::Ended(end));
             }
         };

@@ -20,5 +20,8 @@ pub mod space;
 pub mod stack;
 
 pub use block::DeviceNumber;
-pub use guard::{AdmitError, Admitted, Guard, Intent, Kind, OpenFlags, Reason, Refusal, Request};
+pub use guard::{
+    AdmitError, Admitted, Guard, Intent, Kind, OpenFlags, Reason, Refusal, Request, WrittenDevice,
+    state_folder,
+};
 pub use roots::Roots;

@@ -12,7 +12,9 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use common::{Loop, admit, findings, refusal, run, skip, write};
-use iodyno_target::{Guard, Intent, Kind, OpenFlags, Reason, Request, Roots, signatures};
+use iodyno_target::{
+    AdmitError, Admitted, Guard, Intent, Kind, OpenFlags, Reason, Request, Roots, signatures,
+};
 
 const MIB: u64 = 1 << 20;
 
@@ -28,10 +30,186 @@ fn a_blank_device_is_admitted_and_kept_for_us() {
     file.write_all_at(b"ours", 4096).unwrap();
     // Nobody else gets it while we have it.
     let second = refusal(write(&disk.device, &[]));
-    assert_eq!(second.findings, [Reason::Claimed]);
+    assert_eq!(second.findings[0], Reason::Claimed);
     assert!(run(&["mkfs.ext4", "-q", disk.path()]).is_err());
     drop((admitted, file));
-    write(&disk.device, &[]).unwrap();
+    write(&disk.device, std::slice::from_ref(&disk.device)).unwrap();
+}
+
+/// Bytes of no format; a multiple of 8.
+fn noise(length: usize) -> Vec<u8> {
+    let mut state = 1u64;
+    let mut bytes = vec![0; length];
+    for word in bytes.chunks_exact_mut(8) {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        word.copy_from_slice(&(state | 1 << 63).to_be_bytes());
+    }
+    bytes
+}
+
+#[test]
+fn a_device_with_data_in_any_sampled_block_is_refused_until_destroy_names_it() {
+    // The first and the last MiB, and between them one of 128 blocks, here each half MiB.
+    for (at, length) in [(0, 8), (MIB - 8, 8), (20 * MIB, MIB), (64 * MIB - 8, 8)] {
+        let put = |file: &Path| {
+            let file = OpenOptions::new().write(true).open(file).unwrap();
+            file.write_all_at(&noise(length as usize), at).unwrap();
+        };
+        let Some(disk) = Loop::holding(64, put) else {
+            return;
+        };
+        let before = fs::read(&disk.file).unwrap();
+        let refused = refusal(write(&disk.device, &[]));
+        let words = refused.to_string();
+        assert!(
+            matches!(refused.findings[..], [Reason::Data { first, sampled: 640, .. }] if first.abs_diff(at) < MIB),
+            "{words}"
+        );
+        for expected in [
+            "it is not blank",
+            "of 640 sampled blocks of 4 KiB are not blank, the first at byte",
+            &format!(
+                "hint: to overwrite what it holds, add `--destroy {0}`, or empty it first, with `blkdiscard --zeroout {0}`",
+                disk.path()
+            ),
+        ] {
+            assert!(words.contains(expected), "{expected} is not in {words}");
+        }
+        assert!(fs::read(&disk.file).unwrap() == before, "it was touched");
+        let admitted = write(&disk.device, std::slice::from_ref(&disk.device)).unwrap();
+        assert!(
+            admitted.notes[0].contains("holds data"),
+            "{:?}",
+            admitted.notes
+        );
+        drop(admitted);
+        // What the message says helps.
+        run(&["blkdiscard", "--zeroout", disk.path()]).unwrap();
+        write(&disk.device, &[]).unwrap();
+    }
+}
+
+/// A guard with records of its own.
+struct Remembering(tempfile::TempDir);
+
+impl Remembering {
+    fn new() -> Remembering {
+        Remembering(tempfile::tempdir().unwrap())
+    }
+
+    fn guard(&self) -> Guard {
+        Guard::new(Roots::host()).with_records(Some(self.0.path().join("devices")))
+    }
+
+    fn admit(&self, disk: &Loop, destroy: &[PathBuf]) -> Result<Admitted, AdmitError> {
+        self.guard().admit(&Request {
+            path: &disk.device,
+            intent: Intent::WRITE,
+            flags: OpenFlags::default(),
+            named: true,
+            destroy,
+        })
+    }
+
+    /// Writes as a trial does, from admission to the record of what was written.
+    fn write(&self, disk: &Loop, destroy: &[PathBuf], bytes: &[u8], at: u64) {
+        let admitted = self.admit(disk, destroy).unwrap();
+        let file = File::from(admitted.reopen(OpenFlags::default()).unwrap());
+        file.write_all_at(bytes, at).unwrap();
+        admitted.written_device().unwrap().record().unwrap();
+    }
+}
+
+#[test]
+fn what_iodyno_wrote_is_admitted_again_until_somebody_else_writes() {
+    let Some(disk) = Loop::blank(16) else { return };
+    let state = Remembering::new();
+    state.write(&disk, &[], &noise(2 << 20), 0);
+    state.write(&disk, &[], &noise(9 << 20), 7 << 20);
+    drop(state.admit(&disk, &[]).unwrap());
+    // Without the records it is data like any other; so it is by another's.
+    refusal(write(&disk.device, &[]));
+    refusal(Remembering::new().admit(&disk, &[]));
+    // A partly discarded device is still its own.
+    run(&["blkdiscard", "--zeroout", "--length", "1MiB", disk.path()]).unwrap();
+    drop(state.admit(&disk, &[]).unwrap());
+    run(&["mkfs.ext4", "-q", disk.path()]).unwrap();
+    let found = findings(&refusal(state.admit(&disk, &[]))).join("; ");
+    assert!(
+        found.contains("holds ext4") && found.contains("holds data"),
+        "{found}"
+    );
+}
+
+#[test]
+fn what_destroy_gave_way_to_and_was_not_overwritten_is_refused_again() {
+    let Some(disk) = Loop::blank(16) else { return };
+    let state = Remembering::new();
+    run(&["mkfs.ext4", "-q", disk.path()]).unwrap();
+    let destroy = std::slice::from_ref(&disk.device);
+    state.write(&disk, destroy, &noise(1 << 20), 8 << 20);
+    let found = findings(&refusal(state.admit(&disk, &[]))).join("; ");
+    assert!(found.contains("holds ext4"), "{found}");
+    state.write(&disk, destroy, &noise(16 << 20), 0);
+    drop(state.admit(&disk, &[]).unwrap());
+}
+
+#[test]
+fn what_was_written_by_a_process_that_was_killed_is_refused_unless_recorded_at_its_death() {
+    let Some(disk) = Loop::blank(16) else { return };
+    let state = Remembering::new();
+    // As a kill leaves it: admitted, written, not recorded.
+    let killed = |bytes: &[u8], at| {
+        let admitted = state.admit(&disk, &[]).unwrap();
+        let file = File::from(admitted.reopen(OpenFlags::default()).unwrap());
+        file.write_all_at(bytes, at).unwrap();
+    };
+    killed(&noise(1 << 20), 0);
+    let guard = state.guard();
+    guard.record_after_death(std::process::id() + 1);
+    let refused = refusal(state.admit(&disk, &[]));
+    assert!(
+        refused.to_string().contains("iodyno was killed"),
+        "{refused}"
+    );
+    guard.record_after_death(std::process::id());
+    killed(&noise(2 << 20), 3 << 20);
+    // Somebody uses the device by now: its record stays open.
+    run(&["mkfs.ext4", "-q", disk.path()]).unwrap();
+    let mounted = disk.mount();
+    guard.record_after_death(std::process::id());
+    drop(mounted);
+    let found = findings(&refusal(state.admit(&disk, &[]))).join("; ");
+    assert!(found.contains("holds ext4"), "{found}");
+}
+
+#[test]
+fn records_that_cannot_be_written_are_told_and_the_device_is_used() {
+    let Some(disk) = Loop::blank(16) else { return };
+    let state = Remembering::new();
+    fs::write(state.0.path().join("devices"), "no folder").unwrap();
+    let admitted = state.admit(&disk, &[]).unwrap();
+    let note = &admitted.notes[0];
+    assert!(note.contains("will need `--destroy`"), "{note}");
+    admitted.written_device().unwrap().record().unwrap();
+}
+
+#[test]
+fn another_file_at_the_same_loop_device_is_not_taken_for_the_one_before() {
+    let state = Remembering::new();
+    for length in [16, 16, 24] {
+        let Some(disk) = Loop::holding(length, |file| {
+            let file = OpenOptions::new().write(true).open(file).unwrap();
+            file.write_all_at(b"theirs", 4096).unwrap();
+        }) else {
+            return;
+        };
+        refusal(state.admit(&disk, &[]));
+        state.write(&disk, std::slice::from_ref(&disk.device), &noise(8192), 0);
+        drop(state.admit(&disk, &[]).unwrap());
+    }
 }
 
 #[test]

@@ -92,6 +92,77 @@ fn what_cannot_be_made_is_told_with_the_remedy() {
 }
 
 #[test]
+fn no_file_is_created_among_device_nodes() {
+    let folder = tempfile::tempdir().unwrap();
+    let (link, dev) = (folder.path().join("dev"), Path::new("/dev"));
+    symlink(dev, &link).unwrap();
+    for path in [
+        dev.join("nosuchdisk"),
+        link.join("nosuchdisk"),
+        folder.path().join("dev/../dev/nosuchdisk"),
+        Path::new("/proc/self/root/dev/nosuchdisk").to_owned(),
+    ] {
+        let refused = refusal(make(&path, Intent::WRITE));
+        assert_eq!(
+            refused.findings,
+            [Reason::AmongDevices],
+            "{}",
+            path.display()
+        );
+        assert!(refused.hint().contains("lsblk"), "{refused}");
+        assert!(!dev.join("nosuchdisk").exists());
+    }
+    // A folder there is no place for the folders of file operations.
+    assert_eq!(refusal(write(dev, &[])).findings, [Reason::AmongDevices]);
+    admit(dev, Intent::READ, &[]).unwrap();
+    // What is mounted below /dev is a file system of its own.
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    if !mounts.contains(" /dev/shm ") {
+        return skip("/dev/shm is not a mount here");
+    }
+    let own = tempfile::tempdir_in("/dev/shm").unwrap();
+    assert!(
+        make(&own.path().join("file"), Intent::WRITE)
+            .unwrap()
+            .created
+    );
+}
+
+#[test]
+fn protected_files_are_refused_by_every_name_and_before_they_exist() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::write(at("db"), "results").unwrap();
+    fs::hard_link(at("db"), at("hard")).unwrap();
+    symlink(at("db"), at("soft")).unwrap();
+    symlink(folder.path(), at("around")).unwrap();
+    let admit = |name: &str, intent| {
+        let guard = Guard::new(Roots::host()).protecting(&[at("db"), at("db-wal")]);
+        guard.admit(&Request {
+            path: &at(name),
+            intent,
+            flags: OpenFlags {
+                create: true,
+                ..OpenFlags::default()
+            },
+            named: true,
+            destroy: &[at("db")],
+        })
+    };
+    for name in ["db", "hard", "soft", "around/db", "db-wal", "around/db-wal"] {
+        let refused = refusal(admit(name, Intent::WRITE));
+        assert_eq!(refused.findings, [Reason::Protected], "{name}");
+    }
+    assert_eq!(
+        refusal(admit("hard", Intent::READ)).findings,
+        [Reason::Protected]
+    );
+    assert!(!at("db-wal").exists());
+    assert_eq!(fs::read(at("db")).unwrap(), b"results");
+    assert!(admit("db-wal2", Intent::WRITE).unwrap().created);
+}
+
+#[test]
 fn folders_are_admitted_as_folders() {
     let folder = tempfile::tempdir().unwrap();
     let admitted = write(folder.path(), &[]).unwrap();
@@ -177,8 +248,8 @@ fn a_swap_file_is_refused() {
     run(&["swapoff", swap.to_str().unwrap()]).unwrap();
     for result in results {
         let refused = refusal(result);
-        assert_eq!(refused.findings, [Reason::SwapFile { path: swap.clone() }]);
+        assert_eq!(refused.findings[0], Reason::SwapFile { path: swap.clone() });
     }
     // Seen within a second of its end by a guard of its own, too.
-    write(&swap, &[]).unwrap();
+    write(&swap, std::slice::from_ref(&swap)).unwrap();
 }

@@ -24,9 +24,9 @@ Examples:
 
 Write `--store`, `--color` and `-v` before `fio`; `--destroy`, `--sample NAME` (a server process whose
 CPU time is measured) and `--sample-every TIME` directly after it. A device that contains data is
-written only with `--destroy`. `iodyno check FILE` checks a job file.")]
+written only with `--destroy`, unless iodyno wrote that data. `iodyno check FILE` checks a job file.")]
 pub(crate) struct FioArgs {
-    /// Allow overwriting this device even if it has a file system or other signature.
+    /// Allow overwriting the data on this device, or the disk image in this file.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub(crate) destroy: Vec<PathBuf>,
 

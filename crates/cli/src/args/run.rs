@@ -29,8 +29,8 @@ Examples:
   iodyno run job.fio --on /dev/sdx --destroy /dev/sdx --dry-run
                                           Show the plan without running it
 
-`--destroy` overrides file-system and other signatures only. A device that is mounted, used as swap,
-or part of an array, pool or mapping is never written.")]
+A device that contains data is written only with `--destroy`, unless iodyno wrote that data. A device
+that is mounted, used as swap, or part of an array, pool or mapping is never written.")]
 pub(crate) struct RunArgs {
     /// Job files in fio's format, names from `iodyno fs list`, or file-operation workloads in TOML.
     #[arg(required_unless_present = "resume", value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -46,7 +46,7 @@ pub(crate) struct RunArgs {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) settings: Vec<String>,
 
-    /// Allow overwriting this device even if it has a file system or other signature.
+    /// Allow overwriting the data on this device, or the disk image in this file.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub(crate) destroy: Vec<PathBuf>,
 

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::harness::{Home, root, skip};
+use rustix::process::{Signal, kill_process};
+
+use crate::harness::{Home, alive, root, skip, wait_for};
 
 /// A loop device of the test's own; detached at the end.
 struct Loop(PathBuf);
@@ -85,6 +87,140 @@ fn a_device_with_a_file_system_gives_way_only_to_its_own_name() {
     home.iodyno(&["run", "job.fio", "--on", &on, "--destroy", path])
         .succeeds();
     assert_ne!(std::fs::read(&device.0).unwrap(), before);
+}
+
+/// A job that writes to a device until it is stopped.
+const WRITES_ON: &str = "[t]\nioengine=psync\nrw=write\nbs=64k\nsize=8m\nruntime=1h\ntime_based\n";
+
+#[test]
+fn a_device_that_iodyno_wrote_is_used_again_and_one_that_others_wrote_is_refused() {
+    let home = Home::new();
+    let Some(device) = Loop::new(&home, 16 << 20) else {
+        return;
+    };
+    let path = device.0.to_str().unwrap();
+    home.file("job.fio", WRITES);
+    for _ in 0..2 {
+        home.iodyno(&["run", "job.fio", "--on", path]).succeeds();
+    }
+    home.iodyno(&[
+        "fio",
+        "--name=t",
+        "--rw=randwrite",
+        "--size=2m",
+        "--filename",
+        path,
+    ])
+    .succeeds();
+    // Ended by a signal, it is as well known.
+    home.file("on.fio", WRITES_ON);
+    let running = home.start(&["run", "on.fio", "--on", path]);
+    running.wait_until_it_measures(&home);
+    running.signal(Signal::INT);
+    running.done().exits(130);
+    home.iodyno(&["run", "job.fio", "--on", path]).succeeds();
+    // Another user's home knows nothing of it.
+    let other = Home::new();
+    other.file("job.fio", WRITES);
+    other
+        .iodyno(&["run", "job.fio", "--on", path])
+        .exits(3)
+        .tells("sampled blocks of 4 KiB are not blank, the first at byte 0")
+        .tells("--destroy")
+        .tells("blkdiscard");
+    // Neither does this one know what others write.
+    std::fs::write(&device.0, "a note").unwrap();
+    home.iodyno(&["run", "job.fio", "--on", path]).exits(3);
+    home.iodyno(&["run", "job.fio", "--on", path, "--destroy", path])
+        .succeeds();
+    home.iodyno(&["run", "job.fio", "--on", path]).succeeds();
+}
+
+#[test]
+fn what_a_killed_node_wrote_is_known_and_what_was_written_when_all_was_killed_is_not() {
+    let home = Home::new();
+    let Some(device) = Loop::new(&home, 16 << 20) else {
+        return;
+    };
+    let path = device.0.to_str().unwrap();
+    home.file("job.fio", WRITES);
+    home.file("on.fio", WRITES_ON);
+    let running = home.start(&["run", "on.fio", "--on", path]);
+    running.wait_until_it_measures(&home);
+    kill_process(running.node(), Signal::KILL).unwrap();
+    running.done().exits(4);
+    home.iodyno(&["run", "job.fio", "--on", path]).succeeds();
+    // A node whose parent is gone records what it wrote.
+    let running = home.start(&["run", "on.fio", "--on", path]);
+    let node = running.node();
+    running.wait_until_it_measures(&home);
+    running.signal(Signal::KILL);
+    running.done().exits(-9);
+    wait_for("the node's end", || (!alive(node)).then_some(()));
+    home.iodyno(&["run", "job.fio", "--on", path]).succeeds();
+    // Both at once, the parent stopped first, so that it cannot record it.
+    let running = home.start(&["run", "on.fio", "--on", path]);
+    let node = running.node();
+    running.wait_until_it_measures(&home);
+    running.signal(Signal::STOP);
+    kill_process(node, Signal::KILL).unwrap();
+    running.signal(Signal::KILL);
+    running.done().exits(-9);
+    home.iodyno(&["run", "job.fio", "--on", path])
+        .exits(3)
+        .tells("iodyno was killed while it wrote to the device")
+        .tells("--destroy");
+}
+
+#[test]
+fn a_disk_image_is_overwritten_only_when_destroy_names_it() {
+    let home = Home::new();
+    home.file("job.fio", WRITES);
+    let image = home.file("vm.qcow2", "QFI\u{fb}");
+    std::fs::write(&image, [&b"QFI\xfb\0\0\0\x03"[..], &[0; 2 << 20]].concat()).unwrap();
+    let before = std::fs::read(&image).unwrap();
+    let path = image.to_str().unwrap();
+    home.iodyno(&["run", "job.fio", "--on", path])
+        .exits(3)
+        .tells("vm.qcow2 holds qcow image at byte 0")
+        .tells(&format!("add `--destroy {path}`"));
+    assert_eq!(std::fs::read(&image).unwrap(), before);
+    home.iodyno(&["run", "job.fio", "--on", path, "--destroy", path])
+        .succeeds();
+    // What is in it now is no image any more.
+    home.iodyno(&["run", "job.fio", "--on", path]).succeeds();
+}
+
+#[test]
+fn the_store_is_not_its_own_target() {
+    let home = Home::new();
+    home.file("job.fio", WRITES);
+    let store = home.work().join("results.db");
+    let store = store.to_str().unwrap();
+    home.iodyno(&["--store", store, "list"]);
+    for name in ["results.db", "results.db-wal", "results.db-journal", "link"] {
+        let _ = std::os::unix::fs::symlink("results.db", home.work().join("link"));
+        let job = format!("{WRITES}filename={name}\n");
+        home.file("self.fio", &job);
+        home.iodyno(&["--store", store, "run", "self.fio"])
+            .exits(3)
+            .tells("belongs to iodyno's own store");
+    }
+    home.iodyno(&["--store", store, "list"])
+        .succeeds()
+        .prints("refused");
+}
+
+#[test]
+fn a_store_that_was_removed_during_the_run_is_told() {
+    let home = Home::new();
+    home.file("on.fio", WRITES_ON);
+    let running = home.start(&["run", "on.fio"]);
+    running.wait_until_it_measures(&home);
+    std::fs::remove_file(home.store()).unwrap();
+    running.signal(Signal::INT);
+    let done = running.done().exits(130);
+    done.tells("the store is no longer at");
 }
 
 #[test]

@@ -162,6 +162,14 @@ impl SqliteStore {
         &self.path
     }
 
+    /// The files of the store: the database and SQLite's files beside it, whether they exist or not.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let suffixes = ["", "-wal", "-shm", "-journal"];
+        suffixes
+            .map(|suffix| companion(&self.path, suffix))
+            .to_vec()
+    }
+
     /// Takes in an exported run, all of it or nothing. What is stored already stays as it is; the
     /// report says how much was new.
     ///

@@ -1,10 +1,8 @@
-//! Block devices: judged, claimed, probed, and only then opened for writing.
+//! Block devices: checked for other users, claimed, sampled, and only then opened for writing.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
@@ -13,9 +11,13 @@ use rustix::fs::{Advice, OFlags, SeekFrom};
 use crate::block::{Block, DeviceNumber};
 use crate::signatures;
 
-use super::open::{Pinned, open_flags, reopen};
+use super::content::{Digests, Sample};
+use super::open::{Pinned, PinnedKind, open_flags, reopen};
+use super::own_writes::{self, Claim, Sampled};
 use super::survey::Survey;
-use super::{AdmitError, Admitted, Guard, Kind, Reason, Request, admitted, refused, uses};
+use super::{
+    AdmitError, Admitted, Guard, Kind, Reason, Request, admitted, overwritten, refused, uses,
+};
 
 /// How often somebody who may be gone at once is looked for again, and when: a second in all, for a
 /// busy host.
@@ -72,7 +74,7 @@ impl Guard {
             // It is refused already: what it holds is told as well, if it can be read.
             let peek = pinned.open(OFlags::RDONLY | OFlags::NONBLOCK);
             reasons.extend(peek.into_iter().flat_map(|device| {
-                let found = self.holds(&File::from(device), number);
+                let found = self.holds(&File::from(device), number).reasons;
                 found.into_iter().filter(Reason::gives_way)
             }));
             return Err(refused(request, pinned, reasons));
@@ -80,27 +82,34 @@ impl Guard {
         let claim = self.claim(request, pinned, number)?;
         // Once more, now that the kernel keeps others away: it may have been mounted in between.
         let mut reasons = self.judge(number);
-        let probed = claim.try_clone().map(File::from);
-        match probed {
-            Ok(device) => reasons.extend(self.holds(&device, number)),
-            Err(error) => reasons.push(Reason::Unprobed {
-                why: error.to_string(),
-            }),
-        }
-        let given = names_device(request.destroy, number);
+        let device = claim.descriptor.try_clone().map(File::from);
+        let content = match &device {
+            Ok(device) => self.holds(device, number),
+            Err(error) => Content::unread(error.to_string()),
+        };
+        reasons.extend(content.reasons);
+        let given = request.destroys(pinned);
         if !reasons.iter().all(|reason| given && reason.gives_way()) {
             return Err(refused(request, pinned, reasons));
         }
-        let descriptor =
-            reopen(claim.as_fd(), open_flags(request.intent, request.flags)).map_err(|source| {
-                AdmitError::failed(request.path, "open", source, request.flags.direct)
-            })?;
+        let mut notes = overwritten(&reasons);
+        if let (Some(records), Some(sampled)) = (&self.records, content.sampled) {
+            let begun = claim.begin(records, &pinned.resolved, sampled);
+            notes.extend(begun.err().map(|error| {
+                format!(
+                    "the next run on `{}` will need `--destroy`: what is written to it cannot be recorded: {error}",
+                    request.path.display()
+                )
+            }));
+        }
+        let descriptor = reopen(
+            claim.descriptor.as_fd(),
+            open_flags(request.intent, request.flags),
+        )
+        .map_err(|source| AdmitError::failed(request.path, "open", source, request.flags.direct))?;
         Ok(Admitted {
-            notes: reasons
-                .iter()
-                .map(|reason| format!("overwritten as `--destroy` says: {reason}"))
-                .collect(),
-            _claim: Some(claim),
+            notes,
+            claim: Some(claim),
             ..self.device(request, pinned, number, descriptor)?
         })
     }
@@ -153,21 +162,21 @@ impl Guard {
         request: &Request<'_>,
         pinned: &Pinned,
         number: DeviceNumber,
-    ) -> Result<Arc<OwnedFd>, AdmitError> {
+    ) -> Result<Arc<Claim>, AdmitError> {
         let mut claims = self.claims.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(claim) = claims.get(&number).and_then(Weak::upgrade) {
             return Ok(claim);
         }
         match exclusive(pinned) {
             Ok(descriptor) => {
-                let claim = Arc::new(descriptor);
+                let claim = Arc::new(Claim::new(descriptor));
                 claims.insert(number, Arc::downgrade(&claim));
                 Ok(claim)
             }
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
                 let mut reasons = vec![Reason::Claimed];
                 if let Ok(device) = pinned.open(OFlags::RDONLY | OFlags::NONBLOCK) {
-                    reasons.extend(self.holds(&File::from(device), number));
+                    reasons.extend(self.holds(&File::from(device), number).reasons);
                 }
                 Err(refused(request, pinned, reasons))
             }
@@ -175,15 +184,41 @@ impl Guard {
         }
     }
 
-    /// What a device and its partitions hold.
-    fn holds(&self, device: &File, number: DeviceNumber) -> Vec<Reason> {
+    /// What a device and its partitions hold, as far as iodyno did not write it.
+    fn holds(&self, device: &File, number: DeviceNumber) -> Content {
         let Ok(block) = Block::find(&self.roots, number) else {
-            return Vec::new();
+            // `judge` refuses it for that.
+            return Content::default();
         };
         let length = rustix::fs::seek(device, SeekFrom::End(0)).unwrap_or_else(|_| block.length());
-        // What the cache has may be older than what the device has.
-        let _ = rustix::fs::fadvise(device, 0, None, Advice::DontNeed);
-        let mut reasons = held(device, &block.name, 0, length);
+        forget_cached(device);
+        let identity = own_writes::identity(&self.roots, &block, device);
+        let record = self.records.as_ref().and_then(|all| all.load(&identity));
+        let own = record
+            .as_ref()
+            .map_or_else(Digests::new, own_writes::Record::digests);
+        let (sample, mut reasons) = match Sample::read(device, length) {
+            Ok(sample) => (sample, held(device, &block.name, 0, length)),
+            Err(error) => return Content::unread(format!("{}: {error}", block.name)),
+        };
+        let foreign = sample.foreign(&own);
+        if foreign.is_empty() {
+            // A format's mark in a block that iodyno wrote is chance, or what it was told to write. Those
+            // outside of the sample stay.
+            reasons.retain(|reason| match reason {
+                Reason::Signature { signature, .. } => !sample.covers(signature.offset),
+                _ => true,
+            });
+        }
+        if let Some(first) = foreign.first() {
+            reasons.push(Reason::Data {
+                device: block.name.clone(),
+                blocks: foreign.len(),
+                sampled: sample.len(),
+                first: sample.offset(*first),
+                interrupted: record.is_some_and(|record| record.writer.is_some()),
+            });
+        }
         for part in block.partitions() {
             reasons.push(Reason::Partition {
                 name: part.name.clone(),
@@ -193,8 +228,69 @@ impl Guard {
                 reasons.extend(held(device, &part.name, start, part.length()));
             }
         }
-        reasons
+        Content {
+            reasons,
+            sampled: Some(Sampled {
+                identity,
+                length,
+                sample,
+                foreign,
+                own,
+            }),
+        }
     }
+
+    /// Brings the records up to date that a process left open when it died. To be called at once: what
+    /// others write in between is taken for its own. Records of devices that are in use by now, or cannot
+    /// be read, stay open.
+    pub fn record_after_death(&self, process: u32) {
+        let Some(records) = &self.records else {
+            return;
+        };
+        for record in records.left_by(process) {
+            let Ok(pinned) = Pinned::path(record.path()) else {
+                continue;
+            };
+            let PinnedKind::Block(number) = pinned.kind else {
+                continue;
+            };
+            if !self.judge(number).is_empty() {
+                continue;
+            }
+            let (Ok(descriptor), Ok(block)) =
+                (exclusive(&pinned), Block::find(&self.roots, number))
+            else {
+                continue;
+            };
+            let device = File::from(descriptor);
+            if own_writes::identity(&self.roots, &block, &device) == record.identity {
+                // A record that stays open admits less, never more.
+                let _ = records.close(&record, &device, block.length());
+            }
+        }
+    }
+}
+
+/// What a device holds.
+#[derive(Debug, Default)]
+struct Content {
+    reasons: Vec<Reason>,
+    /// `None` if it could not be read.
+    sampled: Option<Sampled>,
+}
+
+impl Content {
+    fn unread(why: String) -> Content {
+        Content {
+            reasons: vec![Reason::Unprobed { why }],
+            sampled: None,
+        }
+    }
+}
+
+/// The page cache may be older than the device: what is clean in it is dropped.
+pub(super) fn forget_cached(device: &File) {
+    let _ = rustix::fs::fadvise(device, 0, None, Advice::DontNeed);
 }
 
 /// Opens a device for us alone. Others who only look at it (a volume scanner, a child process on its
@@ -225,13 +321,4 @@ fn held(device: &File, name: &str, start: u64, length: u64) -> Vec<Reason> {
             why: format!("{name}: {error}"),
         }],
     }
-}
-
-fn names_device(destroy: &[PathBuf], number: DeviceNumber) -> bool {
-    destroy
-        .iter()
-        .filter_map(|path| path.metadata().ok())
-        .any(|metadata| {
-            metadata.file_type().is_block_device() && DeviceNumber::of(metadata.rdev()) == number
-        })
 }

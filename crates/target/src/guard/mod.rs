@@ -1,16 +1,19 @@
-//! The guard: nothing is written but what the user named and what nobody needs.
+//! The guard: only what the user named and nobody needs is written.
 //!
-//! A block device is written only if it was named and holds nothing. What is in use (mounted, swap,
-//! a part of something else) is refused always; what merely holds data is refused unless
-//! `--destroy` names that very device. A regular file that was named may be overwritten.
+//! A block device is written only if it was named and is blank, or holds only what iodyno wrote. What is
+//! in use (mounted, swap, a part of something else) is always refused. What merely holds data is refused
+//! unless `--destroy` names that very device. A regular file that was named may be overwritten, unless it
+//! holds a disk image or a file system: that also needs `--destroy`. Nothing is created among device nodes.
 //!
-//! What must stay true: a path is resolved once and everything after goes through that inode; a
-//! device is judged before anything is opened for writing; while it is probed, and for as long as
-//! the [`Admitted`] lives, the kernel keeps it for us (O_EXCL), so that nobody can mount it in
-//! between. Where the host does not answer, the guard refuses.
+//! Invariants: a path is resolved once, and everything after goes through that inode; a device is judged
+//! before anything is opened for writing; while it is sampled, and for as long as the [`Admitted`] lives,
+//! the kernel reserves it for us (O_EXCL), so that nobody can mount it in between. Where the host does not
+//! answer, the guard refuses.
 
+mod content;
 mod device;
 mod open;
+mod own_writes;
 mod refusal;
 mod survey;
 mod uses;
@@ -28,8 +31,11 @@ use rustix::fs::{OFlags, StatVfsMountFlags, StatxFlags};
 use crate::block::DeviceNumber;
 use crate::mounts;
 use crate::roots::Roots;
+use crate::signatures;
 
 use open::{Pinned, PinnedKind, create, open_flags, reopen};
+use own_writes::{Claim, Records};
+pub use own_writes::{WrittenDevice, state_folder};
 pub use refusal::{AdmitError, Reason, Refusal};
 use survey::{FileId, Survey};
 
@@ -127,8 +133,8 @@ pub struct Admitted {
     /// What is worth knowing: a device that is only read and in use.
     pub notes: Vec<String>,
     intent: Intent,
-    /// Held for its effect: the kernel's exclusive claim on a device that is written.
-    _claim: Option<Arc<OwnedFd>>,
+    /// The kernel's exclusive claim on a device that is written.
+    claim: Option<Arc<Claim>>,
 }
 
 impl Admitted {
@@ -142,6 +148,11 @@ impl Admitted {
             _ => open_flags(self.intent, flags),
         };
         reopen(self.descriptor.as_fd(), access)
+    }
+
+    /// The device, if this is one and was admitted for writing.
+    pub fn written_device(&self) -> Option<WrittenDevice> {
+        self.claim.clone().map(WrittenDevice)
     }
 
     /// The length now; a file may have grown.
@@ -167,7 +178,11 @@ impl AsFd for Admitted {
 pub struct Guard {
     roots: Roots,
     /// Devices that this process writes: a second job on one shares the first one's claim.
-    claims: Mutex<HashMap<DeviceNumber, Weak<OwnedFd>>>,
+    claims: Mutex<HashMap<DeviceNumber, Weak<Claim>>>,
+    /// Files that are never a target.
+    protected: Vec<PathBuf>,
+    /// What iodyno wrote before; `None`: nothing is known of that.
+    records: Option<Records>,
     /// The host's swap files and loop files; thousands of files are not worth thousands of looks.
     files: Mutex<Option<(Instant, Survey)>>,
 }
@@ -181,7 +196,28 @@ impl Guard {
         Guard {
             roots,
             claims: Mutex::new(HashMap::new()),
+            protected: Vec::new(),
+            records: None,
             files: Mutex::new(None),
+        }
+    }
+
+    /// Recognises what iodyno wrote to devices by the records in `folder`, and keeps them there. Without
+    /// them every device that is not blank is refused. See [`state_folder`].
+    #[must_use]
+    pub fn with_records(self, folder: Option<PathBuf>) -> Guard {
+        Guard {
+            records: folder.map(Records::new),
+            ..self
+        }
+    }
+
+    /// Refuses these files as targets, by whatever name they are reached, and whether they exist yet or not.
+    #[must_use]
+    pub fn protecting(self, files: &[PathBuf]) -> Guard {
+        Guard {
+            protected: files.to_vec(),
+            ..self
         }
     }
 
@@ -203,6 +239,9 @@ impl Guard {
         let failed = |source| AdmitError::failed(request.path, "open", source, false);
         let pinned = match Pinned::path(request.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound && request.creates() => {
+                if let Some(refusal) = self.not_to_create(request) {
+                    return Err(refusal);
+                }
                 match create(request.path, open_flags(request.intent, request.flags)) {
                     Ok(descriptor) => return self.made(request, descriptor),
                     // Somebody was quicker, or a symlink leads nowhere.
@@ -254,15 +293,46 @@ impl Guard {
         if error.kind() != io::ErrorKind::ReadOnlyFilesystem {
             return request.not_made(error);
         }
-        let folder = request.path.parent().unwrap_or(Path::new(""));
-        let folder = if folder.as_os_str().is_empty() {
-            Path::new(".")
-        } else {
-            folder
-        };
-        match Pinned::path(folder) {
+        match Pinned::path(folder_of(request.path)) {
             Ok(folder) => refused(request, &folder, vec![self.read_only(&folder)]),
             Err(_) => request.not_made(error),
+        }
+    }
+
+    /// The refusal to create a protected file, or one among device nodes: a mistyped name of a device would become
+    /// a file in memory.
+    fn not_to_create(&self, request: &Request<'_>) -> Option<AdmitError> {
+        let folder = Pinned::path(folder_of(request.path)).ok()?;
+        let protected = self.protected.iter().any(|file| {
+            file.file_name() == request.path.file_name()
+                && Pinned::path(folder_of(file)).is_ok_and(|other| other.file == folder.file)
+        });
+        let reason = match protected {
+            true => Reason::Protected,
+            false if self.holds_devices(&folder) => Reason::AmongDevices,
+            false => return None,
+        };
+        Some(refused(request, &folder, vec![reason]))
+    }
+
+    /// It is one of the protected files, by whatever name.
+    fn protects(&self, pinned: &Pinned) -> bool {
+        let mut files = self.protected.iter();
+        files.any(|file| Pinned::path(file).is_ok_and(|other| other.file == pinned.file))
+    }
+
+    /// A folder of device nodes: on devtmpfs, or below /dev and on the file system of /dev itself. What is mounted
+    /// below /dev, such as /dev/shm, is a file system like any other.
+    fn holds_devices(&self, folder: &Pinned) -> bool {
+        let number = DeviceNumber::of(folder.file.device);
+        let mounts = mounts::own(&self.roots);
+        let mount = mounts::containing(&mounts, &folder.resolved, number, mount_id(folder));
+        let below = |path: &Path| path.starts_with(&self.roots.dev);
+        let own = |point: &Path| point != self.roots.dev && below(point);
+        match mount {
+            Some(mount) if mount.file_system == "devtmpfs" => true,
+            Some(mount) => below(&folder.resolved) && !own(&mount.point),
+            None => below(&folder.resolved),
         }
     }
 
@@ -281,8 +351,12 @@ impl Guard {
     }
 
     fn admit_folder(&self, request: &Request<'_>, pinned: &Pinned) -> Result<Admitted, AdmitError> {
-        if let Some(reason) = self.mount_reasons(request, pinned) {
-            return Err(refused(request, pinned, vec![reason]));
+        let mut reasons: Vec<Reason> = self.mount_reasons(request, pinned).into_iter().collect();
+        if request.intent.changes() && self.holds_devices(pinned) {
+            reasons.push(Reason::AmongDevices);
+        }
+        if !reasons.is_empty() {
+            return Err(refused(request, pinned, reasons));
         }
         let descriptor = pinned
             .open(OFlags::RDONLY | OFlags::DIRECTORY)
@@ -292,10 +366,17 @@ impl Guard {
 
     fn admit_file(&self, request: &Request<'_>, pinned: &Pinned) -> Result<Admitted, AdmitError> {
         let mut reasons: Vec<Reason> = self.mount_reasons(request, pinned).into_iter().collect();
+        if self.protects(pinned) {
+            reasons.push(Reason::Protected);
+        }
         if request.intent.changes() {
             reasons.extend(self.file_uses(pinned.file));
+            if request.named {
+                reasons.extend(image(pinned));
+            }
         }
-        if !reasons.is_empty() {
+        let given = request.destroys(pinned);
+        if !reasons.iter().all(|reason| given && reason.gives_way()) {
             return Err(refused(request, pinned, reasons));
         }
         let descriptor = pinned
@@ -303,7 +384,10 @@ impl Guard {
             .map_err(|source| {
                 AdmitError::failed(request.path, "open", source, request.flags.direct)
             })?;
-        Ok(admitted(request, pinned, Kind::File, descriptor))
+        Ok(Admitted {
+            notes: overwritten(&reasons),
+            ..admitted(request, pinned, Kind::File, descriptor)
+        })
     }
 
     /// How the host uses a file. A look that is some time old will do to say that it does not; that
@@ -329,9 +413,53 @@ impl Request<'_> {
         self.flags.create && self.intent.changes()
     }
 
+    /// `--destroy` names this very inode or device.
+    fn destroys(&self, pinned: &Pinned) -> bool {
+        let named = |path: &PathBuf| {
+            Pinned::path(path).is_ok_and(|other| match (&other.kind, &pinned.kind) {
+                (PinnedKind::Block(one), PinnedKind::Block(two)) => one == two,
+                (PinnedKind::File, PinnedKind::File) => other.file == pinned.file,
+                _ => false,
+            })
+        };
+        self.destroy.iter().any(named)
+    }
+
     fn not_made(&self, error: io::Error) -> AdmitError {
         AdmitError::failed(self.path, "create", error, self.flags.direct)
     }
+}
+
+/// The folder that a path lies in.
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// What a regular file holds that is worth a question: a disk image, a file system, a partition table. Files
+/// that cannot be read (or are empty) hold none.
+fn image(pinned: &Pinned) -> Vec<Reason> {
+    let Ok(descriptor) = pinned.open(OFlags::RDONLY) else {
+        return Vec::new();
+    };
+    let found = signatures::probe(&descriptor.into(), 0, pinned.length).unwrap_or_default();
+    let name = pinned.resolved.file_name().unwrap_or_default();
+    let device = name.to_string_lossy().into_owned();
+    found
+        .into_iter()
+        .filter(|signature| !signature.weak())
+        .map(|signature| Reason::Signature {
+            device: device.clone(),
+            signature,
+        })
+        .collect()
+}
+
+fn overwritten(reasons: &[Reason]) -> Vec<String> {
+    let note = |reason| format!("overwritten because `--destroy` was given: {reason}");
+    reasons.iter().map(note).collect()
 }
 
 fn admit_character(
@@ -374,7 +502,7 @@ fn admitted(request: &Request<'_>, pinned: &Pinned, kind: Kind, descriptor: Owne
         created: false,
         notes: Vec::new(),
         intent: request.intent,
-        _claim: None,
+        claim: None,
     }
 }
 

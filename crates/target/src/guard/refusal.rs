@@ -62,6 +62,19 @@ pub enum Reason {
         /// What.
         signature: Signature,
     },
+    /// Sampled blocks of it are neither blank nor written by iodyno.
+    Data {
+        /// Kernel name.
+        device: String,
+        /// Number of such blocks.
+        blocks: usize,
+        /// Number of blocks that were looked at.
+        sampled: usize,
+        /// Where the first such block begins, bytes.
+        first: u64,
+        /// iodyno was writing to the device when it was killed, or the host stopped.
+        interrupted: bool,
+    },
     /// The kernel knows a partition of it.
     Partition {
         /// Kernel name of the partition.
@@ -100,6 +113,10 @@ pub enum Reason {
         /// Kernel name.
         device: String,
     },
+    /// iodyno keeps its results in it.
+    Protected,
+    /// A file would be created in a folder of device nodes.
+    AmongDevices,
     /// Neither file, folder nor block device.
     WrongKind {
         /// `a FIFO`, …
@@ -110,7 +127,10 @@ pub enum Reason {
 impl Reason {
     /// `--destroy` makes it go away.
     pub fn gives_way(&self) -> bool {
-        matches!(self, Reason::Signature { .. } | Reason::Partition { .. })
+        matches!(
+            self,
+            Reason::Signature { .. } | Reason::Data { .. } | Reason::Partition { .. }
+        )
     }
 
     /// Somebody uses it now.
@@ -164,6 +184,24 @@ impl fmt::Display for Reason {
                 f.write_str("the kernel keeps it for another user (open with O_EXCL gave EBUSY)")
             }
             Reason::Signature { device, signature } => write!(f, "{device} holds {signature}"),
+            Reason::Data {
+                device,
+                blocks,
+                sampled,
+                first,
+                interrupted,
+            } => {
+                write!(
+                    f,
+                    "{device} holds data: {blocks} of {sampled} sampled blocks of 4 KiB are not blank, the first at byte {first}"
+                )?;
+                match interrupted {
+                    true => f.write_str(
+                        " (iodyno was killed while it wrote to the device: its blocks cannot be told from others)",
+                    ),
+                    false => Ok(()),
+                }
+            }
             Reason::Partition { name, length } => {
                 write!(
                     f,
@@ -188,6 +226,10 @@ impl fmt::Display for Reason {
                 write!(f, "the host swaps to it (as `{}`)", path.display())
             }
             Reason::LoopFile { device } => write!(f, "it is the disk of {device}, attached"),
+            Reason::Protected => f.write_str("it belongs to iodyno's own store of results"),
+            Reason::AmongDevices => {
+                f.write_str("no such device exists, and no file is created among device nodes")
+            }
             Reason::WrongKind { kind } => write!(f, "it is {kind}"),
         }
     }
@@ -234,7 +276,11 @@ impl Refusal {
         let path = self.path.display();
         let gives_way = self.findings.iter().all(Reason::gives_way);
         if gives_way {
-            return format!("to overwrite what it holds, add `--destroy {path}`");
+            let empty = match self.device {
+                Some(_) => format!(", or empty it first, with `blkdiscard --zeroout {path}`"),
+                None => String::new(),
+            };
+            return format!("to overwrite what it holds, add `--destroy {path}`{empty}");
         }
         let first = self.findings.iter().find(|reason| !reason.gives_way());
         match first {
@@ -258,6 +304,12 @@ impl Refusal {
             Some(Reason::Empty) => "attach a file or set its size first".to_owned(),
             Some(Reason::NotNamed) => {
                 format!("write `filename={path}` if this very device is meant")
+            }
+            Some(Reason::Protected) => {
+                "name another file, or another store with `--store PATH`".to_owned()
+            }
+            Some(Reason::AmongDevices) => {
+                "check the device's name with `lsblk`, or name a folder elsewhere".to_owned()
             }
             Some(Reason::WrongKind { .. }) => "name a file, a folder or a block device".to_owned(),
             Some(Reason::Unknown { .. }) => {

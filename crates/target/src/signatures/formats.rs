@@ -22,9 +22,18 @@ pub(super) const ALL: &[Format] = &[
     gpt,
     mbr,
     nilfs2,
+    ufs,
+    sysv,
+    minix,
+    hfs,
+    lvm1,
+    sun_label,
 ];
 
 const KIB: u64 = 1 << 10;
+
+/// A sector that ends in 55AA and has no partitions.
+pub(super) const BOOT_SECTOR: &str = "boot sector";
 
 fn push(found: &mut Vec<Signature>, what: &'static str, offset: u64, detail: String) {
     found.push(Signature {
@@ -212,21 +221,140 @@ fn drbd(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
     Ok(())
 }
 
-/// RAID of the mainboard: Intel's in the last sector but one, DDF in the last.
+/// RAID of the mainboard that needs more than a mark: Promise's, at one of many places; VIA's and JMicron's,
+/// with their checksums in the last sector; Intel's and DDF on disks of 4 KiB sectors.
 fn firmware_raid(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
-    for sector in [512, 4096] {
-        let last = (reader.length / sector * sector).checked_sub(sector);
-        let before = last.and_then(|last| last.checked_sub(sector));
-        if let Some(start) = before
-            && reader.matches(start, b"Intel Raid ISM Cfg Sig. ")?
-        {
-            push(found, "Intel RAID member", start, String::new());
+    // Sectors before the end.
+    const PROMISE: [u64; 13] = [
+        63, 255, 256, 16, 399, 591, 675, 735, 911, 974, 991, 951, 3087,
+    ];
+    let end = reader.length / 512 * 512;
+    for start in PROMISE
+        .iter()
+        .filter_map(|back| end.checked_sub(back * 512))
+    {
+        if reader.matches(start, b"Promise Technology, Inc.")? {
+            push(found, "Promise RAID member", start, String::new());
         }
-        if let Some(start) = last
-            && (reader.matches(start, b"\xde\x11\xde\x11")?
-                || reader.matches(start, b"\x11\xde\x11\xde")?)
-        {
-            push(found, "DDF RAID member", start, String::new());
+    }
+    if let Some(start) = end.checked_sub(512)
+        && let Some(sector) = reader.at(start, 512)?
+    {
+        let header = Header(&sector);
+        let sum = sector[..50]
+            .iter()
+            .fold(0u8, |sum, byte| sum.wrapping_add(*byte));
+        if header.u16(0) == 0xaa55 && sector[2] <= 1 && sector[50] == sum {
+            push(found, "VIA RAID member", start, String::new());
+        }
+        let sum = (0..64).fold(0u16, |sum, word| sum.wrapping_add(header.u16(2 * word)));
+        if sector.starts_with(b"JM") && sum <= 1 {
+            push(found, "JMicron RAID member", start, String::new());
+        }
+    }
+    let last = (reader.length / 4096 * 4096).checked_sub(4096);
+    if let Some(start) = last.and_then(|last| last.checked_sub(4096))
+        && reader.matches(start, b"Intel Raid ISM Cfg Sig. ")?
+    {
+        push(found, "Intel RAID member", start, String::new());
+    }
+    if let Some(start) = last
+        && (reader.matches(start, b"\xde\x11\xde\x11")?
+            || reader.matches(start, b"\x11\xde\x11\xde")?)
+    {
+        push(found, "DDF RAID member", start, String::new());
+    }
+    Ok(())
+}
+
+/// UFS: a superblock at any of four places, its mark at 1372, in either byte order.
+fn ufs(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
+    for start in [0, 8, 64, 256].map(|kib| kib * KIB) {
+        let Some(bytes) = reader.at(start + 1372, 4)? else {
+            continue;
+        };
+        let header = Header(&bytes);
+        for magic in [header.u32(0), header.u32_be(0)] {
+            let what = match magic {
+                0x0001_1954 => "ufs1",
+                0x1954_0119 => "ufs2",
+                // fea, lfn, sec and 4gb: variants of System V and HP.
+                0x0019_5612 | 0x0009_5014 | 0x0061_2195 | 0x0523_1994 => "ufs",
+                _ => continue,
+            };
+            push(found, what, start + 1372, String::new());
+        }
+    }
+    Ok(())
+}
+
+/// System V: a superblock of 512 bytes in the second half of one of four blocks, its mark at 504.
+fn sysv(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
+    for block in [0, 9, 15, 18] {
+        let start = block * KIB + 512 + 504;
+        let Some(bytes) = reader.at(start, 4)? else {
+            continue;
+        };
+        let header = Header(&bytes);
+        if [header.u32(0), header.u32_be(0)].contains(&0xfd18_7e20) {
+            push(found, "sysv", start, String::new());
+        }
+    }
+    Ok(())
+}
+
+/// minix: superblock at 1 KiB; of versions 1 and 2 the mark is at 16, of version 3 at 24. The counts of
+/// inodes and blocks of their maps have to be possible.
+fn minix(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
+    let Some(bytes) = reader.at(KIB, 64)? else {
+        return Ok(());
+    };
+    let native = Header(&bytes);
+    let swapped: Vec<u8> = bytes.chunks(2).flat_map(|two| [two[1], two[0]]).collect();
+    for header in [native, Header(&swapped)] {
+        let old = [0x137f, 0x138f, 0x2468, 0x2478].contains(&header.u16(16));
+        let new = header.u16(24) == 0x4d5a;
+        let maps = if new { [6, 8] } else { [4, 6] };
+        let counted = header.u16(0) > 0 && maps.iter().all(|map| header.u16(*map) > 0);
+        if (old || new) && counted {
+            let place = if new { 24 } else { 16 };
+            push(found, "minix", KIB + place, String::new());
+        }
+    }
+    Ok(())
+}
+
+/// HFS: `BD` at 1 KiB; the size of a block, at 20, is a multiple of 512.
+fn hfs(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
+    if let Some(bytes) = reader.at(KIB, 64)?
+        && bytes.starts_with(b"BD")
+    {
+        let block = Header(&bytes).u32_be(20);
+        if block > 0 && block.is_multiple_of(512) {
+            push(found, "hfs", KIB, String::new());
+        }
+    }
+    Ok(())
+}
+
+/// LVM1: `HM` at 0, then its version.
+fn lvm1(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
+    for version in [b"HM\x01\0", b"HM\x02\0"] {
+        if reader.matches(0, version)? {
+            push(found, "LVM1 physical volume", 0, String::new());
+        }
+    }
+    Ok(())
+}
+
+/// Sun's disk label: DABE at 508; the exclusive or of all words of the sector is 0.
+fn sun_label(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
+    if let Some(sector) = reader.at(0, 512)?
+        && sector[508..510] == [0xda, 0xbe]
+    {
+        let header = Header(&sector);
+        if (0..256).fold(0, |sum, word| sum ^ header.u16(2 * word)) == 0 {
+            push(found, "Sun disk label", 508, String::new());
         }
     }
     Ok(())
@@ -300,8 +428,8 @@ fn mbr(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
     let flagged = entries.iter().any(|entry| entry[0] & 0x7f != 0);
     let (what, detail) = match partitions {
         // Code of a file system's own boot sector, or a table without entries.
-        _ if flagged => ("boot sector", String::new()),
-        0 => ("boot sector", String::new()),
+        _ if flagged => (BOOT_SECTOR, String::new()),
+        0 => (BOOT_SECTOR, String::new()),
         1 if entries[0][4] == 0xee => ("protective MBR", String::new()),
         1 => ("MBR", "1 partition".to_owned()),
         more => ("MBR", format!("{more} partitions")),
@@ -310,12 +438,18 @@ fn mbr(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
     Ok(())
 }
 
-/// nilfs2: superblock at 1 KiB with revision 2, the two bytes 3434 at 6, its own length at 8.
+/// nilfs2: superblock at 1 KiB with revision 2, the two bytes 3434 at 6, its own length at 8; a copy in the
+/// last whole 4 KiB.
 fn nilfs2(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
-    if let Some(bytes) = reader.at(KIB, 64)? {
-        let header = Header(&bytes);
-        if header.u32(0) == 2 && header.u16(6) == 0x3434 && header.u16(8) <= 1024 {
-            push(found, "nilfs2", KIB + 6, String::new());
+    let copy = (reader.length / 4096 * 4096).checked_sub(4096);
+    for (what, start) in [("nilfs2", Some(KIB)), ("nilfs2 copy", copy)] {
+        if let Some(start) = start
+            && let Some(bytes) = reader.at(start, 64)?
+        {
+            let header = Header(&bytes);
+            if header.u32(0) == 2 && header.u16(6) == 0x3434 && header.u16(8) <= 1024 {
+                push(found, what, start + 6, String::new());
+            }
         }
     }
     Ok(())

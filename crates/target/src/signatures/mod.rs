@@ -2,8 +2,8 @@
 //!
 //! Known by the marks their makers put at fixed places; the marks are facts of the on-disk formats,
 //! which each table and function names. A mark of two bytes shows up in random data once in 65536
-//! times: such formats are checked for more than the mark. What holds no mark counts as blank,
-//! whatever its bytes.
+//! times: such formats are checked for more than the mark. Signatures only name what was found: whether a
+//! device is blank is decided by its bytes (`guard::content`).
 
 mod formats;
 mod reader;
@@ -24,6 +24,13 @@ pub struct Signature {
     pub what: &'static str,
     /// Its name, or what else tells its owner what it is; empty if nothing does.
     pub detail: String,
+}
+
+impl Signature {
+    /// Two bytes are all that it is known by: random data show it once in 65536 times.
+    pub(crate) fn weak(&self) -> bool {
+        self.what == formats::BOOT_SECTOR
+    }
 }
 
 impl fmt::Display for Signature {
@@ -68,6 +75,18 @@ fn scan(reader: &Reader<'_>) -> io::Result<Vec<Signature>> {
         if reader.matches(mark.offset, mark.bytes)? {
             found.push(Signature {
                 offset: mark.offset,
+                what: mark.what,
+                detail: String::new(),
+            });
+        }
+    }
+    let end = reader.length / 512 * 512;
+    for mark in table::MARKS_FROM_END {
+        if let Some(offset) = end.checked_sub(mark.offset)
+            && reader.matches(offset, mark.bytes)?
+        {
+            found.push(Signature {
+                offset,
                 what: mark.what,
                 detail: String::new(),
             });

@@ -1,8 +1,9 @@
-//! Formats known by bytes at one place.
+//! Formats that are recognised by four or more bytes at one place.
 
-/// Bytes at a place and what they tell.
+/// Bytes at a place, and the format that they stand for.
 pub(super) struct Mark {
     pub(super) what: &'static str,
+    /// Bytes from the start; in [`MARKS_FROM_END`] bytes before the end, counted in whole sectors.
     pub(super) offset: u64,
     pub(super) bytes: &'static [u8],
 }
@@ -17,7 +18,7 @@ const fn mark(what: &'static str, offset: u64, bytes: &'static [u8]) -> Mark {
 
 const KIB: u64 = 1 << 10;
 
-/// All of them. Formats that need more than that are in `formats`.
+/// Marks near the start. Formats that need more than a mark are in `formats`.
 pub(super) const MARKS: &[Mark] = &[
     // File systems.
     mark("vfat", 54, b"FAT12   "),
@@ -25,7 +26,7 @@ pub(super) const MARKS: &[Mark] = &[
     mark("vfat", 82, b"FAT32   "),
     mark("exfat", 3, b"EXFAT   "),
     mark("ntfs", 3, b"NTFS    "),
-    mark("refs", 3, b"ReFS\0\0\0\0"),
+    mark("refs", 3, b"ReFS\0"),
     mark("f2fs", KIB, b"\x10\x20\xf5\xf2"),
     mark("f2fs backup", 5 * KIB, b"\x10\x20\xf5\xf2"),
     mark("reiserfs", 64 * KIB + 52, b"ReIsErFs"),
@@ -35,13 +36,19 @@ pub(super) const MARKS: &[Mark] = &[
     mark("reiser4", 64 * KIB, b"ReIsEr4"),
     mark("jfs", 32 * KIB, b"JFS1"),
     mark("iso9660", 32 * KIB + 1, b"CD001"),
+    mark("iso9660 (High Sierra)", 32 * KIB + 9, b"CDROM"),
     mark("udf", 32 * KIB + 1, b"BEA01"),
+    mark("udf", 32 * KIB + 1, b"NSR02"),
+    mark("udf", 32 * KIB + 1, b"NSR03"),
     mark("squashfs", 0, b"hsqs"),
+    mark("squashfs", 0, b"sqsh"),
     mark("erofs", KIB, b"\xe2\xe1\xf5\xe0"),
     mark("cramfs", 0, b"\x45\x3d\xcd\x28"),
+    mark("cramfs", 0, b"\x28\xcd\x3d\x45"),
     mark("romfs", 0, b"-rom1fs-"),
     mark("zonefs", 0, b"SFOZ"),
-    mark("gfs2", 64 * KIB, b"\x01\x16\x19\x70"),
+    mark("gfs or gfs2", 64 * KIB, b"\x01\x16\x19\x70"),
+    mark("ocfs", 8, b"OracleCFS"),
     mark("ocfs2", KIB, b"OCFSV2"),
     mark("ocfs2", 2 * KIB, b"OCFSV2"),
     mark("ocfs2", 4 * KIB, b"OCFSV2"),
@@ -49,9 +56,19 @@ pub(super) const MARKS: &[Mark] = &[
     mark("hfs+", KIB, b"H+\0\x04"),
     mark("hfs+", KIB, b"HX\0\x05"),
     mark("apfs", 32, b"NXSB"),
-    mark("ufs1", 8 * KIB + 1372, b"\x54\x19\x01\x00"),
-    mark("ufs2", 64 * KIB + 1372, b"\x19\x01\x54\x19"),
     mark("vxfs", KIB, b"\xf5\xfc\x01\xa5"),
+    mark("vxfs", 8 * KIB, b"\xa5\x01\xfc\xf5"),
+    mark("exfs", 0, b"EXFS"),
+    mark("hpfs", 8 * KIB, b"\x49\xe8\x95\xf9"),
+    mark("bfs", 0, b"\xce\xfa\xad\x1b"),
+    mark("befs", 32, b"1SFB"),
+    mark("befs", 32, b"BFS1"),
+    mark("befs", 544, b"1SFB"),
+    mark("befs", 544, b"BFS1"),
+    mark("xenix", 2 * KIB, b"\x2b\x55\x44\0"),
+    mark("xenix", 2 * KIB, b"\0\x44\x55\x2b"),
+    mark("nss", 4 * KIB, b"SPB5"),
+    mark("ubifs", 0, b"\x31\x18\x10\x06"),
     mark("vmfs", 0x20_0000, b"\x5e\xf1\xab\x2f"),
     mark("vmfs volume", 0x10_0000, b"\x0d\xd0\x01\xc0"),
     // Journals and caches of their own.
@@ -71,6 +88,13 @@ pub(super) const MARKS: &[Mark] = &[
     mark("Stratis pool member", 516, b"!Stra0tis\x86\xff\x02^\x41rh"),
     mark("Stratis pool member", 4612, b"!Stra0tis\x86\xff\x02^\x41rh"),
     mark("VDO", 0, b"dmvdo001"),
+    mark("UBI volume", 0, b"UBI#"),
+    mark("mpool device", 0, b"mpoolDev"),
+    mark("DRBD Manage control volume", 0, b"$DRBDmgr=q"),
+    mark("DRBD Proxy log", 0, b"DRBDdlh*"),
+    mark("Highpoint RAID member", 4608 + 32, b"\xf0\x16\x78\x5a"),
+    mark("Highpoint RAID member", 4608 + 32, b"\xfd\x16\x78\x5a"),
+    mark("hibernation image", 0, b"\xed\xc3\x02\xe9\x98\x56\xe5\x0c"),
     mark("Oracle ASM disk", 32, b"ORCLDISK"),
     mark("device mapper snapshot", 0, b"SnAp"),
     mark("device mapper integrity", 0, b"integrt\0"),
@@ -80,6 +104,43 @@ pub(super) const MARKS: &[Mark] = &[
     // Partition tables.
     mark("Apple partition map", 512, b"PM\0\0"),
     mark("BSD disklabel", 512, b"\x57\x45\x56\x82"),
+    mark("BSD disklabel", 64, b"\x57\x45\x56\x82"),
+    mark("AIX disk label", 0, b"\xc9\xc2\xd4\xc1"),
+    mark(
+        "Ultrix disk label",
+        16 * KIB - 72,
+        b"\x57\x29\x03\x00\x01\0\0\0",
+    ),
+    mark("Windows dynamic disk", 3 * KIB, b"PRIVHEAD"),
     mark("SGI disk label", 0, b"\x0b\xe5\xa9\x41"),
     mark("Amiga partition table", 0, b"RDSK"),
+    // Disk images.
+    mark("qcow image", 0, b"QFI\xfb"),
+    mark("QED image", 0, b"QED\0"),
+    mark("VMDK image", 0, b"KDMV"),
+    mark("VMDK image", 0, b"COWD"),
+    mark("VMDK description", 0, b"# Disk DescriptorFile"),
+    mark("VHDX image", 0, b"vhdxfile"),
+    mark("VHD image", 0, b"conectix"),
+    mark("VDI image", 64, b"\x7f\x10\xda\xbe"),
+    mark("Parallels image", 0, b"WithoutFreeSpace"),
+    mark("Parallels image", 0, b"WithouFreSpacExt"),
+    mark("Bochs image", 0, b"Bochs Virtual HD Image"),
+];
+
+/// Marks near the end.
+pub(super) const MARKS_FROM_END: &[Mark] = &[
+    mark("DDF RAID member", 512, b"\xde\x11\xde\x11"),
+    mark("DDF RAID member", 512, b"\x11\xde\x11\xde"),
+    mark("DDF RAID member", 257 * 512, b"\xde\x11\xde\x11"),
+    mark("DDF RAID member", 257 * 512, b"\x11\xde\x11\xde"),
+    mark("Intel RAID member", 1024, b"Intel Raid ISM Cfg Sig. "),
+    mark("LSI RAID member", 512, b"$XIDE$"),
+    mark("NVIDIA RAID member", 1024, b"NVIDIA"),
+    mark("Adaptec RAID member", 512, b"\x37\xfc\x4d\x1e"),
+    mark("Silicon Image RAID member", 512 - 0x60, b"\x00\x00\x00\x2f"),
+    mark("Highpoint RAID member", 11 * 512, b"\xf3\x16\x78\x5a"),
+    mark("Highpoint RAID member", 11 * 512, b"\xfd\x16\x78\x5a"),
+    mark("VHD image", 512, b"conectix"),
+    mark("DMG image", 512, b"koly"),
 ];

@@ -1,0 +1,375 @@
+//! Which devices hold what iodyno itself wrote: a file for each, in iodyno's state folder.
+//!
+//! A record holds the identity of a device and the digests of those sampled blocks that are iodyno's own.
+//! It is made durable before the first write of a trial, and brought up to date when the trial is over.
+//! It names the process that writes meanwhile. Where that process was killed, the digests are older than
+//! what it wrote: the blocks that differ then count as somebody else's, because nothing tells whether
+//! they are. So a record that is lost, stale or of another device never admits anything.
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::block::Block;
+use crate::roots::{Roots, names};
+
+use super::content::{Digests, Sample};
+use super::device::forget_cached;
+
+const SCHEMA: u32 = 1;
+/// A record is some 25 KiB long; nothing longer is read.
+const LONGEST: u64 = 1 << 20;
+
+/// The folder of the records: `iodyno/devices` in `$XDG_STATE_HOME`, or in `~/.local/state`. `lookup`
+/// reads an environment variable; `None` where neither variable holds an absolute path.
+pub fn state_folder(lookup: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let folder = |name| {
+        let path = lookup(name).map(PathBuf::from);
+        path.filter(|path| path.is_absolute())
+    };
+    folder("XDG_STATE_HOME")
+        .or_else(|| folder("HOME").map(|home| home.join(".local/state")))
+        .map(|base| base.join("iodyno/devices"))
+}
+
+/// What is stored of a device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Record {
+    schema: u32,
+    /// See [`identity`].
+    pub(super) identity: String,
+    /// Under which path it was written.
+    path: PathBuf,
+    /// The process that writes to it; none if the digests are those of its end.
+    pub(super) writer: Option<u32>,
+    digests: Vec<Option<String>>,
+}
+
+impl Record {
+    pub(super) fn new(
+        identity: &str,
+        path: &Path,
+        writer: Option<u32>,
+        digests: &Digests,
+    ) -> Record {
+        let text = |digest: &Option<u128>| digest.map(|digest| format!("{digest:032x}"));
+        Record {
+            schema: SCHEMA,
+            identity: identity.to_owned(),
+            path: path.to_owned(),
+            writer,
+            digests: digests.iter().map(text).collect(),
+        }
+    }
+
+    pub(super) fn digests(&self) -> Digests {
+        let number = |text: &Option<String>| u128::from_str_radix(text.as_deref()?, 16).ok();
+        self.digests.iter().map(number).collect()
+    }
+}
+
+/// The records, in a folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Records {
+    folder: PathBuf,
+}
+
+impl Records {
+    pub(super) fn new(folder: PathBuf) -> Records {
+        Records { folder }
+    }
+
+    fn path(&self, identity: &str) -> PathBuf {
+        let name = format!("{:016x}.json", xxh3_64(identity.as_bytes()));
+        self.folder.join(name)
+    }
+
+    /// The record of a device; `None` if there is none that can be understood.
+    pub(super) fn load(&self, identity: &str) -> Option<Record> {
+        let record = read(&self.path(identity))?;
+        (record.identity == identity).then_some(record)
+    }
+
+    /// Makes a record durable, in place of the one before.
+    ///
+    /// # Errors
+    /// As open(2), write(2), fsync(2) and rename(2).
+    pub(super) fn store(&self, record: &Record) -> io::Result<()> {
+        let mut make = DirBuilder::new();
+        make.recursive(true).mode(0o700).create(&self.folder)?;
+        let path = self.path(&record.identity);
+        let new = path.with_extension(format!("{}.new", std::process::id()));
+        let _ = fs::remove_file(&new);
+        let written = File::options()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&new)
+            .and_then(|mut file| {
+                file.write_all(&serde_json::to_vec(record)?)?;
+                file.sync_all()
+            })
+            .and_then(|()| fs::rename(&new, &path))
+            .and_then(|()| File::open(&self.folder)?.sync_all());
+        if written.is_err() {
+            let _ = fs::remove_file(&new);
+        }
+        written
+    }
+
+    /// Stores the end of a record whose process died: what that was allowed to write counts as its own.
+    pub(super) fn close(&self, open: &Record, device: &File, length: u64) -> io::Result<()> {
+        let sample = Sample::read(device, length)?;
+        let own = open.digests();
+        let foreign: Vec<usize> = (0..sample.len())
+            .filter(|index| own.get(*index).copied().flatten().is_none())
+            .collect();
+        let digests = sample.digests(&foreign);
+        self.store(&Record::new(&open.identity, &open.path, None, &digests))
+    }
+
+    /// The records that a process left open.
+    pub(super) fn left_by(&self, process: u32) -> Vec<Record> {
+        let all = names(&self.folder).into_iter();
+        let json = all.filter(|name| name.ends_with(".json"));
+        json.filter_map(|name| read(&self.folder.join(name)))
+            .filter(|record| record.writer == Some(process))
+            .collect()
+    }
+}
+
+impl Record {
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+fn read(path: &Path) -> Option<Record> {
+    let length = path.symlink_metadata().ok()?.len();
+    let bytes = (length <= LONGEST).then(|| fs::read(path).ok())??;
+    let record: Record = serde_json::from_slice(&bytes).ok()?;
+    (record.schema == SCHEMA).then_some(record)
+}
+
+/// What tells a device from every other one, in words: the best name that the kernel knows for it, where
+/// a partition begins, and the length.
+///
+/// The number alone (`8:16`, `7:0`) says nothing: the next disk or file that is attached gets it. A wrong
+/// match does no harm by itself, because the digests have to match as well.
+pub(super) fn identity(roots: &Roots, block: &Block, device: impl AsFd) -> String {
+    let disk = block.parent();
+    let whole = disk.as_ref().unwrap_or(block);
+    let attribute = |name: &str| whole.attribute(name).filter(|value| !value.is_empty());
+    let named = |kind: &str, name: &str| Some(format!("{kind} {}", attribute(name)?));
+    let name = named("dm", "dm/uuid")
+        .or_else(|| named("dm name", "dm/name"))
+        .or_else(|| named("md", "md/uuid"))
+        .or_else(|| loop_identity(whole, device))
+        .or_else(|| named("wwid", "wwid"))
+        .or_else(|| named("wwid", "device/wwid"))
+        .or_else(|| named("serial", "serial"))
+        .or_else(|| {
+            let serial = named("serial", "device/serial")?;
+            Some(format!(
+                "{} {serial}",
+                attribute("device/model").unwrap_or_default()
+            ))
+        })
+        .unwrap_or_else(|| {
+            // Nothing lasts longer than this boot.
+            let boot = crate::roots::text(roots.proc.join("sys/kernel/random/boot_id"));
+            let sequence = attribute("diskseq").unwrap_or_default();
+            let boot = boot.unwrap_or_default();
+            format!("{} {} {sequence} {boot}", whole.name, whole.number)
+        });
+    let length = block.length();
+    match (&disk, block.start()) {
+        (Some(_), Some(start)) => format!("{name}, {length} bytes from {start}"),
+        _ => format!("{name}, {length} bytes"),
+    }
+}
+
+/// A loop device is the file below it, from an offset.
+fn loop_identity(block: &Block, device: impl AsFd) -> Option<String> {
+    block.attribute("loop/backing_file")?;
+    let file = iodyno_sys::host::loop_file(device.as_fd()).ok()?;
+    let (device, inode, offset) = (file.device, file.inode, file.offset);
+    Some(match file.rdevice {
+        0 => format!("file {device:x}:{inode} from {offset}"),
+        device => format!("device {device:x} from {offset}"),
+    })
+}
+
+/// A device that is ours for as long as this lives, with what is known of what it held before.
+#[derive(Debug)]
+pub(super) struct Claim {
+    /// Open with O_EXCL.
+    pub(super) descriptor: OwnedFd,
+    before: OnceLock<Before>,
+}
+
+/// What a device held before iodyno wrote to it.
+#[derive(Debug)]
+pub(super) struct Sampled {
+    /// See [`identity`].
+    pub(super) identity: String,
+    /// Bytes.
+    pub(super) length: u64,
+    pub(super) sample: Sample,
+    /// The sampled blocks, by index, that are neither blank nor iodyno's own.
+    pub(super) foreign: Vec<usize>,
+    /// What the record said.
+    pub(super) own: Digests,
+}
+
+#[derive(Debug)]
+struct Before {
+    records: Records,
+    path: PathBuf,
+    sampled: Sampled,
+}
+
+impl Claim {
+    pub(super) fn new(descriptor: OwnedFd) -> Claim {
+        Claim {
+            descriptor,
+            before: OnceLock::new(),
+        }
+    }
+
+    /// Makes durable that this process is about to write.
+    ///
+    /// # Errors
+    /// The record cannot be written. The device can be used, but is not recognised the next time.
+    pub(super) fn begin(&self, records: &Records, path: &Path, sampled: Sampled) -> io::Result<()> {
+        let digests = sampled.sample.digests(&sampled.foreign);
+        let process = std::process::id();
+        records.store(&Record::new(
+            &sampled.identity,
+            path,
+            Some(process),
+            &digests,
+        ))?;
+        // A second job on the device finds it as the first one did: nothing is written yet.
+        let _ = self.before.set(Before {
+            records: records.clone(),
+            path: path.to_owned(),
+            sampled,
+        });
+        Ok(())
+    }
+}
+
+/// A device that was admitted for writing, held with O_EXCL for as long as this lives.
+#[derive(Debug, Clone)]
+pub struct WrittenDevice(pub(super) Arc<Claim>);
+
+impl WrittenDevice {
+    /// Records what the device holds now as written by iodyno, so that the next run is admitted without
+    /// `--destroy`. To be called when nothing more is written.
+    ///
+    /// # Errors
+    /// The device cannot be read, or the record not be written: the next run on it is refused.
+    pub fn record(&self) -> io::Result<()> {
+        let Some(before) = self.0.before.get() else {
+            return Ok(());
+        };
+        let device = File::from(self.0.descriptor.try_clone()?);
+        let sampled = &before.sampled;
+        forget_cached(&device);
+        let sample = Sample::read(&device, sampled.length)?;
+        let digests = sample.digests_after(&sampled.sample, &sampled.foreign, &sampled.own);
+        let record = Record::new(&sampled.identity, &before.path, None, &digests);
+        before.records.store(&record)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::FakeHost;
+
+    fn identity_of(host: &FakeHost, name: &str) -> String {
+        let file = tempfile::tempfile().unwrap();
+        identity(&host.roots, &host.block(name), file)
+    }
+
+    #[test]
+    fn the_state_folder_is_absolute_or_absent() {
+        let check = |variables: &[(&str, &str)], expected: Option<&str>| {
+            let found = state_folder(|name| {
+                let found = variables.iter().find(|(key, _)| *key == name);
+                found.map(|(_, value)| OsString::from(value))
+            });
+            assert_eq!(found, expected.map(PathBuf::from), "{variables:?}");
+        };
+        let home = ("HOME", "/home/ada");
+        let at_home = Some("/home/ada/.local/state/iodyno/devices");
+        check(&[("XDG_STATE_HOME", "/s"), home], Some("/s/iodyno/devices"));
+        check(&[("XDG_STATE_HOME", "s"), home], at_home);
+        check(&[home], at_home);
+        check(&[("HOME", "")], None);
+        check(&[], None);
+    }
+
+    #[test]
+    fn a_device_is_known_by_the_best_name_that_it_has() {
+        let host = FakeHost::new();
+        host.disk("sda", "8:0")
+            .partition("sda", "sda1", "8:1")
+            .disk("vda", "254:0")
+            .disk("nvme0n1", "259:0")
+            .mapped(
+                "dm-0",
+                "252:0",
+                &[("dm/uuid", "LVM-x"), ("dm/name", "a-b")],
+                &[],
+            );
+        host.write("proc/sys/kernel/random/boot_id", "one\n");
+        assert_eq!(identity_of(&host, "vda"), "vda 254:0  one, 536870912 bytes");
+        host.attribute("vda", "serial", "V1\n")
+            .attribute("sda", "device/wwid", "naa.5\n")
+            .attribute("nvme0n1", "wwid", "eui.1\n");
+        assert_eq!(identity_of(&host, "vda"), "serial V1, 536870912 bytes");
+        assert_eq!(identity_of(&host, "sda"), "wwid naa.5, 536870912 bytes");
+        let part = "wwid naa.5, 524288 bytes from 1048576";
+        assert_eq!(identity_of(&host, "sda1"), part);
+        assert_eq!(identity_of(&host, "nvme0n1"), "wwid eui.1, 536870912 bytes");
+        assert_eq!(identity_of(&host, "dm-0"), "dm LVM-x, 536870912 bytes");
+    }
+
+    #[test]
+    fn records_are_kept_and_what_cannot_be_understood_is_no_record() {
+        let folder = tempfile::tempdir().unwrap();
+        let records = Records::new(folder.path().join("iodyno/devices"));
+        assert_eq!(records.load("a"), None);
+        let record = Record::new("a", Path::new("/dev/a"), Some(7), &vec![Some(5), None]);
+        records.store(&record).unwrap();
+        assert_eq!(records.load("a").unwrap().digests(), [Some(5), None]);
+        assert_eq!(records.load("b"), None);
+        assert_eq!(records.left_by(7), [record]);
+        let record = Record::new("a", Path::new("/dev/a"), None, &vec![Some(6)]);
+        records.store(&record).unwrap();
+        assert!(records.left_by(7).is_empty());
+        assert_eq!(names(folder.path().join("iodyno/devices")).len(), 1);
+        // One device's record at the place of another's, a cut one, one of a later version.
+        fs::copy(records.path("a"), records.path("b")).unwrap();
+        assert_eq!(records.load("b"), None);
+        let text = fs::read_to_string(records.path("a")).unwrap();
+        fs::write(records.path("a"), &text[..text.len() - 1]).unwrap();
+        assert_eq!(records.load("a"), None);
+        fs::write(
+            records.path("a"),
+            text.replace("\"schema\":1", "\"schema\":2"),
+        )
+        .unwrap();
+        assert_eq!(records.load("a"), None);
+    }
+}
