@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use jiff::fmt::strtime;
 use jiff::tz::{Offset, TimeZone};
 
-/// `unix_ms` at `offset_s` seconds east of Greenwich, in strftime's words; empty where no calendar
-/// reaches.
+/// `unix_ms` at `offset_s` seconds east of Greenwich, formatted as strftime does; empty for times
+/// beyond the calendar.
 fn format(unix_ms: u64, offset_s: i32, pattern: &str) -> String {
     let offset = Offset::from_seconds(offset_s).unwrap_or(Offset::UTC);
     i64::try_from(unix_ms)

@@ -3,7 +3,7 @@
 use iodyno_model::{Behaviour, Course, Regime};
 use iodyno_units::{Rate, percent};
 
-/// Regimes told one by one; of more, the first and the last.
+/// The largest number of regimes that are all printed; otherwise the first two and the last are.
 const TOLD: usize = 4;
 
 /// `steady from 2 s (range 6 %)`, `3 regimes: 4.1k/s until 2 s, …`; empty without a series.
@@ -23,7 +23,7 @@ pub(crate) fn words(behaviour: &Behaviour) -> String {
             rise_percent,
             range_percent,
         } => {
-            // A line's rise is its range: where it is less than half of it, the rates go up and down.
+            // A rise of less than half the range means that the rates go up and down.
             match rise_percent.abs() * 2.0 >= range_percent {
                 true => {
                     let verb = if rise_percent < 0.0 { "falls" } else { "rises" };

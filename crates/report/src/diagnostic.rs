@@ -1,12 +1,11 @@
-//! Faults of what the user wrote: what, where, and what to do.
+//! Diagnostics of what the user wrote: what is wrong, where, and what to do.
 
 use iodyno_model::{Diagnostic, Place, Severity};
 use serde::Serialize;
 
 use crate::style::{Paint, Style, sanitize, width};
 
-/// All of them, one after the other, each with its line and a caret, and their number at the end.
-/// Nothing for an empty list.
+/// Each diagnostic with its line and a caret, and their number at the end; empty for an empty list.
 pub fn text(diagnostics: &[Diagnostic], style: Style) -> String {
     if diagnostics.is_empty() {
         return String::new();
@@ -45,7 +44,7 @@ fn one(diagnostic: &Diagnostic, style: Style) -> String {
     text
 }
 
-/// The place, the line as written and a caret below what is meant.
+/// The place, the line as written and carets below the part in question.
 fn at(place: &Place, paint: Paint, style: Style) -> String {
     let file = sanitize(&place.file.display().to_string());
     let mut text = match place.line {

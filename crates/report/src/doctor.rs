@@ -1,4 +1,4 @@
-//! Whether a host is fit to measure on: what was looked at, what was found, what to do.
+//! Whether a host is fit for measurements: checks, findings, remedies.
 
 use iodyno_model::{Check, CheckState};
 use serde::Serialize;
@@ -9,11 +9,11 @@ use crate::style::{Paint, Style, left, sanitize, trimmed, width};
 /// Columns of the mark and the blank after it.
 const MARK: usize = 6;
 
-/// The widest that names stand beside what was found; of a longer one, that has a line of its own.
+/// The longest name beside its finding; after a longer one the finding has a line of its own.
 const LONGEST_NAME: usize = 22;
 
-/// A line for each check, in the order given, with rule and remedy where it is not as it should be; at last, whether the host is
-/// fit. Ends with a newline.
+/// A line for each check, in the order given, with rule and remedy where it is violated; in the last line, whether the host
+/// is fit. Ends with a newline.
 pub fn text(checks: &[Check], style: Style) -> String {
     let names = checks.iter().map(|check| width(&sanitize(&check.name)));
     let name_width = names
@@ -76,7 +76,7 @@ fn verdict(checks: &[Check], style: Style) -> String {
     let line = match unfit {
         0 => style.paint(
             Paint::Green,
-            &format!("fit to measure ({all} {checks}{noted})"),
+            &format!("fit for measurements ({all} {checks}{noted})"),
         ),
         unfit => style.paint(
             Paint::Red,
@@ -172,11 +172,11 @@ mod tests {
         let fine = check("swap", CheckState::Fine, "none in use", "none");
         let note = check("discard", CheckState::Note, "off", "told");
         for (checks, expected) in [
-            (vec![], "fit to measure (0 checks)\n"),
-            (vec![fine.clone()], "fit to measure (1 check)\n"),
+            (vec![], "fit for measurements (0 checks)\n"),
+            (vec![fine.clone()], "fit for measurements (1 check)\n"),
             (
                 vec![fine.clone(), note.clone(), note],
-                "fit to measure (3 checks, 2 notes)\n",
+                "fit for measurements (3 checks, 2 notes)\n",
             ),
         ] {
             assert!(text(&checks, EIGHTY).ends_with(expected));

@@ -1,5 +1,4 @@
-//! What was read from others' output, as text: results, tables that stood beside them, and what was not
-//! understood.
+//! Imported output of other programs, as text: results, further tables, and what was not understood.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +9,10 @@ use crate::compare::value;
 use crate::style::{Paint, Style, sanitize, trimmed};
 use crate::table::{Column, Table};
 
-/// Dimensions that number repetitions: their trials share a line.
+/// Dimensions that number repetitions: their trials share a row.
 const REPETITIONS: [&str; 2] = ["loop", "round"];
 
-/// A summary: a line for each workload on each configuration, and everything that needs a word.
+/// A summary: a row for each workload on each configuration, then remarks.
 pub fn text(imported: &Imported, style: Style) -> String {
     let mut text = results(imported, style);
     for table in &imported.tables {
@@ -167,7 +166,7 @@ fn said(imported: &Imported, style: Style) -> String {
     let mut texts = trials_remarks(imported);
     if let Some(first) = imported.duplicates.first() {
         texts.push(format!(
-            "{} stand there twice and count once; the first on {}, again on {}",
+            "{} printed twice, counted once; the first at {}, again at {}",
             counted(imported.duplicates.len() as u64, "result"),
             place(&first.first),
             place(&first.again)
@@ -175,7 +174,7 @@ fn said(imported: &Imported, style: Style) -> String {
     }
     if !imported.claims.is_empty() {
         texts.push(format!(
-            "{} of a printed comparison: `iodyno compare` holds them against the trials",
+            "{} of a printed comparison: `iodyno compare` checks them against the trials",
             counted(imported.claims.len() as u64, "row")
         ));
     }

@@ -1,8 +1,7 @@
 //! Trials and comparisons to text, JSON and others' formats.
 //!
-//! Draws and never decides: what a figure is worth comes with it, from `judge`. Everything here is a
-//! pure function from data to a string; whoever calls prints it. Whatever a trial holds (no ops, no
-//! time, numbers beyond reason), the text keeps its shape and JSON stays valid.
+//! Everything here is a pure function from data to a string, which the caller prints. What figures mean is decided in `judge`.
+//! Whatever a trial holds (no ops, no time, extreme numbers), the text keeps its layout and JSON stays valid.
 
 mod clock;
 pub mod compare;

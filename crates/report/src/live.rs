@@ -1,4 +1,4 @@
-//! What is shown while a trial runs: one line, anew each second.
+//! The progress of a trial: one line, redrawn each second.
 
 use iodyno_model::{Direction, DirectionFrame, Frame, Histogram, Step};
 use iodyno_units::{Bytes, Nanos, Rate, counted, grouped};

@@ -1,5 +1,5 @@
-//! What trials of file operations have that others have not: cycles with steps that are not timed, set-up,
-//! drain. Shared by the texts that tell of them.
+//! What only trials of file operations have: cycles with steps that are not timed, set-up, drain. For all texts about
+//! them.
 
 use iodyno_model::{
     CloneResult, Direction, DirectionResult, EndedBy, GroupSummary, Operations, Row, Step, Summary,
@@ -7,7 +7,7 @@ use iodyno_model::{
 };
 use iodyno_units::{Bytes, Nanos, Rate, counted, significant};
 
-/// Below this share of a cycle, what is in no step is not worth a word.
+/// The time between steps is printed from this share of a cycle on.
 const REST_TOLD: f64 = 0.05;
 
 /// The file operations of a group, where its jobs are such.
@@ -134,13 +134,13 @@ fn cycling(trial: &Trial) -> impl Iterator<Item = &CloneResult> {
     clones.filter(|clone| clone.direction(Direction::Op).is_some())
 }
 
-/// The work of all clones came to its end, no clock did: its completion is then what counts.
+/// Whether the work of all clones came to its end, rather than its time: completion is then the result.
 pub(crate) fn came_to_its_end(trial: &Trial) -> bool {
     let done = |clone: &CloneResult| matches!(clone.ended, EndedBy::Count | EndedBy::Size);
     cycling(trial).next().is_some() && cycling(trial).all(done)
 }
 
-/// From the first clone's start (its ramp, where there is one) until all work, drain and all, was on the storage, ns.
+/// From the first clone's start (its ramp, where there is one) until all work was on the storage, drain included, ns.
 pub(crate) fn completion_ns(trial: &Trial) -> u64 {
     let steps = trial.parts.iter().flat_map(|part| &part.steps);
     let ramps = steps.filter(|time| time.step == Step::Ramp);

@@ -1,4 +1,4 @@
-//! A series in one line.
+//! A series as a line of bars.
 
 use crate::style::Style;
 

@@ -1,9 +1,9 @@
-//! How text is drawn: colour, width, characters.
+//! How text is printed: colour, width, characters.
 
 use unicode_width::UnicodeWidthStr;
 
-/// What the reader's terminal can show. Nothing here is asked of the environment: whoever calls
-/// knows of `NO_COLOR`, the terminal's width and its locale.
+/// What the reader's terminal can show. The environment (`NO_COLOR`, the terminal's width, the locale) is the caller's
+/// concern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
     /// Escape sequences for colour.
@@ -25,7 +25,7 @@ impl Default for Style {
     }
 }
 
-/// What a piece of text is, for its colour.
+/// A colour or weight of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Paint {
     Strong,
@@ -113,7 +113,7 @@ pub(crate) fn wrapped(text: &str, indent: usize, columns: usize, break_words: bo
     textwrap::fill(&glued(text), options).replace(GLUE, " ")
 }
 
-/// Stands for a blank at which no line breaks. For private use, so that it is in nobody's text.
+/// A blank at which no line breaks. The character is for private use, so that no text has it.
 const GLUE: char = '\u{e000}';
 
 /// The text as one word, at whose blanks no line breaks.
@@ -204,7 +204,7 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
     cut
 }
 
-/// A name that is too long loses its middle: both ends tell it apart.
+/// A name without its middle where it is too long: both ends distinguish it.
 pub(crate) fn shortened(name: &str, columns: usize, style: Style) -> String {
     if width(name) <= columns {
         return name.to_owned();
@@ -234,7 +234,7 @@ pub(crate) fn trimmed(lines: &str) -> String {
         .collect()
 }
 
-/// Names come from job files and folders: what would steer the terminal is made visible instead.
+/// The text without control characters: names come from job files and folders, and could steer the terminal.
 pub(crate) fn sanitize(text: &str) -> String {
     text.chars()
         .map(|character| match character {

@@ -34,7 +34,7 @@ fn file_operations_of_two_file_systems_are_judged_by_what_three_runs_can_show() 
     write_up(&home, "ext4-zfs-fsbench.txt");
     home.iodyno(&["import", "ext4-zfs-fsbench.txt"])
         .succeeds()
-        .prints("6 results stand there twice and count once");
+        .prints("6 results printed twice, counted once");
     let text = home.iodyno(&["compare", "last"]).succeeds();
     for told in [
         "CANNOT DECIDE",

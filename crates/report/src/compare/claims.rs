@@ -1,4 +1,4 @@
-//! What an imported table claims, beside what its own trials give.
+//! The claims of imported tables, checked against their own trials.
 
 use iodyno_model::ClaimCheck;
 
@@ -85,7 +85,7 @@ fn row(check: &ClaimCheck) -> ClaimRow {
     }
 }
 
-/// `"~" p=0.100 n=3+3`: what was printed stands in quotes, it is no verdict of ours.
+/// `"~" p=0.100 n=3+3`: the printed verdict is quoted, since it is not one of ours.
 fn difference(delta: &str, p: Option<f64>, n: &[u32]) -> String {
     let n: Vec<String> = n.iter().map(u32::to_string).collect();
     let parts = [

@@ -1,11 +1,9 @@
-//! Numbers of a comparison as people read them.
-//!
-//! A number that is none (NaN, infinite) is drawn as `?`, never as a figure.
+//! Numbers of a comparison for people. A number that is not finite is printed as `?`.
 
 use iodyno_model::{Estimated, Unit};
 use iodyno_units::{Bytes, Nanos, Rate, significant};
 
-/// What is drawn in place of a number that is none.
+/// In place of a number that is not finite.
 const NONE: &str = "?";
 
 /// A value with its unit: `138.4k/s`, `540.6 MiB/s`, `1.19 ms`, `12.3 fsyncs/s`.

@@ -1,4 +1,4 @@
-//! What a table has no room for: why a cell's verdict is what it is, and what is to be known of its sides.
+//! Footnotes of a comparison: the reasons of verdicts, and remarks on the sides.
 
 use iodyno_model::{Cell, ComparedRow, Comparison, Metric, Pairing, Side, Verdict};
 
@@ -9,7 +9,7 @@ use super::view::in_words;
 use super::words::{amount, still_needed, words};
 use crate::style::sanitize;
 
-/// Footnotes in the order in which they are met; the same text has one number, however often it is met.
+/// Footnotes in the order of their first use; equal texts share a number.
 #[derive(Default)]
 pub(super) struct Footnotes {
     texts: Vec<String>,
@@ -27,7 +27,7 @@ impl Footnotes {
         }
     }
 
-    /// The numbers of what is to be said of a cell, ascending, each once.
+    /// The numbers of a cell's footnotes, ascending, each once.
     pub(super) fn of_cell(
         &mut self,
         comparison: &Comparison,
@@ -69,7 +69,7 @@ fn of_verdict(cell: &Cell) -> Option<String> {
         Verdict::Inconclusive { more } => {
             let needed = still_needed(cell.pairing, *more);
             let guess = if more.is_some() {
-                " as things look"
+                " at the current spread"
             } else {
                 ""
             };
@@ -91,7 +91,7 @@ fn of_verdict(cell: &Cell) -> Option<String> {
     }
 }
 
-/// With the ratio, which the table leaves out where it is not the result.
+/// With the ratio, which the table omits where it is not the result.
 fn by_numbers(cell: &Cell, verdict: &Verdict) -> String {
     let told = words(cell, verdict);
     match (&cell.ratio, verdict) {
@@ -102,7 +102,7 @@ fn by_numbers(cell: &Cell, verdict: &Verdict) -> String {
     }
 }
 
-/// What is other than the header says, and what the metric means where its name does not say so.
+/// Where a cell's conditions differ from the header's, and what the metric means where its name does not tell.
 fn of_conditions(comparison: &Comparison, row: &ComparedRow, cell: &Cell) -> Vec<String> {
     let mut texts = Vec::new();
     if row.metric.name == Metric::COMPLETION {
@@ -138,7 +138,7 @@ fn of_members(cell: &Cell) -> Option<String> {
     (!members.is_empty()).then(|| format!("geometric mean of {}", members.join(", ")))
 }
 
-/// Differences of this cell that are not told of the whole.
+/// Differences of this cell that the comparison as a whole does not list.
 fn of_differences(comparison: &Comparison, cell: &Cell) -> Option<String> {
     let told = |name: &str| comparison.differs.iter().any(|it| it.name == name);
     let texts: Vec<String> = cell

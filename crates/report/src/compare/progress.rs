@@ -1,4 +1,4 @@
-//! The verdict so far, for a line that is drawn anew.
+//! The verdict so far, for a line that is redrawn.
 
 use iodyno_model::{Cell, Comparison};
 

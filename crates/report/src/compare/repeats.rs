@@ -1,4 +1,4 @@
-//! One configuration measured again and again.
+//! Repeated trials of one configuration.
 
 use iodyno_model::{Estimated, Repeated};
 
@@ -25,7 +25,7 @@ pub struct Again {
 pub fn repeats(name: &str, repeats: &[Repeated], again: Option<Again>, style: Style) -> String {
     let trials = repeats.iter().map(|r| r.values.len()).max().unwrap_or(0);
     let mut text = format!(
-        "{}   {trials} trials, nothing to compare them with\n",
+        "{}   {trials} trials, nothing to compare with\n",
         sanitize(name)
     );
     let mut table = Table::new([

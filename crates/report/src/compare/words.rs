@@ -168,7 +168,7 @@ impl std::fmt::Display for Counts {
     }
 }
 
-/// The verdicts of one candidate over the primary rows; rows that make the noise floor do not count.
+/// The verdicts of one candidate over the primary rows; rows that give the noise floor do not count.
 pub fn summary_counts(comparison: &Comparison, candidate: &str) -> Counts {
     let mut counts = Counts::default();
     let cells = comparison.primary_cells();

@@ -2,9 +2,8 @@
 
 use iodyno_model::Needs;
 use iodyno_units::{Bytes, counted};
-use serde::Serialize;
 
-use crate::json;
+use crate::json::{object, print};
 use crate::style::{Paint, Style};
 use crate::table::{Cell, Column, Table};
 
@@ -68,47 +67,31 @@ fn texts(row: &ListRow) -> [Cell; 4] {
 
 /// The same for programs: `schema` = `iodyno.fs/1` and `workloads`. Ends with a newline.
 pub fn list_json(rows: &[ListRow]) -> String {
-    let workloads = rows.iter().map(|row| Entry {
-        name: &row.name,
-        aliases: &row.aliases,
-        about: &row.about,
-        clones: row.clones,
-        ops: row.ops,
-        needs_bytes: row.needs.bytes,
-        needs_files: row.needs.files,
-        needs_bytes_per_op: row.needs.bytes_per_op,
-        needs_files_per_op: row.needs.files_per_op,
-    });
-    json::print(&Document {
-        schema: "iodyno.fs/1",
-        workloads: workloads.collect(),
-    })
+    print(&Document(rows))
 }
 
-#[derive(Serialize)]
-struct Document<'a> {
-    schema: &'static str,
-    workloads: Vec<Entry<'a>>,
-}
+object!(Document<'a>(rows in &'a [ListRow]) {
+    schema: "iodyno.fs/1",
+    workloads: crate::json::list(rows, RowView),
+});
 
-#[derive(Serialize)]
-struct Entry<'a> {
-    name: &'a str,
-    aliases: &'a [String],
-    about: &'a str,
-    clones: u32,
-    /// Null: time ends it, or a set that is empty.
-    ops: Option<u64>,
-    /// There at once, before anything grows.
-    needs_bytes: u64,
-    needs_files: u64,
-    /// What each cycle adds and leaves.
-    needs_bytes_per_op: u64,
-    needs_files_per_op: u64,
-}
+object!(RowView<'a>(row in &'a ListRow) {
+    name: row.name,
+    aliases: row.aliases,
+    about: row.about,
+    clones: row.clones,
+    // Null: time ends it, or an empty set.
+    ops: row.ops,
+    // Needed at once, before anything grows.
+    needs_bytes: row.needs.bytes,
+    needs_files: row.needs.files,
+    // What each cycle adds and leaves.
+    needs_bytes_per_op: row.needs.bytes_per_op,
+    needs_files_per_op: row.needs.files_per_op,
+});
 
-/// `19.5 GiB, 10 000 files`; what grows: `9.54 MiB a cycle`, `1 file a cycle`; after so many cycles, where they
-/// are known. `-` where it is nothing.
+/// Space and files: `19.5 GiB, 10 000 files`. Work that grows has the needs after its `ops` cycles, or per cycle where their
+/// number is unknown: `9.54 MiB a cycle`. `-` where nothing is needed.
 pub fn needs(needs: &Needs, ops: Option<u64>) -> String {
     let what = |bytes: u64, files: u64| {
         let bytes = (bytes > 0).then(|| Bytes(bytes).to_string());
@@ -123,7 +106,7 @@ pub fn needs(needs: &Needs, ops: Option<u64>) -> String {
             what(bytes, files)
         }
         None if grows => {
-            // What one cycle holds is what it adds: to say both says nothing more.
+            // Where one cycle holds what it adds, once is enough.
             let standing =
                 match needs.bytes > needs.bytes_per_op || needs.files > needs.files_per_op.max(1) {
                     true => what(needs.bytes, needs.files) + " and ",

@@ -7,7 +7,7 @@ use super::LABEL;
 use crate::style::Style;
 use crate::table::{Column, Table};
 
-/// More lines than this would push the table off the screen.
+/// The largest number of buckets.
 const MOST_LINES: usize = 12;
 
 /// A bar and its share need this many columns.
@@ -38,7 +38,7 @@ fn histograms(summary: &Summary) -> Vec<(Direction, Histogram)> {
         .iter()
         .flat_map(|group| &group.rows)
         .collect();
-    // Of file operations only the whole: its steps are in the table.
+    // File operations: only the cycle; its steps are in the table.
     let has_cycles = rows.iter().any(|row| row.result.direction == Direction::Op);
     Direction::EVERY
         .into_iter()

@@ -1,8 +1,8 @@
 //! What was done, in a line: jobs, backend, depth, pattern, block sizes, region, target.
 
 use iodyno_model::{
-    Access, Amount, Arrival, Blocks, Direction, Distribution, GroupSummary, Job, StackLayer,
-    Summary, TargetInfo, Trial, Work, Workload,
+    Access, Amount, Arrival, Blocks, Direction, Distribution, EngineKind, GroupSummary, Job,
+    StackLayer, Summary, TargetInfo, Trial, Work, Workload,
 };
 use iodyno_units::{Bytes, Rate, counted};
 
@@ -17,7 +17,7 @@ pub(super) fn header(
     style: Style,
 ) -> String {
     let mut pieces = vec![sanitize(&workload.name)];
-    // A configuration that is only the default says nothing.
+    // The default configuration needs no name.
     if !trial.configuration.is_empty() && trial.configuration != "default" {
         pieces.push(format!("on {}", sanitize(&trial.configuration)));
     }
@@ -32,7 +32,18 @@ pub(super) fn header(
         ));
     }
     pieces.push(targets(trial));
+    pieces.push(clock(workload).to_owned());
     style.paragraph(&join(pieces.into_iter(), "  "), super::LABEL, Paint::Strong)
+}
+
+/// The clock of simulated devices; empty without any.
+fn clock(workload: &Workload) -> &'static str {
+    let mut engines = workload.jobs.iter().filter_map(|job| job.work.engine());
+    match engines.any(|engine| engine.kind == EngineKind::Sim) {
+        true if workload.in_virtual_time() => "in virtual time",
+        true => "simulated in real time",
+        false => "",
+    }
 }
 
 /// The line above a group's rows, where there are several groups.

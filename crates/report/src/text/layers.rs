@@ -1,4 +1,4 @@
-//! What lies between jobs and storage: the devices of each layer, and servers under test.
+//! What is between jobs and storage: the devices of each layer, and servers under test.
 
 use iodyno_model::{DeviceSummary, ServerUse, StackLayer, Summary, Trial};
 use iodyno_units::{Bytes, Nanos, significant};
@@ -6,8 +6,8 @@ use iodyno_units::{Bytes, Nanos, significant};
 use super::join;
 use crate::style::{left, right, sanitize, width};
 
-/// A line for each device where several lie above one another, top first, so that what a layer adds can be told
-/// from what lies below it. Partitions are no layer: they queue nothing.
+/// A line for each device where several are stacked, top first, so that the cost of a layer is seen apart from that of the
+/// layers below it. Partitions are left out: they do not queue.
 pub(super) fn layers(summary: &Summary, trial: &Trial) -> Vec<String> {
     let environments = trial.parts.iter().map(|part| &part.environment);
     let stacks = environments.flat_map(|environment| &environment.targets);

@@ -1,4 +1,4 @@
-//! A trial, and lists of runs, for the terminal: dense and calm.
+//! A trial, and lists of runs, for the terminal.
 
 mod bars;
 mod describe;
@@ -25,8 +25,8 @@ use crate::{course, spark, sysbench};
 /// Columns of the words that lines begin with.
 const LABEL: usize = 9;
 
-/// One trial as a table: what was done, rates and latencies, the series, CPU and device, steps, a
-/// latency histogram, and what its own data say against it.
+/// One trial: what was done, rates and latencies, the series, CPU and devices, steps, a latency histogram, and its
+/// findings.
 pub fn trial(
     workload: &Workload,
     trial: &Trial,
@@ -37,7 +37,7 @@ pub fn trial(
     drawn(workload, trial, summary, findings, Detail::Brief, style)
 }
 
-/// The same, and below each finding the threshold that it crossed.
+/// The same, with the threshold below each finding.
 pub fn trial_in_full(
     workload: &Workload,
     trial: &Trial,
@@ -96,7 +96,7 @@ fn facts(
         .into_iter()
         .flat_map(|(label, texts)| {
             let texts = texts.into_iter().filter(|text| !text.is_empty());
-            // Only the first of several lines says what they are.
+            // Only the first of several lines has the label.
             let labels = std::iter::once(label).chain(std::iter::repeat(""));
             texts.zip(labels)
         })
@@ -106,7 +106,7 @@ fn facts(
 
 fn series(summary: &Summary, style: Style) -> String {
     let rates: Vec<f64> = summary.series.iter().map(|point| point.iops).collect();
-    // A single point is no series: the table has it.
+    // A single point is in the table already.
     let line = match rates.len() {
         0 | 1 => String::new(),
         _ => spark::line(&rates, (style.columns() - LABEL).min(40), style),
@@ -134,7 +134,7 @@ fn ended(summary: &Summary) -> Option<String> {
         EndedBy::Interruption => "interruption",
         EndedBy::Error => "an error",
         EndedBy::ExitAll => "another job's end",
-        EndedBy::NotStarted => "never being started",
+        EndedBy::NotStarted => "not being started",
     };
     match all.as_slice() {
         [] => None,
@@ -148,7 +148,7 @@ fn ended(summary: &Summary) -> Option<String> {
     }
 }
 
-/// Where the fsyncs of shared files come from, if the counters bear it out.
+/// Where the fsyncs of shared files come from, if the counters confirm it.
 fn syncs(workload: &Workload, trial: &Trial, findings: &[Finding]) -> String {
     let told = findings
         .iter()
@@ -226,7 +226,7 @@ fn steps(trial: &Trial, cycles: Option<&Cycles>) -> String {
             _ => format!("{name} {}", Nanos(longest)),
         })
     });
-    // Work that came to its end has a time to it, its drain included.
+    // Completed work has a completion time, drain included.
     let done = cycles
         .filter(|_| came_to_its_end(trial))
         .map(|_| format!("complete in {}", Nanos(completion_ns(trial))));

@@ -1,19 +1,19 @@
-//! What a trial's own data say against it, and how it went wrong if it did.
+//! The findings of a trial, its notes, and why it failed.
 
 use iodyno_model::{Finding, FindingKind, Outcome, Trial, Weight};
 
 use crate::style::{Paint, Style, trimmed};
 
-/// How much is told of a finding.
+/// How much of a finding is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Detail {
-    /// What was found, and what to do.
+    /// The finding and its remedy.
     Brief,
-    /// The threshold, too.
+    /// Also the threshold.
     Full,
 }
 
-/// Findings, notes, and how it went wrong if it did.
+/// Findings, notes, and why the trial failed.
 pub fn remarks(trial: &Trial, findings: &[Finding], style: Style) -> String {
     style.plain(&trimmed(&told(trial, findings, Detail::Brief, style)))
 }

@@ -1,7 +1,8 @@
 use iodyno_judge::testing::{self, operations as made};
 use iodyno_model::{
-    After, Arrival, DeviceLayer, DeviceUse, Direction, EndedBy, ErrorCount, Finding, FindingKind,
-    Outcome, ServerUse, StackLayer, Step, StepTime, Trial, VerifyResult, Weight, Workload,
+    After, Arrival, DeviceLayer, DeviceUse, Direction, EndedBy, Engine, EngineKind, ErrorCount,
+    Finding, FindingKind, Outcome, ServerUse, SimClock, SimOptions, StackLayer, Step, StepTime,
+    Trial, VerifyResult, Weight, Workload,
 };
 
 use super::{RunRow, list};
@@ -377,4 +378,25 @@ fn remarks_on_ascii_terminals_are_ascii() {
     );
     assert!(text.is_ascii() && text.contains("-> slow"), "{text}");
     assert!(super::remarks(&trial, &findings, WIDE).contains("→ slow"));
+}
+
+#[test]
+fn a_simulation_says_whose_clock_it_has() {
+    let (mut workload, trial) = testing::four_clones();
+    let header = |workload: &Workload| {
+        let text = draw(workload, &trial, Style { width: 200, ..WIDE });
+        text.lines().next().unwrap_or_default().to_owned()
+    };
+    assert!(!header(&workload).contains("time"));
+    fn engine(workload: &mut Workload) -> &mut Engine {
+        let engine = workload.jobs[0].work.engine_mut();
+        engine.expect("blocks have an engine")
+    }
+    engine(&mut workload).kind = EngineKind::Sim;
+    assert!(header(&workload).ends_with("in virtual time"));
+    engine(&mut workload).sim = Some(SimOptions {
+        clock: SimClock::Real,
+        ..SimOptions::default()
+    });
+    assert!(header(&workload).ends_with("simulated in real time"));
 }

@@ -3,7 +3,7 @@
 use iodyno_model::{FigureRow, SeriesKind};
 
 use super::history::Measure;
-use super::line::{Line, columns, level, share};
+use super::line::{LineBuilder, columns, level, share};
 use super::screen::Section;
 use super::{Latest, WatchView};
 use crate::spark;
@@ -90,7 +90,7 @@ impl<'a> Cpus<'a> {
         let rows = groups.len().div_ceil(beside);
         for row in 0..rows {
             let cells = groups.iter().skip(row).step_by(rows);
-            let line = cells.fold(Line::new(self.style), |line, (name, shares)| {
+            let line = cells.fold(LineBuilder::new(self.style), |line, (name, shares)| {
                 self.cell(line, name, shares, columns(self.style) / beside)
             });
             lines.push(line.done());
@@ -104,7 +104,8 @@ impl<'a> Cpus<'a> {
         let history = self.view.history;
         let seen = history.track(SeriesKind::Cpu, Measure::Busy, "all", bar);
         let drawn = spark::scaled(&seen, 100.0, self.style);
-        let line = Line::new(self.style).paint(Some(Paint::Strong), &format!("{:NAME$}", "cpu"));
+        let line =
+            LineBuilder::new(self.style).paint(Some(Paint::Strong), &format!("{:NAME$}", "cpu"));
         let line = line.paint(Some(Paint::Dim), &right(&drawn, bar));
         SORTS
             .iter()
@@ -123,7 +124,7 @@ impl<'a> Cpus<'a> {
 
     /// A line of its own, with all numbers.
     fn in_full(&self, name: &str, shares: &Shares) -> String {
-        let line = Line::new(self.style).left(name, NAME);
+        let line = LineBuilder::new(self.style).left(name, NAME);
         let line = self.marks(line, shares, self.bar());
         let numbers = shares.iter().zip(SORTS);
         numbers
@@ -139,7 +140,7 @@ impl<'a> Cpus<'a> {
     }
 
     /// One of several in a line: its bar, and how busy it is.
-    fn cell(&self, line: Line, name: &str, shares: &Shares, width: usize) -> Line {
+    fn cell(&self, line: LineBuilder, name: &str, shares: &Shares, width: usize) -> LineBuilder {
         // Without iowait, which is time to spare.
         let known = shares[..SORTS.len() - 1].iter().flatten().copied();
         let busy = known.reduce(|a, b| a + b);
@@ -148,7 +149,7 @@ impl<'a> Cpus<'a> {
         line.right(level(busy), &share(busy), NUMBER - 1).push("  ")
     }
 
-    fn marks(&self, mut line: Line, shares: &Shares, bar: usize) -> Line {
+    fn marks(&self, mut line: LineBuilder, shares: &Shares, bar: usize) -> LineBuilder {
         let mut drawn = 0;
         let mut sum = 0.0;
         for (part, sort) in shares.iter().zip(SORTS) {

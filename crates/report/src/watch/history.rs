@@ -1,4 +1,4 @@
-//! What was seen in the pictures before: for spark lines, and for an order that does not jump about.
+//! The figures of earlier pictures: for spark lines, and for a stable order of rows.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -5,7 +5,7 @@ use iodyno_units::Bytes;
 
 use super::grid::{Form, drawn};
 use super::history::Measure;
-use super::line::{Line, columns, level, share};
+use super::line::{LineBuilder, columns, level, share};
 use super::screen::Section;
 use super::{Latest, WatchView};
 use crate::clock;
@@ -16,7 +16,7 @@ const LABEL: usize = 10;
 
 /// Host, load, time of day.
 pub(super) fn head(view: &WatchView, style: Style) -> String {
-    let mut line = Line::new(style).paint(Some(Paint::Strong), view.host);
+    let mut line = LineBuilder::new(style).paint(Some(Paint::Strong), view.host);
     if !view.kernel.is_empty() {
         line = line.paint(Some(Paint::Dim), &format!("  {}", view.kernel));
     }
@@ -47,11 +47,11 @@ fn only<'a>(view: &WatchView<'a>, kind: SeriesKind) -> Option<(Latest<'a>, &'a F
     Some((latest, latest.rows.first()?))
 }
 
-fn label(name: &str, style: Style) -> Line {
-    Line::new(style).paint(Some(Paint::Strong), &format!("{name:LABEL$}"))
+fn label(name: &str, style: Style) -> LineBuilder {
+    LineBuilder::new(style).paint(Some(Paint::Strong), &format!("{name:LABEL$}"))
 }
 
-fn one_line<'a>(line: Line) -> Option<Section<'a>> {
+fn one_line<'a>(line: LineBuilder) -> Option<Section<'a>> {
     let line = line.done();
     Some(Section::new(1, 1, move |_| vec![line.clone()]))
 }
@@ -99,7 +99,12 @@ pub(super) fn memory<'a>(view: &WatchView<'a>, style: Style) -> Option<Section<'
 }
 
 /// Words and amounts, as many as there is room for whole.
-fn amounts(mut line: Line, latest: &Latest, row: &FigureRow, columns: &[(&str, &str)]) -> Line {
+fn amounts(
+    mut line: LineBuilder,
+    latest: &Latest,
+    row: &FigureRow,
+    columns: &[(&str, &str)],
+) -> LineBuilder {
     for (word, column) in columns {
         if width(word) + 9 > line.free() {
             break;

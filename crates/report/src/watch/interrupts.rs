@@ -3,7 +3,7 @@
 use iodyno_model::{FigureRow, SeriesKind};
 
 use super::grid::{Form, drawn};
-use super::line::{Line, columns, share};
+use super::line::{LineBuilder, columns, share};
 use super::screen::Section;
 use super::{Latest, WatchView};
 use crate::spark;
@@ -30,12 +30,12 @@ pub(super) fn section<'a>(view: &'a WatchView<'a>, style: Style) -> Option<Secti
 
 fn whole(latest: &Latest, all: &FigureRow, style: Style) -> String {
     let label = format!("{:LABEL$}", "interrupts");
-    let line = Line::new(style).paint(Some(Paint::Strong), &label);
+    let line = LineBuilder::new(style).paint(Some(Paint::Strong), &label);
     summary(line, latest, all).done()
 }
 
 /// `12.3k/s  balance 0.54  88.0 % on CPU1`.
-fn summary(line: Line, latest: &Latest, row: &FigureRow) -> Line {
+fn summary(line: LineBuilder, latest: &Latest, row: &FigureRow) -> LineBuilder {
     let rate = drawn(Form::Number, latest.value(row, "total/s"));
     let line = line.right(None, &rate, 8).push("/s");
     let balance = latest.value(row, "balance");
@@ -57,7 +57,7 @@ fn by_cpu(latest: &Latest, all: &FigureRow, style: Style) -> String {
         .filter(|(column, _)| column.name.starts_with("CPU"))
         .map(|(column, value)| (column.name.as_str(), *value))
         .collect();
-    let line = Line::new(style).paint(Some(Paint::Dim), &format!("{:LABEL$}", "by CPU"));
+    let line = LineBuilder::new(style).paint(Some(Paint::Dim), &format!("{:LABEL$}", "by CPU"));
     let largest = cpus
         .iter()
         .filter_map(|(_, value)| *value)
@@ -84,7 +84,7 @@ fn by_cpu(latest: &Latest, all: &FigureRow, style: Style) -> String {
 }
 
 fn of_storage(view: &WatchView, latest: &Latest, style: Style) -> String {
-    let line = Line::new(style).paint(Some(Paint::Dim), &format!("{:LABEL$}", "of storage"));
+    let line = LineBuilder::new(style).paint(Some(Paint::Dim), &format!("{:LABEL$}", "of storage"));
     let serving = |row: &&FigureRow| {
         let mut sources = view.sources.iter();
         let found = sources.find(|source| source.name == row.subject)?;

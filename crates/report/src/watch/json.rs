@@ -27,7 +27,7 @@ pub fn json(view: &WatchView) -> String {
         every_ns: view.every_ns,
         series: view.tables,
     };
-    // Only a key that is no string can fail, and there is none.
+    // Only a key that is not a string can fail, and there is none.
     let text = serde_json::to_string(&document);
     debug_assert!(text.is_ok());
     text.unwrap_or_default() + "\n"

@@ -1,9 +1,9 @@
-//! A line of the screen that keeps to its width, whatever is put into it.
+//! A line of the screen, cut at its width.
 
 use crate::style::{Paint, Style, cut, left, right, sanitize, shortened, width};
 
-/// A line in the making.
-pub(super) struct Line {
+/// Builds a line piece by piece.
+pub(super) struct LineBuilder {
     style: Style,
     text: String,
     /// Columns that are taken.
@@ -11,10 +11,10 @@ pub(super) struct Line {
     room: usize,
 }
 
-impl Line {
+impl LineBuilder {
     /// An empty one. A terminal's last column stays free: what is written there makes some of them wrap.
-    pub(super) fn new(style: Style) -> Line {
-        Line {
+    pub(super) fn new(style: Style) -> LineBuilder {
+        LineBuilder {
             style,
             text: String::new(),
             taken: 0,
@@ -23,25 +23,25 @@ impl Line {
     }
 
     /// Adds as much of the text as there is room for.
-    pub(super) fn push(mut self, text: &str) -> Line {
+    pub(super) fn push(mut self, text: &str) -> LineBuilder {
         self.add(text, None);
         self
     }
 
     /// The same in a colour.
-    pub(super) fn paint(mut self, paint: Option<Paint>, text: &str) -> Line {
+    pub(super) fn paint(mut self, paint: Option<Paint>, text: &str) -> LineBuilder {
         self.add(text, paint);
         self
     }
 
     /// Text set to the left of so many columns, and never more.
-    pub(super) fn left(self, text: &str, columns: usize) -> Line {
+    pub(super) fn left(self, text: &str, columns: usize) -> LineBuilder {
         let text = shortened(&sanitize(text), columns, self.style);
         self.push(&left(&text, columns))
     }
 
     /// Text set to the right of so many columns; a number that needs more takes more.
-    pub(super) fn right(self, paint: Option<Paint>, text: &str, columns: usize) -> Line {
+    pub(super) fn right(self, paint: Option<Paint>, text: &str, columns: usize) -> LineBuilder {
         self.paint(paint, &right(text, columns))
     }
 
@@ -51,7 +51,7 @@ impl Line {
     }
 
     /// Text at the end of the line, if there is room for it and for two blanks.
-    pub(super) fn at_end(self, text: &str) -> Line {
+    pub(super) fn at_end(self, text: &str) -> LineBuilder {
         let free = self.free();
         match free >= width(text) + 2 {
             true => self.push(&right(text, free)),

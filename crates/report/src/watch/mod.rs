@@ -1,4 +1,4 @@
-//! The host live: one picture of the latest stretch of time, for a terminal or as a line of JSON.
+//! The host live: one picture of the latest interval, for a terminal or as a line of JSON.
 //!
 //! A picture has the same lines at the same places as the one before, as long as no CPU, disk or process comes or goes: widths
 //! and units are fixed, and order follows from what was seen for a while, not from the last second.

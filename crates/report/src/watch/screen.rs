@@ -1,7 +1,7 @@
 //! A picture for a terminal: sections below each other, as much of each as there is room for.
 
 use super::cpus::Cpus;
-use super::line::Line;
+use super::line::LineBuilder;
 use super::{WatchView, disks, host, interrupts, others};
 use crate::style::{Paint, Style};
 
@@ -63,7 +63,7 @@ pub fn screen(view: &WatchView, style: Style, height: usize) -> Vec<String> {
         lines.extend(drawn.into_iter().take(room));
     }
     if sections.is_empty() {
-        lines.push("nothing could be sampled yet".to_owned());
+        lines.push("no samples yet".to_owned());
     }
     lines.truncate(height.saturating_sub(1).max(1));
     lines.push(foot);
@@ -111,12 +111,14 @@ fn shared_out(sections: &[Section], mut room: usize) -> Vec<usize> {
 fn foot(view: &WatchView, style: Style) -> String {
     match view.history.last_remark() {
         None => String::new(),
-        Some((remark, 1)) => Line::new(style)
+        Some((remark, 1)) => LineBuilder::new(style)
             .paint(Some(Paint::Yellow), &format!("! {remark}"))
             .done(),
         Some((remark, several)) => {
             let more = format!("! {remark} (and {} more)", several - 1);
-            Line::new(style).paint(Some(Paint::Yellow), &more).done()
+            LineBuilder::new(style)
+                .paint(Some(Paint::Yellow), &more)
+                .done()
         }
     }
 }

@@ -298,7 +298,7 @@ fn before_the_first_sample_there_is_a_head() {
     let drawn = picture.drawn(EIGHTY, 24);
     let lines: Vec<&str> = drawn.lines().collect();
     assert!(lines[0].starts_with("bench  6.18.0") && lines[0].ends_with("21:09:16  every 1 s"));
-    assert_eq!(lines[1..], ["nothing could be sampled yet"]);
+    assert_eq!(lines[1..], ["no samples yet"]);
 }
 
 #[test]
