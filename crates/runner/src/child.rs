@@ -218,23 +218,26 @@ impl<'a> ChildSession<'a> {
             thread.spawn(move || read_messages(stdout, pid, &report, &owner))
         });
         if let Err(error) = served {
-            session.kill();
+            session.kill(Instant::now());
             return Err(start_error(error));
         }
         session.send(Command::Hello { version: PROTOCOL });
         Ok(session)
     }
 
-    /// Handles a report; the message to hand on, if there is one.
-    fn handle(&mut self, report: Report) -> Option<Message> {
+    /// Handles a report that came at `now`. Returns the message to hand on, if there is one.
+    fn handle(&mut self, report: Report, now: Instant) -> Option<Message> {
         match report {
             Report::Message(Message::Hello(hello)) if !self.greeted => {
                 if hello.version != PROTOCOL {
-                    self.close(Ending::Unusable(RunnerError::Version {
-                        ours: PROTOCOL,
-                        theirs: hello.version,
-                        iodyno: hello.iodyno,
-                    }));
+                    self.close(
+                        Ending::Unusable(RunnerError::Version {
+                            ours: PROTOCOL,
+                            theirs: hello.version,
+                            iodyno: hello.iodyno,
+                        }),
+                        now,
+                    );
                     return None;
                 }
                 self.greeted = true;
@@ -251,12 +254,12 @@ impl<'a> ChildSession<'a> {
             }
             Report::Message(_) if !self.greeted => {
                 let why = "its first message is not a handshake".to_owned();
-                self.close(Ending::NotANode(why));
+                self.close(Ending::NotANode(why), now);
             }
             Report::Message(Message::Hello(_)) => {
-                self.close(Ending::Garbled("a second handshake".to_owned()));
+                self.close(Ending::Garbled("a second handshake".to_owned()), now);
             }
-            Report::Message(Message::Ended(end)) => self.close(Ending::Ended(end)),
+            Report::Message(Message::Ended(end)) => self.close(Ending::Ended(end), now),
             Report::Message(message) => {
                 let removes = matches!(
                     message,
@@ -266,47 +269,50 @@ impl<'a> ChildSession<'a> {
                     })
                 );
                 if removes && self.deadline.is_some() && !self.killed {
-                    self.deadline = Some(Instant::now() + AFTER_TEAR_DOWN);
+                    self.deadline = Some(now + AFTER_TEAR_DOWN);
                 }
                 return Some(message);
             }
-            Report::End(error) if !self.greeted => self.close(Ending::NotANode(match error {
-                ReadError::End if self.killed => "it sent no handshake".to_owned(),
-                ReadError::End => "node process closed stdout before the handshake".to_owned(),
-                error => error.to_string(),
-            })),
+            Report::End(error) if !self.greeted => self.close(
+                Ending::NotANode(match error {
+                    ReadError::End if self.killed => "it sent no handshake".to_owned(),
+                    ReadError::End => "node process closed stdout before the handshake".to_owned(),
+                    error => error.to_string(),
+                }),
+                now,
+            ),
             Report::End(ReadError::End | ReadError::CutOff) | Report::Exited => {
-                self.close(Ending::Died);
+                self.close(Ending::Died, now);
             }
-            Report::End(error) => self.close(Ending::Garbled(error.to_string())),
-            Report::Unsent(error) => self.close(Ending::Unusable(RunnerError::Command(error))),
+            Report::End(error) => self.close(Ending::Garbled(error.to_string()), now),
+            Report::Unsent(error) => self.close(Ending::Unusable(RunnerError::Command(error)), now),
         }
         None
     }
 
-    /// Nothing more is expected of the child but its exit.
-    fn close(&mut self, ending: Ending) {
+    /// Ends the conversation at `now`; the child is to exit.
+    fn close(&mut self, ending: Ending, now: Instant) {
         let _ = self.commands.send(None);
-        self.deadline = Some(Instant::now() + AFTER_END);
+        self.deadline = Some(now + AFTER_END);
         self.state = State::Closing(ending);
     }
 
-    fn kill(&mut self) {
+    fn kill(&mut self, now: Instant) {
         self.killed = true;
         tracing::debug!(pid = self.child.id(), "killing the node");
-        self.deadline = Some(Instant::now() + AFTER_END);
+        self.deadline = Some(now + AFTER_END);
         let _ = self.child.kill();
     }
 
-    /// Kills the child when its deadline has passed. `true`: it was killed and has not gone in time.
-    fn overdue(&mut self) -> bool {
-        if self.deadline.is_none_or(|end| Instant::now() < end) {
+    /// Kills the child if its deadline has passed at `now`. Returns whether it was killed before and has not exited in time.
+    fn overdue(&mut self, now: Instant) -> bool {
+        if self.deadline.is_none_or(|end| now < end) {
             return false;
         }
         if self.killed {
             return true;
         }
-        self.kill();
+        self.kill(now);
         false
     }
 
@@ -384,22 +390,25 @@ impl Session for ChildSession<'_> {
 
     fn poll(&mut self) -> Result<Option<Message>, RunnerError> {
         loop {
+            let now = Instant::now();
             match std::mem::replace(&mut self.state, State::Ended) {
                 State::Open => {
                     self.state = State::Open;
                     let report = match self.reports.try_recv() {
                         Ok(report) => report,
                         Err(TryRecvError::Disconnected) => Report::End(ReadError::End),
-                        Err(TryRecvError::Empty) if self.overdue() => Report::End(ReadError::End),
+                        Err(TryRecvError::Empty) if self.overdue(now) => {
+                            Report::End(ReadError::End)
+                        }
                         Err(TryRecvError::Empty) => return Ok(None),
                     };
-                    if let Some(message) = self.handle(report) {
+                    if let Some(message) = self.handle(report, now) {
                         return Ok(Some(message));
                     }
                 }
                 State::Closing(ending) => {
                     let status = self.child.try_wait().ok().flatten();
-                    if status.is_none() && !self.overdue() {
+                    if status.is_none() && !self.overdue(now) {
                         self.state = State::Closing(ending);
                         return Ok(None);
                     }
@@ -490,4 +499,65 @@ fn read_messages(stdout: ChildStdout, pid: Pid, report: &Sender<Report>, owner: 
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     let _ = waitid(WaitId::Pid(pid), options);
     tell(Report::Exited);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::Hello;
+
+    /// A program that reads its input to the end and sends nothing; it exits when the session is dropped.
+    fn silent() -> LocalNode {
+        LocalNode {
+            program: "/bin/sh".into(),
+            arguments: vec!["-c".into(), "exec cat >/dev/null".into()],
+        }
+    }
+
+    fn progress(step: Step) -> Report {
+        Report::Message(Message::Event(Event::Progress {
+            step,
+            done: 1,
+            total: 9,
+        }))
+    }
+
+    /// A session whose child said hello and was told to abort, and an instant right after that.
+    fn aborted(node: &LocalNode) -> (ChildSession<'_>, Instant) {
+        let mut session = ChildSession::open(node).unwrap();
+        let hello = Message::Hello(Hello::new(Vec::new()));
+        assert!(
+            session
+                .handle(Report::Message(hello), Instant::now())
+                .is_some()
+        );
+        assert_eq!(session.deadline, None);
+        session.send(Command::Abort);
+        (session, Instant::now())
+    }
+
+    #[test]
+    fn each_report_of_removed_files_delays_the_kill_after_an_abort() {
+        let node = silent();
+        let (mut session, mut now) = aborted(&node);
+        for _ in 0..9 {
+            now += AFTER_TEAR_DOWN - Duration::from_secs(1);
+            assert!(session.handle(progress(Step::TearDown), now).is_some());
+            assert!(!session.overdue(now) && !session.killed);
+        }
+        now += AFTER_TEAR_DOWN;
+        assert!(!session.overdue(now) && session.killed);
+        // A child that was killed gets no more time.
+        session.handle(progress(Step::TearDown), now);
+        assert!(session.overdue(now + AFTER_END));
+    }
+
+    #[test]
+    fn other_progress_does_not_delay_the_kill_after_an_abort() {
+        let node = silent();
+        let (mut session, now) = aborted(&node);
+        assert!(session.handle(progress(Step::LayOut), now).is_some());
+        assert!(!session.overdue(now + AFTER_ABORT / 2) && !session.killed);
+        assert!(!session.overdue(now + AFTER_ABORT) && session.killed);
+    }
 }

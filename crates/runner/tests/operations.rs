@@ -28,7 +28,6 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.first().map(String::as_str) {
         Some("node") => return ExitCode::from(iodyno_runner::serve()),
-        Some("slow-node") => return ends::be_a_slow_node(),
         Some("parent") => return ends::be_a_parent(&arguments[1]),
         _ => {}
     }

@@ -4,10 +4,9 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
-use std::time::{Duration, Instant};
 
 use iodyno_model::{BoundPlan, Direction, Outcome, Step};
-use iodyno_runner::{Event, LocalNode, PROTOCOL, StopFlag, TrialEnd, carry_out};
+use iodyno_runner::{Event, StopFlag, TrialEnd, carry_out};
 
 use crate::common;
 use crate::stage::{LONG_MS, MIB, Told, attempts, framed, node, wait_until, watched};
@@ -24,7 +23,6 @@ crate::tests![
     the_folder_of_a_killed_node_is_removed_by_its_parent,
     the_folder_of_a_killed_parent_is_removed_by_its_node,
     what_is_mounted_or_linked_in_the_folder_is_left_alone,
-    patience_lasts_while_files_are_being_removed,
 ];
 
 /// A folder with something of the user's in it.
@@ -338,56 +336,4 @@ fn what_is_mounted_or_linked_in_the_folder_is_left_alone() {
         fs::remove_dir_all(&own).unwrap();
     }
     ground.is_as_before();
-}
-
-/// A node that takes 9 s to remove its files, and tells of it all the time.
-pub(crate) fn be_a_slow_node() -> ExitCode {
-    let mut input = io::stdin();
-    let mut hear = || {
-        let mut length = [0; 4];
-        input.read_exact(&mut length).unwrap();
-        let mut body = vec![0; u32::from_le_bytes(length) as usize];
-        input.read_exact(&mut body).unwrap();
-        String::from_utf8(body).unwrap()
-    };
-    let say = |text: &str| {
-        let mut out = io::stdout();
-        out.write_all(&(text.len() as u32).to_le_bytes()).unwrap();
-        out.write_all(text.as_bytes()).unwrap();
-        out.flush().unwrap();
-    };
-    say(&format!(
-        r#"{{"say":"hello","version":{PROTOCOL},"iodyno":"0","pid":1,"engines":[{{"engine":"psync"}}],"removes_orphans":true}}"#
-    ));
-    while !hear().contains(r#""prepare""#) {}
-    say(r#"{"say":"event","event":"progress","is":{"step":"lay_out","done":1,"total":2}}"#);
-    while !hear().contains(r#""abort""#) {}
-    for done in 0..18 {
-        say(&format!(
-            r#"{{"say":"event","event":"progress","is":{{"step":"tear_down","done":{done},"total":18}}}}"#
-        ));
-        std::thread::sleep(Duration::from_millis(500));
-    }
-    say(
-        r#"{"say":"ended","end":"failed","is":{"outcome":{"state":"interrupted","reason":"it was told to"},"death":null}}"#,
-    );
-    ExitCode::SUCCESS
-}
-
-fn patience_lasts_while_files_are_being_removed() {
-    let slow = LocalNode {
-        arguments: vec!["slow-node".into()],
-        ..node()
-    };
-    let folder = tempfile::tempdir().unwrap();
-    let plan = plan(folder.path(), vec![stats(10, 1000)]);
-    let stop = StopFlag::new();
-    let begin = Instant::now();
-    let end = carry_out(&plan, &slow, &stop, &mut |_| stop.abort());
-    let TrialEnd::Failed { outcome, death } = end.unwrap() else {
-        panic!("it ended otherwise");
-    };
-    assert!(matches!(outcome, Outcome::Interrupted(_)));
-    assert!(death.is_none(), "{outcome:?}");
-    assert!(begin.elapsed() >= Duration::from_secs(6));
 }
