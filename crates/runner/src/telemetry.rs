@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use iodyno_model::{Environment, SamplerCost, Sampling, Telemetry, TelemetryBatch};
 use iodyno_target::{Roots, counters};
-use iodyno_telemetry::{Devices, Pools, Scope, Station};
+use iodyno_telemetry::{Collector, Devices, Pools, Scope};
 
 use crate::clock;
 use crate::message_writer::MessageSender;
@@ -79,9 +79,9 @@ impl BackgroundSampler {
             batches: 0,
         };
         let run = move || {
-            let station = work.reading(|| Station::open(&Roots::host(), &scope));
+            let collector = work.reading(|| Collector::open(&Roots::host(), &scope));
             let _ = reply.send(Reply::Open);
-            let cost = work.run(station);
+            let cost = work.run(collector);
             let _ = reply.send(Reply::Closed(cost));
         };
         let sampler = BackgroundSampler {
@@ -182,17 +182,17 @@ struct Work {
 }
 
 impl Work {
-    fn run(&mut self, mut station: Station) -> Vec<SamplerCost> {
+    fn run(&mut self, mut collector: Collector) -> Vec<SamplerCost> {
         if let Some(mut grid) = self.await_start() {
             let now = grid.on_trial_clock(clock::now());
-            self.reading(|| station.begin(now));
+            self.reading(|| collector.begin(now));
             while self.sleep(&mut grid) {
-                self.sample(&mut station, &mut grid);
+                self.sample(&mut collector, &mut grid);
             }
-            self.sample(&mut station, &mut grid);
+            self.sample(&mut collector, &mut grid);
             self.send();
         }
-        self.reading(|| station.close())
+        self.reading(|| collector.close())
     }
 
     fn await_start(&self) -> Option<SampleGrid> {
@@ -226,10 +226,10 @@ impl Work {
         }
     }
 
-    fn sample(&mut self, station: &mut Station, grid: &mut SampleGrid) {
+    fn sample(&mut self, collector: &mut Collector, grid: &mut SampleGrid) {
         let now = clock::now();
         let at = grid.on_trial_clock(now);
-        let taken = self.reading(|| station.sample(at));
+        let taken = self.reading(|| collector.sample(at));
         self.pending.extend(taken);
         if grid.taken(now, BATCH_NS) {
             self.send();

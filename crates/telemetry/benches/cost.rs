@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use iodyno_model::SeriesKind;
 use iodyno_target::Roots;
-use iodyno_telemetry::{Devices, Pools, Scope, Station};
+use iodyno_telemetry::{Collector, Devices, Pools, Scope};
 
 /// What all samplers together may use of one core at an interval of 1 s.
 const LIMIT_PERCENT: f64 = 0.5;
@@ -30,15 +30,15 @@ fn main() -> ExitCode {
         processes: Vec::new(),
         own: vec![std::process::id()],
     };
-    let mut station = Station::open(&Roots::host(), &scope);
+    let mut collector = Collector::open(&Roots::host(), &scope);
     let start = Instant::now();
     let now_ns = || i64::try_from(start.elapsed().as_nanos()).unwrap_or(i64::MAX);
-    station.begin(now_ns());
+    collector.begin(now_ns());
     let mut values = 0;
     let mut due = every;
     while due <= Duration::from_secs(seconds) {
         std::thread::sleep(due.saturating_sub(start.elapsed()));
-        let telemetry = station.sample(now_ns());
+        let telemetry = collector.sample(now_ns());
         for gap in &telemetry.gaps {
             println!("{}: {}", gap.kind.name(), gap.reason);
         }
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
     let limit = |percent: f64| percent / every.as_secs_f64();
     let mut all_ns = 0;
     let mut too_much = Vec::new();
-    for cost in station.close() {
+    for cost in collector.close() {
         let each = cost.cpu_ns as f64 / 1e3 / cost.samples.max(1) as f64;
         let longest = cost.longest_ns as f64 / 1e3;
         let percent = cost.cpu_ns as f64 / span_ns * 100.0;

@@ -1,29 +1,29 @@
-//! How far a count has come between two readings.
+//! The increase of a count between two readings.
 
-/// What became of a count.
+/// How a count changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Growth {
-    /// It grew by so much, around the end of its range or not.
+    /// It increased by this, with or without a wrap.
     By(u64),
-    /// It went back by so little that it tells nothing: it stands where it stood.
-    Slipped,
-    /// It went back: it has begun anew, and nobody knows from where.
-    Anew,
+    /// It decreased by at most the slack: it counts as unchanged.
+    WithinSlack,
+    /// It decreased: it restarted from an unknown value.
+    Restarted,
 }
 
-/// The growth of a count from one reading to the next. One that went back has wrapped where its range is known and that would make
-/// it grow by less than a quarter of the range.
+/// The change of a count from one reading to the next. A decrease is a wrap if the range is known and the increase would
+/// be less than a quarter of it.
 pub(crate) fn growth(before: u64, now: u64, wraps: Option<u64>, slack: u64) -> Growth {
     if let Some(grown) = now.checked_sub(before) {
         return Growth::By(grown);
     }
     if before - now <= slack {
-        return Growth::Slipped;
+        return Growth::WithinSlack;
     }
     let around = wraps.and_then(|range| Some((range, range.checked_sub(before)? + now)));
     match around {
         Some((range, grown)) if grown < range / 4 => Growth::By(grown),
-        _ => Growth::Anew,
+        _ => Growth::Restarted,
     }
 }
 
@@ -36,19 +36,19 @@ mod tests {
     const RANGE: u64 = 1 << 32;
 
     #[test]
-    fn tells_a_wrap_from_a_new_beginning() {
+    fn tells_a_wrap_from_a_restart() {
         for (before, now, wraps, slack, expected) in [
             (5, 9, None, 0, Growth::By(4)),
             (9, 9, None, 0, Growth::By(0)),
-            (9, 5, None, 0, Growth::Anew),
-            (9, 5, None, 4, Growth::Slipped),
-            (10, 5, None, 4, Growth::Anew),
+            (9, 5, None, 0, Growth::Restarted),
+            (9, 5, None, 4, Growth::WithinSlack),
+            (10, 5, None, 4, Growth::Restarted),
             (RANGE - 3, 4, Some(RANGE), 0, Growth::By(7)),
-            (RANGE - 3, 4, None, 0, Growth::Anew),
-            // Three quarters of the range in one sample: rather a disk of the same name.
-            (1000, 4, Some(RANGE), 0, Growth::Anew),
-            (RANGE - 3, RANGE - 9, Some(RANGE), 0, Growth::Anew),
-            (1 << 40, 4, Some(RANGE), 0, Growth::Anew),
+            (RANGE - 3, 4, None, 0, Growth::Restarted),
+            // Three quarters of the range in one sample: more likely another disk of the same name.
+            (1000, 4, Some(RANGE), 0, Growth::Restarted),
+            (RANGE - 3, RANGE - 9, Some(RANGE), 0, Growth::Restarted),
+            (1 << 40, 4, Some(RANGE), 0, Growth::Restarted),
             (RANGE - 1, RANGE + 5, Some(RANGE), 0, Growth::By(6)),
             (u64::MAX, 0, Some(u64::MAX), 0, Growth::By(0)),
         ] {

@@ -1,10 +1,10 @@
-//! Rows and columns of a series, and in words how they have changed.
+//! Rows and columns of a series, and a text for how they changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use iodyno_model::{SeriesColumn, SeriesRow};
 
-/// Names in a sentence before the rest is only counted.
+/// How many names a sentence lists before the rest is only counted.
 const NAMES: usize = 4;
 
 /// Rows and columns as they were at a reading.
@@ -20,7 +20,7 @@ impl Layout {
         self.rows == rows && self.columns == columns
     }
 
-    /// Where the value of each row and column stands, by their names.
+    /// The index of the value of each row and column, by their names.
     pub(crate) fn places(&self) -> BTreeMap<(&str, &str), usize> {
         let names = self.each().map(|(row, column)| {
             (
@@ -37,7 +37,7 @@ impl Layout {
         (0..rows).flat_map(move |row| (0..columns).map(move |column| (row, column)))
     }
 
-    /// What has changed on the way to another layout: `CPU1 has gone, CPU2 and CPU3 have come`.
+    /// What differs in a later layout: `CPU1 disappeared, CPU2 and CPU3 appeared`.
     pub(crate) fn change_to(&self, later: &Layout) -> String {
         fn names(layout: &Layout) -> impl Iterator<Item = &str> {
             let rows = layout.rows.iter().map(|row| row.name.as_str());
@@ -50,17 +50,15 @@ impl Layout {
         };
         let (gone, come) = (missing(self, later), missing(later, self));
         match (gone.is_empty(), come.is_empty()) {
-            (true, true) => "its rows serve other devices, or stand in another order".to_owned(),
-            (false, true) => have(&gone, "gone"),
-            (true, false) => have(&come, "come"),
-            (false, false) => format!("{}, {}", have(&gone, "gone"), have(&come, "come")),
+            (true, true) => "its rows serve other devices or are in another order".to_owned(),
+            (false, true) => format!("{} disappeared", listed(&gone)),
+            (true, false) => format!("{} appeared", listed(&come)),
+            (false, false) => {
+                let (gone, come) = (listed(&gone), listed(&come));
+                format!("{gone} disappeared, {come} appeared")
+            }
         }
     }
-}
-
-fn have(names: &[String], what: &str) -> String {
-    let verb = if names.len() == 1 { "has" } else { "have" };
-    format!("{} {verb} {what}", listed(names))
 }
 
 /// `a`, `a and b`, `a, b, c, d and 12 more`.
@@ -91,25 +89,25 @@ mod tests {
     }
 
     #[test]
-    fn says_in_one_sentence_what_came_and_went() {
+    fn says_in_one_sentence_what_appeared_and_disappeared() {
         for (before, after, expected) in [
-            (vec!["CPU0", "CPU1"], vec!["CPU0"], "CPU1 has gone"),
-            (vec!["vda"], vec!["vda", "loop7"], "loop7 has come"),
+            (vec!["CPU0", "CPU1"], vec!["CPU0"], "CPU1 disappeared"),
+            (vec!["vda"], vec!["vda", "loop7"], "loop7 appeared"),
             (
                 vec!["vda"],
                 vec!["vda", "loop7", "loop8"],
-                "loop7 and loop8 have come",
+                "loop7 and loop8 appeared",
             ),
-            (vec!["a", "b"], vec!["b", "c"], "a has gone, c has come"),
+            (vec!["a", "b"], vec!["b", "c"], "a disappeared, c appeared"),
             (
                 vec![],
                 vec!["a", "b", "c", "d", "e", "f"],
-                "a, b, c, d and 2 more have come",
+                "a, b, c, d and 2 more appeared",
             ),
             (
                 vec!["a", "b"],
                 vec!["b", "a"],
-                "its rows serve other devices, or stand in another order",
+                "its rows serve other devices or are in another order",
             ),
         ] {
             assert_eq!(layout(&before).change_to(&layout(&after)), expected);

@@ -1,20 +1,20 @@
-//! Samples what the host does: interrupts, CPUs, disks, pressure, memory, pools, processes.
+//! Samples the host: interrupts, CPUs, disks, pressure, memory, pools, processes.
 //!
-//! A [`Station`] has a sampler for each series that the host offers. It takes one sample of each whenever it is
-//! told to, on the clock that it is told, and makes of the counters' readings what [`iodyno_model::Telemetry`] holds.
-//! What must stay true: a series that cannot be read is a gap with its reason and never an error; each
-//! sampler's own cost is recorded; where nothing came or went, a sample allocates no more than the
-//! row that it hands out.
+//! A [`Collector`] has a sampler for each series that the host offers. At the instants that its caller chooses it
+//! takes a sample of each, and converts the readings of the counters to [`iodyno_model::Telemetry`].
+//! What must stay true: a series that cannot be read is a gap with its reason and never an error; the cost of
+//! each sampler is recorded; while rows and columns stay the same, a sample allocates only the values
+//! that it returns.
 
+mod collector;
 mod delta;
 mod layout;
 mod sampler;
 mod samplers;
 mod scope;
 mod source;
-mod station;
 mod text;
 
+pub use collector::Collector;
 pub use samplers::{PoolRow, pool_reports};
 pub use scope::{Devices, Pools, Scope};
-pub use station::Station;

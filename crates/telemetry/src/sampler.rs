@@ -1,24 +1,24 @@
-//! What every sampler is: something that reads counters as they stand.
+//! The interface of a sampler: it reads the current values of counters and gauges.
 //!
-//! A sampler never subtracts, and knows nothing of time: [`crate::Station`] keeps the readings before, tells
-//! counts from gauges by the columns, and notices what came and went.
+//! A sampler does not subtract and knows nothing of time: [`crate::Collector`] keeps the previous readings, tells
+//! counts from gauges by the columns, and notices rows that appear and disappear.
 
 use iodyno_model::{Reading, SeriesColumn, SeriesKind, SeriesRow, SeriesUnit};
 
-/// Counters and gauges at an instant, in the same columns for each row. Kept from one reading to the next, so that its
-/// memory is.
+/// Counters and gauges at an instant, with the same columns for each row. Reused from one reading to the next, to save
+/// allocations.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Readings {
-    /// What they are of; no name twice.
+    /// What the values are of; names are unique.
     pub(crate) rows: Vec<SeriesRow>,
     /// The columns. Those of most series never change; of interrupts they are the CPUs.
     pub(crate) columns: Vec<SeriesColumn>,
-    /// Row by row, column by column; `None`: the host does not tell. Of counts: since whenever they began.
+    /// Row by row, column by column; `None`: the host does not provide it. Counts are totals since they started, whenever that was.
     pub(crate) values: Vec<Option<u64>>,
 }
 
 impl Readings {
-    /// Writes the readings anew, row by row. Rows that are as they were stay in their memory.
+    /// Starts new readings, row by row. Rows that did not change keep their memory.
     pub(crate) fn fill(
         &mut self,
         columns: &'static [(&'static str, SeriesUnit, Reading)],
@@ -29,7 +29,7 @@ impl Readings {
         self.refill()
     }
 
-    /// As `fill`, with the columns that there are.
+    /// As `fill`, with the columns as they are.
     pub(crate) fn refill(&mut self) -> Fill<'_> {
         self.values.clear();
         Fill {
@@ -39,14 +39,14 @@ impl Readings {
     }
 }
 
-/// Readings that are being written anew.
+/// Writes new readings.
 pub(crate) struct Fill<'a> {
     into: &'a mut Readings,
     rows: usize,
 }
 
 impl Fill<'_> {
-    /// The next row with its values, one for each column. `is` knows whether a row stands there already, `name` makes one.
+    /// Adds a row with a value for each column. `is` says whether the row at this place is the same as before; `name` makes a new one.
     pub(crate) fn row(
         &mut self,
         is: impl FnOnce(&SeriesRow) -> bool,
@@ -67,59 +67,59 @@ impl Fill<'_> {
         self.rows
     }
 
-    /// Those were all.
+    /// Removes rows beyond those that were added.
     pub(crate) fn done(self) {
         self.into.rows.truncate(self.rows);
     }
 }
 
-/// What a reading came to.
+/// The outcome of a reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Read {
     /// There are new readings.
     Fresh,
-    /// Nothing new yet: the sampler has its own, slower pace.
+    /// Nothing new yet: the sampler reads at its own, slower pace.
     Nothing,
 }
 
-/// A series' source. Opened by a function of its own, which says what is missing if there is nothing to read.
+/// The source of a series.
 pub(crate) trait Sampler: Send {
-    /// Of which series.
+    /// The series.
     fn kind(&self) -> SeriesKind;
 
-    /// Reads the counters as they stand now. `into` holds what this sampler put there before.
+    /// Reads the current values. `into` holds the readings that this sampler wrote last.
     ///
     /// # Errors
-    /// Why nothing can be read, in words: it may be possible again later.
+    /// The reason why nothing can be read now; a later call may succeed.
     fn read(&mut self, into: &mut Readings) -> Result<Read, String>;
 
-    /// What could not be read beside what was, in words, since this was asked last: a process that may not be
-    /// looked into. Each is told once.
+    /// What else could not be read since the last call, in words, such as a process without read permission. Each is
+    /// returned once.
     fn missed(&mut self) -> Vec<String> {
         Vec::new()
     }
 
-    /// How far a count goes before it begins anew, beside 64 bits: interrupts and times of disks are kept in 32.
+    /// The range of a count after which it wraps to 0, if that is not 2^64: interrupts and times of disks have 32 bits.
     fn wraps(&self, _column: usize) -> Option<u64> {
         None
     }
 
-    /// By how much a count may go back without having begun anew: the kernel's accounts of idle CPUs do so.
+    /// By how much a count may decrease without having restarted: the kernel's idle times do so.
     fn slack(&self, _column: usize) -> u64 {
         0
     }
 
-    /// Where the count of a row or column began that was not in the reading before this one: zero where it came into
-    /// being meanwhile. `None`: not known, so that its first sample has no count. Asked after a read only.
+    /// The value from which the count of a new row or column started: zero for what was created since the previous
+    /// reading. `None`: unknown, so that its first sample has no count. Valid after a read only.
     fn began_at(&self, _row: &SeriesRow, _column: &SeriesColumn) -> Option<u64> {
         None
     }
 
-    /// CPU time that threads of its own used for readings since this was asked last, ns.
-    fn cpu_aside_ns(&mut self) -> u64 {
+    /// CPU time that the sampler's own threads have used since the last call, ns.
+    fn background_cpu_ns(&mut self) -> u64 {
         0
     }
 
-    /// Ends what it began: a child, a thread.
+    /// Stops its child process or thread.
     fn close(&mut self) {}
 }

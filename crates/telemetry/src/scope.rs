@@ -1,4 +1,4 @@
-//! What is to be sampled.
+//! What to sample.
 
 use std::time::Duration;
 
@@ -16,14 +16,14 @@ pub enum Devices {
 pub enum Pools {
     /// All that there are.
     All,
-    /// Those of these names; none: pools are not looked at.
+    /// Those of these names; empty: pools are not sampled.
     Named(Vec<String>),
 }
 
-/// What is to be sampled, and how often.
+/// What to sample, and how often.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scope {
-    /// From one sample to the next; long-lived children are started with it.
+    /// Time between samples; long-running child processes are started with it.
     pub every: Duration,
     /// Disks, partitions and mappings.
     pub devices: Devices,
@@ -31,6 +31,6 @@ pub struct Scope {
     pub pools: Pools,
     /// Names of processes, as `comm` or the last part of the program's path has them.
     pub processes: Vec<String>,
-    /// The harness's own processes: their I/O is not another's.
+    /// Processes of iodyno itself: their I/O is not that of others.
     pub own: Vec<u32>,
 }

@@ -1,4 +1,4 @@
-//! A sampler, and what is remembered of it from one sample to the next.
+//! A sampler with its state from one sample to the next.
 
 use std::time::Instant;
 
@@ -9,22 +9,22 @@ use crate::delta::{Growth, growth};
 use crate::layout::{Layout, listed};
 use crate::sampler::{Read, Readings, Sampler};
 
-/// A series' sampler with its readings before, its shape and its troubles.
+/// The sampler of a series with its previous readings, its shape and its failure.
 pub(crate) struct Source {
     sampler: Box<dyn Sampler>,
     now: Readings,
-    /// Of `before`.
+    /// The layout of `before`.
     layout: Layout,
-    /// The readings before; meaningless without `since`.
+    /// The previous readings; meaningless without `since`.
     before: Vec<Option<u64>>,
     /// When `before` was read.
     since: Option<i64>,
-    /// The number of the shape that the layout was told as.
+    /// The number of the shape that was sent for the layout.
     shape: Option<u32>,
-    /// What changed since a shape was told, or since counts began.
+    /// What changed since the last shape was sent, or since counts started.
     changes: Vec<String>,
     has_told: bool,
-    /// Why the last reading failed, and whether that has been told.
+    /// Why the last reading failed, and whether a gap was sent for it.
     failing: Option<(String, bool)>,
     cost: SamplerCost,
 }
@@ -52,7 +52,7 @@ impl Source {
         }
     }
 
-    /// Reads what counts begin from.
+    /// Reads the values from which counts start.
     pub(crate) fn begin(&mut self, now_ns: Option<i64>) {
         self.since = None;
         match self.sampler.read(&mut self.now) {
@@ -73,7 +73,7 @@ impl Source {
         }
     }
 
-    /// Takes a sample, if there is one; `begun_ns` is when sampling began, `shapes` how many shapes there have been of all series.
+    /// Takes a sample, if there is one. `begun_ns` is when sampling started, `shapes` the number of shapes of all series so far.
     pub(crate) fn sample(
         &mut self,
         begun_ns: i64,
@@ -81,7 +81,7 @@ impl Source {
         shapes: &mut u32,
         into: &mut Telemetry,
     ) {
-        let watch = Watch::start();
+        let watch = CostTimer::start();
         let read = self.sampler.read(&mut self.now);
         let gap = |reason| SeriesGap {
             kind: self.cost.kind,
@@ -106,10 +106,10 @@ impl Source {
             });
         }
         watch.stop(&mut self.cost);
-        self.cost.cpu_ns += self.sampler.cpu_aside_ns();
+        self.cost.cpu_ns += self.sampler.background_cpu_ns();
     }
 
-    /// Ends the sampler, and tells what it has cost.
+    /// Stops the sampler and returns its cost.
     pub(crate) fn close(mut self) -> SamplerCost {
         self.sampler.close();
         self.cost
@@ -118,7 +118,7 @@ impl Source {
     fn fresh(&mut self, begun_ns: i64, now_ns: i64, shapes: &mut u32, into: &mut Telemetry) {
         if let Some((_, true)) = self.failing.take() {
             into.gaps
-                .push(self.gap(now_ns, "can be read again".to_owned()));
+                .push(self.gap(now_ns, "readable again".to_owned()));
         }
         let had_rows = !self.layout.rows.is_empty();
         self.follow();
@@ -126,7 +126,7 @@ impl Source {
             let reason = self.changes.pop().unwrap_or_default();
             into.gaps.push(self.gap(now_ns, reason));
         }
-        // Gauges need no reading before; they stand for the time from the beginning on.
+        // Gauges need no previous reading; they are valid from the start.
         let gauges = || {
             let mut columns = self.layout.columns.iter();
             columns.all(|column| column.reading == Reading::Gauge)
@@ -154,7 +154,7 @@ impl Source {
         }
     }
 
-    /// Goes over to the rows and columns of the new readings: what stays keeps its counts, and what has come begins where the
+    /// Takes over the rows and columns of the new readings: rows that stay keep their counts, and new rows start where the
     /// sampler says.
     fn follow(&mut self) {
         let now = &self.now;
@@ -165,7 +165,7 @@ impl Source {
             rows: now.rows.clone(),
             columns: now.columns.clone(),
         };
-        // Where nothing was, nothing has changed.
+        // The first layout is not a change.
         if self.has_told || !self.layout.rows.is_empty() {
             self.changes.push(self.layout.change_to(&later));
         }
@@ -183,7 +183,7 @@ impl Source {
         self.shape = None;
     }
 
-    /// The number of the layout's shape, which is told now if it has not been. What changed before there was any shape is a gap.
+    /// The number of the layout's shape, which is sent now if it was not yet. What changed before the first shape is a gap.
     fn shape(&mut self, now_ns: i64, shapes: &mut u32, into: &mut Telemetry) -> u32 {
         if let Some(number) = self.shape {
             return number;
@@ -211,7 +211,7 @@ impl Source {
         number
     }
 
-    /// The sample's values. A count that went back is none, and it is told of all that did at once.
+    /// The values of the sample. A count that restarted has none; one gap names all of these.
     fn values(&mut self, now_ns: i64, gaps: &mut Vec<SeriesGap>) -> Vec<Option<u64>> {
         let Source {
             now,
@@ -220,7 +220,7 @@ impl Source {
             ..
         } = self;
         let width = layout.columns.len();
-        let mut anew: Vec<usize> = Vec::new();
+        let mut restarts: Vec<usize> = Vec::new();
         let mut values = Vec::with_capacity(layout.rows.len() * width);
         for place in 0..layout.rows.len() * width {
             let value = now.values.get(place).copied().flatten();
@@ -230,29 +230,29 @@ impl Source {
                 Reading::Count => self.before[place].zip(value).and_then(|(before, value)| {
                     match growth(before, value, sampler.wraps(column), sampler.slack(column)) {
                         Growth::By(grown) => Some(grown),
-                        Growth::Slipped => {
+                        Growth::WithinSlack => {
                             now.values[place] = Some(before);
                             Some(0)
                         }
-                        Growth::Anew => {
-                            anew.push(place);
+                        Growth::Restarted => {
+                            restarts.push(place);
                             None
                         }
                     }
                 }),
             });
         }
-        if !anew.is_empty() {
+        if !restarts.is_empty() {
             gaps.push(SeriesGap {
                 kind: self.cost.kind,
                 at_ns: now_ns,
-                reason: began_anew(layout, &anew),
+                reason: restarted(layout, &restarts),
             });
         }
         values
     }
 
-    /// Keeps the new readings for the sample to come.
+    /// Keeps the new readings for the next sample.
     fn keep(&mut self, at_ns: Option<i64>) {
         self.before.clone_from(&self.now.values);
         let places = self.layout.rows.len() * self.layout.columns.len();
@@ -261,8 +261,8 @@ impl Source {
     }
 }
 
-/// `counts of vda (reads, writes) have begun anew`.
-fn began_anew(layout: &Layout, places: &[usize]) -> String {
+/// `counts decreased and restart from this sample: vda (reads, writes)`.
+fn restarted(layout: &Layout, places: &[usize]) -> String {
     let width = layout.columns.len();
     let mut rows: Vec<String> = Vec::new();
     for group in places.chunk_by(|a, b| a / width == b / width) {
@@ -278,18 +278,21 @@ fn began_anew(layout: &Layout, places: &[usize]) -> String {
             format!("{row} ({columns})")
         });
     }
-    format!("counts went back, and begin anew: {}", listed(&rows))
+    format!(
+        "counts decreased and restart from this sample: {}",
+        listed(&rows)
+    )
 }
 
-/// What a reading takes.
-struct Watch {
+/// Measures wall-clock and CPU time of a reading.
+struct CostTimer {
     wall: Instant,
     cpu_ns: u64,
 }
 
-impl Watch {
-    fn start() -> Watch {
-        Watch {
+impl CostTimer {
+    fn start() -> CostTimer {
+        CostTimer {
             wall: Instant::now(),
             cpu_ns: thread_cpu_ns(),
         }
@@ -319,7 +322,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes time and CPU time, and tells how much of both each reading took.
+    /// Uses time and CPU time, and sends how much of both each reading took.
     struct Busy(Sender<(Duration, u64)>);
 
     impl Sampler for Busy {
@@ -339,7 +342,7 @@ mod tests {
             Ok(Read::Fresh)
         }
 
-        fn cpu_aside_ns(&mut self) -> u64 {
+        fn background_cpu_ns(&mut self) -> u64 {
             1_000_000_000_000
         }
     }
@@ -363,7 +366,7 @@ mod tests {
         assert!((least_ns..=wall_ns(most.0)).contains(&cost.wall_ns));
         let longest = least.iter().map(|one| wall_ns(one.0)).max().unwrap();
         assert!((longest..=cost.wall_ns).contains(&cost.longest_ns));
-        // With what was used aside.
+        // With what the background thread used.
         let least_ns: u64 = least.iter().map(|one| one.1).sum();
         let cpu_ns = cost.cpu_ns - 3_000_000_000_000;
         assert!((least_ns..=most.1).contains(&cpu_ns));

@@ -1,4 +1,4 @@
-//! A file of the kernel's that is read again and again.
+//! A file of procfs or sysfs that is read repeatedly.
 
 use std::fs::File;
 use std::io;
@@ -7,10 +7,10 @@ use std::path::PathBuf;
 
 use rustix::fs::fstat;
 
-/// Room for what most files have.
+/// Enough for most files, bytes.
 const ROOM: usize = 4096;
 
-/// A text file that stays open between readings, as the kernel makes its text anew whenever it is read from the beginning.
+/// A text file that stays open between readings: the kernel generates its text each time it is read from the start.
 pub(crate) struct Text {
     path: PathBuf,
     file: Option<File>,
@@ -18,7 +18,7 @@ pub(crate) struct Text {
 }
 
 impl Text {
-    /// Of that path; nothing is opened yet.
+    /// The file of this path; opened by the first reading.
     pub(crate) fn new(path: PathBuf) -> Text {
         Text {
             path,
@@ -27,24 +27,24 @@ impl Text {
         }
     }
 
-    /// What `parse` makes of the file as it is now.
+    /// Reads the file and parses it.
     ///
     /// # Errors
-    /// Why it cannot be read, or what `parse` has against it.
+    /// The file cannot be read, or `parse` failed.
     pub(crate) fn read_by<T>(
         &mut self,
         parse: impl FnOnce(&str) -> Result<T, String>,
     ) -> Result<T, String> {
         self.try_read()
             .map_err(|error| format!("cannot read {}: {error}", self.path.display()))?;
-        let text = std::str::from_utf8(&self.buffer).map_err(|_| "it is no text".to_owned());
+        let text = std::str::from_utf8(&self.buffer).map_err(|_| "it is not UTF-8 text".to_owned());
         text.and_then(parse)
-            .map_err(|what| format!("{} is not as it should be: {what}", self.path.display()))
+            .map_err(|what| format!("{} has an unexpected form: {what}", self.path.display()))
     }
 
-    /// Reads into the buffer, with the error of the host.
+    /// Reads into the buffer.
     fn try_read(&mut self) -> io::Result<()> {
-        // A file that has been replaced reads on as it was; the kernel's own have a link for as long as they are there.
+        // A file that was replaced would be read as it was before. Files of the kernel have a link as long as they exist.
         let file = match self.file.take() {
             Some(file) if fstat(&file)?.st_nlink > 0 => file,
             _ => File::open(&self.path)?,
@@ -55,7 +55,7 @@ impl Text {
     }
 }
 
-/// Reads all of a file. The kernel hands out a page or so at a time, whatever is asked for.
+/// Reads a whole file. The kernel returns about a page at a time, whatever the size of the buffer.
 fn fill(file: &File, buffer: &mut Vec<u8>) -> io::Result<()> {
     let mut length = 0;
     buffer.resize(buffer.capacity().max(ROOM), 0);
@@ -100,13 +100,13 @@ mod tests {
         fs::rename(&other, &path).unwrap();
         assert_eq!(read().unwrap(), "moved over it");
         fs::write(&path, [0xff, 0xfe]).unwrap();
-        assert!(read().unwrap_err().contains("it is no text"));
+        assert!(read().unwrap_err().contains("it is not UTF-8 text"));
         fs::write(&path, "0 0").unwrap();
         let refused: Result<(), String> = text.read_by(|text| Err(format!("`{text}`")));
         assert!(
             refused
                 .unwrap_err()
-                .ends_with("stat is not as it should be: `0 0`")
+                .ends_with("stat has an unexpected form: `0 0`")
         );
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use iodyno_sys::counting::{CountingAllocator, allocations};
 use iodyno_target::Roots;
-use iodyno_telemetry::{Devices, Pools, Scope, Station};
+use iodyno_telemetry::{Collector, Devices, Pools, Scope};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -40,13 +40,13 @@ fn a_sample_allocates_its_rows_and_nothing_else() {
             own: Vec::new(),
         };
         let attempt = || {
-            let mut station = Station::open(&Roots::below(root), &scope);
-            station.begin(0);
+            let mut collector = Collector::open(&Roots::below(root), &scope);
+            collector.begin(0);
             for at_s in 1..5 {
-                station.sample(at_s * SECOND);
+                collector.sample(at_s * SECOND);
             }
             let before = allocations();
-            let telemetry = station.sample(5 * SECOND);
+            let telemetry = collector.sample(5 * SECOND);
             let used = allocations() - before;
             assert_eq!(telemetry.gaps, []);
             assert!(telemetry.samples.len() >= 7);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use iodyno_model::{CheckState, Diagnostic, Environment, Telemetry};
 use iodyno_report::doctor as report;
 use iodyno_target::{Roots, counters, environment};
-use iodyno_telemetry::{Devices, Pools, Scope, Station};
+use iodyno_telemetry::{Collector, Devices, Pools, Scope};
 use iodyno_units::Nanos;
 
 use crate::args::DoctorArgs;
@@ -67,7 +67,7 @@ fn paths(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
 
 /// Samples the idle host for this time.
 fn watched(roots: &Roots, environment: &Environment, span: Nanos) -> Telemetry {
-    let mut station = Station::open(
+    let mut collector = Collector::open(
         roots,
         &Scope {
             every: EVERY,
@@ -79,12 +79,12 @@ fn watched(roots: &Roots, environment: &Environment, span: Nanos) -> Telemetry {
     );
     let begun = Instant::now();
     let now = || begun.elapsed().as_nanos() as i64;
-    station.begin(now());
+    collector.begin(now());
     let mut telemetry = Telemetry::default();
     while begun.elapsed() < Duration::from_nanos(span.0) {
         thread::sleep(EVERY);
-        telemetry.extend(station.sample(now()));
+        telemetry.extend(collector.sample(now()));
     }
-    station.close();
+    collector.close();
     telemetry
 }

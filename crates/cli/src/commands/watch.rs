@@ -12,7 +12,7 @@ use iodyno_judge::figures;
 use iodyno_model::{Diagnostic, FigureTable, SeriesKind, SeriesShape, Telemetry};
 use iodyno_report::watch::{self, History, WatchView};
 use iodyno_target::{Roots, environment};
-use iodyno_telemetry::{Devices, Pools, Scope, Station};
+use iodyno_telemetry::{Collector, Devices, Pools, Scope};
 
 use crate::args::{WatchArgs, each_once};
 use crate::context::Context;
@@ -78,7 +78,7 @@ struct Monitor<'a> {
     begun: Instant,
     /// Number of intervals that have begun.
     intervals: u32,
-    station: Option<Station>,
+    collector: Option<Collector>,
     host: String,
     kernel: String,
     /// Samples and gaps of the latest interval, with the shapes that are still in use.
@@ -92,7 +92,7 @@ impl<'a> Monitor<'a> {
         let roots = Roots::host();
         let environment = environment::read(&roots, env!("CARGO_PKG_VERSION"), &[]);
         let every = Duration::from_nanos(args.every.0);
-        let mut station = Station::open(
+        let mut collector = Collector::open(
             &roots,
             &Scope {
                 every,
@@ -102,13 +102,13 @@ impl<'a> Monitor<'a> {
                 own: vec![std::process::id()],
             },
         );
-        station.begin(0);
+        collector.begin(0);
         Monitor {
             context,
             every,
             begun: Instant::now(),
             intervals: 0,
-            station: Some(station),
+            collector: Some(collector),
             host: environment.host,
             kernel: environment.kernel,
             latest: Telemetry::default(),
@@ -142,13 +142,13 @@ impl<'a> Monitor<'a> {
     /// Samples the host.
     fn sample(&mut self) {
         let now_ns = self.begun.elapsed().as_nanos() as i64;
-        let Some(station) = &mut self.station else {
+        let Some(collector) = &mut self.collector else {
             return;
         };
         self.latest.samples.clear();
         self.latest.gaps.clear();
         keep_latest(&mut self.latest.shapes);
-        self.latest.extend(station.sample(now_ns));
+        self.latest.extend(collector.sample(now_ns));
         // Other processes come and go all the time; that is not reported.
         let shapes = self.latest.shapes.iter_mut();
         for shape in shapes.filter(|shape| shape.kind == SeriesKind::Others) {
@@ -195,8 +195,8 @@ fn keep_latest(shapes: &mut Vec<SeriesShape>) {
 
 impl Drop for Monitor<'_> {
     fn drop(&mut self) {
-        if let Some(station) = self.station.take() {
-            station.close();
+        if let Some(collector) = self.collector.take() {
+            collector.close();
         }
     }
 }

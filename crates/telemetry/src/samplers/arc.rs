@@ -1,4 +1,4 @@
-//! ZFS's cache, from the kernel's arcstats, or zfs-fuse's, which are read aside: they are files of the daemon's.
+//! ZFS's ARC, from the kernel's arcstats, or from those of zfs-fuse, which a background thread reads: its daemon provides them.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use iodyno_model::{ARC, SeriesKind, SeriesRow};
 use iodyno_target::Roots;
 
-use super::aside::Aside;
+use super::background::BackgroundSampler;
 use crate::sampler::{Read, Readings, Sampler};
 use crate::scope::{Pools, Scope};
 use crate::text::Text;
@@ -14,16 +14,16 @@ use crate::text::Text;
 /// The names of its statistics, in the order of [`ARC`].
 const NAMES: [&str; 6] = ["hits", "misses", "l2_hits", "l2_misses", "size", "c"];
 
-/// Where they are.
+/// Where the statistics are.
 pub(crate) enum Arc {
     /// All in one file.
     File(Text),
-    /// zfs-fuse: a file each, in this folder.
+    /// zfs-fuse: one file for each, in this folder.
     Folder(PathBuf),
 }
 
 impl Arc {
-    /// `None`: nobody asks for pools, or this host has no ZFS.
+    /// `None`: no pools are wanted, or this host has no ZFS.
     pub(crate) fn open(roots: &Roots, scope: &Scope) -> Option<Box<dyn Sampler>> {
         if scope.pools == Pools::Named(Vec::new()) {
             return None;
@@ -33,7 +33,8 @@ impl Arc {
             return Some(Box::new(Arc::File(Text::new(file))));
         }
         let folder = roots.root.join("zfs-kstat/zfs/arcstats");
-        has_zfs_fuse(roots).then(|| Box::new(Aside::of(Arc::Folder(folder))) as Box<dyn Sampler>)
+        has_zfs_fuse(roots)
+            .then(|| Box::new(BackgroundSampler::of(Arc::Folder(folder))) as Box<dyn Sampler>)
     }
 
     fn values(&mut self) -> Result<[Option<u64>; 6], String> {
@@ -52,7 +53,7 @@ impl Arc {
     }
 }
 
-/// zfs-fuse's statistics are mounted. The kernel is asked, as the daemon may not answer.
+/// Whether the statistics of zfs-fuse are mounted. Asks the kernel, as the daemon may not respond.
 pub(super) fn has_zfs_fuse(roots: &Roots) -> bool {
     let mounts = fs::read_to_string(roots.proc.join("self/mountinfo")).unwrap_or_default();
     let mut points = mounts.lines().filter_map(|line| line.split(' ').nth(4));
@@ -131,7 +132,7 @@ l2_misses                       4    8797
         loop {
             match arc.read(into) {
                 Ok(Read::Nothing) => {}
-                Err(error) if error == "does not answer" => {}
+                Err(error) if error == "does not respond" => {}
                 answer => return answer,
             }
             assert!(begun.elapsed().as_secs() < 120, "it never answers");

@@ -4,7 +4,6 @@ use iodyno_model::{MEMORY, SeriesKind, SeriesRow};
 use iodyno_target::Roots;
 
 use crate::sampler::{Read, Readings, Sampler};
-use crate::samplers::named::named;
 use crate::text::Text;
 
 /// /proc/meminfo and /proc/vmstat.
@@ -85,6 +84,21 @@ fn limits(text: &str) -> [Option<u64>; 2] {
         text,
         ["nr_dirty_background_threshold", "nr_dirty_threshold"],
     )
+}
+
+/// The numbers of these names, in their order, from lines such as `MemFree:  24414312 kB`; `None`: not there.
+fn named<const N: usize>(text: &str, names: [&str; N]) -> [Option<u64>; N] {
+    let mut found = [None; N];
+    for line in text.lines() {
+        let Some((name, rest)) = line.split_once([':', ' ']) else {
+            continue;
+        };
+        if let Some(place) = names.iter().position(|wanted| *wanted == name) {
+            let number = rest.split_ascii_whitespace().next();
+            found[place] = number.and_then(|number| number.parse().ok());
+        }
+    }
+    found
 }
 
 #[cfg(test)]

@@ -1,21 +1,20 @@
 //! One sampler a file.
 
 mod arc;
-mod aside;
+mod background;
 mod cgroup;
 mod cpu;
 mod disk;
-mod family;
 mod interrupts;
 mod load;
 mod memory;
-mod named;
 mod others;
 mod pool;
 mod pool_child;
 mod pool_text;
 mod pressure;
 mod process;
+mod process_tree;
 mod processes;
 mod reclaim;
 
@@ -26,8 +25,8 @@ pub use pool_text::{PoolRow, pool_reports};
 use crate::sampler::Sampler;
 use crate::scope::{Devices, Scope};
 
-/// All samplers that there are for the scope. One whose source the host does not have fails to read it, which
-/// becomes a gap; what nobody would miss, as ZFS's on a host without it, is not opened.
+/// All samplers of the scope. One whose source the host lacks fails to read it, which becomes a gap. Samplers of
+/// optional systems, such as ZFS, are not opened on hosts without them.
 pub(crate) fn open(roots: &Roots, scope: &Scope) -> Vec<Box<dyn Sampler>> {
     let page_size = rustix::param::page_size() as u64;
     let mut all: Vec<Box<dyn Sampler>> = Vec::new();

@@ -1,12 +1,12 @@
-//! Who else did I/O: processes that are neither the harness's own, nor named, nor the kernel's.
+//! I/O of other processes: neither iodyno's own, nor named by the user, nor kernel threads.
 //!
-//! A process is told of with what it did itself ([`super::family`]), a child that came and went between two looks with its parent.
-//! Programs that the harness started are its own. One that answers for a file system in user space serves [`FUSE`]: where such a file
-//! system lies below the targets, its I/O may be the trial's.
+//! A process is reported with its own I/O ([`super::process_tree`]); a child that lived between two scans is part of its parent.
+//! Programs that iodyno started are its own. A process that implements a file system in user space serves [`FUSE`]: if such a file
+//! system is below the targets, its I/O may be that of the trial.
 //!
-//! All processes have to be asked, so it is done no more often than costs a thousandth of a core, and in the beginning
-//! sooner, so that a short trial learns of it, too. A process has a row from when it moved [`MUCH`] between two
-//! looks until it ends.
+//! A scan reads all processes, so scans use at most a thousandth of a core, and come
+//! sooner at the start, so that short trials have them, too. A process has a row from the scan in which it moved [`MUCH`]
+//! until it exits.
 
 use std::collections::HashMap;
 use std::io;
@@ -15,24 +15,24 @@ use std::time::{Duration, Instant};
 use iodyno_model::{OTHERS, SeriesColumn, SeriesKind, SeriesRow};
 use iodyno_target::Roots;
 
-use super::family::Family;
+use super::process_tree::ProcessTree;
 use super::processes::{FUSE, Processes};
 use crate::sampler::{Read, Readings, Sampler};
 use crate::scope::Scope;
 use crate::source::thread_cpu_ns;
 
-/// Bytes of the storage that a process has to move to be told of.
+/// Bytes of storage that a process must move between two scans to be reported.
 const MUCH: u64 = 1 << 20;
-/// So many at most are told of at a time: those that move most.
+/// Most rows at a time: the processes that move most.
 const ROWS: usize = 8;
-/// From one look to the next, at least: a little less than the second that most samples are apart.
+/// Shortest time between scans: a little less than the usual second between samples.
 const LEAST: Duration = Duration::from_millis(900);
-/// … and at most, as far as they cost little.
+/// Longest time between scans, unless they cost too much.
 const MOST: Duration = Duration::from_secs(10);
-/// A look may cost one in so many parts of the time to the next.
+/// A scan may use one part in this many of the time to the next.
 const SHARE: u32 = 1000;
 
-/// What the pace goes by. Passed in, so that tests need neither wait nor use CPU time.
+/// The clocks that set the pace. Passed in, so that tests need neither wait nor use CPU time.
 pub(crate) trait Meter: Send {
     /// Now.
     fn now(&mut self) -> Instant;
@@ -60,25 +60,25 @@ struct Shown {
     row: SeriesRow,
 }
 
-/// All the others.
+/// The sampler of other processes.
 pub(crate) struct Others<M> {
     meter: M,
     processes: Processes,
     own: Vec<u32>,
     named: Vec<String>,
-    /// Those that may be looked into: bytes of the storage, read and written.
-    open: Family<2>,
-    /// The others, the kernel's and the harness's, with the look that each was last seen in.
-    closed: HashMap<u32, u64>,
+    /// Processes whose I/O can be read: bytes of storage, read and written.
+    readable: ProcessTree<2>,
+    /// The other processes, kernel threads and iodyno's own, with the scan that saw each last.
+    skipped: HashMap<u32, u64>,
     shown: Vec<Shown>,
-    /// Looks so far, and when the second was, from which counts begin.
-    looks: u64,
+    /// Number of scans, and when the second was, from which counts start.
+    scans: u64,
     begun: Instant,
-    looked: Instant,
-    /// From the last look to the next, as far as its cost goes.
+    scanned: Instant,
+    /// Time from the last scan to the next, by its cost.
     pace: Duration,
-    /// How many may not be looked into; `None`: it has been said.
-    untold: Option<usize>,
+    /// How many processes cannot be read; `None`: a gap said so.
+    unreadable: Option<usize>,
 }
 
 impl<M: Meter> Others<M> {
@@ -89,112 +89,112 @@ impl<M: Meter> Others<M> {
             processes: Processes::new(roots.proc.clone()),
             own: scope.own.clone(),
             named: scope.processes.clone(),
-            open: Family::new(),
-            closed: HashMap::new(),
+            readable: ProcessTree::new(),
+            skipped: HashMap::new(),
             shown: Vec::new(),
-            looks: 0,
+            scans: 0,
             begun: now,
-            looked: now,
+            scanned: now,
             pace: LEAST,
-            untold: Some(0),
+            unreadable: Some(0),
         }
     }
 
-    /// The first two looks are what counts begin from. Then it takes longer and longer, up to the pace.
+    /// Counts start from the first two scans. Then the time between scans increases, up to the pace.
     fn is_due(&self, now: Instant) -> bool {
         let since_begin = now.saturating_duration_since(self.begun);
         let wait = self.pace.min(since_begin / 2).max(LEAST);
-        self.looks < 2 || now.saturating_duration_since(self.looked) >= wait
+        self.scans < 2 || now.saturating_duration_since(self.scanned) >= wait
     }
 
-    fn look(&mut self) -> Result<(), String> {
+    fn scan(&mut self) -> Result<(), String> {
         let mut all = self.processes.all()?;
-        // Parents before their children: what a child does between the two is then told of in the next look.
+        // Parents before their children: what a child does in between is then reported by the next scan.
         all.sort_unstable();
-        self.looks += 1;
-        self.open.begin();
+        self.scans += 1;
+        self.readable.begin_scan();
         for pid in all {
-            if let Some(look) = self.closed.get_mut(&pid) {
-                *look = self.looks;
+            if let Some(scan) = self.skipped.get_mut(&pid) {
+                *scan = self.scans;
             } else if !self.own.contains(&pid) {
-                self.ask(pid);
+                self.read_process(pid);
             }
         }
-        let look = self.looks;
-        self.closed.retain(|_, seen| *seen == look);
+        let scan = self.scans;
+        self.skipped.retain(|_, seen| *seen == scan);
         let processes = &mut self.processes;
-        self.open
-            .settle(|pid| processes.stat(pid).map(|stat| stat.parent));
-        self.show();
+        self.readable
+            .end_scan(|pid| processes.stat(pid).map(|stat| stat.parent));
+        self.update_rows();
         Ok(())
     }
 
-    fn ask(&mut self, pid: u32) {
-        let known = self.open.knows(pid);
+    fn read_process(&mut self, pid: u32) {
+        let known = self.readable.contains(pid);
         match self.processes.io(pid) {
             Ok(io) => {
                 let counts = [io.read_bytes, io.written_bytes];
-                if !(known && self.open.saw(pid, counts)) {
-                    self.meet(pid, counts);
+                if !(known && self.readable.update(pid, counts)) {
+                    self.add(pid, counts);
                 }
             }
-            // It has become another's by exec(2).
-            Err(_) if known && self.processes.stat(pid).is_some() => self.open.stays(pid),
+            // It runs as another user since exec(2).
+            Err(_) if known && self.processes.stat(pid).is_some() => self.readable.keep(pid),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                self.closed.insert(pid, self.looks);
+                self.skipped.insert(pid, self.scans);
                 let of_kernel = self.processes.stat(pid).is_none_or(|stat| stat.of_kernel);
-                self.untold = self.untold.map(|untold| untold + usize::from(!of_kernel));
+                self.unreadable = self.unreadable.map(|count| count + usize::from(!of_kernel));
             }
-            // It has ended already.
+            // It has exited.
             Err(_) => {}
         }
     }
 
-    /// A process that was not there in the look before.
-    fn meet(&mut self, pid: u32, counts: [u64; 2]) {
+    /// Adds a process that was not there in the previous scan.
+    fn add(&mut self, pid: u32, counts: [u64; 2]) {
         let Some(stat) = self.processes.stat(pid) else {
             return;
         };
         if stat.of_kernel || self.own.contains(&stat.parent) {
-            self.closed.insert(pid, self.looks);
+            self.skipped.insert(pid, self.scans);
             return;
         }
-        // What it did before the first look counts for nothing.
-        let since = if self.looks == 1 { counts } else { [0; 2] };
-        self.open.meet(pid, stat.parent, counts, since);
+        // I/O before the first scan does not count.
+        let since = if self.scans == 1 { counts } else { [0; 2] };
+        self.readable.insert(pid, stat.parent, counts, since);
     }
 
-    /// Gives rows to those that moved much, and takes them from those that have ended or, where there are too many, rest.
-    fn show(&mut self) {
-        let open = &self.open;
+    /// Adds rows for processes that moved much, and removes those that exited or, if there are too many, are idle.
+    fn update_rows(&mut self) {
+        let tree = &self.readable;
         let moved = |pid: u32| {
-            let grown = open.grown(pid).unwrap_or_default();
-            grown[0].saturating_add(grown[1])
+            let growth = tree.growth(pid).unwrap_or_default();
+            growth[0].saturating_add(growth[1])
         };
         let processes = &mut self.processes;
-        self.shown.retain(|shown| open.knows(shown.pid));
+        self.shown.retain(|shown| tree.contains(shown.pid));
         let shown = |pid: u32, rows: &[Shown]| rows.iter().any(|shown| shown.pid == pid);
-        let mut come: Vec<(u64, u32)> = open
+        let mut new: Vec<(u64, u32)> = tree
             .pids()
             .map(|pid| (moved(pid), pid))
             .filter(|(moved, pid)| *moved >= MUCH && !shown(*pid, &self.shown))
             .collect();
-        come.sort_unstable_by(|a, b| b.cmp(a));
-        for (_, pid) in come.into_iter().take(ROWS) {
-            // Asked only now: it may have become another program since it began.
+        new.sort_unstable_by(|a, b| b.cmp(a));
+        for (_, pid) in new.into_iter().take(ROWS) {
+            // Checked only now: it may have called exec(2) since it started.
             if processes.is_called(pid, &self.named).is_some() {
                 continue;
             }
             let mut row = SeriesRow::new(format!("{}[{pid}]", processes.name(pid)));
-            // A plugin of a server's may be its child.
+            // A plugin of a server may be its child.
             let parent = processes.stat(pid).map(|stat| stat.parent);
             let mut both = [Some(pid), parent].into_iter().flatten();
             if both.any(|pid| processes.holds_fuse(pid)) {
                 row.serves = Some(FUSE.to_owned());
             }
             if self.shown.len() == ROWS {
-                let rests = self.shown.iter().position(|shown| moved(shown.pid) < MUCH);
-                let Some(place) = rests else {
+                let idle = self.shown.iter().position(|shown| moved(shown.pid) < MUCH);
+                let Some(place) = idle else {
                     return;
                 };
                 self.shown.remove(place);
@@ -215,16 +215,16 @@ impl<M: Meter> Sampler for Others<M> {
             return Ok(Read::Nothing);
         }
         let cpu = self.meter.cpu();
-        self.look()?;
+        self.scan()?;
         let used = self.meter.cpu().saturating_sub(cpu);
         self.pace = (used * SHARE).clamp(LEAST, MOST);
-        self.looked = now;
-        if self.looks <= 2 {
+        self.scanned = now;
+        if self.scans <= 2 {
             self.begun = now;
         }
         let mut fill = into.fill(OTHERS);
         for shown in &self.shown {
-            let values = self.open.own(shown.pid).map(|own| own.map(Some));
+            let values = self.readable.own(shown.pid).map(|own| own.map(Some));
             fill.row(
                 |there| *there == shown.row,
                 || shown.row.clone(),
@@ -237,37 +237,40 @@ impl<M: Meter> Sampler for Others<M> {
 
     fn missed(&mut self) -> Vec<String> {
         let as_root = rustix::process::geteuid().is_root();
-        let told = self
-            .untold
-            .and_then(|closed| untold(closed, self.open.pids().count(), as_root));
-        if told.is_some() {
-            self.untold = None;
+        let gap = self
+            .unreadable
+            .and_then(|count| unreadable(count, self.readable.pids().count(), as_root));
+        if gap.is_some() {
+            self.unreadable = None;
         }
-        told.into_iter().collect()
+        gap.into_iter().collect()
     }
 
     fn began_at(&self, row: &SeriesRow, column: &SeriesColumn) -> Option<u64> {
         let shown = self.shown.iter().find(|shown| shown.row.name == row.name)?;
         let place = OTHERS.iter().position(|known| known.0 == column.name)?;
-        let (own, grown) = (self.open.own(shown.pid)?, self.open.grown(shown.pid)?);
-        own.get(place)?.checked_sub(*grown.get(place)?)
+        let (own, growth) = (
+            self.readable.own(shown.pid)?,
+            self.readable.growth(shown.pid)?,
+        );
+        own.get(place)?.checked_sub(*growth.get(place)?)
     }
 }
 
-/// What is said of processes that may not be looked into, beside so many that may. Root may look into all but some few of a
-/// system's own: of these it is only said where they are the greater part.
-fn untold(closed: usize, open: usize, as_root: bool) -> Option<String> {
-    if closed == 0 || (as_root && closed <= open) {
+/// The text of a gap for unreadable processes. Root can read all but a few of
+/// the system's: a gap says so only if they are the majority.
+fn unreadable(count: usize, readable: usize, as_root: bool) -> Option<String> {
+    if count == 0 || (as_root && count <= readable) {
         return None;
     }
-    let processes = if closed == 1 { "process" } else { "processes" };
+    let processes = if count == 1 { "process" } else { "processes" };
     let remedy = if as_root {
         ""
     } else {
         ": run as root to see them"
     };
     Some(format!(
-        "I/O of {closed} other {processes} cannot be read{remedy}"
+        "I/O of {count} other {processes} cannot be read{remedy}"
     ))
 }
 

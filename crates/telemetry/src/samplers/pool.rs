@@ -1,10 +1,10 @@
-//! ZFS pools and their devices, from one `zpool iostat` that goes on for as long as the station does.
+//! ZFS pools and their devices, from one `zpool iostat` process that runs as long as the collector.
 //!
-//! A thread of its own reads what the command says, so that a sample takes what there is and never waits. A command that
-//! ends is started again, at most every ten seconds. It ends with the station; where that is killed, it ends by itself
-//! with the next report, which nobody reads.
+//! A thread reads its output, so that a sample uses the latest report and never waits. A command that
+//! exits is started again, at most every ten seconds. It stops with the collector; if iodyno is killed, it exits
+//! at its next report because its output is closed.
 //!
-//! Its reports come at a pace of their own: what a sample holds was measured up to one interval before.
+//! Reports come at their own times: the values of a sample are up to one interval old.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -13,23 +13,23 @@ use iodyno_model::{POOL, SeriesKind, SeriesRow};
 use iodyno_target::Roots;
 
 use super::arc::has_zfs_fuse;
-use super::pool_child::{Command, Keeper, Pace};
+use super::pool_child::{Command, Iostat, Pace};
 use crate::sampler::{Read, Readings, Sampler};
 use crate::scope::{Pools, Scope};
 
-/// Beside three intervals: when a command that says nothing is worth a word.
-const SILENCE: Duration = Duration::from_secs(5);
+/// A command without output for three intervals and this long counts as hanging.
+const GRACE: Duration = Duration::from_secs(5);
 
-/// Pools, or why there are none.
+/// The sampler of pools.
 pub(crate) struct Pool {
-    keeper: Result<Keeper, String>,
-    /// The number of the report that was read last.
+    iostat: Result<Iostat, String>,
+    /// The number of the last report used.
     seen: u64,
-    patience: Duration,
+    hangs_after: Duration,
 }
 
 impl Pool {
-    /// `None`: nobody asks for pools, or this host has no ZFS.
+    /// `None`: no pools are wanted, or this host has no ZFS.
     pub(crate) fn open(roots: &Roots, scope: &Scope) -> Option<Pool> {
         Pool::at_pace(roots, scope, Pace::USUAL)
     }
@@ -38,13 +38,13 @@ impl Pool {
         let pools = match &scope.pools {
             Pools::Named(pools) if pools.is_empty() => return None,
             Pools::Named(pools) => pools.clone(),
-            // To ask where there is no ZFS would have the kernel load it.
+            // Without ZFS, running zpool would load the kernel module.
             Pools::All if !has_zfs(roots) => return None,
             Pools::All => Vec::new(),
         };
         let missing = || "zpool is not installed".to_owned();
-        let keeper = program(roots).ok_or_else(missing).and_then(|program| {
-            Keeper::start(Command {
+        let iostat = program(roots).ok_or_else(missing).and_then(|program| {
+            Iostat::start(Command {
                 program,
                 pools,
                 every: scope.every,
@@ -52,17 +52,17 @@ impl Pool {
             })
         });
         Some(Pool {
-            keeper,
+            iostat,
             seen: 0,
-            // Where only whole seconds are possible, they are what it waits for.
-            patience: scope.every.max(Duration::from_secs(1)) * 3 + SILENCE,
+            // Some versions report at whole seconds only.
+            hangs_after: scope.every.max(Duration::from_secs(1)) * 3 + GRACE,
         })
     }
 
     /// As [`Sampler::read`], at an instant.
     fn read_at(&mut self, now: Instant, into: &mut Readings) -> Result<Read, String> {
-        let keeper = self.keeper.as_ref().map_err(String::clone)?;
-        let state = keeper.state();
+        let iostat = self.iostat.as_ref().map_err(String::clone)?;
+        let state = iostat.state();
         if state.number != self.seen {
             self.seen = state.number;
             let mut fill = into.fill(POOL);
@@ -73,13 +73,13 @@ impl Pool {
             fill.done();
             return Ok(Read::Fresh);
         }
-        if let Some(trouble) = &state.trouble {
-            return Err(trouble.clone());
+        if let Some(failure) = &state.failure {
+            return Err(failure.clone());
         }
-        let silent = now.saturating_duration_since(state.heard);
-        match silent > self.patience {
+        let silent = now.saturating_duration_since(state.last_report);
+        match silent > self.hangs_after {
             true => Err(format!(
-                "`zpool iostat` has said nothing of use for {} s",
+                "`zpool iostat` has had no usable output for {} s",
                 silent.as_secs()
             )),
             false => Ok(Read::Nothing),
@@ -97,18 +97,18 @@ impl Sampler for Pool {
     }
 
     fn close(&mut self) {
-        if let Ok(keeper) = &mut self.keeper {
-            keeper.stop();
+        if let Ok(iostat) = &mut self.iostat {
+            iostat.stop();
         }
     }
 }
 
-/// Statistics of ZFS in the kernel, or of zfs-fuse.
+/// Whether there are statistics of ZFS in the kernel, or of zfs-fuse.
 fn has_zfs(roots: &Roots) -> bool {
     roots.proc.join("spl/kstat/zfs").exists() || has_zfs_fuse(roots)
 }
 
-/// Where `zpool` is: as the shell would find it, or where only root would.
+/// The path of `zpool`: in $PATH, or in the folders for root.
 fn program(roots: &Roots) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).collect::<Vec<PathBuf>>();

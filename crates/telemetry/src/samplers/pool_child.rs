@@ -1,4 +1,4 @@
-//! Keeps a `zpool iostat` running, and its newest report at hand.
+//! Keeps a `zpool iostat` process running, and holds its latest report.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,69 +12,69 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::pool_text::{Reader, Report};
 
-/// A report is written in one go: when nothing more came for so long, it is whole.
-const WHOLE: Duration = Duration::from_millis(30);
-/// No line is longer, bytes; what is, is none.
-const LINE: usize = 64 << 10;
+/// A report is written at once: it is complete when nothing has followed for this time.
+const COMPLETE_AFTER: Duration = Duration::from_millis(30);
+/// Longest line, bytes; longer ones are discarded.
+const MOST_LINE: usize = 64 << 10;
 
-/// What is read of a command within [`Pace::flood`] at most, bytes: more than any host's reports. The rest waits.
-pub(super) const FLOOD: usize = 1 << 20;
-/// What is read at once, bytes.
-pub(super) const ROOM: usize = 8192;
+/// Most bytes read of a command within [`Pace::window`]: more than the reports of any host. The rest waits in the pipe.
+pub(super) const MOST_BYTES: usize = 1 << 20;
+/// Size of a read, bytes.
+pub(super) const READ_SIZE: usize = 8192;
 
-/// What it says of an option that it does not know.
+/// What zpool prints about an unknown option.
 const UNKNOWN: &str = "invalid option";
 
-/// What is run.
+/// The command to run.
 #[derive(Debug, Clone)]
 pub(super) struct Command {
     pub(super) program: PathBuf,
-    /// None: all.
+    /// Empty: all.
     pub(super) pools: Vec<String>,
-    /// From one report to the next.
+    /// Time between reports.
     pub(super) every: Duration,
     pub(super) pace: Pace,
 }
 
-/// What is done by the clock. Passed in, so that tests need not race with a command.
+/// Durations. Passed in, so that tests do not race with a command.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pace {
-    /// From one start to the next, at least.
-    pub(super) again: Duration,
-    /// A command that has closed its output, or was killed, ends within this.
+    /// Shortest time between two starts.
+    pub(super) restart: Duration,
+    /// How long to wait for a command that closed its output or was killed.
     pub(super) end: Duration,
-    /// The time in which no more than [`FLOOD`] is read.
-    pub(super) flood: Duration,
+    /// The time in which at most [`MOST_BYTES`] are read.
+    pub(super) window: Duration,
 }
 
 impl Pace {
     pub(super) const USUAL: Pace = Pace {
-        again: Duration::from_secs(10),
+        restart: Duration::from_secs(10),
         end: Duration::from_millis(500),
-        flood: Duration::from_secs(1),
+        window: Duration::from_secs(1),
     };
 }
 
-/// How it is asked.
+/// The form of the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// Exact numbers, without the report since the boot, at any pace: OpenZFS from 0.7 on.
+    /// Exact numbers, without the report since boot, at any interval: OpenZFS since 0.7.
     Exact,
-    /// Rounded numbers, every so many whole seconds: its forebears, and zfs-fuse.
+    /// Rounded numbers, at whole seconds: earlier versions, and zfs-fuse.
     Rounded,
 }
 
-/// What is known of the pools.
+/// The latest report, and the state of the command.
 #[derive(Debug)]
 pub(super) struct State {
-    /// The newest report.
+    /// The latest report.
     pub(super) report: Report,
-    /// How many there have been.
+    /// Number of reports so far.
     pub(super) number: u64,
-    /// Why there are none now.
-    pub(super) trouble: Option<String>,
-    /// When there was one, or the command was started.
-    pub(super) heard: Instant,
+    /// Why there are no reports now.
+    pub(super) failure: Option<String>,
+    /// When the last report came, or the command was started.
+    pub(super) last_report: Instant,
     child: Option<Child>,
     stopped: bool,
 }
@@ -91,25 +91,25 @@ impl Shared {
     }
 }
 
-/// The command and the thread that reads it. Dropped, both end.
+/// The command and the thread that reads it. Dropping it stops both.
 #[derive(Debug)]
-pub(super) struct Keeper {
+pub(super) struct Iostat {
     shared: Arc<Shared>,
     ended: Receiver<()>,
     end: Duration,
 }
 
-impl Keeper {
+impl Iostat {
     /// Starts the thread, which starts the command.
     ///
     /// # Errors
-    /// There is no thread, in words.
-    pub(super) fn start(command: Command) -> Result<Keeper, String> {
+    /// The thread cannot be started.
+    pub(super) fn start(command: Command) -> Result<Iostat, String> {
         let state = State {
             report: Report::default(),
             number: 0,
-            trouble: None,
-            heard: Instant::now(),
+            failure: None,
+            last_report: Instant::now(),
             child: None,
             stopped: false,
         };
@@ -129,17 +129,17 @@ impl Keeper {
         };
         let thread = thread::Builder::new().name("zpool".to_owned());
         match thread.spawn(run) {
-            Ok(_) => Ok(Keeper { shared, ended, end }),
+            Ok(_) => Ok(Iostat { shared, ended, end }),
             Err(error) => Err(format!("cannot start a thread: {error}")),
         }
     }
 
-    /// What is known now.
+    /// The current state.
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.shared.state()
     }
 
-    /// Ends the command. One that cannot be killed, as it waits in the kernel for a pool that does not answer, is left behind.
+    /// Ends the command. One that cannot be killed, as it waits in the kernel for a pool that does not respond, is left behind.
     pub(super) fn stop(&mut self) {
         {
             let mut state = self.shared.state();
@@ -153,23 +153,23 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for Iostat {
     fn drop(&mut self) {
         self.stop();
     }
 }
 
-/// How a command came to its end.
+/// Why a command ended.
 enum End {
-    /// It was told to.
+    /// It was stopped.
     Stopped,
-    /// It does not know how it was asked.
+    /// It does not know an option.
     Unknown,
-    /// By itself: why, in words.
+    /// It exited by itself, for this reason.
     Itself(String),
 }
 
-/// What the thread works with.
+/// The state of the thread.
 struct Work {
     command: Command,
     shared: Arc<Shared>,
@@ -179,15 +179,18 @@ impl Work {
     fn run(&self) {
         let mut form = Form::Exact;
         loop {
-            let next = Instant::now() + self.command.pace.again;
+            let next = Instant::now() + self.command.pace.restart;
             match self.once(form) {
                 End::Stopped => return,
                 End::Unknown if form == Form::Exact => {
                     form = Form::Rounded;
                     continue;
                 }
-                End::Unknown => self.shared.state().trouble = Some("cannot be asked".to_owned()),
-                End::Itself(why) => self.shared.state().trouble = Some(why),
+                End::Unknown => {
+                    self.shared.state().failure =
+                        Some("this version of zpool is not supported".to_owned())
+                }
+                End::Itself(why) => self.shared.state().failure = Some(why),
             }
             if !self.pause(next) {
                 return;
@@ -195,7 +198,7 @@ impl Work {
         }
     }
 
-    /// Waits until then. `false`: it is to stop.
+    /// Waits until then. `false`: it was stopped.
     fn pause(&self, until: Instant) -> bool {
         let mut state = self.shared.state();
         while !state.stopped {
@@ -209,7 +212,7 @@ impl Work {
         false
     }
 
-    /// From the command's start to its end.
+    /// Runs the command once.
     fn once(&self, form: Form) -> End {
         let (stdout, stderr) = {
             let mut state = self.shared.state();
@@ -223,23 +226,23 @@ impl Work {
                     return End::Itself(format!("cannot start `{program}`: {error}"));
                 }
             };
-            state.heard = Instant::now();
+            state.last_report = Instant::now();
             let pipes = (child.stdout.take(), child.stderr.take());
             state.child = Some(child);
             pipes
         };
-        let mut complaint = String::new();
+        let mut error = String::new();
         if let (Some(stdout), Some(stderr)) = (stdout, stderr) {
             let reader = Reader::new(form == Form::Rounded);
-            complaint = self.listen(stdout, stderr, reader);
+            error = self.listen(stdout, stderr, reader);
         }
         let status = self.reap();
         if self.shared.state().stopped {
             return End::Stopped;
         }
         match status {
-            _ if complaint.contains(UNKNOWN) => End::Unknown,
-            _ if !complaint.is_empty() => End::Itself(format!("zpool: {complaint}")),
+            _ if error.contains(UNKNOWN) => End::Unknown,
+            _ if !error.is_empty() => End::Itself(format!("zpool: {error}")),
             Some(status) if !status.success() => {
                 End::Itself(format!("`zpool iostat` ended: {status}"))
             }
@@ -258,7 +261,7 @@ impl Work {
             .args(["iostat", flags])
             .args(&self.command.pools)
             .arg(seconds)
-            // What it complains of is understood.
+            // Messages are parsed.
             .env("LC_ALL", "C")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -266,64 +269,64 @@ impl Work {
             .spawn()
     }
 
-    /// Reads until the output ends. What it complained of since the last report.
+    /// Reads until the output ends. Returns the first error message since the last report.
     fn listen(&self, mut out: ChildStdout, mut err: ChildStderr, mut reader: Reader) -> String {
-        let (mut said, mut complained) = (Lines::default(), Lines::default());
-        let mut complaint = String::new();
-        let mut complains = true;
-        let mut flow = Flow::new(self.command.pace.flood);
+        let (mut output_lines, mut error_lines) = (Lines::default(), Lines::default());
+        let mut error = String::new();
+        let mut stderr_open = true;
+        let mut limit = ReadLimit::new(self.command.pace.window);
         loop {
-            if let Some(until) = flow.dammed(Instant::now())
+            if let Some(until) = limit.paused_until(Instant::now())
                 && !self.pause(until)
             {
-                return complaint;
+                return error;
             }
-            let (has_said, has_complained) =
-                wait(&out, complains.then_some(&err), reader.may_be_whole());
-            if has_complained {
-                let more = complained.read(&mut err, |line| {
-                    if complaint.is_empty() {
-                        line.clone_into(&mut complaint);
+            let (has_output, has_errors) =
+                wait(&out, stderr_open.then_some(&err), reader.may_be_whole());
+            if has_errors {
+                let more = error_lines.read(&mut err, |line| {
+                    if error.is_empty() {
+                        line.clone_into(&mut error);
                     }
                 });
-                complains = more.is_some();
-                flow.add(more.unwrap_or_default());
-                self.complain(&complaint);
+                stderr_open = more.is_some();
+                limit.add(more.unwrap_or_default());
+                self.record_error(&error);
             }
             let mut report = None;
-            if has_said {
-                let more = said.read(&mut out, |line| {
+            if has_output {
+                let more = output_lines.read(&mut out, |line| {
                     report = reader.line(line).or(report.take())
                 });
                 let Some(bytes) = more else {
-                    return complaint;
+                    return error;
                 };
-                flow.add(bytes);
-            } else if !has_complained {
+                limit.add(bytes);
+            } else if !has_errors {
                 report = reader.take();
             }
             if let Some(report) = report {
-                complaint.clear();
+                error.clear();
                 self.publish(report);
             }
         }
     }
 
-    /// It goes on, and says why there is nothing. (How it is to be asked is tried out.)
-    fn complain(&self, complaint: &str) {
-        if !complaint.is_empty() && !complaint.contains(UNKNOWN) {
-            self.shared.state().trouble = Some(format!("zpool: {complaint}"));
+    /// Records an error message of a command that continues. (An unknown option makes it restart with another form.)
+    fn record_error(&self, error: &str) {
+        if !error.is_empty() && !error.contains(UNKNOWN) {
+            self.shared.state().failure = Some(format!("zpool: {error}"));
         }
     }
 
     fn publish(&self, report: Report) {
         let mut state = self.shared.state();
-        (state.report, state.trouble) = (report, None);
+        (state.report, state.failure) = (report, None);
         state.number += 1;
-        state.heard = Instant::now();
+        state.last_report = Instant::now();
     }
 
-    /// Waits for the command's end; kills it when it takes its time. `None`: it cannot die.
+    /// Waits for the command's exit, and kills it after half the time. `None`: it cannot be killed.
     fn reap(&self) -> Option<ExitStatus> {
         let (begun, end) = (Instant::now(), self.command.pace.end);
         loop {
@@ -345,22 +348,22 @@ impl Work {
     }
 }
 
-/// Waits until there is something to read of the output and of the complaints; (`false`, `false`): nothing came for a while,
-/// which is only waited for if `whole`.
-fn wait(out: &ChildStdout, err: Option<&ChildStderr>, whole: bool) -> (bool, bool) {
+/// Waits until standard output or standard error can be read. (`false`, `false`): neither could for [`COMPLETE_AFTER`],
+/// which is only waited for if `complete`.
+fn wait(out: &ChildStdout, err: Option<&ChildStderr>, complete: bool) -> (bool, bool) {
     let mut fds = vec![PollFd::new(out, PollFlags::IN)];
     fds.extend(err.map(|err| PollFd::new(err, PollFlags::IN)));
     let span = Timespec {
         tv_sec: 0,
-        tv_nsec: WHOLE.subsec_nanos().into(),
+        tv_nsec: COMPLETE_AFTER.subsec_nanos().into(),
     };
     loop {
-        match poll(&mut fds, whole.then_some(&span)) {
+        match poll(&mut fds, complete.then_some(&span)) {
             Err(rustix::io::Errno::INTR) => {}
             // The read that follows tells what is wrong.
             Err(_) => return (true, false),
             Ok(_) => {
-                // The end of either is something, too.
+                // End of file counts as readable.
                 let ready =
                     |place: usize| fds.get(place).is_some_and(|fd| !fd.revents().is_empty());
                 return (ready(0), ready(1));
@@ -369,17 +372,17 @@ fn wait(out: &ChildStdout, err: Option<&ChildStderr>, whole: bool) -> (bool, boo
     }
 }
 
-/// How much has come lately.
+/// Limits how much is read in a window of time.
 #[derive(Debug)]
-struct Flow {
+struct ReadLimit {
     span: Duration,
     since: Option<Instant>,
     bytes: usize,
 }
 
-impl Flow {
-    fn new(span: Duration) -> Flow {
-        Flow {
+impl ReadLimit {
+    fn new(span: Duration) -> ReadLimit {
+        ReadLimit {
             span,
             since: None,
             bytes: 0,
@@ -390,39 +393,39 @@ impl Flow {
         self.bytes += bytes;
     }
 
-    /// Until when nothing is to be read, if there was too much.
-    fn dammed(&mut self, now: Instant) -> Option<Instant> {
+    /// Until when to stop reading, if too much was read.
+    fn paused_until(&mut self, now: Instant) -> Option<Instant> {
         let end = *self.since.get_or_insert(now) + self.span;
         if now >= end {
             (self.since, self.bytes) = (Some(now), 0);
         }
-        (self.bytes >= FLOOD).then_some(end)
+        (self.bytes >= MOST_BYTES).then_some(end)
     }
 }
 
-/// Makes lines of what comes.
+/// Splits a stream into lines.
 #[derive(Debug, Default)]
 struct Lines {
     rest: Vec<u8>,
 }
 
 impl Lines {
-    /// Reads once and hands out each line that is whole. How many bytes there were; `None`: this is the end.
+    /// Reads once and passes on each complete line. Returns the number of bytes; `None` at the end.
     fn read(&mut self, from: &mut impl io::Read, mut each: impl FnMut(&str)) -> Option<usize> {
-        let mut room = [0; ROOM];
-        let length = match from.read(&mut room) {
+        let mut buffer = [0; READ_SIZE];
+        let length = match from.read(&mut buffer) {
             Ok(0) => return None,
             Ok(length) => length,
             Err(error) => return (error.kind() == io::ErrorKind::Interrupted).then_some(0),
         };
-        self.rest.extend_from_slice(&room[..length]);
+        self.rest.extend_from_slice(&buffer[..length]);
         let mut begin = 0;
         while let Some(end) = self.rest[begin..].iter().position(|byte| *byte == b'\n') {
             each(&String::from_utf8_lossy(&self.rest[begin..begin + end]));
             begin += end + 1;
         }
         self.rest.drain(..begin);
-        if self.rest.len() > LINE {
+        if self.rest.len() > MOST_LINE {
             self.rest.clear();
         }
         Some(length)
@@ -434,21 +437,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_beyond_a_flood_waits_until_its_time_is_over() {
+    fn output_beyond_the_limit_waits_until_the_window_is_over() {
         let span = Duration::from_secs(1);
-        let mut flow = Flow::new(span);
+        let mut limit = ReadLimit::new(span);
         let begin = Instant::now();
         let at = |ms: u64| begin + Duration::from_millis(ms);
-        assert_eq!(flow.dammed(at(0)), None);
-        flow.add(FLOOD - 1);
-        assert_eq!(flow.dammed(at(1)), None);
-        flow.add(ROOM);
-        assert_eq!(flow.dammed(at(2)), Some(at(1000)));
-        assert_eq!(flow.dammed(at(999)), Some(at(1000)));
+        assert_eq!(limit.paused_until(at(0)), None);
+        limit.add(MOST_BYTES - 1);
+        assert_eq!(limit.paused_until(at(1)), None);
+        limit.add(READ_SIZE);
+        assert_eq!(limit.paused_until(at(2)), Some(at(1000)));
+        assert_eq!(limit.paused_until(at(999)), Some(at(1000)));
         // Then as much may come again, and what is seldom read never waits.
         for (ms, expected) in [(1000, None), (1500, Some(at(2000))), (9000, None)] {
-            assert_eq!(flow.dammed(at(ms)), expected, "{ms}");
-            flow.add(FLOOD);
+            assert_eq!(limit.paused_until(at(ms)), expected, "{ms}");
+            limit.add(MOST_BYTES);
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Processes that the user named: servers under test, which are charged with what they use.
+//! Processes that the user named: servers under test, which are charged with the resources they use.
 //!
-//! Looking for names costs more than reading what was found: it is done about once a second, and of processes that
-//! were looked at before only now and then, as a program may be exchanged by exec(2).
+//! Searching for names costs more than reading the processes found, so it runs about once a second, and for processes
+//! seen before only every ten seconds, as exec(2) may replace their program.
 //!
-//! A server's process is charged with its own I/O ([`super::family`]): what a named child did is not its parent's again when
-//! the child has ended. What a child of another name did is its parent's once it has ended, all of it, as nothing was told of it
-//! before. CPU time the kernel keeps apart.
+//! A server is charged with its own I/O ([`super::process_tree`]): the I/O of a named child is not charged to its parent again when
+//! the child exits. The I/O of a child with another name is charged to its parent when it exits, completely, as it was not
+//! charged before. The kernel keeps the CPU time of children separate.
 
 use std::collections::HashMap;
 use std::io;
@@ -15,85 +15,88 @@ use iodyno_model::{PROCESS, SeriesColumn, SeriesKind, SeriesRow};
 use iodyno_target::Roots;
 use iodyno_target::counters::NS_A_TICK;
 
-use super::family::Family;
+use super::process_tree::ProcessTree;
 use super::processes::{Processes, Stat};
 use crate::sampler::{Read, Readings, Sampler};
 
-/// From one look for names to the next; a little less than the second that most samples are apart.
-const LOOK: Duration = Duration::from_millis(900);
-/// A new process is looked at in so many looks: it may be about to become another program.
+/// Time between searches for names; a little less than the usual second between samples.
+const SEARCH_EVERY: Duration = Duration::from_millis(900);
+/// In how many searches a new process is examined: it may be about to call exec(2).
 const YOUNG: u8 = 3;
-/// From one look at all processes to the next.
-const LOOK_AT_ALL: Duration = Duration::from_secs(10);
+/// Time between examinations of all processes.
+const EXAMINE_ALL_EVERY: Duration = Duration::from_secs(10);
 /// In the order of [`PROCESS`].
 type Values = [Option<u64>; 8];
 
-/// A process of a wanted name.
+/// A process with a wanted name.
 struct Found {
     pid: u32,
-    /// Of the names.
+    /// Index of its name.
     name: usize,
     row: String,
-    /// It came into being since the look before: all its counts are of that time.
+    /// It started since the previous search: all its counts are since then.
     newborn: bool,
-    /// Its I/O is not told; that has been said.
-    closed: bool,
-    /// As it was read last, and whether its I/O was told; `None`: it has ended.
+    /// Its I/O cannot be read, and a gap said so.
+    unreadable: bool,
+    /// The last reading, and whether its I/O could be read; `None`: it has exited.
     now: Option<(Stat, bool)>,
 }
 
 /// Named processes.
 pub(crate) struct Process {
     processes: Processes,
-    /// System calls that read and wrote, and bytes of the storage.
-    family: Family<4>,
+    /// System calls that read and wrote, and bytes of storage.
+    tree: ProcessTree<4>,
     names: Vec<String>,
     page_size: u64,
-    /// How often each process was looked at.
-    looks: HashMap<u32, u8>,
+    /// How often each process was examined.
+    examined: HashMap<u32, u8>,
     found: Vec<Found>,
-    looked: Option<Instant>,
-    /// When all processes were looked at, or the first time any were.
-    looked_at_all: Option<Instant>,
-    /// Names that nobody has, and that it was said of.
-    nobody: Vec<bool>,
+    searched: Option<Instant>,
+    /// When all processes were last examined, or the first search.
+    examined_all: Option<Instant>,
+    /// Which names no process has; a gap said so.
+    absent: Vec<bool>,
     missed: Vec<String>,
 }
 
 impl Process {
-    /// `None`: nobody is named.
+    /// `None`: no names are given.
     pub(crate) fn open(roots: &Roots, names: &[String], page_size: u64) -> Option<Process> {
         (!names.is_empty()).then(|| Process {
             processes: Processes::new(roots.proc.clone()),
-            family: Family::new(),
+            tree: ProcessTree::new(),
             names: names.to_vec(),
             page_size,
-            looks: HashMap::new(),
+            examined: HashMap::new(),
             found: Vec::new(),
-            looked: None,
-            looked_at_all: None,
-            nobody: vec![false; names.len()],
+            searched: None,
+            examined_all: None,
+            absent: vec![false; names.len()],
             missed: Vec::new(),
         })
     }
 
-    /// Looks for processes of these names, if it is time to.
-    fn look(&mut self, now: Instant) -> Result<(), String> {
-        if self.looked.is_some_and(|looked| now < looked + LOOK) {
+    /// Searches for processes with these names, if it is time to.
+    fn search(&mut self, now: Instant) -> Result<(), String> {
+        if self
+            .searched
+            .is_some_and(|searched| now < searched + SEARCH_EVERY)
+        {
             return Ok(());
         }
         let all = self.processes.all()?;
-        let first = self.looked.replace(now).is_none();
-        let since = *self.looked_at_all.get_or_insert(now);
-        let everything = now >= since + LOOK_AT_ALL;
+        let first = self.searched.replace(now).is_none();
+        let since = *self.examined_all.get_or_insert(now);
+        let everything = now >= since + EXAMINE_ALL_EVERY;
         if everything {
-            self.looked_at_all = Some(now);
+            self.examined_all = Some(now);
         }
-        let mut looks = HashMap::with_capacity(all.len());
+        let mut examined = HashMap::with_capacity(all.len());
         for pid in all {
-            let before = self.looks.get(&pid).copied();
+            let before = self.examined.get(&pid).copied();
             let times = before.unwrap_or(0);
-            looks.insert(pid, (times + 1).min(YOUNG));
+            examined.insert(pid, (times + 1).min(YOUNG));
             let known = self.found.iter().any(|found| found.pid == pid);
             if known || (times >= YOUNG && !everything) {
                 continue;
@@ -104,34 +107,34 @@ impl Process {
                     name,
                     row: format!("{}[{pid}]", self.names[name]),
                     newborn: before.is_none() && !first,
-                    closed: false,
+                    unreadable: false,
                     now: None,
                 });
             }
         }
-        self.looks = looks;
+        self.examined = examined;
         self.found.sort_by_key(|found| (found.name, found.pid));
         Ok(())
     }
 
-    /// Asks all that were found; those that have ended are found no more.
-    fn ask(&mut self) {
+    /// Reads all processes that were found, and drops those that exited.
+    fn read_found(&mut self) {
         let Process {
             processes,
-            family,
+            tree,
             found,
             missed,
             ..
         } = self;
-        family.begin();
+        tree.begin_scan();
         found.retain_mut(|found| {
             let Some(stat) = processes.stat(found.pid) else {
                 return false;
             };
             if stat.ended {
-                // Its parent has yet to wait for it.
+                // A zombie: its parent has not waited for it yet.
                 found.now = None;
-                family.stays(found.pid);
+                tree.keep(found.pid);
                 return true;
             }
             let io = processes.io(found.pid);
@@ -139,33 +142,33 @@ impl Process {
             match io {
                 Ok(io) => {
                     let counts = [io.reads, io.writes, io.read_bytes, io.written_bytes];
-                    if !family.saw(found.pid, counts) {
+                    if !tree.update(found.pid, counts) {
                         let since = if found.newborn { [0; 4] } else { counts };
-                        family.meet(found.pid, stat.parent, counts, since);
+                        tree.insert(found.pid, stat.parent, counts, since);
                     }
                 }
                 Err(error) => {
-                    family.stays(found.pid);
-                    if !std::mem::replace(&mut found.closed, true) {
-                        missed.push(closed(&found.row, &error));
+                    tree.keep(found.pid);
+                    if !std::mem::replace(&mut found.unreadable, true) {
+                        missed.push(unreadable(&found.row, &error));
                     }
                 }
             }
             true
         });
-        family.settle(|pid| processes.stat(pid).map(|stat| stat.parent));
+        tree.end_scan(|pid| processes.stat(pid).map(|stat| stat.parent));
     }
 
     /// As [`Sampler::read`], at an instant.
     fn read_at(&mut self, now: Instant, into: &mut Readings) -> Result<Read, String> {
-        self.look(now)?;
-        self.ask();
+        self.search(now)?;
+        self.read_found();
         let mut fill = into.fill(PROCESS);
         for found in &self.found {
-            let Some((stat, tells)) = found.now else {
+            let Some((stat, readable)) = found.now else {
                 continue;
             };
-            let io = self.family.own(found.pid).filter(|_| tells);
+            let io = self.tree.own(found.pid).filter(|_| readable);
             let row = found.row.as_str();
             fill.row(
                 |there| there.name == row,
@@ -174,19 +177,19 @@ impl Process {
             );
         }
         fill.done();
-        self.miss();
+        self.report_absent();
         Ok(Read::Fresh)
     }
 
-    /// Says of each name that nobody has, once.
-    fn miss(&mut self) {
+    /// Reports each name that no process has, once.
+    fn report_absent(&mut self) {
         for (place, name) in self.names.iter().enumerate() {
             let mut found = self.found.iter();
-            let nobody = !found.any(|found| found.name == place && found.now.is_some());
-            if nobody && !self.nobody[place] {
+            let absent = !found.any(|found| found.name == place && found.now.is_some());
+            if absent && !self.absent[place] {
                 self.missed.push(format!("no process is called `{name}`"));
             }
-            self.nobody[place] = nobody;
+            self.absent[place] = absent;
         }
     }
 }
@@ -211,7 +214,7 @@ impl Sampler for Process {
     }
 }
 
-/// What it used.
+/// The values of a process, in the order of [`PROCESS`].
 fn values(stat: &Stat, io: Option<[u64; 4]>, page_size: u64) -> Values {
     let [reads, writes, read_bytes, written_bytes] =
         io.map_or([None; 4], |counts| counts.map(Some));
@@ -227,7 +230,7 @@ fn values(stat: &Stat, io: Option<[u64; 4]>, page_size: u64) -> Values {
     ]
 }
 
-fn closed(row: &str, error: &io::Error) -> String {
+fn unreadable(row: &str, error: &io::Error) -> String {
     let remedy = match error.kind() {
         io::ErrorKind::PermissionDenied => "; run as root to see it",
         _ => "",

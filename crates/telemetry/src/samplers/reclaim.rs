@@ -107,7 +107,7 @@ fn counts(text: &str, page_size: u64) -> Result<[Option<u64>; RECLAIM.len()], St
         *sum = Some(sum.unwrap_or(0).saturating_add(count.saturating_mul(unit)));
     }
     if sums.iter().all(Option::is_none) {
-        return Err("it has nothing of reclaim".to_owned());
+        return Err("it has no counters of reclaim".to_owned());
     }
     Ok(sums)
 }

@@ -6,9 +6,9 @@ use std::io::{BufRead, BufReader, Write};
 use std::sync::{Arc, Mutex};
 
 use super::*;
+use crate::collector::Collector;
 use crate::samplers::processes::fake::Proc;
 use crate::scope::{Devices, Pools};
-use crate::station::Station;
 
 const MIB: u64 = 1 << 20;
 
@@ -152,10 +152,14 @@ fn who_may_not_be_looked_into_is_counted_and_the_remedy_said_where_there_is_one(
         (7, 7, true, None),
         (7, 6, true, Some(seven.to_owned())),
     ] {
-        assert_eq!(untold(closed, open, as_root), expected, "{closed} {open}");
+        assert_eq!(
+            unreadable(closed, open, as_root),
+            expected,
+            "{closed} {open}"
+        );
     }
     let mut others = open(&Proc::new().roots(), &scope(&[], &[]));
-    others.untold = Some(2);
+    others.unreadable = Some(2);
     assert_eq!(others.missed().len(), 1);
     assert!(others.missed().is_empty(), "once");
 }
@@ -261,14 +265,14 @@ fn a_newcomer_is_charged_with_all_that_it_moved_and_another_with_what_it_moved_s
     put(&proc, 50, "rsync", 500);
     let others = open(&proc.roots(), &scope(&[], &[]));
     let meter = others.meter.clone();
-    let mut station = Station::of(vec![Box::new(others)]);
-    station.begin(0);
+    let mut collector = Collector::of(vec![Box::new(others)]);
+    collector.begin(0);
     put(&proc, 50, "rsync", 503);
     put(&proc, 60, "dd", 9);
     meter.pass(LEAST - Duration::from_nanos(1));
-    assert!(station.sample(900_000_000).is_empty(), "it is too early");
+    assert!(collector.sample(900_000_000).is_empty(), "it is too early");
     meter.pass(Duration::from_nanos(1));
-    let telemetry = station.sample(1_000_000_000);
+    let telemetry = collector.sample(1_000_000_000);
     let (shape, sample) = telemetry.of(SeriesKind::Others).next().unwrap();
     let names: Vec<&str> = shape.subjects.iter().map(|row| row.name.as_str()).collect();
     assert_eq!(names, ["dd[60]", "rsync[50]"]);

@@ -9,7 +9,7 @@ use std::process;
 use iodyno_model::SeriesColumn;
 use tempfile::TempDir;
 
-use super::super::pool_child::{FLOOD, ROOM};
+use super::super::pool_child::{MOST_BYTES, READ_SIZE};
 use super::*;
 use crate::scope::Devices;
 
@@ -18,9 +18,9 @@ const MS: Duration = Duration::from_millis(1);
 const WATCHDOG: Duration = Duration::from_secs(120);
 /// A host may be as busy as it likes: what has flooded its output is not read again, and nothing is given up.
 const PACE: Pace = Pace {
-    again: Duration::from_millis(200),
+    restart: Duration::from_millis(200),
     end: WATCHDOG,
-    flood: Duration::from_secs(3600),
+    window: Duration::from_secs(3600),
 };
 
 const ROUNDED: &str = "\
@@ -119,8 +119,8 @@ fn within<T>(mut found: impl FnMut() -> Option<T>) -> T {
 
 /// When something was heard of the command.
 fn heard(pool: &Pool) -> Instant {
-    let keeper = pool.keeper.as_ref();
-    keeper.map_or_else(|_| Instant::now(), |keeper| keeper.state().heard)
+    let iostat = pool.iostat.as_ref();
+    iostat.map_or_else(|_| Instant::now(), |iostat| iostat.state().last_report)
 }
 
 /// Reads as if something had just been heard, however busy this host is.
@@ -134,7 +134,7 @@ fn fresh(pool: &mut Pool) -> Readings {
     readings
 }
 
-fn trouble(pool: &mut Pool) -> String {
+fn failure(pool: &mut Pool) -> String {
     within(|| read(pool, &mut Readings::default()).err())
 }
 
@@ -206,7 +206,7 @@ fn a_command_that_ends_is_told_with_its_words_and_started_again() {
         host.go("begin1");
         fresh(&mut pool);
         host.go("end1");
-        let told = trouble(&mut pool);
+        let told = failure(&mut pool);
         assert!(told.contains(words), "{told}");
         host.go("begin2");
         fresh(&mut pool);
@@ -222,7 +222,7 @@ fn a_command_that_goes_on_without_a_pool_is_told_with_its_words() {
     let mut pool = host.open();
     fresh(&mut pool);
     host.go("none");
-    assert_eq!(trouble(&mut pool), "zpool: no pools available");
+    assert_eq!(failure(&mut pool), "zpool: no pools available");
     host.go("some");
     fresh(&mut pool);
     assert_eq!(host.calls().len(), 1);
@@ -240,15 +240,15 @@ fn a_command_that_hangs_or_talks_nonsense_is_told_and_can_be_ended() {
         within(|| hangs.exists().then_some(()));
         let (heard, mut readings) = (heard(&pool), Readings::default());
         // Three of the shortest intervals of an old command, and what it may take besides.
-        let patience = Duration::from_secs(8);
+        let hangs_after = Duration::from_secs(8);
         let told = |span: Duration| {
-            let said = format!("has said nothing of use for {} s", span.as_secs());
+            let said = format!("has had no usable output for {} s", span.as_secs());
             Err(format!("`zpool iostat` {said}"))
         };
         for (span, expected) in [
-            (patience, Ok(Read::Nothing)),
-            (patience + MS, told(patience)),
-            (10 * patience, told(10 * patience)),
+            (hangs_after, Ok(Read::Nothing)),
+            (hangs_after + MS, told(hangs_after)),
+            (10 * hangs_after, told(10 * hangs_after)),
         ] {
             let read = pool.read_at(heard + span, &mut readings);
             assert_eq!(read, expected, "{span:?}");
@@ -285,10 +285,10 @@ fn a_command_that_floods_its_output_is_read_a_little_at_a_time_and_can_be_ended(
             let now = written();
             same = if now == before { same + 1 } else { 0 };
             before = now;
-            (now >= FLOOD / 2 && same == 20).then_some(())
+            (now >= MOST_BYTES / 2 && same == 20).then_some(())
         });
         // What was read, what a pipe has room for, and what it told of itself.
-        let most = FLOOD + ROOM + 16 * rustix::param::page_size() + 4096;
+        let most = MOST_BYTES + READ_SIZE + 16 * rustix::param::page_size() + 4096;
         assert!(before <= most, "{before} of `{script}`");
         pool.close();
         within(|| is_gone(pid).then_some(()));
@@ -301,7 +301,7 @@ fn where_there_is_no_zpool_it_is_told_only_to_who_asks_for_a_pool() {
     let roots = Roots::below(folder.path());
     let mut named =
         Pool::open(&roots, &scope(Pools::Named(vec!["tank".into()]), 100 * MS)).unwrap();
-    assert_eq!(trouble(&mut named), "zpool is not installed");
+    assert_eq!(failure(&mut named), "zpool is not installed");
     named.close();
     assert!(Pool::open(&roots, &scope(Pools::Named(Vec::new()), 100 * MS)).is_none());
     assert!(Pool::open(&roots, &scope(Pools::All, 100 * MS)).is_none());
@@ -311,7 +311,7 @@ fn where_there_is_no_zpool_it_is_told_only_to_who_asks_for_a_pool() {
     let host = Host::new("");
     let mode = fs::Permissions::from_mode(0o644);
     fs::set_permissions(host.folder.path().join("usr/sbin/zpool"), mode).unwrap();
-    let told = trouble(&mut host.open());
+    let told = failure(&mut host.open());
     assert!(
         told.contains("cannot start") && told.contains("Permission denied"),
         "{told}"

@@ -32,7 +32,7 @@ impl Reader {
 
     /// Reads when names are looked for again.
     fn read(&mut self) {
-        self.read_after(LOOK);
+        self.read_after(SEARCH_EVERY);
     }
 
     fn rows(&self) -> Vec<&str> {
@@ -133,7 +133,7 @@ fn between_looks_only_what_was_found_is_read() {
     reader.read();
     proc.put(6, "server", "server", 1);
     proc.put(5, "server", "server", 9);
-    reader.read_after(LOOK - Duration::from_nanos(1));
+    reader.read_after(SEARCH_EVERY - Duration::from_nanos(1));
     assert_eq!(reader.rows(), ["server[5]"]);
     assert_eq!(reader.readings.values[0], Some(90_000_000));
     reader.read_after(Duration::from_nanos(1));
@@ -149,8 +149,8 @@ fn a_program_that_is_exchanged_late_is_found_when_all_are_looked_at() {
         reader.read();
     }
     proc.put(5, "server", "server", 1);
-    let looked = LOOK * u32::from(YOUNG - 1);
-    reader.read_after(LOOK_AT_ALL - looked - Duration::from_nanos(1));
+    let looked = SEARCH_EVERY * u32::from(YOUNG - 1);
+    reader.read_after(EXAMINE_ALL_EVERY - looked - Duration::from_nanos(1));
     assert!(reader.rows().is_empty());
     reader.read();
     assert_eq!(reader.rows(), ["server[5]"]);
@@ -173,7 +173,7 @@ fn io_that_may_not_be_read_is_told_once_and_the_rest_is_kept() {
         reader.readings.values[2..5],
         [Some(3), Some(25 * PAGE), None]
     );
-    let denied = closed("x[1]", &io::ErrorKind::PermissionDenied.into());
+    let denied = unreadable("x[1]", &io::ErrorKind::PermissionDenied.into());
     assert!(denied.ends_with("run as root to see it"), "{denied}");
     assert!(Process::open(&proc.roots(), &[], PAGE).is_none());
 }

@@ -21,9 +21,9 @@ fn line(name: &str, count: u64, in_flight: u64) -> String {
 fn counts_grow_in_bytes_and_nanoseconds_and_the_queue_is_as_it_stands() {
     let host = Host::whole();
     host.proc("diskstats", &line("vda", 100, 7));
-    let (mut station, mut heard) = (host.begin(), Heard::default());
+    let (mut collector, mut heard) = (host.begin(), Heard::default());
     host.proc("diskstats", &line("vda", 103, 5));
-    heard.sample(&mut station, 1);
+    heard.sample(&mut collector, 1);
     for (column, expected) in [
         ("reads", 3),
         ("flushes", 3),
@@ -47,8 +47,8 @@ fn what_an_old_kernel_does_not_count_is_unknown() {
         "diskstats",
         "   8       0 sda 10 1 80 5 20 2 160 7 0 9 12\n",
     );
-    let (mut station, mut heard) = (host.begin(), Heard::default());
-    heard.sample(&mut station, 1);
+    let (mut collector, mut heard) = (host.begin(), Heard::default());
+    heard.sample(&mut collector, 1);
     for (column, expected) in [
         ("reads", Some(0)),
         ("queue_time", Some(0)),
@@ -74,25 +74,28 @@ fn a_disk_that_vanishes_and_returns_changes_the_shape_and_no_other_disks_counts(
     };
     for devices in [Devices::All, named(&["vda", "sdb"])] {
         write(&[("vda", 100), ("sdb", 50)]);
-        let (mut station, mut heard) = (host.open(devices), Heard::default());
-        station.begin(0);
+        let (mut collector, mut heard) = (host.open(devices), Heard::default());
+        collector.begin(0);
         write(&[("vda", 101)]);
-        heard.sample(&mut station, 1);
+        heard.sample(&mut collector, 1);
         // There was no shape yet that it could be missing in.
         assert_eq!(heard.rows(Disk), ["vda"]);
         assert_eq!(heard.shape(Disk).because, None);
-        assert_eq!(heard.gaps(Disk), [(1, "sdb has gone")]);
+        assert_eq!(heard.gaps(Disk), [(1, "sdb disappeared")]);
         write(&[("vda", 102), ("sdb", 7)]);
-        heard.sample(&mut station, 2);
-        assert_eq!(heard.shape(Disk).because.as_deref(), Some("sdb has come"));
+        heard.sample(&mut collector, 2);
+        assert_eq!(heard.shape(Disk).because.as_deref(), Some("sdb appeared"));
         assert_eq!(heard.value(Disk, "vda", "reads"), Some(1));
         assert_eq!(heard.value(Disk, "sdb", "reads"), None);
         write(&[("vda", 103), ("sdb", 9)]);
-        heard.sample(&mut station, 3);
+        heard.sample(&mut collector, 3);
         assert_eq!(heard.value(Disk, "sdb", "reads"), Some(2));
         write(&[("vda", 110)]);
-        heard.sample(&mut station, 4);
-        assert_eq!(heard.shape(Disk).because.as_deref(), Some("sdb has gone"));
+        heard.sample(&mut collector, 4);
+        assert_eq!(
+            heard.shape(Disk).because.as_deref(),
+            Some("sdb disappeared")
+        );
         assert_eq!(heard.value(Disk, "vda", "reads"), Some(7));
         assert_eq!(heard.gaps(Disk).len(), 1);
     }
@@ -104,21 +107,21 @@ fn the_last_disk_that_goes_leaves_a_gap_and_comes_back_with_a_shape() {
     let text = |count| line("sdb", count, 0);
     let others = line("vda", 1, 0);
     host.proc("diskstats", &(text(5) + &others));
-    let (mut station, mut heard) = (host.open(named(&["sdb"])), Heard::default());
-    station.begin(0);
-    heard.sample(&mut station, 1);
+    let (mut collector, mut heard) = (host.open(named(&["sdb"])), Heard::default());
+    collector.begin(0);
+    heard.sample(&mut collector, 1);
     host.proc("diskstats", &others);
     for at_s in [2, 3] {
-        let new = heard.sample(&mut station, at_s);
+        let new = heard.sample(&mut collector, at_s);
         assert_eq!(new.of(Disk).count(), 0);
     }
     host.proc("diskstats", &(text(6) + &others));
-    heard.sample(&mut station, 4);
-    assert_eq!(heard.gaps(Disk), [(2, "sdb has gone")]);
-    assert_eq!(heard.shape(Disk).because.as_deref(), Some("sdb has come"));
+    heard.sample(&mut collector, 4);
+    assert_eq!(heard.gaps(Disk), [(2, "sdb disappeared")]);
+    assert_eq!(heard.shape(Disk).because.as_deref(), Some("sdb appeared"));
     assert_eq!(heard.value(Disk, "sdb", "reads"), None);
     host.proc("diskstats", &(text(16) + &others));
-    heard.sample(&mut station, 5);
+    heard.sample(&mut collector, 5);
     assert_eq!(heard.value(Disk, "sdb", "reads"), Some(10));
 }
 
@@ -127,12 +130,12 @@ fn a_disk_begins_at_zero_if_it_was_there_and_had_done_nothing() {
     let host = Host::whole();
     let idle = "   7  0 loop0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n";
     host.proc("diskstats", &(line("vda", 5, 0) + idle));
-    let (mut station, mut heard) = (host.begin(), Heard::default());
-    heard.sample(&mut station, 1);
+    let (mut collector, mut heard) = (host.begin(), Heard::default());
+    heard.sample(&mut collector, 1);
     assert_eq!(heard.rows(Disk), ["vda"]);
     host.proc("diskstats", &(line("vda", 5, 0) + &line("loop0", 30, 1)));
-    heard.sample(&mut station, 2);
-    assert_eq!(heard.shape(Disk).because.as_deref(), Some("loop0 has come"));
+    heard.sample(&mut collector, 2);
+    assert_eq!(heard.shape(Disk).because.as_deref(), Some("loop0 appeared"));
     assert_eq!(heard.value(Disk, "loop0", "reads"), Some(30));
     assert_eq!(heard.value(Disk, "loop0", "in_flight"), Some(1));
 }
@@ -140,10 +143,10 @@ fn a_disk_begins_at_zero_if_it_was_there_and_had_done_nothing() {
 #[test]
 fn names_that_the_host_does_not_have_are_told_once() {
     let host = Host::whole();
-    let (mut station, mut heard) = (host.open(named(&["vda", "sdx", "sdy"])), Heard::default());
-    station.begin(0);
+    let (mut collector, mut heard) = (host.open(named(&["vda", "sdx", "sdy"])), Heard::default());
+    collector.begin(0);
     for at_s in 1..4 {
-        heard.sample(&mut station, at_s);
+        heard.sample(&mut collector, at_s);
     }
     assert_eq!(heard.rows(Disk), ["vda"]);
     assert_eq!(
@@ -155,9 +158,9 @@ fn names_that_the_host_does_not_have_are_told_once() {
 #[test]
 fn without_a_device_in_the_scope_disks_are_not_looked_at() {
     let host = Host::empty();
-    let (mut station, mut heard) = (host.open(named(&[])), Heard::default());
-    station.begin(0);
-    heard.sample(&mut station, 1);
+    let (mut collector, mut heard) = (host.open(named(&[])), Heard::default());
+    collector.begin(0);
+    heard.sample(&mut collector, 1);
     assert_eq!(heard.gaps(Disk), []);
 }
 
@@ -166,9 +169,9 @@ fn times_wrap_at_32_bits_of_milliseconds_and_other_counters_do_not() {
     let host = Host::whole();
     let before = (1 << 32) - 3;
     host.proc("diskstats", &line("vda", before, 0));
-    let (mut station, mut heard) = (host.begin(), Heard::default());
+    let (mut collector, mut heard) = (host.begin(), Heard::default());
     host.proc("diskstats", &line("vda", 4, 0));
-    heard.sample(&mut station, 1);
+    heard.sample(&mut collector, 1);
     for column in [
         "read_time",
         "discard_time",
@@ -186,7 +189,7 @@ fn times_wrap_at_32_bits_of_milliseconds_and_other_counters_do_not() {
         gaps,
         [(
             1,
-            "counts went back, and begin anew: vda (reads, writes, discards, flushes and 6 more)"
+            "counts decreased and restart from this sample: vda (reads, writes, discards, flushes and 6 more)"
         )]
     );
 }
@@ -196,17 +199,18 @@ fn counts_that_went_back_are_unknown_once_and_told_once() {
     let host = Host::whole();
     let write = |a, b| host.proc("diskstats", &(line("vda", a, 0) + &line("vdb", b, 3)));
     write(1000, 1000);
-    let (mut station, mut heard) = (host.begin(), Heard::default());
+    let (mut collector, mut heard) = (host.begin(), Heard::default());
     write(5, 8);
-    heard.sample(&mut station, 1);
+    heard.sample(&mut collector, 1);
     assert_eq!(heard.value(Disk, "vda", "reads"), None);
     assert_eq!(heard.value(Disk, "vdb", "queue_time"), None);
     assert_eq!(heard.value(Disk, "vdb", "in_flight"), Some(3));
     write(6, 10);
-    heard.sample(&mut station, 2);
+    heard.sample(&mut collector, 2);
     assert_eq!(heard.value(Disk, "vda", "reads"), Some(1));
     assert_eq!(heard.value(Disk, "vdb", "queue_time"), Some(2 * MS));
     let all = "reads, writes, discards, flushes and 12 more";
-    let reason = format!("counts went back, and begin anew: vda ({all}) and vdb ({all})");
+    let reason =
+        format!("counts decreased and restart from this sample: vda ({all}) and vdb ({all})");
     assert_eq!(heard.gaps(Disk), [(1, reason.as_str())]);
 }

@@ -1,8 +1,8 @@
-//! Reads a sampler on a thread of its own, where what it reads may never answer: a file of a daemon's.
+//! Reads a sampler on a background thread, for sources that may block: files that a daemon provides.
 //!
-//! An answer is awaited for [`BRIEF`]; what comes later is taken up by the sample that follows. A daemon that is slow
-//! costs a sample, and one that hangs a gap: the other samplers go on. The thread asks for one reading at a time, and ends when
-//! the sampler is closed or, where it hangs, as soon as it gets its answer.
+//! A sample waits [`WAIT`] for a reading; a later one is used by the next sample. A slow daemon costs a sample and
+//! one that hangs causes a gap, but the other samplers continue. The thread takes one reading at a time. It ends when
+//! the sampler is closed or, if it blocks, as soon as its reading returns.
 
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread;
@@ -13,12 +13,12 @@ use iodyno_model::SeriesKind;
 use crate::sampler::{Read, Readings, Sampler};
 use crate::source::thread_cpu_ns;
 
-/// An answer is awaited for so long.
-const BRIEF: Duration = Duration::from_millis(10);
-/// When no answer is worth a word.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a sample waits for a reading.
+const WAIT: Duration = Duration::from_millis(10);
+/// After this time without a reading, the source counts as hanging.
+const HANGS_AFTER: Duration = Duration::from_secs(1);
 
-/// What the thread made of a question.
+/// A reading of the thread.
 struct Answer {
     read: Result<Read, String>,
     readings: Readings,
@@ -26,42 +26,41 @@ struct Answer {
     cpu_ns: u64,
 }
 
-/// What a reading came to, and the readings.
+/// The outcome of a reading, and the readings.
 type Answered = (Result<Read, String>, Readings);
 
-/// A sampler that is read aside. Of its counts nothing is known but the counts: it has neither a range, nor slack, nor
-/// beginnings of its own.
-pub(crate) struct Aside {
+/// A sampler on a background thread. Its counts have 64 bits, no slack and unknown start values.
+pub(crate) struct BackgroundSampler {
     kind: SeriesKind,
     thread: Result<Thread, String>,
-    /// For the next question.
-    room: Readings,
-    /// When the question was asked that has not been answered.
-    asked: Option<Instant>,
-    /// How long an answer is awaited when it was asked for.
-    brief: Duration,
+    /// Memory for the next reading.
+    buffer: Readings,
+    /// When the reading was requested that has not arrived.
+    requested: Option<Instant>,
+    /// How long a sample waits for the reading that it requests.
+    wait: Duration,
     missed: Vec<String>,
     cpu_ns: u64,
 }
 
 struct Thread {
-    questions: SyncSender<Readings>,
+    requests: SyncSender<Readings>,
     answers: Receiver<Answer>,
 }
 
-impl Aside {
+impl BackgroundSampler {
     /// Starts the thread.
-    pub(crate) fn of(sampler: impl Sampler + 'static) -> Aside {
-        Aside::awaited(BRIEF, sampler)
+    pub(crate) fn of(sampler: impl Sampler + 'static) -> BackgroundSampler {
+        BackgroundSampler::with_wait(WAIT, sampler)
     }
 
-    fn awaited(brief: Duration, mut sampler: impl Sampler + 'static) -> Aside {
+    fn with_wait(wait: Duration, mut sampler: impl Sampler + 'static) -> BackgroundSampler {
         let kind = sampler.kind();
-        // One question at most is open: neither side ever waits to be heard.
-        let (questions, asked) = mpsc::sync_channel::<Readings>(1);
+        // At most one request is open, so that sending never blocks.
+        let (requests, requested) = mpsc::sync_channel::<Readings>(1);
         let (answer, answers) = mpsc::sync_channel(1);
         let run = move || {
-            for mut readings in asked {
+            for mut readings in requested {
                 let before = thread_cpu_ns();
                 let read = sampler.read(&mut readings);
                 let missed = sampler.missed();
@@ -78,28 +77,28 @@ impl Aside {
             }
             sampler.close();
         };
-        let thread = thread::Builder::new().name(format!("{} aside", kind.name()));
+        let thread = thread::Builder::new().name(format!("sample-{}", kind.name()));
         let thread = match thread.spawn(run) {
-            Ok(_) => Ok(Thread { questions, answers }),
+            Ok(_) => Ok(Thread { requests, answers }),
             Err(error) => Err(format!("cannot start a thread: {error}")),
         };
-        Aside {
+        BackgroundSampler {
             kind,
             thread,
-            room: Readings::default(),
-            asked: None,
-            brief,
+            buffer: Readings::default(),
+            requested: None,
+            wait,
             missed: Vec::new(),
             cpu_ns: 0,
         }
     }
 
-    /// The answer to the question that is open, if it comes within that time.
+    /// The requested reading, if it arrives within that time.
     fn answer(&mut self, within: Duration) -> Result<Option<Answered>, String> {
         let thread = self.thread.as_ref().map_err(String::clone)?;
         match thread.answers.recv_timeout(within) {
             Ok(answer) => {
-                self.asked = None;
+                self.requested = None;
                 self.cpu_ns += answer.cpu_ns;
                 self.missed.extend(answer.missed);
                 Ok(Some((answer.read, answer.readings)))
@@ -109,36 +108,36 @@ impl Aside {
         }
     }
 
-    fn ask(&mut self, now: Instant) -> Result<(), String> {
-        let room = std::mem::take(&mut self.room);
+    fn request(&mut self, now: Instant) -> Result<(), String> {
+        let buffer = std::mem::take(&mut self.buffer);
         let thread = self.thread.as_ref().map_err(String::clone)?;
-        let asked = thread.questions.send(room);
-        self.asked = Some(now);
-        asked.map_err(|_| "its thread panicked".to_owned())
+        let sent = thread.requests.send(buffer);
+        self.requested = Some(now);
+        sent.map_err(|_| "its thread panicked".to_owned())
     }
 
     /// As [`Sampler::read`], at an instant.
     fn read_at(&mut self, now: Instant, into: &mut Readings) -> Result<Read, String> {
-        let mut answer = match self.asked {
+        let mut answer = match self.requested {
             Some(_) => self.answer(Duration::ZERO)?,
             None => None,
         };
-        if self.asked.is_none() {
-            self.ask(now)?;
-            answer = self.answer(self.brief)?.or(answer);
+        if self.requested.is_none() {
+            self.request(now)?;
+            answer = self.answer(self.wait)?.or(answer);
         }
         if let Some((read, readings)) = answer {
-            self.room = std::mem::replace(into, readings);
+            self.buffer = std::mem::replace(into, readings);
             return read;
         }
-        match self.asked {
-            Some(asked) if now >= asked + PATIENCE => Err("does not answer".to_owned()),
+        match self.requested {
+            Some(requested) if now >= requested + HANGS_AFTER => Err("does not respond".to_owned()),
             _ => Ok(Read::Nothing),
         }
     }
 }
 
-impl Sampler for Aside {
+impl Sampler for BackgroundSampler {
     fn kind(&self) -> SeriesKind {
         self.kind
     }
@@ -151,7 +150,7 @@ impl Sampler for Aside {
         std::mem::take(&mut self.missed)
     }
 
-    fn cpu_aside_ns(&mut self) -> u64 {
+    fn background_cpu_ns(&mut self) -> u64 {
         std::mem::take(&mut self.cpu_ns)
     }
 
@@ -171,7 +170,7 @@ mod tests {
     /// Ends a test that hangs.
     const WATCHDOG: Duration = Duration::from_secs(120);
 
-    /// Hands out what it is told to, and hangs as long as it is told nothing.
+    /// Returns the readings that the test sends, and blocks until there is one.
     struct Told {
         words: Receiver<Result<u64, String>>,
         closed: Sender<()>,
@@ -207,74 +206,74 @@ mod tests {
 
     type Words = Sender<Result<u64, String>>;
 
-    /// A sampler with what tells its readings, and what is told when it is closed.
-    fn aside(brief: Duration) -> (Words, Aside, Receiver<()>) {
+    /// A sampler, the sender of its readings, and a receiver that hears when it is closed.
+    fn background(wait: Duration) -> (Words, BackgroundSampler, Receiver<()>) {
         let (tell, words) = mpsc::channel();
         let (close, closed) = mpsc::channel();
         let told = Told {
             words,
             closed: close,
         };
-        (tell, Aside::awaited(brief, told), closed)
+        (tell, BackgroundSampler::with_wait(wait, told), closed)
     }
 
     #[test]
-    fn what_answers_at_once_is_read_as_if_it_were_here() {
-        let (tell, mut aside, closed) = aside(WATCHDOG);
+    fn a_prompt_source_is_read_as_if_without_a_thread() {
+        let (tell, mut sampler, closed) = background(WATCHDOG);
         let mut readings = Readings::default();
         for hits in 1..4 {
             tell.send(Ok(hits)).unwrap();
-            assert_eq!(aside.read(&mut readings), Ok(Read::Fresh));
+            assert_eq!(sampler.read(&mut readings), Ok(Read::Fresh));
             assert_eq!(readings.values[0], Some(hits));
-            assert_eq!(aside.missed(), ["something"]);
+            assert_eq!(sampler.missed(), ["something"]);
         }
         tell.send(Err("no such file".to_owned())).unwrap();
-        let error = aside.read(&mut readings).unwrap_err();
+        let error = sampler.read(&mut readings).unwrap_err();
         assert_eq!(error, "no such file");
-        assert!(aside.cpu_aside_ns() > 0);
-        assert_eq!(aside.cpu_aside_ns(), 0);
-        aside.close();
+        assert!(sampler.background_cpu_ns() > 0);
+        assert_eq!(sampler.background_cpu_ns(), 0);
+        sampler.close();
         closed.recv_timeout(WATCHDOG).unwrap();
     }
 
     #[test]
-    fn what_hangs_is_told_when_patience_ends_and_its_late_answer_taken_up() {
-        let (tell, mut aside, closed) = aside(BRIEF);
+    fn a_hanging_source_is_reported_and_its_late_reading_is_used() {
+        let (tell, mut sampler, closed) = background(WAIT);
         let mut readings = Readings::default();
         let begin = Instant::now();
-        let late = begin + PATIENCE;
+        let late = begin + HANGS_AFTER;
         let nearly = late - Duration::from_nanos(1);
-        let silent = Err("does not answer".to_owned());
-        assert_eq!(aside.read_at(begin, &mut readings), Ok(Read::Nothing));
-        assert_eq!(aside.read_at(nearly, &mut readings), Ok(Read::Nothing));
-        assert_eq!(aside.read_at(late, &mut readings), silent);
-        assert_eq!(aside.read_at(late, &mut readings), silent);
+        let silent = Err("does not respond".to_owned());
+        assert_eq!(sampler.read_at(begin, &mut readings), Ok(Read::Nothing));
+        assert_eq!(sampler.read_at(nearly, &mut readings), Ok(Read::Nothing));
+        assert_eq!(sampler.read_at(late, &mut readings), silent);
+        assert_eq!(sampler.read_at(late, &mut readings), silent);
         tell.send(Ok(7)).unwrap();
         let begun = Instant::now();
-        while aside.read_at(late, &mut readings) != Ok(Read::Fresh) {
-            assert!(begun.elapsed() < WATCHDOG, "it is never taken up");
+        while sampler.read_at(late, &mut readings) != Ok(Read::Fresh) {
+            assert!(begun.elapsed() < WATCHDOG, "the late reading is never used");
             thread::yield_now();
         }
         assert_eq!(readings.values[0], Some(7));
-        // It hangs in the next question; where it is closed meanwhile, its thread ends with its answer.
-        aside.close();
-        assert!(aside.read(&mut readings).is_err());
+        // It blocks in the next reading; closed meanwhile, its thread ends with that reading.
+        sampler.close();
+        assert!(sampler.read(&mut readings).is_err());
         assert!(closed.try_recv().is_err(), "it cannot have ended");
         drop(tell);
         closed.recv_timeout(WATCHDOG).unwrap();
     }
 
     #[test]
-    fn what_hangs_is_waited_for_once() {
-        let (_tell, mut aside, _) = aside(BRIEF);
+    fn a_hanging_source_is_waited_for_once() {
+        let (_tell, mut sampler, _) = background(WAIT);
         let mut readings = Readings::default();
-        assert_eq!(aside.read(&mut readings), Ok(Read::Nothing));
-        // To wait again would take for ever.
-        aside.brief = Duration::MAX;
+        assert_eq!(sampler.read(&mut readings), Ok(Read::Nothing));
+        // A second wait would never end.
+        sampler.wait = Duration::MAX;
         let (answer, answered) = mpsc::channel();
         thread::spawn(move || {
-            let begin = aside.asked.unwrap();
-            answer.send(aside.read_at(begin, &mut readings)).unwrap();
+            let begin = sampler.requested.unwrap();
+            answer.send(sampler.read_at(begin, &mut readings)).unwrap();
         });
         assert_eq!(answered.recv_timeout(WATCHDOG), Ok(Ok(Read::Nothing)));
     }

@@ -5,15 +5,15 @@ use std::time::{Duration, Instant};
 use iodyno_model::SeriesKind::{self, Cpu, Disk, Load, Memory, Reclaim};
 use iodyno_target::Roots;
 use iodyno_target::counters::{CpuTimes, NS_A_TICK, times_by_cpu};
-use iodyno_telemetry::{Devices, Pools, Scope, Station};
+use iodyno_telemetry::{Collector, Devices, Pools, Scope};
 
 use crate::host::{Heard, Host, SECOND, VMSTAT};
 
 #[test]
 fn a_recorded_host_is_read_whole() {
     let host = Host::whole();
-    let (mut station, mut heard) = (host.begin(), Heard::default());
-    heard.sample(&mut station, 1);
+    let (mut collector, mut heard) = (host.begin(), Heard::default());
+    heard.sample(&mut collector, 1);
     assert_eq!(heard.rows(Cpu), ["CPU0", "CPU1"]);
     // zram0 has done nothing.
     let loops = (0..=8).map(|number| format!("loop{number}"));
@@ -75,9 +75,9 @@ fn reclaim_is_told_in_bytes_whatever_the_kernel_calls_it() {
     for (before, after) in [(none.as_str(), old), (zero.as_str(), new)] {
         let host = Host::whole();
         host.proc("vmstat", before);
-        let (mut station, mut heard) = (host.begin(), Heard::default());
+        let (mut collector, mut heard) = (host.begin(), Heard::default());
         host.proc("vmstat", after);
-        heard.sample(&mut station, 1);
+        heard.sample(&mut collector, 1);
         for (column, expected) in [
             ("scanned_kswapd", 642 * page),
             ("scanned_direct", 130 * page),
@@ -122,13 +122,13 @@ fn this_hosts_cpus_are_told_with_the_time_that_they_were_used() {
         processes: Vec::new(),
         own: Vec::new(),
     };
-    let mut station = Station::open(&Roots::host(), &scope);
+    let mut collector = Collector::open(&Roots::host(), &scope);
     let outer = cpus();
     if used(&outer) == 0 {
         eprintln!("SKIPPED: this host does not tell the times of its CPUs");
         return;
     }
-    station.begin(0);
+    collector.begin(0);
     let inner = cpus();
     // This takes CPU time, until the kernel has counted some.
     let begun = Instant::now();
@@ -139,7 +139,7 @@ fn this_hosts_cpus_are_told_with_the_time_that_they_were_used() {
         }
         assert!(begun.elapsed().as_secs() < 120, "nothing is counted");
     };
-    let telemetry = station.sample(SECOND);
+    let telemetry = collector.sample(SECOND);
     let outer = (outer, cpus());
     let (shape, sample) = telemetry.of(Cpu).next().unwrap();
     assert_eq!(sample.span_ns, SECOND as u64);
@@ -157,7 +157,7 @@ fn this_hosts_cpus_are_told_with_the_time_that_they_were_used() {
         };
         for (place, column) in columns.into_iter().enumerate() {
             let told = values[column].unwrap();
-            // The station's readings lie between those of this test.
+            // The collector's readings lie between those of this test.
             assert!(
                 (least[place]..=most[place]).contains(&told),
                 "{row:?}: {told} of {least:?} to {most:?}"

@@ -20,13 +20,13 @@ fn sources_have_the_names_of_their_devices_and_those_that_never_counted_are_left
             "msix\n",
         );
     }
-    let (mut station, mut heard) = (host.open(named(&["vda1", "vda"])), Heard::default());
-    station.begin(0);
+    let (mut collector, mut heard) = (host.open(named(&["vda1", "vda"])), Heard::default());
+    collector.begin(0);
     host.proc(
         "interrupts",
         &VIRTIO.replace(" 38:          0 ", " 38:        100 "),
     );
-    heard.sample(&mut station, 1);
+    heard.sample(&mut collector, 1);
     let rows: Vec<(&str, Option<&str>)> = heard
         .shape(Interrupts)
         .subjects
@@ -75,8 +75,8 @@ fn a_source_becomes_a_row_when_it_has_counted_enough_and_stays_one() {
     };
     write(1000, 0, 0);
     host.device("virtual/nvme-subsystem/nvme-subsys0/nvme0n1");
-    let (mut station, mut heard) = (host.begin(), Heard::default());
-    assert_eq!(heard.sample(&mut station, 1).of(Interrupts).count(), 0);
+    let (mut collector, mut heard) = (host.begin(), Heard::default());
+    assert_eq!(heard.sample(&mut collector, 1).of(Interrupts).count(), 0);
     let eth = "40 eth0-rx-0";
     for (at_s, counts, rows, because, value) in [
         (
@@ -90,19 +90,19 @@ fn a_source_becomes_a_row_when_it_has_counted_enough_and_stays_one() {
             3,
             (1100, 3, 0),
             vec![eth, "LOC Local timer interrupts"],
-            Some("40 eth0-rx-0 has come"),
+            Some("40 eth0-rx-0 appeared"),
             Some(50),
         ),
         (
             4,
             (1100, 4, 7),
             vec![eth, "41 nvme0q1", "LOC Local timer interrupts"],
-            Some("41 nvme0q1 has come"),
+            Some("41 nvme0q1 appeared"),
             Some(0),
         ),
     ] {
         write(counts.0, counts.1, counts.2);
-        heard.sample(&mut station, at_s);
+        heard.sample(&mut collector, at_s);
         assert_eq!(heard.rows(Interrupts), rows, "{at_s}");
         assert_eq!(heard.shape(Interrupts).because.as_deref(), because);
         if let Some(value) = value {
@@ -138,10 +138,10 @@ fn an_interrupt_serves_the_disk_that_its_controller_is_above() {
          32: 5 5  GICv3  50 Level     \n\
          IPI0: 5 5  Rescheduling interrupts\n",
     );
-    let (mut station, mut heard) = (host.begin(), Heard::default());
+    let (mut collector, mut heard) = (host.begin(), Heard::default());
     let text = std::fs::read_to_string(host.path("proc/interrupts")).unwrap();
     host.proc("interrupts", &text.replace("5 5", "200 7"));
-    heard.sample(&mut station, 1);
+    heard.sample(&mut collector, 1);
     let rows: Vec<(&str, Option<&str>)> = heard
         .shape(Interrupts)
         .subjects
@@ -171,16 +171,16 @@ fn counts_wrap_at_32_bits_and_begin_anew_when_a_driver_does() {
         host.proc("interrupts", &text);
     };
     write((1 << 32) - 10, 500_000);
-    let (mut station, mut heard) = (host.begin(), Heard::default());
+    let (mut collector, mut heard) = (host.begin(), Heard::default());
     write(5, 20);
-    heard.sample(&mut station, 1);
+    heard.sample(&mut collector, 1);
     assert_eq!(heard.value(Interrupts, "LOC Local timer", "CPU0"), Some(15));
     assert_eq!(heard.value(Interrupts, "RES Rescheduling", "CPU0"), None);
     assert_eq!(
         heard.gaps(Interrupts),
         [(
             1,
-            "counts went back, and begin anew: RES Rescheduling (CPU0)"
+            "counts decreased and restart from this sample: RES Rescheduling (CPU0)"
         )]
     );
 }
@@ -203,9 +203,9 @@ fn the_seeds_table_is_read_with_its_disks_interrupts_on_one_cpu() {
         })
         .collect();
     host.proc("interrupts", &(empty + &zeros));
-    let (mut station, mut heard) = (host.begin(), Heard::default());
+    let (mut collector, mut heard) = (host.begin(), Heard::default());
     host.proc("interrupts", XEN);
-    heard.sample(&mut station, 1);
+    heard.sample(&mut collector, 1);
     assert_eq!(heard.rows(Interrupts).len(), 20);
     assert_eq!(heard.rows(Interrupts)[3], "99 blkif");
     for (cpu, expected) in [("CPU0", 20_281_233), ("CPU1", 0), ("CPU7", 55_041)] {
@@ -244,8 +244,8 @@ fn of_hundreds_of_sources_only_those_of_the_scopes_disks_and_busy_ones_are_rows(
         );
     }
     host.proc("interrupts", &large(|_| 1_000_000));
-    let (mut station, mut heard) = (host.open(named(&["nvme3n1"])), Heard::default());
-    station.begin(0);
+    let (mut collector, mut heard) = (host.open(named(&["nvme3n1"])), Heard::default());
+    collector.begin(0);
     for at_s in 1..=20u64 {
         // Drive 3 is under test, 5 is busy with something else, the others tick.
         host.proc(
@@ -255,7 +255,7 @@ fn of_hundreds_of_sources_only_those_of_the_scopes_disks_and_busy_ones_are_rows(
                 _ => 1_000_000 + at_s,
             }),
         );
-        heard.sample(&mut station, at_s as i64);
+        heard.sample(&mut collector, at_s as i64);
     }
     let shapes = heard
         .0

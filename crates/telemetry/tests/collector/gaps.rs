@@ -28,22 +28,22 @@ fn a_file_that_fails_for_a_while_is_one_gap_and_one_return() {
     for (name, text, kind) in all.chain([("vmstat", VMSTAT, SeriesKind::Reclaim)]) {
         for (fault, apply) in &faults {
             let host = Host::whole();
-            let (mut station, mut heard) = (host.begin(), Heard::default());
-            heard.sample(&mut station, 1);
+            let (mut collector, mut heard) = (host.begin(), Heard::default());
+            heard.sample(&mut collector, 1);
             apply(&host, name);
             for at_s in [2, 3] {
-                let new = heard.sample(&mut station, at_s);
+                let new = heard.sample(&mut collector, at_s);
                 assert_eq!(new.of(kind).count(), 0, "{name} {fault}");
                 assert!(heard.0.kinds().len() >= 7, "{name} {fault}");
             }
             host.proc(name, text);
-            heard.sample(&mut station, 4);
-            heard.sample(&mut station, 5);
+            heard.sample(&mut collector, 4);
+            heard.sample(&mut collector, 5);
             let gaps = heard.gaps(kind);
             assert_eq!(gaps.len(), 2, "{name} {fault}: {gaps:?}");
             assert_eq!(gaps[0].0, 2);
             assert!(gaps[0].1.contains(name), "{name} {fault}: {gaps:?}");
-            assert_eq!(gaps[1], (4, "can be read again"));
+            assert_eq!(gaps[1], (4, "readable again"));
             // Nothing that was counted meanwhile is lost: the sample says since when it counts.
             let spans: Vec<i64> = heard
                 .0
@@ -67,9 +67,9 @@ fn a_file_that_fails_for_a_while_is_one_gap_and_one_return() {
 #[test]
 fn a_host_without_any_file_has_a_gap_for_each_series_and_no_more() {
     let host = Host::empty();
-    let (mut station, mut heard) = (host.begin(), Heard::default());
+    let (mut collector, mut heard) = (host.begin(), Heard::default());
     for at_s in 1..5 {
-        heard.sample(&mut station, at_s);
+        heard.sample(&mut collector, at_s);
     }
     for kind in [
         SeriesKind::Cpu,
@@ -93,30 +93,33 @@ fn a_host_without_any_file_has_a_gap_for_each_series_and_no_more() {
 fn a_series_that_can_be_read_late_begins_to_count_then() {
     let host = Host::whole();
     fs::remove_file(host.path("proc/stat")).unwrap();
-    let (mut station, mut heard) = (host.begin(), Heard::default());
-    heard.sample(&mut station, 1);
+    let (mut collector, mut heard) = (host.begin(), Heard::default());
+    heard.sample(&mut collector, 1);
     host.proc("stat", "cpu0 100 0 0 0\n");
-    assert_eq!(heard.sample(&mut station, 2).of(SeriesKind::Cpu).count(), 0);
+    assert_eq!(
+        heard.sample(&mut collector, 2).of(SeriesKind::Cpu).count(),
+        0
+    );
     host.proc("stat", "cpu0 101 0 0 0\n");
-    heard.sample(&mut station, 3);
+    heard.sample(&mut collector, 3);
     assert_eq!(
         heard.value(SeriesKind::Cpu, "CPU0", "user"),
         Some(10_000_000)
     );
     let gaps = heard.gaps(SeriesKind::Cpu);
     assert_eq!(gaps.len(), 2);
-    assert_eq!(gaps[1], (2, "can be read again"));
+    assert_eq!(gaps[1], (2, "readable again"));
 }
 
 #[test]
 fn a_fault_that_is_over_before_the_beginning_is_none() {
     let host = Host::whole();
     fs::remove_file(host.path("proc/stat")).unwrap();
-    let mut station = host.open(iodyno_telemetry::Devices::All);
+    let mut collector = host.open(iodyno_telemetry::Devices::All);
     host.proc("stat", "cpu0 100 0 0 0\n");
-    station.begin(0);
+    collector.begin(0);
     let mut heard = Heard::default();
-    heard.sample(&mut station, 1);
+    heard.sample(&mut collector, 1);
     assert_eq!(heard.gaps(SeriesKind::Cpu), []);
     assert_eq!(heard.value(SeriesKind::Cpu, "CPU0", "user"), Some(0));
 }
@@ -125,8 +128,8 @@ fn a_fault_that_is_over_before_the_beginning_is_none() {
 fn memory_without_the_limits_of_dirty_pages_is_still_told() {
     let host = Host::whole();
     fs::remove_file(host.path("proc/vmstat")).unwrap();
-    let (mut station, mut heard) = (host.begin(), Heard::default());
-    heard.sample(&mut station, 1);
+    let (mut collector, mut heard) = (host.begin(), Heard::default());
+    heard.sample(&mut collector, 1);
     assert_eq!(heard.gaps(SeriesKind::Memory), []);
     assert_eq!(heard.value(SeriesKind::Memory, "", "dirty_limit"), None);
     assert!(heard.value(SeriesKind::Memory, "", "free").is_some());
@@ -140,12 +143,12 @@ fn pressure_of_interrupts_is_told_where_the_kernel_has_it() {
         "pressure/irq",
         "full avg10=0.00 avg60=0.00 avg300=0.00 total=5\n",
     );
-    let (mut station, mut heard) = (host.begin(), Heard::default());
+    let (mut collector, mut heard) = (host.begin(), Heard::default());
     host.proc(
         "pressure/irq",
         "full avg10=0.00 avg60=0.00 avg300=0.00 total=9\n",
     );
-    heard.sample(&mut station, 1);
+    heard.sample(&mut collector, 1);
     assert_eq!(
         heard.rows(SeriesKind::Pressure),
         ["cpu", "io", "memory", "irq"]
@@ -158,11 +161,11 @@ fn pressure_of_interrupts_is_told_where_the_kernel_has_it() {
 #[test]
 fn each_sampler_tells_its_cost() {
     let host = Host::whole();
-    let mut station = host.begin();
+    let mut collector = host.begin();
     for at_s in 1..=3 {
-        station.sample(at_s * SECOND);
+        collector.sample(at_s * SECOND);
     }
-    let costs = station.close();
+    let costs = collector.close();
     assert!(costs.len() >= 7);
     for cost in costs {
         assert_eq!(cost.samples, 3, "{cost:?}");
@@ -181,14 +184,14 @@ proptest! {
         )
     ) {
         let host = Host::whole();
-        let (mut station, mut heard) = (host.begin(), Heard::default());
+        let (mut collector, mut heard) = (host.begin(), Heard::default());
         for (at_s, (file, place, length, text)) in (1..).zip(&changes) {
             let (name, whole, _) = FILES[*file];
             let begin = place.index(whole.len());
             let end = (begin + length).min(whole.len());
             // All of them are ASCII.
             host.proc(name, &format!("{}{text}{}", &whole[..begin], &whole[end..]));
-            let new = heard.sample(&mut station, at_s);
+            let new = heard.sample(&mut collector, at_s);
             for shape in &new.shapes {
                 prop_assert_eq!(heard.0.shapes[shape.number as usize].number, shape.number);
             }

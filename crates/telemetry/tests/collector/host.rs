@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use iodyno_model::{SeriesKind, SeriesShape, Telemetry};
 use iodyno_target::Roots;
-use iodyno_telemetry::{Devices, Pools, Scope, Station};
+use iodyno_telemetry::{Collector, Devices, Pools, Scope};
 
 pub(crate) const SECOND: i64 = 1_000_000_000;
 
@@ -95,7 +95,7 @@ impl Host {
         }
     }
 
-    pub(crate) fn open(&self, devices: Devices) -> Station {
+    pub(crate) fn open(&self, devices: Devices) -> Collector {
         let scope = Scope {
             every: Duration::from_secs(1),
             devices,
@@ -103,14 +103,14 @@ impl Host {
             processes: Vec::new(),
             own: Vec::new(),
         };
-        Station::open(&Roots::below(self.folder.path()), &scope)
+        Collector::open(&Roots::below(self.folder.path()), &scope)
     }
 
     /// Opened for all devices, and begun at 0.
-    pub(crate) fn begin(&self) -> Station {
-        let mut station = self.open(Devices::All);
-        station.begin(0);
-        station
+    pub(crate) fn begin(&self) -> Collector {
+        let mut collector = self.open(Devices::All);
+        collector.begin(0);
+        collector
     }
 }
 
@@ -124,8 +124,8 @@ pub(crate) struct Heard(pub(crate) Telemetry);
 
 impl Heard {
     /// Takes a sample, and returns what is new.
-    pub(crate) fn sample(&mut self, station: &mut Station, at_s: i64) -> Telemetry {
-        let new = station.sample(at_s * SECOND);
+    pub(crate) fn sample(&mut self, collector: &mut Collector, at_s: i64) -> Telemetry {
+        let new = collector.sample(at_s * SECOND);
         self.0.extend(new.clone());
         for sample in &new.samples {
             let shape = self.0.shape(sample.shape).unwrap();

@@ -19,9 +19,9 @@ fn stat(cpus: &[(u32, [u64; 8])]) -> String {
 fn times_are_told_as_they_grew_in_nanoseconds() {
     let host = Host::whole();
     host.proc("stat", &stat(&[(0, [100, 10, 50, 1000, 5, 1, 2, 3])]));
-    let (mut station, mut heard) = (host.begin(), Heard::default());
+    let (mut collector, mut heard) = (host.begin(), Heard::default());
     host.proc("stat", &stat(&[(0, [103, 11, 55, 1050, 6, 2, 4, 10])]));
-    let new = heard.sample(&mut station, 2);
+    let new = heard.sample(&mut collector, 2);
     let (shape, sample) = new.of(Cpu).next().unwrap();
     assert_eq!(shape.because, None);
     assert_eq!(
@@ -35,13 +35,13 @@ fn times_are_told_as_they_grew_in_nanoseconds() {
 #[test]
 fn nothing_is_sampled_at_the_instant_of_the_sample_before() {
     let host = Host::whole();
-    let mut station = host.open(iodyno_telemetry::Devices::All);
+    let mut collector = host.open(iodyno_telemetry::Devices::All);
     // Without a beginning, the first is it.
-    assert!(station.sample(5 * SECOND).is_empty());
+    assert!(collector.sample(5 * SECOND).is_empty());
     for at_ns in [5 * SECOND, 4 * SECOND, -SECOND] {
-        assert!(station.sample(at_ns).is_empty());
+        assert!(collector.sample(at_ns).is_empty());
     }
-    let samples = station.sample(5 * SECOND + 1).samples;
+    let samples = collector.sample(5 * SECOND + 1).samples;
     assert!(!samples.is_empty());
     assert!(samples.iter().all(|sample| sample.span_ns == 1));
 }
@@ -59,17 +59,17 @@ fn a_cpu_that_is_unplugged_and_returns_changes_the_shape_and_no_other_count() {
     };
     host.proc("stat", &both(100));
     interrupts("CPU0 CPU1", "500 600");
-    let (mut station, mut heard) = (host.begin(), Heard::default());
+    let (mut collector, mut heard) = (host.begin(), Heard::default());
 
     host.proc("stat", &both(110));
     interrupts("CPU0 CPU1", "600 700");
-    heard.sample(&mut station, 1);
+    heard.sample(&mut collector, 1);
     assert_eq!(heard.rows(Cpu), ["CPU0", "CPU1"]);
     assert_eq!(heard.value(Cpu, "CPU1", "user"), Some(20 * TICK_NS));
 
     host.proc("stat", &stat(&[(0, [115; 8])]));
     interrupts("CPU0", "650");
-    let new = heard.sample(&mut station, 2);
+    let new = heard.sample(&mut collector, 2);
     assert_eq!(heard.rows(Cpu), ["CPU0"]);
     assert_eq!(heard.value(Cpu, "CPU0", "user"), Some(10 * TICK_NS));
     assert_eq!(
@@ -78,18 +78,18 @@ fn a_cpu_that_is_unplugged_and_returns_changes_the_shape_and_no_other_count() {
     );
     let reasons = || new.shapes.iter().map(|shape| shape.because.as_deref());
     assert!(
-        reasons().all(|because| because == Some("CPU1 has gone")),
+        reasons().all(|because| because == Some("CPU1 disappeared")),
         "{new:?}"
     );
     assert_eq!(reasons().count(), 2);
 
     host.proc("stat", &stat(&[(0, [116; 8]), (1, [7; 8])]));
     interrupts("CPU0 CPU1", "660 10");
-    let new = heard.sample(&mut station, 3);
+    let new = heard.sample(&mut collector, 3);
     assert!(
         new.shapes
             .iter()
-            .all(|shape| shape.because.as_deref() == Some("CPU1 has come"))
+            .all(|shape| shape.because.as_deref() == Some("CPU1 appeared"))
     );
     assert_eq!(heard.value(Cpu, "CPU0", "user"), Some(2 * TICK_NS));
     assert_eq!(heard.value(Cpu, "CPU1", "user"), None);
@@ -99,7 +99,7 @@ fn a_cpu_that_is_unplugged_and_returns_changes_the_shape_and_no_other_count() {
 
     host.proc("stat", &both(117));
     interrupts("CPU0 CPU1", "670 25");
-    assert!(heard.sample(&mut station, 4).shapes.is_empty());
+    assert!(heard.sample(&mut collector, 4).shapes.is_empty());
     assert_eq!(heard.value(Cpu, "CPU1", "system"), Some(110 * TICK_NS));
     assert_eq!(heard.value(SeriesKind::Interrupts, loc, "CPU1"), Some(15));
     assert_eq!(heard.0.gaps.iter().filter(|gap| gap.kind == Cpu).count(), 0);
@@ -110,7 +110,7 @@ fn an_account_of_idle_time_that_slips_back_a_little_stands_still() {
     let host = Host::whole();
     let idle = |idle, iowait| host.proc("stat", &stat(&[(0, [1, 0, 1, idle, iowait, 0, 0, 0])]));
     idle(5000, 300);
-    let (mut station, mut heard) = (host.begin(), Heard::default());
+    let (mut collector, mut heard) = (host.begin(), Heard::default());
     for (at_s, now, expected) in [
         (1, (5010, 310), (Some(10), Some(10))),
         (2, (4990, 305), (Some(0), Some(0))),
@@ -120,13 +120,16 @@ fn an_account_of_idle_time_that_slips_back_a_little_stands_still() {
         (5, (5041, 120), (Some(1), Some(20))),
     ] {
         idle(now.0, now.1);
-        heard.sample(&mut station, at_s);
+        heard.sample(&mut collector, at_s);
         let ticks = |column| Some(heard.value(Cpu, "CPU0", column)? / TICK_NS);
         assert_eq!((ticks("idle"), ticks("iowait")), expected, "{at_s}");
     }
     assert_eq!(
         heard.gaps(Cpu),
-        [(4, "counts went back, and begin anew: CPU0 (iowait)")]
+        [(
+            4,
+            "counts decreased and restart from this sample: CPU0 (iowait)"
+        )]
     );
 }
 
@@ -134,21 +137,21 @@ fn an_account_of_idle_time_that_slips_back_a_little_stands_still() {
 fn changes_before_the_beginning_are_none() {
     let host = Host::whole();
     host.proc("stat", &stat(&[(0, [1; 8])]));
-    let mut station = host.open(iodyno_telemetry::Devices::All);
+    let mut collector = host.open(iodyno_telemetry::Devices::All);
     host.proc("stat", &stat(&[(0, [1; 8]), (1, [1; 8])]));
-    station.begin(0);
+    collector.begin(0);
     let mut heard = Heard::default();
-    heard.sample(&mut station, 1);
+    heard.sample(&mut collector, 1);
     assert_eq!(heard.shape(Cpu).because, None);
     assert_eq!(heard.value(Cpu, "CPU1", "user"), Some(0));
 
     // And those in a pause between two stretches are told, with their counts from the new beginning on.
     host.proc("stat", &stat(&[(1, [9; 8]), (2, [9; 8])]));
-    station.begin(10 * SECOND);
-    heard.sample(&mut station, 11);
+    collector.begin(10 * SECOND);
+    heard.sample(&mut collector, 11);
     assert_eq!(
         heard.shape(Cpu).because.as_deref(),
-        Some("CPU0 has gone, CPU2 has come")
+        Some("CPU0 disappeared, CPU2 appeared")
     );
     assert_eq!(heard.value(Cpu, "CPU2", "user"), Some(0));
     let (_, sample) = heard.0.of(Cpu).last().unwrap();
