@@ -1,4 +1,4 @@
-//! What a workload does and how much of it, in words.
+//! Describes the amounts of a workload in words.
 
 use iodyno_model::{Action, CycleStep, Operations};
 use iodyno_units::Bytes;

@@ -1,4 +1,4 @@
-//! Whether sets, cycle and end fit together.
+//! Checks that sets, cycle and end fit together.
 
 use iodyno_model::{Action, Job, Operations, Subject};
 

@@ -1,8 +1,7 @@
-//! Workloads of file operations: the TOML they are written in, those that have a name, and what a command
-//! line changes of them.
+//! Workloads of file operations: their TOML format, the named workloads, and changes by the command line.
 //!
-//! A named workload is a TOML text within the program, read by the reader that reads a user's own. What a
-//! text says is kept in a [`Described`] alone: [`write`] gives it back as text, and `read(write(x))` is `x`.
+//! A named workload is a TOML text within the program, parsed like a user's own. A [`Described`] holds
+//! the whole text: [`write`] prints it, and `read(write(x))` is `x`.
 
 mod amounts;
 mod check;
@@ -36,7 +35,7 @@ pub struct Described {
 }
 
 impl Described {
-    /// As a plan has it. Its source is the text of what is really run, whatever was overridden.
+    /// As a workload of a plan. Its source is the text of what is run, including overrides.
     pub fn workload(&self) -> Workload {
         let source = Source {
             name: format!("{}.toml", self.name),
@@ -45,7 +44,7 @@ impl Described {
         Workload::new(self.name.clone(), vec![source], vec![self.job.clone()])
     }
 
-    /// The space and files it needs in the one folder, all threads together.
+    /// The space and files that all threads together need in the folder.
     pub fn needs(&self) -> Needs {
         self.operations().needs(self.job.clones)
     }
@@ -60,7 +59,7 @@ impl Described {
     }
 }
 
-/// What a job without file operations does of them.
+/// For a job without file operations.
 static NOTHING: Operations = Operations {
     about: String::new(),
     sets: Vec::new(),

@@ -1,10 +1,10 @@
-//! The workloads that have a name.
+//! The named workloads.
 
 use iodyno_model::closest;
 
 use super::{Described, read};
 
-/// A workload that has a name.
+/// A named workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Named {
     /// Its name.

@@ -1,4 +1,4 @@
-//! What a command line changes of a workload.
+//! Changes to a workload by the command line.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::sets::MOST_FILES;
 use super::write::total_rate;
 use super::{Described, amounts, check, read};
 
-/// Changes to a workload; what is `None`, empty or false stays as it is.
+/// Changes to a workload; `None`, empty or false leaves a value as it is.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Overrides {
     /// Threads.
@@ -104,7 +104,7 @@ fn apply_to_job(
     let rate = overrides.rate.or(rate);
     refuse(
         rate.is_some_and(|rate| !(rate.is_finite() && rate > 0.0)),
-        "the rate is no number above 0",
+        "the rate is not a number above 0",
         "it is in ops a second of all threads together",
     );
     refuse(

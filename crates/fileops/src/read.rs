@@ -1,4 +1,4 @@
-//! A whole text: its first keys, its sets, its cycle; then whether they fit together.
+//! Reads a whole text: its top-level keys, sets and cycle, and checks that they fit together.
 
 use std::ops::Range;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What is said about a text, and where in it.
+//! Diagnostics of a text, with their places.
 
 use std::ops::Range;
 use std::path::PathBuf;

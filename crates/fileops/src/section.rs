@@ -1,4 +1,4 @@
-//! One table of a text: its keys, each read as what it is meant to be.
+//! Reads one table of a text, key by key with their types.
 
 use std::ops::Range;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! A workload as text: every key that differs from its default, and the few that are better said.
+//! Prints a workload as TOML: each key that differs from its default, and a few others for clarity.
 
 use std::fmt::Write as _;
 

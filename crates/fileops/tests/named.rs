@@ -399,7 +399,7 @@ fn what_does_not_fit_is_refused_with_the_names_there_are() {
                 rate: Some(rate),
                 ..or()
             },
-            &["no number above 0"],
+            &["not a number above 0"],
         );
     }
     let all = Overrides {

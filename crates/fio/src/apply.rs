@@ -1,4 +1,4 @@
-//! Puts the options of a section into a draft, and says what is wrong with each.
+//! Applies the options of a section to a draft, with diagnostics for each.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -9,11 +9,10 @@ use iodyno_options::Fault;
 use super::draft::{Draft, Written};
 use super::host::Host;
 use super::options::{OPTIONS, OptionSpec};
-use super::substitute::substitute;
 use super::text::{Entry, Report};
 use super::value::Value;
 
-/// Options that add to what was said before, so that saying more is no slip.
+/// Options that may be repeated because they add to the earlier value.
 const ADDING: &[&str] = &["filename"];
 
 pub(super) fn apply(draft: &mut Draft, entries: &[Entry], host: &dyn Host, report: &mut Report) {
@@ -140,4 +139,46 @@ fn fault_place(entry: &Entry, fault: &Fault, changed: bool) -> Place {
 pub(super) fn say(report: &mut Report, fault: Fault, place: Option<Place>) {
     report.refusals += usize::from(fault.refusal);
     report.push(fault.diagnostic(place));
+}
+
+/// A value with its variables replaced.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Substituted {
+    text: String,
+    /// Variables of the environment that are not set; they became nothing.
+    unset: Vec<String>,
+    /// A keyword became a number, so that arithmetic may follow.
+    computed: bool,
+}
+
+fn substitute(text: &str, host: &dyn Host) -> Substituted {
+    let mut out = Substituted::default();
+    let mut rest = text;
+    while let Some(start) = rest.find("${") {
+        out.text.push_str(&rest[..start]);
+        let Some(length) = rest[start + 2..].find('}') else {
+            rest = &rest[start..];
+            break;
+        };
+        let name = &rest[start + 2..start + 2 + length];
+        match host.env(name) {
+            Some(value) => out.text.push_str(&value),
+            None => out.unset.push(name.to_owned()),
+        }
+        rest = &rest[start + 3 + length..];
+    }
+    out.text.push_str(rest);
+    if out.text.contains('$') {
+        for (keyword, number) in [
+            ("$pagesize", host.page_size()),
+            ("$mb_memory", host.memory_mb()),
+            ("$ncpus", u64::from(host.cpus())),
+        ] {
+            if out.text.contains(keyword) {
+                out.text = out.text.replace(keyword, &number.to_string());
+                out.computed = true;
+            }
+        }
+    }
+    out
 }

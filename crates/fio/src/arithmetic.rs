@@ -3,7 +3,7 @@
 /// Deeper nesting than this is refused, so that hostile text cannot exhaust the stack.
 const DEPTH: u32 = 64;
 
-/// What an expression comes to.
+/// The value of an expression.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Outcome {
     /// Its value, suffixes applied.

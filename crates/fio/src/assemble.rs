@@ -1,4 +1,4 @@
-//! From sections to a workload: globals, groups, and what jobs mean for each other.
+//! Makes a workload from sections: global options, groups, and references between jobs.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -98,7 +98,7 @@ impl<'h> Assembly<'h> {
         if section.name != "global" {
             self.report.push(
                 Diagnostic::warning(format!(
-                    "`[{}]` is no job: a name that begins with `global` holds defaults",
+                    "`[{}]` is not a job: a name that begins with `global` holds defaults",
                     section.name
                 ))
                 .at(section.place.clone())

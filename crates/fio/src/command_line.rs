@@ -15,12 +15,12 @@ use super::options::{OPTIONS, OptionSpec};
 use super::output::OutputOptions;
 use super::text::{Entry, Section};
 
-/// What the command line asks for.
+/// What the command line requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// To run the jobs.
     Run,
-    /// To say only what is wrong with them.
+    /// To check them only.
     ParseOnly,
     /// To print the program's version.
     Version,

@@ -1,4 +1,4 @@
-//! A job in the making: what the options said, before it is known what they mean together.
+//! A draft of a job: the values of its options, before they are combined.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,7 +31,7 @@ pub(super) struct Draft {
     pub(super) name: Option<String>,
     /// By canonical name.
     pub(super) written: BTreeMap<&'static str, Written>,
-    /// Options that were written wrongly.
+    /// Options with invalid values.
     pub(super) failed: BTreeSet<&'static str>,
     pub(super) kb_base: u64,
     pub(super) depth: u32,
@@ -109,7 +109,7 @@ impl Draft {
         }
     }
 
-    /// The option was written, in this section or a global one, be it wrongly.
+    /// Whether the option was written, in this section or a global one, even with an invalid value.
     pub(super) fn has(&self, name: &str) -> bool {
         self.written.contains_key(name) || self.failed.contains(name)
     }

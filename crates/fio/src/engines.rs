@@ -1,4 +1,4 @@
-//! The engines by name: those that are here, and what stands in for those that are not.
+//! The engines by name: supported ones, and replacements for the others.
 
 use iodyno_model::{EngineKind, SimFault, SimLaw};
 use iodyno_options::{Fault, Status};
@@ -62,7 +62,7 @@ pub(super) const ENGINES: &[EngineSpec] = &[
     not("libblkio", "the libblkio library", "it drives devices from user space", ON_BLOCK_DEVICE),
     not("spdk", "NVMe from user space", "it drives devices from user space", ON_BLOCK_DEVICE),
     not("libzbc", "zoned devices", "zoned devices are not supported", "use psync with `direct=1` and sequential writes"),
-    not("mtd", "raw flash", "raw flash is no block device", "use psync on its block device, such as /dev/mtdblock0"),
+    not("mtd", "raw flash", "raw flash is not a block device", "use psync on its block device, such as /dev/mtdblock0"),
     not("libpmem", "persistent memory", "it copies and flushes from user space", "use mmap on a file on the DAX file system"),
     not("dev-dax", "persistent memory as a device", "it maps a character device", "use mmap on a file on the DAX file system"),
     not("nbd", "a network block device", NETWORK, BLOCK),

@@ -1,4 +1,4 @@
-//! Names of errors, as job files write them.
+//! Names of errno values, as job files write them.
 
 /// Those that storage gives, with Linux's numbers.
 const NAMES: &[(&str, i32)] = &[

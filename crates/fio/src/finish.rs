@@ -1,4 +1,4 @@
-//! From a draft to a job: what the options mean together.
+//! Makes a job from a draft: combines the options and checks them against each other.
 
 use iodyno_model::{
     BlockSizes, Checksum, Content, Distribution, EngineKind, Fallocate, Job, MixSequence, Order,
@@ -41,7 +41,7 @@ pub(super) fn finish(draft: &mut Draft, section: &str, place: Place, report: &mu
     }
 }
 
-/// An error about `option`, where it was written.
+/// An error at the place where `option` was written.
 fn contradiction(report: &mut Report, draft: &Draft, option: &str, message: &str, hint: &str) {
     let place = draft.place(option).cloned().or(draft.job.place.clone());
     say(report, Fault::error(message).hint(hint), place);

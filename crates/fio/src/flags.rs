@@ -1,4 +1,4 @@
-//! What the command line takes besides job options: where the output goes, and in which form.
+//! Flags of the command line other than job options: destination and format of the output, and more.
 
 use std::path::PathBuf;
 
@@ -50,14 +50,14 @@ pub(super) const FLAGS: &[Flag] = &[
         |settings, _| { settings.output.formats = vec![OutputFormat::Terse]; Ok(()) }),
     honoured("append-terse", &["f"], OptionalText, "Terse lines after the result.", append_terse),
     honoured("terse-version", &["V"], Text, "The version of terse lines: 3.", terse_version),
-    honoured("status-interval", &["L"], Text, "Gives the result so far every so often.",
+    honoured("status-interval", &["L"], Text, "Prints the result so far at this interval.",
         |settings, value| at_least(value, 1).map(|it| settings.output.status_interval = Some(it))),
     honoured("eta", &["e"], Text, "Whether the time left is shown: always, never, auto.", eta),
     honoured("eta-interval", &["O"], Text, "How often the time left is shown.",
         |settings, value| at_least(value, 250).map(|it| settings.output.eta_interval = Some(it))),
     honoured("eta-newline", &["E"], Text, "How often it gets a line of its own.",
         |settings, value| at_least(value, 1).map(|it| settings.output.eta_newline = Some(it))),
-    honoured("section", &["x"], Text, "Runs only this section of the job file; may stand often.", section),
+    honoured("section", &["x"], Text, "Runs only this section of the job file; may be repeated.", section),
     honoured("readonly", &["r"], Nothing, "Refuses jobs that write or trim.",
         |settings, _| { settings.read_only = true; Ok(()) }),
     honoured("warnings-fatal", &["w"], Nothing, "Treats warnings as errors.",
@@ -72,7 +72,7 @@ pub(super) const FLAGS: &[Flag] = &[
         |settings, value| { settings.help = Some(("cmdhelp", some(value))); Ok(()) }),
     honoured("enghelp", &["i"], OptionalText, "Explains an engine, or lists all.",
         |settings, value| { settings.help = Some(("enghelp", some(value))); Ok(()) }),
-    ignored("debug", Text, "Shows what happens within.", "the result and its warnings say what happened"),
+    ignored("debug", Text, "Shows what happens within.", "the result and its warnings report what happened"),
     ignored("alloc-size", Text, "Memory set aside.", "memory is taken as it is needed"),
     ignored("max-jobs", Text, "Most jobs at once.", "there may be as many as are written"),
     refused("bandwidth-log", OptionalText, "A log of all jobs' bandwidth.", "logs belong to jobs", "use `--write_bw_log=PREFIX`"),

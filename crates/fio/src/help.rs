@@ -1,4 +1,4 @@
-//! Texts for people: what options and engines are, and jobs as a command.
+//! Help texts for options and engines, and jobs printed as a command.
 
 use std::fmt::Write;
 
@@ -31,7 +31,7 @@ pub(super) fn usage() -> String {
     text
 }
 
-/// What is known of one option, or a line for each.
+/// Describes one option, or lists all.
 pub(super) fn option_help(name: Option<&str>) -> String {
     let mut text = String::new();
     let Some(name) = name.filter(|name| *name != "all") else {
@@ -75,7 +75,7 @@ fn describe(option: &OptionSpec) -> String {
     text
 }
 
-/// What is known of one engine, or a line for each.
+/// Describes one engine, or lists all.
 pub(super) fn engine_help(name: Option<&str>) -> String {
     let mut text = String::new();
     for engine in ENGINES

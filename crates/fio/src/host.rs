@@ -1,4 +1,4 @@
-//! What the parser asks of the machine it runs on.
+//! What the parser reads of the host.
 
 use std::io;
 use std::path::Path;
@@ -20,7 +20,7 @@ pub trait Host {
     fn memory_mb(&self) -> u64;
 }
 
-/// The machine this program runs on. The one place of this crate that reads anything.
+/// The real host. The only code of this crate that reads anything.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemHost;
 

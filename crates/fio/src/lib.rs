@@ -1,4 +1,4 @@
-//! fio's language: job files and the command line, read into a [`Workload`].
+//! Reads fio's job files and command line into a [`Workload`].
 //!
 //! A section becomes a [`Job`](iodyno_model::Job) with every default filled in. Faults are
 //! gathered, all of all files at once, each with its place; a workload comes only of texts
@@ -23,13 +23,10 @@ mod options;
 mod output;
 mod pattern;
 mod resolved;
-mod substitute;
 mod text;
 mod traps;
 mod value;
-pub(crate) mod words;
-
-use std::path::PathBuf;
+pub(crate) use std::path::PathBuf;
 
 use iodyno_model::{Diagnostic, Place, Workload};
 
@@ -44,12 +41,12 @@ pub use resolved::resolved_options;
 use assemble::Assembly;
 use text::Entry;
 
-/// What can be done with a text.
+/// Whether a text can be run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     /// It can be run.
     Runnable,
-    /// It is sound, and asks for something that is not done here.
+    /// It is well-formed, and asks for something that is not supported.
     Refused,
     /// It is faulty.
     Faulty,
@@ -66,20 +63,20 @@ impl Verdict {
     }
 }
 
-/// What came of a text.
+/// The result of parsing.
 #[derive(Debug, Clone)]
 pub struct Parsed {
     /// The jobs; `None` where there are errors.
     pub workload: Option<Workload>,
     /// Everything wrong or surprising, in the order of the text.
     pub diagnostics: Vec<Diagnostic>,
-    /// Every error is about something that the language knows and that is not done here (an
-    /// engine, an option): the text itself is sound. True as well where there are no errors.
+    /// Every error is about a known engine or option that is not supported: the text itself is well-formed. Also true
+    /// without errors.
     pub well_formed: bool,
 }
 
 impl Parsed {
-    /// What can be done with it.
+    /// Whether it can be run.
     pub fn verdict(&self) -> Verdict {
         match (&self.workload, self.well_formed) {
             (Some(_), _) => Verdict::Runnable,

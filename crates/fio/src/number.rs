@@ -1,4 +1,4 @@
-//! The number grammar of job files: sizes, times and counts with their suffixes.
+//! The grammar of numbers in job files: sizes, times and counts with their suffixes.
 //!
 //! A number must be read as a whole: what follows the digits is a known suffix or a fault. With
 //! `kb_base=1024` (the default) `k`, `ki` and `kb` are 1024 and only `kib` is 1000, the reverse of
@@ -9,10 +9,10 @@ use thiserror::Error;
 
 use super::arithmetic;
 
-/// fio drops a suffix after hexadecimal digits without a word.
+/// fio silently drops a suffix after hexadecimal digits.
 const HEXADECIMAL: &str = "a hexadecimal number";
 
-/// What a bare number of time means.
+/// The unit of a time without a suffix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimeUnit {
     /// Seconds.
@@ -49,7 +49,7 @@ pub enum NumberError {
     /// Digits and suffix are apart.
     #[error("`{0}` has a space before its suffix")]
     Space(String),
-    /// What follows the digits means nothing.
+    /// An unknown suffix.
     #[error("`{suffix}` is not a suffix of {what}")]
     Suffix {
         /// What follows the digits.
@@ -104,7 +104,7 @@ fn time_hint(suffix: &str) -> String {
     };
     match meant {
         Some(unit) => {
-            format!("write `{unit}`; fio takes `{suffix}` for microseconds without a word")
+            format!("write `{unit}`; fio silently reads `{suffix}` as microseconds")
         }
         None => "write us, ms, s, m (minutes), h or d, such as `30s`".to_owned(),
     }

@@ -1,4 +1,4 @@
-//! Where and in which form a result goes, as the command line asks.
+//! Destination and formats of the result, as the command line gives them.
 
 use std::path::PathBuf;
 
@@ -36,13 +36,13 @@ pub struct OutputOptions {
     pub formats: Vec<OutputFormat>,
     /// The file; standard output without one.
     pub file: Option<PathBuf>,
-    /// A result so far, every so often.
+    /// Time between intermediate results.
     pub status_interval: Option<Nanos>,
     /// Time left.
     pub eta: Eta,
     /// How often the time left is shown.
     pub eta_interval: Option<Nanos>,
-    /// How often it gets a line of its own.
+    /// How often the time left is printed on a line of its own.
     pub eta_newline: Option<Nanos>,
 }
 

@@ -1,4 +1,4 @@
-//! Job files as text: lines, sections, includes. Nothing here knows what an option means.
+//! Splits job files into lines, sections and includes. Knows nothing of the meaning of options.
 
 use std::io;
 use std::path::{Path, PathBuf};

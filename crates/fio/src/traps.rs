@@ -1,4 +1,4 @@
-//! What is allowed and does not do what its author thinks.
+//! Warns of options that are valid and may not do what their author expects.
 
 use iodyno_model::{Amount, Checksum, Content, Diagnostic, EngineKind, Job, Order, Severity};
 use iodyno_units::Bytes;
@@ -9,7 +9,7 @@ use super::text::Report;
 /// Beyond this many bytes a pass is not called small.
 const SMALL: u64 = 4 << 30;
 
-/// Says what is surprising in a job.
+/// Warns of surprising options of a job.
 pub(super) fn check(draft: &Draft, job: &Job, report: &mut Report) {
     // Of a job whose engine or access could not be read, the rest would be guesses.
     if draft.failed.contains("ioengine") || draft.failed.contains("rw") {
@@ -35,7 +35,7 @@ struct Trap<'a> {
 }
 
 impl Trap<'_> {
-    /// Says it at `option`, or at the job's name where that was not written.
+    /// Reports at `option`, or at the job's name if the option was not written.
     fn say(&mut self, severity: Severity, option: &str, message: String, hint: &str) {
         let place = self
             .draft
@@ -298,7 +298,7 @@ impl Trap<'_> {
         if passes.time_based && self.draft.has("number_ios") {
             self.note(
                 "number_ios",
-                "the job ends after so many ops even if that is before `runtime`",
+                "the job ends after this number of ops even if that is before `runtime`",
                 "leave one of them out",
             );
         }

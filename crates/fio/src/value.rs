@@ -7,7 +7,6 @@ use iodyno_options::{Fault, one_of, switch};
 use iodyno_units::Nanos;
 
 use super::number::{self, NumberError, TimeUnit};
-use super::words::split_outside;
 
 /// A value as written, variables replaced.
 pub(super) struct Value<'a> {
@@ -19,7 +18,7 @@ pub(super) struct Value<'a> {
     pub(super) kb_base: u64,
     /// `$ncpus` or the like was replaced, so that arithmetic needs no parentheses.
     pub(super) computed: bool,
-    /// What should be said although the value is taken.
+    /// Warnings and notes about a value that is accepted.
     pub(super) remarks: RefCell<Vec<Fault>>,
 }
 
@@ -204,7 +203,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Any text but none at all.
+    /// Any text that is not empty.
     pub(super) fn string(&self) -> Result<&'a str, Fault> {
         match self.text.is_empty() {
             true => Err(Fault::error("a value is missing")),
@@ -355,6 +354,29 @@ fn push(names: &mut [String], character: char) {
     }
 }
 
+/// Splits at the separators that are not within parentheses; a separator at the very start of a
+/// part, such as a minus sign, does not count.
+pub(crate) fn split_outside<'a>(text: &'a str, separators: &[char]) -> Vec<&'a str> {
+    let mut parts = Vec::new();
+    let (mut start, mut depth) = (0, 0i32);
+    for (index, character) in text.char_indices() {
+        match character {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            _ if depth <= 0 && separators.contains(&character) => {
+                if index == start && character != ',' {
+                    continue;
+                }
+                parts.push(&text[start..index]);
+                start = index + character.len_utf8();
+            }
+            _ => {}
+        }
+    }
+    parts.push(&text[start..]);
+    parts
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -422,5 +444,12 @@ mod tests {
                 "{text}"
             );
         }
+    }
+
+    #[test]
+    fn parts_keep_their_parentheses_and_signs() {
+        assert_eq!(split_outside("4k-(8-2)", &['-']), ["4k", "(8-2)"]);
+        assert_eq!(split_outside("-8k-4", &['-']), ["-8k", "4"]);
+        assert_eq!(split_outside("a,,b", &[',']), ["a", "", "b"]);
     }
 }

@@ -445,7 +445,7 @@ fn all_faults_of_a_file_are_said_at_once_in_order() {
         "8:9+1 error 0 is out of range: 1 to 4096",
         "9:1+2 error the section's `]` is missing",
         "11:1+2 error the section has no name",
-        "12:1+9 warning `[globals]` is no job: a name that begins with `global` holds defaults",
+        "12:1+9 warning `[globals]` is not a job: a name that begins with `global` holds defaults",
         "13:5+1 error `x` stands after the section's name",
         "15:1+8 error no job `zz` stands before this one",
     ];

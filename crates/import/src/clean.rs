@@ -1,4 +1,4 @@
-//! What a terminal leaves in a text and nobody means: colours, carriage returns, byte order marks.
+//! Removes terminal control sequences, carriage returns and byte order marks.
 
 use std::borrow::Cow;
 

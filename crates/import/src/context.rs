@@ -1,4 +1,4 @@
-//! Headings: what a piece of a write-up is about.
+//! Headings, and the part of a write-up to which they apply.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! What a reader finds in a text, and the lines it took it from.
+//! A finding of a reader, with the lines it came from.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! What the name of a source says of its results: `--label '{config}/{job}.{loop}.json'`.
+//! Fields from the path of a source: `--label '{config}/{job}.{loop}.json'`.
 //!
 //! A pattern is held against the end of a path, component by component, so that it does not matter where
 //! the files lie. `{name}` stands for some of a component's text, at least one character and no `/`;
@@ -25,7 +25,7 @@ pub enum LabelError {
     },
     /// A field whose name is not letters, digits, `_` and `-`.
     #[error(
-        "label `{pattern}`: `{{{name}}}` is no name of a field; use letters, digits, `_` and `-`"
+        "label `{pattern}`: `{{{name}}}` is not a field name; use letters, digits, `_` and `-`"
     )]
     Name {
         /// The pattern.
@@ -411,7 +411,10 @@ mod tests {
             ("{a}/é}", vec!["character 6: `}` has no partner"]),
             (
                 "{a b}/{x}/{x}",
-                vec!["`{a b}` is no name", "`{x}` stands there more than once"],
+                vec![
+                    "`{a b}` is not a field name",
+                    "`{x}` stands there more than once",
+                ],
             ),
         ] {
             let errors = LabelPattern::parse(pattern).unwrap_err().0;

@@ -1,10 +1,10 @@
-//! Others' results: any text that holds measurements → `Imported`.
+//! Reads results of other tools from any text into [`Imported`](iodyno_model::Imported).
 //!
-//! A source is read as its writer left it: a tool's file, a terminal's transcript, or a write-up with several
-//! forms in it, Markdown or AsciiDoc around them. Every reader looks at the whole text and says which lines
-//! it understood; where two understand the same lines, the one that stands first in [`readers`] has them.
-//! What must stay true: reading never fails and never loses a result in silence. What looks like one and
-//! was not understood is listed with its line.
+//! A source may be a tool's output file, a terminal transcript, or a write-up with several
+//! forms within Markdown or AsciiDoc. Each reader reads the whole text and reports which lines
+//! it understood; if two understand the same lines, the first in [`readers`] gets them.
+//! What must stay true: reading never fails and never drops a result silently. Lines that look like a result and
+//! were not understood are listed with their numbers.
 
 mod benchstat;
 mod clean;
@@ -33,24 +33,24 @@ use lines::Lines;
 /// One source.
 #[derive(Debug, Clone, Copy)]
 pub struct Text<'a> {
-    /// What it is called in places and remarks: its path, as given.
+    /// Its name in places and remarks: the path as given.
     pub source: &'a str,
-    /// What it holds.
+    /// Its contents.
     pub text: &'a str,
 }
 
-/// What is known of the sources beforehand.
+/// How to read the sources.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// What the paths of the sources say: configuration, workload, loop, further dimensions.
+    /// How paths of sources give configuration, workload, loop and further dimensions.
     pub label: Option<LabelPattern>,
-    /// What the parts of plain tables say; `None`: as their form suggests, where it does.
+    /// The meaning of the columns of plain tables; `None`: guessed where it is unambiguous.
     pub table: Option<ColumnMap>,
-    /// Read this form alone; `None`: whatever there is.
+    /// Read this form only; `None`: all.
     pub form: Option<Form>,
 }
 
-/// A family of forms that one reader knows.
+/// A group of formats that one reader reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// fio's JSON, json+, terse and normal output.
@@ -92,15 +92,18 @@ impl FromStr for Form {
             .map(|&(_, form)| form)
             .ok_or_else(|| {
                 let known: Vec<&str> = Form::ALL.iter().map(|&(name, _)| name).collect();
-                format!("`{text}` is no form; there are: {}", known.join(", "))
+                format!(
+                    "`{text}` is not a known form; the forms are: {}",
+                    known.join(", ")
+                )
             })
     }
 }
 
-/// Looks through a whole text for what it knows.
+/// Finds results of its form in a whole text.
 type Reader = Box<dyn Fn(&Lines<'_>) -> Vec<Found>>;
 
-/// All readers, the surest first: it is they who get a line that several understand.
+/// All readers, the most specific first: it gets a line that several understand.
 fn readers(options: &Options) -> Vec<(Form, Reader)> {
     let map = options.table.clone();
     vec![

@@ -1,4 +1,4 @@
-//! A text as its readers see it: clean lines with their numbers, places and context.
+//! The text that readers get: clean lines with their numbers, places and context.
 
 use std::borrow::Cow;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! Texts → `Imported`: who understood which lines, what stands there twice, what nobody understood.
+//! Runs all readers over the texts: assigns lines, finds duplicates, and lists what no reader understood.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use super::lines::Lines;
 use super::unread::why_unread;
 use super::{Options, Text, readers};
 
-/// Reads everything there is in some texts. Never fails: what cannot be read is in `unread`.
+/// Reads all results in some texts. Never fails: what cannot be read is in `unread`.
 ///
 /// Results of a source get the configuration and workload that its label says, otherwise those that the
 /// text itself says, otherwise the name of the source without its folder and ending.

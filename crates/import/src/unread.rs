@@ -1,4 +1,4 @@
-//! What looks like a result: so that one which nobody understood is at least named.
+//! Recognises lines that look like results, to list those that no reader understood.
 
 /// Units of figures, as they follow a number. In lower case.
 const RATES: [&str; 12] = [

@@ -1,4 +1,4 @@
-//! What the options say together: sizes that fit, flags that go with the mode, and surprises.
+//! Checks options against each other: sizes, flags and modes that do not fit, and warnings.
 
 use iodyno_model::{Diagnostic, Severity, SharedMode};
 use iodyno_units::Bytes;
@@ -14,7 +14,7 @@ const LARGEST: u64 = 1 << 30;
 /// A checksum of 4 bytes and an offset of 8.
 const SEAL: u64 = 12;
 
-/// Holds the options against each other, for a command that makes a job.
+/// Checks the options against each other, for a command that makes a job.
 pub(super) fn check(gathered: &mut Gathered<'_>, action: Action) {
     let draft = gathered.draft.clone();
     // What follows from a default in place of a value that could not be read is nobody's fault.

@@ -1,4 +1,4 @@
-//! The arguments, taken apart: options into the draft, the command, and what is wrong with either.
+//! Parses the arguments: options into the draft, and the command, with diagnostics for both.
 
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ const COMMANDS: [(&str, Action); 4] = [
     ("help", Action::Help),
 ];
 
-/// The other tests, by name.
+/// The other tests of sysbench, by name.
 const OTHER_TESTS: [&str; 5] = ["cpu", "memory", "threads", "mutex", "oltp"];
 
 /// The arguments as one line that a shell would take apart again, and where each stands in it.
@@ -68,7 +68,7 @@ impl Line {
     }
 }
 
-/// What the arguments say, before any of it is held against the rest.
+/// The parsed arguments, before they are checked against each other.
 pub(super) struct Gathered<'a> {
     pub(super) draft: Draft,
     /// The commands among the words, with their places.
@@ -175,7 +175,7 @@ impl Gathered<'_> {
         self.written_at.push((option.name, index));
     }
 
-    /// A value apart from its name would be taken for the test's name or the command.
+    /// Reports a value that is separated from its name by a space: sysbench would read it as the command.
     fn without_value(
         &mut self,
         index: usize,

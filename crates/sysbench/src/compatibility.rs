@@ -48,7 +48,7 @@ const READ_OTHERWISE: &str = "\
 | options before `fileio`, `sysbench` before that | taken: a whole command can be pasted |
 | `--warmup-time`, `--rand-type=zipfian` | taken, as by later releases than 1.0.20 |
 | a block larger than a file, files without whole sectors with `direct`, open flags with `mmap` | errors with their remedy |
-| several faults | told together |
+| several faults | reported together |
 
 ";
 

@@ -23,10 +23,10 @@ fn deviation(iterations: u32) -> f64 {
     (1.0 / (12.0 * f64::from(iterations.max(1)))).sqrt()
 }
 
-/// Steps of the staircase that stands for the bell.
+/// Number of steps that approximate the normal density.
 const STEPS: usize = 50;
 
-/// A bell over the whole region in steps, and within it a band in the middle that gets most requests.
+/// A normal distribution over the whole region in steps, with a band in the middle that gets most requests.
 fn special(draft: &Draft) -> Vec<(f64, Amount)> {
     let band = draft.special_percent / 100.0;
     let (low, high) = (0.5 - band / 2.0, 0.5 + band / 2.0);
@@ -51,7 +51,7 @@ fn special(draft: &Draft) -> Vec<(f64, Amount)> {
         .collect()
 }
 
-/// The area below a bell around ½, but for a factor, by Simpson's rule.
+/// The area below a normal density around ½, up to a constant factor, by Simpson's rule.
 fn mass(from: f64, to: f64, deviation: f64) -> f64 {
     const PARTS: usize = 512;
     let height = |place: f64| (-((place - 0.5) / deviation).powi(2) / 2.0).exp();

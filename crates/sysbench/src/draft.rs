@@ -29,7 +29,7 @@ pub(super) enum Law {
     Zipfian,
 }
 
-/// Every option's value. Sizes in bytes.
+/// The values of all options. Sizes in bytes.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Draft {
     pub(super) file_num: u32,
@@ -65,7 +65,7 @@ pub(super) struct Draft {
     pub(super) zipf_exponent: f64,
     pub(super) percentile: f64,
     pub(super) histogram: bool,
-    /// What was written, by the options' own names.
+    /// The options that were written, by name, with their values.
     pub(super) written: BTreeMap<String, String>,
 }
 
@@ -84,7 +84,7 @@ impl Draft {
         draft
     }
 
-    /// The option was written.
+    /// Whether the option was written.
     pub(super) fn has(&self, name: &str) -> bool {
         self.written.contains_key(name)
     }

@@ -1,4 +1,4 @@
-//! The language of sysbench's fileio test: its command line, read into a [`Job`].
+//! Reads the command line of sysbench's fileio test into a [`Job`].
 //!
 //! Names, defaults and life (`prepare`, `run`, `cleanup` in the current folder) are those of release 1.0,
 //! with what later ones added and earlier ones named otherwise. Faults are gathered, all at once, each with its
@@ -25,7 +25,7 @@ pub use options::option_names;
 
 use command_line::{Line, gather};
 
-/// What a command line asks for.
+/// What a command line requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// Make the files.
@@ -49,13 +49,13 @@ pub struct Command {
     pub job: Option<Job>,
     /// How many files there are.
     pub file_num: u32,
-    /// A line is printed so often.
+    /// Time between printed lines.
     pub report_interval: Option<Nanos>,
     /// The latencies' histogram is printed.
     pub histogram: bool,
     /// The percentile of latency that is printed, in percent; 0: none.
     pub percentile: f64,
-    /// What is worth knowing, and what may not mean what its author thinks; no errors.
+    /// Notes and warnings; no errors.
     pub notes: Vec<Diagnostic>,
     /// The arguments, as a shell would take them apart again.
     pub source: Source,

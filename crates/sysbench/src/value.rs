@@ -18,7 +18,7 @@ pub(super) fn count(text: &str, range: RangeInclusive<u64>) -> Result<u64, Fault
     }
 }
 
-/// Digits only, so that a sign or a blank is no number.
+/// Digits only, so that a sign or a blank is not a number.
 fn digits(text: &str) -> Option<u64> {
     let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     plain.then(|| text.parse().ok()).flatten()

@@ -6,8 +6,7 @@ use iodyno_options::{Fault, Unit::*, ignored, refused};
 use super::general::out_of_range;
 use crate::draft::{Draft, Suffix};
 use crate::options::{OptionSpec, honoured};
-use crate::value::Value;
-use crate::words::split_outside;
+use crate::value::{Value, split_outside};
 
 const READ_WRITE: &[&str] = &[
     "read",
@@ -59,7 +58,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     honoured("random_distribution", Words(DISTRIBUTIONS),
         "How random offsets are drawn. Zones have a share of the ops and a length each; a comma list is for read, write, trim. All but `random` imply `norandommap`.",
         distribution).default("random"),
-    ignored("random_sequence_stride", Boolean, "How a sequence of offsets goes on.", "it only says more about `random_distribution=sequence`, which is refused"),
+    ignored("random_sequence_stride", Boolean, "How a sequence of offsets goes on.", "it only refines `random_distribution=sequence`, which is refused"),
     honoured("norandommap", Boolean, "Random offsets may be met again before all have been met.",
         |draft, value| value.boolean().map(|it| draft.no_random_map = it)),
     ignored("softrandommap", Boolean, "Goes on where the random map cannot be allocated.", "the map takes no memory here"),
@@ -69,9 +68,9 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     honoured("randseed", Count, "Everything random in the job follows from it.",
         |draft, value| value.bytes().map(|it| draft.blocks.access.seed = Some(it))),
     refused("sprandom", Boolean, "Preconditions a solid-state disk in one pass.", "this preconditioning is not supported", "use two passes of `rw=randwrite` over the device (`loops=2`)").neutral(&["0"]),
-    ignored("spr_num_regions", Count, "Regions of `sprandom`.", "it only says more about `sprandom`, which is refused"),
-    ignored("spr_op", Number, "Over-provisioning for `sprandom`.", "it only says more about `sprandom`, which is refused"),
-    ignored("spr_cs", Bytes, "Cache size for `sprandom`.", "it only says more about `sprandom`, which is refused"),
+    ignored("spr_num_regions", Count, "Regions of `sprandom`.", "it only refines `sprandom`, which is refused"),
+    ignored("spr_op", Number, "Over-provisioning for `sprandom`.", "it only refines `sprandom`, which is refused"),
+    ignored("spr_cs", Bytes, "Cache size for `sprandom`.", "it only refines `sprandom`, which is refused"),
     refused("num_range", Count, "Ranges of one trim command.", "a trim has one range", "use a larger `bs`").neutral(&["1"]),
 ];
 

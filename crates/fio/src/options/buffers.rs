@@ -1,4 +1,4 @@
-//! Options of what writes carry, and of its verification.
+//! Options of the contents of writes, and of their verification.
 
 use iodyno_model::{Checksum, Memory};
 use iodyno_options::{Fault, Unit::*, differs, ignored, refused};
@@ -25,14 +25,14 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         |draft, value| value.count(0, 100).map(|it| draft.job.buffers.dedupe_percent = it)),
     differs("dedupe_mode", Words(&["repeat", "working_set"]), "Which blocks are repeated.", "earlier blocks of the same clone are repeated").default("repeat").neutral(&["repeat"]),
     differs("dedupe_global", Boolean, "Blocks of other jobs are repeated, too.", "each clone repeats blocks of its own").default("0").neutral(&["0"]),
-    ignored("dedupe_working_set_percentage", Percent, "Size of the set that is repeated.", "it only says more about `dedupe_mode=working_set`, which is ignored"),
+    ignored("dedupe_working_set_percentage", Percent, "Size of the set that is repeated.", "it only refines `dedupe_mode=working_set`, which is ignored"),
     honoured("mem", Words(&["malloc", "mmap", "mmapshared", "shm", "mmaphuge", "shmhuge"]), "Whether buffers lie in ordinary or huge pages.",
         mem).alias(&["iomem"]).default("malloc"),
     honoured("iomem_align", Bytes, "Bytes into the page where a buffer begins.",
         |draft, value| value.count_of(value.single()?, 0, 1 << 30).map(|it| draft.job.buffers.align = it)).alias(&["mem_align"]).default("0"),
     ignored("hugepage-size", Bytes, "Size of huge pages.", "the host's default size is used"),
     refused("lockmem", Bytes, "Locks memory, so that less is left for the cache.", "the host's memory is left alone", "use a memory limit, such as `systemd-run -p MemoryMax=`").neutral(&["0"]),
-    ignored("gpu_dev_id", Count, "The accelerator whose memory is used.", "it only says more about `mem=cudamalloc`, which is refused"),
+    ignored("gpu_dev_id", Count, "The accelerator whose memory is used.", "it only refines `mem=cudamalloc`, which is refused"),
     honoured("verify", Words(&["crc32c", "xxhash", "meta", "pattern", "0"]), "The check each block carries. Other checksums are carried out as xxhash64.",
         verify),
     honoured("do_verify", Boolean, "A job that writes reads back and checks.",
@@ -43,9 +43,9 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         |draft, value| read_pattern(value).map(|it| draft.verify_pattern = Some(it))),
     honoured("verify_interval", Bytes, "Bytes each header stands for; the block without it.",
         |draft, value| value.count_of(value.single()?, 0, 1 << 30).map(|it| draft.verify.interval = it)),
-    honoured("verify_backlog", Count, "Checks after so many blocks written; at the end without it.",
+    honoured("verify_backlog", Count, "Number of blocks written before each check; default: check at the end.",
         |draft, value| value.bytes().map(|it| draft.verify.backlog = it)),
-    honoured("verify_backlog_batch", Count, "Checks so many blocks in a row.",
+    honoured("verify_backlog_batch", Count, "Number of blocks checked in a row.",
         |draft, value| value.bytes().map(|it| draft.verify.backlog_batch = it)),
     honoured("verify_fatal", Boolean, "The first bad block ends the job.",
         |draft, value| value.boolean().map(|it| draft.verify.fatal = it)).default("0"),
@@ -66,9 +66,9 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     honoured("verify_header_seed", Boolean, "Checks the seed; 0 where another run may have written the blocks.",
         |draft, value| value.boolean().map(|it| draft.verify.check_seed = it)).default("1"),
     refused("trim_percentage", Percent, "Trims a share of the verified blocks.", "verified blocks are not trimmed", "use a job of its own with `rw=randtrim`").neutral(&["0"]),
-    ignored("trim_verify_zero", Boolean, "Checks that trimmed blocks are zero.", "it only says more about `trim_percentage`, which is refused"),
-    ignored("trim_backlog", Count, "Trims after so many blocks.", "it only says more about `trim_percentage`, which is refused"),
-    ignored("trim_backlog_batch", Count, "Trims so many blocks in a row.", "it only says more about `trim_percentage`, which is refused"),
+    ignored("trim_verify_zero", Boolean, "Checks that trimmed blocks are zero.", "it only refines `trim_percentage`, which is refused"),
+    ignored("trim_backlog", Count, "Number of blocks after which to trim.", "it only refines `trim_percentage`, which is refused"),
+    ignored("trim_backlog_batch", Count, "Number of blocks trimmed in a row.", "it only refines `trim_percentage`, which is refused"),
 ];
 
 fn mem(draft: &mut Draft, value: &Value) -> Result<(), Fault> {

@@ -8,7 +8,7 @@ use crate::engines;
 use crate::options::{OptionSpec, honoured};
 use crate::value::Value;
 
-/// Depths beyond this are slips of the keyboard.
+/// Largest depth accepted; a larger one is a typing error.
 const DEEPEST: u32 = 1 << 20;
 
 #[rustfmt::skip]
@@ -17,13 +17,13 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         engine).default("psync"),
     honoured("iodepth", Count, "Ops in flight at most; synchronous engines keep to 1.",
         |draft, value| value.count(1, DEEPEST).map(|it| draft.depth = it)).default("1"),
-    honoured("iodepth_batch", Count, "Submits at most so many at once; without it one, or, with io_uring, all while none is in flight.",
+    honoured("iodepth_batch", Count, "Most ops submitted at once; default: one, or, with io_uring, all while none is in flight.",
         |draft, value| value.count(0, DEEPEST).map(|it| draft.blocks.engine.batch_submit = it)).alias(&["iodepth_batch_submit"]),
-    honoured("iodepth_batch_complete_min", Count, "Waits for at least so many completions at once.",
+    honoured("iodepth_batch_complete_min", Count, "Least completions to wait for at once.",
         iodepth_batch_complete_min).alias(&["iodepth_batch_complete"]).default("1"),
-    honoured("iodepth_batch_complete_max", Count, "Takes at most so many completions at once; without it all there are.",
+    honoured("iodepth_batch_complete_max", Count, "Most completions taken at once; default: all available.",
         |draft, value| value.count(0, DEEPEST).map(|it| draft.blocks.engine.batch_complete_max = it)),
-    honoured("iodepth_low", Count, "Fills up again only when so few are in flight.",
+    honoured("iodepth_low", Count, "Ops in flight at which the queue is filled up again.",
         |draft, value| value.count(0, DEEPEST).map(|it| draft.blocks.engine.depth_low = it)),
     ignored("io_submit_mode", Words(&["inline", "offload"]), "Submits from a thread of its own.", "late submissions show in the response latency, which is counted from the intended instant"),
     refused("serialize_overlap", Boolean, "Ops on the same blocks wait for each other.", "ops in flight may overlap", "use the random map, which lets each block be met once a pass").neutral(&["0"]),

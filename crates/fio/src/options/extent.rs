@@ -23,15 +23,15 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         |draft, value| value.amount().map(|it| draft.blocks.extent.offset_increment = it)).default("0"),
     honoured("offset_align", Bytes, "Offsets given in percent are rounded down to a multiple of this.",
         |draft, value| value.bytes().map(|it| draft.blocks.extent.offset_align = it)).default("0"),
-    honoured("number_ios", Count, "Ends after so many ops.", number_ios).default("0"),
+    honoured("number_ios", Count, "Ends after this number of ops.", number_ios).default("0"),
     honoured("loops", Count, "Passes over the region.",
         |draft, value| value.count(0, u32::MAX).map(|it| draft.blocks.passes.loops = u64::from(it.max(1)))).default("1"),
-    honoured("runtime", Seconds, "Ends after so much measured time.", runtime).alias(&["timeout"]).default("0"),
+    honoured("runtime", Seconds, "Ends after this measured time.", runtime).alias(&["timeout"]).default("0"),
     honoured("time_based", Boolean, "Goes on until `runtime`, over the region again and again.",
         |draft, value| value.boolean().map(|it| draft.blocks.passes.time_based = it)),
-    honoured("ramp_time", Seconds, "Runs so long before the measurement begins; added to `runtime`.",
+    honoured("ramp_time", Seconds, "Time to run before the measurement; added to `runtime`.",
         |draft, value| value.time(TimeUnit::Seconds).map(|it| draft.job.end.ramp = it)).default("0"),
-    refused("ramp_size", Bytes, "Moves so many bytes before the measurement begins.", "the ramp is a time", "use `ramp_time`").neutral(&["0"]),
+    refused("ramp_size", Bytes, "Bytes to move before the measurement.", "the ramp is a time", "use `ramp_time`").neutral(&["0"]),
     honoured("zonemode", Words(&["none", "strided", "zbd"]), "How the region is divided into zones.",
         zonemode).default("none"),
     honoured("zonesize", Bytes, "Bytes of each zone that are used.",
@@ -83,7 +83,7 @@ fn zonemode(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
 }
 
 const fn zoned(name: &'static str, unit: Unit, text: &'static str) -> OptionSpec {
-    let why = "it only says more about `zonemode=zbd`, which is refused";
+    let why = "it only refines `zonemode=zbd`, which is refused";
     ignored(name, unit, text, why)
 }
 
@@ -92,6 +92,6 @@ const fn steady(
     aliases: &'static [&'static str],
     text: &'static str,
 ) -> OptionSpec {
-    let why = "it only says more about `steadystate`, which is ignored";
+    let why = "it only refines `steadystate`, which is ignored";
     ignored(name, Unit::Seconds, text, why).alias(aliases)
 }

@@ -44,7 +44,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     refused("unlink_each_loop", Boolean, "Files are removed after each pass.", "files live as long as the job", "use `unlink=1`, which removes them at the end").neutral(&["0"]),
     honoured("filesize", Amount, "The files' length where it is not `size` / `nrfiles`; a range is drawn from.", filesize),
     refused("file_append", Boolean, "Goes on at the end of the file.", "the region of a job begins where `offset` says", "use `offset`").neutral(&["0"]),
-    honoured("fill_device", Boolean, "Writes until the file system or device is full (or `size` is done), which is no error.",
+    honoured("fill_device", Boolean, "Writes until the file system or device is full (or `size` is done), which is not an error.",
         |draft, value| value.boolean().map(|it| draft.job.end.until_full = it)).alias(&["fill_fs"]).default("0"),
     ignored("filetype", Words(&["none", "file", "block", "char"]), "What kind the files are.", "the kind is looked up"),
     refused("lockfile", Words(&["none", "exclusive", "readwrite"]), "Locks files around each op.", "files are not locked", "use jobs with files of their own").neutral(&["none"]),
@@ -57,7 +57,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
 fn filename(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
     for name in value.names()? {
         if name == "-" {
-            return Err(Fault::refusal("standard input and output are no storage")
+            return Err(Fault::refusal("standard input and output are not storage")
                 .hint("name a file or a device"));
         }
         draft.blocks.files.names.push(name.into());

@@ -1,6 +1,6 @@
 //! Options of what is not supported: replay, data placement, and engines that are refused.
 //!
-//! They are known by name, so that none of them is taken for a slip of the keyboard.
+//! They are known by name, so that none of them is reported as a misspelling.
 
 use iodyno_options::{
     Unit::{self, *},
@@ -11,11 +11,11 @@ use crate::options::OptionSpec;
 
 const REPLAY: &str = "traces are not replayed";
 const REPLAY_INSTEAD: &str = "use a job with the trace's mix, sizes and rate";
-const MORE_REPLAY: &str = "it only says more about `read_iolog`, which is refused";
+const MORE_REPLAY: &str = "it only refines `read_iolog`, which is refused";
 const PRIORITIES: &str = "all ops of a job have one priority";
 const PRIORITIES_INSTEAD: &str = "use a job for each priority, with `prioclass` and `prio`";
 const PLACEMENT: &str = "data placement needs passthrough commands";
-const MORE_PLACEMENT: &str = "it only says more about `dataplacement`, which is refused";
+const MORE_PLACEMENT: &str = "it only refines `dataplacement`, which is refused";
 
 #[rustfmt::skip]
 pub(super) const OPTIONS: &[OptionSpec] = &[
@@ -144,7 +144,7 @@ const fn replay(name: &'static str, unit: Unit, text: &'static str) -> OptionSpe
 }
 
 const fn cmdprio(name: &'static str, text: &'static str) -> OptionSpec {
-    let why = "it only says more about `cmdprio_percentage`, which is refused";
+    let why = "it only refines `cmdprio_percentage`, which is refused";
     ignored(name, Unit::Count, text, why)
 }
 

@@ -8,7 +8,7 @@ use crate::number::TimeUnit;
 use crate::options::{OptionSpec, honoured};
 use crate::value::Value;
 
-/// As many workers as one job may have.
+/// Most clones of a job.
 const MOST_CLONES: u32 = 4096;
 
 #[rustfmt::skip]
@@ -24,7 +24,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         |draft, value| value.boolean().map(|it| draft.new_group = it)),
     honoured("wait_for", Text, "Begins when all clones of the named job have ended.",
         |draft, value| value.string().map(|it| draft.wait_for = Some(it.to_owned()))),
-    honoured("startdelay", Seconds, "Begins so long after it could; a range is drawn from for each clone.",
+    honoured("startdelay", Seconds, "Delay before the job begins; from a range, a random delay for each clone.",
         startdelay).default("0"),
     honoured("exitall", Boolean, "When the job ends, all others that run end too.",
         |draft, value| value.boolean().map(|it| draft.job.exit_all = it)),
@@ -48,8 +48,8 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     honoured("flow_sleep", Microseconds, "How long a clone that is ahead of its flow sleeps before it looks again; 0: 10 µs.",
         |draft, value| value.time(TimeUnit::Microseconds).map(|it| draft.flow.pause = it)).default("0"),
     refused("cgroup", Text, "Puts the job into a control group.", "control groups are not created", "start iodyno within the group, such as with systemd-run"),
-    ignored("cgroup_weight", Count, "The control group's weight.", "it only says more about `cgroup`, which is refused"),
-    ignored("cgroup_nodelete", Boolean, "Leaves the control group.", "it only says more about `cgroup`, which is refused"),
+    ignored("cgroup_weight", Count, "The control group's weight.", "it only refines `cgroup`, which is refused"),
+    ignored("cgroup_nodelete", Boolean, "Leaves the control group.", "it only refines `cgroup`, which is refused"),
     refused("uid", Count, "Runs the job as another user.", "jobs run as the user who starts them", "start iodyno as that user"),
     refused("gid", Count, "Runs the job as another group.", "jobs run as the user who starts them", "start iodyno as that group"),
     ignored("comm", Text, "The name of the job's process.", "threads are named after their jobs"),

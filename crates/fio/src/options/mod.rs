@@ -1,4 +1,4 @@
-//! The option table. Adding an option is one entry in one of these files.
+//! The table of options. Adding an option is one row in one of these files.
 
 mod access;
 mod buffers;

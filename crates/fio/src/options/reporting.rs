@@ -10,7 +10,7 @@ use crate::value::Value;
 
 const RECORDED: &str = "everything is always recorded; its cost is part of the result";
 const ALWAYS_SHOWN: &str = "every latency is kept, and reports choose what they show";
-const NO_HISTOGRAM_LOG: &str = "it only says more about `write_hist_log`, which is refused";
+const NO_HISTOGRAM_LOG: &str = "it only refines `write_hist_log`, which is refused";
 const SERIES: &str = "bandwidth and IOPS are kept for every second";
 
 #[rustfmt::skip]
@@ -18,7 +18,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     honoured("write_bw_log", OptionalPath, "Writes a log of the bandwidth, `PREFIX_bw.N.log`.", write_bw_log),
     honoured("write_iops_log", OptionalPath, "Writes a log of the IOPS, `PREFIX_iops.N.log`.", write_iops_log),
     honoured("write_lat_log", OptionalPath, "Writes logs of the latencies, `PREFIX_lat.N.log` and others.", write_lat_log),
-    honoured("log_avg_msec", Count, "Logs the mean over so many milliseconds; every op without it.",
+    honoured("log_avg_msec", Count, "Milliseconds over which the mean is logged; default: every op is logged.",
         |draft, value| value.count_of(value.single()?, 0, 86_400_000).map(|it| draft.job.logs.window_ms = it)).default("0"),
     honoured("log_window_value", Words(&["avg", "max", "0", "1"]), "Whether the window's mean or maximum is logged.",
         log_window_value).alias(&["log_max_value"]).default("avg"),
@@ -32,7 +32,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     refused("log_issue_time", Boolean, "Logs when each op was issued.", "logs have fio's five columns", "leave it out").neutral(&["0"]),
     refused("per_job_logs", Boolean, "One log file for each clone.", "clones do not share a log", "leave it out, and join the files afterwards").neutral(&["1"]),
     refused("log_alternate_epoch", Boolean, "Logs time since the epoch.", "logs count from the start of the job", "use the start time in the result").alias(&["log_unix_epoch"]).neutral(&["0"]),
-    ignored("log_alternate_epoch_clock_id", Count, "The clock of that epoch.", "it only says more about `log_alternate_epoch`, which is refused"),
+    ignored("log_alternate_epoch_clock_id", Count, "The clock of that epoch.", "it only refines `log_alternate_epoch`, which is refused"),
     ignored("log_compression", Bytes, "Compresses logs in memory.", "logs are written as they come"),
     ignored("log_compression_cpus", Numbers, "CPUs that compress.", "logs are written as they come"),
     refused("log_store_compressed", Boolean, "Writes logs compressed.", "logs are plain text", "compress them afterwards").neutral(&["0"]),

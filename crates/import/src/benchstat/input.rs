@@ -154,7 +154,7 @@ fn pairs<'t>(words: &[&'t str]) -> Result<Vec<(f64, &'t str)>, String> {
         .chunks_exact(2)
         .map(|pair| match pair[0].parse::<f64>() {
             Ok(value) if value.is_finite() => Ok((value, pair[1])),
-            _ => Err(format!("`{}` on a benchmark line is no number", pair[0])),
+            _ => Err(format!("`{}` on a benchmark line is not a number", pair[0])),
         })
         .collect()
 }

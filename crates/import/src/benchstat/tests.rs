@@ -112,7 +112,7 @@ fn says_why_it_does_not_read_a_row() {
         ("BenchmarkX 10\n", "without a value"),
         (
             "BenchmarkX 10 fast ns/op\n",
-            "`fast` on a benchmark line is no number",
+            "`fast` on a benchmark line is not a number",
         ),
     ] {
         let all = everything(text);

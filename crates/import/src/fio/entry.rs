@@ -1,4 +1,4 @@
-//! What all of fio's formats say of a job (or of a group of clones), in one shape.
+//! A job (or group of clones) of fio's output, common to all formats.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

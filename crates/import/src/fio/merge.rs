@@ -1,4 +1,4 @@
-//! Several reports of one thing: other formats of the same run, reports from before its end, clones.
+//! Merges several reports of one run: other formats, intermediate reports, clones.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! What fio's job options say: dimensions that tell jobs apart, and facts.
+//! Dimensions and facts from fio's job options.
 
 use std::collections::BTreeMap;
 

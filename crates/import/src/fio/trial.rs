@@ -1,4 +1,4 @@
-//! An entry of fio's → an imported trial.
+//! Converts a job of fio's output to an imported trial.
 
 use iodyno_fio::{TimeUnit, time};
 use iodyno_model::{

@@ -1,4 +1,4 @@
-//! What iodyno says below the closing row of its own tables, and what follows from it.
+//! The lines that iodyno prints below the last row of its own tables.
 
 use iodyno_model::{Figure, ImportedTrial, Metric};
 use iodyno_units::Nanos;

@@ -1,4 +1,4 @@
-//! The figures of a file-operation benchmark, and what they cannot say.
+//! Converts the figures of a file-operation benchmark to metrics, and remarks on what they lack.
 
 use std::collections::BTreeMap;
 

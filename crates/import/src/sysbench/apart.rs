@@ -1,4 +1,4 @@
-//! What iodyno's own output has below sysbench's figures: each kind of event apart, and remarks.
+//! The additional lines of iodyno's own sysbench output: each kind of event, and remarks.
 
 use iodyno_model::{Figure, ImportedTrial, Metric};
 

@@ -1,4 +1,4 @@
-//! What is known of how a sysbench run was made: in fio's words, so that it can stand beside fio's.
+//! Facts about a sysbench run, in fio's terms, so that it can be compared with fio's runs.
 
 use iodyno_model::{Fact, FactClass, Figure, ImportedTrial, Kind, Metric};
 use iodyno_units::{Bytes, Nanos};

@@ -1,4 +1,4 @@
-//! What sysbench's figures are in ours, and what they cannot say.
+//! Converts sysbench's figures to metrics, and remarks on what they lack.
 
 use iodyno_model::{Figure, ImportedPoint, ImportedTrial, Metric, Unit, Withheld};
 

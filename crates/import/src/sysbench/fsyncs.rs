@@ -1,4 +1,4 @@
-//! How many fsyncs there are, and why so many.
+//! The number of fsyncs, with an explanation.
 
 use super::preamble::Preamble;
 use super::result::Result;

@@ -1,4 +1,4 @@
-//! What sysbench prints before its figures: the settings in force, and lines of progress.
+//! The part of sysbench's output before the figures: settings, and lines of progress.
 
 use iodyno_units::Bytes;
 

@@ -1,4 +1,4 @@
-//! A table and its map → trials.
+//! Converts a table to trials by its column map.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -33,7 +33,10 @@ pub(super) fn trials(grid: &Grid, map: &ColumnMap, lines: &Lines<'_>) -> Result<
             let Some((number, in_cell)) = value(cell) else {
                 if !is_blank(cell) {
                     let heading = grid.name(column);
-                    unread.push((row.line, format!("`{cell}` under `{heading}` is no number")));
+                    unread.push((
+                        row.line,
+                        format!("`{cell}` under `{heading}` is not a number"),
+                    ));
                 }
                 continue;
             };
@@ -243,7 +246,7 @@ impl<'g> Resolver<'g> {
             let text = self.text(UNIT, row, column);
             return unit_in(&text)
                 .map(|measure| (measure, ""))
-                .ok_or_else(|| format!("line {}: `{text}` is no unit", row.line));
+                .ok_or_else(|| format!("line {}: `{text}` is not a unit", row.line));
         }
         let heads = self.grid.heads[column].iter().rev();
         let told = heads.filter_map(|head| unit_in(head)).next();

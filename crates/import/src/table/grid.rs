@@ -1,4 +1,4 @@
-//! A table without its drawing: columns with their headings, rows with their cells.
+//! The content of a table: columns with their headings, rows with their cells.
 
 use std::ops::Range;
 
@@ -47,7 +47,7 @@ impl Grid {
                 .iter()
                 .any(|head| unit_in(head).is_some())
         };
-        // Under a unit, what is no number is a result that cannot be read, and no name of a row.
+        // Under a unit, what is not a number is a result that cannot be read, and no name of a row.
         cells().any(|cell| value(cell).is_some()) && (cells().all(is_value) || with_unit())
     }
 

@@ -1,4 +1,4 @@
-//! The column map of a table that nobody gave one for, where its form leaves no choice.
+//! Guesses the column map of a table where it is unambiguous.
 
 use super::grid::Grid;
 use super::map::{CONFIG, ColumnMap, Part, UNIT, WORKLOAD};

@@ -68,7 +68,7 @@ impl FromStr for ColumnMap {
         for entry in split(text, ',') {
             let entry = entry.trim();
             let Some((name, sources)) = entry.split_once('=') else {
-                faults.push(format!("`{entry}` is no `name=source`"));
+                faults.push(format!("`{entry}` is not of the form `name=source`"));
                 continue;
             };
             let name = match name.trim().to_lowercase().as_str() {
@@ -103,7 +103,7 @@ impl FromStr for ColumnMap {
                 && unit(text).is_none()
             {
                 faults.push(format!(
-                    "`{text}` is no unit; MB/s, MiB/s, IOPS, µs are some"
+                    "`{text}` is not a unit; MB/s, MiB/s, IOPS, µs are some"
                 ));
             }
             map.entries.push((name, parts));
@@ -258,8 +258,8 @@ mod tests {
     #[test]
     fn says_all_that_is_wrong_with_a_map() {
         for (text, faults) in [
-            ("", vec!["`` is no `name=source`"]),
-            ("config", vec!["`config` is no `name=source`"]),
+            ("", vec!["`` is not of the form `name=source`"]),
+            ("config", vec!["`config` is not of the form `name=source`"]),
             (
                 "config=head0, =x",
                 vec!["heads are counted from 1", "a name is missing"],
@@ -270,7 +270,7 @@ mod tests {
             ),
             ("config=+a", vec!["a source is missing"]),
             ("config='a", vec!["a quote has no partner"]),
-            ("unit='furlongs'", vec!["`furlongs` is no unit"]),
+            ("unit='furlongs'", vec!["`furlongs` is not a unit"]),
             ("value=head1", vec!["only columns hold values"]),
         ] {
             let error = text.parse::<ColumnMap>().unwrap_err();

@@ -1,4 +1,4 @@
-//! Values and units as people write them in tables.
+//! Values and units in tables.
 
 use iodyno_model::Metric;
 
