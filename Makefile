@@ -51,6 +51,7 @@ static:
 bench: build
 	@cargo bench --locked -q -p iodyno-stats --bench million
 	@cargo bench --locked -q -p iodyno-engine --bench look
+	@cargo bench --locked -q -p iodyno-engine --bench cost
 	@cargo bench --locked -q -p iodyno-telemetry --bench cost
 	@cargo bench --locked -q -p iodyno-store --bench cost
 	@cargo bench --locked -q -p iodyno-judge --features testing --bench cost

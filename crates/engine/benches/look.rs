@@ -5,7 +5,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use iodyno_engine::cells::{Cells, Tally};
+use iodyno_engine::cells::{CellReader, Cells};
 use iodyno_model::{BinLayout, Direction};
 
 const CLONES: usize = 64;
@@ -16,8 +16,8 @@ fn main() {
     let cells: Vec<Cells> = (0..CLONES)
         .map(|_| Cells::new(&DIRECTIONS, false, false))
         .collect();
-    let mut tallies: Vec<Vec<Tally>> = (0..CLONES)
-        .map(|_| DIRECTIONS.map(|_| Tally::new()).into())
+    let mut readers: Vec<Vec<CellReader>> = (0..CLONES)
+        .map(|_| DIRECTIONS.map(|_| CellReader::new()).into())
         .collect();
     let counters = vec![1u64; CLONES * DIRECTIONS.len() * BinLayout::BINS];
     let (mut look, mut pass, mut seen) = (Duration::ZERO, Duration::ZERO, 0);
@@ -30,9 +30,9 @@ fn main() {
             }
         }
         let begun = Instant::now();
-        for (cells, tallies) in cells.iter().zip(&mut tallies) {
-            for (direction, tally) in DIRECTIONS.into_iter().zip(tallies) {
-                seen += tally.advance(&cells.of(direction).service).count();
+        for (cells, readers) in cells.iter().zip(&mut readers) {
+            for (direction, reader) in DIRECTIONS.into_iter().zip(readers) {
+                seen += reader.advance(&cells.of(direction).service).count();
             }
         }
         look += begun.elapsed();

@@ -137,13 +137,13 @@ impl LatencyCells {
 
     /// Everything recorded so far.
     pub fn histogram(&self) -> Histogram {
-        Tally::new().advance(self)
+        CellReader::new().advance(self)
     }
 }
 
 /// A watcher's memory of what it has already taken from a histogram.
 #[derive(Debug)]
-pub struct Tally {
+pub struct CellReader {
     /// Made when something is first seen.
     taken: Option<Vec<u64>>,
     sum: u64,
@@ -152,11 +152,11 @@ pub struct Tally {
     max: u64,
 }
 
-impl Tally {
+impl CellReader {
     /// Nothing taken yet.
     #[allow(clippy::new_without_default)]
-    pub fn new() -> Tally {
-        Tally {
+    pub fn new() -> CellReader {
+        CellReader {
             taken: None,
             sum: 0,
             overflow: 0,
@@ -221,35 +221,35 @@ mod tests {
     #[test]
     fn stretches_add_up_to_the_whole() {
         let cells = LatencyCells::new();
-        let mut tally = Tally::new();
+        let mut reader = CellReader::new();
         let mut whole = Histogram::default();
         for round in 0..5u64 {
             for value in 0..1000u64 {
                 cells.record(value * value * (round + 1) + 17);
             }
-            let stretch = tally.advance(&cells);
+            let stretch = reader.advance(&cells);
             assert_eq!(stretch.count(), 1000);
             whole.merge(&stretch);
         }
         assert_eq!(whole, cells.histogram());
         assert_eq!((whole.min_ns(), whole.max_ns()), (17, 999 * 999 * 5 + 17));
-        assert!(tally.advance(&cells).is_empty());
+        assert!(reader.advance(&cells).is_empty());
     }
 
     #[test]
     fn a_look_in_the_middle_of_recording_loses_nothing() {
         let cells = LatencyCells::new();
-        let mut tally = Tally::new();
+        let mut reader = CellReader::new();
         let mut whole = Histogram::default();
         for value in [1000, 5_000_000, 7, 9_000_000] {
             // All of recording but its last step, the bin.
             add(&cells.sum, value);
             cells.max.fetch_max(value, Relaxed);
             cells.min.fetch_min(value, Relaxed);
-            whole.merge(&tally.advance(&cells));
+            whole.merge(&reader.advance(&cells));
             add(&cells.bins[BinLayout::index(value)], 1);
         }
-        whole.merge(&tally.advance(&cells));
+        whole.merge(&reader.advance(&cells));
         assert_eq!(whole, cells.histogram());
         assert_eq!((whole.count(), whole.sum_ns()), (4, 14_001_007));
         assert_eq!((whole.min_ns(), whole.max_ns()), (7, 9_000_000));
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn looks_beside_a_recording_thread_add_up() {
         let cells = LatencyCells::new();
-        let mut tally = Tally::new();
+        let mut reader = CellReader::new();
         let mut whole = Histogram::default();
         std::thread::scope(|scope| {
             let recorder = scope.spawn(|| {
@@ -267,10 +267,10 @@ mod tests {
                 }
             });
             while !recorder.is_finished() {
-                whole.merge(&tally.advance(&cells));
+                whole.merge(&reader.advance(&cells));
             }
         });
-        whole.merge(&tally.advance(&cells));
+        whole.merge(&reader.advance(&cells));
         assert_eq!(whole, cells.histogram());
     }
 

@@ -1,25 +1,28 @@
 //! The loop that loads the storage: pace, fill, submit, reap, record.
 //!
-//! It allocates nothing, takes no lock and dispatches nothing dynamically; slots, buffers and
-//! histograms are reserved before it. Every wait is bounded, so that a stop is heard.
+//! It allocates nothing, takes no lock and dispatches nothing dynamically: slots, buffers and histograms are reserved
+//! before it. Every wait is bounded, so that a stop request is noticed.
 
-mod aside;
+mod failures;
 
-use iodyno_model::{DepthUse, EndedBy, Engine, EngineKind, Job};
-use iodyno_sys::{Backend, BackendError, Clock, Completion, Completions, OpKind, Slot};
 use std::sync::Arc;
+
+use iodyno_model::{DepthUse, EndedBy, Engine, EngineKind, Job, StopRequest};
+use iodyno_sys::{
+    Backend, BackendError, Capabilities, Clock, Completion, Completions, OpKind, Slot,
+};
 
 use crate::cells::{Cells, LatencyCells, add};
 use crate::checks::Checks;
 use crate::content::Filler;
-use crate::floor::RateFloor;
+use crate::counts::{self, ErrorCounts};
 use crate::log::{OpLog, OpRecord};
-use crate::shared::{CloneShared, Stop};
-use crate::spec::WorkerError;
+use crate::minimum_rates::MinimumRates;
+use crate::outcome::WorkerError;
+use crate::shared::CloneShared;
 use crate::stream::{Issue, Next, OpStream};
-use crate::tally::{self, ErrorTally};
 
-/// The longest wait, ns: how late a stop may be heard.
+/// The longest wait, ns: how long a stop request may go unnoticed.
 const HEARING_NS: u64 = 100_000_000;
 /// Completions recorded between two readings of the clock.
 const RECORDED_A_READING: usize = 16;
@@ -44,7 +47,7 @@ enum Wait {
     Nothing,
     /// A completion, or this instant.
     Until(u64),
-    /// This instant, computing.
+    /// This instant, without yielding the CPU.
     Spin(u64),
     /// The stream has ended.
     Done(EndedBy),
@@ -75,7 +78,7 @@ impl Batches {
     }
 }
 
-/// What drives a stream against a backend, and keeps what came of it.
+/// Drives a stream against a backend, and keeps its results.
 pub(crate) struct Driver<'a, B, C> {
     pub(crate) backend: B,
     pub(crate) clock: C,
@@ -96,30 +99,29 @@ pub(crate) struct Driver<'a, B, C> {
     filler: Filler,
     pub(crate) verifier: Option<Checks>,
     log: Option<Arc<OpLog>>,
-    stamps_each: bool,
-    submits_apart: bool,
+    capabilities: Capabilities,
     last_returned: u64,
-    /// Ops in flight when the kernel was left.
-    left_behind: u32,
+    /// Ops in flight when the kernel returned.
+    left_in_flight: u32,
     fastest_submission_ns: u64,
     pub(crate) windows: LatencyCells,
     pub(crate) depth: DepthUse,
-    pub(crate) errors: ErrorTally,
+    pub(crate) errors: ErrorCounts,
     pub(crate) last_completion: [Option<u64>; 4],
-    /// An op failed against the policy, or a fatal check did.
+    /// An op failed that the policy does not allow to fail, or a check that ends the job.
     pub(crate) failed: bool,
-    /// Why, where the op's error alone does not say it.
+    /// The reason, where the op's error alone does not say it.
     pub(crate) fault: Option<WorkerError>,
-    /// The storage is full, and the job was to fill it.
+    /// The storage is full, and the job ends when it is.
     full: bool,
-    /// The job's own end steps run: only the user ends them.
+    /// The job's end steps are running: only the user ends them.
     finishing: bool,
-    floor: Option<RateFloor>,
+    rates: Option<MinimumRates>,
     /// When the least rates are judged next.
-    floor_due: u64,
+    rates_due: u64,
 }
 
-/// What a driver is made of, beside its backend and clock.
+/// The parts of a driver beside its backend and clock.
 pub(crate) struct Parts<'a> {
     pub(crate) job: Arc<Job>,
     pub(crate) engine: Engine,
@@ -135,82 +137,8 @@ pub(crate) struct Parts<'a> {
 }
 
 impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
-    pub(crate) fn new(backend: B, clock: C, parts: Parts<'a>) -> Driver<'a, B, C> {
-        let depth = parts.engine.depth.max(1);
-        let capabilities = backend.capabilities();
-        let idle = InFlight {
-            issue: crate::stream::end_sync(OpKind::Fsync, 0),
-            moved: 0,
-            first_submitted: 0,
-            submission_ns: 0,
-        };
-        let mut driver = Driver {
-            backend,
-            clock,
-            batches: Batches::of(&parts.engine),
-            job: parts.job,
-            atomic: parts.engine.atomic,
-            bad_block_fails: parts.bad_block_fails,
-            shared: parts.shared,
-            names: parts.names,
-            slots: vec![idle; depth as usize].into_boxed_slice(),
-            free: (0..depth).rev().collect(),
-            in_flight: 0,
-            issued: Vec::with_capacity(depth as usize),
-            filling: true,
-            completions: Completions::with_capacity(depth),
-            filler: parts.filler,
-            verifier: parts.verifier,
-            log: parts.log,
-            stamps_each: capabilities.stamps_each,
-            submits_apart: capabilities.submits_apart,
-            last_returned: 0,
-            left_behind: 0,
-            fastest_submission_ns: u64::MAX,
-            windows: LatencyCells::new(),
-            depth: DepthUse::default(),
-            errors: ErrorTally {
-                counts: Vec::with_capacity(16),
-            },
-            last_completion: [None; 4],
-            failed: false,
-            fault: None,
-            full: false,
-            finishing: false,
-            floor: None,
-            floor_due: u64::MAX,
-        };
-        // A simulated device keeps no data.
-        if parts.writes && parts.engine.kind != EngineKind::Sim {
-            for slot in 0..depth {
-                driver.filler.fill(driver.backend.buffer(slot));
-            }
-        }
-        driver
-    }
-
-    /// From now on the job's least rates are judged.
-    pub(crate) fn watch_rates(&mut self, start: u64) {
-        self.floor = RateFloor::new(&self.job, start);
-        self.floor_due = self.floor.as_ref().map_or(u64::MAX, RateFloor::due);
-    }
-
-    /// The measured time is over: what comes now are the job's end steps.
-    pub(crate) fn finish(&mut self) {
-        (self.finishing, self.full) = (true, false);
-        (self.floor, self.floor_due) = (None, u64::MAX);
-    }
-
-    #[cold]
-    fn judge_rates(&mut self, cells: &Cells, now: u64) {
-        let Some(floor) = &mut self.floor else { return };
-        self.fault = self.fault.take().or(floor.look(cells, now));
-        self.floor_due = floor.due();
-        self.failed |= self.fault.is_some();
-    }
-
     /// Runs the stream until it ends, `until` (an instant) comes, an op fails against the policy, or
-    /// the worker is told to stop. Ops may still be in flight then: see [`Driver::drain`].
+    /// the worker is asked to stop. Ops may still be in flight then: see [`Driver::drain`].
     pub(crate) fn drive<S: OpStream>(
         &mut self,
         stream: &mut S,
@@ -220,7 +148,7 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         let mut now = self.clock.now();
         self.last_returned = now;
         loop {
-            if now >= self.floor_due {
+            if now >= self.rates_due {
                 self.judge_rates(cells, now);
             }
             if let Some(ended) = self.ended(now, until) {
@@ -246,59 +174,19 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         }
     }
 
-    /// No new ops; waits for those in flight, unless aborted. `false` if some never came back.
-    pub(crate) fn drain<S: OpStream>(
-        &mut self,
-        stream: &mut S,
-        cells: &Cells,
-        patience_ns: u64,
-    ) -> Result<bool, BackendError> {
-        let mut cancelled_at = None;
-        while self.in_flight > 0 {
-            let now = self.clock.now();
-            if self.shared.told() == Stop::Abort {
-                let since = *cancelled_at.get_or_insert_with(|| {
-                    self.backend.cancel_all();
-                    now
-                });
-                if now - since > patience_ns {
-                    return Ok(false);
-                }
-            }
-            self.turn(stream, cells, self.in_flight, now + HEARING_NS)?;
-        }
-        Ok(true)
-    }
-
-    #[inline]
-    fn ended(&self, now: u64, until: u64) -> Option<EndedBy> {
-        if self.failed {
-            return Some(EndedBy::Error);
-        }
-        if self.full {
-            return Some(EndedBy::Size);
-        }
-        match self.shared.told() {
-            Stop::No if now < until => None,
-            Stop::No => Some(EndedBy::Runtime),
-            Stop::ExitAll if self.finishing => None,
-            Stop::ExitAll => Some(EndedBy::ExitAll),
-            Stop::Finish | Stop::Abort => Some(EndedBy::Interruption),
-        }
-    }
-
     /// Prepares ops while there are free slots, room and something due.
     #[inline(always)]
     fn fill<S: OpStream>(&mut self, stream: &mut S, now: u64) -> Wait {
         if self.in_flight >= self.batches.refill_below && !self.filling {
             return Wait::Completion;
         }
-        // One at a time keeps a device busy while the next is prepared: a batch would come back as
-        // one, and leave it idle until the next. Where one entry submits and waits and nothing was left
-        // in flight (all came from a cache), one entry for all costs the least.
+        // At most as many as are in flight: the device has work while they are prepared. All at once would complete at
+        // once, and leave it idle until the next. Where nothing is in flight (all came from a cache), one kernel entry
+        // for all costs the least.
         let batch = match self.batches.submit {
-            0 if self.in_flight > 0 || self.submits_apart => 1,
-            0 => u32::MAX,
+            0 if self.in_flight == 0 && !self.capabilities.submits_apart => u32::MAX,
+            0 if self.capabilities.submits_many => self.in_flight,
+            0 => 1,
             asked => asked,
         };
         self.filling = true;
@@ -338,12 +226,12 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         }
         self.backend.prep(slot, &issue.op);
         self.in_flight += 1;
-        if self.submits_apart {
+        if self.capabilities.submits_apart {
             self.issued.push(slot);
         }
     }
 
-    /// One kernel entry and all that came of it; the clock's last reading.
+    /// One kernel entry and the recording of what it completed. The last reading of the clock.
     #[inline]
     fn turn<S: OpStream>(
         &mut self,
@@ -357,16 +245,16 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         self.backend
             .turn(min, max, Some(deadline), &mut self.completions)?;
         let count = self.completions.list.len();
-        tally::submitted(&mut self.depth, self.completions.submitted, before);
-        tally::completed(&mut self.depth, count);
-        if self.submits_apart {
+        counts::submitted(&mut self.depth, self.completions.submitted, before);
+        counts::completed(&mut self.depth, count);
+        if self.capabilities.submits_apart {
             self.note_submissions(cells);
         }
-        if !self.stamps_each && count > 0 {
+        if !self.capabilities.stamps_each && count > 0 {
             self.note_window();
         }
         self.last_returned = self.completions.returned;
-        self.left_behind = self.in_flight - count as u32;
+        self.left_in_flight = self.in_flight - count as u32;
         let mut now = self.completions.returned;
         for index in 0..count {
             let completion = self.completions.list[index];
@@ -421,7 +309,7 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
                 };
                 log.push(record, || {
                     self.clock.pause();
-                    self.shared.told() == Stop::Abort
+                    self.shared.stop_request() == StopRequest::Abort
                 });
             }
         }
@@ -445,8 +333,119 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         self.free.push(slot);
         stream.completed(slot, well, bytes, now);
     }
+
+    #[inline]
+    fn ended(&self, now: u64, until: u64) -> Option<EndedBy> {
+        if self.failed {
+            return Some(EndedBy::Error);
+        }
+        if self.full {
+            return Some(EndedBy::Size);
+        }
+        match self.shared.stop_request() {
+            StopRequest::No if now < until => None,
+            StopRequest::No => Some(EndedBy::Runtime),
+            StopRequest::ExitAll if self.finishing => None,
+            StopRequest::ExitAll => Some(EndedBy::ExitAll),
+            StopRequest::Finish | StopRequest::Abort => Some(EndedBy::Interruption),
+        }
+    }
+
+    /// No new ops; waits for those in flight, unless aborted. `false` if some never came back.
+    pub(crate) fn drain<S: OpStream>(
+        &mut self,
+        stream: &mut S,
+        cells: &Cells,
+        patience_ns: u64,
+    ) -> Result<bool, BackendError> {
+        let mut cancelled_at = None;
+        while self.in_flight > 0 {
+            let now = self.clock.now();
+            if self.shared.stop_request() == StopRequest::Abort {
+                let since = *cancelled_at.get_or_insert_with(|| {
+                    self.backend.cancel_all();
+                    now
+                });
+                if now - since > patience_ns {
+                    return Ok(false);
+                }
+            }
+            self.turn(stream, cells, self.in_flight, now + HEARING_NS)?;
+        }
+        Ok(true)
+    }
+
+    pub(crate) fn new(backend: B, clock: C, parts: Parts<'a>) -> Driver<'a, B, C> {
+        let depth = parts.engine.depth.max(1);
+        let capabilities = backend.capabilities();
+        let idle = InFlight {
+            issue: crate::stream::end_sync(OpKind::Fsync, 0),
+            moved: 0,
+            first_submitted: 0,
+            submission_ns: 0,
+        };
+        let mut driver = Driver {
+            backend,
+            clock,
+            batches: Batches::of(&parts.engine),
+            job: parts.job,
+            atomic: parts.engine.atomic,
+            bad_block_fails: parts.bad_block_fails,
+            shared: parts.shared,
+            names: parts.names,
+            slots: vec![idle; depth as usize].into_boxed_slice(),
+            free: (0..depth).rev().collect(),
+            in_flight: 0,
+            issued: Vec::with_capacity(depth as usize),
+            filling: true,
+            completions: Completions::with_capacity(depth),
+            filler: parts.filler,
+            verifier: parts.verifier,
+            log: parts.log,
+            capabilities,
+            last_returned: 0,
+            left_in_flight: 0,
+            fastest_submission_ns: u64::MAX,
+            windows: LatencyCells::new(),
+            depth: DepthUse::default(),
+            errors: ErrorCounts::default(),
+            last_completion: [None; 4],
+            failed: false,
+            fault: None,
+            full: false,
+            finishing: false,
+            rates: None,
+            rates_due: u64::MAX,
+        };
+        // A simulated device keeps no data.
+        if parts.writes && parts.engine.kind != EngineKind::Sim {
+            for slot in 0..depth {
+                driver.filler.fill(driver.backend.buffer(slot));
+            }
+        }
+        driver
+    }
+
+    /// From now on the job's least rates are judged.
+    pub(crate) fn watch_rates(&mut self, start: u64) {
+        self.rates = MinimumRates::new(&self.job, start);
+        self.rates_due = self.rates.as_ref().map_or(u64::MAX, MinimumRates::due);
+    }
+
+    /// The measured time is over: what comes now are the job's end steps.
+    pub(crate) fn finish(&mut self) {
+        (self.finishing, self.full) = (true, false);
+        (self.rates, self.rates_due) = (None, u64::MAX);
+    }
+
+    #[cold]
+    fn judge_rates(&mut self, cells: &Cells, now: u64) {
+        let Some(rates) = &mut self.rates else { return };
+        self.fault = self.fault.take().or(rates.check(cells, now));
+        self.rates_due = rates.due();
+        self.failed |= self.fault.is_some();
+    }
 }
 
 #[cfg(test)]
-#[path = "driver_tests.rs"]
 mod tests;

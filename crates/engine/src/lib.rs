@@ -5,26 +5,28 @@
 //! [`iodyno_sys::Backend`]; what came of it goes into [`cells`], which watchers read without
 //! disturbing it. The engine knows nothing of reports, stores or job files.
 
+mod blocks;
 pub mod cells;
 mod checks;
 mod content;
+mod counts;
 mod driver;
-mod floor;
 mod flow;
+mod lifecycle;
 mod log;
-mod numa;
+mod minimum_rates;
 pub mod operations;
+mod outcome;
+mod placement;
 mod prepare;
 mod shared;
 mod shared_files;
 mod spec;
 pub mod stream;
 mod support;
-mod tally;
 #[cfg(test)]
 mod testing;
 mod verify;
-mod worker;
 
 use std::sync::Arc;
 
@@ -33,9 +35,10 @@ use iodyno_model::Work;
 pub use flow::SharedFlow;
 pub use iodyno_sys::{Clock, VirtualClock};
 pub use log::{OpLog, OpRecord};
-pub use shared::{CloneShared, Gate, Stop};
+pub use outcome::{CloneOutcome, StepSpan, WorkerError};
+pub use shared::{CloneShared, Gate};
 pub use shared_files::{SharedFilesPart, SharedFilesState, TRAILER};
-pub use spec::{CloneOutcome, CloneSpec, JobFile, Simulated, StepSpan, WorkerError};
+pub use spec::{CloneSpec, JobFile, Simulated};
 pub use support::unusable;
 
 /// Runs one clone to its end: prepares its backend and buffers, arrives at the gate, waits for its

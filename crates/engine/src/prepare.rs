@@ -1,11 +1,8 @@
 //! From a clone's spec to a backend at work: the kind is matched once, here.
 
-use std::path::Path;
 use std::sync::Arc;
 
-use iodyno_model::{
-    Amount, Blocks, Distribution, EngineKind, Job, Memory, Order, Placement, SharedFiles,
-};
+use iodyno_model::{Amount, Blocks, Distribution, EngineKind, Job, Memory, Order, SharedFiles};
 use iodyno_sys::memory::{Arena, Pages};
 use iodyno_sys::{
     AioBackend, File, LawDevice, MappedFiles, MonotonicClock, NullBackend, PosixAioBackend, Psync,
@@ -13,16 +10,17 @@ use iodyno_sys::{
 };
 use iodyno_units::Bytes;
 
+use crate::blocks::{Bound, work};
 use crate::checks::Checks;
 use crate::content::Filler;
 use crate::driver::Parts;
-use crate::numa;
+use crate::outcome::{CloneOutcome, WorkerError};
+use crate::placement::place;
 use crate::shared::CloneShared;
 use crate::shared_files::{TRAILER, Trailers};
-use crate::spec::{CloneOutcome, CloneSpec, Simulated, WorkerError};
+use crate::spec::{CloneSpec, Simulated};
 use crate::stream::{CloneStream, JobStream, SharedStream};
 use crate::verify::{HEADER, Verifier};
-use crate::worker::{Bound, work};
 
 /// Keeps the seeds of offsets and contents apart.
 const CONTENT: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -223,44 +221,6 @@ fn arena(job: &Job, depth: u32, block: u64, notes: &mut Vec<String>) -> Result<A
         ));
     }
     Ok(arena)
-}
-
-/// Puts the thread where the job wants it; what could not be done is a note.
-pub(crate) fn place(placement: &Placement, clone: u32) -> Vec<String> {
-    let mut notes = Vec::new();
-    let mut cpus = placement.cpus.clone();
-    if !placement.numa_cpu_nodes.is_empty() {
-        match numa::cpus_of(Path::new(numa::NODES), &placement.numa_cpu_nodes) {
-            Ok(found) => cpus = found,
-            Err(error) => notes.push(format!("not pinned to its NUMA nodes: {error}")),
-        }
-    }
-    let mut note = |what: &str, result: std::io::Result<()>| {
-        if let Err(error) = result {
-            notes.push(format!("{what}: {error}"));
-        }
-    };
-    let own = cpus.get(clone as usize % cpus.len().max(1));
-    match own {
-        Some(cpu) if placement.split => {
-            note(&format!("not pinned to CPU {cpu}"), thread::pin_to(&[*cpu]));
-        }
-        Some(_) => note("not pinned to its CPUs", thread::pin_to(&cpus)),
-        None => {}
-    }
-    if placement.nice != 0 {
-        note(
-            &format!("nice {} not set", placement.nice),
-            thread::set_nice(placement.nice),
-        );
-    }
-    if let Some((class, level)) = placement.io_priority {
-        note(
-            "I/O priority not set",
-            thread::set_io_priority(class, level),
-        );
-    }
-    notes
 }
 
 /// Blocks with trailers, where shared files have them.

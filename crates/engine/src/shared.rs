@@ -1,30 +1,27 @@
-//! What a worker and those who watch it share: a gate, a stop word, a phase and the recorder's cells.
+//! State shared by a worker and its watchers: gate, stop request, step, and the recorder's cells.
 //!
-//! The worker only ever stores; watchers only ever load (except the stop word, the other way
-//! round). Nothing here blocks the hot loop.
+//! The worker only stores, and watchers only load; of the stop request the other way round. Nothing here blocks the hot
+//! loop.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 
-use iodyno_model::{Direction, Job, Step};
+use iodyno_model::{Direction, Job, Step, StopRequest};
 
 use crate::cells::Cells;
 
-/// What a worker is told: the one type of all crates.
-pub use iodyno_model::StopRequest as Stop;
-
-/// One worker, as seen from outside. Instants are the engine clock's (CLOCK_MONOTONIC), ns.
+/// One worker, as its watchers see it. Instants are the engine clock's (CLOCK_MONOTONIC), ns.
 #[derive(Debug)]
 pub struct CloneShared {
     stop: AtomicU8,
     phase: AtomicU8,
     measure_start: AtomicU64,
     measure_end: AtomicU64,
-    /// What completed while ramping up.
+    /// Ops that completed during the ramp.
     pub ramp: Cells,
-    /// What completed in the measured time.
+    /// Ops that completed in the measured time.
     pub measure: Cells,
-    /// Where it waits for its start.
+    /// Holds it until its start.
     pub gate: Gate,
 }
 
@@ -56,15 +53,15 @@ impl CloneShared {
         }
     }
 
-    /// Tells the worker to stop; a weaker word never replaces a stronger one.
-    pub fn tell(&self, stop: Stop) {
+    /// Asks the worker to stop; a weaker request does not replace a stronger one.
+    pub fn request_stop(&self, stop: StopRequest) {
         self.stop.fetch_max(stop as u8, Ordering::Relaxed);
     }
 
-    /// What the worker was told.
+    /// How the worker is asked to stop.
     #[inline]
-    pub fn told(&self) -> Stop {
-        Stop::from_u8(self.stop.load(Ordering::Relaxed))
+    pub fn stop_request(&self) -> StopRequest {
+        StopRequest::from_u8(self.stop.load(Ordering::Relaxed))
     }
 
     /// The step the worker is in; `None` before its start and after its end.
@@ -113,7 +110,7 @@ impl CloneShared {
     }
 }
 
-/// Where a worker waits until it may start.
+/// Holds a worker until it may start.
 #[derive(Debug, Default)]
 pub struct Gate {
     state: Mutex<GateState>,

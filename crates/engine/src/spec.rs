@@ -1,15 +1,15 @@
-//! What a worker is given, and what it gives back.
+//! The input of a worker.
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
-use iodyno_model::{CpuUse, DepthUse, EndedBy, EngineUsed, ErrorCount, Job, Step, VerifyResult};
+use iodyno_model::Job;
 use iodyno_sys::VirtualClock;
 
 use crate::flow::SharedFlow;
 use crate::log::OpLog;
-use crate::operations::OperationsPart;
 use crate::shared_files::SharedFilesPart;
 
 /// A file or device of one clone, open and admitted.
@@ -65,49 +65,15 @@ pub struct Simulated {
     pub clock: Option<VirtualClock>,
 }
 
-/// A worker that could not begin, or whose backend broke.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WorkerError {
-    /// What could not be done: `create a 64-entry io_uring`.
-    pub what: String,
-    /// The system's word for it.
-    pub cause: String,
-    /// What to do.
-    pub hint: Option<String>,
-}
-
-/// A step a worker went through. Instants are the engine clock's, ns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StepSpan {
-    /// Which.
-    pub step: Step,
-    /// From.
-    pub start: u64,
-    /// To.
-    pub end: u64,
-}
-
-/// What a worker knows at its end; latencies and bytes are in its cells.
-#[derive(Debug, Clone)]
-pub struct CloneOutcome {
-    /// What ended it.
-    pub ended: EndedBy,
-    /// A backend that broke on the way, or a reason to stop that is no op's error (a least rate).
-    pub broken: Option<WorkerError>,
-    /// Start and end of the measured time; equal if there was none.
-    pub measured: (u64, u64),
-    /// Steps.
-    pub steps: Vec<StepSpan>,
-    /// CPU over the measured time.
-    pub cpu: CpuUse,
-    /// Depths over the measured time.
-    pub depth: DepthUse,
-    /// Failed ops.
-    pub errors: Vec<ErrorCount>,
-    /// Verification.
-    pub verify: Option<VerifyResult>,
-    /// The backend.
-    pub engine: EngineUsed,
-    /// p50 and p99 of the time within which a completion may have gone unseen, ns.
-    pub stamp_window: (u64, u64),
+/// The folder in which a clone does file operations, and the other clones of its job.
+#[derive(Debug)]
+pub struct OperationsPart {
+    /// The folder it works in, open for reading; files in it are reached by name and this descriptor alone.
+    pub folder: OwnedFd,
+    /// The folder's path, for messages.
+    pub path: PathBuf,
+    /// What the names of files made by this clone begin with; no other clone's of the folder do.
+    pub prefix: String,
+    /// Clones of the job that have not ended. The one that brings it to zero drains for all.
+    pub unfinished: Arc<AtomicU32>,
 }

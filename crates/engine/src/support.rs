@@ -4,7 +4,7 @@ use iodyno_model::{Engine, EngineKind};
 use iodyno_sys::memory::Arena;
 use iodyno_sys::{AioBackend, UringBackend};
 
-use crate::spec::WorkerError;
+use crate::outcome::WorkerError;
 
 /// Why an engine cannot be used on this host, found out by creating its context with one slot; `None`: it can.
 pub fn unusable(kind: EngineKind) -> Option<WorkerError> {

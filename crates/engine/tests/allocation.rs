@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use iodyno_engine::{CloneShared, CloneSpec, JobFile, Simulated, Stop, run};
-use iodyno_model::{Direction, EndedBy, EngineKind};
+use iodyno_engine::{CloneShared, CloneSpec, JobFile, Simulated, run};
+use iodyno_model::{Direction, EndedBy, EngineKind, StopRequest};
 use iodyno_sys::counting::{CountingAllocator, count_this_thread, counted_allocations};
 
 #[path = "../src/testing.rs"]
@@ -77,7 +77,7 @@ fn a_million_ops_allocate_nothing() {
             let (before, start) = (counted_allocations(), bytes());
             wait_for(start + 250_000 * 4096);
             let during = counted_allocations() - before;
-            shared.tell(Stop::Finish);
+            shared.request_stop(StopRequest::Finish);
             let outcome = worker.join().unwrap();
             assert_eq!(outcome.ended, EndedBy::Interruption, "{outcome:?}");
             assert!(before > 0, "what it reserves before is counted");

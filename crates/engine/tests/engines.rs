@@ -7,9 +7,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use iodyno_engine::{CloneOutcome, CloneShared, CloneSpec, JobFile, Simulated, Stop, run};
+use iodyno_engine::{CloneOutcome, CloneShared, CloneSpec, JobFile, Simulated, run};
 use iodyno_model::{
-    Direction, EndedBy, Engine, EngineKind, Job, Order, SimFault, SimLaw, SimOptions, Step, Verify,
+    Direction, EndedBy, Engine, EngineKind, Job, Order, SimFault, SimLaw, SimOptions, Step,
+    StopRequest, Verify,
 };
 use iodyno_units::Nanos;
 
@@ -241,7 +242,11 @@ fn fsyncs_come_after_every_so_many_writes() {
 }
 
 /// Tells a clone to stop once it has done so many ops of this direction; what came of it.
-fn stopped_after(spec: CloneSpec, (direction, count): (Direction, u64), stop: Stop) -> Stopped {
+fn stopped_after(
+    spec: CloneSpec,
+    (direction, count): (Direction, u64),
+    stop: StopRequest,
+) -> Stopped {
     let shared = CloneShared::of(&spec.job);
     shared.gate.release(0);
     let ops = || shared.measure.of(direction).service.count();
@@ -252,7 +257,7 @@ fn stopped_after(spec: CloneSpec, (direction, count): (Direction, u64), stop: St
             std::thread::sleep(Duration::from_micros(200));
         }
         let told_at = ops();
-        shared.tell(stop);
+        shared.request_stop(stop);
         (worker.join().unwrap(), told_at)
     });
     let ops = ops();
@@ -279,9 +284,9 @@ fn endless(mut job: Job) -> CloneSpec {
 #[test]
 fn a_stop_is_heard_and_keeps_what_was_measured() {
     for (stop, ended) in [
-        (Stop::Finish, EndedBy::Interruption),
-        (Stop::ExitAll, EndedBy::ExitAll),
-        (Stop::Abort, EndedBy::Interruption),
+        (StopRequest::Finish, EndedBy::Interruption),
+        (StopRequest::ExitAll, EndedBy::ExitAll),
+        (StopRequest::Abort, EndedBy::Interruption),
     ] {
         let job = job(EngineKind::Sim, (true, false), Order::Random);
         let done = stopped_after(endless(job), (Direction::Read, 100), stop);
@@ -303,7 +308,7 @@ fn an_abort_does_not_wait_for_ops_that_never_come_back() {
         }],
         ..SimOptions::default()
     });
-    let done = stopped_after(endless(stalled), (Direction::Read, 8), Stop::Abort);
+    let done = stopped_after(endless(stalled), (Direction::Read, 8), StopRequest::Abort);
     assert_eq!(done.outcome.ended, EndedBy::Interruption);
     assert!(
         done.outcome.errors.is_empty(),
@@ -392,7 +397,7 @@ fn a_block_that_was_trimmed_and_not_yet_written_again_is_not_expected() {
     testing::blocks(&mut both).verify = Some(Verify::default());
     testing::blocks(&mut both).passes.time_based = true;
     let spec = spec(both, Some(open(&path, false)));
-    let outcome = stopped_after(spec, (Direction::Write, 100), Stop::ExitAll).outcome;
+    let outcome = stopped_after(spec, (Direction::Write, 100), StopRequest::ExitAll).outcome;
     if outcome.errors.iter().any(|error| error.errno == 95) {
         eprintln!("SKIPPED: this file system cannot punch holes");
         return;

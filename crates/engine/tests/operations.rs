@@ -5,9 +5,10 @@ mod operations_support;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use iodyno_engine::Stop;
 use iodyno_engine::operations::file_name;
-use iodyno_model::{Action, Arrival, Direction, EndedBy, Operations, PickOrder, Step, Subject};
+use iodyno_model::{
+    Action, Arrival, Direction, EndedBy, Operations, PickOrder, Step, StopRequest, Subject,
+};
 use iodyno_units::Nanos;
 use operations_support::{Bench, current, cycles_of, make, of, operations, set, timed, untimed};
 
@@ -406,9 +407,9 @@ fn a_stop_is_heard_between_cycles_in_waits_and_between_pieces_of_a_write() {
     // At the lowest rate the second cycle is due in weeks.
     for (cycle, rate) in [(statfs(), 0.0), (statfs(), 1e-6), (long_write, 0.0)] {
         for (stop, ended) in [
-            (Stop::Finish, EndedBy::Interruption),
-            (Stop::Abort, EndedBy::Interruption),
-            (Stop::ExitAll, EndedBy::ExitAll),
+            (StopRequest::Finish, EndedBy::Interruption),
+            (StopRequest::Abort, EndedBy::Interruption),
+            (StopRequest::ExitAll, EndedBy::ExitAll),
         ] {
             let mut bench = Bench::new(operations(vec![], &cycle), 1);
             bench.job.pacing.ops_per_s = rate;
@@ -433,7 +434,7 @@ fn a_stop_is_heard_between_cycles_in_waits_and_between_pieces_of_a_write() {
 fn a_stop_before_the_start_does_nothing() {
     let mut bench = Bench::new(operations(vec![], &make(10)), 1);
     bench.far_start = true;
-    bench.play_until(|_| true, Stop::Finish);
+    bench.play_until(|_| true, StopRequest::Finish);
     assert_eq!(bench.outcome(0).ended, EndedBy::Interruption);
     assert!(bench.entries(0).is_empty());
 }
@@ -449,7 +450,7 @@ fn quiet_folder() -> tempfile::TempDir {
 
 #[test]
 fn only_the_last_clone_drains_and_only_where_it_is_asked_for_and_of_use() {
-    let play = |drain, stop: Option<Stop>| {
+    let play = |drain, stop: Option<StopRequest>| {
         let mut operations = operations(
             vec![set("files", 30, 100_000)],
             &[Action::Unlink {
@@ -482,8 +483,8 @@ fn only_the_last_clone_drains_and_only_where_it_is_asked_for_and_of_use() {
     assert_eq!(drains, 1);
     assert!(took >= Duration::from_millis(500));
     assert_eq!(play(false, None).0, 0);
-    assert_eq!(play(true, Some(Stop::Finish)).0, 0);
-    assert_eq!(play(true, Some(Stop::ExitAll)).0, 1);
+    assert_eq!(play(true, Some(StopRequest::Finish)).0, 0);
+    assert_eq!(play(true, Some(StopRequest::ExitAll)).0, 1);
 }
 
 #[test]

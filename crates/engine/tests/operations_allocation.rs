@@ -4,8 +4,8 @@ mod operations_support;
 
 use std::time::Duration;
 
-use iodyno_engine::{CloneShared, Stop};
-use iodyno_model::{Action, Direction, PickOrder};
+use iodyno_engine::CloneShared;
+use iodyno_model::{Action, Direction, PickOrder, StopRequest};
 use iodyno_sys::counting::{CountingAllocator, counted_allocations};
 use operations_support::{Bench, current, of, operations, set};
 
@@ -67,7 +67,7 @@ fn ten_thousand_steps_of_every_kind_allocate_nothing() {
         let before = counted_allocations();
         wait_for(440);
         let during = counted_allocations() - before;
-        shared[0].tell(Stop::Finish);
+        shared[0].request_stop(StopRequest::Finish);
         (before, during)
     });
     assert!(bench.ops(Direction::Op) >= 440, "{:?}", bench.outcome(0));

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use iodyno_engine::{CloneOutcome, CloneShared, CloneSpec, JobFile, Simulated, Stop, run};
+use iodyno_engine::{CloneOutcome, CloneShared, CloneSpec, JobFile, Simulated, run};
 use iodyno_model::{
     Amount, Checksum, Direction, Distribution, EndedBy, Engine, EngineKind, Job, Order, Pattern,
-    PerDirection, SimFault, SimLaw, SimOptions, Step, Verify,
+    PerDirection, SimFault, SimLaw, SimOptions, Step, StopRequest, Verify,
 };
 
 #[path = "../src/testing.rs"]
@@ -141,7 +141,7 @@ fn a_job_that_another_one_ends_still_syncs_and_verifies() {
         while ops(&shared, Direction::Write) < 100 && !worker.is_finished() {
             thread::sleep(Duration::from_millis(1));
         }
-        shared.tell(Stop::ExitAll);
+        shared.request_stop(StopRequest::ExitAll);
         worker.join().unwrap()
     });
     assert_eq!(outcome.ended, EndedBy::ExitAll);

@@ -3,10 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use iodyno_engine::{
-    CloneShared, CloneSpec, JobFile, SharedFilesPart, SharedFilesState, Stop, run,
-};
-use iodyno_model::{Direction, Engine, EngineKind, SharedMode};
+use iodyno_engine::{CloneShared, CloneSpec, JobFile, SharedFilesPart, SharedFilesState, run};
+use iodyno_model::{Direction, Engine, EngineKind, SharedMode, StopRequest};
 use iodyno_sys::counting::{CountingAllocator, count_this_thread, counted_allocations};
 
 #[path = "../src/testing.rs"]
@@ -94,7 +92,9 @@ fn many_requests_of_two_clones_allocate_nothing() {
                     std::thread::yield_now();
                 }
                 let (during, over) = (counted_allocations() - before, over());
-                shared.iter().for_each(|clone| clone.tell(Stop::Finish));
+                shared
+                    .iter()
+                    .for_each(|clone| clone.request_stop(StopRequest::Finish));
                 assert!(!over, "{kind:?} {validate}: a clone ended by itself");
                 assert!(before > 0, "what they reserve before is counted");
                 assert_eq!(during, 0, "{kind:?} {validate} allocated {during} times");

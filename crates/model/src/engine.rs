@@ -169,8 +169,8 @@ pub struct Engine {
     pub depth: u32,
     /// Refill to `depth` only once no more than this are in flight; 0 means `depth`.
     pub depth_low: u32,
-    /// Submit at most so many in one kernel entry; 0: one; with io_uring all that there is room
-    /// for while none is in flight.
+    /// Submit at most this many ops in one kernel entry; 0: one; with io_uring as many as are in flight, or all
+    /// where none is.
     pub batch_submit: u32,
     /// Wait for at least so many completions in one kernel entry; at least 1.
     pub batch_complete_min: u32,

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use iodyno_engine::CloneShared;
-use iodyno_engine::cells::{DirectionCells, Tally};
+use iodyno_engine::cells::{CellReader, DirectionCells};
 use iodyno_model::{Direction, DirectionFrame, Frame, Histogram, JobFrame, SampleStats, Step};
 
 use crate::due;
@@ -49,9 +49,9 @@ impl Gain {
 struct Taken {
     bytes: u64,
     errors: u64,
-    service: Tally,
-    response: Tally,
-    submission: Tally,
+    service: CellReader,
+    response: CellReader,
+    submission: CellReader,
 }
 
 impl Taken {
@@ -59,9 +59,9 @@ impl Taken {
         Taken {
             bytes: 0,
             errors: 0,
-            service: Tally::new(),
-            response: Tally::new(),
-            submission: Tally::new(),
+            service: CellReader::new(),
+            response: CellReader::new(),
+            submission: CellReader::new(),
         }
     }
 

@@ -56,7 +56,7 @@ impl Drop for Simulation {
             let _ = clone.thread.join();
         }
         for clone in released.values() {
-            clone.shared.tell(StopRequest::Abort);
+            clone.shared.request_stop(StopRequest::Abort);
         }
         let running = || released.values().any(|clone| !clone.thread.is_finished());
         // Each end of a clone wakes this thread. Time cannot move further than to its end.

@@ -421,7 +421,7 @@ impl<'a> Trial<'a> {
                 Order::Spawn(clone) => called.extend(self.spawn(clone)),
                 Order::Release { clone, at } => self.release(clone, at.max(now)),
                 Order::Stop { clone, stop } => {
-                    self.shared(clone, |shared| shared.tell(stop));
+                    self.shared(clone, |shared| shared.request_stop(stop));
                 }
                 Order::Close(clone) => {
                     if let Some(shared) = &self.workers[clone].shared {

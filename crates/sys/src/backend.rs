@@ -132,6 +132,8 @@ pub struct Capabilities {
     pub fallbacks: Vec<String>,
     /// Submission is a call of its own: [`Completions::submission_ns`] is measured.
     pub submits_apart: bool,
+    /// One kernel entry submits several ops and waits: the more it submits, the less an op costs.
+    pub submits_many: bool,
     /// Each op has its own stamps: no completion waits unseen.
     pub stamps_each: bool,
 }

@@ -1,6 +1,6 @@
 //! The loop: pace, do the steps of a cycle, record. It allocates nothing but for a failed step's words.
 
-use iodyno_model::{Direction, DirectionRate, EndedBy, Job};
+use iodyno_model::{Direction, DirectionRate, EndedBy, Job, StopRequest};
 use iodyno_sys::{Clock, MonotonicClock};
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -10,26 +10,17 @@ use super::fault::explain;
 use super::folder::{Failed, Folder, Halt};
 use super::plan::Plan;
 use crate::cells::{Cells, add};
-use crate::shared::{CloneShared, Stop};
-use crate::spec::WorkerError;
+use crate::counts::{ErrorCounts, judge};
+use crate::outcome::WorkerError;
+use crate::shared::CloneShared;
 use crate::stream::pacing::Schedule;
-use crate::tally::{ErrorTally, judge};
 
 /// The longest wait, ns: how late a stop may be heard.
 const HEARING_NS: u64 = 50_000_000;
 /// Keeps the seed of arrivals apart.
 const ARRIVALS: u64 = 0x94d0_49bb_1331_11eb;
 
-/// What ends a stretch of cycles, beside sets and words.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Until {
-    /// No cycle begins from this instant on.
-    pub(super) instant: u64,
-    /// So many cycles.
-    pub(super) cycles: u64,
-}
-
-/// What does the cycles, and what came of them beside the cells.
+/// Carries out cycles, and keeps their results beside the cells.
 pub(super) struct Cycles<'a> {
     pub(super) folder: Folder,
     plan: Plan,
@@ -39,11 +30,13 @@ pub(super) struct Cycles<'a> {
     schedule: Option<Schedule>,
     arrivals: Xoshiro256PlusPlus,
     start: u64,
+    /// Cycles still to be done.
+    left: u64,
     /// End of the last call.
     now: u64,
     /// End of the last cycle that was done.
     last_end: u64,
-    pub(super) errors: ErrorTally,
+    pub(super) errors: ErrorCounts,
     pub(super) fault: Option<WorkerError>,
     /// A step failed against the policy.
     pub(super) failed: bool,
@@ -71,11 +64,10 @@ impl<'a> Cycles<'a> {
             schedule: Schedule::new(rate, job.pacing.arrival),
             arrivals: Xoshiro256PlusPlus::seed_from_u64(seed ^ ARRIVALS),
             start: 0,
+            left: u64::MAX,
             now: 0,
             last_end: 0,
-            errors: ErrorTally {
-                counts: Vec::with_capacity(16),
-            },
+            errors: ErrorCounts::default(),
             fault: None,
             failed: false,
             full: false,
@@ -88,37 +80,46 @@ impl<'a> Cycles<'a> {
         (self.start, self.now, self.last_end) = (now, now, now);
     }
 
-    /// What was counted until now was the ramp's, unless it ended there.
-    pub(super) fn forget_ramp(&mut self, ended: bool) {
+    /// This many cycles are to be done from now on.
+    pub(super) fn measure(&mut self, cycles: u64) {
+        self.left = cycles;
+    }
+
+    /// Discards what the ramp counted, unless the clone ended in it.
+    pub(super) fn discard_ramp(&mut self, ended: bool) {
         if !ended {
-            self.errors.counts.clear();
+            self.errors.clear();
         }
     }
 
+    /// Cycles done in the measured time.
+    pub(super) fn count(&self) -> u64 {
+        self.shared.measure.of(Direction::Op).service.count()
+    }
+
+    /// End of the last cycle that was done; before the first, the start.
     pub(super) fn last_end(&self) -> u64 {
         self.last_end
     }
 
-    /// Does cycles until one of these ends comes.
-    pub(super) fn run(&mut self, cells: &Cells, until: Until) -> EndedBy {
+    /// Carries out cycles until the instant `until`, or until there is no more to do.
+    pub(super) fn run(&mut self, cells: &Cells, until: u64) -> EndedBy {
         self.now = self.clock.now();
-        let mut left = until.cycles;
         loop {
-            if let Some(ended) = self.ended(until.instant, left) {
+            if let Some(ended) = self.ended(until) {
                 return ended;
             }
             let intended = match self.due() {
                 Ok(intended) => intended,
                 Err(instant) => {
                     let hearing = self.now + HEARING_NS;
-                    self.clock
-                        .sleep_until(instant.min(until.instant).min(hearing));
+                    self.clock.sleep_until(instant.min(until).min(hearing));
                     self.now = self.clock.now();
                     continue;
                 }
             };
             match self.cycle(cells, intended) {
-                Ok(()) => left -= 1,
+                Ok(()) => self.left -= 1,
                 Err((_, Halt::Told)) => {}
                 Err((_, Halt::Empty)) => return EndedBy::Size,
                 Err((direction, Halt::Failed(failed))) => self.failed(cells, direction, failed),
@@ -127,16 +128,16 @@ impl<'a> Cycles<'a> {
     }
 
     #[inline]
-    fn ended(&self, until: u64, left: u64) -> Option<EndedBy> {
-        match self.shared.told() {
+    fn ended(&self, until: u64) -> Option<EndedBy> {
+        match self.shared.stop_request() {
             _ if self.failed => Some(EndedBy::Error),
             _ if self.full => Some(EndedBy::Size),
-            Stop::ExitAll => Some(EndedBy::ExitAll),
-            Stop::Finish | Stop::Abort => Some(EndedBy::Interruption),
-            Stop::No if left == 0 => Some(EndedBy::Count),
-            Stop::No if !self.folder.has(&self.plan.wants) => Some(EndedBy::Size),
-            Stop::No if self.now >= until => Some(EndedBy::Runtime),
-            Stop::No => None,
+            StopRequest::ExitAll => Some(EndedBy::ExitAll),
+            StopRequest::Finish | StopRequest::Abort => Some(EndedBy::Interruption),
+            StopRequest::No if self.left == 0 => Some(EndedBy::Count),
+            StopRequest::No if !self.folder.has(&self.plan.wants) => Some(EndedBy::Size),
+            StopRequest::No if self.now >= until => Some(EndedBy::Runtime),
+            StopRequest::No => None,
         }
     }
 
@@ -160,7 +161,7 @@ impl<'a> Cycles<'a> {
         let (mut service, mut timed_end) = (0, 0);
         for index in 0..self.plan.steps.len() {
             let step = self.plan.steps[index];
-            if index > 0 && self.shared.told() != Stop::No {
+            if index > 0 && self.shared.stop_request() != StopRequest::No {
                 return Err((step.direction, Halt::Told));
             }
             let done = self

@@ -15,12 +15,12 @@
 
 use std::os::fd::OwnedFd;
 
-use iodyno_model::FileSet;
+use iodyno_model::{FileSet, StopRequest};
 use iodyno_sys::{Clock, MonotonicClock};
 use rustix::fs::{fstatfs, syncfs};
 use rustix::io::{Errno, retry_on_intr};
 
-use crate::shared::{CloneShared, Stop};
+use crate::shared::CloneShared;
 
 /// Space that does not rise for so long is steady, ns.
 const STEADY_NS: u64 = 500_000_000;
@@ -74,7 +74,7 @@ pub(super) fn drain(
         })
     };
     settle(synced, &clock, Rises::beyond(sets), free, || {
-        shared.told() >= Stop::Finish
+        shared.stop_request() >= StopRequest::Finish
     })
 }
 

@@ -7,7 +7,7 @@ use rustix::fs::{fstat, fstatfs};
 use rustix::io::Errno;
 
 use super::folder::Folder;
-use crate::spec::WorkerError;
+use crate::outcome::WorkerError;
 
 /// The cause and what to do; `None` where the errno says all there is.
 pub(super) fn explain(

@@ -16,26 +16,9 @@ mod plan;
 mod sets;
 mod steps;
 
-use std::os::fd::OwnedFd;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
-
+pub use crate::spec::OperationsPart;
 pub(crate) use clone::run;
 pub use content::Contents;
-
-/// Where and with whom a clone does file operations.
-#[derive(Debug)]
-pub struct OperationsPart {
-    /// The folder it works in, open for reading; files in it are reached by name and this descriptor alone.
-    pub folder: OwnedFd,
-    /// The folder's path, for messages.
-    pub path: PathBuf,
-    /// What the names of files made by this clone begin with; no other clone's of the folder do.
-    pub prefix: String,
-    /// Clones of the job that have not ended. The one that brings it to zero drains for all.
-    pub unfinished: Arc<AtomicU32>,
-}
 
 /// The name of a file of a set: `NAME.000000042`.
 pub fn file_name(set: &str, number: u64) -> String {

@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
+use iodyno_model::StopRequest;
 use iodyno_sys::file::close;
 use iodyno_sys::{Clock, MonotonicClock};
 use rustix::fs::{
@@ -13,7 +14,7 @@ use rustix::io::{Errno, Result as Call, pwrite, retry_on_intr};
 use super::content::{CHUNK, Contents};
 use super::folder::{About, CurrentFile, Failed, Folder, Halt, Open, closed};
 use super::plan::{Deed, Which};
-use crate::shared::{CloneShared, Stop};
+use crate::shared::CloneShared;
 
 const NEW: OFlags = OFlags::CREATE
     .union(OFlags::EXCL)
@@ -278,7 +279,7 @@ impl Folder {
         let (result, done) = timed(|| {
             let mut all = RawDir::new(entries, self.entry_bytes.spare_capacity_mut());
             loop {
-                if all.is_buffer_empty() && shared.told() != Stop::No {
+                if all.is_buffer_empty() && shared.stop_request() != StopRequest::No {
                     return Err(Halt::Told);
                 }
                 match all.next() {
@@ -333,7 +334,7 @@ fn write(
     let mut offset = open.end(about)?;
     let mut done = Done::default();
     while done.bytes < bytes {
-        if done.bytes > 0 && shared.told() != Stop::No {
+        if done.bytes > 0 && shared.stop_request() != StopRequest::No {
             return Err(Halt::Told);
         }
         let length = (bytes - done.bytes).min(CHUNK as u64) as usize;

@@ -3,12 +3,12 @@
 //! Shared by threads without a lock: where the sequence stands, when all files are synced and which is
 //! next, how many events are left, which blocks are at work, and who is the last to end.
 
-mod claims;
+mod block_locks;
 mod geometry;
 mod state;
 mod trailer;
 
-pub(crate) use claims::Kind as Claim;
+pub(crate) use block_locks::Kind as Claim;
 pub(crate) use geometry::Place;
 pub(crate) use state::Turn;
 pub use state::{SharedFilesPart, SharedFilesState};

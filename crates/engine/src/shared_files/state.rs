@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 
 use iodyno_model::{Job, SharedFiles, SharedMode};
 
-use super::claims::{Claims, Kind};
+use super::block_locks::{BlockLocks, Kind};
 use super::geometry::Geometry;
 
 /// What is next for a clone, after the law of all clones together.
@@ -40,7 +40,7 @@ pub struct SharedFilesState {
     /// Events of all clones together.
     most_events: u64,
     counters: Counters,
-    claims: Option<Claims>,
+    locks: Option<BlockLocks>,
     /// Where each file begins to be filled, bytes ([`SharedMode::Prepare`]); the length of those that are
     /// long enough.
     filled: Box<[u64]>,
@@ -119,7 +119,7 @@ impl SharedFilesState {
             _ => Box::default(),
         };
         let waves = rule.mode.writes() && rule.mode != SharedMode::Prepare && !rule.fsync_all;
-        let claimed = rule.validate && rule.mode.writes() && rule.mode != SharedMode::Prepare;
+        let locked = rule.validate && rule.mode.writes() && rule.mode != SharedMode::Prepare;
         SharedFilesState {
             geometry: Geometry::of(rule, files),
             fsync_every: if waves { rule.fsync_every } else { 0 },
@@ -128,7 +128,7 @@ impl SharedFilesState {
                 _ => job.end.ops.unwrap_or(u64::MAX),
             },
             counters: Counters::default(),
-            claims: claimed.then(Claims::new),
+            locks: locked.then(BlockLocks::new),
             filled,
             synced_at_end,
             unfinished: AtomicU32::new(job.clones.max(1)),
@@ -191,16 +191,16 @@ impl SharedFilesState {
     /// Takes a block for an op; `false` if another op is at work on it.
     #[inline]
     pub(crate) fn take(&self, block: u64, kind: Kind) -> bool {
-        self.claims
+        self.locks
             .as_ref()
-            .is_none_or(|claims| claims.take(block, kind))
+            .is_none_or(|locks| locks.take(block, kind))
     }
 
     /// Gives it back.
     #[inline]
     pub(crate) fn give_back(&self, block: u64, kind: Kind) {
-        if let Some(claims) = &self.claims {
-            claims.give_back(block, kind);
+        if let Some(locks) = &self.locks {
+            locks.give_back(block, kind);
         }
     }
 }

@@ -9,9 +9,10 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use iodyno_engine::operations::{OperationsPart, file_name, share};
-use iodyno_engine::{CloneOutcome, CloneShared, CloneSpec, Stop, WorkerError, run};
+use iodyno_engine::{CloneOutcome, CloneShared, CloneSpec, WorkerError, run};
 use iodyno_model::{
-    Action, CycleStep, Direction, FileSet, Histogram, Job, Operations, PickOrder, Subject, Work,
+    Action, CycleStep, Direction, FileSet, Histogram, Job, Operations, PickOrder, StopRequest,
+    Subject, Work,
 };
 use iodyno_sys::counting::count_this_thread;
 use iodyno_sys::{Clock, MonotonicClock};
@@ -240,12 +241,12 @@ impl Bench {
     }
 
     /// Tells all clones to stop once `begun` holds of each.
-    pub(crate) fn play_until(&mut self, begun: impl Fn(&CloneShared) -> bool, stop: Stop) {
+    pub(crate) fn play_until(&mut self, begun: impl Fn(&CloneShared) -> bool, stop: StopRequest) {
         self.play_with(|all| {
             wait_until("the clones are at work", || {
                 all.iter().all(|one| begun(one))
             });
-            all.iter().for_each(|shared| shared.tell(stop));
+            all.iter().for_each(|shared| shared.request_stop(stop));
         });
     }
 

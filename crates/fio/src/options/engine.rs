@@ -17,7 +17,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         engine).default("psync"),
     honoured("iodepth", Count, "Ops in flight at most; synchronous engines keep to 1.",
         |draft, value| value.count(1, DEEPEST).map(|it| draft.depth = it)).default("1"),
-    honoured("iodepth_batch", Count, "Most ops submitted at once; default: one, or, with io_uring, all while none is in flight.",
+    honoured("iodepth_batch", Count, "Most ops submitted at once; default: one, or, with io_uring, as many as are in flight, or all while none is.",
         |draft, value| value.count(0, DEEPEST).map(|it| draft.blocks.engine.batch_submit = it)).alias(&["iodepth_batch_submit"]),
     honoured("iodepth_batch_complete_min", Count, "Least completions to wait for at once.",
         iodepth_batch_complete_min).alias(&["iodepth_batch_complete"]).default("1"),

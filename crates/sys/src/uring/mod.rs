@@ -73,7 +73,10 @@ impl UringBackend {
             read_op: op::READ,
             write_op: op::WRITE,
             rw_flags: RwFlags::of(engine),
-            capabilities: Capabilities::default(),
+            capabilities: Capabilities {
+                submits_many: true,
+                ..Capabilities::default()
+            },
             clock: MonotonicClock,
             submitted: vec![0; slots].into_boxed_slice(),
             prepared: Vec::with_capacity(slots),

@@ -3,22 +3,35 @@
 use iodyno_model::{DepthUse, Direction, ErrorCount, ErrorPolicy};
 use iodyno_sys::Op;
 
-/// Failed ops.
-#[derive(Debug, Default)]
-pub(crate) struct ErrorTally {
-    pub(crate) counts: Vec<ErrorCount>,
+/// Failed ops by direction and errno.
+#[derive(Debug)]
+pub(crate) struct ErrorCounts(Vec<ErrorCount>);
+
+impl Default for ErrorCounts {
+    /// With room for more kinds of errors than a job usually meets.
+    fn default() -> ErrorCounts {
+        ErrorCounts(Vec::with_capacity(16))
+    }
 }
 
-impl ErrorTally {
+impl ErrorCounts {
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    pub(crate) fn into_vec(self) -> Vec<ErrorCount> {
+        self.0
+    }
+
     pub(crate) fn count(&mut self, direction: Direction, errno: i32, op: &Op, file: &str) {
         self.count_at(direction, errno, op.offset, file);
     }
 
     pub(crate) fn count_at(&mut self, direction: Direction, errno: i32, offset: u64, file: &str) {
         let known = |error: &&mut ErrorCount| error.direction == direction && error.errno == errno;
-        match self.counts.iter_mut().find(known) {
+        match self.0.iter_mut().find(known) {
             Some(error) => error.count += 1,
-            None => self.counts.push(ErrorCount {
+            None => self.0.push(ErrorCount {
                 direction,
                 errno,
                 count: 1,
@@ -29,7 +42,7 @@ impl ErrorTally {
     }
 }
 
-/// What a policy says of a failed op: whether it counts, and whether the job goes on.
+/// Applies a policy to a failed op: whether it counts, and whether the job continues.
 pub(crate) fn judge(policy: &ErrorPolicy, direction: Direction, errno: i32) -> (bool, bool) {
     let (ignored, goes_on) = match direction {
         Direction::Read => (&policy.ignore_read, policy.continue_read),

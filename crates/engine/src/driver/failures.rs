@@ -1,14 +1,13 @@
-//! What the loop does beside its way: failed and short ops, verification, and how well it sees.
+//! What the loop does less often: failed and short ops, verification, and the resolution of its stamps.
 
-use iodyno_model::{DepthUse, Direction};
+use iodyno_model::{DepthUse, Direction, StopRequest};
 use iodyno_sys::{Backend, Clock, Completion, OpKind, Slot};
 
 use super::Driver;
 use crate::cells::{Cells, LatencyCells, add};
-use crate::shared::Stop;
-use crate::spec::WorkerError;
+use crate::counts;
+use crate::outcome::WorkerError;
 use crate::stream::{Issue, OpStream};
-use crate::tally;
 
 const EINVAL: i32 = 22;
 const ENOSPC: i32 = 28;
@@ -19,38 +18,44 @@ const EDQUOT: i32 = 122;
 const ECANCELED: i32 = 125;
 
 impl<B: Backend, C: Clock> Driver<'_, B, C> {
-    /// How long a completion may have waited unseen: the time since the kernel was left, and that of
-    /// submitting. Where one entry submits and waits, submitting is taken to last as long an op as in
-    /// the fastest entry so far: while it waits, the kernel wakes for the first completion.
+    /// Records how long a completion may have waited unseen: the time since the kernel returned, and the duration of
+    /// submission. Where one entry submits and waits, submission is assumed to take as long per op as in the fastest
+    /// entry so far, since the kernel ends a wait with the first completion.
     #[inline]
     pub(super) fn note_window(&mut self) {
         let turn = &self.completions;
-        let submission = match (self.submits_apart, turn.submitted) {
+        let submission = match (self.capabilities.submits_apart, turn.submitted) {
             (true, _) => turn.submission_ns,
             (false, 0) => 0,
             (false, ops) => {
-                let an_op = (turn.returned - turn.entered) / u64::from(ops);
+                // Most entries submit one op: they are spared the division.
+                let span = turn.returned - turn.entered;
+                let an_op = if ops == 1 {
+                    span
+                } else {
+                    span / u64::from(ops)
+                };
                 self.fastest_submission_ns = self.fastest_submission_ns.min(an_op);
                 self.fastest_submission_ns * u64::from(ops)
             }
         };
-        // Where nothing was left in flight, nothing could end unseen.
-        let away = match self.left_behind {
+        // Where nothing was in flight, nothing could complete unseen.
+        let away = match self.left_in_flight {
             0 => 0,
             _ => turn.entered.saturating_sub(self.last_returned),
         };
         self.windows.record(away + submission);
     }
 
-    /// What was counted until now was the ramp's.
+    /// Discards what was counted so far: it belongs to the ramp.
     pub(crate) fn forget_ramp(&mut self) {
         self.depth = DepthUse::default();
-        self.errors.counts.clear();
+        self.errors.clear();
         self.windows = LatencyCells::new();
         self.last_completion = [None; 4];
     }
 
-    /// How long this turn's submission call took, for each op it took.
+    /// Records the duration of this turn's submission call for each op that it submitted.
     pub(super) fn note_submissions(&mut self, cells: &Cells) {
         let ns = self.completions.submission_ns;
         for slot in self.issued.drain(..) {
@@ -110,8 +115,8 @@ impl<B: Backend, C: Clock> Driver<'_, B, C> {
             0 => ENOSPC,
             result => -result,
         };
-        let (counts, goes_on) = tally::judge(&self.job.errors, issue.direction, errno);
-        let cancelled = errno == ECANCELED && self.shared.told() == Stop::Abort;
+        let (counts, goes_on) = counts::judge(&self.job.errors, issue.direction, errno);
+        let cancelled = errno == ECANCELED && self.shared.stop_request() == StopRequest::Abort;
         let filled = self.job.end.until_full
             && issue.direction != Direction::Read
             && matches!(errno, ENOSPC | EDQUOT);
@@ -135,11 +140,11 @@ impl<B: Backend, C: Clock> Driver<'_, B, C> {
 fn not_atomic(op: &iodyno_sys::Op, file: &str, errno: i32) -> Option<WorkerError> {
     let (cause, hint) = match errno {
         EOPNOTSUPP => (
-            "EOPNOTSUPP: its file system or device has no atomic writes",
-            "use a device that has (see /sys/block/…/queue/atomic_write_max_bytes), or `atomic=0`",
+            "EOPNOTSUPP: its file system or device does not support atomic writes",
+            "use a device that supports them (see /sys/block/…/queue/atomic_write_max_bytes), or `atomic=0`",
         ),
         EINVAL => (
-            "EINVAL: it is no power of two, not aligned to itself, or not within what the device takes",
+            "EINVAL: the length is not a power of two, the offset is not a multiple of it, or the device does not support it",
             "see /sys/block/…/queue/atomic_write_unit_{min,max}_bytes, and use `direct=1`",
         ),
         _ => return None,

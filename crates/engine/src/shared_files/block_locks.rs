@@ -21,11 +21,11 @@ pub(crate) enum Kind {
 
 /// The table: readers of each cell, or [`WRITTEN`].
 #[derive(Debug)]
-pub(super) struct Claims(Box<[AtomicU32]>);
+pub(super) struct BlockLocks(Box<[AtomicU32]>);
 
-impl Claims {
-    pub(super) fn new() -> Claims {
-        Claims((0..CELLS).map(|_| AtomicU32::new(0)).collect())
+impl BlockLocks {
+    pub(super) fn new() -> BlockLocks {
+        BlockLocks((0..CELLS).map(|_| AtomicU32::new(0)).collect())
     }
 
     fn cell(&self, block: u64) -> &AtomicU32 {
@@ -65,23 +65,23 @@ mod tests {
     #[test]
     fn readers_share_a_block_and_a_writer_has_it_alone() {
         use Kind::{Read, Write};
-        let claims = Claims::new();
-        assert!(claims.take(7, Read) && claims.take(7, Read));
-        assert!(!claims.take(7, Write));
-        claims.give_back(7, Read);
-        assert!(!claims.take(7, Write));
-        claims.give_back(7, Read);
-        assert!(claims.take(7, Write));
-        assert!(!claims.take(7, Read) && !claims.take(7, Write));
-        assert!(claims.take(8, Write), "another block is free");
-        claims.give_back(7, Write);
-        assert!(claims.take(7, Read));
+        let locks = BlockLocks::new();
+        assert!(locks.take(7, Read) && locks.take(7, Read));
+        assert!(!locks.take(7, Write));
+        locks.give_back(7, Read);
+        assert!(!locks.take(7, Write));
+        locks.give_back(7, Read);
+        assert!(locks.take(7, Write));
+        assert!(!locks.take(7, Read) && !locks.take(7, Write));
+        assert!(locks.take(8, Write), "another block is free");
+        locks.give_back(7, Write);
+        assert!(locks.take(7, Read));
     }
 
     #[test]
     fn neighbours_seldom_share_a_cell() {
-        let claims = Claims::new();
-        let taken = (0..1000).filter(|block| claims.take(*block, Kind::Write));
+        let locks = BlockLocks::new();
+        let taken = (0..1000).filter(|block| locks.take(*block, Kind::Write));
         assert!(taken.count() > 980);
     }
 }

@@ -10,11 +10,12 @@ use iodyno_sys::{LawDevice, SimBackend, VirtualClock};
 use iodyno_units::Nanos;
 
 use super::*;
+use crate::blocks::{Bound, work};
 use crate::flow::SharedFlow;
-use crate::spec::{CloneOutcome, CloneSpec};
+use crate::outcome::CloneOutcome;
+use crate::spec::CloneSpec;
 use crate::stream::JobStream;
 use crate::testing::{blocks, random_reads};
-use crate::worker::{Bound, work};
 
 const SECOND: u64 = 1_000_000_000;
 const LENGTH: u64 = 1 << 30;

@@ -1,4 +1,4 @@
-//! The least rates of a job (`rate_min`, `rate_iops_min`): judged cycle by cycle.
+//! The minimum rates of a job (`rate_min`, `rate_iops_min`), checked cycle by cycle.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -6,14 +6,14 @@ use iodyno_model::{Direction, Job};
 use iodyno_units::Bytes;
 
 use crate::cells::Cells;
-use crate::spec::WorkerError;
+use crate::outcome::WorkerError;
 
-/// So long after its start a job is not judged, ns: fio's settling time.
+/// Time after its start during which a job is not checked, ns: fio's settling time.
 const SETTLE_NS: u64 = 2_000_000_000;
 
-/// What is watched, and what the cells held at the last look. Looks, not ops, pay for it.
+/// The rates that are checked, and the counters at the last check. Only checks cost time, not ops.
 #[derive(Debug)]
-pub(crate) struct RateFloor {
+pub(crate) struct MinimumRates {
     watched: Vec<Watched>,
     every_ns: u64,
     since: Option<u64>,
@@ -29,9 +29,9 @@ struct Watched {
     ops: u64,
 }
 
-impl RateFloor {
-    /// `None` where the job has no least rate.
-    pub(crate) fn new(job: &Job, start: u64) -> Option<RateFloor> {
+impl MinimumRates {
+    /// `None` where the job has no minimum rate.
+    pub(crate) fn new(job: &Job, start: u64) -> Option<MinimumRates> {
         let watched: Vec<Watched> = job
             .work
             .blocks()?
@@ -49,7 +49,7 @@ impl RateFloor {
                 })
             })
             .collect();
-        (!watched.is_empty()).then(|| RateFloor {
+        (!watched.is_empty()).then(|| MinimumRates {
             watched,
             every_ns: job.pacing.check_every.0.max(1),
             since: None,
@@ -57,13 +57,13 @@ impl RateFloor {
         })
     }
 
-    /// When to look next.
+    /// When to check next.
     pub(crate) fn due(&self) -> u64 {
         self.due
     }
 
-    /// Judges the cycle that ends now; what was too little in it. The first look only begins one.
-    pub(crate) fn look(&mut self, cells: &Cells, now: u64) -> Option<WorkerError> {
+    /// Checks the cycle that ends now: the rate that was too low in it. The first check only starts a cycle.
+    pub(crate) fn check(&mut self, cells: &Cells, now: u64) -> Option<WorkerError> {
         let span = self.since.replace(now).map(|since| now - since);
         self.due = now + self.every_ns;
         let mut found = None;
@@ -115,12 +115,12 @@ mod tests {
         (0..ops).for_each(|_| cells.service.record(1000));
     }
 
-    fn floor(least_bytes_per_s: u64, least_iops: f64) -> Option<RateFloor> {
+    fn rates(least_bytes_per_s: u64, least_iops: f64) -> Option<MinimumRates> {
         let mut job = crate::testing::random_reads(1);
         job.pacing.rates.read.least_bytes_per_s = least_bytes_per_s;
         job.pacing.rates.read.least_iops = least_iops;
         job.pacing.check_every = Nanos(SECOND);
-        RateFloor::new(&job, 10 * SECOND)
+        MinimumRates::new(&job, 10 * SECOND)
     }
 
     #[test]
@@ -130,16 +130,16 @@ mod tests {
             (0, 100.0, "`rate_iops_min`"),
         ] {
             let cells = Cells::new(&Direction::ALL, false, false);
-            let mut floor = floor(bytes, iops).unwrap();
-            assert_eq!(floor.due(), 12 * SECOND);
+            let mut rates = rates(bytes, iops).unwrap();
+            assert_eq!(rates.due(), 12 * SECOND);
             // Nothing was done in the settling time, and nothing is said of it.
-            assert_eq!(floor.look(&cells, 12 * SECOND), None);
+            assert_eq!(rates.check(&cells, 12 * SECOND), None);
             done(&cells, 100);
-            assert_eq!(floor.look(&cells, 13 * SECOND), None, "just enough");
+            assert_eq!(rates.check(&cells, 13 * SECOND), None, "just enough");
             done(&cells, 150);
-            assert_eq!(floor.look(&cells, 14 * SECOND + SECOND / 2), None);
+            assert_eq!(rates.check(&cells, 14 * SECOND + SECOND / 2), None);
             done(&cells, 99);
-            let told = floor.look(&cells, 15 * SECOND + SECOND / 2).unwrap();
+            let told = rates.check(&cells, 15 * SECOND + SECOND / 2).unwrap();
             assert!(told.what.contains(word), "{told:?}");
             assert!(told.cause.contains("over 1.00 s"), "{told:?}");
         }
@@ -147,9 +147,9 @@ mod tests {
 
     #[test]
     fn only_directions_that_the_job_has_are_judged() {
-        assert!(floor(0, 0.0).is_none());
+        assert!(rates(0, 0.0).is_none());
         let mut job = crate::testing::random_reads(1);
         job.pacing.rates.write.least_iops = 10.0;
-        assert!(RateFloor::new(&job, 0).is_none());
+        assert!(MinimumRates::new(&job, 0).is_none());
     }
 }

@@ -1,16 +1,57 @@
-//! The CPUs of NUMA nodes, as the kernel lists them.
+//! Where a worker's thread runs, and with which priority.
 
 use std::io;
 use std::path::Path;
 
-/// Where the kernel lists its nodes.
-pub(crate) const NODES: &str = "/sys/devices/system/node";
+use iodyno_model::Placement;
+use iodyno_sys::thread;
+
+/// Where the kernel lists its NUMA nodes.
+const NODES: &str = "/sys/devices/system/node";
+
+/// Sets the calling thread's CPUs and priorities as the job asks. What could not be set is a note.
+pub(crate) fn place(placement: &Placement, clone: u32) -> Vec<String> {
+    let mut notes = Vec::new();
+    let mut cpus = placement.cpus.clone();
+    if !placement.numa_cpu_nodes.is_empty() {
+        match cpus_of(Path::new(NODES), &placement.numa_cpu_nodes) {
+            Ok(found) => cpus = found,
+            Err(error) => notes.push(format!("not pinned to its NUMA nodes: {error}")),
+        }
+    }
+    let mut note = |what: &str, result: std::io::Result<()>| {
+        if let Err(error) = result {
+            notes.push(format!("{what}: {error}"));
+        }
+    };
+    let own = cpus.get(clone as usize % cpus.len().max(1));
+    match own {
+        Some(cpu) if placement.split => {
+            note(&format!("not pinned to CPU {cpu}"), thread::pin_to(&[*cpu]));
+        }
+        Some(_) => note("not pinned to its CPUs", thread::pin_to(&cpus)),
+        None => {}
+    }
+    if placement.nice != 0 {
+        note(
+            &format!("nice {} not set", placement.nice),
+            thread::set_nice(placement.nice),
+        );
+    }
+    if let Some((class, level)) = placement.io_priority {
+        note(
+            "I/O priority not set",
+            thread::set_io_priority(class, level),
+        );
+    }
+    notes
+}
 
 /// The CPUs of these nodes, ascending, each once.
 ///
 /// # Errors
-/// A node that is not there, or has no CPUs.
-pub(crate) fn cpus_of(root: &Path, nodes: &[u32]) -> io::Result<Vec<u32>> {
+/// A node that does not exist, or has no CPUs.
+fn cpus_of(root: &Path, nodes: &[u32]) -> io::Result<Vec<u32>> {
     let mut cpus = Vec::new();
     for node in nodes {
         let path = root.join(format!("node{node}/cpulist"));
@@ -26,7 +67,7 @@ pub(crate) fn cpus_of(root: &Path, nodes: &[u32]) -> io::Result<Vec<u32>> {
     Ok(cpus)
 }
 
-/// Numbers and ranges, `0-3,8`; `None` where there is none or it is something else.
+/// Parses numbers and ranges, `0-3,8`. `None` where there are none, or the text is something else.
 fn list(text: &str) -> Option<Vec<u32>> {
     let mut numbers = Vec::new();
     for part in text.split(',') {

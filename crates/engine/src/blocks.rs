@@ -1,0 +1,196 @@
+//! Ops at offsets, as the lifecycle takes them through a clone: a driver and its stream.
+
+use iodyno_model::{EndedBy, EngineUsed, Step, StopRequest, Verify, Work};
+use iodyno_sys::{Backend, Clock, OpKind};
+
+use crate::cells::Cells;
+use crate::driver::{Driver, Parts};
+use crate::lifecycle::{CloneWork, Course, Steps, carry_out};
+use crate::outcome::{CloneOutcome, WorkerError};
+use crate::shared_files::SharedFilesPart;
+use crate::spec::CloneSpec;
+use crate::stream::{CloneStream, Issue, ListStream, checked_read, end_sync, sync_kind};
+
+/// How long cancelled ops are waited for before they are given up as stuck, ns.
+const PATIENCE_NS: u64 = 3_000_000_000;
+
+/// What is bound before the backend is made.
+pub(crate) struct Bound<S> {
+    pub(crate) spec: CloneSpec,
+    pub(crate) stream: S,
+    pub(crate) notes: Vec<String>,
+}
+
+struct DrivenClone<'a, B, C, S> {
+    driver: Driver<'a, B, C>,
+    stream: S,
+    spec: CloneSpec,
+    engine: EngineUsed,
+}
+
+/// Arrives at the gate, waits for the start, and does the job's steps on this backend.
+pub(crate) fn work<B: Backend, C: Clock, S: CloneStream>(
+    backend: B,
+    clock: C,
+    bound: Bound<S>,
+    parts: Parts<'_>,
+) -> CloneOutcome {
+    let Bound {
+        spec,
+        stream,
+        notes,
+    } = bound;
+    let capabilities = backend.capabilities();
+    let mut fallbacks = capabilities.fallbacks;
+    fallbacks.extend(notes);
+    let engine = EngineUsed {
+        name: parts.engine.kind.name().to_owned(),
+        depth: parts.engine.depth,
+        features: capabilities.features,
+        fallbacks,
+    };
+    let (shared, job) = (parts.shared, spec.job.clone());
+    let clone = DrivenClone {
+        driver: Driver::new(backend, clock, parts),
+        stream,
+        spec,
+        engine,
+    };
+    carry_out(clone, &job, shared)
+}
+
+impl<B: Backend, C: Clock, S: CloneStream> CloneWork for DrivenClone<'_, B, C, S> {
+    type Clock = C;
+
+    fn clock(&self) -> &C {
+        &self.driver.clock
+    }
+
+    fn begin(&mut self, now: u64) {
+        self.stream.begin(now);
+        if let Some(flow) = &self.spec.flow {
+            self.stream.join(flow);
+        }
+    }
+
+    fn run(&mut self, cells: &Cells, until: u64) -> Result<EndedBy, WorkerError> {
+        Ok(self.driver.drive(&mut self.stream, cells, until)?)
+    }
+
+    fn discard_ramp(&mut self, _ended: bool) {
+        self.driver.forget_ramp();
+    }
+
+    fn measure(&mut self, now: u64) {
+        self.stream.measure();
+        self.driver.watch_rates(now);
+    }
+
+    fn drain(&mut self, steps: &mut Steps<'_>) {
+        self.stream.leave();
+        if steps.broken.is_none() {
+            let cells = &steps.shared.measure;
+            let back = steps.run(self, Step::Drain, |clone| {
+                let (driver, stream) = (&mut clone.driver, &mut clone.stream);
+                Ok(driver.drain(stream, cells, PATIENCE_NS)?)
+            });
+            note_stuck(steps, back);
+        }
+        self.driver.finish();
+    }
+
+    fn last_end(&self) -> Option<u64> {
+        self.driver.last_completion.iter().flatten().copied().max()
+    }
+
+    /// End fsync and verify pass, unless the user ended the trial.
+    fn end_steps(&mut self, steps: &mut Steps<'_>, ended: EndedBy) -> EndedBy {
+        let job = self.spec.job.clone();
+        let usable = |steps: &Steps<'_>| {
+            steps.broken.is_none()
+                && steps.shared.stop_request() < StopRequest::Finish
+                && ended != EndedBy::Error
+        };
+        match &job.work {
+            Work::Blocks(blocks) => {
+                if blocks.sync.end_fsync && blocks.access.writes && usable(steps) {
+                    let files = 0..self.spec.files.len() as u32;
+                    let syncs = files.map(|file| end_sync(OpKind::Fsync, file));
+                    self.list(steps, Step::EndFsync, syncs);
+                }
+                let checked = |verify: &Verify| verify.do_verify && !verify.only;
+                let written = blocks.access.writes && blocks.verify.as_ref().is_some_and(checked);
+                if written && usable(steps) {
+                    let longest = blocks.access.max_block() as usize;
+                    let verifier = self.driver.verifier.as_ref();
+                    let ranges = verifier.map(|verifier| verifier.ranges(longest));
+                    let ranges = ranges.unwrap_or_default().into_iter();
+                    self.list(steps, Step::VerifyPass, ranges.map(checked_read));
+                }
+            }
+            Work::SharedFiles(rule) => {
+                let part = self.spec.shared_files.as_ref();
+                let files = part.map(SharedFilesPart::leave).unwrap_or_default();
+                if !files.is_empty() && usable(steps) {
+                    let syncs = files.iter().map(|file| end_sync(sync_kind(rule), *file));
+                    let syncs: Vec<Issue> = syncs.collect();
+                    self.list(steps, Step::EndFsync, syncs.into_iter());
+                }
+            }
+            Work::FileOperations(_) => {}
+        }
+        let verifier = self.driver.verifier.as_ref();
+        let bad = verifier.is_some_and(|verifier| verifier.result().bad() > 0);
+        if let Some(fault) = self.driver.fault.take() {
+            steps.fail(fault);
+        }
+        let fails = self.driver.failed || (bad && !job.errors.continue_verify);
+        match steps.broken.is_some() || fails {
+            true => EndedBy::Error,
+            false => ended,
+        }
+    }
+
+    fn outcome(mut self, course: Course) -> CloneOutcome {
+        let verifier = self.driver.verifier.as_ref();
+        let dump_fault = verifier.and_then(|verifier| verifier.dump_fault());
+        self.engine.fallbacks.extend(dump_fault.map(str::to_owned));
+        let windows = self.driver.windows.histogram();
+        CloneOutcome {
+            ended: course.ended,
+            broken: course.broken,
+            measured: course.measured,
+            steps: course.steps,
+            cpu: course.cpu,
+            depth: self.driver.depth,
+            errors: self.driver.errors.into_vec(),
+            verify: verifier.map(|verifier| verifier.result().clone()),
+            engine: self.engine,
+            stamp_window: (windows.percentile_ns(50.0), windows.percentile_ns(99.0)),
+        }
+    }
+}
+
+impl<B: Backend, C: Clock, S: CloneStream> DrivenClone<'_, B, C, S> {
+    /// Carries out a list of ops as a step of its own.
+    fn list(&mut self, steps: &mut Steps<'_>, step: Step, issues: impl Iterator<Item = Issue>) {
+        let mut stream = ListStream(issues);
+        let cells = &steps.shared.measure;
+        let back = steps.run(self, step, |clone| {
+            clone.driver.drive(&mut stream, cells, u64::MAX)?;
+            Ok(clone.driver.drain(&mut stream, cells, PATIENCE_NS)?)
+        });
+        note_stuck(steps, back);
+    }
+}
+
+fn note_stuck(steps: &mut Steps<'_>, back: Option<bool>) {
+    if back == Some(false) {
+        steps.fail(WorkerError {
+            what: "get all ops back".to_owned(),
+            cause: "some did not end within 3 s of being cancelled: the storage is stuck"
+                .to_owned(),
+            hint: None,
+        });
+    }
+}

@@ -1,0 +1,167 @@
+//! A clone from its gate to its end: wait for the start, ramp, measure, drain, end steps. The same for every kind of work.
+
+use iodyno_model::{CpuUse, EndedBy, Job, Step, StopRequest};
+use iodyno_sys::Clock;
+use iodyno_sys::thread::Usage;
+
+use crate::cells::Cells;
+use crate::outcome::{CloneOutcome, StepSpan, WorkerError};
+use crate::shared::CloneShared;
+
+/// The longest wait for the start, ns: how long a stop request may go unnoticed.
+const HEARING_NS: u64 = 50_000_000;
+
+/// One kind of work. Instants are its clock's, ns.
+pub(crate) trait CloneWork {
+    /// The clock that it runs on.
+    type Clock: Clock;
+
+    /// Its clock.
+    fn clock(&self) -> &Self::Clock;
+
+    /// Schedules count from this instant. There is no end until [`CloneWork::measure`].
+    fn begin(&mut self, now: u64);
+
+    /// Does the work until it ends by itself, the instant `until` comes, or the worker is asked to stop.
+    fn run(&mut self, cells: &Cells, until: u64) -> Result<EndedBy, WorkerError>;
+
+    /// The ramp is over, and what it counted is discarded; `ended`: the work ended in it.
+    fn discard_ramp(&mut self, ended: bool);
+
+    /// The measured time begins: budgets and minimum rates count from here.
+    fn measure(&mut self, now: u64);
+
+    /// Waits for what is in flight.
+    fn drain(&mut self, steps: &mut Steps<'_>);
+
+    /// When the last op completed; `None`: none has.
+    fn last_end(&self) -> Option<u64>;
+
+    /// The end steps of the job, as far as what ended it allows them. What ended it in the end.
+    fn end_steps(&mut self, steps: &mut Steps<'_>, ended: EndedBy) -> EndedBy;
+
+    /// Its results, given those that are the same for every kind of work.
+    fn outcome(self, course: Course) -> CloneOutcome;
+}
+
+/// The results that are the same for every kind of work.
+pub(crate) struct Course {
+    pub(crate) ended: EndedBy,
+    pub(crate) broken: Option<WorkerError>,
+    /// Start and end of the measured time.
+    pub(crate) measured: (u64, u64),
+    pub(crate) steps: Vec<StepSpan>,
+    pub(crate) cpu: CpuUse,
+}
+
+/// The steps of a clone so far, and the error that broke one of them.
+pub(crate) struct Steps<'a> {
+    pub(crate) shared: &'a CloneShared,
+    pub(crate) broken: Option<WorkerError>,
+    spans: Vec<StepSpan>,
+}
+
+impl Steps<'_> {
+    /// Carries out and times a step. `None` where it broke.
+    pub(crate) fn run<W: CloneWork, T>(
+        &mut self,
+        work: &mut W,
+        step: Step,
+        act: impl FnOnce(&mut W) -> Result<T, WorkerError>,
+    ) -> Option<T> {
+        self.shared.enter(Some(step));
+        let start = work.clock().now();
+        let result = act(work);
+        let end = work.clock().now();
+        self.spans.push(StepSpan { step, start, end });
+        result.map_err(|error| self.fail(error)).ok()
+    }
+
+    /// Keeps the first error.
+    pub(crate) fn fail(&mut self, error: WorkerError) {
+        self.broken.get_or_insert(error);
+    }
+
+    /// The end of the last step is this instant.
+    pub(crate) fn ended_at(&mut self, instant: u64) {
+        if let Some(span) = self.spans.last_mut() {
+            span.end = instant;
+        }
+    }
+}
+
+/// Takes a clone, prepared, from its gate to its end.
+pub(crate) fn carry_out<W: CloneWork>(
+    mut work: W,
+    job: &Job,
+    shared: &CloneShared,
+) -> CloneOutcome {
+    let mut steps = Steps {
+        shared,
+        broken: None,
+        spans: Vec::with_capacity(6),
+    };
+    shared.gate.arrive(true);
+    let Some(start) = shared.gate.wait() else {
+        return work.outcome(Course {
+            ended: EndedBy::NotStarted,
+            broken: None,
+            measured: (0, 0),
+            steps: steps.spans,
+            cpu: CpuUse::default(),
+        });
+    };
+    let mut now = work.clock().now();
+    while now < start && shared.stop_request() == StopRequest::No {
+        work.clock().sleep_until(start.min(now + HEARING_NS));
+        now = work.clock().now();
+    }
+    work.begin(now);
+    let mut ended = None;
+    if job.end.ramp.0 > 0 {
+        let until = now.saturating_add(job.end.ramp.0);
+        let word = steps.run(&mut work, Step::Ramp, |work| work.run(&shared.ramp, until));
+        ended = word.filter(|word| *word != EndedBy::Runtime);
+        now = work.clock().now();
+        work.discard_ramp(ended.is_some());
+    }
+    let before = work.clock().thread_usage();
+    shared.set_measure_start(now);
+    let runtime = job.end.runtime;
+    let until = runtime.map_or(u64::MAX, |runtime| now.saturating_add(runtime.0));
+    work.measure(now);
+    if ended.is_none() && steps.broken.is_none() {
+        let act = |work: &mut W| work.run(&shared.measure, until);
+        ended = steps.run(&mut work, Step::Measure, act);
+    }
+    let stopped = work.clock().now();
+    work.drain(&mut steps);
+    // A job that ran its time is measured to the last op that it had begun; any other until its last op was done.
+    let end = work.last_end().unwrap_or(stopped);
+    let end = match ended {
+        Some(EndedBy::Runtime) => end.max(stopped),
+        _ => end.max(now),
+    };
+    shared.set_measure_end(end);
+    let cpu = used(before, work.clock().thread_usage());
+    let ended = work.end_steps(&mut steps, ended.unwrap_or(EndedBy::Error));
+    shared.enter(None);
+    work.outcome(Course {
+        ended,
+        broken: steps.broken,
+        measured: (now, end),
+        steps: steps.spans,
+        cpu,
+    })
+}
+
+fn used(before: Usage, after: Usage) -> CpuUse {
+    CpuUse {
+        user_ns: after.user_ns - before.user_ns,
+        system_ns: after.system_ns - before.system_ns,
+        voluntary: after.voluntary - before.voluntary,
+        involuntary: after.involuntary - before.involuntary,
+        minor_faults: after.minor_faults - before.minor_faults,
+        major_faults: after.major_faults - before.major_faults,
+    }
+}

@@ -1,0 +1,61 @@
+//! The results of a worker.
+
+use iodyno_model::{CpuUse, DepthUse, EndedBy, EngineUsed, ErrorCount, Step, VerifyResult};
+use iodyno_sys::BackendError;
+
+/// Why a worker could not begin, or could not go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkerError {
+    /// What could not be done: `create a 64-entry io_uring`.
+    pub what: String,
+    /// The system's error.
+    pub cause: String,
+    /// What to do.
+    pub hint: Option<String>,
+}
+
+/// A step that a worker went through. Instants are the engine clock's, ns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StepSpan {
+    /// Which.
+    pub step: Step,
+    /// From.
+    pub start: u64,
+    /// To.
+    pub end: u64,
+}
+
+/// The result of a worker. Latencies and bytes are in its cells.
+#[derive(Debug, Clone)]
+pub struct CloneOutcome {
+    /// What ended it.
+    pub ended: EndedBy,
+    /// A backend that failed, or another reason to stop that is not an op's error (a minimum rate).
+    pub broken: Option<WorkerError>,
+    /// Start and end of the measured time; equal if there was none.
+    pub measured: (u64, u64),
+    /// Steps.
+    pub steps: Vec<StepSpan>,
+    /// CPU over the measured time.
+    pub cpu: CpuUse,
+    /// Depths over the measured time.
+    pub depth: DepthUse,
+    /// Failed ops.
+    pub errors: Vec<ErrorCount>,
+    /// Verification.
+    pub verify: Option<VerifyResult>,
+    /// The backend.
+    pub engine: EngineUsed,
+    /// p50 and p99 of the time for which a completion may have waited unseen, ns.
+    pub stamp_window: (u64, u64),
+}
+
+impl From<BackendError> for WorkerError {
+    fn from(error: BackendError) -> WorkerError {
+        WorkerError {
+            cause: error.source.to_string(),
+            hint: error.hint.map(str::to_owned),
+            what: error.what,
+        }
+    }
+}
