@@ -49,7 +49,7 @@ pub(crate) fn blocks(
         log: spec.log.clone(),
         job: Arc::clone(&job),
     };
-    let changes = access.writes || access.trims;
+    let changes = (access.writes || access.trims) && blocks.read_only_by().is_none();
     on_backend(spec, parts, access.max_block(), changes, |spec, regions| {
         JobStream::new(&job, blocks, regions, spec.byte_budget, spec.seed)
     })

@@ -128,16 +128,34 @@ impl<'h> Assembly<'h> {
         apply(&mut draft, &overrides, self.host, &mut self.report);
         self.overrides = overrides;
 
+        draft.blocks.files.read_only = self.read_only;
         let mut job = finish(&mut draft, &section.name, section.place, &mut self.report);
         traps::check(&draft, &job, &mut self.report);
         self.order(&draft, &mut job, stonewall || draft.stonewall);
         self.warn_of_namesake(&draft, &job);
-        if self.read_only && (draft.blocks.access.writes || draft.blocks.access.trims) {
-            let place = draft.place("rw").or(job.place.as_ref()).cloned();
+        let rw = draft.place("rw").or(job.place.as_ref()).cloned();
+        let trims = draft.blocks.access.trims;
+        if self.read_only && (draft.blocks.access.writes || trims) {
             self.report.push(Diagnostic {
-                place,
+                place: rw.clone(),
                 ..Diagnostic::error("the job writes or trims, and `--readonly` was given")
                     .hint("make it read, or leave `--readonly` out")
+            });
+        }
+        if self.read_only && draft.blocks.files.unlink {
+            let place = draft.place("unlink").or(job.place.as_ref()).cloned();
+            self.report.push(Diagnostic {
+                place,
+                ..Diagnostic::error("the job removes its files, and `--readonly` was given")
+                    .hint("remove `unlink=1`, or leave `--readonly` out")
+            });
+        }
+        let verify = draft.blocks.verify.as_ref();
+        if trims && verify.is_some_and(|verify| verify.only) {
+            self.report.push(Diagnostic {
+                place: rw,
+                ..Diagnostic::error("`verify_only` cannot be combined with trims")
+                    .hint("remove `trim` from `rw=`: only what was written is checked")
             });
         }
         self.jobs.push(job);

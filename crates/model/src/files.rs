@@ -71,6 +71,9 @@ pub struct Files {
     pub create_only: bool,
     /// Missing files may be made.
     pub allow_create: bool,
+    /// Nothing is created, extended, written or removed (`--readonly`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub read_only: bool,
     /// fsync of what was laid out, before the jobs begin.
     pub fsync_on_layout: bool,
     /// Cached pages are dropped once, when the job begins.
@@ -98,6 +101,7 @@ impl Default for Files {
             create_on_open: false,
             create_only: false,
             allow_create: true,
+            read_only: false,
             fsync_on_layout: true,
             invalidate: true,
             fsync_on_close: false,

@@ -92,6 +92,17 @@ pub struct Blocks {
     pub verify: Option<Verify>,
 }
 
+impl Blocks {
+    /// The option because of which its files are only read; `None`: they may be created, extended or written.
+    pub fn read_only_by(&self) -> Option<&'static str> {
+        match &self.verify {
+            _ if self.files.read_only => Some("--readonly"),
+            Some(verify) if verify.only => Some("verify_only"),
+            _ => None,
+        }
+    }
+}
+
 impl Default for Blocks {
     /// Sequential 4 KiB reads by psync, on files with fio's default names.
     fn default() -> Blocks {

@@ -321,6 +321,10 @@ impl Binding<'_> {
             Found::File(length) => Ok((Some(length), FileKind::Regular)),
             Found::Device(length) => Ok((Some(length), FileKind::Device)),
             Found::Null => Ok((None, FileKind::Null)),
+            Found::Missing if let Some(option) = self.blocks.read_only_by() => Err(Fault::new(
+                format!("`{shown}` does not exist, and `{option}` creates nothing"),
+                format!("create it first, or remove `{option}`"),
+            )),
             Found::Missing if self.blocks.files.allow_create => Ok((None, FileKind::Regular)),
             Found::Missing => Err(Fault::new(
                 format!("`{shown}` does not exist"),

@@ -109,18 +109,19 @@ impl Demand {
             engine,
             ..
         } = blocks;
-        let verifies_only = verify.as_ref().is_some_and(|verify| verify.only);
+        let writable = blocks.read_only_by().is_none();
         let mapped = engine.kind == EngineKind::Mmap;
-        let data = access.reads || verifies_only || mapped || (access.writes && files.overwrite);
+        let data = access.reads || mapped || (access.writes && files.overwrite);
+        let laid_out = writable && !files.create_on_open;
         Demand {
             intent: Intent {
                 read: access.reads || verify.is_some(),
-                write: access.writes,
-                trim: access.trims,
+                write: access.writes && writable,
+                trim: access.trims && writable,
             },
             named: !files.names.is_empty(),
-            data: data && !files.create_on_open,
-            space: (access.writes || access.trims) && !files.create_on_open,
+            data: data && laid_out,
+            space: (access.writes || access.trims) && laid_out,
             grows_to: 0,
             fallocate: files.fallocate,
             fsync: files.fsync_on_layout,

@@ -45,6 +45,53 @@ fn json_is_one_document_and_alone_on_standard_output() {
 }
 
 #[test]
+fn readonly_creates_extends_and_removes_nothing() {
+    let home = Home::new();
+    let short = home.file("short", "precious");
+    for (more, words) in [
+        (["--filename=short", "--readonly"], "extends"),
+        (["--filename=new", "--readonly"], "creates"),
+        (["--unlink=1", "--readonly"], "removes"),
+    ] {
+        // `--filename` belongs to the job that follows.
+        let (job, readonly) = (more[0], more[1]);
+        home.iodyno(&[&["fio", readonly], &TINY[..], &[job]].concat())
+            .exits(1)
+            .tells(words);
+    }
+    assert_eq!(std::fs::read_to_string(&short).unwrap(), "precious");
+    let files = std::fs::read_dir(home.work()).unwrap();
+    assert_eq!(files.count(), 1);
+    // Long enough, it is read.
+    std::fs::write(&short, vec![1; 1 << 20]).unwrap();
+    home.iodyno(&[&["fio", "--readonly"], &TINY[..], &["--filename=short"]].concat())
+        .succeeds();
+    assert_eq!(std::fs::read(&short).unwrap(), vec![1; 1 << 20]);
+}
+
+#[test]
+fn verify_only_opens_for_reading_and_extends_nothing() {
+    let home = Home::new();
+    let job = "[v]\nfilename=data\nrw=randwrite\nbs=4k\nsize=1m\nverify=crc32c\n";
+    home.file("write.fio", job);
+    for engine in ["psync", "mmap", "libaio"] {
+        let only = format!("{job}ioengine={engine}\nverify_only=1\n");
+        home.file("only.fio", &only);
+        home.iodyno(&["fio", "only.fio"]).exits(1).tells("creates");
+        home.iodyno(&["fio", "write.fio"]).succeeds();
+        let data = home.work().join("data");
+        let written = std::fs::read(&data).unwrap();
+        home.iodyno(&["fio", "only.fio"]).succeeds();
+        assert!(std::fs::read(&data).unwrap() == written);
+        std::fs::remove_file(&data).unwrap();
+        std::fs::write(&data, &written[..4096]).unwrap();
+        home.iodyno(&["fio", "only.fio"]).exits(1).tells("extends");
+        assert_eq!(std::fs::metadata(&data).unwrap().len(), 4096);
+        std::fs::remove_file(&data).unwrap();
+    }
+}
+
+#[test]
 fn the_trial_is_stored_as_well() {
     let home = Home::new();
     fio(&home, &["--output-format=json"]).succeeds();

@@ -59,8 +59,28 @@ impl Binding<'_> {
                 (None, None) => self.rest(file, existing)?,
             };
             self.fit(file, block, notes)?;
+            self.check_length(file)?;
         }
         Ok(files)
+    }
+
+    /// A regular file that is only read has to be as long as its region already.
+    fn check_length(&self, file: &ResolvedFile) -> Result<(), Fault> {
+        let existing = file.existing.unwrap_or(0);
+        match self.blocks.read_only_by() {
+            Some(option) if file.kind == FileKind::Regular && file.end() > existing => {
+                Err(Fault::new(
+                    format!(
+                        "`{}` has {}, the job needs {}, and `{option}` extends nothing",
+                        file.path.display(),
+                        Bytes(existing),
+                        Bytes(file.end())
+                    ),
+                    format!("lower `size=` or `offset=`, or remove `{option}`"),
+                ))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// What `filesize=` makes of a file; one whose length lies within the range stays as it is.

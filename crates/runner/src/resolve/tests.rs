@@ -1,6 +1,6 @@
 use super::*;
 use crate::samples::{job, plan};
-use iodyno_model::{Engine, EngineKind, Passes, Target};
+use iodyno_model::{Engine, EngineKind, Passes, Target, Verify};
 use std::collections::HashMap;
 
 const MIB: u64 = 1 << 20;
@@ -239,6 +239,33 @@ fn every_fault_is_told_with_its_job() {
         bind(forbidden).unwrap_err()[0]
             .message
             .contains("does not exist")
+    );
+    for (name, size, words) in [
+        (
+            "new",
+            MIB,
+            "does not exist, and `--readonly` creates nothing",
+        ),
+        (
+            "old",
+            9 * MIB,
+            "has 8 MiB, the job needs 9 MiB, and `--readonly` extends nothing",
+        ),
+    ] {
+        let mut only_read = sized(name, bytes(size));
+        only_read.work.blocks_mut().unwrap().files.read_only = true;
+        let message = &bind(only_read).unwrap_err()[0].message;
+        assert!(message.contains(words), "{message}");
+    }
+    let mut checks = sized("old", bytes(9 * MIB));
+    checks.work.blocks_mut().unwrap().verify = Some(Verify {
+        only: true,
+        ..Verify::default()
+    });
+    let message = &bind(checks).unwrap_err()[0].message;
+    assert!(
+        message.contains("`verify_only` extends nothing"),
+        "{message}"
     );
     let mut waits = sized("old", None);
     waits.after = After::Job("j".into());
