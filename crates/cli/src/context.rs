@@ -47,15 +47,15 @@ impl Context {
 
     /// Opens the store for writing, and creates it if it does not exist.
     pub(crate) fn store(&self) -> Result<SqliteStore, Failure> {
-        SqliteStore::open(self.store_path()?).map_err(|error| {
-            let fault = store_fault(&error, Severity::Error);
-            let hint = fault.hint.clone();
-            Failure::one(
-                fault.hint(
+        let store =
+            SqliteStore::open(self.store_path()?).map_err(|error| {
+                let fault = store_fault(&error, Severity::Error);
+                let hint = fault.hint.clone();
+                Failure::one(fault.hint(
                     hint.unwrap_or_else(|| "use another store with `--store PATH`".to_owned()),
-                ),
-            )
-        })
+                ))
+            })?;
+        Ok(self.note_upgrade(store))
     }
 
     /// Opens the store for reading; `None` if the default store does not exist. A store given with
@@ -63,13 +63,27 @@ impl Context {
     pub(crate) fn existing_store(&self) -> Result<Option<SqliteStore>, Failure> {
         match SqliteStore::open_for_reading(self.store_path()?) {
             Err(StoreError::Missing { .. }) if self.store.is_none() => Ok(None),
-            opened => Ok(Some(opened?)),
+            opened => Ok(Some(self.note_upgrade(opened?))),
         }
     }
 
     /// Opens the store for reading; it must exist.
     pub(crate) fn store_to_read(&self) -> Result<SqliteStore, Failure> {
-        Ok(SqliteStore::open_for_reading(self.store_path()?)?)
+        let store = SqliteStore::open_for_reading(self.store_path()?)?;
+        Ok(self.note_upgrade(store))
+    }
+
+    /// Says where the copy of a store is that was upgraded when it was opened.
+    fn note_upgrade(&self, store: SqliteStore) -> SqliteStore {
+        if let Some(upgrade) = store.upgraded() {
+            self.note(&format!(
+                "store upgraded from schema {} to {}; the old store is {}",
+                upgrade.from,
+                upgrade.to,
+                upgrade.backup.display()
+            ));
+        }
+        store
     }
 
     /// Style of text on standard output.

@@ -121,6 +121,10 @@ impl Default for Blocks {
 /// What a job does. What applies to one kind of work only is a field of that kind.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "the largest kind is the usual one, and jobs are few"
+)]
 pub enum Work {
     /// Reads and writes at offsets, in fio's sense.
     Blocks(Blocks),

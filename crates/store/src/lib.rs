@@ -40,5 +40,6 @@ pub use export::{EXPORT_FORMAT, EXPORT_VERSION, ExportReport, export};
 pub use import::ImportReport;
 pub use location::default_path;
 pub use rebuild::{Rebuilder, rebuild};
+pub use schema::Upgrade;
 pub use sqlite::SqliteStore;
 pub use store::{Run, RunHandle, Store};

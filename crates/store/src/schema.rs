@@ -1,20 +1,50 @@
 //! The store's tables, and how an older store is brought up to date.
 //!
 //! `PRAGMA application_id` says that a file is ours, `PRAGMA user_version` which schema it has. A new
-//! schema is one more file in [`STEPS`]: it turns the schema before it into the next one. A step that
-//! has been released is never changed again.
+//! schema is one more step in [`STEPS`]: it turns the schema before it into the next one. A step that
+//! has been released is never changed again. Before a store is changed it is copied to a file beside it.
 
-use rusqlite::{Connection, Transaction, TransactionBehavior};
+use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+
+use crate::location::companion;
+use crate::sqlite::Fault;
+use crate::{StoreError, upgrade};
 
 /// `iody` in ASCII.
 pub(crate) const APPLICATION_ID: i32 = 0x696f_6479;
 
+/// How one schema becomes the next.
+#[derive(Clone, Copy)]
+pub(crate) enum SchemaStep {
+    /// Statements.
+    Sql(&'static str),
+    /// Changes that SQL cannot express.
+    Rust(fn(&Transaction<'_>) -> Result<(), Fault>),
+}
+
 /// The step at index n makes schema n + 1 from schema n; schema 0 is an empty database.
-pub(crate) const STEPS: &[&str] = &[
-    include_str!("schema/1.sql"),
-    include_str!("schema/2.sql"),
-    include_str!("schema/3.sql"),
+pub(crate) const STEPS: &[SchemaStep] = &[
+    SchemaStep::Sql(include_str!("schema/1.sql")),
+    SchemaStep::Sql(include_str!("schema/2.sql")),
+    SchemaStep::Sql(include_str!("schema/3.sql")),
+    SchemaStep::Rust(upgrade::stored_plans),
 ];
+
+/// A store that was brought up to date.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Upgrade {
+    /// Its schema before.
+    pub from: u32,
+    /// Its schema now.
+    pub to: u32,
+    /// A copy of the store as it was before.
+    pub backup: PathBuf,
+}
 
 /// What a database is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,27 +82,83 @@ pub(crate) fn inspect(connection: &Connection) -> rusqlite::Result<Found> {
     })
 }
 
-/// Brings a database to the last of `steps`, in one transaction. What is newer or not ours is left
-/// as it is: to be told from [`inspect`] before.
-pub(crate) fn migrate(connection: &Connection, steps: &[&str]) -> rusqlite::Result<()> {
+/// Brings a database to the last of `steps`, in one transaction. A store that is not empty is copied first if `path`
+/// says where it lies. A database that is newer or not ours is not changed: see [`inspect`].
+pub(crate) fn migrate(
+    connection: &Connection,
+    steps: &[SchemaStep],
+    path: Option<&Path>,
+) -> Result<Option<Upgrade>, Fault> {
+    // From here on no other process writes to the store: two never upgrade it both.
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
-    // Looked at again: another process may have been faster.
     let from = match inspect(&transaction)? {
         Found::Empty => 0,
-        Found::Store(version) => version as usize,
-        Found::Foreign(_) => return Ok(()),
+        Found::Store(version) => version,
+        Found::Foreign(_) => return Ok(None),
     };
-    for (number, step) in (1..).zip(steps).skip(from) {
-        if from > 0 {
-            tracing::info!(schema = number, "converting the store to a newer schema");
+    let to = steps.len() as u32;
+    if from >= to {
+        return Ok(None);
+    }
+    let backup = match path {
+        Some(path) if from > 0 => Some(back_up(path, from)?),
+        _ => None,
+    };
+    for step in steps.iter().skip(from as usize) {
+        match step {
+            SchemaStep::Sql(statements) => transaction.execute_batch(statements)?,
+            SchemaStep::Rust(change) => change(&transaction)?,
         }
-        transaction.execute_batch(step)?;
     }
-    if from < steps.len() {
-        transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
-        transaction.pragma_update(None, "user_version", steps.len() as i64)?;
+    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    transaction.pragma_update(None, "user_version", to)?;
+    transaction.commit()?;
+    Ok(backup.map(|backup| Upgrade { from, to, backup }))
+}
+
+/// Copies a store, which nobody writes to meanwhile, to `NAME.schema-N.bak` beside it and syncs the copy. An earlier
+/// copy is never replaced: the new one gets a number.
+fn back_up(path: &Path, schema: u32) -> Result<PathBuf, StoreError> {
+    let doing = "copying the store before its upgrade";
+    let name = |number: u32| match number {
+        1 => companion(path, &format!(".schema-{schema}.bak")),
+        more => companion(path, &format!(".schema-{schema}-{more}.bak")),
+    };
+    let unused = (1..).map(name).find(|backup| !backup.exists());
+    let backup = unused.unwrap_or_else(|| name(1));
+    // What a killed process left behind.
+    let unfinished = companion(path, ".bak-unfinished");
+    match fs::remove_file(&unfinished) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(StoreError::io(&unfinished, doing, error));
+        }
+        _ => {}
     }
-    transaction.commit()
+    let copied = copy(path, &unfinished)
+        .map_err(|error| StoreError::sqlite(&backup, doing, error))
+        .and_then(|()| {
+            let synced = File::open(&unfinished).and_then(|file| file.sync_all());
+            let named = synced.and_then(|()| fs::rename(&unfinished, &backup));
+            let folder = path.parent().unwrap_or(Path::new("/"));
+            named
+                .and_then(|()| File::open(folder)?.sync_all())
+                .map_err(|error| StoreError::io(&backup, doing, error))
+        });
+    if copied.is_err() {
+        // The copy is of no use, and may fill the file system.
+        let _ = fs::remove_file(&unfinished);
+    }
+    copied.map(|()| backup)
+}
+
+/// By a connection of its own: a copy cannot be made within a transaction that writes.
+fn copy(path: &Path, to: &Path) -> rusqlite::Result<()> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let reader = Connection::open_with_flags(path, flags)?;
+    // As bytes: a path need not be UTF-8.
+    let name = ToSqlOutput::Borrowed(ValueRef::Text(to.as_os_str().as_bytes()));
+    reader.execute("VACUUM INTO ?1", [name])?;
+    Ok(())
 }
 
 #[cfg(test)]
@@ -82,13 +168,17 @@ mod tests {
     #[test]
     fn the_next_schema_is_one_more_step_and_keeps_what_is_stored() {
         let connection = Connection::open_in_memory().unwrap();
-        migrate(&connection, STEPS).unwrap();
+        migrate(&connection, STEPS, None).unwrap();
         connection
             .execute("INSERT INTO owners (process) VALUES (7)", [])
             .unwrap();
-        let next = [STEPS, &["ALTER TABLE owners ADD COLUMN host TEXT"]].concat();
-        migrate(&connection, &next).unwrap();
-        migrate(&connection, &next).unwrap();
+        let next = [
+            STEPS,
+            &[SchemaStep::Sql("ALTER TABLE owners ADD COLUMN host TEXT")],
+        ]
+        .concat();
+        migrate(&connection, &next, None).unwrap();
+        migrate(&connection, &next, None).unwrap();
         assert_eq!(
             inspect(&connection).unwrap(),
             Found::Store(next.len() as u32)
@@ -102,9 +192,15 @@ mod tests {
     #[test]
     fn a_step_that_fails_changes_nothing() {
         let connection = Connection::open_in_memory().unwrap();
-        migrate(&connection, STEPS).unwrap();
-        let next = [STEPS, &["CREATE TABLE more (x); CREATE TABLE runs (y)"]].concat();
-        assert!(migrate(&connection, &next).is_err());
+        migrate(&connection, STEPS, None).unwrap();
+        let next = [
+            STEPS,
+            &[SchemaStep::Sql(
+                "CREATE TABLE more (x); CREATE TABLE runs (y)",
+            )],
+        ]
+        .concat();
+        assert!(migrate(&connection, &next, None).is_err());
         assert_eq!(
             inspect(&connection).unwrap(),
             Found::Store(STEPS.len() as u32)
@@ -115,8 +211,13 @@ mod tests {
     #[test]
     fn a_newer_store_is_left_as_it_is() {
         let connection = Connection::open_in_memory().unwrap();
-        migrate(&connection, &[STEPS, &["CREATE TABLE more (x)"]].concat()).unwrap();
-        migrate(&connection, STEPS).unwrap();
+        migrate(
+            &connection,
+            &[STEPS, &[SchemaStep::Sql("CREATE TABLE more (x)")]].concat(),
+            None,
+        )
+        .unwrap();
+        migrate(&connection, STEPS, None).unwrap();
         assert_eq!(
             inspect(&connection).unwrap(),
             Found::Store(STEPS.len() as u32 + 1)
@@ -133,7 +234,7 @@ mod tests {
             .pragma_update(None, "application_id", 77)
             .unwrap();
         assert!(matches!(inspect(&connection).unwrap(), Found::Foreign(_)));
-        migrate(&connection, STEPS).unwrap();
+        migrate(&connection, STEPS, None).unwrap();
         assert!(connection.prepare("SELECT * FROM runs").is_err());
     }
 }

@@ -4,15 +4,41 @@
 //! `shared_files` said which of them counted.
 
 use iodyno_model::{Plan, SCHEMA};
+use rusqlite::{Transaction, params};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
+
+use crate::StoreError;
+use crate::blob::{decode, encode};
+use crate::sqlite::Fault;
+
+/// Schema 4: plans in the form of [`SCHEMA`] 2. A plan that cannot be read stays as it is, and is reported as damaged
+/// when it is asked for.
+pub(crate) fn stored_plans(transaction: &Transaction<'_>) -> Result<(), Fault> {
+    let mut plans = transaction.prepare("SELECT alias, plan FROM runs")?;
+    let mut changed = transaction.prepare("UPDATE runs SET plan = ?2 WHERE alias = ?1")?;
+    let mut rows = plans.query([])?;
+    // One at a time: an imported run can be large.
+    while let Some(row) = rows.next()? {
+        let (alias, blob): (i64, Vec<u8>) = (row.get(0)?, row.get(1)?);
+        let Some(plan) = decode(&blob).ok().and_then(|value| plan(value).ok()) else {
+            continue;
+        };
+        let blob = encode(&plan).map_err(|source| StoreError::NotStorable {
+            what: "the plan",
+            source,
+        })?;
+        changed.execute(params![alias, blob])?;
+    }
+    Ok(())
+}
 
 /// The plan that a JSON value holds, in whichever form.
 ///
 /// # Errors
 /// It is not a plan: the reason.
-pub(crate) fn plan(mut value: Value) -> Result<Plan, String> {
+fn plan(mut value: Value) -> Result<Plan, String> {
     let old = value
         .get("schema")
         .and_then(Value::as_u64)

@@ -462,3 +462,67 @@ fn a_name_that_means_memory_to_sqlite_is_a_file() {
         StoreError::Io { .. }
     ));
 }
+
+/// A store of schema 3 on a file system of its own, which has room for it and for little else.
+fn old_store(options: &str) -> Option<Tmpfs> {
+    let disk = Tmpfs::new(options)?;
+    rusqlite::Connection::open(disk.store())
+        .unwrap()
+        .execute_batch(include_str!("fixtures/schema-3.sql"))
+        .unwrap();
+    Some(disk)
+}
+
+/// Nothing but the store lies in its folder, and its schema is 3.
+fn assert_untouched(disk: &Tmpfs) {
+    let folder = std::fs::read_dir(disk.0.path()).unwrap();
+    let mut names: Vec<_> = folder.map(|entry| entry.unwrap().file_name()).collect();
+    names.retain(|name| !name.to_string_lossy().starts_with("iodyno.db-"));
+    assert_eq!(names, ["iodyno.db"]);
+    let connection = rusqlite::Connection::open(disk.store()).unwrap();
+    let schema: u32 = connection
+        .query_row("PRAGMA user_version", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(schema, 3);
+}
+
+#[test]
+fn an_old_store_is_not_upgraded_where_its_copy_does_not_fit() {
+    let Some(disk) = old_store("size=180k") else {
+        return;
+    };
+    for opened in [
+        SqliteStore::open(disk.store()),
+        SqliteStore::open_for_reading(disk.store()),
+    ] {
+        let error = opened.unwrap_err();
+        assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
+        let words = told(&error);
+        assert!(
+            words.contains("copying the store before its upgrade"),
+            "{words}"
+        );
+        assert_untouched(&disk);
+    }
+    disk.remount("size=8m");
+    let store = SqliteStore::open(disk.store()).unwrap();
+    assert_eq!(store.upgraded().unwrap().from, 3);
+    assert_eq!(store.runs(9, 0).unwrap().len(), 5);
+}
+
+#[test]
+fn an_old_store_that_cannot_be_written_to_is_left_as_it_is() {
+    let Some(disk) = old_store("size=8m") else {
+        return;
+    };
+    disk.remount("ro");
+    let error = SqliteStore::open(disk.store()).unwrap_err();
+    assert!(matches!(error, StoreError::ReadOnly { .. }), "{error:?}");
+    let error = SqliteStore::open_for_reading(disk.store()).unwrap_err();
+    assert!(
+        matches!(error, StoreError::Older { found: 3, .. }),
+        "{error:?}"
+    );
+    disk.remount("rw");
+    assert_untouched(&disk);
+}

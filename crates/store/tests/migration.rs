@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::io::{BufRead, BufReader, Write};
+
 use common::assert_sound;
 use iodyno_model::*;
 use iodyno_store::{SqliteStore, Store};
@@ -61,4 +63,188 @@ fn reads_and_writes(since: &str) {
     assert_eq!(store.telemetry(common::key(new), 0, 9).unwrap().len(), 3);
     drop(store);
     assert_sound(&path);
+}
+/// Runs of all kinds of work, as the program of schema 3 stored them.
+const SCHEMA_3: &str = include_str!("fixtures/schema-3.sql");
+
+/// What turns that fixture into one of each schema.
+const SCHEMAS: [(u32, &str); 3] = [
+    (
+        1,
+        "DROP TABLE telemetry; ALTER TABLE runs DROP COLUMN imported; PRAGMA user_version = 1;",
+    ),
+    (2, "DROP TABLE telemetry; PRAGMA user_version = 2;"),
+    (3, ""),
+];
+
+fn kinds(store: &SqliteStore, run: &str) -> Vec<&'static str> {
+    let run = store.run(store.find(run).unwrap()).unwrap();
+    let jobs = run.plan.workloads.iter().flat_map(|w| &w.jobs);
+    jobs.map(|job| match job.work {
+        Work::Blocks(_) => "blocks",
+        Work::FileOperations(_) => "file operations",
+        Work::SharedFiles(_) => "shared files",
+    })
+    .collect()
+}
+
+/// Every run is there with its kind of work, its figures and what was asked for.
+fn assert_upgraded(store: &SqliteStore) {
+    assert_eq!(kinds(store, "1"), ["blocks", "blocks"]);
+    assert_eq!(kinds(store, "2"), ["file operations"]);
+    assert_eq!(kinds(store, "3"), ["blocks"]);
+    assert_eq!(kinds(store, "4"), ["shared files"]);
+    assert_eq!(kinds(store, "5"), ["shared files"]);
+    for summary in store.runs(9, 0).unwrap() {
+        let run = store.run(summary.id).unwrap();
+        assert_eq!(run.plan.schema, SCHEMA);
+        for trial in &run.trials {
+            let trial = store.trial(trial.key).unwrap();
+            assert!(!trial.parts[0].clones.is_empty(), "{}", summary.name);
+        }
+    }
+    let plan = |name: &str| store.run(store.find(name).unwrap()).unwrap().plan;
+    let simulated = plan("1");
+    let [reads, writes] = simulated.workloads[0].jobs.as_slice() else {
+        panic!("{simulated:?}")
+    };
+    let blocks = reads.work.blocks().unwrap();
+    assert_eq!(
+        (blocks.engine.kind, blocks.engine.depth),
+        (EngineKind::Sim, 2)
+    );
+    assert!(blocks.passes.time_based && blocks.passes.loops == 1);
+    assert_eq!(blocks.extent.size, Some(Amount::Bytes(1 << 20)));
+    assert_eq!(blocks.access.order, Order::Random);
+    let blocks = writes.work.blocks().unwrap();
+    assert_eq!(
+        (blocks.access.pattern(), blocks.access.max_block()),
+        ("write", 8192)
+    );
+    let operations = &plan("2").workloads[0].jobs[0];
+    let cycle = &operations.work.file_operations().unwrap().cycle;
+    assert_eq!(
+        (cycle[0].action.clone(), operations.clones),
+        (Action::Create, 2)
+    );
+    let shared = &plan("5").workloads[0].jobs[0];
+    let shared = shared.work.shared_files().unwrap();
+    assert_eq!(
+        (shared.count, shared.file_size, shared.seed),
+        (2, 32 << 10, Some(7))
+    );
+    assert_eq!(shared.distribution, Distribution::Zipf(0.8));
+    assert_eq!(shared.engine.kind, EngineKind::Psync);
+}
+
+#[test]
+fn stores_of_every_schema_keep_runs_of_every_kind_of_work() {
+    for (schema, since) in SCHEMAS {
+        let (_folder, path) = fixture(&(SCHEMA_3.to_owned() + since));
+        let store = SqliteStore::open(&path).unwrap();
+        let upgrade = store.upgraded().unwrap().clone();
+        assert_eq!((upgrade.from, upgrade.to), (schema, 4));
+        assert_upgraded(&store);
+        // What was cut off goes on, and what was exported comes back.
+        let cut_off = store.run(store.find("3").unwrap()).unwrap();
+        assert_eq!(cut_off.summary.state, RunState::Interrupted);
+        store.resume_run(cut_off.summary.id).unwrap();
+        let mut file = Vec::new();
+        let run = store.find("5").unwrap();
+        iodyno_store::export(&store, run, &mut file).unwrap();
+        let (_other, other) = common::fresh();
+        let other = SqliteStore::open(other).unwrap();
+        assert!(
+            other.upgraded().is_none(),
+            "a new store has nothing to upgrade"
+        );
+        other.import(&mut file.as_slice()).unwrap();
+        assert_eq!(other.run(run).unwrap().plan, store.run(run).unwrap().plan);
+        drop(store);
+        assert_sound(&path);
+        assert!(SqliteStore::open(&path).unwrap().upgraded().is_none());
+        assert_is_old(&upgrade.backup, schema);
+    }
+}
+
+/// The file is a store as it was before its upgrade.
+fn assert_is_old(path: &std::path::Path, schema: u32) {
+    let connection = rusqlite::Connection::open(path).unwrap();
+    let number = |sql: &str| {
+        connection
+            .query_row(sql, [], |row| row.get::<_, u32>(0))
+            .unwrap()
+    };
+    assert_eq!(number("PRAGMA user_version"), schema);
+    assert_eq!(number("SELECT count(*) FROM runs"), 5);
+    drop(connection);
+    assert_sound(path);
+    let store = SqliteStore::open(path).unwrap();
+    assert_eq!(store.upgraded().unwrap().from, schema);
+    assert_upgraded(&store);
+}
+
+#[test]
+fn a_backup_is_never_replaced_and_an_unfinished_one_is_made_again() {
+    let (folder, path) = fixture(SCHEMA_3);
+    let named = |suffix: &str| folder.path().join(format!("old.db{suffix}"));
+    std::fs::write(named(".schema-3.bak"), "mine").unwrap();
+    std::fs::write(named(".bak-unfinished"), "of a killed process").unwrap();
+    let store = SqliteStore::open(&path).unwrap();
+    assert_eq!(store.upgraded().unwrap().backup, named(".schema-3-2.bak"));
+    assert_eq!(std::fs::read(named(".schema-3.bak")).unwrap(), b"mine");
+    assert!(!named(".bak-unfinished").exists());
+    assert_is_old(&named(".schema-3-2.bak"), 3);
+}
+
+#[test]
+fn of_processes_that_open_an_old_store_at_once_one_upgrades_it() {
+    let (_folder, path) = fixture(SCHEMA_3);
+    let upgrades: Vec<bool> = std::thread::scope(|scope| {
+        let open = || {
+            let store = SqliteStore::open(&path).unwrap();
+            assert_upgraded(&store);
+            store.upgraded().is_some()
+        };
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(open)).collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .collect()
+    });
+    assert_eq!(upgrades.iter().filter(|upgraded| **upgraded).count(), 1);
+    assert_sound(&path);
+}
+
+/// Set for the process that is to be killed: the store's path.
+const VICTIM: &str = "IODYNO_UPGRADE_VICTIM";
+
+#[test]
+fn a_process_that_is_killed_while_it_upgrades_leaves_the_old_store_or_the_new_one() {
+    if let Some(path) = std::env::var_os(VICTIM) {
+        writeln!(std::io::stdout(), "\nopening").unwrap();
+        SqliteStore::open(std::path::PathBuf::from(path)).unwrap();
+        return;
+    }
+    for wait in 0..20 {
+        let (_folder, path) = fixture(SCHEMA_3);
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "a_process_that_is_killed_while_it_upgrades_leaves_the_old_store_or_the_new_one",
+                "--nocapture",
+            ])
+            .env(VICTIM, &path)
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert!(lines.any(|line| line.unwrap() == "opening"));
+        // Wherever it is by then: what is asserted holds at each instant.
+        std::thread::sleep(std::time::Duration::from_micros(500 * wait));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_upgraded(&SqliteStore::open(&path).unwrap());
+        assert_sound(&path);
+    }
 }

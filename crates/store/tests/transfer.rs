@@ -198,7 +198,7 @@ fn a_file_that_is_something_else_or_newer_or_half_is_told_by_its_line() {
         "\"configurations\":[{\"name\":\"c0\",\"target\":{\"path\":\"/mnt/c0\"},\"again\":false}]",
         "\"configurations\":[]",
     );
-    let newer = file.replacen("\"version\":3", "\"version\":3", 1);
+    let newer = file.replacen("\"version\":3", "\"version\":4", 1);
     let check = |text: &[u8], words: &[&str]| {
         let error = store.import(&mut &*text).unwrap_err();
         let told = format!("{error} | {}", error.hint().unwrap_or_default());
@@ -210,7 +210,7 @@ fn a_file_that_is_something_else_or_newer_or_half_is_told_by_its_line() {
     check(b"\x7fELF\x02\x01", &["line 1", "not an exported run"]);
     check(b"{\"jobs\": []}\n", &["line 1", "not an exported run"]);
     check(b"\n\n\n", &["line 1", "not an exported run"]);
-    check(newer.as_bytes(), &["version 3", "newer iodyno", "up to 2"]);
+    check(newer.as_bytes(), &["version 4", "newer iodyno", "up to 3"]);
     check(
         file.replacen("iodyno-run", "iodyno-rum", 1).as_bytes(),
         &["line 1", "iodyno-rum"],

@@ -20,7 +20,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavio
 
 use crate::location::companion;
 use crate::owner::Owner;
-use crate::schema::{self, Found, STEPS};
+use crate::schema::{self, Found, STEPS, Upgrade};
 use crate::{ImportReport, Run, RunHandle, Store, StoreError};
 
 /// How long a call waits for other processes: an import of a 10-hour run holds the store for some seconds.
@@ -38,6 +38,7 @@ pub struct SqliteStore {
     owner: OnceCell<Owner>,
     /// The connection's commits are synced.
     synced: Cell<bool>,
+    upgraded: Option<Upgrade>,
 }
 
 /// Why a piece of work did not succeed.
@@ -95,12 +96,14 @@ impl SqliteStore {
             });
         }
         store.refuse_others()?;
+        let mut upgraded = None;
         store.doing("making its tables", |connection| {
             // Tables first: a file that says WAL says also that it is ours.
-            schema::migrate(connection, STEPS)?;
+            upgraded = schema::migrate(connection, STEPS, Some(&path))?;
             use_wal(connection)?;
             Ok(connection.pragma_update(None, "synchronous", "NORMAL")?)
         })?;
+        store.upgraded = upgraded;
         // Now it is there, and links on the way to it can be followed.
         store.path = resolved(path)?;
         tracing::debug!(path = %store.path.display(), "opened the store");
@@ -122,10 +125,14 @@ impl SqliteStore {
             Err(error) => return Err(StoreError::io(&path, "opening it", error)),
             Ok(_) => {}
         }
-        match SqliteStore::open(&path) {
-            Err(StoreError::ReadOnly { .. } | StoreError::Io { .. } | StoreError::Full { .. }) => {}
+        let unwritable = match SqliteStore::open(&path) {
+            Err(
+                error @ (StoreError::ReadOnly { .. }
+                | StoreError::Io { .. }
+                | StoreError::Full { .. }),
+            ) => error,
             opened => return opened,
-        }
+        };
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
         let readable = SqliteStore::connect(&path, &path, flags).and_then(|store| {
             store.refuse_others()?;
@@ -149,10 +156,13 @@ impl SqliteStore {
             other => other?,
         };
         match store.found()? {
-            Found::Store(version) if (version as usize) < STEPS.len() => Err(StoreError::Older {
-                path,
-                found: version,
-            }),
+            Found::Store(version) if (version as usize) < STEPS.len() => match unwritable {
+                full @ StoreError::Full { .. } => Err(full),
+                _ => Err(StoreError::Older {
+                    path,
+                    found: version,
+                }),
+            },
             _ => Ok(store),
         }
     }
@@ -168,6 +178,11 @@ impl SqliteStore {
         suffixes
             .map(|suffix| companion(&self.path, suffix))
             .to_vec()
+    }
+
+    /// What was done to bring it up to date when it was opened; `None` if it was.
+    pub fn upgraded(&self) -> Option<&Upgrade> {
+        self.upgraded.as_ref()
     }
 
     /// Takes in an exported run, all of it or nothing. What is stored already stays as it is; the
@@ -190,6 +205,7 @@ impl SqliteStore {
             path: path.to_path_buf(),
             owner: OnceCell::new(),
             synced: Cell::new(false),
+            upgraded: None,
         };
         store.doing("opening it", |connection| {
             connection.busy_timeout(BUSY_TIMEOUT)?;

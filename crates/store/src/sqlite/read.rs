@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::{Fault, SqliteStore};
 use crate::blob::decode;
 use crate::owner::{Owners, lock_file};
-use crate::{Rebuilder, Run, StoreError, upgrade};
+use crate::{Rebuilder, Run, StoreError};
 
 const RUN_COLUMNS: &str = "
     alias, id, name, started_unix_ms, ended_unix_ms, state, owner, cells, rounds, imported,
@@ -234,7 +234,7 @@ pub(super) fn plan(
     let mut statement = connection.prepare_cached("SELECT plan FROM runs WHERE id = ?1")?;
     let mut rows = statement.query([run.0.as_bytes()])?;
     let row = rows.next()?.ok_or_else(|| super::find::unknown(run))?;
-    upgrade::plan(blob(store, row, 0)?).map_err(|why| damaged(store, why))
+    blob(store, row, 0)
 }
 
 pub(super) fn document<T: DeserializeOwned>(
