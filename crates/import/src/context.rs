@@ -23,6 +23,77 @@ impl Heading {
     }
 }
 
+impl Heading {
+    /// What it names: `ext4` of `## ext4 results:`. `None` where it numbers a run, is a command, or is an item of a
+    /// list that does not say whose results follow.
+    pub(crate) fn name(&self) -> Option<&str> {
+        let text = self.text.trim().trim_end_matches(':').trim();
+        if let Some(name) = results_of(text) {
+            return Some(name);
+        }
+        let lower = text.to_lowercase();
+        let mut words = lower.split_whitespace();
+        let first = words.next()?;
+        let number = |word: &str| {
+            let digits = word.trim_matches(['#', '.', ':']);
+            !digits.is_empty() && digits.bytes().all(|c| c.is_ascii_digit())
+        };
+        let numbers_a_run = number(first)
+            || (RUNS.contains(&first.trim_end_matches('#'))
+                && words.next().is_some_and(number)
+                && words.next().is_none());
+        let command = (COMMANDS.contains(&first) && lower.contains(' '))
+            || first.starts_with(['.', '/'])
+            || text.contains(" --");
+        (self.is_section() && !numbers_a_run && !command).then_some(text)
+    }
+}
+
+/// Words before the number of a repetition.
+const RUNS: [&str; 9] = [
+    "run",
+    "round",
+    "trial",
+    "loop",
+    "repetition",
+    "iteration",
+    "attempt",
+    "pass",
+    "take",
+];
+
+/// Commands after a root's prompt, `# fio job.fio`, which looks like a heading.
+const COMMANDS: [&str; 14] = [
+    "fio", "sysbench", "iodyno", "sudo", "cd", "cat", "echo", "for", "mount", "umount", "sync",
+    "zfs", "zpool", "dd",
+];
+
+/// Whose results a heading says that it is over: `ext4` of `ext4 results from each run`.
+pub(crate) fn results_of(heading: &str) -> Option<&str> {
+    const NO_NAMES: [&str; 10] = [
+        "the",
+        "these",
+        "those",
+        "all",
+        "our",
+        "benchmark",
+        "test",
+        "raw",
+        "following",
+        "no",
+    ];
+    let mut words = heading.split_whitespace();
+    let name = words.next()?.trim_matches(['*', '`', '"', ':']);
+    let results = words.next()?;
+    let follows = words.next().unwrap_or("");
+    let is_word = results
+        .trim_end_matches([':', '.'])
+        .eq_ignore_ascii_case("results");
+    let goes_on = ["", "from", "of", "for", "with", "on"].contains(&follows);
+    let is_name = !name.is_empty() && !NO_NAMES.contains(&name.to_ascii_lowercase().as_str());
+    (is_word && goes_on && is_name).then_some(name)
+}
+
 /// What stands over a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Context<'t> {

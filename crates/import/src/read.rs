@@ -1,6 +1,8 @@
 //! Runs all readers over the texts: assigns lines, finds duplicates, and lists what no reader understood.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
 
 use iodyno_model::{Duplicate, Imported, ImportedTrial, Observation, SourceLine, Unread};
 
@@ -18,15 +20,15 @@ pub fn read(texts: &[Text<'_>], options: &Options) -> Imported {
     let mut imported = Imported::default();
     let mut seen = Seen::default();
     for text in texts {
-        let mut piece = read_one(text, options);
+        let (mut piece, trials) = read_one(text, options);
         let copy_of = seen.same_text(text);
-        for trial in std::mem::take(&mut piece.trials) {
-            match seen.first(&trial, copy_of.is_some()) {
+        for placed in trials {
+            match seen.first(&placed, copy_of.is_some()) {
                 Some(first) => imported.duplicates.push(Duplicate {
                     first,
-                    again: trial.at,
+                    again: placed.trial.at,
                 }),
-                None => imported.trials.push(trial),
+                None => imported.trials.push(placed.trial),
             }
         }
         if let Some(first) = copy_of {
@@ -46,8 +48,20 @@ pub fn read(texts: &[Text<'_>], options: &Options) -> Imported {
     imported
 }
 
-/// What one source holds, in the order of its lines.
-fn read_one(text: &Text<'_>, options: &Options) -> Imported {
+/// A trial and its place in the source.
+struct Placed {
+    trial: ImportedTrial,
+    lines: Range<u32>,
+    /// Results with nothing but blank lines between them are in one block.
+    block: u32,
+    /// A hash of its lines, blanks aside.
+    text: u64,
+    /// How many digits its lines have.
+    digits: usize,
+}
+
+/// What one source holds, in the order of its lines; the trials apart.
+fn read_one(text: &Text<'_>, options: &Options) -> (Imported, Vec<Placed>) {
     let lines = Lines::new(text.source, text.text);
     let mut imported = Imported::default();
     let label = match &options.label {
@@ -61,9 +75,10 @@ fn read_one(text: &Text<'_>, options: &Options) -> Imported {
         None => Label::default(),
     };
     let (found, claimed) = scan(&lines, options);
+    let mut trials = Vec::new();
     for Found { lines: at, what } in found {
         match what {
-            FoundWhat::Trial(trial) => imported.trials.push(*trial),
+            FoundWhat::Trial(trial) => trials.push(placed(*trial, at, &lines)),
             FoundWhat::Table(table) => imported.tables.push(*table),
             FoundWhat::Claim(claim) => imported.claims.push(*claim),
             FoundWhat::Unread(why) => imported.unread.push(unread(&lines, at.start, why)),
@@ -72,17 +87,84 @@ fn read_one(text: &Text<'_>, options: &Options) -> Imported {
         }
     }
     imported.unread.extend(stretches(&lines, &claimed));
-    imported.trials.sort_by_key(|trial| trial.at.line);
+    trials.sort_by_key(|placed| placed.trial.at.line);
+    number_blocks(&mut trials, &lines);
     imported.tables.sort_by_key(|table| table.at.line);
     imported.claims.sort_by_key(|claim| claim.at.line);
     imported.unread.sort_by_key(|unread| unread.at.line);
-    name(&mut imported.trials, &label, text.source);
-    if imported.trials.is_empty() && imported.tables.is_empty() && imported.claims.is_empty() {
+    name_by_headings(&mut trials, &lines);
+    name(&mut trials, &label, text.source);
+    if trials.is_empty() && imported.tables.is_empty() && imported.claims.is_empty() {
         imported
             .remarks
             .push(format!("{}: no result was found in it", text.source));
     }
-    imported
+    (imported, trials)
+}
+
+fn placed(trial: ImportedTrial, at: Range<u32>, lines: &Lines<'_>) -> Placed {
+    let mut hasher = DefaultHasher::new();
+    let mut digits = 0;
+    for (_, text) in lines.range(at.clone()) {
+        for word in text.split_whitespace() {
+            word.hash(&mut hasher);
+            digits += word.bytes().filter(u8::is_ascii_digit).count();
+        }
+    }
+    Placed {
+        trial,
+        lines: at,
+        block: 0,
+        text: hasher.finish(),
+        digits,
+    }
+}
+
+fn number_blocks(trials: &mut [Placed], lines: &Lines<'_>) {
+    let mut order: Vec<&mut Placed> = trials.iter_mut().collect();
+    order.sort_by_key(|placed| placed.lines.start);
+    let (mut block, mut end) = (0, 0);
+    for placed in order {
+        let between = lines.range(end..placed.lines.start);
+        block += u32::from(between.into_iter().any(|(_, text)| !text.trim().is_empty()));
+        placed.block = block;
+        end = end.max(placed.lines.end);
+    }
+}
+
+/// Takes the headings over results as the names of their configurations, where the text names none.
+///
+/// Of nested headings the widest that is not the same over all results is the configuration, and narrower ones are
+/// the dimension `section`. A heading that numbers a run or is a command names nothing.
+fn name_by_headings(trials: &mut [Placed], lines: &Lines<'_>) {
+    let mut unnamed: Vec<(&mut ImportedTrial, Vec<String>)> = trials
+        .iter_mut()
+        .filter(|placed| placed.trial.configuration.is_empty())
+        .map(|placed| {
+            let context = lines.context(placed.lines.start);
+            let names = context.headings.iter().filter_map(|it| it.name());
+            (&mut placed.trial, names.map(str::to_owned).collect())
+        })
+        .collect();
+    let Some(first) = unnamed.first().map(|(_, names)| names.clone()) else {
+        return;
+    };
+    let common = (0..first.len())
+        .take_while(|&level| {
+            unnamed
+                .iter()
+                .all(|(_, names)| names.get(level) == first.get(level))
+        })
+        .count();
+    for (trial, names) in &mut unnamed {
+        if let Some(name) = names.get(common) {
+            trial.configuration.clone_from(name);
+        }
+        let section = names.get(common + 1..).unwrap_or_default().join(" / ");
+        if !section.is_empty() {
+            trial.dimensions.insert("section".to_owned(), section);
+        }
+    }
 }
 
 /// Lets every reader look, and gives lines that several understood to the first of them.
@@ -162,11 +244,11 @@ const SHADOWED: [&str; 4] = [
 ///
 /// Where a source holds several configurations or workloads of its own, the label's name stands before
 /// them: otherwise different things would become one.
-fn name(trials: &mut [ImportedTrial], label: &Label, source: &str) {
+fn name(trials: &mut [Placed], label: &Label, source: &str) {
     let stem = stem(source);
     let own_configurations = several(trials, |trial| &trial.configuration);
     let own_workloads = several(trials, |trial| &trial.workload);
-    for trial in trials {
+    for Placed { trial, .. } in trials {
         for name in SHADOWED {
             if let Some(value) = trial.dimensions.remove(name) {
                 trial.dimensions.insert(format!("imported {name}"), value);
@@ -185,8 +267,9 @@ fn name(trials: &mut [ImportedTrial], label: &Label, source: &str) {
     }
 }
 
-fn several(trials: &[ImportedTrial], of: impl Fn(&ImportedTrial) -> &String) -> bool {
-    trials.windows(2).any(|pair| of(&pair[0]) != of(&pair[1]))
+fn several(trials: &[Placed], of: impl Fn(&ImportedTrial) -> &String) -> bool {
+    let differ = |pair: &[Placed]| of(&pair[0].trial) != of(&pair[1].trial);
+    trials.windows(2).any(differ)
 }
 
 fn named(label: Option<&str>, own: &str, several: bool, stem: &str) -> String {
@@ -212,13 +295,14 @@ fn stem(source: &str) -> &str {
 #[derive(Default)]
 struct Seen<'t> {
     texts: HashMap<&'t str, &'t str>,
-    trials: HashMap<String, SourceLine>,
+    /// By the text and all that makes a result what it is: where it stood first, and in which block.
+    trials: HashMap<(u64, String), (SourceLine, u32)>,
 }
 
-/// Fewer equal figures than this happen by chance.
-const TELLING: usize = 3;
-/// As do figures of fewer digits in all: `70 ns/op 120 ops/sec 4 MB/s` comes again in any series of runs.
-const TELLING_DIGITS: usize = 6;
+/// Equal texts with fewer digits than this happen by chance.
+const TELLING_DIGITS: usize = 12;
+/// From this many digits on, as in a whole report with its dates, even neighbours are copies.
+const CERTAIN_DIGITS: usize = 100;
 
 impl<'t> Seen<'t> {
     /// The source that held this very text before.
@@ -235,31 +319,26 @@ impl<'t> Seen<'t> {
         }
     }
 
-    /// Where the same result stood before. In a copy of a whole text any figure tells.
-    fn first(&mut self, trial: &ImportedTrial, copy: bool) -> Option<SourceLine> {
-        let figures = trial.figures.len() >= TELLING && digits(trial) >= TELLING_DIGITS;
-        let telling = copy || figures || !trial.series.is_empty();
-        let key = key(trial);
+    /// Where the same result stood before: the same text at another place. In a copy of a whole text a few
+    /// digits tell.
+    ///
+    /// Short results in one block are repetitions, however equal they are.
+    fn first(&mut self, placed: &Placed, copy: bool) -> Option<SourceLine> {
+        let trial = &placed.trial;
+        let telling = copy || placed.digits >= TELLING_DIGITS || !trial.series.is_empty();
+        let key = (placed.text, key(trial));
         match self.trials.get(&key) {
-            Some(first) => telling.then(|| first.clone()),
+            Some((first, block)) => {
+                let neighbours = first.source == trial.at.source && *block == placed.block;
+                let repetition = neighbours && !copy && placed.digits < CERTAIN_DIGITS;
+                (telling && !repetition).then(|| first.clone())
+            }
             None => {
-                self.trials.insert(key, trial.at.clone());
+                self.trials.insert(key, (trial.at.clone(), placed.block));
                 None
             }
         }
     }
-}
-
-/// The digits that matter of all figures that are not derived from others.
-fn digits(trial: &ImportedTrial) -> usize {
-    let printed = trial.figures.iter().filter(|it| it.derived.is_none());
-    printed
-        .map(|figure| {
-            let text = format!("{:e}", figure.value);
-            let mantissa = text.split('e').next().unwrap_or("");
-            mantissa.bytes().filter(u8::is_ascii_digit).count()
-        })
-        .sum()
 }
 
 /// All that makes a result what it is, without its place.
@@ -361,6 +440,66 @@ mod tests {
         let twice = format!("{RESULT}\nand once more\n{RESULT}");
         let imported = named(&[(a, &twice)], label);
         assert_eq!(imported.duplicates[0].again.line, 4);
+    }
+
+    #[test]
+    fn equal_neighbours_are_repetitions() {
+        let lines = "BenchmarkX-8 1000000 5.123 ns/op 12.34 MB/s\n\
+                     BenchmarkX-8 2000000 5.123 ns/op 12.34 MB/s\n\
+                     BenchmarkX-8 1000000 5.123 ns/op 12.34 MB/s\n\n\
+                     BenchmarkX-8 1000000 5.123 ns/op 12.34 MB/s\n";
+        let imported = named(&[("b.txt", lines)], None);
+        assert_eq!((imported.trials.len(), imported.duplicates.len()), (4, 0));
+        // The same text further down is a copy; other iterations with the same figures are another trial.
+        let again = format!(
+            "{lines}and again:\nBenchmarkX-8 1000000 5.123 ns/op 12.34 MB/s\n\
+             BenchmarkX-8 3000000 5.123 ns/op 12.34 MB/s\n"
+        );
+        let imported = named(&[("b.txt", &again)], None);
+        assert_eq!(imported.trials.len(), 5);
+        let places = |it: &Duplicate| (it.first.line, it.again.line);
+        let duplicates: Vec<(u32, u32)> = imported.duplicates.iter().map(places).collect();
+        assert_eq!(duplicates, [(1, 7)]);
+    }
+
+    #[test]
+    fn headings_name_configurations_for_every_form() {
+        let sysbench = "sysbench 1.0.20\n\nFile operations:\n    reads/s:                      10.00\n    \
+                        writes/s:                     5.00\n    fsyncs/s:                     1.00\n\n\
+                        Throughput:\n    read, MiB/s:                  1.00\n    written, MiB/s:               0.50\n";
+        for (what, result) in [
+            ("fio", RESULT),
+            ("sysbench", sysbench),
+            ("benchmark", "BenchmarkX 1 5.5 ns/op\n"),
+        ] {
+            let text = format!(
+                "# Test\n\n## ext4\n\n{result}\n### Run 2\n\n{result} \n\n## zfs results:\n\n{result}\n## zfs\n\n### lz4\n\n{result}"
+            );
+            let imported = named(&[("t.md", &text)], None);
+            let found: Vec<(&str, Option<&str>)> = imported
+                .trials
+                .iter()
+                .map(|trial| {
+                    let section = trial.dimensions.get("section").map(String::as_str);
+                    (trial.configuration.as_str(), section)
+                })
+                .collect();
+            let (ext4, zfs) = (("ext4", None), ("zfs", None));
+            let mut all = vec![ext4, ext4, zfs, ("zfs", Some("lz4"))];
+            // Where the same text is telling, its repetition below "Run 2" is a copy.
+            if imported.trials.len() == 3 {
+                all.remove(1);
+            }
+            assert_eq!(found, all, "{what}");
+            let labelled = named(&[("h1.md", &text)], Some("{config}.md"));
+            assert_eq!(labelled.trials[0].configuration, "h1/ext4", "{what}");
+        }
+        // One heading over everything and commands after a prompt name nothing.
+        for over in ["# Results", "# fio job.fio", "## Run 1"] {
+            let text = format!("{over}\n\n{RESULT}\n## Run 2\n\n{OTHER}");
+            let imported = named(&[("t.md", &text)], None);
+            assert_eq!(names(&imported), ["t t ", "t t "], "{over}");
+        }
     }
 
     #[test]

@@ -18,9 +18,35 @@ const WORDS: [&str; 8] = [
     "clat percentiles",
 ];
 
+/// Lines of tools whose output is known and not read, each with the reason. In lower case.
+const KNOWN: [(&str, &str); 4] = [
+    (
+        "requests/sec executed",
+        "sysbench 0.4's output is not supported: use sysbench 1.0, or write the figures as a table",
+    ),
+    (
+        "total transferred",
+        "sysbench 0.4's output is not supported: use sysbench 1.0, or write the figures as a table",
+    ),
+    (
+        "%util",
+        "output of `iostat -x` is not supported: `iodyno run` samples the disks itself",
+    ),
+    (
+        "fsync: iops=",
+        "sysbench 1.1's output is not supported: use sysbench 1.0, or write the figures as a table",
+    ),
+];
+
 /// Why a line that no reader understood should be named, if it looks like a result.
 pub(super) fn why_unread(line: &str) -> Option<&'static str> {
     let lower = line.to_lowercase();
+    if let Some((_, why)) = KNOWN.iter().find(|(words, _)| lower.contains(words)) {
+        return Some(why);
+    }
+    if is_sysbench_1_1(lower.trim()) {
+        return Some(KNOWN[3].1);
+    }
     if WORDS.iter().any(|word| lower.contains(word)) {
         return Some("looks like a tool's output, but not in a form that is known");
     }
@@ -32,6 +58,14 @@ pub(super) fn why_unread(line: &str) -> Option<&'static str> {
         "a table whose columns are not known; name them by a column map"
     } else {
         "a figure outside of any known form; figures within prose are not read"
+    })
+}
+
+/// `read:  IOPS=4243.58 66.31 MiB/s (69.53 MB/s)`; fio has a comma and `BW=`.
+fn is_sysbench_1_1(lower: &str) -> bool {
+    let rest = lower.strip_prefix("read:").or(lower.strip_prefix("write:"));
+    rest.is_some_and(|rest| {
+        rest.contains("iops=") && rest.contains(" mib/s (") && !rest.contains("bw=")
     })
 }
 
@@ -64,6 +98,31 @@ fn is_row(line: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_the_tool_whose_output_is_not_supported() {
+        for (line, tool) in [
+            ("  333.05 Requests/sec executed", "sysbench 0.4"),
+            (
+                "Read 93.75Mb  Written 62.5Mb  Total transferred 156.25Mb  (5.2Mb/sec)",
+                "sysbench 0.4",
+            ),
+            (
+                "   read:  IOPS=4243.58 66.31 MiB/s (69.53 MB/s)",
+                "sysbench 1.1",
+            ),
+            ("Device  r/s  rkB/s  w/s  wkB/s  aqu-sz  %util", "iostat -x"),
+            (
+                "  read: IOPS=12, BW=48.1MiB/s (50.4MB/s)(28",
+                "a tool's output",
+            ),
+        ] {
+            assert!(
+                why_unread(line).is_some_and(|why| why.contains(tool)),
+                "{line}"
+            );
+        }
+    }
 
     #[test]
     fn tells_figures_from_prose() {

@@ -344,8 +344,12 @@ fn takes_few_digits_that_come_again_for_another_run_and_many_for_a_copy() {
         ("BenchmarkX-8 1000 70.31 ns/op 14222 ops/sec 4 MB/s\n", 1, 1),
         ("fsbench/delete_10k_2MB  10000 5657.3 ops/sec\n", 1, 1),
     ] {
-        let imported = import("new.txt", &format!("{line}\n{line}"));
+        let imported = import("new.txt", &format!("{line}\nand once more:\n{line}"));
         let found = (imported.trials.len(), imported.duplicates.len());
         assert_eq!(found, (trials, duplicates), "{line}");
+        // Next to each other they are repetitions.
+        let imported = import("new.txt", &format!("{line}\n{line}"));
+        let found = (imported.trials.len(), imported.duplicates.len());
+        assert_eq!(found, (2, 0), "{line}");
     }
 }

@@ -227,6 +227,19 @@ pub struct ClaimCheck {
     pub p: Option<f64>,
     /// Why it does not follow from the trials; empty if it does.
     pub against: Vec<String>,
+    /// Why it cannot be checked; `None` if it was.
+    #[serde(default)]
+    pub unchecked: Option<String>,
+}
+
+impl ClaimCheck {
+    /// Whether the claim follows from its trials; `None` where it cannot be checked.
+    pub fn follows(&self) -> Option<bool> {
+        match self.unchecked {
+            Some(_) => None,
+            None => Some(self.against.is_empty()),
+        }
+    }
 }
 
 /// The answer to a [`Question`].

@@ -77,18 +77,52 @@ pub struct ImportedTable {
 pub struct Claim {
     /// Where it stands.
     pub at: SourceLine,
-    /// The workload's name.
+    /// The row's label as printed.
     pub workload: String,
     /// The metric's name as printed: `ops/sec`.
     pub unit: String,
     /// Each side as printed: `672 ± 5%`.
     pub sides: Vec<String>,
-    /// The difference as printed: `~`, `+12.3%`.
+    /// The difference as printed: `~`, `+12.3%`; empty where there is none.
     pub delta: String,
     /// p as printed.
     pub p: Option<f64>,
     /// Trials a side as printed.
     pub n: Vec<u32>,
+    /// Which trials it is about. Empty in runs that were imported before this was recorded.
+    #[serde(default)]
+    pub subject: ClaimSubject,
+}
+
+/// The rules by which a printed comparison was computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum ClaimRules {
+    /// benchstat until 2022: the mean without outliers ± the largest deviation.
+    #[default]
+    Means,
+    /// benchstat since 2022: the median ± the farther end of its interval at 95 %.
+    Medians,
+}
+
+/// Which trials a row of a printed comparison is about.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct ClaimSubject {
+    /// How it was computed.
+    pub rules: ClaimRules,
+    /// The line of the table's head; rows of one table share it.
+    pub table: u32,
+    /// What stands over each side, a text a level.
+    pub columns: Vec<Vec<String>>,
+    /// The benchmark that the label names, without its parameters.
+    pub benchmark: String,
+    /// The parameters in the label: `bs=4k`, `gomaxprocs=8`.
+    pub dimensions: BTreeMap<String, String>,
+    /// Keys over the table or the group of rows: `pkg=foo`.
+    pub keys: BTreeMap<String, String>,
+    /// Names of the metric, each with what one printed unit is in the unit of the metric.
+    pub metrics: Vec<(String, f64)>,
+    /// It is the geometric mean of the table's rows.
+    pub geomean: bool,
 }
 
 /// A stretch of the source that was not understood.

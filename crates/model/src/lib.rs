@@ -58,7 +58,10 @@ pub use files::{Amount, Fallocate, FileService, Files};
 pub use finding::{Finding, FindingKind, Weight};
 pub use frame::{DirectionFrame, Frame, JobFrame};
 pub use histogram::{BinLayout, Histogram, HistogramBuilder};
-pub use import::{Claim, Duplicate, Imported, ImportedPoint, ImportedTable, ImportedTrial, Unread};
+pub use import::{
+    Claim, ClaimRules, ClaimSubject, Duplicate, Imported, ImportedPoint, ImportedTable,
+    ImportedTrial, Unread,
+};
 pub use job::{After, Job, JobEnd, Logs, Placement, Reporting, Span};
 pub use key::{RunId, TrialKey};
 pub use metric::{Better, Figure, Metric, Unit, Withheld};

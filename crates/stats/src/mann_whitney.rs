@@ -21,6 +21,9 @@ pub struct MannWhitney {
     pub tied: bool,
     /// Two-sided p.
     pub p: f64,
+    /// Two-sided p as benchstat computes it: twice the lower tail of the baseline's U at the smaller of
+    /// the two U. It differs from `p` only where sizes differ and ties make the distribution lopsided.
+    pub p_benchstat: f64,
     /// One-sided p for "the candidate's values tend to be smaller".
     pub p_less: f64,
     /// One-sided p for "the candidate's values tend to be larger".
@@ -33,9 +36,8 @@ pub struct MannWhitney {
 ///
 /// Exact, conditional on the ties, up to [`EXACT_LIMIT_UNTIED`] values a side, with ties to
 /// [`EXACT_LIMIT_TIED`]; beyond, the normal approximation with tie and continuity correction. The
-/// two-sided p is twice the smaller tail, at most 1. (benchstat doubles the lower tail of the smaller
-/// U whichever side it lies on. That is the same unless sizes differ and ties make the distribution
-/// lopsided; then its p depends on which sample comes first, and is not followed.)
+/// two-sided p is twice the smaller tail, at most 1. (benchstat's p, which depends on which sample comes first, is
+/// there for comparison with its tables.)
 /// All values equal: p = 1. Source: Mann & Whitney 1947; Klotz 1966; Hollander, Wolfe & Chicken, 4.1.
 pub fn mann_whitney(baseline: &[f64], candidate: &[f64]) -> Result<MannWhitney, StatsError> {
     let baseline = Sample::new(baseline)?;
@@ -51,15 +53,27 @@ pub fn mann_whitney(baseline: &[f64], candidate: &[f64]) -> Result<MannWhitney, 
     } else {
         EXACT_LIMIT_UNTIED
     };
-    let (tails, method) = if groups.len() == 1 {
+    let (tails, benchstat, method) = if groups.len() == 1 {
         let certain = Tails {
             less: 1.0,
             greater: 1.0,
         };
-        (certain, Method::Exact)
+        (certain, None, Method::Exact)
     } else if sizes.0 <= limit && sizes.1 <= limit {
         let distribution = doubled_u_distribution(sizes.0, sizes.1, &groups);
-        (Tails::of(&distribution, doubled_u as usize), Method::Exact)
+        let reached = doubled_u as usize;
+        let smaller = reached.min(distribution.len() - 1 - reached);
+        let lower: f64 = match groups[..] {
+            [low, high] => two_groups(sizes, (low, high), smaller),
+            // The baseline's 2U counts from the other end.
+            _ => distribution.iter().rev().take(smaller + 1).sum(),
+        };
+        let middle = 2 * smaller + 1 == distribution.len();
+        (
+            Tails::of(&distribution, reached),
+            Some(if middle { 1.0 } else { 2.0 * lower }),
+            Method::Exact,
+        )
     } else {
         let (n, m) = (sizes.0 as f64, sizes.1 as f64);
         let all = n + m;
@@ -67,6 +81,7 @@ pub fn mann_whitney(baseline: &[f64], candidate: &[f64]) -> Result<MannWhitney, 
         let centred = doubled_u as f64 / 2.0 - n * m / 2.0;
         (
             normal_tails(centred, variance.sqrt()),
+            None,
             Method::NormalApproximation,
         )
     };
@@ -75,10 +90,26 @@ pub fn mann_whitney(baseline: &[f64], candidate: &[f64]) -> Result<MannWhitney, 
         sizes,
         tied,
         p: tails.two_sided(),
+        p_benchstat: benchstat.unwrap_or(tails.two_sided()),
         p_less: tails.less,
         p_greater: tails.greater,
         method,
     })
+}
+
+/// The lower tail at 2U where there are two distinct values, with so many low and high ones, as benchstat counts it.
+///
+/// It rounds the most high values that the baseline may have toward zero where that is negative, and so counts
+/// assignments that are not in the tail. The exact tail is there for every other use.
+fn two_groups(sizes: (usize, usize), (low, high): (usize, usize), doubled_u: usize) -> f64 {
+    let (n, low_, all) = (sizes.0 as i64, low as i64, (low + high) as i64);
+    let most = (doubled_u as i64 - n * (low_ - n)) / all;
+    let least = sizes.0.saturating_sub(low);
+    let ways: f64 = (least as i64..=most)
+        .filter(|taken| *taken <= n)
+        .map(|taken| choose(low, sizes.0 - taken as usize) * choose(high, taken as usize))
+        .sum();
+    ways / choose(low + high, sizes.0)
 }
 
 /// The smallest two-sided p that a U test of these sizes can give: 2/C(n+m, n), at most 1.
@@ -102,4 +133,24 @@ pub(crate) fn doubled_u(baseline: &[f64], candidate: &[f64]) -> u64 {
         doubled += (smaller + not_larger) as u64;
     }
     doubled
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What benchstat prints for two distinct values on sides of unequal size.
+    #[test]
+    fn repeats_the_p_of_benchstat_where_it_differs() {
+        for (baseline, candidate, p, benchstat) in [
+            (vec![5.0; 4], vec![2.0; 6], 1.0 / 105.0, 1.0 / 7.0),
+            (vec![7.0; 6], vec![4.0; 7], 2.0 / 1716.0, 14.0 / 1716.0),
+            (vec![1.0], vec![0.0; 3], 0.5, 1.5),
+            (vec![1.0, 2.0, 3.0], vec![4.0, 5.0, 6.0], 0.1, 0.1),
+        ] {
+            let test = mann_whitney(&baseline, &candidate).unwrap();
+            assert!((test.p - p).abs() < 1e-12, "{test:?}");
+            assert!((test.p_benchstat - benchstat).abs() < 1e-12, "{test:?}");
+        }
+    }
 }

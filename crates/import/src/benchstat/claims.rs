@@ -1,83 +1,233 @@
-//! Printed comparisons of two sides, old (`name  old ops/sec  new ops/sec  delta`) and new (bars around units).
+//! The tables that benchstat prints: with bars around the units (since 2022), and before that
+//! `name  old time/op  new time/op  delta`.
+//!
+//! Each row becomes a claim about the trials that its label, its column heads and the keys above the table
+//! name. A table with a baseline and several other columns gives a claim for each pair.
 
-use iodyno_model::Claim;
+use std::collections::BTreeMap;
+
+use iodyno_model::{Claim, ClaimRules, ClaimSubject, Observation};
 
 use super::super::found::Found;
 use super::super::lines::Lines;
+use super::input::{key, place};
+use super::units;
+
+/// The label of the row of geometric means, in tables since 2022 and before.
+const GEOMEAN: [&str; 2] = ["geomean", "[Geo mean]"];
 
 /// A table whose rows are being read.
-#[derive(Debug, Clone, PartialEq)]
-enum Table {
-    /// Rows of two sides in a unit.
-    TwoSides(String),
-    /// Medians alone, of one side.
-    OneSide,
-    /// Rows of another number of sides, which are not read.
-    Others,
+#[derive(Debug, Clone)]
+struct Table {
+    rules: ClaimRules,
+    /// The line of its head.
+    line: u32,
+    unit: String,
+    metrics: Vec<(String, f64)>,
+    /// Where the columns of values begin, in characters.
+    starts: Vec<usize>,
+    /// What stands over each column.
+    columns: Vec<Vec<String>>,
+    /// Columns but the first are compared with the first.
+    deltas: bool,
+    /// Keys that hold for all its rows from here on.
+    keys: BTreeMap<String, String>,
+}
+
+/// What a row says in one column.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Cell {
+    side: String,
+    delta: String,
+    p: Option<f64>,
+    n: Vec<u32>,
 }
 
 /// All rows of all tables.
 pub(super) fn read(lines: &Lines<'_>) -> Vec<Found> {
     let mut found = Vec::new();
-    let mut table = None;
+    let mut table: Option<Table> = None;
+    // Keys since the last line of another kind: benchstat prints those that hold for a table above it.
+    let mut keys = BTreeMap::new();
     for (number, text) in lines.iter() {
         let at = number..number + 1;
-        if let Some(next) = head(text) {
+        if let Some((next, first)) = head(lines, number, text, &keys) {
             table = Some(next);
-            // The names of the sides stand over the units.
-            let names = number > 1 && lines.get(number - 1).contains('│');
-            found.push(Found::known(number - u32::from(names)..number + 1));
+            found.push(Found::known(first..number + 1));
             continue;
         }
-        let Some(current) = &table else { continue };
-        let no_row = *current == Table::OneSide && !text.contains('±');
-        if no_row || text.trim().is_empty() || text.starts_with("```") {
-            table = None;
-        } else if is_footnote(text) {
-            found.push(Found::known(at));
-        } else {
-            found.push(take(lines, number, text, current));
+        if text.trim().is_empty() {
+            let goes_on = lines.get(number + 1).starts_with(GEOMEAN[1]);
+            table = table.filter(|_| goes_on);
+        } else if let Some(current) = &mut table {
+            if text.starts_with("```") {
+                table = None;
+            } else if is_footnote(text) || is_blank_mean(text) {
+                found.push(Found::known(at));
+            } else if let Some(group) = group(text).filter(|_| current.rules == ClaimRules::Means) {
+                current.keys = group;
+                found.push(Found::known(at));
+            } else {
+                let claims = claims(lines, number, text, current);
+                if claims.is_empty() {
+                    found.push(Found::unread(
+                        at.clone(),
+                        "not a row of the comparison above it: a value for each column was expected",
+                    ));
+                }
+                found.extend(
+                    claims
+                        .into_iter()
+                        .map(|claim| Found::claim(at.clone(), claim)),
+                );
+            }
+        } else if let Some((key, value)) = key(text) {
+            keys.insert(key.to_owned(), value.to_owned());
+        } else if !text.contains('│') {
+            keys.clear();
         }
     }
     found
 }
 
-/// The table that a head begins.
-fn head(text: &str) -> Option<Table> {
+/// The table that a head begins, and the head's first line.
+fn head(
+    lines: &Lines<'_>,
+    number: u32,
+    text: &str,
+    keys: &BTreeMap<String, String>,
+) -> Option<(Table, u32)> {
     if text.contains('│') {
-        return new_head(text);
+        return medians_head(lines, number, text, keys);
     }
-    let words: Vec<&str> = text.split_whitespace().collect();
-    match words[..] {
-        ["name", "old", unit, "new", again, "delta"] if unit == again => {
-            Some(Table::TwoSides(unit.to_owned()))
-        }
-        ["name", "old", ..] if words.contains(&"delta") => Some(Table::Others),
-        ["name", "\\", ..] => Some(Table::Others),
-        _ => None,
-    }
+    let words = words_with_places(text);
+    let bare: Vec<&str> = words.iter().map(|(_, word)| *word).collect();
+    let (unit, first, deltas) = match bare[..] {
+        ["name", "old", unit, "new", again, "delta"] if unit == again => (unit, 1, true),
+        ["name", "\\", unit, _, ..] => (unit, 3, false),
+        // One side alone. Other tables begin so as well, without a `±`.
+        ["name", unit] if has_spread(lines, number) => (unit, 1, false),
+        _ => return None,
+    };
+    let places: Vec<(usize, &str)> = match deltas {
+        true => vec![words[1], words[3]],
+        false => words[first..].to_vec(),
+    };
+    let named = bare[1] == "\\";
+    let table = Table {
+        rules: ClaimRules::Means,
+        line: number,
+        unit: unit.to_owned(),
+        metrics: units::of_old_table(unit),
+        starts: places.iter().map(|(place, _)| *place).collect(),
+        columns: places
+            .iter()
+            .map(|(_, name)| match named {
+                true => vec![(*name).to_owned()],
+                false => Vec::new(),
+            })
+            .collect(),
+        deltas,
+        keys: BTreeMap::new(),
+    };
+    Some((table, number))
 }
 
-/// `│ sec/op │ sec/op vs base │`
-fn new_head(text: &str) -> Option<Table> {
-    let cells: Vec<&str> = text
-        .split('│')
-        .skip(1)
-        .map(str::trim)
-        .filter(|cell| !cell.is_empty())
-        .collect();
-    let [first, others @ ..] = &cells[..] else {
-        return None;
+/// Whether a row of the table has a `±`.
+fn has_spread(lines: &Lines<'_>, head: u32) -> bool {
+    let rows = lines.range(head + 1..lines.count() + 1);
+    rows.take_while(|(_, text)| !text.trim().is_empty())
+        .any(|(_, text)| text.contains('±'))
+}
+
+/// `│ sec/op │ sec/op vs base │`, below one line or several with the names of the columns.
+fn medians_head(
+    lines: &Lines<'_>,
+    number: u32,
+    text: &str,
+    keys: &BTreeMap<String, String>,
+) -> Option<(Table, u32)> {
+    let bars = cells(text);
+    let (_, unit) = *bars.first()?;
+    let deltas = bars[1..]
+        .iter()
+        .all(|(_, cell)| cell.strip_suffix("vs base").map(str::trim) == Some(unit));
+    // The last line of the head: a row without bars follows.
+    let row_follows = !lines.get(number + 1).contains('│');
+    let names_above = number > 1 && lines.get(number - 1).contains('│');
+    let is_head = match bars.len() {
+        1 => names_above && lines.get(number + 1).contains('±'),
+        _ => deltas,
     };
-    match others {
-        [second] if second.strip_suffix("vs base").map(str::trim) == Some(first) => {
-            Some(Table::TwoSides((*first).to_owned()))
-        }
-        [] if text.trim_start().starts_with('│') && first.contains('/') => Some(Table::OneSide),
-        _ if others.iter().any(|cell| cell.ends_with("vs base")) => Some(Table::Others),
-        // Names of sides, or a table of another kind.
-        _ => None,
+    if !is_head || !row_follows || unit.is_empty() || unit.contains(char::is_whitespace) {
+        return None;
     }
+    let starts: Vec<usize> = bars.iter().map(|(place, _)| *place).collect();
+    let mut columns = vec![Vec::new(); bars.len()];
+    let mut first = number;
+    while first > 1 && lines.get(first - 1).contains('│') {
+        first -= 1;
+        let names = cells(lines.get(first));
+        for (index, column) in columns.iter_mut().enumerate() {
+            // A name of an upper level spans several columns.
+            let over = match names.len() == bars.len() {
+                true => names.get(index),
+                false => names
+                    .iter()
+                    .rev()
+                    .find(|(place, _)| *place <= starts[index]),
+            };
+            column.extend(over.map(|(_, name)| (*name).to_owned()));
+        }
+    }
+    let table = Table {
+        rules: ClaimRules::Medians,
+        line: number,
+        unit: unit.to_owned(),
+        metrics: units::of_table(unit),
+        starts,
+        columns,
+        deltas,
+        keys: keys.clone(),
+    };
+    Some((table, first))
+}
+
+/// What stands between bars, with the bar's place in characters.
+fn cells(text: &str) -> Vec<(usize, &str)> {
+    let mut cells = Vec::new();
+    let mut place = 0;
+    for (index, cell) in text.split('│').enumerate() {
+        if index > 0 && !cell.trim().is_empty() {
+            cells.push((place - 1, cell.trim()));
+        }
+        place += cell.chars().count() + 1;
+    }
+    cells
+}
+
+/// Words, each with the place of its first character.
+fn words_with_places(text: &str) -> Vec<(usize, &str)> {
+    let mut place = 0;
+    let mut words = Vec::new();
+    for word in text.split(' ') {
+        if !word.is_empty() {
+            words.push((place, word));
+        }
+        place += word.chars().count() + 1;
+    }
+    words
+}
+
+/// `pkg:foo goos:linux`: what the rows below have in common.
+fn group(text: &str) -> Option<BTreeMap<String, String>> {
+    text.split_whitespace()
+        .map(|word| {
+            let (key, value) = word.split_once(':')?;
+            let lower = key.starts_with(char::is_lowercase) && !value.is_empty();
+            lower.then(|| (key.to_owned(), value.to_owned()))
+        })
+        .collect()
 }
 
 fn is_footnote(text: &str) -> bool {
@@ -85,84 +235,191 @@ fn is_footnote(text: &str) -> bool {
         .starts_with(['¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'])
 }
 
-fn take(lines: &Lines<'_>, number: u32, text: &str, table: &Table) -> Found {
-    let at = number..number + 1;
-    let unit = match table {
-        Table::TwoSides(unit) => unit,
-        Table::OneSide => {
-            return Found::unread(at, "a median alone: the runs behind it are not given");
-        }
-        Table::Others => {
-            return Found::unread(at, "a row of a comparison that has not just two sides");
-        }
+/// A geometric mean that is not defined anywhere: `geomean  ²`.
+fn is_blank_mean(text: &str) -> bool {
+    text.strip_prefix(GEOMEAN[0])
+        .is_some_and(|rest| rest.split_whitespace().all(is_footnote))
+}
+
+/// The claims of a row; none where it is not a row of the table.
+fn claims(lines: &Lines<'_>, number: u32, text: &str, table: &Table) -> Vec<Claim> {
+    let Some((label, cells)) = row(text, table) else {
+        return Vec::new();
     };
-    let words: Vec<&str> = text.split_whitespace().collect();
-    if matches!(words.first(), Some(&"geomean" | &"[Geo")) {
-        return Found::unread(
-            at,
-            "the geometric mean of the rows above, which follows from them",
-        );
-    }
-    match row(&words) {
-        Some(row) => Found::claim(
-            at,
+    let here: Vec<usize> = (0..cells.len())
+        .filter(|&index| cells[index].is_some())
+        .collect();
+    let pairs: Vec<Vec<usize>> = match (table.deltas, &here[..]) {
+        (true, [0, others @ ..]) if !others.is_empty() => {
+            others.iter().map(|&other| vec![0, other]).collect()
+        }
+        (true, alone) => alone.iter().map(|&index| vec![index]).collect(),
+        (false, []) => Vec::new(),
+        (false, all) => vec![all.to_vec()],
+    };
+    pairs
+        .into_iter()
+        .map(|indices| {
+            let cell = |index: usize| cells[index].clone().unwrap_or_default();
+            let last = cell(indices[indices.len() - 1]);
             Claim {
                 at: lines.at(number),
-                workload: workload(&row.name),
-                unit: unit.clone(),
-                sides: row.sides,
-                delta: row.delta,
-                p: row.p,
-                n: row.n,
-            },
-        ),
-        None => Found::unread(
-            at,
-            "no row of the comparison above it: two sides and a delta were expected",
-        ),
+                workload: bare(&label).to_owned(),
+                unit: table.unit.clone(),
+                sides: indices.iter().map(|&index| cell(index).side).collect(),
+                delta: last.delta,
+                p: last.p,
+                n: last.n,
+                subject: subject(lines, &label, table, &indices),
+            }
+        })
+        .collect()
+}
+
+fn subject(lines: &Lines<'_>, label: &str, table: &Table, indices: &[usize]) -> ClaimSubject {
+    let mut trial = lines.trial("", table.line);
+    let name = label.strip_prefix("Benchmark").unwrap_or(label);
+    let benchmark = place(&mut trial, name, &BTreeMap::new());
+    let geomean = GEOMEAN.contains(&label);
+    // Before 2022 the mean is over all groups of rows, of which the last would hold here.
+    let mut keys = match geomean && table.rules == ClaimRules::Means {
+        true => BTreeMap::new(),
+        false => table.keys.clone(),
+    };
+    if !trial.configuration.is_empty() {
+        keys.insert(Observation::CONFIGURATION.to_owned(), trial.configuration);
+    }
+    ClaimSubject {
+        rules: table.rules,
+        table: table.line,
+        columns: indices.iter().map(|&i| table.columns[i].clone()).collect(),
+        benchmark: bare(&benchmark).to_owned(),
+        dimensions: trial.dimensions,
+        keys,
+        metrics: table.metrics.clone(),
+        geomean,
     }
 }
 
-fn workload(name: &str) -> String {
+fn bare(name: &str) -> &str {
     let name = name.strip_prefix("Benchmark").unwrap_or(name);
-    name.strip_prefix("fsbench/").unwrap_or(name).to_owned()
+    name.strip_prefix("fsbench/").unwrap_or(name)
 }
 
-#[derive(Debug, PartialEq)]
-struct Row {
-    name: String,
-    sides: Vec<String>,
-    delta: String,
-    p: Option<f64>,
-    n: Vec<u32>,
-}
-
-/// `NAME 672 ± 5% 1117 ± 7% ~ (p=0.100 n=3+3)`
-fn row(words: &[&str]) -> Option<Row> {
-    let (name, mut rest) = words.split_first()?;
-    let mut sides = Vec::new();
-    for _ in 0..2 {
-        let (side, after) = side(rest)?;
-        sides.push(side);
-        rest = after;
+/// A row's label and its cells, of which some may be empty.
+///
+/// Where the words after the first fill all columns, they are its cells wherever they stand. Otherwise the label has
+/// several words or a cell is empty, and the places of the columns part them.
+fn row(text: &str, table: &Table) -> Option<(String, Vec<Option<Cell>>)> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let geomean = GEOMEAN.iter().find(|label| text.starts_with(**label));
+    let label = geomean.map_or(words.first().copied(), |label| Some(*label))?;
+    let rest = &words[label.split(' ').count()..];
+    if let Some(cells) = cells_in_order(rest, table) {
+        return Some((label.to_owned(), cells));
     }
-    let (delta, notes) = rest.split_first()?;
-    if *delta != "~" && !delta.ends_with('%') && *delta != "?" {
+    let (label, rest) = split_at(text, *table.starts.first()?);
+    let mut cells = Vec::new();
+    let mut rest = rest;
+    for (index, start) in table.starts.iter().enumerate() {
+        let width = table.starts.get(index + 1).map(|next| next - start);
+        let (piece, after) = split_at(rest, width.unwrap_or(usize::MAX));
+        rest = after;
+        let words: Vec<&str> = piece.split_whitespace().collect();
+        if words.is_empty() {
+            cells.push(None);
+            continue;
+        }
+        let (cell, after) = cell(&words)?;
+        if !after.is_empty() {
+            return None;
+        }
+        cells.push((cell != Cell::default()).then_some(cell));
+    }
+    let label = label.trim();
+    let filled = cells.iter().any(Option::is_some) && !label.is_empty();
+    filled.then(|| (label.to_owned(), cells))
+}
+
+/// A text up to a number of characters, and the rest.
+fn split_at(text: &str, characters: usize) -> (&str, &str) {
+    let place = text.char_indices().nth(characters).map(|(place, _)| place);
+    text.split_at(place.unwrap_or(text.len()))
+}
+
+/// A cell for each column, if all words are used up by them and each comparison has its difference.
+fn cells_in_order(words: &[&str], table: &Table) -> Option<Vec<Option<Cell>>> {
+    let mut rest = words;
+    let mut cells = Vec::new();
+    for index in 0..table.starts.len() {
+        let (cell, after) = cell(rest)?;
+        rest = after;
+        let compared = table.deltas && index > 0;
+        if compared == cell.delta.is_empty() || cell.side.is_empty() {
+            return None;
+        }
+        cells.push(Some(cell));
+    }
+    rest.is_empty().then_some(cells)
+}
+
+/// `672 ± 5%`, `722 ±33%`, `65.00n ± ∞ ¹`, `12.0`, each with `~ (p=0.100 n=3+3) ²` or without; and the words after it.
+fn cell<'w>(words: &'w [&'w str]) -> Option<(Cell, &'w [&'w str])> {
+    let (value, mut rest) = words.split_first()?;
+    let mut cell = Cell::default();
+    if value.starts_with(|c: char| c.is_ascii_digit() || c == '-') && !value.ends_with('%') {
+        cell.side = (*value).to_owned();
+    } else if is_delta(value) || is_footnote(value) {
+        // A geometric mean that is not defined leaves a blank.
+        rest = words;
+    } else {
         return None;
     }
-    let notes: Vec<&str> = notes
-        .iter()
-        .map(|word| word.trim_matches(['(', ')']))
-        .collect();
-    let note = |key: &str| notes.iter().find_map(|word| word.strip_prefix(key));
-    let n = note("n=").map_or_else(Vec::new, counts);
-    Some(Row {
-        name: (*name).to_owned(),
-        sides,
-        delta: (*delta).to_owned(),
-        p: note("p=").and_then(|p| p.parse().ok()),
-        n,
-    })
+    match rest {
+        ["±", spread, after @ ..] => {
+            cell.side = format!("{} ± {spread}", cell.side);
+            rest = after;
+        }
+        [spread, after @ ..] if spread.starts_with('±') => {
+            cell.side = format!("{} {spread}", cell.side);
+            rest = after;
+        }
+        _ => {}
+    }
+    rest = after_footnotes(rest);
+    if let [delta, after @ ..] = rest
+        && is_delta(delta)
+    {
+        cell.delta = (*delta).to_owned();
+        rest = after;
+        if rest.first().is_some_and(|word| word.starts_with('(')) {
+            let end = rest.iter().position(|word| word.ends_with(')'))?;
+            for word in &rest[..=end] {
+                let word = word.trim_matches(['(', ')']);
+                if let Some(p) = word.strip_prefix("p=") {
+                    cell.p = p.parse().ok();
+                } else if let Some(n) = word.strip_prefix("n=") {
+                    cell.n = counts(n);
+                }
+            }
+            rest = &rest[end + 1..];
+        }
+        rest = after_footnotes(rest);
+    }
+    Some((cell, rest))
+}
+
+fn is_delta(word: &str) -> bool {
+    word == "~" || word == "?" || (word.ends_with('%') && word.starts_with(['+', '-', '0', 'N']))
+}
+
+fn after_footnotes<'w>(mut words: &'w [&'w str]) -> &'w [&'w str] {
+    while let [mark, after @ ..] = words
+        && is_footnote(mark)
+    {
+        words = after;
+    }
+    words
 }
 
 /// `3+3`, or `6` where both sides have as many.
@@ -173,30 +430,4 @@ fn counts(text: &str) -> Vec<u32> {
         Some(counts) => counts.to_vec(),
         None => Vec::new(),
     }
-}
-
-/// A side as printed, and what comes after it: `672 ± 5%`, `722 ±33%`, `65.00n ± ∞ ¹`, `12.0`.
-fn side<'w>(words: &'w [&'w str]) -> Option<(String, &'w [&'w str])> {
-    let (value, mut rest) = words.split_first()?;
-    if !value.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
-        return None;
-    }
-    let mut side = (*value).to_owned();
-    match rest {
-        ["±", spread, after @ ..] => {
-            side = format!("{side} ± {spread}");
-            rest = after;
-        }
-        [spread, after @ ..] if spread.starts_with('±') => {
-            side = format!("{side} {spread}");
-            rest = after;
-        }
-        _ => {}
-    }
-    if let [mark, after @ ..] = rest
-        && is_footnote(mark)
-    {
-        rest = after;
-    }
-    Some((side, rest))
 }

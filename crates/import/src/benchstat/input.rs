@@ -92,7 +92,7 @@ fn directions(lines: &Lines<'_>) -> HashMap<String, Better> {
 }
 
 /// A line of a key in lower case, without blanks, and its value.
-fn key(text: &str) -> Option<(&str, &str)> {
+pub(super) fn key(text: &str) -> Option<(&str, &str)> {
     let (key, value) = text.split_once(':')?;
     let lower = key.starts_with(char::is_lowercase)
         && !key.contains(|c: char| c.is_whitespace() || c.is_uppercase());
@@ -160,7 +160,11 @@ fn pairs<'t>(words: &[&'t str]) -> Result<Vec<(f64, &'t str)>, String> {
 }
 
 /// Fills in configuration and dimensions by keys and name; the rest of the name.
-fn place(trial: &mut ImportedTrial, name: &str, keys: &BTreeMap<String, String>) -> String {
+pub(super) fn place(
+    trial: &mut ImportedTrial,
+    name: &str,
+    keys: &BTreeMap<String, String>,
+) -> String {
     for (key, value) in keys {
         if CONFIGURATION.contains(&key.as_str()) {
             // The name's part comes first.

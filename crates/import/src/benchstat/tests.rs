@@ -1,6 +1,6 @@
 use std::fmt::Write as _;
 
-use iodyno_model::{Better, Claim, ImportedTrial, Kind, Unit};
+use iodyno_model::{Better, Claim, ClaimRules, ClaimSubject, ImportedTrial, Kind, Unit};
 use proptest::prelude::*;
 
 use super::*;
@@ -45,6 +45,7 @@ fn in_words(claims: &[Claim]) -> String {
         delta,
         p,
         n,
+        ..
     } in claims
     {
         let (sides, line) = (sides.join(" | "), at.line);
@@ -86,28 +87,88 @@ fn reads_the_rows_of_the_new_table() {
     assert_eq!(
         in_words(&all.claims),
         "4 X/rw=read-8 [sec/op] 7.000n ± 29% | 65.000n ± ∞ | +828.57% | Some(0.01) [6, 4]\n\
-         5 Y [sec/op] 7.000n ± 29% | 7.000n ± 29% | ~ | Some(1.0) [6, 6]\n"
+         5 Y [sec/op] 7.000n ± 29% | 7.000n ± 29% | ~ | Some(1.0) [6, 6]\n\
+         6 geomean [sec/op] 12.00n | 23.00n | +50.00% | None []\n"
     );
-    assert_eq!(all.unread.len(), 1, "{:?}", all.unread);
-    assert!(all.unread[0].contains("geometric mean"));
+    assert!(all.unread.is_empty(), "{:?}", all.unread);
+    let ClaimSubject {
+        rules,
+        table,
+        columns,
+        benchmark,
+        dimensions,
+        keys,
+        metrics,
+        geomean,
+    } = &all.claims[0].subject;
+    assert_eq!((*rules, *table, *geomean), (ClaimRules::Medians, 3, false));
+    assert_eq!(*columns, [["a"], ["b"]]);
+    assert_eq!(benchmark, "X");
+    assert_eq!(dimensions["rw"], "read");
+    assert_eq!(dimensions["gomaxprocs"], "8");
+    assert_eq!(keys["goos"], "linux");
+    assert_eq!(*metrics, [("op.mean".to_owned(), 1e9)]);
+    assert!(all.claims[2].subject.geomean);
+}
+
+/// What benchstat printed for random inputs, since 2022 and before.
+#[test]
+fn reads_tables_of_any_number_of_columns() {
+    let new = "config: q\n\
+               Benchmark\n\
+               pkg: foo\n\
+               \u{20}                     │     a.txt     │              b.txt               │              c.txt               │\n\
+               \u{20}                     │      a/s      │      a/s        vs base          │      a/s        vs base          │\n\
+               X/rw=read/config=q-8    5.150n ± ∞ ¹\n\
+               Y 4k                    6.200n ± ∞ ¹     7.200n ± ∞ ¹  ~ (p=1.000 n=1) ²    8.200n ± ∞ ¹  ~ (p=1.000 n=1) ²\n\
+               Z                                                                           5.350n ± ∞ ¹\n\
+               geomean                 5.651n                         ? ² ³                            -8.50%               ³\n\
+               ² benchmark set differs from baseline; geomeans may not be comparable\n";
+    let all = everything(new);
+    assert_eq!(
+        in_words(&all.claims),
+        "6 X/rw=read/config=q-8 [a/s] 5.150n ± ∞ |  | None []\n\
+         7 Y 4k [a/s] 6.200n ± ∞ | 7.200n ± ∞ | ~ | Some(1.0) [1, 1]\n\
+         7 Y 4k [a/s] 6.200n ± ∞ | 8.200n ± ∞ | ~ | Some(1.0) [1, 1]\n\
+         8 Z [a/s] 5.350n ± ∞ |  | None []\n\
+         9 geomean [a/s] 5.651n |  | ? | None []\n\
+         9 geomean [a/s] 5.651n |  | -8.50% | None []\n"
+    );
+    assert!(all.unread.is_empty(), "{:?}", all.unread);
+    assert_eq!(all.claims[0].subject.keys["configuration"], "q");
+    assert_eq!(all.claims[0].subject.keys["pkg"], "foo");
+    assert_eq!(all.claims[2].subject.columns, [["a.txt"], ["c.txt"]]);
+    assert_eq!(all.claims[3].subject.columns, [["c.txt"]]);
+    let old = "name \\ time/op         a.txt          b.txt          a.txt\n\
+               pkg:foo goos:linux\n\
+               X/rw=read-8            5.15ns ± 1%    7.15ns ± 1%    5.15ns ± 1%\n\
+               Y                                     6.20ns ± 0%\n\
+               \n\
+               [Geo mean]               5.49ns         6.98ns         5.49ns\n\
+               \n\
+               name  alloc/op\n\
+               Y     3.50B ±14%\n";
+    let all = everything(old);
+    assert_eq!(
+        in_words(&all.claims),
+        "3 X/rw=read-8 [time/op] 5.15ns ± 1% | 7.15ns ± 1% | 5.15ns ± 1% |  | None []\n\
+         4 Y [time/op] 6.20ns ± 0% |  | None []\n\
+         6 [Geo mean] [time/op] 5.49ns | 6.98ns | 5.49ns |  | None []\n\
+         9 Y [alloc/op] 3.50B ±14% |  | None []\n"
+    );
+    assert!(all.unread.is_empty(), "{:?}", all.unread);
+    assert_eq!(all.claims[0].subject.keys["pkg"], "foo");
+    assert!(all.claims[2].subject.keys.is_empty());
+    assert_eq!(all.claims[3].subject.metrics, [("B/op".to_owned(), 1.0)]);
 }
 
 #[test]
 fn says_why_it_does_not_read_a_row() {
     for (text, words) in [
         (
-            "name  old ops/sec  new ops/sec  delta\nx  12 ± 5%\n",
-            "two sides and a delta",
+            "name  old ops/sec  new ops/sec  delta\nx  twelve\n",
+            "a value for each column",
         ),
-        (
-            "name \\ ops/sec  a  b  c\nx  1 ± 1%  2 ± 1%  3 ± 1%\n",
-            "not just two sides",
-        ),
-        (
-            "│ a │ b │ c │\n│ B/s │ B/s vs base │ B/s vs base │\nx 1 ± 1% 2 ± 1% ~ (p=1 n=3) 3 ± 1% ~ (p=1 n=3)\n",
-            "not just two sides",
-        ),
-        ("│ a │\n│ B/s │\nx 1 ± 1%\ntree\n│ y │\n", "a median alone"),
         ("BenchmarkX 10 5.0\n", "lacks its unit"),
         ("BenchmarkX 10\n", "without a value"),
         (

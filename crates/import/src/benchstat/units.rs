@@ -56,6 +56,46 @@ pub(super) fn metric(unit: &str) -> (Metric, f64) {
     (metric, 1.0)
 }
 
+/// The metrics that a unit in the head of a table since 2022 may stand for, with what one of it is in each metric's unit.
+///
+/// The table prints `ns` as `sec` and `MB` as `B`.
+pub(super) fn of_table(unit: &str) -> Vec<(String, f64)> {
+    let (printed, scale) = metric(unit);
+    let mut metrics = vec![(printed.name, scale)];
+    for (tidy, raw, factor) in [("sec", "ns", 1e9), ("B", "MB", 1e-6)] {
+        let (numerator, denominator) = unit.split_at(unit.find('/').unwrap_or(unit.len()));
+        let parts: Vec<&str> = numerator.split('-').collect();
+        if let Some(place) = parts.iter().position(|part| *part == tidy) {
+            let mut parts = parts;
+            parts[place] = raw;
+            let (read, scale) = metric(&(parts.join("-") + denominator));
+            metrics.push((read.name, scale * factor));
+        }
+    }
+    metrics.dedup_by(|one, other| one.0 == other.0);
+    metrics
+}
+
+/// The same for a table before 2022, which prints times in ns and rates in bytes a second.
+pub(super) fn of_old_table(unit: &str) -> Vec<(String, f64)> {
+    for (printed, read) in [
+        ("time/op", "ns/op"),
+        ("time/GC", "ns/GC"),
+        ("alloc/op", "B/op"),
+    ] {
+        if let Some(of) = unit.strip_suffix(printed) {
+            let (metric, scale) = metric(&format!("{of}{read}"));
+            return vec![(metric.name, scale)];
+        }
+    }
+    if let Some(of) = unit.strip_suffix("speed") {
+        let (metric, _) = metric(&format!("{of}MB/s"));
+        return vec![(metric.name, 1.0)];
+    }
+    let (metric, scale) = metric(unit);
+    vec![(metric.name, scale)]
+}
+
 /// What stands before an ending: nothing, or words and a hyphen.
 fn prefix<'u>(unit: &'u str, ending: &str) -> Option<&'u str> {
     let before = unit.strip_suffix(ending)?;

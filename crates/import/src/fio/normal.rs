@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::entry::{DIRECTIONS, Direction, Entry, Latency};
-use super::quantity::{count, date_ms, per_second, span_ns, unit_ns};
+use super::quantity::{bytes, count, date_ms, per_second, span_ns, unit_ns};
 use crate::lines::Lines;
 
 /// The form of the entries.
@@ -66,7 +66,7 @@ fn announcement(line: &str) -> Option<(String, BTreeMap<String, String>)> {
         let first = sizes.trim_start_matches("(R) ").split('/').next();
         match first.and_then(|sizes| sizes.split_once('-')) {
             Some((least, greatest)) if least == greatest => {
-                *sizes = least.trim_end_matches('B').to_lowercase();
+                *sizes = bytes(least).map_or_else(|| least.to_owned(), |bytes| bytes.to_string());
             }
             _ => *sizes = sizes.trim_start_matches("(R) ").to_owned(),
         }
@@ -326,7 +326,16 @@ fn after(text: &str, key: &str) -> Option<String> {
         from = at + key.len();
         if whole {
             let rest = text[from..].trim_start();
-            let end = rest.find([',', ' ', ')', ':', ';']).unwrap_or(rest.len());
+            let ends = |&(at, c): &(usize, char)| match c {
+                ' ' | ')' | ':' | ';' => true,
+                // Between digits it parts groups of three.
+                ',' => !rest[at + 1..].starts_with(|c: char| c.is_ascii_digit()),
+                _ => false,
+            };
+            let end = rest
+                .char_indices()
+                .find(ends)
+                .map_or(rest.len(), |(at, _)| at);
             return Some(rest[..end].to_owned());
         }
     }

@@ -71,12 +71,38 @@ pub(super) fn date_ms(text: &str) -> Option<i64> {
     Some(((days * 24 + seconds.0) * 60 + seconds.1) * 60_000 + seconds.2 * 1000)
 }
 
+/// `4096B`, `16.0KiB`, `4K`: whole bytes.
+pub(super) fn bytes(text: &str) -> Option<u64> {
+    let (number, suffix) = split(text)?;
+    let factor = match suffix {
+        "" | "B" => 1.0,
+        "KiB" | "K" | "k" => 1024.0,
+        "MiB" | "M" | "m" => 1024.0 * 1024.0,
+        "GiB" | "G" | "g" => 1024.0 * 1024.0 * 1024.0,
+        _ => return None,
+    };
+    let bytes = number * factor;
+    (bytes.fract() == 0.0 && bytes < u64::MAX as f64).then_some(bytes as u64)
+}
+
 fn split(text: &str) -> Option<(f64, &str)> {
     let text = text.trim();
     let end = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .find(|c: char| !c.is_ascii_digit() && c != '.' && c != ',')
         .unwrap_or(text.len());
-    Some((text[..end].parse().ok()?, text[end..].trim_start()))
+    Some((number(&text[..end])?, text[end..].trim_start()))
+}
+
+/// `12.3`, `1,234.5`: commas only between groups of three digits.
+fn number(text: &str) -> Option<f64> {
+    let (whole, _) = text.split_once('.').unwrap_or((text, ""));
+    let grouped = match whole.split_once(',') {
+        Some((first, groups)) => {
+            (1..=3).contains(&first.len()) && groups.split(',').all(|group| group.len() == 3)
+        }
+        None => true,
+    };
+    grouped.then(|| text.replace(',', "").parse().ok())?
 }
 
 #[cfg(test)]
@@ -89,6 +115,10 @@ mod tests {
             ("12.3k", Some(12_300.0)),
             ("80405", Some(80_405.0)),
             ("9072.1k", Some(9_072_100.0)),
+            ("1,234", Some(1234.0)),
+            ("1,234,567.5", Some(1_234_567.5)),
+            ("1,23", None),
+            ("1,", None),
             ("", None),
             ("k", None),
             ("1.2.3", None),
@@ -102,6 +132,16 @@ mod tests {
             ("12MB", None),
         ] {
             assert_eq!(per_second(text), value, "{text}");
+        }
+        for (text, value) in [
+            ("4096B", Some(4096)),
+            ("16.0KiB", Some(16_384)),
+            ("1.50MiB", Some(1_572_864)),
+            ("4K", Some(4096)),
+            ("0.3B", None),
+            ("4x", None),
+        ] {
+            assert_eq!(bytes(text), value, "{text}");
         }
         assert_eq!(span_ns("60001msec"), Some(60_001e6));
         for (text, value) in [

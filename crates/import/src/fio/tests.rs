@@ -543,3 +543,25 @@ fn values_that_are_none_are_named_with_their_line() {
     assert_eq!(figure(trial, "read.p99"), None);
     assert!(figure(trial, "read.bandwidth").is_some());
 }
+
+#[test]
+fn reads_sizes_and_grouped_numbers_of_normal_output() {
+    let text = "job: (g=0): rw=randread, bs=(R) 16.0KiB-16.0KiB, (W) 16.0KiB-16.0KiB, ioengine=libaio, iodepth=32\n\
+                job: (groupid=0, jobs=1): err= 0: pid=100: Sun Nov 22 00:39:49 2026\n\
+                \u{20} read: IOPS=1,234, BW=19.3MiB/s (20.2MB/s)(1157MiB/60001msec)\n\
+                \u{20}    clat (usec): min=10, max=2,000, avg=1,150.50, stdev=10.1\n";
+    let texts = [crate::Text {
+        source: "a.txt",
+        text,
+    }];
+    let imported = crate::read(&texts, &crate::Options::default());
+    let trial = &imported.trials[0];
+    assert_eq!(trial.dimensions["bs"], "16k");
+    let value = |name: &str| {
+        let mut figures = trial.figures.iter();
+        figures.find(|it| it.metric.name == name).map(|it| it.value)
+    };
+    assert_eq!(value("iops"), Some(1234.0));
+    assert_eq!(value("read.mean"), Some(1_150_500.0));
+    assert_eq!(value("read.max"), Some(2e6));
+}

@@ -16,7 +16,7 @@ use self::figures::Ended;
 use self::names::Names;
 use self::table::{Line, Named, Row};
 use super::benchstat::Keys;
-use super::context::Context;
+use super::context::{Context, results_of};
 use super::found::{Found, FoundWhat};
 use super::lines::Lines;
 
@@ -280,31 +280,6 @@ pub(super) fn configuration(context: &Context<'_>) -> String {
         .and_then(|heading| results_of(&heading.text))
         .unwrap_or_default()
         .to_owned()
-}
-
-fn results_of(heading: &str) -> Option<&str> {
-    const NO_NAMES: [&str; 10] = [
-        "the",
-        "these",
-        "those",
-        "all",
-        "our",
-        "benchmark",
-        "test",
-        "raw",
-        "following",
-        "no",
-    ];
-    let mut words = heading.split_whitespace();
-    let name = words.next()?.trim_matches(['*', '`', '"', ':']);
-    let results = words.next()?;
-    let follows = words.next().unwrap_or("");
-    let is_word = results
-        .trim_end_matches([':', '.'])
-        .eq_ignore_ascii_case("results");
-    let goes_on = ["", "from", "of", "for", "with", "on"].contains(&follows);
-    let is_name = !name.is_empty() && !NO_NAMES.contains(&name.to_ascii_lowercase().as_str());
-    (is_word && goes_on && is_name).then_some(name)
 }
 
 #[cfg(test)]

@@ -32,6 +32,7 @@ mod words;
 
 use iodyno_model::{Claim, Comparison, Observation, Question};
 
+pub use claims::check_claims;
 pub use defaults::{default_rows, most_telling, telling_runs_apart};
 pub use error::{CompareError, Fault};
 pub use projection::{TooFewRounds, can_decide, default_rounds, primaries, widest_interval};
@@ -69,7 +70,7 @@ pub fn compare(
         (&table.columns, &question),
     );
     let mut comparison = whole::comparison(name, &question, &table, built);
-    comparison.claims = claims::check(claims, observations);
+    comparison.claims = check_claims(claims, observations);
     Ok(comparison)
 }
 

@@ -20,24 +20,34 @@ pub(super) struct ClaimRow {
     pub(super) printed: Vec<String>,
     /// The same from the trials, where it is not what was printed.
     pub(super) recomputed: Option<Vec<String>>,
-    pub(super) follows: bool,
-    /// Why it does not follow.
-    pub(super) against: Vec<String>,
+    /// `None`: it cannot be checked.
+    pub(super) follows: Option<bool>,
+    /// Why it does not follow, or why it cannot be checked.
+    pub(super) reasons: Vec<String>,
 }
 
 impl ClaimRow {
     pub(super) fn standing(&self) -> &'static str {
-        if self.follows {
-            "follows"
-        } else {
-            "DOES NOT FOLLOW"
+        match self.follows {
+            Some(true) => "follows",
+            Some(false) => "DOES NOT FOLLOW",
+            None => "cannot be checked",
         }
     }
 }
 
 pub(super) fn claims(checks: &[ClaimCheck]) -> Option<Claims> {
     let first = checks.first()?;
-    let follow = checks.iter().filter(|check| check.against.is_empty());
+    let count = |outcome| {
+        checks
+            .iter()
+            .filter(|check| check.follows() == outcome)
+            .count()
+    };
+    let unchecked = match count(None) {
+        0 => String::new(),
+        n => format!(", {n} cannot be checked"),
+    };
     let mut sources: Vec<&str> = Vec::new();
     for check in checks {
         let source = check.claim.at.source.as_str();
@@ -51,8 +61,8 @@ pub(super) fn claims(checks: &[ClaimCheck]) -> Option<Claims> {
     };
     Some(Claims {
         title: sanitize(&format!(
-            "claims of {place}: {} of {} follow from their trials",
-            follow.count(),
+            "claims of {place}: {} of {} follow from their trials{unchecked}",
+            count(Some(true)),
             checks.len()
         )),
         rows: checks.iter().map(row).collect(),
@@ -79,9 +89,15 @@ fn row(check: &ClaimCheck) -> ClaimRow {
             .chain([difference])
             .map(|it| sanitize(&it))
             .collect(),
-        recomputed: (!as_printed).then(|| from_trials.iter().map(|it| sanitize(it)).collect()),
-        follows: check.against.is_empty(),
-        against: check.against.iter().map(|why| sanitize(why)).collect(),
+        recomputed: (!as_printed && check.unchecked.is_none())
+            .then(|| from_trials.iter().map(|it| sanitize(it)).collect()),
+        follows: check.follows(),
+        reasons: check
+            .against
+            .iter()
+            .chain(&check.unchecked)
+            .map(|why| sanitize(why))
+            .collect(),
     }
 }
 

@@ -192,6 +192,7 @@ object!(ClaimView<'a>(check in &'a ClaimCheck) {
     printed_n: check.claim.n,
     recomputed_sides: check.recomputed,
     recomputed_p: check.p,
-    follows: check.against.is_empty(),
+    follows: check.follows(),
     against: check.against,
+    unchecked [opt]: &check.unchecked,
 });

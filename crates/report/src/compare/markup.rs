@@ -88,11 +88,15 @@ fn claims(claims: &Claims) -> Table {
     for row in &claims.rows {
         let recomputed = row.recomputed.as_ref();
         let standing = [row.standing().to_owned()].into_iter();
-        let standing: Vec<String> = standing.chain(row.against.iter().cloned()).collect();
+        let standing: Vec<String> = standing.chain(row.reasons.iter().cloned()).collect();
         table.row([
             row.name.clone(),
             row.printed.join(", "),
-            recomputed.map_or("as printed".to_owned(), |texts| texts.join(", ")),
+            match (recomputed, row.follows) {
+                (Some(texts), _) => texts.join(", "),
+                (None, Some(_)) => "as printed".to_owned(),
+                (None, None) => String::new(),
+            },
             standing.join(": "),
         ]);
     }

@@ -1,8 +1,8 @@
 //! Comparisons built by hand for the tests.
 
 use iodyno_model::{
-    Cell, Claim, ClaimCheck, ComparedRow, Comparison, Difference, Estimated, Member, Metric,
-    Pairing, Question, Regime, Side, SourceLine, Verdict,
+    Cell, Claim, ClaimCheck, ClaimSubject, ComparedRow, Comparison, Difference, Estimated, Member,
+    Metric, Pairing, Question, Regime, Side, SourceLine, Verdict,
 };
 
 pub(super) fn estimated(value: f64, low: f64, high: f64) -> Option<Estimated> {
@@ -418,9 +418,11 @@ fn published_claim(
             delta: "~".to_owned(),
             p: Some(*p),
             n: vec![3, 3],
+            subject: ClaimSubject::default(),
         },
         recomputed: recomputed.map(|side| Some(side.to_owned())).to_vec(),
         p: Some(*own_p),
         against: against.iter().map(|why| (*why).to_owned()).collect(),
+        unchecked: None,
     }
 }

@@ -194,8 +194,9 @@ fn claims_table(claims: &Claims) -> Table {
     let mut table = Table::new(columns).indent(2).gap(3);
     for row in &claims.rows {
         let paint = match row.follows {
-            true => Paint::Green,
-            false => Paint::Red,
+            Some(true) => Paint::Green,
+            Some(false) => Paint::Red,
+            None => Paint::Yellow,
         };
         let mut cells = vec![Cell::from(row.name.as_str())];
         cells.extend(row.printed.iter().map(|text| Cell::from(text.as_str())));
@@ -206,8 +207,8 @@ fn claims_table(claims: &Claims) -> Table {
             let line = format!("    from the trials: {}", recomputed.join(", "));
             table.text(line, 6, Paint::Dim);
         }
-        for against in &row.against {
-            table.text(format!("    {against}"), 6, Paint::Dim);
+        for reason in &row.reasons {
+            table.text(format!("    {reason}"), 6, Paint::Dim);
         }
     }
     table

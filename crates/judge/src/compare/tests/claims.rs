@@ -1,7 +1,8 @@
 //! The last table of a published comparison of ZFS with ext4, held against the runs printed above it.
 
 use iodyno_model::{
-    Claim, Figure, FindingKind, Kind, Metric, Observation, Question, SourceLine, Verdict,
+    Claim, ClaimRules, ClaimSubject, Figure, FindingKind, Kind, Metric, Observation, Question,
+    SourceLine, Verdict,
 };
 
 use super::both;
@@ -62,6 +63,7 @@ fn claim(workload: &str, sides: [&str; 2], p: f64) -> Claim {
         delta: "~".to_owned(),
         p: Some(p),
         n: vec![3, 3],
+        subject: ClaimSubject::default(),
     }
 }
 
@@ -138,7 +140,9 @@ fn cannot_decide_any_row_of_three_runs_a_side() {
 fn finds_other_things_wrong_with_a_table() {
     let check = |claim: Claim, said: &str| {
         let comparison = compare("", &trials(), &Question::default(), &[claim]).unwrap();
-        let against = comparison.claims[0].against.join("; ");
+        let check = &comparison.claims[0];
+        assert_eq!(check.follows(), Some(false));
+        let against = check.against.join("; ");
         assert!(against.contains(said), "{against}");
     };
     let create = || claim("create_empty", ["672 ± 5%", "1117 ± 7%"], 0.1);
@@ -157,34 +161,204 @@ fn finds_other_things_wrong_with_a_table() {
         "with p=0.100 the difference is not printed as +66.2%",
     );
     check(
-        Claim {
-            sides: vec!["672 ± 5%".to_owned()],
-            ..create()
-        },
-        "the table has 1 side, its text 2 configurations",
-    );
-    check(
-        Claim {
-            workload: "statfs".to_owned(),
-            ..create()
-        },
-        "the text holds no ops/sec of statfs",
-    );
-    check(
         claim("create_empty", ["673 ± 5%", "1117 ± 7%"], 0.1),
         "ext4: the three values 644.1, 666.9 and 704.6 ops/sec give 672 ± 5%, not 673 ± 5%",
     );
-    let elsewhere = SourceLine {
-        source: "another.txt".to_owned(),
-        line: 1,
-    };
+    check(
+        claim("create_empty", ["672 ± 6%", "1117 ± 7%"], 0.1),
+        "ext4: the three values 644.1, 666.9 and 704.6 ops/sec give 672 ± 5%, not 672 ± 6%",
+    );
     check(
         Claim {
-            at: elsewhere,
+            p: None,
+            n: Vec::new(),
+            delta: "+66.23%".to_owned(),
             ..create()
         },
-        "its text 0 configurations",
+        "the difference is +66.21%, not +66.23%",
     );
+    // Without trials, a difference can still contradict the row's own sides.
+    check(
+        Claim {
+            workload: "statfs".to_owned(),
+            delta: "+68%".to_owned(),
+            ..create()
+        },
+        "from 672 ± 5% to 1117 ± 7% it is +65.52% to +66.92%, not +68%",
+    );
+}
+
+#[test]
+fn says_why_a_row_cannot_be_checked() {
+    let create = || claim("create_empty", ["672 ± 5%", "1117 ± 7%"], 0.1);
+    let one_side = |sides: [&str; 1]| Claim {
+        sides: sides.map(str::to_owned).to_vec(),
+        ..create()
+    };
+    for (claim, why) in [
+        (
+            one_side(["672 ± 5%"]),
+            "the row has 1 side, the trials have 2 configurations: which is which is not known",
+        ),
+        (
+            Claim {
+                workload: "statfs".to_owned(),
+                delta: "+66%".to_owned(),
+                ..create()
+            },
+            "there are no trials of statfs",
+        ),
+        (
+            Claim {
+                unit: "widgets".to_owned(),
+                ..create()
+            },
+            "the trials of create_empty have no widgets",
+        ),
+        (
+            Claim {
+                sides: vec!["672 ± 5%".to_owned(), "1117x".to_owned()],
+                ..create()
+            },
+            "`1117x` is not a number in a form that is known",
+        ),
+    ] {
+        let comparison = compare("", &trials(), &Question::default(), &[claim]).unwrap();
+        let check = &comparison.claims[0];
+        assert_eq!(check.unchecked.as_deref(), Some(why));
+        assert_eq!((check.follows(), check.p), (None, None));
+    }
+}
+
+/// A claim about all trials where its own source has none.
+#[test]
+fn checks_a_table_in_a_file_of_its_own() {
+    let mut claim = claim("create_empty", ["672 ± 5%", "1117 ± 7%"], 0.1);
+    claim.at.source = "table.txt".to_owned();
+    let comparison = compare("", &trials(), &Question::default(), &[claim]).unwrap();
+    assert_eq!(comparison.claims[0].follows(), Some(true));
+}
+
+/// The rules since 2022, with exact units, parameters in labels, zeros, and a geometric mean.
+#[test]
+fn checks_medians_by_their_own_rules() {
+    let line = |line| SourceLine {
+        source: "results.txt".to_owned(),
+        line,
+    };
+    let trial = |configuration: &str, bs: &str, values: &[f64]| {
+        let metric = Metric::time("op.mean");
+        each(imported(configuration, "X", values), |o| {
+            o.dimensions.insert("bs".to_owned(), bs.to_owned());
+            let value = o.figures[0].value;
+            o.figures = vec![figure(metric.clone(), value)];
+        })
+    };
+    let trials = [
+        trial("a", "4k", &[100.0, 101.0, 99.0, 100.0, 102.0, 98.0]),
+        trial("b", "4k", &[120.0, 121.0, 119.0, 120.0, 122.0, 118.0]),
+        trial("a", "8k", &[0.0, 200.0, 200.0, 201.0]),
+        trial("b", "8k", &[200.0, 200.0, 0.0, 210.0]),
+    ]
+    .concat();
+    let row = |bs: &str, sides: [&str; 2], delta: &str, p: Option<f64>, n: [u32; 2]| Claim {
+        at: line(if bs == "4k" { 10 } else { 11 }),
+        workload: format!("X/bs={bs}"),
+        unit: "sec/op".to_owned(),
+        sides: sides.map(str::to_owned).to_vec(),
+        delta: delta.to_owned(),
+        p,
+        n: n.to_vec(),
+        subject: ClaimSubject {
+            rules: ClaimRules::Medians,
+            table: 9,
+            columns: vec![vec!["a".to_owned()], vec!["b".to_owned()]],
+            benchmark: "X".to_owned(),
+            dimensions: [("bs".to_owned(), bs.to_owned())].into(),
+            metrics: vec![("op.mean".to_owned(), 1e9)],
+            ..ClaimSubject::default()
+        },
+    };
+    let four = || {
+        row(
+            "4k",
+            ["100.0n ± 2%", "120.0n ± 2%"],
+            "+20.00%",
+            Some(0.002),
+            [6, 6],
+        )
+    };
+    let eight = || row("8k", ["200.0n ± ∞", "200.0n ± ∞"], "~", Some(1.0), [3, 3]);
+    let mean = |new: &str, delta: &str| {
+        let mut claim = row("", ["141.4n", new], delta, None, [0, 0]);
+        claim.workload = "geomean".to_owned();
+        claim.n.clear();
+        claim.subject.geomean = true;
+        claim.subject.dimensions.clear();
+        claim
+    };
+    let judged = |claims: &[Claim]| -> Vec<(Option<bool>, Vec<String>)> {
+        let checks = compare("", &trials, &Question::default(), claims).unwrap();
+        let checks = checks.claims.into_iter();
+        checks
+            .map(|check| (check.follows(), check.against))
+            .collect()
+    };
+    let fine = (Some(true), Vec::new());
+    assert_eq!(
+        judged(&[four(), eight(), mean("154.9n", "+9.54%")]),
+        [fine.clone(), fine.clone(), fine.clone()]
+    );
+    let exact = row(
+        "4k",
+        ["100.0n ± 2%", "120.0n ± 2%"],
+        "+20.00%",
+        None,
+        [6, 6],
+    );
+    assert_eq!(judged(&[exact]), [fine]);
+    for (claim, against) in [
+        (
+            Claim {
+                delta: "+20.01%".to_owned(),
+                ..four()
+            },
+            "the difference is +20.00%, not +20.01%",
+        ),
+        (
+            Claim {
+                p: Some(0.003),
+                ..four()
+            },
+            "p is 0.002, not 0.003",
+        ),
+        (
+            Claim {
+                delta: "~".to_owned(),
+                ..four()
+            },
+            "with p=0.002 the difference is printed, not ~",
+        ),
+        (
+            Claim {
+                sides: vec!["100.0n ± 2%".to_owned(), "120.1n ± 2%".to_owned()],
+                ..four()
+            },
+            "give 120.0n ± 2%, not 120.1n ± 2%",
+        ),
+        (
+            mean("155.0n", "+9.54%"),
+            "the rows above give 154.9n, not 155.0n",
+        ),
+        (
+            mean("154.9n", "+9.55%"),
+            "the difference is +9.54%, not +9.55%",
+        ),
+    ] {
+        let check = &judged(&[four(), eight(), claim])[2];
+        assert_eq!(check.0, Some(false));
+        assert!(check.1[0].contains(against), "{:?}", check.1);
+    }
 }
 
 /// A claim about a column that was chosen as baseline is still read in the order of the text.

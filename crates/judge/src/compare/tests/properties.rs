@@ -120,6 +120,7 @@ proptest! {
             delta: "~".to_owned(),
             p: Some(0.5),
             n: vec![1],
+            subject: iodyno_model::ClaimSubject::default(),
         };
         match compare("", &observations, &question, &[claim]) {
             Err(error) => prop_assert!(!error.faults.is_empty() && !error.to_string().is_empty()),

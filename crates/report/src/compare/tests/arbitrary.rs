@@ -1,8 +1,8 @@
 //! Comparisons of anything: names that break tables, numbers that are none, sides without values.
 
 use iodyno_model::{
-    Better, Cell, Claim, ClaimCheck, ComparedRow, Comparison, Difference, Estimated, Member,
-    Metric, Pairing, Question, Regime, Side, SourceLine, Unit, Verdict,
+    Better, Cell, Claim, ClaimCheck, ClaimSubject, ComparedRow, Comparison, Difference, Estimated,
+    Member, Metric, Pairing, Question, Regime, Side, SourceLine, Unit, Verdict,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -201,9 +201,10 @@ fn claim() -> BoxedStrategy<ClaimCheck> {
         vec(any::<u32>(), 0..3),
         vec(option::of(name()), 0..3),
         vec(name(), 0..2),
+        option::of(name()),
     )
         .prop_map(
-            |((source, workload, unit), sides, p, n, recomputed, against)| ClaimCheck {
+            |((source, workload, unit), sides, p, n, recomputed, against, unchecked)| ClaimCheck {
                 claim: Claim {
                     at: SourceLine { source, line: 1 },
                     workload,
@@ -212,10 +213,12 @@ fn claim() -> BoxedStrategy<ClaimCheck> {
                     delta: "~".to_owned(),
                     p,
                     n,
+                    subject: ClaimSubject::default(),
                 },
                 recomputed,
                 p,
                 against,
+                unchecked,
             },
         )
         .boxed()
