@@ -1,4 +1,4 @@
-//! How records are written into the store's blobs.
+//! The encoding of records as blobs.
 //!
 //! The first byte names the encoding, the rest is the payload:
 //!
@@ -6,7 +6,7 @@
 //! |---|---|
 //! | 1 | JSON |
 //! | 2 | JSON in a zlib stream |
-//! | 3 | as 2, of telemetry that was put together (`stretch`) |
+//! | 3 | as 2, of packed telemetry (`segment`) |
 //!
 //! Bytes of a frame with two directions, latencies log-normal with σ = 0.3:
 //!
@@ -16,9 +16,8 @@
 //! | 13 000 | 9 700 | 3 400 |
 //! | 184 000 | 15 300 | 6 900 |
 //!
-//! What is left are the counts of some thousand bins: they are noise and do not compress. zstd gains
-//! 2 % over zlib; packing gaps and counts apart gains 24 %, which is not worth a second description of
-//! the histogram.
+//! The rest is the counts of about a thousand bins: they are noise and do not compress. zstd saves 2 % compared to
+//! zlib. Storing gaps and counts separately saves 24 %, which does not justify a second description of the histogram.
 
 use iodyno_model::TelemetryBatch;
 use miniz_oxide::deflate::compress_to_vec_zlib;
@@ -26,29 +25,33 @@ use miniz_oxide::inflate::decompress_to_vec_zlib_with_limit;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::stretch::Stretch;
+use crate::segment::Segment;
 
 const JSON: u8 = 1;
 const DEFLATED_JSON: u8 = 2;
-const DEFLATED_STRETCH: u8 = 3;
+const DEFLATED_SEGMENT: u8 = 3;
 
 /// Level 6 takes two to four times as long and gains 5 to 10 %.
 const LEVEL: u8 = 2;
 
-/// What is put together waits for nobody, and is kept for years.
-const STRETCH_LEVEL: u8 = 6;
+/// Compression level of packed telemetry: no caller waits for it, and it is kept for years.
+const SEGMENT_LEVEL: u8 = 6;
 
-/// A trial of 1000 clones with full histograms is below 100 MB; beyond this a blob is damaged.
+/// Maximum size of a decoded blob, bytes. A trial of 1000 clones with full histograms is below 100 MB; a larger blob
+/// is damaged.
 const LARGEST: usize = 1 << 30;
 
-/// Writes a record down.
+/// Encodes a record.
 pub(crate) fn encode(record: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
     let mut blob = vec![DEFLATED_JSON];
     blob.extend(compress_to_vec_zlib(&serde_json::to_vec(record)?, LEVEL));
     Ok(blob)
 }
 
-/// Reads a record back. The error says in words what is wrong with the blob.
+/// Decodes a record.
+///
+/// # Errors
+/// What is wrong with the blob, as text.
 pub(crate) fn decode<T: DeserializeOwned>(blob: &[u8]) -> Result<T, String> {
     match blob.split_first() {
         Some((&JSON, text)) => json(text),
@@ -58,28 +61,28 @@ pub(crate) fn decode<T: DeserializeOwned>(blob: &[u8]) -> Result<T, String> {
     }
 }
 
-/// Writes batches of telemetry down; several are put together.
+/// Encodes batches of telemetry. Several batches are packed.
 pub(crate) fn encode_telemetry(batches: &[TelemetryBatch]) -> Result<Vec<u8>, serde_json::Error> {
     if let [alone] = batches {
         return encode(alone);
     }
-    let text = serde_json::to_vec(&Stretch::of(batches))?;
-    let mut blob = vec![DEFLATED_STRETCH];
-    blob.extend(compress_to_vec_zlib(&text, STRETCH_LEVEL));
+    let text = serde_json::to_vec(&Segment::of(batches))?;
+    let mut blob = vec![DEFLATED_SEGMENT];
+    blob.extend(compress_to_vec_zlib(&text, SEGMENT_LEVEL));
     Ok(blob)
 }
 
-/// Reads batches of telemetry back, as [`decode`] does.
+/// Decodes batches of telemetry, as [`decode`] does.
 pub(crate) fn decode_telemetry(blob: &[u8]) -> Result<Vec<TelemetryBatch>, String> {
     match blob.split_first() {
-        Some((&DEFLATED_STRETCH, stream)) => inflated::<Stretch>(stream)?.batches(),
+        Some((&DEFLATED_SEGMENT, stream)) => inflated::<Segment>(stream)?.batches(),
         _ => Ok(vec![decode(blob)?]),
     }
 }
 
-/// It holds more than one batch of telemetry.
-pub(crate) fn is_stretch(blob: &[u8]) -> bool {
-    blob.first() == Some(&DEFLATED_STRETCH)
+/// Whether the blob holds more than one batch of telemetry.
+pub(crate) fn is_segment(blob: &[u8]) -> bool {
+    blob.first() == Some(&DEFLATED_SEGMENT)
 }
 
 fn inflated<T: DeserializeOwned>(stream: &[u8]) -> Result<T, String> {
@@ -163,7 +166,7 @@ mod tests {
             let mut blob = encode(&frame).unwrap();
             let at = at.index(blob.len());
             blob[at] ^= 1 << bit;
-            // Some bits of a zlib stream, such as its last byte's padding, say nothing.
+            // Some bits of a zlib stream, such as the padding of its last byte, carry no information.
             if let Ok(read) = decode::<Frame>(&blob) {
                 prop_assert_eq!(read, frame);
             }

@@ -1,4 +1,4 @@
-//! What can go wrong with a store, and what to do about it.
+//! Errors of a store, and their remedies.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,71 +8,71 @@ use rusqlite::ErrorCode;
 
 use crate::export::EXPORT_VERSION;
 
-/// Why a store could not do what was asked. [`StoreError::hint`] has the remedy.
+/// Why a store operation failed. [`StoreError::hint`] has the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// Neither `XDG_DATA_HOME` nor `HOME` is set.
     #[error("no place for the store: neither XDG_DATA_HOME nor HOME is set to an absolute path")]
     NoHome,
-    /// There is no store to read.
+    /// There is no store at this path.
     #[error("there is no store at {}", .path.display())]
     Missing {
         /// The store.
         path: PathBuf,
     },
-    /// The file holds something else; it was not touched.
+    /// The file is not a store; it was not changed.
     #[error("{} is not a store of iodyno: {why}", .path.display())]
     NotAStore {
         /// The file.
         path: PathBuf,
-        /// What it is instead.
+        /// What the file is instead.
         why: String,
     },
-    /// A newer iodyno wrote it; it was not touched.
+    /// A newer iodyno wrote the store; it was not changed.
     #[error("the store {} has schema {found}; this iodyno knows schemas up to {known}", .path.display())]
     Newer {
         /// The store.
         path: PathBuf,
-        /// Its schema.
+        /// Its schema version.
         found: u32,
-        /// The newest schema this program knows.
+        /// The newest schema version that this program knows.
         known: u32,
     },
-    /// An older iodyno wrote it, and it may not be written to.
+    /// An older iodyno wrote the store, and it is read-only.
     #[error("the store {} has the older schema {found} and cannot be written to", .path.display())]
     Older {
         /// The store.
         path: PathBuf,
-        /// Its schema.
+        /// Its schema version.
         found: u32,
     },
-    /// The store or its folder may not be written to.
+    /// The store or its folder is read-only.
     #[error("cannot write to the store {} while {doing}: it, its folder or its file system is read-only for this user", .path.display())]
     ReadOnly {
         /// The store.
         path: PathBuf,
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
     },
-    /// No space is left where the store lies.
+    /// No space is left on the store's file system.
     #[error("no space left for the store {} while {doing}; what was stored before is kept", .path.display())]
     Full {
         /// The store.
         path: PathBuf,
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
     },
-    /// Another process held the store for too long.
+    /// Another process held a lock on the store for too long.
     #[error("the store {} was locked by another process for more than {seconds} s while {doing}", .path.display())]
     Busy {
         /// The store.
         path: PathBuf,
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
-        /// How long was waited.
+        /// How long this process waited.
         seconds: u64,
     },
-    /// What is stored cannot be read back.
+    /// Stored data cannot be decoded.
     #[error("the store {} is damaged: {what}", .path.display())]
     Damaged {
         /// The store.
@@ -85,17 +85,17 @@ pub enum StoreError {
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
         /// The cause.
         source: io::Error,
     },
-    /// Anything else that SQLite says.
+    /// Any other error of SQLite.
     #[error("the store {} failed while {doing}", .path.display())]
     Sqlite {
         /// The store.
         path: PathBuf,
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
         /// The cause.
         source: rusqlite::Error,
@@ -103,25 +103,25 @@ pub enum StoreError {
     /// No run has this name.
     #[error("no run `{name}`: {why}")]
     NoSuchRun {
-        /// As asked.
+        /// The requested name.
         name: String,
-        /// What there is instead.
+        /// What exists instead.
         why: String,
     },
     /// Several runs have this name.
     #[error("`{name}` may be any of {count} runs: {}", .candidates.join(", "))]
     Ambiguous {
-        /// As asked.
+        /// The requested name.
         name: String,
-        /// How many there are.
+        /// How many runs match.
         count: usize,
-        /// The newest of them, in words.
+        /// The newest of them, as text.
         candidates: Vec<String>,
     },
-    /// The run has no such trial.
+    /// The run does not have this trial.
     #[error("the run has no trial of {}", in_words(.0))]
     NoSuchTrial(TrialKey),
-    /// A process carries the run out at this moment.
+    /// A process is carrying the run out.
     #[error("run {alias} is being carried out by process {process}")]
     RunIsLive {
         /// Its number in this store.
@@ -129,13 +129,13 @@ pub enum StoreError {
         /// Its process.
         process: u32,
     },
-    /// What was to be stored contradicts what is stored.
+    /// The data to be stored contradicts stored data.
     #[error("not stored: {0}")]
     Conflict(String),
-    /// What was to be stored would not come back as it is.
+    /// The data to be stored could not be read back unchanged.
     #[error("not stored: {what} cannot be written down")]
     NotStorable {
-        /// What.
+        /// The kind of data.
         what: &'static str,
         /// The cause.
         source: serde_json::Error,
@@ -146,26 +146,26 @@ pub enum StoreError {
     /// The file to import could not be read.
     #[error("cannot read the file to import")]
     ImportRead(#[source] io::Error),
-    /// The file to import is something else, or not as it was written. Nothing of it was stored.
+    /// The file to import is damaged or not an exported run. Nothing was stored.
     #[error("nothing was imported: line {line}: {why}")]
     BadExport {
-        /// From 1.
+        /// Line number, from 1.
         line: u64,
-        /// What is wrong there.
+        /// What is wrong in this line.
         why: String,
     },
-    /// The file to import comes from a newer iodyno. Nothing of it was stored.
+    /// A newer iodyno wrote the file to import. Nothing was stored.
     #[error(
         "nothing was imported: the file has version {found} of the format; this iodyno knows versions up to {EXPORT_VERSION}"
     )]
     NewerExport {
-        /// Its version.
+        /// Its format version.
         found: u32,
     },
 }
 
 impl StoreError {
-    /// What to do about it.
+    /// The remedy.
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
             StoreError::NoHome => "set HOME, or name a store with `--store PATH`",
@@ -211,7 +211,7 @@ impl StoreError {
         Some(hint.to_owned())
     }
 
-    /// An error of SQLite's as one of ours.
+    /// Converts an error of SQLite.
     pub(crate) fn sqlite(path: &Path, doing: &'static str, source: rusqlite::Error) -> StoreError {
         let path = path.to_path_buf();
         match source.sqlite_error_code() {
@@ -238,7 +238,7 @@ impl StoreError {
         }
     }
 
-    /// An error of a file or folder of the store.
+    /// Converts an error of a file or folder of the store.
     pub(crate) fn io(path: &Path, doing: &'static str, source: io::Error) -> StoreError {
         let path = path.to_path_buf();
         match source.kind() {
@@ -255,7 +255,7 @@ impl StoreError {
     }
 }
 
-/// A trial's key as a person reads it: rounds, cells and attempts counted as the plan does.
+/// A trial's key as text; rounds, cells and attempts are counted as in the plan.
 pub(crate) fn in_words(key: &TrialKey) -> String {
     format!(
         "round {}, cell {}, attempt {}",

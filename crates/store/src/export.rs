@@ -1,23 +1,23 @@
-//! One run as one file.
+//! Exports a run as one file.
 //!
 //! JSON lines in UTF-8. Each line is an object with one key, which says what the line is:
 //!
 //! 1. `header`: `format` (`iodyno-run`), `version` of this format, `run` (its identity), `iodyno`
-//!    (the version of the program that wrote the file). A reader looks at nothing else of a file whose
-//!    version it does not know.
+//!    (the version of the program that wrote the file). A reader ignores the rest of a file
+//!    whose version it does not know.
 //! 2. `run`: `state`, `started_unix_ms`, `ended_unix_ms`, the whole `plan`, and `rounds` where they are
 //!    not the plan's. The results of an imported run are in its plan, and it has no trials.
-//! 3. For each trial, by round, cell and attempt: a line `trial` with everything measured but the
+//! 3. For each trial, by round, cell and attempt: a line `trial` with all results except the
 //!    series, then a line `frame` for each of its frames, by number, then a line `telemetry` for each
-//!    batch of what its host did, by number.
+//!    batch of host telemetry, by number.
 //! 4. `footer`: how many `trials`, `frames` and batches of `telemetry` there were, and `xxh3`, the XXH3-128
-//!    hash in hexadecimal of all bytes before this line. A file without a footer is cut off.
+//!    hash in hexadecimal of all bytes before this line. A file without a footer is truncated.
 //!
 //! Version 1 has no lines `telemetry`, and no count of them. Up to version 2, jobs have the form that `upgrade`
 //! describes.
 //!
-//! Plan, trial, frame and batch are the types of `iodyno-model` as serde writes them. A trial that was cut
-//! off is exported with what its frames make up; one that still runs is left out.
+//! Plan, trial, frame and batch are the types of `iodyno-model` as serde writes them. An interrupted trial is
+//! exported with the results rebuilt from its frames; a running trial is omitted.
 
 use std::io::{self, Write};
 
@@ -25,19 +25,19 @@ use iodyno_model::{Frame, Plan, RunId, RunState, TelemetryBatch, Trial, TrialKey
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::stretch::{MOST_VALUES, values};
+use crate::segment::{MOST_VALUES, values};
 use crate::{Store, StoreError, upgrade};
 
-/// What the header of every exported run says.
+/// The `format` in the header of every exported run.
 pub const EXPORT_FORMAT: &str = "iodyno-run";
 
-/// The version of the format, raised when an older reader would misread a file.
+/// Version of the format. It is raised when an older reader would misread a file.
 pub const EXPORT_VERSION: u32 = 3;
 
-/// Frames held in memory at once.
+/// Maximum number of frames held in memory at once.
 const BATCH: usize = 256;
 
-/// One line of the file. Read; [`LineRef`] is written.
+/// One line of the file, for reading; [`LineRef`] is for writing.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Line {
@@ -75,7 +75,7 @@ pub(crate) struct RunLine {
     pub(crate) state: RunState,
     pub(crate) started_unix_ms: u64,
     pub(crate) ended_unix_ms: Option<u64>,
-    /// Where they are not the plan's: a rule to stop ended the run earlier.
+    /// Present where it differs from the plan: a stop rule ended the run earlier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) rounds: Option<u32>,
     #[serde(deserialize_with = "upgrade::read")]
@@ -93,23 +93,23 @@ pub(crate) struct Footer {
     pub(crate) xxh3: String,
 }
 
-/// What was exported.
+/// The result of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExportReport {
-    /// Trials in the file.
+    /// Number of trials in the file.
     pub trials: u64,
-    /// Frames in the file.
+    /// Number of frames in the file.
     pub frames: u64,
-    /// Batches of telemetry in the file.
+    /// Number of batches of telemetry in the file.
     pub telemetry: u64,
-    /// Trials left out because they still run.
+    /// Number of trials omitted because they are running.
     pub left_out: u64,
 }
 
 /// Writes a run, with all trials that have ended, as one file.
 ///
 /// # Errors
-/// [`StoreError::ExportWrite`] if `out` fails; otherwise what reading the run says.
+/// [`StoreError::ExportWrite`] if `out` fails; otherwise the errors of reading the run.
 pub fn export(
     store: &dyn Store,
     run: RunId,
@@ -166,7 +166,7 @@ pub fn export(
     Ok(report)
 }
 
-/// The hash of what was written or read so far, as the footer has it.
+/// The hash of the bytes written or read so far, in the form of the footer.
 pub(crate) fn hexadecimal(hash: &Xxh3) -> String {
     format!("{:032x}", hash.digest128())
 }
@@ -177,7 +177,7 @@ struct LineWriter<'a> {
 }
 
 impl LineWriter<'_> {
-    /// Writes the frames of a trial; how many there are.
+    /// Writes the frames of a trial; returns how many.
     fn frames(&mut self, store: &dyn Store, key: TrialKey) -> Result<u64, StoreError> {
         let (mut written, mut next) = (0, 0);
         loop {
@@ -193,9 +193,9 @@ impl LineWriter<'_> {
         }
     }
 
-    /// Writes the telemetry of a trial; how many batches there are.
+    /// Writes the telemetry of a trial; returns how many batches.
     fn telemetry(&mut self, store: &dyn Store, key: TrialKey) -> Result<u64, StoreError> {
-        // A host of many CPUs has many values a second: how many batches fit into memory is known from the first.
+        // A host with many CPUs has many values per second: the first batch tells how many fit into memory.
         let (mut written, mut next, mut limit) = (0, 0, 1);
         loop {
             let batches = store.telemetry(key, next, limit)?;

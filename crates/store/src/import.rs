@@ -1,4 +1,4 @@
-//! Reads an exported run and makes sure that it is whole and as it was written.
+//! Reads an exported run and checks that it is complete and unchanged.
 
 use std::io::{BufRead, Read};
 
@@ -8,32 +8,32 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::export::{EXPORT_FORMAT, EXPORT_VERSION, Footer, Header, Line, RunLine, hexadecimal};
 use crate::{RunHandle, StoreError};
 
-/// A longer line is none of ours; a trial of 1000 clones with full histograms has 50 MB.
+/// Maximum length of a line, bytes. A trial of 1000 clones with full histograms has 50 MB.
 const LONGEST_LINE: u64 = 1 << 28;
 
-/// What an import changed.
+/// The result of an import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ImportReport {
     /// The run, with its number in this store.
     pub run: RunHandle,
-    /// The store did not have it before.
+    /// Whether the run is new in this store.
     pub new_run: bool,
-    /// Trials that were taken in.
+    /// Number of trials that were added.
     pub trials_added: u64,
-    /// Trials that were there already and stayed as they were.
+    /// Number of trials that were stored already, and stay unchanged.
     pub trials_known: u64,
-    /// Frames that were taken in.
+    /// Number of frames that were added.
     pub frames_added: u64,
 }
 
 impl ImportReport {
-    /// Everything in the file was stored already.
+    /// Whether everything in the file was stored already.
     pub fn changed_nothing(&self) -> bool {
         !self.new_run && self.trials_added == 0
     }
 }
 
-/// Where the content of a file goes while it is read. It counts only once the whole file was read.
+/// Receives the content of a file while it is read. The content is valid only after the whole file was read.
 pub(crate) trait Sink<E> {
     fn run(&mut self, id: RunId, run: RunLine) -> Result<(), E>;
     fn trial(&mut self, trial: Trial) -> Result<(), E>;
@@ -41,8 +41,7 @@ pub(crate) trait Sink<E> {
     fn telemetry(&mut self, batch: TelemetryBatch) -> Result<(), E>;
 }
 
-/// Reads a file to its end. `Ok` means that it is whole, that its parts fit together and that no
-/// byte of it was changed.
+/// Reads a file to its end. `Ok` means that the file is complete, consistent and unchanged.
 pub(crate) fn read_export<E: From<StoreError>>(
     file: &mut dyn BufRead,
     sink: &mut dyn Sink<E>,
@@ -130,7 +129,7 @@ fn check_header(reader: &LineReader<'_>, header: &Header) -> Result<(), StoreErr
     Ok(())
 }
 
-/// The number of cells of the plan; none in one that was imported itself.
+/// Checks the plan; returns its number of cells, 0 for an imported run.
 fn check_plan(reader: &LineReader<'_>, run: &RunLine) -> Result<u32, StoreError> {
     match run.plan.cells() {
         0 if run.plan.imported.is_some() => Ok(0),
@@ -139,7 +138,7 @@ fn check_plan(reader: &LineReader<'_>, run: &RunLine) -> Result<u32, StoreError>
     }
 }
 
-/// Which line may follow which.
+/// Checks the order of lines.
 struct Order {
     run: RunId,
     cells: u32,

@@ -1,24 +1,22 @@
-//! Keeps runs, trials, frames and telemetry: SQLite.
+//! Stores runs, trials, frames and telemetry in SQLite.
 //!
-//! What must stay true:
-//! - What was stored is kept: a frame is a transaction of its own, and so is a batch of telemetry; a run's plan
-//!   is stored before its first trial begins, and a trial's record replaces nothing that was stored before.
-//! - Telemetry is put together once its trial has ended, and comes back as it was appended.
-//! - Writing is idempotent: the same call twice is as good as once, and a call that contradicts what
-//!   is stored is refused.
-//! - That a trial was cut off is never written down, it follows: a trial without an end whose owner
-//!   is dead is an interrupted one, and its parts are rebuilt from its frames whenever it is read.
-//!   So nothing has to be repaired when a store is opened, and a read-only store tells the same story.
-//! - Reading holds one trial or one batch of frames in memory, never a run.
+//! Invariants:
+//! - Stored data is kept. Each frame and each batch of telemetry is a transaction of its own. A run's plan is stored
+//!   before its first trial begins. A trial's record replaces nothing that was stored before.
+//! - Telemetry is packed once its trial has ended, and is read back as it was appended.
+//! - Writes are idempotent: repeating a call changes nothing, and a call that contradicts stored data is refused.
+//! - Interruption is never stored, it is derived: a trial without an end whose owner is dead is interrupted, and its
+//!   parts are rebuilt from its frames at each read. So opening a store repairs nothing, and a read-only store shows
+//!   the same results.
+//! - Reading holds one trial or one batch of frames in memory, never a whole run.
 //!
-//! Durability: the store is in WAL mode. A killed process loses nothing that a call had returned
-//! for. Against a power cut, the plan, each trial's record and a run's end are synced before their
-//! calls return; frames and telemetry are not, since a flush a second would disturb the disk under
-//! test: a power cut loses those that the kernel had not yet written back, with its defaults about the last half
-//! minute of the trial that was running.
+//! Durability: the store is in WAL mode. If the process is killed, everything for which a call had returned is kept.
+//! The plan, each trial's record and a run's end are synced before their calls return, and so survive a power
+//! failure. Frames and telemetry are not synced, since a flush each second would disturb the disk under test: a power
+//! failure loses what the kernel had not yet written back, with its default settings about the last half minute of
+//! the running trial.
 //!
-//! The schema is in `schema`, the form of the blobs in `blob` and, of telemetry that was put together, in
-//! `stretch`; that of an exported run is in `export`.
+//! Formats: the schema is in `schema`, the blobs in `blob`, packed telemetry in `segment`, exported runs in `export`.
 
 mod blob;
 mod error;
@@ -29,9 +27,9 @@ mod numbers;
 mod owner;
 mod rebuild;
 mod schema;
+mod segment;
 mod sqlite;
 mod store;
-mod stretch;
 mod totals;
 mod upgrade;
 

@@ -1,4 +1,4 @@
-//! Where the store lies if the user does not say.
+//! The default location of the store.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ pub fn default_path(lookup: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf
         .ok_or(StoreError::NoHome)
 }
 
-/// The path with a suffix to its last component, as SQLite names its own companions.
+/// Appends a suffix to the last component of a path, as SQLite names the files beside a database.
 pub(crate) fn companion(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);

@@ -1,18 +1,18 @@
-//! Numbers in a row, written so that they are short and deflate well.
+//! A compact encoding of integer sequences that compresses well.
 
 use serde::{Deserialize, Serialize};
 
-/// Numbers in a row. What is left out of them goes on as it was: of zeros nothing is written.
+/// A sequence of integers. Trailing repetitions are omitted; a sequence of zeros is empty.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Numbers {
-    /// All are multiples of it, and written as such: ticks of a clock, pages, sectors.
+    /// A common divisor of all values, for example of clock ticks, pages or sectors. Values are stored divided by it.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     unit: u64,
-    /// Each but the first is how much it is more than the one before that is known.
+    /// Whether each value but the first is stored as its difference from the previous known value.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     steps: bool,
-    /// The last goes on for ever; none: zeros.
+    /// The last value repeats without end; if there is none, the value is 0.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     values: Vec<Option<i64>>,
 }
@@ -26,10 +26,10 @@ fn is_one(unit: &u64) -> bool {
 }
 
 impl Numbers {
-    /// Writes a row down, plainly or in steps, whichever has fewer digits. 64 bits without a sign are
-    /// passed in as those of a number with one.
+    /// Encodes a sequence, directly or as differences, whichever has fewer digits. Unsigned 64-bit values are passed
+    /// in as the signed values with the same bits.
     pub(crate) fn of(values: &[Option<i64>]) -> Numbers {
-        // Most sources of interrupts never fire on most CPUs.
+        // Most interrupt sources never fire on most CPUs.
         if values.iter().all(|value| *value == Some(0)) {
             return Numbers {
                 unit: 1,
@@ -52,7 +52,7 @@ impl Numbers {
         }
     }
 
-    /// The row, and what goes on after it for ever.
+    /// The decoded values; the last stored one repeats without end.
     pub(crate) fn read(&self) -> impl Iterator<Item = Option<i64>> {
         let last = self.values.last().copied().unwrap_or(Some(0));
         let mut before = 0i64;
@@ -95,7 +95,7 @@ impl Numbers {
     }
 }
 
-/// The greatest common divisor; of 0 and a number, that number.
+/// The greatest common divisor. If one argument is 0, the other one.
 fn divisor(mut a: u64, mut b: u64) -> u64 {
     while b != 0 {
         (a, b) = (b, a % b);

@@ -1,11 +1,10 @@
-//! Whether the process that began a run is still alive.
+//! Determines whether the process that began a run is still alive.
 //!
-//! Every process that carries out runs has a number in the store's table `owners`, and as long as it
-//! lives it holds a lock on the byte of that number in the file `STORE-owners`. The kernel drops the
-//! lock with the process, whatever ends it; neither a process number used again, a new boot, a zombie nor another
-//! container's process numbers can deceive it. A store that was copied away has no locks: all of its
-//! runs have ended. The locks belong to the open file, not to the process, so that closing another
-//! descriptor of it loses nothing.
+//! Every process that carries out runs has a number in the store's table `owners`. As long as it lives, it holds a
+//! lock on the byte of that number in the file `STORE-owners`. The kernel releases the lock when the process ends,
+//! for whatever reason. Reused process ids, reboots, zombies and the process ids of other containers do not matter. A
+//! copy of a store has no locks: all of its runs have ended. The locks belong to the open file description, not to
+//! the process, so closing another descriptor of the file does not release them.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -16,7 +15,7 @@ use nix::libc;
 
 use crate::location::companion;
 
-/// This process as an owner. Dropping it gives the ownership up.
+/// This process as an owner. Dropping it releases the lock.
 #[derive(Debug)]
 pub(crate) struct Owner {
     /// Its number in the table `owners`.
@@ -30,7 +29,7 @@ pub(crate) fn lock_file(store: &Path) -> PathBuf {
 }
 
 impl Owner {
-    /// Takes the lock of a number. To be called before the number can be seen by others.
+    /// Locks a number. To be called before other processes can see the number.
     pub(crate) fn acquire(store: &Path, number: i64) -> io::Result<Owner> {
         let lock = OpenOptions::new()
             .read(true)
@@ -46,12 +45,12 @@ impl Owner {
     }
 }
 
-/// Tells which owners live.
+/// Determines which owners are alive.
 #[derive(Debug)]
 pub(crate) struct Owners(Option<File>);
 
 impl Owners {
-    /// Looks at the locks of a store.
+    /// Opens the lock file of a store.
     pub(crate) fn of(store: &Path) -> io::Result<Owners> {
         match File::open(lock_file(store)) {
             Ok(file) => Ok(Owners(Some(file))),
@@ -60,7 +59,7 @@ impl Owners {
         }
     }
 
-    /// The owner's process lives, be it this one.
+    /// Whether the owner's process is alive; it may be this process.
     pub(crate) fn lives(&self, number: i64) -> io::Result<bool> {
         let Some(file) = &self.0 else {
             return Ok(false);

@@ -1,8 +1,8 @@
-//! What an interrupted trial measured, from its frames.
+//! Rebuilds the results of an interrupted trial from its frames.
 //!
-//! Frames hold every op of the measured time, so counts, bytes and distributions come back exactly,
-//! but for each job as a whole: its clones are not told apart. What frames do not hold (the host and its devices, errnos,
-//! verification, depths) stays empty, and the part's notes say so.
+//! Frames hold every op of the measured time. Counts, bytes and distributions are therefore exact, but only for each
+//! job as a whole: frames do not distinguish its clones. What frames do not hold (the host and its devices, errnos,
+//! verification, depths) stays empty, and the notes of the part say so.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use iodyno_model::{
 
 use crate::totals::counts;
 
-/// Rebuilds a part from all frames of a trial, in order. Pure.
+/// Rebuilds a part from all frames of a trial, in order. A pure function.
 pub fn rebuild<'a>(
     frames: impl IntoIterator<Item = &'a Frame>,
     environment: Environment,
@@ -26,7 +26,7 @@ pub fn rebuild<'a>(
     rebuilder.part(environment, workload)
 }
 
-/// [`rebuild`] with one frame at a time, so that a long trial need not be in memory.
+/// [`rebuild`], one frame at a time, so that a long trial does not have to fit in memory.
 #[derive(Debug, Default)]
 pub struct Rebuilder {
     jobs: BTreeMap<u32, JobSum>,
@@ -34,30 +34,30 @@ pub struct Rebuilder {
     frames: u64,
     next_number: u32,
     missing: u64,
-    /// Frames of the measuring step so far: each gives one sample of every rate.
+    /// Number of frames of the measuring step so far; each gives one sample of every rate.
     samples: u64,
     measured_ns: u64,
     cpu_ns: u64,
-    /// End of the last frame that counts, ns.
+    /// End of the last frame of the measured time, ns.
     measured_until_ns: u64,
     end_ns: u64,
 }
 
-/// What is known of a job so far.
+/// The state of one job so far.
 #[derive(Debug, Default)]
 struct JobSum {
-    /// Start of the first frame that counts in which it was at work, ns.
+    /// Start of the first frame of the measured time in which the job ran, ns.
     start_ns: Option<u64>,
     /// End of the last such frame, ns.
     end_ns: u64,
-    /// Samples of the trial before the first such frame, and until the last one.
+    /// Number of samples of the trial before the first such frame, and up to the last one.
     samples: (u64, u64),
-    /// Clones running when it was last heard of.
+    /// Number of running clones in the job's last frame.
     running: u32,
     directions: Vec<DirectionSum>,
 }
 
-/// What a job did in one direction so far.
+/// The results of one job in one direction so far.
 #[derive(Debug)]
 struct DirectionSum {
     result: DirectionResult,
@@ -113,16 +113,16 @@ impl Rebuilder {
         }
     }
 
-    /// No frame was added.
+    /// Whether no frame was added.
     pub fn is_empty(&self) -> bool {
         self.frames == 0
     }
 
-    /// The part that the frames make up.
+    /// The part rebuilt from the frames.
     pub fn part(mut self, environment: Environment, workload: &Workload) -> Part {
         let notes = self.notes(workload);
         for sum in self.jobs.values_mut().filter(|sum| sum.running > 0) {
-            // It was at work to the last, even if the last seconds saw no op of it end.
+            // The job ran to the end, even if no op completed in the last seconds.
             sum.end_ns = self.measured_until_ns;
             sum.samples.1 = self.samples;
         }
@@ -248,7 +248,7 @@ impl JobSum {
     }
 }
 
-/// The backend as it was asked for; cycles of file operations go through none.
+/// The requested backend. Cycles of file operations use none.
 fn engine(job: &Job) -> EngineUsed {
     EngineUsed {
         name: job.work.engine_name().to_owned(),
@@ -259,7 +259,7 @@ fn engine(job: &Job) -> EngineUsed {
 }
 
 impl DirectionSum {
-    /// Frames know how many ops failed, and neither why nor where.
+    /// Frames hold the number of failed ops, but not their errnos or offsets.
     fn error_count(&self) -> ErrorCount {
         ErrorCount {
             direction: self.result.direction,
@@ -285,9 +285,9 @@ impl DirectionSum {
         }
     }
 
-    /// With `samples` frames in which the job was at work.
+    /// `samples`: number of frames in which the job ran.
     fn result(mut self, runtime_ns: u64, samples: u64) -> DirectionResult {
-        // Frames without an op of this direction do not mention it: their rate is 0.
+        // A frame without an op of this direction does not mention it: its rate is 0.
         for _ in self.iops.count..samples {
             self.bandwidth.add(0.0);
             self.iops.add(0.0);
@@ -301,7 +301,7 @@ impl DirectionSum {
     }
 }
 
-/// Mean and deviation in one pass, by Welford's method.
+/// Mean and standard deviation in one pass (Welford's method).
 #[derive(Debug, Default)]
 struct Samples {
     count: u64,
@@ -339,12 +339,12 @@ impl Samples {
     }
 }
 
-/// The drain gives no sample: nothing is submitted in it.
+/// Whether a frame gives a sample. Frames of the drain give none: no ops are submitted in it.
 fn samples(frame: &Frame) -> bool {
     frame.step == Step::Measure && span_ns(frame) > 0
 }
 
-/// Nothing is done any more: the ops are over, and the file system is waited for, which may take minutes.
+/// Whether all ops are done and the jobs only wait for the file system, which may take minutes.
 fn waits(frame: &Frame) -> bool {
     let mut jobs = frame.jobs.iter();
     frame.step == Step::Drain && jobs.all(|job| job.directions.is_empty())

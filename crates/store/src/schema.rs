@@ -1,8 +1,8 @@
-//! The store's tables, and how an older store is brought up to date.
+//! The tables of the store, and upgrades of older stores.
 //!
-//! `PRAGMA application_id` says that a file is ours, `PRAGMA user_version` which schema it has. A new
-//! schema is one more step in [`STEPS`]: it turns the schema before it into the next one. A step that
-//! has been released is never changed again. Before a store is changed it is copied to a file beside it.
+//! `PRAGMA application_id` marks a file as a store, `PRAGMA user_version` is its schema version. A new schema adds
+//! one step to [`STEPS`], which converts the schema before it. A released step is never changed. Before an upgrade
+//! the store is copied to a file beside it.
 
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
@@ -18,10 +18,10 @@ use crate::{StoreError, upgrade};
 /// `iody` in ASCII.
 pub(crate) const APPLICATION_ID: i32 = 0x696f_6479;
 
-/// How one schema becomes the next.
+/// How to convert one schema to the next.
 #[derive(Clone, Copy)]
 pub(crate) enum SchemaStep {
-    /// Statements.
+    /// SQL statements.
     Sql(&'static str),
     /// Changes that SQL cannot express.
     Rust(fn(&Transaction<'_>) -> Result<(), Fault>),
@@ -35,31 +35,31 @@ pub(crate) const STEPS: &[SchemaStep] = &[
     SchemaStep::Rust(upgrade::stored_plans),
 ];
 
-/// A store that was brought up to date.
+/// An upgrade that was done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Upgrade {
-    /// Its schema before.
+    /// Schema version before.
     pub from: u32,
-    /// Its schema now.
+    /// Schema version now.
     pub to: u32,
-    /// A copy of the store as it was before.
+    /// The backup copy of the store as it was before.
     pub backup: PathBuf,
 }
 
-/// What a database is.
+/// The kind of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// Nothing is in it.
+    /// It is empty.
     Empty,
-    /// A store with this schema.
+    /// A store with this schema version.
     Store(u32),
-    /// Something else, in words.
+    /// Something else, described as text.
     Foreign(String),
 }
 
-/// Looks what a database is, without changing it.
+/// Determines the kind of a database, without changing it.
 pub(crate) fn inspect(connection: &Connection) -> rusqlite::Result<Found> {
-    // All at one instant: another process may be making the store meanwhile.
+    // In one transaction: another process may be creating the store.
     let _instant = match connection.is_autocommit() {
         true => Some(connection.unchecked_transaction()?),
         false => None,
@@ -82,14 +82,14 @@ pub(crate) fn inspect(connection: &Connection) -> rusqlite::Result<Found> {
     })
 }
 
-/// Brings a database to the last of `steps`, in one transaction. A store that is not empty is copied first if `path`
-/// says where it lies. A database that is newer or not ours is not changed: see [`inspect`].
+/// Upgrades a database to the last of `steps`, in one transaction. If `path` is given, a store that is not empty is
+/// copied first. A database that is newer or of another program is not changed: see [`inspect`].
 pub(crate) fn migrate(
     connection: &Connection,
     steps: &[SchemaStep],
     path: Option<&Path>,
 ) -> Result<Option<Upgrade>, Fault> {
-    // From here on no other process writes to the store: two never upgrade it both.
+    // This lock keeps other processes from writing, and from upgrading a second time.
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
     let from = match inspect(&transaction)? {
         Found::Empty => 0,
@@ -116,7 +116,7 @@ pub(crate) fn migrate(
     Ok(backup.map(|backup| Upgrade { from, to, backup }))
 }
 
-/// Copies a store, which nobody writes to meanwhile, to `NAME.schema-N.bak` beside it and syncs the copy. An earlier
+/// Copies a store to `NAME.schema-N.bak` beside it and syncs the copy. The caller holds the write lock. An earlier
 /// copy is never replaced: the new one gets a number.
 fn back_up(path: &Path, schema: u32) -> Result<PathBuf, StoreError> {
     let doing = "copying the store before its upgrade";
@@ -126,7 +126,7 @@ fn back_up(path: &Path, schema: u32) -> Result<PathBuf, StoreError> {
     };
     let unused = (1..).map(name).find(|backup| !backup.exists());
     let backup = unused.unwrap_or_else(|| name(1));
-    // What a killed process left behind.
+    // Left behind by a killed process.
     let unfinished = companion(path, ".bak-unfinished");
     match fs::remove_file(&unfinished) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -145,17 +145,17 @@ fn back_up(path: &Path, schema: u32) -> Result<PathBuf, StoreError> {
                 .map_err(|error| StoreError::io(&backup, doing, error))
         });
     if copied.is_err() {
-        // The copy is of no use, and may fill the file system.
+        // The copy is incomplete, and may fill the file system.
         let _ = fs::remove_file(&unfinished);
     }
     copied.map(|()| backup)
 }
 
-/// By a connection of its own: a copy cannot be made within a transaction that writes.
+/// Uses a connection of its own: a copy cannot be made within a write transaction.
 fn copy(path: &Path, to: &Path) -> rusqlite::Result<()> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let reader = Connection::open_with_flags(path, flags)?;
-    // As bytes: a path need not be UTF-8.
+    // As bytes: a path is not always UTF-8.
     let name = ToSqlOutput::Borrowed(ValueRef::Text(to.as_os_str().as_bytes()));
     reader.execute("VACUUM INTO ?1", [name])?;
     Ok(())

@@ -1,4 +1,4 @@
-//! What every store can do. Small and batch-shaped, so that a database server fits behind it.
+//! The interface of a store. Small and with few, large calls, so that a database server can implement it.
 
 use iodyno_model::{
     Environment, Frame, Plan, RunId, RunState, RunSummary, TelemetryBatch, Trial, TrialKey,
@@ -7,51 +7,50 @@ use iodyno_model::{
 
 use crate::StoreError;
 
-/// A run as its maker and its user name it.
+/// The names of a run: for programs and for users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunHandle {
-    /// Its identity in every store.
+    /// Its identity, the same in every store.
     pub id: RunId,
     /// Its short number in this store.
     pub alias: u64,
 }
 
-/// A stored run: what was to be done, and which trials there are. Figures come a trial at a time
-/// from [`Store::trial`], series a batch at a time from [`Store::frames`] and [`Store::telemetry`].
+/// A stored run: its plan and its list of trials. [`Store::trial`] reads the results of one trial; [`Store::frames`]
+/// and [`Store::telemetry`] read series in batches.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
-    /// How far it has come.
+    /// Its state.
     pub summary: RunSummary,
-    /// What was to be done.
+    /// Its plan.
     pub plan: Plan,
     /// Its trials by round, cell and attempt.
     pub trials: Vec<TrialSummary>,
 }
 
-/// A place where results are kept.
+/// Storage for results.
 ///
-/// A run, and each trial, belongs to the process that began it, for as long as that process lives.
-/// Times are ms since 1970.
+/// A run, and each trial, belongs to the process that began it, for as long as that process lives. Times are ms since
+/// 1970.
 pub trait Store {
-    /// Stores the plan of a new run before anything of it is done. Durable when it returns. A run
-    /// whose trials were imported has no cells, and is ended right afterwards.
+    /// Stores the plan of a new run, before the run begins. Durable when it returns. A run whose trials were imported
+    /// has no cells, and is ended right afterwards.
     fn begin_run(&self, plan: &Plan, started_unix_ms: u64) -> Result<RunHandle, StoreError>;
 
-    /// Takes a run over that ended early, to make the trials that it lacks.
+    /// Takes over a run that ended early, to make its missing trials.
     ///
     /// # Errors
-    /// [`StoreError::RunIsLive`] while the process that carries it out lives.
+    /// [`StoreError::RunIsLive`] while the process that carries it out is alive.
     fn resume_run(&self, run: RunId) -> Result<RunHandle, StoreError>;
 
-    /// Sets how many rounds a run of this process's has: so many as were made, where a rule to stop
-    /// ended it, or more, where it goes on beyond what was planned. The plan keeps the largest number
-    /// that it ever had. Durable when it returns.
+    /// Sets the number of rounds of a run that this process owns: fewer where a stop rule ended it early, more where
+    /// it continues beyond the plan. The plan keeps the largest number. Durable when it returns.
     ///
     /// # Errors
-    /// [`StoreError::Conflict`] for a run of another process's.
+    /// [`StoreError::Conflict`] for a run that another process owns.
     fn set_rounds(&self, run: RunId, rounds: u32) -> Result<(), StoreError>;
 
-    /// Notes that a trial begins, by the names of its configuration and workload.
+    /// Records that a trial begins, by the names of its configuration and workload.
     fn begin_trial(
         &self,
         key: TrialKey,
@@ -60,17 +59,17 @@ pub trait Store {
         started_unix_ms: u64,
     ) -> Result<(), StoreError>;
 
-    /// Stores what the trial runs on, as soon as that is known.
+    /// Stores the environment of a trial, as soon as it is known.
     fn set_environment(&self, key: TrialKey, environment: &Environment) -> Result<(), StoreError>;
 
-    /// Appends a frame. It outlives this process from the moment this returns.
+    /// Appends a frame. It survives the end of this process once this returns.
     fn append_frame(&self, key: TrialKey, frame: &Frame) -> Result<(), StoreError>;
 
-    /// Appends a batch of what the host did. It outlives this process from the moment this returns.
+    /// Appends a batch of host telemetry. It survives the end of this process once this returns.
     fn append_telemetry(&self, key: TrialKey, batch: &TelemetryBatch) -> Result<(), StoreError>;
 
-    /// Ends a trial with everything measured. Frames and telemetry in `trial` are not looked at: they
-    /// were appended as they came. Durable when it returns.
+    /// Ends a trial and stores its results. Frames and telemetry in `trial` are ignored: they were appended before.
+    /// Durable when it returns.
     fn finish_trial(&self, trial: &Trial) -> Result<(), StoreError>;
 
     /// Ends a run. Durable when it returns.
@@ -80,28 +79,28 @@ pub trait Store {
     fn finish_run(&self, run: RunId, state: RunState, ended_unix_ms: u64)
     -> Result<(), StoreError>;
 
-    /// Runs, newest first: at most `limit`, after leaving out `offset`.
+    /// Lists runs, newest first: at most `limit`, after skipping `offset`.
     fn runs(&self, limit: usize, offset: usize) -> Result<Vec<RunSummary>, StoreError>;
 
-    /// The run of a name: its alias (`3`), `last`, `last~1`, its identity or a unique beginning of
-    /// it, or the plan's name if one run alone has it.
+    /// Finds a run by a name: its alias (`3`), `last`, `last~1`, its identity or a unique prefix of it, or the plan's
+    /// name if only one run has it.
     ///
     /// # Errors
-    /// [`StoreError::NoSuchRun`] and [`StoreError::Ambiguous`] tell what there is instead.
+    /// [`StoreError::NoSuchRun`] and [`StoreError::Ambiguous`] say what exists instead.
     fn find(&self, name: &str) -> Result<RunId, StoreError>;
 
-    /// A run without figures.
+    /// Reads a run without results.
     fn run(&self, run: RunId) -> Result<Run, StoreError>;
 
-    /// A trial without frames and telemetry. One that was cut off has a part rebuilt from its frames and says
-    /// why; one that still runs is given as if it were cut off now.
+    /// Reads a trial without frames and telemetry. An interrupted trial has a part rebuilt from its frames, and the
+    /// reason; a running trial is returned as if it were interrupted now.
     fn trial(&self, key: TrialKey) -> Result<Trial, StoreError>;
 
-    /// At most `limit` frames of a trial by number, from number `from` on.
+    /// Reads at most `limit` frames of a trial, by number, beginning with number `from`.
     fn frames(&self, key: TrialKey, from: u32, limit: usize) -> Result<Vec<Frame>, StoreError>;
 
-    /// At most `limit` batches of a trial's telemetry by number, from number `from` on, each as it was
-    /// appended. There are none of a trial made by an iodyno that took no samples.
+    /// Reads at most `limit` batches of a trial's telemetry, by number, beginning with number `from`, each as it was
+    /// appended. A trial of an iodyno that did not collect telemetry has none.
     fn telemetry(
         &self,
         key: TrialKey,

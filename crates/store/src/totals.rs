@@ -1,13 +1,13 @@
-//! What a trial did in each direction, for lists.
+//! Totals of a trial by direction, for lists.
 
 use iodyno_model::{DirectionTotal, Frame, Step, Trial};
 
-/// A frame counts towards a trial's figures: all but the ramp.
+/// Whether a frame counts towards a trial's results: all except those of the ramp.
 pub(crate) fn counts(frame: &Frame) -> bool {
     frame.step != Step::Ramp
 }
 
-/// Adds a frame to the totals of those before it.
+/// Adds a frame to the totals.
 pub(crate) fn add_frame(totals: &mut Vec<DirectionTotal>, frame: &Frame) {
     if !counts(frame) {
         return;

@@ -1,7 +1,7 @@
-//! Plans as older versions of iodyno stored and exported them, brought into today's form.
+//! Converts plans stored or exported by older versions of iodyno to today's form.
 //!
 //! Up to [`iodyno_model::SCHEMA`] 1, each job had the fields of all kinds of work side by side, and `operations` or
-//! `shared_files` said which of them counted.
+//! `shared_files` determined which of them applied.
 
 use iodyno_model::{Plan, SCHEMA};
 use rusqlite::{Transaction, params};
@@ -13,8 +13,8 @@ use crate::StoreError;
 use crate::blob::{decode, encode};
 use crate::sqlite::Fault;
 
-/// Schema 4: plans in the form of [`SCHEMA`] 2. A plan that cannot be read stays as it is, and is reported as damaged
-/// when it is asked for.
+/// Schema 4: plans in the form of [`SCHEMA`] 2. A plan that cannot be read is left unchanged, and is reported as
+/// damaged when it is requested.
 pub(crate) fn stored_plans(transaction: &Transaction<'_>) -> Result<(), Fault> {
     let mut plans = transaction.prepare("SELECT alias, plan FROM runs")?;
     let mut changed = transaction.prepare("UPDATE runs SET plan = ?2 WHERE alias = ?1")?;
@@ -34,10 +34,10 @@ pub(crate) fn stored_plans(transaction: &Transaction<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The plan that a JSON value holds, in whichever form.
+/// Decodes the plan in a JSON value, of any version.
 ///
 /// # Errors
-/// It is not a plan: the reason.
+/// Why it is not a plan.
 fn plan(mut value: Value) -> Result<Plan, String> {
     let old = value
         .get("schema")
@@ -62,12 +62,12 @@ fn plan(mut value: Value) -> Result<Plan, String> {
     serde_json::from_value(value).map_err(|error| error.to_string())
 }
 
-/// Reads a plan in whichever form, as [`plan`] does.
+/// Reads a plan of any version, as [`plan`] does.
 pub(crate) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Plan, D::Error> {
     plan(Value::deserialize(deserializer)?).map_err(D::Error::custom)
 }
 
-/// Takes what belongs to its kind of work out of an old job.
+/// Moves the fields that belong to the kind of work out of an old job.
 fn work(job: &mut Map<String, Value>) -> Value {
     let mut passes = Map::new();
     if let Some(end) = job.get_mut("end").and_then(Value::as_object_mut) {

@@ -106,7 +106,7 @@ fn a_killed_process_loses_no_frame_whose_append_had_returned() {
     assert_sound(&path);
 }
 
-/// Batches of a trial: they make three stretches.
+/// Number of batches of a trial: they fill three segments.
 const BATCHES: u32 = 4500;
 
 /// Makes trials with telemetry for ever, and says before each that it is about to end.
@@ -155,7 +155,7 @@ fn a_process_killed_while_it_puts_telemetry_together_loses_and_doubles_nothing()
             assert!(child.try_wait().unwrap().is_none(), "the victim has ended");
             std::thread::sleep(Duration::from_millis(1));
         }
-        // Where exactly it is by then does not matter: before, within or after any of its stretches.
+        // The process may be killed at any point here: before, within or after any of its segments.
         std::thread::sleep(Duration::from_micros(wait_us));
         child.kill().unwrap();
         lines.read_to_string(&mut String::new()).unwrap();

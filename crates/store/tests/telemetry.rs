@@ -150,7 +150,7 @@ fn telemetry_that_cannot_be_put_together_costs_the_trial_nothing() {
     let store = SqliteStore::open(&path).unwrap();
     let key = begun(&store, 5000);
     let stubborn = rusqlite::Connection::open(&path).unwrap();
-    // Between two stretches, and within one: the first is put together, the second is not.
+    // Between two segments, and within one: the first is packed, the second is not.
     stubborn
         .execute_batch(
             "CREATE TRIGGER stubborn BEFORE DELETE ON telemetry WHEN old.number > 3000

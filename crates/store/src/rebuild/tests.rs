@@ -1,4 +1,4 @@
-//! Frames of known content, and what they must make up.
+//! Parts rebuilt from frames of known content.
 
 use iodyno_model::{Histogram, JobFrame};
 
@@ -41,7 +41,7 @@ fn measured(number: u32, jobs: Vec<JobFrame>) -> Frame {
     frame(number, Step::Measure, jobs)
 }
 
-/// A workload without jobs: names and engines are then unknown, figures are not.
+/// A workload without jobs: names and engines are then unknown, results are not.
 fn workload() -> Workload {
     Workload::new("w", Vec::new(), Vec::new())
 }
@@ -214,7 +214,7 @@ fn nothing_makes_up_nothing() {
     assert_eq!(part.host.span_ns, 0);
 }
 
-/// A job of file operations did so many cycles, of one step each, in a frame.
+/// A frame in which a job of file operations did this many cycles of one step each.
 fn cycles(count: usize) -> JobFrame {
     let did = |direction| DirectionFrame {
         direction,

@@ -1,4 +1,4 @@
-//! Runs by what their users call them.
+//! Finds runs by the names that users give: alias, `last`, identity or plan name.
 
 use iodyno_model::RunId;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -7,10 +7,10 @@ use super::read::run_id;
 use super::{Fault, SqliteStore};
 use crate::StoreError;
 
-/// How many candidates an error lists.
+/// Maximum number of candidates that an error lists.
 const SHOWN: usize = 8;
 
-/// Fewer characters of an identity may be a typo.
+/// Minimum length of an identity prefix; a shorter one may be a typing error.
 const SHORTEST_PREFIX: usize = 4;
 
 pub(super) fn find(store: &SqliteStore, name: &str) -> Result<RunId, StoreError> {
@@ -43,7 +43,7 @@ pub(super) fn find(store: &SqliteStore, name: &str) -> Result<RunId, StoreError>
     })
 }
 
-/// The error for an identity that is not in the store.
+/// The error for an identity that the store does not have.
 pub(super) fn unknown(run: RunId) -> Fault {
     no_such_run(&run.to_string(), "this store does not have it")
 }
@@ -55,7 +55,7 @@ fn no_such_run(name: &str, why: &str) -> Fault {
     })
 }
 
-/// `last` is 0, `last~2` is 2.
+/// Parses `last` as 0 and `last~2` as 2.
 fn steps_back(name: &str) -> Option<u64> {
     match name.strip_prefix("last")? {
         "" => Some(0),
@@ -84,7 +84,7 @@ fn last(connection: &Connection, name: &str, back: u64) -> Result<RunId, Fault> 
 }
 
 fn by_alias(connection: &Connection, name: &str) -> Result<Option<RunId>, Fault> {
-    // A leading zero is no number: it may begin an identity.
+    // A number has no leading zero; an identity may begin with one.
     let Some(alias) = name
         .parse::<i64>()
         .ok()

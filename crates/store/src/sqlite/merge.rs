@@ -1,7 +1,7 @@
-//! Takes an exported run in, all of it or nothing.
+//! Imports an exported run, completely or not at all.
 //!
-//! The file is read into temporary tables first: they belong to this connection alone, so that a
-//! long or damaged file keeps no other process waiting. What is whole is then merged in one transaction.
+//! The file is first read into temporary tables. These belong to this connection alone, so a long or damaged file
+//! does not block other processes. After the whole file was checked, it is merged in one transaction.
 
 use std::io::BufRead;
 
@@ -18,7 +18,7 @@ use crate::blob::encode;
 use crate::error::in_words;
 use crate::export::RunLine;
 use crate::import::{Sink, read_export};
-use crate::stretch::Packer;
+use crate::segment::Packer;
 use crate::{ImportReport, RunHandle, StoreError, totals};
 
 const STAGING: &str = "
@@ -42,7 +42,7 @@ pub(super) fn import(
     file: &mut dyn BufRead,
 ) -> Result<ImportReport, StoreError> {
     let staged = store.doing("reading the file to import", |connection| {
-        // It touches nothing but temporary tables, and so locks nothing that is shared.
+        // This writes only to temporary tables, and so holds no lock on shared tables.
         let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Deferred)?;
         transaction.execute_batch(STAGING)?;
         let mut staging = Staging {
@@ -66,7 +66,7 @@ pub(super) fn import(
     let merged = store.writing("importing a run", Survives::PowerCut, |transaction| {
         merge(store, transaction, id, &run)
     });
-    // The connection's end would drop them, too; a failure here is of no account.
+    // Closing the connection drops them too, so a failure here can be ignored.
     let _ = store.connection.execute_batch(UNSTAGING);
     merged
 }
@@ -76,12 +76,12 @@ struct Staging<'a> {
     connection: &'a Connection,
     run: Option<(RunId, RunLine)>,
     trial: i64,
-    /// Of that trial, and not yet in its table.
+    /// Batches of the current trial that are not yet in its table.
     telemetry: Packer,
 }
 
 impl Staging<'_> {
-    /// Puts the batches together that came so far. The trial has ended, wherever it was made.
+    /// Packs the batches read so far. The trial has ended, so no more can be appended to it.
     fn put_telemetry(&mut self) -> Result<(), Fault> {
         let batches = self.telemetry.take();
         if let Some(first) = batches.first() {
@@ -152,7 +152,7 @@ impl Sink<Fault> for Staging<'_> {
             Ok(()) => Ok(()),
             Err(batch) => {
                 self.put_telemetry()?;
-                // An empty stretch has room for any batch.
+                // An empty segment accepts any batch.
                 let _ = self.telemetry.add(batch);
                 Ok(())
             }
@@ -179,7 +179,7 @@ fn merge(
         Some(alias) => {
             Liveness::of(store)?.refuse_live(transaction, id)?;
             let stored: Plan = plan(store, transaction, id)?;
-            // Either store may have gone on for more rounds since.
+            // Rounds may have been added in either store since the export.
             longest.rounds = stored.rounds.max(run.plan.rounds);
             let rounds = longest.rounds;
             if (Plan { rounds, ..stored }) != longest {
@@ -227,7 +227,7 @@ fn merge(
     Ok(report)
 }
 
-/// The run went on elsewhere: its later end counts, and the plan of more rounds.
+/// Takes over the later end and the larger number of rounds of a run that was continued elsewhere.
 fn goes_on(
     transaction: &Transaction<'_>,
     alias: i64,
@@ -284,7 +284,7 @@ fn known_trial(
         .optional()?)
 }
 
-/// Two stores may have gone on with the same run apart from one another.
+/// The run may have been continued independently in both stores.
 fn refuse_other_trial(
     store: &SqliteStore,
     transaction: &Transaction<'_>,
@@ -300,7 +300,7 @@ fn refuse_other_trial(
     let staged: Trial = crate::blob::decode(&blob).map_err(|why| damaged(store, why))?;
     let same = match document::<Trial>(store, transaction, trial, "record")? {
         Some(stored) => stored == staged,
-        // Cut off here, and so it was when it was exported.
+        // Interrupted in this store and in the exported file.
         None => {
             let started: u64 = transaction.query_row(
                 "SELECT started_unix_ms FROM trials WHERE number = ?1",
@@ -319,7 +319,7 @@ fn refuse_other_trial(
     }
 }
 
-/// Takes a staged trial in; the number of its frames.
+/// Merges a staged trial; returns the number of its frames.
 fn insert_trial(transaction: &Transaction<'_>, alias: i64, staged: i64) -> Result<u64, Fault> {
     transaction
         .prepare_cached(

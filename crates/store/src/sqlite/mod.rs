@@ -23,7 +23,7 @@ use crate::owner::Owner;
 use crate::schema::{self, Found, STEPS, Upgrade};
 use crate::{ImportReport, Run, RunHandle, Store, StoreError};
 
-/// How long a call waits for other processes: an import of a 10-hour run holds the store for some seconds.
+/// Maximum wait for locks of other processes. Importing a run of 10 hours holds the lock for some seconds.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// SQLite's smallest page, bytes.
@@ -34,19 +34,19 @@ const SMALLEST_PAGE: u64 = 512;
 pub struct SqliteStore {
     connection: Connection,
     path: PathBuf,
-    /// This process, once it has begun a run.
+    /// This process as an owner, once it has begun a run.
     owner: OnceCell<Owner>,
-    /// The connection's commits are synced.
+    /// Whether the connection syncs its commits.
     synced: Cell<bool>,
     upgraded: Option<Upgrade>,
 }
 
-/// Why a piece of work did not succeed.
+/// Why an operation failed.
 #[derive(Debug)]
 pub(crate) enum Fault {
-    /// SQLite says so: its error is told with the path and what was being done.
+    /// An error of SQLite, reported with the path and the operation.
     Sqlite(rusqlite::Error),
-    /// Anything else.
+    /// Any other error.
     Store(StoreError),
 }
 
@@ -62,21 +62,21 @@ impl From<StoreError> for Fault {
     }
 }
 
-/// What must a commit survive?
+/// What a commit must survive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Survives {
-    /// The death of this process.
+    /// The end of this process.
     Kill,
-    /// A power cut.
+    /// A power failure.
     PowerCut,
 }
 
 impl SqliteStore {
-    /// Opens the store of a path for reading and writing. Makes it, and the folders above it (for
-    /// this user alone), if it is not there; brings an older one up to date.
+    /// Opens the store at a path for reading and writing. Creates it, and missing parent folders (accessible to this
+    /// user only), if it does not exist. Upgrades an older schema.
     ///
     /// # Errors
-    /// A file of others, or of a newer iodyno, is told of and not touched.
+    /// Refuses files of other programs and of newer versions of iodyno, without changing them.
     pub fn open(path: impl Into<PathBuf>) -> Result<SqliteStore, StoreError> {
         let path = resolved(path.into())?;
         refuse_no_database(&path)?;
@@ -98,23 +98,23 @@ impl SqliteStore {
         store.refuse_others()?;
         let mut upgraded = None;
         store.doing("making its tables", |connection| {
-            // Tables first: a file that says WAL says also that it is ours.
+            // Create the tables first: a file in WAL mode then always carries our application id.
             upgraded = schema::migrate(connection, STEPS, Some(&path))?;
             use_wal(connection)?;
             Ok(connection.pragma_update(None, "synchronous", "NORMAL")?)
         })?;
         store.upgraded = upgraded;
-        // Now it is there, and links on the way to it can be followed.
+        // The file exists now, so links in its path can be resolved.
         store.path = resolved(path)?;
         tracing::debug!(path = %store.path.display(), "opened the store");
         Ok(store)
     }
 
-    /// Opens a store that is there, for reading. Where it may be written to it is the same as
-    /// [`SqliteStore::open`]; read-only files and file systems are read as they are.
+    /// Opens an existing store for reading. If it is writable, this is the same as [`SqliteStore::open`]; read-only
+    /// files and file systems are read as they are.
     ///
     /// # Errors
-    /// [`StoreError::Missing`] if nothing is there; otherwise as [`SqliteStore::open`].
+    /// [`StoreError::Missing`] if it does not exist; otherwise as [`SqliteStore::open`].
     pub fn open_for_reading(path: impl Into<PathBuf>) -> Result<SqliteStore, StoreError> {
         let path = resolved(path.into())?;
         refuse_no_database(&path)?;
@@ -139,9 +139,8 @@ impl SqliteStore {
             Ok(store)
         });
         let store = match readable {
-            // Readers of a WAL store share an index, a file beside it. Where that is missing and
-            // cannot be made, no process has the store open, and all of it is in its main file
-            // unless a log lies there.
+            // Readers of a WAL store share an index file beside it. If that is missing and cannot be created, no
+            // process has the store open. All data is then in the main file, unless there is a write-ahead log.
             Err(StoreError::Io { .. } | StoreError::ReadOnly { .. })
                 if fs::metadata(companion(&path, "-wal")).is_ok_and(|log| log.len() > 0) =>
             {
@@ -167,7 +166,7 @@ impl SqliteStore {
         }
     }
 
-    /// Where it lies: absolute, links followed.
+    /// The absolute path of the store, with links resolved.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -180,18 +179,18 @@ impl SqliteStore {
             .to_vec()
     }
 
-    /// What was done to bring it up to date when it was opened; `None` if it was.
+    /// The schema upgrade done when the store was opened; `None` if none was needed.
     pub fn upgraded(&self) -> Option<&Upgrade> {
         self.upgraded.as_ref()
     }
 
-    /// Takes in an exported run, all of it or nothing. What is stored already stays as it is; the
-    /// report says how much was new.
+    /// Imports an exported run, completely or not at all. What is stored already stays unchanged. Returns how much
+    /// was new.
     ///
     /// # Errors
-    /// [`StoreError::BadExport`] if the file is damaged or cut off, [`StoreError::NewerExport`],
-    /// [`StoreError::Conflict`] if this store has another run of the same identity,
-    /// [`StoreError::RunIsLive`] if a process carries it out at this moment.
+    /// [`StoreError::BadExport`] if the file is damaged or truncated, [`StoreError::NewerExport`],
+    /// [`StoreError::Conflict`] if this store has a different run of the same identity, [`StoreError::RunIsLive`] if
+    /// a process is carrying the run out.
     pub fn import(&self, file: &mut dyn BufRead) -> Result<ImportReport, StoreError> {
         merge::import(self, file)
     }
@@ -225,7 +224,7 @@ impl SqliteStore {
         self.doing("opening it", |connection| Ok(schema::inspect(connection)?))
     }
 
-    /// Refuses what is not ours or too new, before anything is changed.
+    /// Refuses a database of another program or a newer schema, before anything is changed.
     fn refuse_others(&self) -> Result<(), StoreError> {
         let path = self.path.clone();
         match self.found()? {
@@ -239,7 +238,7 @@ impl SqliteStore {
         }
     }
 
-    /// Does a piece of work and tells its errors with the path.
+    /// Runs an operation and adds the path to its errors.
     fn doing<T>(
         &self,
         doing: &'static str,
@@ -251,8 +250,8 @@ impl SqliteStore {
         })
     }
 
-    /// Does a piece of work in one transaction that sees a single state of the store, and whose
-    /// changes all come or none.
+    /// Runs an operation in one transaction: it sees one consistent state, and either all of its changes are stored
+    /// or none.
     fn writing<T>(
         &self,
         doing: &'static str,
@@ -274,7 +273,7 @@ impl SqliteStore {
         })
     }
 
-    /// Does a piece of work that reads a single state of the store.
+    /// Runs a read-only operation on one consistent state of the store.
     fn reading<T>(
         &self,
         doing: &'static str,
@@ -288,8 +287,8 @@ impl SqliteStore {
     }
 }
 
-/// The one path of a store: locks lie beside it, and a link to it must lead to the same ones. Being
-/// absolute it also is none of SQLite's special names (`:memory:`).
+/// The canonical path of a store: lock files lie beside it, so links to the store must lead to the same ones. An
+/// absolute path also cannot be one of SQLite's special names (`:memory:`).
 fn resolved(path: PathBuf) -> Result<PathBuf, StoreError> {
     match fs::canonicalize(&path) {
         Ok(resolved) => Ok(resolved),
@@ -299,12 +298,12 @@ fn resolved(path: PathBuf) -> Result<PathBuf, StoreError> {
     }
 }
 
-/// Refuses what SQLite would take for an empty database, or not open at all.
+/// Refuses files that SQLite would treat as an empty database, or could not open.
 fn refuse_no_database(path: &Path) -> Result<(), StoreError> {
     let why = match fs::metadata(path) {
         Ok(found) if found.is_dir() => "it is a folder",
         Ok(found) if !found.is_file() => "it is no regular file",
-        // To SQLite, a file shorter than its smallest page is empty, and may be written over.
+        // SQLite treats a file shorter than its smallest page as empty, and may overwrite it.
         Ok(found) if (1..SMALLEST_PAGE).contains(&found.len()) => "it is not an SQLite database",
         _ => return Ok(()),
     };
@@ -314,7 +313,7 @@ fn refuse_no_database(path: &Path) -> Result<(), StoreError> {
     })
 }
 
-/// SQLite's name for a file that nobody changes.
+/// The SQLite URI of a file that no process changes.
 fn immutable(path: &Path) -> PathBuf {
     let mut name = String::from("file:");
     for byte in path.as_os_str().as_encoded_bytes() {
@@ -328,7 +327,7 @@ fn immutable(path: &Path) -> PathBuf {
     PathBuf::from(name + "?immutable=1")
 }
 
-/// SQLite's error, with the kernel's reason where SQLite hides it.
+/// The error of SQLite, with the errno where SQLite hides it.
 fn explain(path: &Path, doing: &'static str, error: rusqlite::Error) -> StoreError {
     if error.sqlite_error_code() == Some(ErrorCode::CannotOpen) {
         let probe = companion(path, "-probe");
@@ -338,7 +337,7 @@ fn explain(path: &Path, doing: &'static str, error: rusqlite::Error) -> StoreErr
             .open(&probe);
         let reason = match tried {
             Ok(_) => {
-                // It was only to be known whether it can be made.
+                // This only tests whether the file can be created.
                 let _ = fs::remove_file(&probe);
                 File::open(path).err()
             }
@@ -351,7 +350,7 @@ fn explain(path: &Path, doing: &'static str, error: rusqlite::Error) -> StoreErr
     StoreError::sqlite(path, doing, error)
 }
 
-/// Switching needs the file for a moment alone, and SQLite does not wait for that by itself.
+/// Switching to WAL mode needs an exclusive lock for a moment, and SQLite does not wait for that one.
 fn use_wal(connection: &Connection) -> rusqlite::Result<()> {
     let mut waited = Duration::ZERO;
     let pause = Duration::from_millis(20);

@@ -1,4 +1,4 @@
-//! What is read: lists, single trials, series.
+//! Queries: lists, single trials, series.
 
 use std::path::PathBuf;
 
@@ -104,7 +104,7 @@ pub(super) fn frames(
     })
 }
 
-/// A trial without a record, from what it had: its environment and its frames.
+/// A trial without a record, rebuilt from its environment and its frames.
 fn unfinished(
     store: &SqliteStore,
     transaction: &Transaction<'_>,
@@ -129,7 +129,7 @@ fn unfinished(
     while let Some(row) = rows.next()? {
         rebuilder.add(&blob::<Frame>(store, row, 0)?);
     }
-    // Without an environment not even the preparation had ended: there is nothing to tell of.
+    // Without an environment the preparation was not finished: there are no results.
     let nothing = environment.is_none() && rebuilder.is_empty();
     let part = rebuilder.part(environment.unwrap_or_default(), plan.cell(key.cell).1);
     Ok(Trial {
@@ -149,7 +149,7 @@ fn unfinished(
     })
 }
 
-/// The reason of a trial that nobody ended.
+/// Why an interrupted trial has no end, as text.
 fn cut_off(connection: &Connection, owner: Option<i64>) -> Result<String, Fault> {
     let process: Option<u32> = connection
         .prepare_cached("SELECT process FROM owners WHERE number = ?1")?
@@ -281,7 +281,7 @@ pub(super) fn run_id(row: &Row<'_>, column: &str) -> Result<RunId, Fault> {
     Ok(RunId(Uuid::from_bytes(bytes)))
 }
 
-/// A text column that holds JSON.
+/// Parses a text column that holds JSON.
 fn parse<T: DeserializeOwned>(row: &Row<'_>, column: &str, text: &str) -> Result<T, Fault> {
     serde_json::from_str(text).map_err(|error| {
         let index = row.as_ref().column_index(column).unwrap_or(0);
@@ -297,7 +297,7 @@ pub(super) fn damaged(store: &SqliteStore, what: String) -> Fault {
     })
 }
 
-/// Which owners live, as seen from one store.
+/// Which owners are alive, as seen from one store.
 pub(super) struct Liveness {
     owners: Owners,
     path: PathBuf,
@@ -320,7 +320,7 @@ impl Liveness {
         }
     }
 
-    /// The alias of a run that nobody carries out.
+    /// The alias of a run. Refuses a run that a live process carries out.
     pub(super) fn refuse_live(&self, connection: &Connection, run: RunId) -> Result<u64, Fault> {
         let row = connection
             .query_row(

@@ -1,8 +1,8 @@
-//! What the host did during a trial: appended while it goes on, put together when it has ended.
+//! Telemetry of the host during a trial: appended while the trial runs, packed into segments when it has ended.
 //!
-//! Each stretch is put together in a transaction of its own, after the trial's record is stored: a kill in
-//! between leaves the other batches as they were appended, and either way every batch is there once. Those of a
-//! trial that was cut off are put together when its run is resumed.
+//! Each segment is packed in its own transaction, after the trial's record is stored. If the process is killed in
+//! between, the remaining batches stay as they were appended; in either case each batch is stored exactly once. The
+//! batches of an interrupted trial are packed when its run is resumed.
 
 use iodyno_model::{TelemetryBatch, TrialKey};
 use rusqlite::{Connection, Row, Transaction, params};
@@ -10,9 +10,9 @@ use rusqlite::{Connection, Row, Transaction, params};
 use super::read::{damaged, trial_number};
 use super::write::{OpenTrial, conflict};
 use super::{Fault, SqliteStore, Survives};
-use crate::blob::{decode_telemetry, encode_telemetry, is_stretch};
+use crate::blob::{decode_telemetry, encode_telemetry, is_segment};
 use crate::error::in_words;
-use crate::stretch::Packer;
+use crate::segment::Packer;
 use crate::{RunHandle, StoreError};
 
 pub(super) fn append(
@@ -46,7 +46,7 @@ pub(super) fn read(
 ) -> Result<Vec<TelemetryBatch>, StoreError> {
     store.reading("reading telemetry", |transaction| {
         let trial = trial_number(transaction, key)?;
-        // The first may be within a stretch that begins before it.
+        // The first batch may be in a segment that begins before it.
         let mut statement = transaction.prepare_cached(
             "SELECT data FROM telemetry WHERE trial = ?1 AND number >= coalesce(
                  (SELECT max(number) FROM telemetry WHERE trial = ?1 AND number <= ?2), 0)
@@ -65,22 +65,22 @@ pub(super) fn read(
     })
 }
 
-/// Puts the batches of a trial that has ended together, as far as they are not.
-pub(super) fn put_together(store: &SqliteStore, trial: i64) -> Result<(), StoreError> {
+/// Packs the batches of an ended trial that are not packed yet.
+pub(super) fn pack_trial(store: &SqliteStore, trial: i64) -> Result<(), StoreError> {
     let mut from = Some(0);
     while let Some(number) = from {
         from = store.writing(
             "putting telemetry together",
             Survives::Kill,
-            |transaction| put_stretch_together(store, transaction, trial, number),
+            |transaction| pack_segment(store, transaction, trial, number),
         )?;
     }
     Ok(())
 }
 
-/// Puts the batches of a run's trials that were cut off together: nobody appends to them any more, as whoever resumes the run
-/// begins trials of its own.
-pub(super) fn put_cut_off_together(store: &SqliteStore, run: RunHandle) -> Result<(), StoreError> {
+/// Packs the batches of a run's interrupted trials. No process appends to them any more: a process that resumes the
+/// run begins new trials.
+pub(super) fn pack_interrupted(store: &SqliteStore, run: RunHandle) -> Result<(), StoreError> {
     let cut_off = store.reading("looking for trials that were cut off", |transaction| {
         let mut statement = transaction
             .prepare_cached("SELECT number FROM trials WHERE run = ?1 AND state IS NULL")?;
@@ -89,11 +89,11 @@ pub(super) fn put_cut_off_together(store: &SqliteStore, run: RunHandle) -> Resul
     })?;
     cut_off
         .into_iter()
-        .try_for_each(|trial| put_together(store, trial))
+        .try_for_each(|trial| pack_trial(store, trial))
 }
 
-/// Puts one stretch together, of batches from a number on; the number after them, if there are any.
-fn put_stretch_together(
+/// Packs one segment of batches, beginning with a given number. Returns the number after them, if there are more.
+fn pack_segment(
     store: &SqliteStore,
     transaction: &Transaction<'_>,
     trial: i64,
@@ -106,7 +106,7 @@ fn put_stretch_together(
         )?;
         let mut rows = statement.query(params![trial, from])?;
         while let Some(row) = rows.next()? {
-            let together = row.get_ref(0)?.as_blob().is_ok_and(is_stretch);
+            let together = row.get_ref(0)?.as_blob().is_ok_and(is_segment);
             match (together, packer.is_empty()) {
                 (true, true) => continue,
                 (true, false) => break,
@@ -132,7 +132,7 @@ fn put_stretch_together(
     Ok(last.checked_add(1))
 }
 
-/// A batch that was appended before.
+/// The stored batch of this number; `None` if it was not appended yet.
 fn stored(
     store: &SqliteStore,
     connection: &Connection,
@@ -167,7 +167,7 @@ fn insert(
     Ok(())
 }
 
-/// Batches as a blob.
+/// Encodes batches as a blob.
 pub(super) fn encoded(batches: &[TelemetryBatch]) -> Result<Vec<u8>, StoreError> {
     encode_telemetry(batches).map_err(|source| StoreError::NotStorable {
         what: "a batch of telemetry",
@@ -175,7 +175,7 @@ pub(super) fn encoded(batches: &[TelemetryBatch]) -> Result<Vec<u8>, StoreError>
     })
 }
 
-/// The batches of a row's first column.
+/// Decodes the batches in a row's first column.
 fn batches(store: &SqliteStore, row: &Row<'_>) -> Result<Vec<TelemetryBatch>, Fault> {
     let blob = row.get_ref(0)?.as_blob();
     let blob = blob.map_err(|error| damaged(store, error.to_string()))?;

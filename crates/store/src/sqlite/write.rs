@@ -1,4 +1,4 @@
-//! What is stored while a run goes on.
+//! Writes the data of a run in progress.
 
 use std::io;
 
@@ -56,8 +56,8 @@ pub(super) fn resume_run(store: &SqliteStore, run: RunId) -> Result<RunHandle, S
         )?;
         Ok(RunHandle { id: run, alias })
     })?;
-    // The run is this process's. Where this fails their telemetry stays as it was appended.
-    let _ = telemetry::put_cut_off_together(store, handle);
+    // The run belongs to this process now. If packing fails, the telemetry stays as it was appended.
+    let _ = telemetry::pack_interrupted(store, handle);
     Ok(handle)
 }
 
@@ -243,8 +243,8 @@ pub(super) fn finish_trial(store: &SqliteStore, trial: &Trial) -> Result<(), Sto
         )?;
         Ok(found.number)
     })?;
-    // The trial is stored. Where this fails its telemetry stays as it was appended, and is all there.
-    let _ = telemetry::put_together(store, number);
+    // The trial is stored. If packing fails, its telemetry stays as it was appended, and is complete.
+    let _ = telemetry::pack_trial(store, number);
     Ok(())
 }
 
@@ -269,7 +269,7 @@ pub(super) fn finish_run(
     })
 }
 
-/// Nothing is changed of a run that another process owns.
+/// Refuses to change a run that another process owns.
 fn not_of_others(run: RunId, changed: usize) -> Result<(), Fault> {
     match changed {
         0 => Err(conflict(format!("run {run} is not this process's"))),
@@ -277,7 +277,7 @@ fn not_of_others(run: RunId, changed: usize) -> Result<(), Fault> {
     }
 }
 
-/// Trials that were read from others' output.
+/// Number of trials that were imported from the output of other tools.
 pub(super) fn imported(plan: &Plan) -> u64 {
     let imported = plan.imported.as_ref();
     imported.map_or(0, |imported| imported.trials.len() as u64)
@@ -339,7 +339,7 @@ impl OpenTrial {
         }
     }
 
-    /// Stores a document; true if it was there already. Another one in its place is refused.
+    /// Stores a document; returns true if it was stored before. Refuses to replace a different one.
     fn put_document<T: DeserializeOwned + PartialEq>(
         &self,
         transaction: &Transaction<'_>,
@@ -372,7 +372,7 @@ impl OpenTrial {
     }
 }
 
-/// The number of this process among the owners; the first call takes one.
+/// The number of this process among the owners, assigned at the first call.
 fn owner(store: &SqliteStore) -> Result<i64, StoreError> {
     if let Some(owner) = store.owner.get() {
         return Ok(owner.number);
@@ -383,10 +383,11 @@ fn owner(store: &SqliteStore) -> Result<i64, StoreError> {
                 "INSERT INTO owners (process) VALUES (?1)",
                 [std::process::id()],
             )?;
-            // The lock is taken before anybody else can see the number.
+            // The lock is taken before other processes can see the number.
             match Owner::acquire(&store.path, transaction.last_insert_rowid()) {
                 Ok(owner) => return Ok(owner),
-                // Somebody removed the store, not its companion, while a run went on: go past it.
+                // The store was deleted while a run was in progress, but the owners file was not: skip the numbers in
+                // use.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => {
                     let path = lock_file(&store.path);
@@ -398,7 +399,7 @@ fn owner(store: &SqliteStore) -> Result<i64, StoreError> {
     Ok(store.owner.get_or_init(|| taken).number)
 }
 
-/// Encodes a record and makes sure that it can be read back: JSON has no NaN.
+/// Encodes a record and checks that it can be decoded: JSON cannot express NaN.
 pub(super) fn checked<T: Serialize + DeserializeOwned>(
     what: &'static str,
     record: &T,
@@ -414,7 +415,7 @@ pub(super) fn conflict(text: String) -> Fault {
     Fault::Store(StoreError::Conflict(text))
 }
 
-/// JSON for a text column.
+/// Encodes a text column as JSON.
 pub(super) fn json(record: &impl Serialize) -> Result<String, StoreError> {
     serde_json::to_string(record).map_err(|source| StoreError::NotStorable {
         what: "the totals",
@@ -422,7 +423,7 @@ pub(super) fn json(record: &impl Serialize) -> Result<String, StoreError> {
     })
 }
 
-/// The word of a state, as serde writes it.
+/// The name of a state, as serde writes it.
 pub(super) fn word(state: &impl Serialize) -> Result<String, StoreError> {
     Ok(json(state)?.trim_matches('"').to_owned())
 }

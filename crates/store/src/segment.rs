@@ -1,21 +1,21 @@
-//! How batches of telemetry are put together once their trial has ended: column by column.
+//! Packs batches of telemetry, column by column, after their trial has ended.
 //!
-//! A batch is a second long. Its JSON names each of its fields anew, and most of its values are zeros or near
-//! to those of the second before, which zlib can only make use of where they stand side by side. So some
-//! hundred seconds are turned: each column of each subject is a row of [`Numbers`]. What comes back
-//! are the batches as they were, each with its number.
+//! A batch covers one second. Its JSON repeats all field names, and most of its values are zero or close to those of
+//! the previous second; zlib only makes use of this where they are adjacent. A segment therefore transposes some
+//! hundred seconds: each column of each subject becomes one sequence of [`Numbers`]. Decoding returns the original
+//! batches, each with its number.
 //!
-//! Bytes of a second of made-up hosts with one busy disk of four, at one sample a second:
+//! Bytes per second for simulated hosts with one busy disk of four, at one sample a second:
 //!
-//! | CPUs × sources of interrupts | JSON | deflated | put together |
+//! | CPUs × interrupt sources | JSON | deflated | packed |
 //! |---|---|---|---|
 //! | 2 × 31 | 1 160 | 330 | 64 |
 //! | 8 × 60 | 2 350 | 490 | 137 |
 //! | 64 × 500 | 69 000 | 3 140 | 1 860 |
 //!
-//! A real one with two CPUs, one disk and 8 sources, compiling meanwhile: 1 220, 395 and 96 over five minutes.
-//! Stretches of four times the length save 6 % more, zlib's level 9 nothing; level 2 costs 10 %.
-//! Ten hours of the first are put together in less than 4 s and 13 MB of memory, on a core that others use, too.
+//! A real host with two CPUs, one disk and 8 sources, while compiling: 1 220, 395 and 96 over five minutes. Segments
+//! of four times the length save 6 % more, zlib's level 9 nothing; level 2 costs 10 %. Packing ten hours of the first
+//! host takes less than 4 s and 13 MB of memory, on a shared core.
 
 use std::collections::BTreeMap;
 
@@ -24,29 +24,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::numbers::Numbers;
 
-/// Samples in a stretch, of all series: those of some eight minutes. More save little.
+/// Maximum number of samples in a segment, over all series: about eight minutes. Larger segments save little.
 const MOST_SAMPLES: usize = 4096;
 
-/// Values in a stretch: they take 16 MiB of memory while they are put together.
+/// Maximum number of values in a segment: packing them takes 16 MiB of memory.
 pub(crate) const MOST_VALUES: usize = 1 << 20;
 
-/// A stretch of telemetry, as it is stored.
+/// A segment of telemetry, as it is stored.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Stretch {
-    /// How many batches were put together.
+pub(crate) struct Segment {
+    /// Number of packed batches.
     batches: usize,
-    /// Of each batch: its number, and how many shapes, samples and gaps it has.
+    /// For each batch: its number, and its numbers of shapes, samples and gaps.
     numbers: Numbers,
     shapes_in: Numbers,
     samples_in: Numbers,
     gaps_in: Numbers,
     shapes: Vec<SeriesShape>,
     gaps: Vec<SeriesGap>,
-    /// Of each sample: the index of its table, and its time.
+    /// For each sample: the index of its table, and its time.
     tables_of: Numbers,
     at_ns: Numbers,
-    /// Of each sample: how much longer its span is than the time since the one before ([`Times`]).
+    /// For each sample: its span minus the time since the previous sample ([`Times`]).
     beyond_ns: Numbers,
     tables: Vec<Table>,
 }
@@ -60,7 +60,7 @@ struct Table {
     values: Vec<Numbers>,
 }
 
-/// Takes batches until there are enough for a stretch.
+/// Collects batches until there are enough for a segment.
 #[derive(Debug, Default)]
 pub(crate) struct Packer {
     batches: Vec<TelemetryBatch>,
@@ -69,9 +69,9 @@ pub(crate) struct Packer {
 }
 
 impl Packer {
-    /// Adds a batch; gives it back where it is too much for one stretch.
+    /// Adds a batch; returns it if it does not fit into the segment.
     pub(crate) fn add(&mut self, batch: TelemetryBatch) -> Result<(), TelemetryBatch> {
-        // A batch counts as a sample, too: there may be batches without any.
+        // A batch counts as one sample, because a batch may have no samples.
         let samples = 1 + batch.telemetry.samples.len();
         let (samples, values) = (self.samples + samples, self.values + values(&batch));
         if !self.batches.is_empty() && (samples > MOST_SAMPLES || values > MOST_VALUES) {
@@ -82,26 +82,26 @@ impl Packer {
         Ok(())
     }
 
-    /// Nothing was added since it was new.
+    /// Whether no batch was added.
     pub(crate) fn is_empty(&self) -> bool {
         self.batches.is_empty()
     }
 
-    /// What was added, to begin anew.
+    /// Takes the collected batches, and begins a new segment.
     pub(crate) fn take(&mut self) -> Vec<TelemetryBatch> {
         std::mem::take(self).batches
     }
 }
 
-/// How many values a batch has.
+/// Number of values in a batch.
 pub(crate) fn values(batch: &TelemetryBatch) -> usize {
     let samples = batch.telemetry.samples.iter();
     samples.map(|sample| sample.values.len()).sum()
 }
 
-impl Stretch {
-    /// Puts batches together.
-    pub(crate) fn of(batches: &[TelemetryBatch]) -> Stretch {
+impl Segment {
+    /// Packs batches.
+    pub(crate) fn of(batches: &[TelemetryBatch]) -> Segment {
         let each = |number: &dyn Fn(&TelemetryBatch) -> usize| {
             let numbers = batches.iter().map(|batch| Some(number(batch) as i64));
             Numbers::of(&numbers.collect::<Vec<_>>())
@@ -109,7 +109,7 @@ impl Stretch {
         let all = || batches.iter().map(|batch| &batch.telemetry);
         let samples: Vec<&Sample> = all().flat_map(|some| &some.samples).collect();
         let turned = Turned::of(&samples);
-        Stretch {
+        Segment {
             batches: batches.len(),
             numbers: each(&|batch| batch.number as usize),
             shapes_in: each(&|batch| batch.telemetry.shapes.len()),
@@ -124,10 +124,10 @@ impl Stretch {
         }
     }
 
-    /// The batches as they were.
+    /// The original batches.
     ///
     /// # Errors
-    /// Says in words what does not fit together.
+    /// What is inconsistent, as text.
     pub(crate) fn batches(self) -> Result<Vec<TelemetryBatch>, String> {
         if self.batches > MOST_SAMPLES {
             return Err(format!("{} batches are too many", self.batches));
@@ -199,19 +199,19 @@ impl Stretch {
     }
 }
 
-/// When samples were taken, one after the other.
+/// Times of samples, one after the other.
 #[derive(Default)]
 struct Times {
-    /// Each table's last.
+    /// The last time of each table.
     tables: BTreeMap<usize, i64>,
-    /// The last of all, and the last before that at another time.
+    /// The last time of all, and the last time before it that differs from it.
     now: i64,
     before: i64,
 }
 
 impl Times {
-    /// The time since a table's sample before, ns; of a table's first, since whatever was sampled before: a series whose shape
-    /// has changed goes on all the same.
+    /// The time since the table's previous sample, ns. For the first sample of a table: since the previous sample of
+    /// any table, because a series continues after its shape has changed.
     fn passed(&mut self, table: usize, at_ns: i64) -> i64 {
         if at_ns != self.now {
             self.before = std::mem::replace(&mut self.now, at_ns);
@@ -221,7 +221,7 @@ impl Times {
     }
 }
 
-/// Samples by table.
+/// Samples grouped by table.
 #[derive(Default)]
 struct Turned {
     tables_of: Vec<Option<i64>>,
@@ -233,7 +233,7 @@ struct Turned {
 impl Turned {
     fn of(samples: &[&Sample]) -> Turned {
         let mut turned = Turned::default();
-        // Those of one shape may differ in length only where whoever took them erred; they are kept all the same.
+        // Samples of one shape have the same length unless the collector is wrong; others are kept all the same.
         let mut places: BTreeMap<(u32, usize), usize> = BTreeMap::new();
         let mut members: Vec<Vec<&Sample>> = Vec::new();
         let mut times = Times::default();
@@ -254,7 +254,7 @@ impl Turned {
     }
 }
 
-/// The columns of samples of one shape and length; there is at least one.
+/// The columns of at least one sample; all have the same shape and length.
 fn table(samples: &[&Sample]) -> Table {
     let mut column = Vec::with_capacity(samples.len());
     let values = (0..samples[0].values.len()).map(|place| {

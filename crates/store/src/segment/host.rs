@@ -1,4 +1,4 @@
-//! A made-up host, for telemetry of a known kind.
+//! A simulated host, for telemetry with known properties.
 
 use iodyno_model::{
     CPU, DISK, LOAD, MEMORY, OTHERS, PRESSURE, RECLAIM, Reading, Sample, SeriesColumn, SeriesKind,
@@ -8,8 +8,8 @@ use rand_distr::{Distribution, Exp, LogNormal};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-/// A host in made-up motion: one disk of several under load, a share of its sources of interrupts busy, CPUs in ticks
-/// of 10 ms, memory in pages, times in µs or ms as the kernel tells them.
+/// A simulated host: one of several disks under load, some interrupt sources active, CPU times in ticks of 10 ms,
+/// memory in pages, times in µs or ms as the kernel reports them.
 pub(super) struct Host {
     random: Xoshiro256PlusPlus,
     shapes: Vec<SeriesShape>,
@@ -71,7 +71,7 @@ impl Host {
         }
     }
 
-    /// About so many, give or take some percent.
+    /// About this number, give or take some percent.
     fn about(&mut self, mean: f64) -> u64 {
         LogNormal::new(mean.ln(), 0.05)
             .unwrap()
@@ -136,7 +136,8 @@ impl Host {
         values
     }
 
-    /// The timer on each CPU, some of those between CPUs, a queue of the disk on one CPU, one in eight others now and then.
+    /// Interrupts: the timer on each CPU, some of those between CPUs, a queue of the disk on one CPU, one in eight
+    /// others now and then.
     fn interrupts(&mut self) -> Vec<u64> {
         let mut values = Vec::new();
         for source in 0..self.sources {

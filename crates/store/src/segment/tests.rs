@@ -1,29 +1,29 @@
-//! What was put together comes apart as it was, and is small.
+//! Packed telemetry is read back unchanged, and is small.
 
 use iodyno_model::{SeriesKind, SeriesRow};
 use proptest::prelude::*;
 
 use super::host::Host;
 use super::*;
-use crate::blob::{decode_telemetry, encode, encode_telemetry, is_stretch};
+use crate::blob::{decode_telemetry, encode, encode_telemetry, is_segment};
 
-/// Stretches of batches.
-fn stretches(batches: impl Iterator<Item = TelemetryBatch>) -> Vec<Vec<TelemetryBatch>> {
+/// Segmentes of batches.
+fn segments(batches: impl Iterator<Item = TelemetryBatch>) -> Vec<Vec<TelemetryBatch>> {
     let mut packer = Packer::default();
-    let mut stretches = Vec::new();
+    let mut segments = Vec::new();
     for batch in batches {
         if let Err(batch) = packer.add(batch) {
-            stretches.push(packer.take());
+            segments.push(packer.take());
             packer.add(batch).unwrap();
         }
     }
-    stretches.push(packer.take());
-    stretches
+    segments.push(packer.take());
+    segments
 }
 
 #[test]
 fn an_hour_of_a_host_is_small() {
-    // CPUs, sources of interrupts, seconds, most bytes a second: deflated, put together.
+    // CPUs, interrupt sources, seconds, maximum bytes per second: deflated, packed.
     for (cpus, sources, seconds, most) in [
         (2, 31, 3600, [350, 70]),
         (8, 60, 1200, [530, 150]),
@@ -37,10 +37,10 @@ fn an_hour_of_a_host_is_small() {
             .sum();
         let deflated: usize = all.iter().map(|one| encode(one).unwrap().len()).sum();
         let mut together = 0;
-        for stretch in stretches(all.into_iter()) {
-            let blob = encode_telemetry(&stretch).unwrap();
-            assert!(is_stretch(&blob));
-            assert_eq!(decode_telemetry(&blob).unwrap(), stretch);
+        for segment in segments(all.into_iter()) {
+            let blob = encode_telemetry(&segment).unwrap();
+            assert!(is_segment(&blob));
+            assert_eq!(decode_telemetry(&blob).unwrap(), segment);
             together += blob.len();
         }
         let sizes = [json, deflated, together].map(|bytes| bytes / seconds as usize);
@@ -50,10 +50,10 @@ fn an_hour_of_a_host_is_small() {
 }
 
 #[test]
-fn a_stretch_is_bounded_and_the_same_however_batches_come() {
+fn a_segment_is_bounded_and_the_same_however_batches_come() {
     let mut host = Host::new(2, 31);
     let all: Vec<TelemetryBatch> = (0..2000).map(|number| host.second(number)).collect();
-    let once = stretches(all.iter().cloned());
+    let once = segments(all.iter().cloned());
     let lengths: Vec<usize> = once.iter().map(Vec::len).collect();
     assert_eq!(
         lengths,
@@ -61,10 +61,10 @@ fn a_stretch_is_bounded_and_the_same_however_batches_come() {
         "eight samples and one a batch"
     );
     let last = once[1..].concat();
-    assert_eq!(stretches(last.into_iter()), once[1..]);
+    assert_eq!(segments(last.into_iter()), once[1..]);
 
     let mut large = Host::new(64, 500);
-    let lengths: Vec<usize> = stretches((0..70).map(|number| large.second(number)))
+    let lengths: Vec<usize> = segments((0..70).map(|number| large.second(number)))
         .iter()
         .map(Vec::len)
         .collect();
@@ -77,20 +77,20 @@ fn spans_that_follow_from_the_times_are_not_written_even_where_a_shape_changes()
         span_ns: 1_000_000_000,
         ..sample(shape, number * 1_000_000_000, vec![Some(1)])
     };
-    let stretch = Stretch::of(&[
+    let segment = Segment::of(&[
         batch(0, vec![second(1, 0), second(1, 1)]),
         batch(1, vec![second(2, 0), second(2, 1)]),
         batch(2, vec![second(3, 0), second(3, 2)]),
         batch(3, vec![second(4, 0), second(4, 1)]),
     ]);
-    let text = serde_json::to_string(&stretch).unwrap();
-    // The shape that came again goes on from where it was left.
+    let text = serde_json::to_string(&segment).unwrap();
+    // A shape that appears again continues its table.
     let rest = r#""beyond_ns":{"unit":1000000000,"values":[0,0,0,0,0,0,0,-1]}"#;
     assert!(text.contains(rest), "{text}");
 }
 
 #[test]
-fn a_batch_that_is_too_large_for_a_stretch_stays_alone() {
+fn a_batch_that_is_too_large_for_a_segment_stays_alone() {
     let sample = |values| Sample {
         shape: 0,
         at_ns: 1,
@@ -110,19 +110,16 @@ fn a_batch_that_is_too_large_for_a_stretch_stays_alone() {
         batch(2, 1),
         batch(3, 1),
     ];
-    let stretches = stretches(batches.into_iter());
-    assert_eq!(
-        stretches.iter().map(Vec::len).collect::<Vec<_>>(),
-        [1, 1, 2]
-    );
-    let blob = encode_telemetry(&stretches[1]).unwrap();
-    assert!(!is_stretch(&blob), "as it was appended");
-    assert!(decode_telemetry(&blob).unwrap() == stretches[1]);
+    let segments = segments(batches.into_iter());
+    assert_eq!(segments.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1, 2]);
+    let blob = encode_telemetry(&segments[1]).unwrap();
+    assert!(!is_segment(&blob), "as it was appended");
+    assert!(decode_telemetry(&blob).unwrap() == segments[1]);
 }
 
 #[test]
 fn what_does_not_fit_together_is_refused_in_words() {
-    let whole = serde_json::to_string(&Stretch::of(&[
+    let whole = serde_json::to_string(&Segment::of(&[
         batch(
             3,
             vec![sample(0, 1, vec![Some(1)]), sample(1, 2, vec![None])],
@@ -133,9 +130,9 @@ fn what_does_not_fit_together_is_refused_in_words() {
     let check = |from: &str, to: &str, words: &str| {
         assert!(whole.contains(from), "`{from}` in {whole}");
         let text = whole.replacen(from, to, 1);
-        let told = match serde_json::from_str::<Stretch>(&text) {
+        let told = match serde_json::from_str::<Segment>(&text) {
             Err(error) => error.to_string(),
-            Ok(stretch) => stretch.batches().unwrap_err(),
+            Ok(segment) => segment.batches().unwrap_err(),
         };
         assert!(told.contains(words), "{text}: {told}");
     };
@@ -266,16 +263,16 @@ proptest! {
     }
 
     #[test]
-    fn other_numbers_in_a_stretch_are_refused_or_read_without_panic(
+    fn other_numbers_in_a_segment_are_refused_or_read_without_panic(
         batches in any_batches(), at in any::<prop::sample::Index>(), digit in "[0-9-]"
     ) {
-        let mut text = serde_json::to_string(&Stretch::of(&batches)).unwrap();
+        let mut text = serde_json::to_string(&Segment::of(&batches)).unwrap();
         let digits: Vec<usize> =
             text.char_indices().filter(|(_, one)| one.is_ascii_digit()).map(|(at, _)| at).collect();
         let at = digits[at.index(digits.len())];
         text.replace_range(at..=at, &digit);
-        if let Ok(stretch) = serde_json::from_str::<Stretch>(&text) {
-            let _ = stretch.batches();
+        if let Ok(segment) = serde_json::from_str::<Segment>(&text) {
+            let _ = segment.batches();
         }
     }
 }
