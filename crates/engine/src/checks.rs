@@ -1,4 +1,4 @@
-//! How blocks are checked: by headers of our own, or by the trailers of shared files.
+//! Verification of blocks: by iodyno's headers, or by the trailers of shared files.
 
 use iodyno_model::VerifyResult;
 use iodyno_sys::{Op, Slot};
@@ -6,17 +6,17 @@ use iodyno_sys::{Op, Slot};
 use crate::shared_files::Trailers;
 use crate::verify::Verifier;
 
-/// Seals what is written and checks what is read.
+/// Adds checksums to written blocks and verifies read blocks.
 #[derive(Debug)]
 pub(crate) enum Checks {
-    /// Ours.
+    /// iodyno's headers.
     Headers(Verifier),
-    /// sysbench's.
+    /// sysbench's trailers.
     Trailers(Trailers),
 }
 
 impl Checks {
-    /// Before a write.
+    /// Called before a write.
     pub(crate) fn seal(&mut self, slot: Slot, op: &Op, buffer: &mut [u8]) {
         match self {
             Checks::Headers(headers) => headers.seal(slot, op, buffer),
@@ -24,21 +24,21 @@ impl Checks {
         }
     }
 
-    /// A write has ended well.
+    /// Called after a successful write.
     pub(crate) fn written(&mut self, slot: Slot, op: &Op) {
         if let Checks::Headers(headers) = self {
             headers.written(slot, op);
         }
     }
 
-    /// A trim has ended well.
+    /// Called after a successful trim.
     pub(crate) fn trimmed(&mut self, op: &Op) {
         if let Checks::Headers(headers) = self {
             headers.trimmed(op);
         }
     }
 
-    /// Checks what was read; `false` if any of it is bad.
+    /// Verifies the data of a read; `false` if any of it is bad.
     pub(crate) fn check(&mut self, op: &Op, buffer: &[u8]) -> bool {
         match self {
             Checks::Headers(headers) => headers.check(op, buffer),
@@ -46,7 +46,7 @@ impl Checks {
         }
     }
 
-    /// What the verify pass reads back; blocks with trailers are checked by the job's own reads.
+    /// The ranges that the verify pass reads back. Blocks with trailers are verified by the job's own reads.
     pub(crate) fn ranges(&self, longest: usize) -> Vec<(u32, u64, u32)> {
         match self {
             Checks::Headers(headers) => headers.ranges(longest),
@@ -54,7 +54,7 @@ impl Checks {
         }
     }
 
-    /// What was found.
+    /// The results of verification.
     pub(crate) fn result(&self) -> &VerifyResult {
         match self {
             Checks::Headers(headers) => &headers.result,

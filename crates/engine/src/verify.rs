@@ -1,4 +1,4 @@
-//! Blocks that know who they are, so that a bad one can be told from another's good one.
+//! Blocks that identify themselves, so that misplaced and stale blocks are detected.
 //!
 //! Each unit (a block, or `verify_interval` bytes of it) begins with a header:
 //!
@@ -12,8 +12,8 @@
 //! | 32–39 | hash of the file's name |
 //! | 40–47 | checksum of all other bytes of the unit |
 //!
-//! All little-endian. A wrong checksum is a torn or corrupt unit; a right one with another offset or
-//! file a misplaced unit; with another seed or sequence number a stale one.
+//! All little-endian. A wrong checksum means a torn or corrupt unit; a right one with another offset or file a
+//! misplaced unit; with another seed or sequence number a stale unit.
 
 use std::path::{Path, PathBuf};
 
@@ -25,10 +25,10 @@ use crate::content::repeat;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"iodynoB1");
 pub(crate) const HEADER: usize = 48;
-/// Bad units written to files by one clone: enough to look at, too few to fill a disk.
+/// Maximum number of bad units that one clone writes to files: enough to examine, too few to fill a disk.
 const MOST_DUMPS: u32 = 64;
 
-/// Seals what is written and checks what is read.
+/// Adds headers to written blocks and verifies read blocks.
 #[derive(Debug)]
 pub(crate) struct Verifier {
     rule: Verify,
@@ -36,14 +36,14 @@ pub(crate) struct Verifier {
     unit: usize,
     files: Vec<CheckedFile>,
     sequence: u32,
-    /// The sequence number of each slot's write.
+    /// Sequence number of the write in each slot.
     sealed: Box<[u32]>,
     pattern: Vec<u8>,
     pub(crate) result: VerifyResult,
-    /// Where bad units are written, where they are to be.
+    /// The folder that bad units are written to, if this was requested.
     dumps: Option<PathBuf>,
     dumped: u32,
-    /// The first one that could not be written, with the reason.
+    /// The first bad unit that could not be written to a file, with the reason.
     pub(crate) dump_fault: Option<String>,
 }
 
@@ -52,8 +52,7 @@ struct CheckedFile {
     name: String,
     hash: u64,
     base: u64,
-    /// Sequence number of each unit's last write; 0: never written by this job. Untouched pages of it
-    /// cost nothing.
+    /// Sequence number of each unit's last write; 0: not written by this job. Untouched pages take no memory.
     written: Vec<u32>,
 }
 
@@ -107,12 +106,12 @@ impl Verifier {
         }
     }
 
-    /// Writes bad units to files of this folder from now on.
+    /// Enables writing bad units to files of this folder.
     pub(crate) fn dump_to(&mut self, folder: &Path) {
         self.dumps = Some(folder.to_owned());
     }
 
-    /// Writes what was read, as `FILE.OFFSET.received`, and what was expected where that is known.
+    /// Writes the received data as `FILE.OFFSET.received`, and the expected data where it is known.
     fn dump(&mut self, op: &Op, offset: u64, unit: &[u8]) {
         let Some(folder) = &self.dumps else { return };
         if self.dumped == MOST_DUMPS {
@@ -133,7 +132,7 @@ impl Verifier {
         }
     }
 
-    /// Before a write: puts a header on each unit of the buffer.
+    /// Called before a write: puts a header on each unit of the buffer.
     pub(crate) fn seal(&mut self, slot: Slot, op: &Op, buffer: &mut [u8]) {
         self.sequence = self.sequence.checked_add(1).unwrap_or(1);
         self.sealed[slot as usize] = self.sequence;
@@ -159,7 +158,7 @@ impl Verifier {
         }
     }
 
-    /// A write has ended well: from now on its units are expected.
+    /// Called after a successful write: its units are expected from now on.
     pub(crate) fn written(&mut self, slot: Slot, op: &Op) {
         self.expect(op, self.sealed[slot as usize]);
     }
@@ -172,12 +171,12 @@ impl Verifier {
         file.written[first.min(end)..end].fill(sequence);
     }
 
-    /// A trim has ended well: nothing is expected of its units until they are written again.
+    /// Called after a successful trim: the content of its units is undefined until they are written again.
     pub(crate) fn trimmed(&mut self, op: &Op) {
         self.expect(op, 0);
     }
 
-    /// Checks what was read; `false` if any unit is bad.
+    /// Verifies the data of a read; `false` if any unit is bad.
     pub(crate) fn check(&mut self, op: &Op, buffer: &[u8]) -> bool {
         let bad_before = self.result.bad();
         let mut offset = op.offset;
@@ -255,7 +254,7 @@ impl Verifier {
             .get_or_insert_with(|| format!("{name} at offset {offset}: found {found}"));
     }
 
-    /// What this job wrote, as (file, offset, length) ranges of at most `longest` bytes, in order.
+    /// The ranges that this job wrote, as (file, offset, length) of at most `longest` bytes, in order.
     pub(crate) fn ranges(&self, longest: usize) -> Vec<(u32, u64, u32)> {
         let most = (longest / self.unit).max(1);
         let mut ranges = Vec::new();
@@ -378,7 +377,7 @@ mod tests {
             assert!(first.check(&write(0, 0), &own));
             assert_eq!(first.check(&write(0, 0), &other), !check_sequence);
             assert_eq!(first.result.stale, if check_sequence { 2 } else { 0 });
-            // What belongs elsewhere is told in any case.
+            // A misplaced unit is always reported.
             let elsewhere = sealed(&mut second, &write(0, 65536));
             assert!(!first.check(&write(0, 0), &elsewhere));
         }

@@ -1,4 +1,4 @@
-//! File operations, as the lifecycle takes them through a clone.
+//! Implements the lifecycle of a clone for file operations.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -20,15 +20,15 @@ use crate::placement::place;
 use crate::shared::CloneShared;
 use crate::spec::{CloneSpec, OperationsPart};
 
-/// Keep the seeds of contents, files and arrivals apart.
+/// Different seeds for contents, files and arrivals.
 const CONTENT: u64 = 0x9e37_79b9_7f4a_7c15;
 const PICKS: u64 = 0xbf58_476d_1ce4_e5b9;
 
-/// Counts a clone as ended, once, however it ends.
+/// Counts a clone as ended, exactly once, however it ends.
 struct Unfinished(Option<Arc<AtomicU32>>);
 
 impl Unfinished {
-    /// Whether all others have ended already.
+    /// Whether all other clones have ended already.
     fn leave(&mut self) -> bool {
         self.0
             .take()
@@ -78,7 +78,7 @@ fn impossible(cause: String) -> WorkerError {
     }
 }
 
-/// Reserves everything that the cycles need. A note where it is not as requested.
+/// Allocates everything that the cycles need. Adds a note if the memory is not as requested.
 fn prepare<'a>(
     spec: &CloneSpec,
     job: &'a Job,
@@ -110,7 +110,7 @@ struct FileOperationsClone<'a> {
     cycles: Cycles<'a>,
     operations: &'a Operations,
     unfinished: Unfinished,
-    /// Cycles of the measured time that are this clone's.
+    /// Number of cycles of the measured time for this clone.
     share: u64,
     clock: MonotonicClock,
     notes: Vec<String>,
@@ -139,14 +139,14 @@ impl CloneWork for FileOperationsClone<'_> {
         self.cycles.measure(self.share);
     }
 
-    /// Each call ends before the next begins: nothing is in flight.
+    /// Each call returns before the next begins: nothing is in flight.
     fn drain(&mut self, _steps: &mut Steps<'_>) {}
 
     fn last_end(&self) -> Option<u64> {
         Some(self.cycles.last_end())
     }
 
-    /// Closes what is open. The last of all clones to end waits for the file system, unless the trial failed or the user
+    /// Closes open files. The last clone that ends waits for the file system, unless the trial failed or the user
     /// ended it.
     fn end_steps(&mut self, steps: &mut Steps<'_>, ended: EndedBy) -> EndedBy {
         self.cycles.close_all();
@@ -202,7 +202,7 @@ impl CloneWork for FileOperationsClone<'_> {
                 features: Vec::new(),
                 fallbacks: self.notes,
             },
-            // Each call has its own stamps: none can have ended unseen.
+            // Each call has its own timestamps, so no completion waits unseen.
             stamp_window: (0, 0),
         }
     }

@@ -1,4 +1,4 @@
-//! What files are filled with: a buffer of which no two writes carry the same block.
+//! File contents: a buffer from which no two writes get the same block.
 
 use std::io;
 
@@ -9,23 +9,24 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::content::Filler;
 
-/// The largest write, bytes: between two of them a stop is heard.
+/// Maximum length of a write, bytes. Stop requests are checked between writes.
 pub(super) const CHUNK: usize = 1 << 20;
-/// What file systems share or leave out as one, bytes: each differs from all others.
+/// The unit in which file systems deduplicate, bytes: each one is unique.
 const BLOCK: usize = 4096;
 
-/// The buffer that is written from.
+/// The buffer that writes use.
 #[derive(Debug)]
 pub struct Contents {
     arena: Arena,
     filler: Filler,
-    /// A word of each block is made new beside what the filler does: it does so for wholly random ones only.
+    /// Whether a word of each block is changed in addition to the filler, which does this only for fully random
+    /// content.
     stamps: bool,
     words: Xoshiro256PlusPlus,
 }
 
 impl Contents {
-    /// Filled, for writes of at most `longest` bytes.
+    /// Allocates and fills a buffer, for writes of at most `longest` bytes.
     ///
     /// # Errors
     /// ENOMEM.
@@ -48,13 +49,13 @@ impl Contents {
         })
     }
 
-    /// Where the buffer is not in the memory that was wished for.
+    /// A note if the buffer is not in the requested memory.
     pub(super) fn note(&self, buffers: &Buffers) -> Option<String> {
         let missed = buffers.memory == Memory::Huge && self.arena.pages() != Pages::Huge;
         missed.then(|| "buffer not in huge pages: none free (see `vm.nr_hugepages`)".to_owned())
     }
 
-    /// What the next `length` bytes are to be; at most 1 MiB, and no more than `new` was told of.
+    /// The content of the next `length` bytes; at most 1 MiB, and at most the `longest` given to `new`.
     pub fn next(&mut self, length: usize) -> &[u8] {
         let bytes = &mut self.arena.slot_mut(0)[..length];
         for block in bytes.chunks_mut(BLOCK) {
@@ -68,7 +69,7 @@ impl Contents {
         bytes
     }
 
-    /// The rest of what [`Self::next`] gave, from `done` on: a short write goes on with it.
+    /// The rest of the content that [`Self::next`] returned, from `done` on, to continue a short write.
     #[inline]
     pub(super) fn rest(&mut self, done: usize, length: usize) -> &[u8] {
         &self.arena.slot_mut(0)[done..length]

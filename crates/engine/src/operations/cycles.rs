@@ -1,4 +1,4 @@
-//! The loop: pace, do the steps of a cycle, record. It allocates nothing but for a failed step's words.
+//! The loop: pace, do the steps of a cycle, record. It allocates only for the message of a failed step.
 
 use iodyno_model::{Direction, DirectionRate, EndedBy, Job, StopRequest};
 use iodyno_sys::{Clock, MonotonicClock};
@@ -15,12 +15,12 @@ use crate::outcome::WorkerError;
 use crate::shared::CloneShared;
 use crate::stream::pacing::Schedule;
 
-/// The longest wait, ns: how late a stop may be heard.
+/// Maximum wait, ns: the longest delay of a stop request.
 const HEARING_NS: u64 = 50_000_000;
-/// Keeps the seed of arrivals apart.
+/// A separate seed for arrivals.
 const ARRIVALS: u64 = 0x94d0_49bb_1331_11eb;
 
-/// Carries out cycles, and keeps their results beside the cells.
+/// Runs cycles, and keeps the results that are not in the cells.
 pub(super) struct Cycles<'a> {
     pub(super) folder: Folder,
     plan: Plan,
@@ -30,17 +30,17 @@ pub(super) struct Cycles<'a> {
     schedule: Option<Schedule>,
     arrivals: Xoshiro256PlusPlus,
     start: u64,
-    /// Cycles still to be done.
+    /// Number of cycles still to do.
     left: u64,
     /// End of the last call.
     now: u64,
-    /// End of the last cycle that was done.
+    /// End of the last completed cycle.
     last_end: u64,
     pub(super) errors: ErrorCounts,
     pub(super) fault: Option<WorkerError>,
-    /// A step failed against the policy.
+    /// A step failed, and the error policy does not allow that.
     pub(super) failed: bool,
-    /// The storage is full, and the job was to fill it.
+    /// The file system is full, and the job was to fill it.
     full: bool,
 }
 
@@ -75,34 +75,34 @@ impl<'a> Cycles<'a> {
         }
     }
 
-    /// The schedule begins.
+    /// Starts the schedule.
     pub(super) fn begin(&mut self, now: u64) {
         (self.start, self.now, self.last_end) = (now, now, now);
     }
 
-    /// This many cycles are to be done from now on.
+    /// Sets the number of cycles to do from now on.
     pub(super) fn measure(&mut self, cycles: u64) {
         self.left = cycles;
     }
 
-    /// Discards what the ramp counted, unless the clone ended in it.
+    /// Discards the counts of the ramp, unless the clone ended in it.
     pub(super) fn discard_ramp(&mut self, ended: bool) {
         if !ended {
             self.errors.clear();
         }
     }
 
-    /// Cycles done in the measured time.
+    /// Number of cycles done in the measured time.
     pub(super) fn count(&self) -> u64 {
         self.shared.measure.of(Direction::Op).service.count()
     }
 
-    /// End of the last cycle that was done; before the first, the start.
+    /// End of the last completed cycle; before the first, the start.
     pub(super) fn last_end(&self) -> u64 {
         self.last_end
     }
 
-    /// Carries out cycles until the instant `until`, or until there is no more to do.
+    /// Runs cycles until the instant `until`, or until none is left.
     pub(super) fn run(&mut self, cells: &Cells, until: u64) -> EndedBy {
         self.now = self.clock.now();
         loop {
@@ -141,7 +141,7 @@ impl<'a> Cycles<'a> {
         }
     }
 
-    /// The instant the next cycle was due, where a rate is asked for, or when it will be.
+    /// When the cycle to start now was due, if a rate is set; `Err`: no cycle is due before this instant.
     #[inline]
     fn due(&mut self) -> Result<Option<u64>, u64> {
         let Some(schedule) = &mut self.schedule else {
@@ -155,7 +155,7 @@ impl<'a> Cycles<'a> {
         Ok(Some(due))
     }
 
-    /// One cycle. Each step is recorded as it ends, the cycle when all have.
+    /// Runs one cycle. Each step is recorded when it ends, the cycle when all steps have.
     #[inline]
     fn cycle(&mut self, cells: &Cells, intended: Option<u64>) -> Result<(), (Direction, Halt)> {
         let (mut service, mut timed_end) = (0, 0);
@@ -189,7 +189,7 @@ impl<'a> Cycles<'a> {
         Ok(())
     }
 
-    /// Counts a failed step. The cycle it was of is given up.
+    /// Counts a failed step, and aborts its cycle.
     #[cold]
     fn failed(&mut self, cells: &Cells, direction: Direction, failed: Failed) {
         let errno = failed.errno.raw_os_error();
@@ -217,7 +217,7 @@ impl<'a> Cycles<'a> {
         self.now = self.clock.now();
     }
 
-    /// Closes what is still open.
+    /// Closes the files that are still open.
     pub(super) fn close_all(&mut self) {
         if let Err(Halt::Failed(failed)) = self.folder.close_all()
             && !self.failed

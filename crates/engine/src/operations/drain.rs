@@ -1,17 +1,17 @@
-//! After the last cycle: until what it left to the file system is done.
+//! After the last cycle: waits until the file system has finished the work that the cycles left to it.
 //!
-//! Others may write to the same file system meanwhile, so free space need never stand still. What unlinked
-//! files leave to be done gives space back, and nothing else is waited for:
+//! Other programs may write to the same file system in the meantime, so free space may never be steady. The deferred
+//! work for unlinked files frees space; the drain waits for nothing else:
 //!
 //! - The file system is synced.
-//! - From then on free space has to rise above the most there was by more than a tolerance, in bytes or in
-//!   inodes, and again each time within half a second; otherwise the drain is done. Space that falls, or
-//!   goes up and down below that, is others' doing and prolongs nothing.
-//! - The span ends at the last such rise, or, if there was none, with the sync.
-//! - Space that still rises after a minute is given up: the span is then that of the sync alone.
+//! - After that, free space has to rise above its previous maximum by more than a tolerance, in bytes or in inodes,
+//!   and again each time within half a second; otherwise the drain is done. Space that falls, or varies below that,
+//!   is attributed to other programs and does not extend the drain.
+//! - The span ends at the last such rise. If there was none, it ends with the sync.
+//! - If space still rises after a minute, the wait ends: the span is then that of the sync alone.
 //!
-//! Two things cannot be told apart: others who give space back look like the drain, and where they take
-//! more than is freed it ends early.
+//! Two cases cannot be detected: other programs that free space look like the drain, and if they allocate more than
+//! is freed, the drain ends early.
 
 use std::os::fd::OwnedFd;
 
@@ -22,41 +22,41 @@ use rustix::io::{Errno, retry_on_intr};
 
 use crate::shared::CloneShared;
 
-/// Space that does not rise for so long is steady, ns.
+/// Free space that does not rise for this long is steady, ns.
 const STEADY_NS: u64 = 500_000_000;
-/// How often it is looked at, ns.
+/// Interval between readings of free space, ns.
 const LOOK_NS: u64 = 10_000_000;
-/// The longest it is waited for, ns.
+/// Maximum wait, ns.
 const PATIENCE_NS: u64 = 60_000_000_000;
-/// The least rise that counts, bytes.
+/// Smallest rise that counts, bytes.
 const LEAST_BYTES: u64 = 1 << 20;
-/// The least rise that counts, inodes: XFS and ZFS derive how many are free from the free space, and make
-/// of [`LEAST_BYTES`] up to so many.
+/// Smallest rise that counts, inodes. XFS and ZFS derive the number of free inodes from the free space, up to this
+/// number from [`LEAST_BYTES`].
 const LEAST_INODES: u64 = 4096;
-/// One of so many of what the sets held.
+/// The tolerance is at least the content of the sets divided by this number.
 const SHARE: u64 = 1000;
 
-/// What is free, or what has to be free beyond that to count as a rise.
+/// Free space, or the rise of free space that counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Free {
     bytes: u64,
     inodes: u64,
 }
 
-/// What came of draining.
+/// The result of draining.
 #[derive(Debug)]
 pub(super) struct Drained {
-    /// When the file system was synced and its free space last rose; the engine clock's ns.
+    /// When the file system was synced and its free space last rose, ns of the engine clock.
     pub(super) end: u64,
-    /// It never became steady, and `end` is that of the sync.
+    /// Whether free space never became steady; `end` is then that of the sync.
     pub(super) restless: bool,
 }
 
-/// Syncs the file system and waits until its free space no longer rises; returns early when told that the user
-/// ends the trial. `sets` is what lay there before.
+/// Syncs the file system and waits until its free space no longer rises. Returns early if the user ends the trial.
+/// `sets` is the content before the cycles.
 ///
 /// # Errors
-/// The sync failed, or the folder does not answer.
+/// The sync failed, or the folder's file system could not be queried.
 pub(super) fn drain(
     folder: &OwnedFd,
     sets: &[FileSet],
@@ -78,11 +78,11 @@ pub(super) fn drain(
     })
 }
 
-/// Tells rises that count from others.
+/// Detects rises that count.
 #[derive(Debug)]
 struct Rises {
     tolerance: Free,
-    /// The most there was when it last rose.
+    /// The maximum of free space at the last rise.
     most: Option<Free>,
 }
 
@@ -100,7 +100,7 @@ impl Rises {
         }
     }
 
-    /// Takes one reading; the first is what all others are held against.
+    /// Adds a reading; the first one is the reference for all others.
     fn counts(&mut self, found: Free) -> bool {
         let Some(most) = &mut self.most else {
             self.most = Some(found);
@@ -149,8 +149,8 @@ mod tests {
     const MIB: i64 = 1 << 20;
     const MS: u64 = 1_000_000;
 
-    /// Free bytes and inodes are `free(ms)` beyond a tebibyte and a million; what the drain was, and how long it
-    /// took, both in ms.
+    /// Free bytes and inodes are `free(ms)` above a tebibyte and a million. Returns the result of the drain, and how
+    /// long it took, both in ms.
     fn play(
         sets: &[(u64, u64)],
         free: impl Fn(i64) -> (i64, i64),

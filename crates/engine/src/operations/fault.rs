@@ -1,4 +1,4 @@
-//! Why a step failed, where its errno has a plain cause.
+//! Explains why a step failed, where its errno has a known cause.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use super::folder::Folder;
 use crate::outcome::WorkerError;
 
-/// The cause and what to do; `None` where the errno says all there is.
+/// The cause and the remedy; `None` if the errno says enough.
 pub(super) fn explain(
     folder: &Folder,
     direction: Direction,
@@ -55,7 +55,7 @@ pub(super) fn explain(
     })
 }
 
-/// A folder that was removed stays open, with no name left.
+/// A removed folder stays open, but has no name.
 fn gone(folder: &Folder) -> bool {
     fstat(&folder.descriptor).is_ok_and(|found| found.st_nlink == 0)
 }

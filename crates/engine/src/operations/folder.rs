@@ -1,4 +1,4 @@
-//! The folder as one clone works in it: its open files, its sets, and the names of both.
+//! The folder that one clone works in: its open files, its sets, and their names.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -17,26 +17,26 @@ use super::names::Name;
 use super::plan::{Plan, Which};
 use super::sets::SetFiles;
 
-/// Entries of a folder are read in pieces of this size, bytes.
+/// Buffer size for reading the entries of a folder, bytes.
 const ENTRIES: usize = 32 << 10;
 
-/// A file or folder, by what its name is made of.
+/// Identifies a file or folder by the parts of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum About {
     /// The folder itself.
     Folder,
-    /// Made by this clone: its number.
+    /// A file created by this clone: its number.
     Own(u64),
-    /// Appended to: its step's slot and its number.
+    /// A file that is appended to: the slot of its step, and its number.
     Appended(usize, u64),
-    /// Of a set: the set, and the number in this clone's share.
+    /// A file of a set: the set, and the number in this clone's share.
     InSet(usize, u32),
 }
 
-/// Why a step did not come to its end.
+/// Why a step was not completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Halt {
-    /// The clone was told to stop.
+    /// The clone was asked to stop.
     Told,
     /// A set has no file left.
     Empty,
@@ -49,7 +49,7 @@ pub(super) enum Halt {
 pub(super) struct Failed {
     pub(super) errno: Errno,
     pub(super) about: About,
-    /// Bytes into the file.
+    /// Offset in the file, bytes.
     pub(super) offset: u64,
 }
 
@@ -76,18 +76,18 @@ pub(super) struct CurrentFile {
     pub(super) open: Option<Open>,
 }
 
-/// A step's file that stays open over cycles.
+/// The file of an append step, which stays open over cycles.
 #[derive(Default)]
 pub(super) struct Appended {
     pub(super) open: Option<Open>,
-    /// Files made so far.
+    /// Number of files created so far.
     pub(super) made: u64,
 }
 
-/// See the module.
+/// The folder of one clone.
 pub(super) struct Folder {
     pub(super) descriptor: OwnedFd,
-    /// A description of its own for reading entries: these have a position.
+    /// A separate open file description for reading entries, because these have a position.
     pub(super) entries: Option<OwnedFd>,
     pub(super) entry_bytes: Vec<u8>,
     pub(super) path: PathBuf,
@@ -99,7 +99,7 @@ pub(super) struct Folder {
     /// The slot whose file is the current one, in place of `current`.
     pub(super) current_slot: Option<usize>,
     pub(super) appended: Vec<Appended>,
-    /// The folders made last.
+    /// The folders created last.
     pub(super) made: VecDeque<u64>,
     /// Number of the next name.
     next: u64,
@@ -110,7 +110,7 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// Everything reserved for this plan.
+    /// Allocates everything that this plan needs.
     ///
     /// # Errors
     /// What could not be done, and why.
@@ -150,7 +150,7 @@ impl Folder {
         })
     }
 
-    /// Whether each set has as many files left as a cycle wants.
+    /// Whether each set has as many files left as a cycle needs.
     #[inline]
     pub(super) fn has(&self, wants: &[u32]) -> bool {
         self.sets
@@ -159,7 +159,7 @@ impl Folder {
             .all(|(set, wants)| set.left() >= *wants)
     }
 
-    /// A number that no name of this clone has had.
+    /// A number that no name of this clone has used.
     #[inline]
     pub(super) fn take_number(&mut self) -> u64 {
         self.next += 1;
@@ -181,13 +181,13 @@ impl Folder {
         if let Some(slot) = self.current_slot {
             return Ok(About::Appended(slot, self.appended[slot].made - 1));
         }
-        // The plan has one here, unless it was taken out of its set meanwhile.
+        // The plan guarantees a file here, unless it was removed from its set in the meantime.
         let current = self.current.as_ref();
         let gone = Halt::failed(Errno::NOENT, About::Folder);
         current.map(|current| current.about).ok_or(gone)
     }
 
-    /// The open file that is current, with what it is; the contents beside it.
+    /// The current open file and its identity, and the contents to write.
     #[inline]
     pub(super) fn open_file(&mut self) -> Result<(&mut Open, About, &mut Contents), Halt> {
         let (open, about) = match (self.current_slot, &mut self.current) {
@@ -205,7 +205,7 @@ impl Folder {
         }
     }
 
-    /// Makes `self.name` that of a file.
+    /// Sets `self.name` to the name of a file.
     #[inline]
     pub(super) fn name_of(&mut self, about: About) {
         match about {
@@ -226,7 +226,7 @@ impl Folder {
         }
     }
 
-    /// Makes `self.new_name` one that was never there before; its number.
+    /// Sets `self.new_name` to an unused name; returns its number.
     #[inline]
     pub(super) fn name_anew(&mut self) -> u64 {
         let number = self.take_number();
@@ -235,7 +235,7 @@ impl Folder {
         number
     }
 
-    /// A file's path, for messages.
+    /// The path of a file, for messages.
     pub(super) fn path_of(&mut self, about: About) -> PathBuf {
         self.name_of(about);
         match about {
@@ -244,7 +244,7 @@ impl Folder {
         }
     }
 
-    /// Forgets the current file if it is this one: it is gone.
+    /// Clears the current file if it is this one, because it was removed.
     #[inline]
     pub(super) fn forget(&mut self, about: About) {
         if let Some(current) = &self.current
@@ -257,7 +257,7 @@ impl Folder {
         }
     }
 
-    /// Closes the current file where a cycle was given up before it did.
+    /// Closes the current file if a cycle was aborted before it did.
     #[inline]
     pub(super) fn close_current(&mut self) -> Result<(), Halt> {
         match self.current.take() {
@@ -269,7 +269,7 @@ impl Folder {
         }
     }
 
-    /// Closes all files; the first that fails.
+    /// Closes all files; returns the first error.
     pub(super) fn close_all(&mut self) -> Result<(), Halt> {
         let mut result = self.close_current();
         for (slot, appended) in self.appended.iter_mut().enumerate() {
@@ -283,7 +283,7 @@ impl Folder {
     }
 }
 
-/// What close says; an interrupted one has closed all the same.
+/// The result of close. An interrupted close has closed the file all the same.
 #[inline]
 pub(super) fn closed(result: i32) -> rustix::io::Result<()> {
     if result >= 0 || result == -Errno::INTR.raw_os_error() {

@@ -1,9 +1,9 @@
-//! File operations: the step loop that does a job's cycle again and again.
+//! File operations: a loop that repeats the steps of a job's cycle.
 //!
-//! It shares the recorder, the gate and the stop word with the driver of ops at offsets, and nothing
-//! else: its calls take paths and folders, and each step waits for its own. The clock is read right before
-//! and right after each call: names are made and buffers filled before. So an op's time, the sum of its
-//! timed steps, holds none of the harness's own work; the time of the loop does.
+//! It shares only the recorder, the gate and the stop word with the driver of ops at offsets: its calls take paths
+//! and folders, and each step waits for its calls to return. The clock is read directly before and after each call;
+//! names are made and buffers filled before that. So the time of an op, the sum of its timed steps, excludes the
+//! overhead of the harness; the time of the loop includes it.
 
 mod clone;
 mod content;
@@ -25,14 +25,14 @@ pub fn file_name(set: &str, number: u64) -> String {
     format!("{set}.{number:09}")
 }
 
-/// The files of a set of `count` that a clone has: every `clones`-th, from its own number on.
+/// The share of a clone in a set of `count` files: every `clones`-th, beginning with its own number.
 pub fn share(count: u64, clone: u32, clones: u32) -> impl Iterator<Item = u64> {
     (u64::from(clone)..count).step_by(clones.max(1) as usize)
 }
 
-/// How many [`share`] has. A job's cycles are dealt out by it too: the first clones have one more each
-/// where they do not come out even. Shares are fixed, not taken from a common counter: the clones then
-/// share no cache line, each does the same in every trial, and its cycles match its files.
+/// Number of files in a [`share`]. The cycles of a job are divided in the same way: if they do not divide evenly, the
+/// first clones have one more each. Shares are fixed, not taken from a common counter: clones then share no cache
+/// line, each clone does the same in every trial, and its cycles match its files.
 pub fn share_count(count: u64, clone: u32, clones: u32) -> u64 {
     let (clone, clones) = (u64::from(clone), u64::from(clones.max(1)));
     count / clones + u64::from(clone < count % clones)

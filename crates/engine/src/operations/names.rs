@@ -1,9 +1,9 @@
-//! Names of files, made in a buffer that was reserved before.
+//! File names, built in a preallocated buffer.
 
 use std::ffi::CStr;
 use std::fmt::{self, Write};
 
-/// The longest name of a file on Linux, bytes.
+/// Maximum length of a file name on Linux, bytes.
 pub(super) const LONGEST: usize = 255;
 
 /// A name as the kernel takes it.
@@ -20,7 +20,7 @@ impl Name {
         }
     }
 
-    /// Becomes these words. Those that could be too long, or hold a NUL, are refused with the plan.
+    /// Sets the name to these parts. Parts that could be too long, or contain a NUL, are refused with the plan.
     #[inline]
     pub(super) fn set(&mut self, words: fmt::Arguments<'_>) {
         self.length = 0;

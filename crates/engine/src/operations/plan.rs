@@ -1,4 +1,4 @@
-//! A cycle as it is carried out, checked beforehand: what cannot work is refused with all its faults.
+//! A cycle in executable form. It is checked first: an invalid one is refused with all of its faults.
 
 use iodyno_model::{Action, CycleStep, Direction, FileSet, Operations, PickOrder, Subject};
 
@@ -6,17 +6,17 @@ use super::names::LONGEST;
 use super::sets::SetFiles;
 use super::share_count;
 
-/// The longest that follows a prefix: a slot and a number of the most digits.
+/// Maximum length of a name after its prefix: a slot and a number with the most digits.
 const NUMBER: usize = 48;
 
-/// A file that a step is done to.
+/// The file that a step works on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Which {
     /// The one created or opened last.
     Current,
-    /// The next of a set, which is taken out of it.
+    /// The next of a set, which is removed from the set.
     Taken { set: usize, order: PickOrder },
-    /// The next of a round over a set.
+    /// The next in an iteration over a set.
     Round { set: usize, cursor: usize },
 }
 
@@ -60,25 +60,25 @@ pub(super) struct Planned {
     pub(super) timed: bool,
 }
 
-/// A cycle, and what it takes.
+/// A cycle, and the resources it needs.
 pub(super) struct Plan {
     pub(super) steps: Vec<Planned>,
     pub(super) sets: Vec<SetFiles>,
-    /// Files that must be left of each set for a cycle to begin.
+    /// For each set, how many files must be left for a cycle to begin.
     pub(super) wants: Vec<u32>,
-    /// Files that stay open over cycles.
+    /// Number of files that stay open over cycles.
     pub(super) appended: usize,
-    /// Folders that a cycle makes.
+    /// Number of folders that a cycle creates.
     pub(super) folders: usize,
     pub(super) reads_folder: bool,
     pub(super) longest_write: u64,
 }
 
 impl Plan {
-    /// For one of so many clones, whose files begin with `prefix`.
+    /// The plan of one of `clones` clones, whose files begin with `prefix`.
     ///
     /// # Errors
-    /// Everything that is wrong with it.
+    /// All faults of the cycle.
     pub(super) fn new(
         operations: &Operations,
         prefix: &str,
@@ -95,7 +95,7 @@ impl Plan {
         let rename = |step: &CycleStep| matches!(step.action, Action::Rename { .. });
         let renames = operations.cycle.iter().any(rename);
         let sets = operations.sets.iter().map(|set| {
-            // A set's files count in 32 bits: more were refused above.
+            // The files of a set are counted in 32 bits: more were refused above.
             SetFiles::new(share_count(set.count, clone, clones) as u32, renames)
         });
         let mut plan = Plan {
@@ -165,7 +165,7 @@ impl Plan {
         match subject {
             Subject::Current => Which::Current,
             Subject::Set { name, order } => {
-                // It is there: operations without faults name no other.
+                // It exists: valid operations use only names that are defined.
                 let set = sets.iter().position(|set| set.name == *name).unwrap_or(0);
                 let order = *order;
                 match takes {
@@ -180,8 +180,8 @@ impl Plan {
     }
 }
 
-/// Files of each set that must be left for a cycle to begin: those it takes, and one more where a step
-/// after the last of these needs one.
+/// For each set, how many files must be left for a cycle to begin: those it removes, and one more if a step after the
+/// last removal needs one.
 fn wants(operations: &Operations) -> Vec<u32> {
     let mut taken = vec![0; operations.sets.len()];
     let mut wants = taken.clone();

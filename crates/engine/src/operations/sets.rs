@@ -1,30 +1,29 @@
-//! The files of a set that a clone has: which is next, by age or by chance, each in constant time.
+//! The files of a set that belong to a clone. Finds the next one, by age or randomly, in constant time.
 
 use iodyno_model::PickOrder;
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// No file.
+/// Marks the absence of a file.
 const NONE: u32 = u32::MAX;
 
-/// A clone's files of one set, by their number in its share; the order they were made in.
+/// A clone's files of one set, identified by their number in its share, in order of creation.
 ///
-/// A doubly linked list keeps the age of those that are left, and a dense array beside it lets one be
-/// drawn.
+/// A doubly linked list keeps the order of the remaining files. A dense array beside it allows a random draw.
 pub(super) struct SetFiles {
     older: Vec<u32>,
     newer: Vec<u32>,
     oldest: u32,
     newest: u32,
     left: Vec<u32>,
-    /// Where in `left` each file stands.
+    /// The position of each file in `left`.
     place: Vec<u32>,
-    /// 1 + the number of each file's later name; 0: it has its first. Empty where none is renamed.
+    /// 1 + the number in each file's new name; 0: it has its first name. Empty if no step renames files.
     renamed: Vec<u64>,
     cursors: Vec<Cursor>,
 }
 
-/// Where a step that goes round stands.
+/// The position of a step that iterates over the set.
 #[derive(Debug, Clone, Copy)]
 struct Cursor {
     order: PickOrder,
@@ -32,7 +31,7 @@ struct Cursor {
 }
 
 impl SetFiles {
-    /// All of `count` files.
+    /// A set with all of its `count` files.
     pub(super) fn new(count: u32, renames: bool) -> SetFiles {
         let last = count.checked_sub(1).unwrap_or(NONE);
         SetFiles {
@@ -47,20 +46,20 @@ impl SetFiles {
         }
     }
 
-    /// A step goes round in this order, from now on; its cursor.
+    /// Adds a step that iterates in this order; returns its cursor.
     pub(super) fn add_cursor(&mut self, order: PickOrder) -> usize {
         let at = NONE;
         self.cursors.push(Cursor { order, at });
         self.cursors.len() - 1
     }
 
-    /// Files left.
+    /// Number of remaining files.
     #[inline]
     pub(super) fn left(&self) -> u32 {
         self.left.len() as u32
     }
 
-    /// The one that is next in this order.
+    /// The next file in this order.
     #[inline]
     pub(super) fn next(&self, order: PickOrder, random: &mut Xoshiro256PlusPlus) -> Option<u32> {
         let file = match order {
@@ -72,7 +71,7 @@ impl SetFiles {
         (file != NONE).then_some(file)
     }
 
-    /// The one that is next on this cursor's round, which begins anew after the last.
+    /// The next file of this cursor's iteration, which begins again after the last.
     #[inline]
     pub(super) fn round(&mut self, cursor: usize, random: &mut Xoshiro256PlusPlus) -> Option<u32> {
         let Cursor { order, at } = self.cursors[cursor];
@@ -93,7 +92,7 @@ impl SetFiles {
         }
     }
 
-    /// Takes a file out. Rounds that stood at it go on with the one after.
+    /// Removes a file. Cursors at this file move to the one after it.
     #[inline]
     pub(super) fn remove(&mut self, file: u32) {
         for index in 0..self.cursors.len() {
@@ -118,13 +117,13 @@ impl SetFiles {
         }
     }
 
-    /// The number of a file's later name; `None`: it has its first.
+    /// The number in a file's new name; `None`: it has its first name.
     #[inline]
     pub(super) fn renamed(&self, file: u32) -> Option<u64> {
         self.renamed.get(file as usize)?.checked_sub(1)
     }
 
-    /// A file has a new name.
+    /// Records that a file was renamed.
     #[inline]
     pub(super) fn rename(&mut self, file: u32, number: u64) {
         self.renamed[file as usize] = number + 1;

@@ -1,4 +1,4 @@
-//! Every action as calls that are timed, with nothing else between the readings of the clock.
+//! Carries out each action as timed calls, with no other work between the readings of the clock.
 
 use std::os::fd::OwnedFd;
 
@@ -26,21 +26,21 @@ const OLD: OFlags = OFlags::WRONLY
 const FILE_MODE: Mode = Mode::from_raw_mode(0o644);
 const FOLDER_MODE: Mode = Mode::from_raw_mode(0o755);
 
-/// What a step came to.
+/// The result of a step.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Done {
     /// Time within its calls, ns.
     pub(super) ns: u64,
-    /// End of the last of them; the engine clock's ns.
+    /// End of the last call, ns of the engine clock.
     pub(super) end: u64,
     /// Bytes written.
     pub(super) bytes: u64,
-    /// Some call wrote less than asked and was continued.
+    /// Whether a call wrote less than requested and was continued.
     pub(super) short: bool,
 }
 
 impl Done {
-    /// Another call of the same step.
+    /// Adds another call of the same step.
     #[inline]
     fn add(&mut self, other: Done) {
         self.ns += other.ns;
@@ -52,7 +52,7 @@ impl Done {
 
 type Step = Result<Done, Halt>;
 
-/// A call between two readings of the clock.
+/// Times one call.
 #[inline(always)]
 fn timed<T>(call: impl FnOnce() -> T) -> (T, Done) {
     let start = MonotonicClock.now();
@@ -66,7 +66,7 @@ fn timed<T>(call: impl FnOnce() -> T) -> (T, Done) {
     (result, done)
 }
 
-/// A call that is made again where a signal interrupted it.
+/// Times a call, and repeats it if a signal interrupted it.
 #[inline(always)]
 fn call<T>(about: About, make: impl FnMut() -> Call<T>) -> Result<(T, Done), Halt> {
     match timed(|| retry_on_intr(make)) {
@@ -76,10 +76,10 @@ fn call<T>(about: About, make: impl FnMut() -> Call<T>) -> Result<(T, Done), Hal
 }
 
 impl Folder {
-    /// Does a step.
+    /// Carries out a step.
     ///
     /// # Errors
-    /// It did not come to its end.
+    /// The step was not completed.
     #[inline]
     pub(super) fn carry_out(&mut self, deed: Deed, shared: &CloneShared) -> Step {
         match deed {
@@ -149,8 +149,8 @@ impl Folder {
         Ok(done)
     }
 
-    /// Appends to the slot's file, or to a new one where it would grow too long. What is removed then is
-    /// removed outside of the step's time: it only bounds the space.
+    /// Appends to the slot's file, or to a new one if it would grow too long. The removal of an old file is not part
+    /// of the step's time: it only limits the space used.
     fn append(
         &mut self,
         slot: usize,
@@ -180,7 +180,7 @@ impl Folder {
         Ok(done)
     }
 
-    /// Closes the slot's file, if it has one, and makes the next.
+    /// Closes the slot's file, if it has one, and creates the next.
     #[cold]
     fn another_file(&mut self, slot: usize) -> Step {
         let mut done = Done::default();
@@ -210,7 +210,7 @@ impl Folder {
         self.name_of(about);
         let name = self.name.as_c();
         let result = call(about, || unlinkat(&self.descriptor, name, AtFlags::empty()));
-        // One that cannot be unlinked is not tried again either: the rest would never be met.
+        // A file that cannot be unlinked is not tried again: the others would never be reached.
         self.forget(about);
         Ok(result?.1)
     }
@@ -247,7 +247,7 @@ impl Folder {
         self.name_of(about);
         let name = self.name.as_c();
         let ((), done) = call(about, || mkdirat(&self.descriptor, name, FOLDER_MODE))?;
-        // A cycle removes none but its own: older ones need not be known.
+        // A cycle removes only its own folders: older ones need not be known.
         if self.made.len() == self.made.capacity() {
             self.made.pop_front();
         }
@@ -310,7 +310,7 @@ impl Folder {
 }
 
 impl Open {
-    /// Where it ends: asked for where it was there before.
+    /// The end of the file. It is queried if the file existed before.
     #[inline]
     fn end(&mut self, about: About) -> Result<u64, Halt> {
         if let Some(length) = self.length {
@@ -323,7 +323,7 @@ impl Open {
     }
 }
 
-/// Writes at a file's end, in pieces between which a stop is heard. Filling the buffer is not in the time.
+/// Writes at the end of a file, in pieces; stop requests are checked between them. Filling the buffer is not timed.
 fn write(
     open: &mut Open,
     about: About,

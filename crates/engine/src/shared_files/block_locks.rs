@@ -1,25 +1,25 @@
-//! Which blocks are at work: where contents are checked, none may be read while it is written.
+//! Locks for blocks: where contents are verified, a block must not be read while it is written.
 //!
-//! A table of fixed length, however many blocks there are: two blocks may meet in one cell. Then one of
-//! them is taken to be at work though it is not, which costs a second draw and is never wrong.
+//! The table has a fixed length, independent of the number of blocks, so two blocks may share a cell. Then one of
+//! them appears locked although it is not. This costs a second draw and is otherwise harmless.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-/// Many more than ops are ever in flight, so that cells are seldom shared.
+/// Number of cells: many more than ops in flight, so that cells are seldom shared.
 const CELLS: usize = 1 << 16;
 const WRITTEN: u32 = u32::MAX;
 
-/// What is done to a block.
+/// The kind of a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Read: others may read it, too.
+    /// Shared: for reads.
     Read,
-    /// Written: by nobody else.
+    /// Exclusive: for a write.
     Write,
 }
 
-/// The table: readers of each cell, or [`WRITTEN`].
+/// The table: number of readers for each cell, or [`WRITTEN`].
 #[derive(Debug)]
 pub(super) struct BlockLocks(Box<[AtomicU32]>);
 
@@ -29,12 +29,12 @@ impl BlockLocks {
     }
 
     fn cell(&self, block: u64) -> &AtomicU32 {
-        // Fibonacci hashing: neighbours come to lie far apart.
+        // Fibonacci hashing: neighbouring blocks get distant cells.
         let hash = block.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         &self.0[(hash >> 48) as usize % CELLS]
     }
 
-    /// Takes a block; `false` if it is at work.
+    /// Locks a block; `false` if it is locked.
     pub(super) fn take(&self, block: u64, kind: Kind) -> bool {
         let cell = self.cell(block);
         match kind {
@@ -46,7 +46,7 @@ impl BlockLocks {
         }
     }
 
-    /// Gives a block back that was taken so.
+    /// Unlocks a block that was locked with this kind.
     pub(super) fn give_back(&self, block: u64, kind: Kind) {
         let cell = self.cell(block);
         match kind {

@@ -1,8 +1,8 @@
-//! Where requests lie: files of one length, cut into requests that never cross from one file to the next.
+//! The geometry of requests: files of equal length, divided into pieces that never cross a file's end.
 
 use iodyno_model::SharedFiles;
 
-/// A stretch of a file, and its number among all such stretches of all files.
+/// A piece of a file, and its number among the pieces of all files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) number: u64,
@@ -11,7 +11,7 @@ pub(crate) struct Place {
     pub(crate) length: u32,
 }
 
-/// All files cut into pieces of one length; the last piece of each file may be shorter.
+/// All files divided into pieces of one length; the last piece of each file may be shorter.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Geometry {
     files: u32,
@@ -21,7 +21,7 @@ pub(crate) struct Geometry {
 }
 
 impl Geometry {
-    /// Requests of a sequential mode, or blocks of a random one.
+    /// Pieces are requests of a sequential mode, or blocks of a random one.
     pub(crate) fn of(rule: &SharedFiles, files: u32) -> Geometry {
         let piece = rule.request();
         Geometry {
@@ -40,12 +40,12 @@ impl Geometry {
         self.file_size
     }
 
-    /// Pieces of all files.
+    /// Number of pieces of all files.
     pub(crate) fn pieces(&self) -> u64 {
         self.per_file * u64::from(self.files)
     }
 
-    /// A piece, by its number below [`Geometry::pieces`].
+    /// The piece with this number, which is below [`Geometry::pieces`].
     #[inline]
     pub(crate) fn place(&self, number: u64) -> Place {
         let offset = number % self.per_file * self.piece;

@@ -1,7 +1,7 @@
-//! One set of files that all clones of a job walk by one law: what they have in common.
+//! The state of one set of files that all clones of a job share.
 //!
-//! Shared by threads without a lock: where the sequence stands, when all files are synced and which is
-//! next, how many events are left, which blocks are at work, and who is the last to end.
+//! Threads share it without a mutex: the position in the sequence, the periodic syncs, the number of events left, the
+//! block locks, and which clone ends last.
 
 mod block_locks;
 mod geometry;

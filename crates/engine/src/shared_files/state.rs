@@ -1,4 +1,4 @@
-//! What all clones of a job on shared files count together.
+//! Counters shared by all clones of a job on shared files.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -10,50 +10,50 @@ use iodyno_model::{Job, SharedFiles, SharedMode};
 use super::block_locks::{BlockLocks, Kind};
 use super::geometry::Geometry;
 
-/// What is next for a clone, after the law of all clones together.
+/// The next action of a clone, determined over all clones together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// A request.
     Request,
-    /// This file is to be synced.
+    /// A sync of this file.
     Sync(u32),
 }
 
-/// Words that every clone writes; apart from what they only read.
+/// Words that every clone writes; in cache lines separate from the words that are only read.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Counters {
     /// See [`Syncs`].
     syncs: AtomicU64,
-    /// Requests of a sequential mode that were handed out; files that were, when they are filled.
+    /// Number of requests of a sequential mode that were assigned; while filling, number of files.
     cursor: AtomicU64,
-    /// Events that were handed out.
+    /// Number of events that were assigned.
     events: AtomicU64,
 }
 
-/// Shared by the clones of one job.
+/// State shared by the clones of one job.
 #[derive(Debug)]
 pub struct SharedFilesState {
     geometry: Geometry,
-    /// All files are synced after so many requests; 0: never.
+    /// Number of requests after which all files are synced; 0: never.
     fsync_every: u32,
-    /// Events of all clones together.
+    /// Maximum number of events of all clones together.
     most_events: u64,
     counters: Counters,
     locks: Option<BlockLocks>,
-    /// Where each file begins to be filled, bytes ([`SharedMode::Prepare`]); the length of those that are
-    /// long enough.
+    /// Where filling of each file begins, bytes ([`SharedMode::Prepare`]); the length of the file if it is long
+    /// enough.
     filled: Box<[u64]>,
     /// Files that are synced at the end.
     synced_at_end: Box<[u32]>,
-    /// Clones that have not ended.
+    /// Number of clones that have not ended.
     unfinished: AtomicU32,
-    /// By which hot blocks are scattered: the same ones for all clones.
+    /// Seed of the scattering of hot blocks, the same for all clones.
     pub(crate) scatter: u64,
 }
 
-/// When files are synced, in one word: 32 bits of requests since the last multiple of `fsync_every`, a bit
-/// that says whether something was written since the last wave, 31 bits of the next file of a wave.
+/// The state of periodic syncs, in one word: 32 bits of requests since the last multiple of `fsync_every`, a bit that
+/// tells whether something was written since the last round of syncs, 31 bits of the next file of the round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Syncs {
     requests: u32,
@@ -74,8 +74,8 @@ impl Syncs {
         u64::from(self.requests) << 32 | u64::from(self.next << 1 | u32::from(self.dirty))
     }
 
-    /// sysbench's law: a wave begins at each multiple of `every` requests if something was written since
-    /// the one before, and no request comes between its syncs.
+    /// sysbench's rule: a round of syncs begins at each multiple of `every` requests if something was written since
+    /// the previous round, and no request comes between its syncs.
     fn turn(self, every: u32, files: u32, writes: bool) -> (Turn, Syncs) {
         if self.dirty && self.requests == 0 {
             let over = self.next + 1 >= files;
@@ -97,14 +97,14 @@ impl Syncs {
 }
 
 impl SharedFilesState {
-    /// Of a job that does `rule`, on files that are now so long, bytes. Hot blocks follow
+    /// The state for a job with the rules `rule`, on files of these lengths in bytes. The places of hot blocks follow
     /// from `seed`.
     pub fn new(job: &Job, rule: &SharedFiles, lengths: &[u64], seed: u64) -> SharedFilesState {
         let files = lengths.len().min(u32::MAX as usize >> 1) as u32;
         let direct = rule.engine.direct;
         let begin = |length: u64| match length {
             length if length >= rule.file_size => length,
-            // A block that is there in part has no trailer yet, and could not be gone on with directly.
+            // An incomplete last block has no trailer yet, and could not be continued with direct I/O.
             length if direct || rule.validate => length - length % rule.block.max(1),
             length => length,
         };
@@ -113,7 +113,7 @@ impl SharedFilesState {
             _ => Box::default(),
         };
         let synced_at_end = match rule.mode {
-            // As sysbench: those that were long enough, too.
+            // As in sysbench, this includes files that were long enough.
             SharedMode::Prepare => (0..files).collect(),
             mode if mode.writes() && rule.fsync_end && !rule.fsync_all => (0..files).collect(),
             _ => Box::default(),
@@ -140,20 +140,20 @@ impl SharedFilesState {
         &self.geometry
     }
 
-    /// Counts an event of one clone; `false` if all have been handed out.
+    /// Counts an event of one clone; `false` if all were assigned.
     #[inline]
     pub(crate) fn event(&self) -> bool {
         self.most_events == u64::MAX
             || self.counters.events.fetch_add(1, Relaxed) < self.most_events
     }
 
-    /// All events have been handed out.
+    /// Whether all events were assigned.
     #[inline]
     pub(crate) fn over(&self) -> bool {
         self.most_events != u64::MAX && self.counters.events.load(Relaxed) >= self.most_events
     }
 
-    /// What is next, where a clone's next request `writes` or not.
+    /// The next action; `writes`: the clone's next request is a write.
     #[inline]
     pub(crate) fn turn(&self, writes: bool) -> Turn {
         if self.fsync_every == 0 {
@@ -177,7 +177,7 @@ impl SharedFilesState {
         self.counters.cursor.fetch_add(1, Relaxed) % self.geometry.pieces()
     }
 
-    /// The next file that is to be filled, and from where.
+    /// The next file to fill, and the offset where to begin.
     pub(crate) fn next_to_fill(&self) -> Option<(u32, u64)> {
         loop {
             let file = self.counters.cursor.fetch_add(1, Relaxed);
@@ -188,7 +188,7 @@ impl SharedFilesState {
         }
     }
 
-    /// Takes a block for an op; `false` if another op is at work on it.
+    /// Locks a block for an op; `false` if another op holds it.
     #[inline]
     pub(crate) fn take(&self, block: u64, kind: Kind) -> bool {
         self.locks
@@ -196,7 +196,7 @@ impl SharedFilesState {
             .is_none_or(|locks| locks.take(block, kind))
     }
 
-    /// Gives it back.
+    /// Unlocks the block.
     #[inline]
     pub(crate) fn give_back(&self, block: u64, kind: Kind) {
         if let Some(locks) = &self.locks {
@@ -205,7 +205,7 @@ impl SharedFilesState {
     }
 }
 
-/// A clone's part in it. Whoever drops the last one, or ends last, syncs for all.
+/// A clone's share in the state. The last one that ends or is dropped does the final syncs.
 #[derive(Debug)]
 pub struct SharedFilesPart {
     state: Arc<SharedFilesState>,
@@ -213,7 +213,7 @@ pub struct SharedFilesPart {
 }
 
 impl SharedFilesPart {
-    /// Of one clone; as many as the job has.
+    /// The share of one clone; call it once for each clone of the job.
     pub fn new(state: &Arc<SharedFilesState>) -> SharedFilesPart {
         SharedFilesPart {
             state: Arc::clone(state),
@@ -225,7 +225,7 @@ impl SharedFilesPart {
         &self.state
     }
 
-    /// The clone issues nothing more. The files that it is to sync: all if it is the last one.
+    /// Called when the clone issues no more ops. Returns the files to sync: all files for the last clone.
     pub(crate) fn leave(&self) -> &[u32] {
         match self.left.swap(true, Relaxed) || self.state.unfinished.fetch_sub(1, AcqRel) != 1 {
             true => &[],
@@ -321,7 +321,7 @@ mod tests {
 
     #[test]
     fn files_are_filled_from_their_ends_and_long_ones_left_alone() {
-        // (validate, direct) → where each of files of 64 bytes in blocks of 4 begins to be filled.
+        // (validate, direct) → where filling begins in each of the files of 64 bytes with blocks of 4.
         for (validate, direct, expected) in [
             (false, false, vec![(0, 0), (1, 5), (3, 60)]),
             (true, false, vec![(0, 0), (1, 4), (3, 60)]),

@@ -1,21 +1,21 @@
-//! Blocks that end in a checksum and their offset, laid out as sysbench's fileio lays them out.
+//! Blocks that end with a checksum and their offset, in the layout of sysbench fileio.
 //!
-//! | bytes of a block of n | what |
+//! | bytes of a block of n | content |
 //! |---|---|
 //! | 0 … n−13 | data |
 //! | n−12 … n−9 | CRC-32 (IEEE 802.3) of the data |
 //! | n−8 … n−1 | offset of the block in its file |
 //!
-//! Both in the host's byte order. The layout names no file: a block of another file at the same offset
-//! passes. A file's last block may be shorter; one too short for a trailer has none.
+//! Both in the host's byte order. The layout does not identify the file: a block of another file at the same offset
+//! is accepted. A file's last block may be shorter; one too short for a trailer has none.
 
 use iodyno_model::VerifyResult;
 use iodyno_sys::Op;
 
-/// Bytes of a block that are not data.
+/// Length of the trailer, bytes.
 pub const TRAILER: usize = 12;
 
-/// Seals what is written and checks what is read.
+/// Adds trailers to written blocks and verifies read blocks.
 #[derive(Debug)]
 pub(crate) struct Trailers {
     block: usize,
@@ -24,7 +24,7 @@ pub(crate) struct Trailers {
 }
 
 impl Trailers {
-    /// For blocks of so many bytes in files of these names.
+    /// For blocks of this length in files of these names.
     pub(crate) fn new(block: u64, names: Vec<String>) -> Trailers {
         Trailers {
             block: block.max(1) as usize,
@@ -33,8 +33,7 @@ impl Trailers {
         }
     }
 
-    /// The blocks of an op, each with its offset. An op may begin within a block where a file is gone on
-    /// with.
+    /// The blocks of an op, each with its offset. An op may begin within a block where filling of a file is resumed.
     fn cut(&self, op: &Op) -> impl Iterator<Item = (u64, std::ops::Range<usize>)> + use<> {
         let (block, offset, end) = (self.block, op.offset, op.length as usize);
         let first = block - (offset % block as u64) as usize;
@@ -49,7 +48,7 @@ impl Trailers {
         })
     }
 
-    /// Before a write: puts a trailer on each block.
+    /// Called before a write: puts a trailer on each block.
     pub(crate) fn seal(&mut self, op: &Op, buffer: &mut [u8]) {
         for (offset, range) in self.cut(op) {
             let block = &mut buffer[range];
@@ -63,7 +62,7 @@ impl Trailers {
         }
     }
 
-    /// Checks what was read; `false` if any block is bad.
+    /// Verifies the data of a read; `false` if any block is bad.
     pub(crate) fn check(&mut self, op: &Op, buffer: &[u8]) -> bool {
         let before = self.result.bad();
         for (offset, range) in self.cut(op) {

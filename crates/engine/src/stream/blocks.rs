@@ -1,4 +1,4 @@
-//! Which block of a region is next.
+//! Draws the next block of a region.
 
 use iodyno_model::{Amount, Distribution};
 use rand::{Rng, RngExt};
@@ -6,56 +6,56 @@ use rand_distr::{Distribution as _, Normal, Zipf};
 
 use super::permutation::Permutation;
 
-/// Draws block numbers below a count.
+/// A distribution of block numbers below a count.
 #[derive(Debug)]
 pub(super) enum BlockDraw {
-    /// Each once a pass; then a new order.
+    /// Each block once per pass; each pass has a new order.
     Map {
         /// The order of this pass.
         order: Permutation,
-        /// Blocks drawn in this pass.
+        /// Number of blocks drawn in this pass.
         place: u64,
-        /// Blocks.
+        /// Number of blocks.
         count: u64,
     },
-    /// Each with the same chance.
+    /// All blocks with equal probability.
     Uniform {
-        /// Blocks.
+        /// Number of blocks.
         count: u64,
     },
-    /// Rank by Zipf's law, ranks scattered over the region.
+    /// The rank follows Zipf's law; ranks are scattered over the region.
     Zipf(Zipf<f64>, Permutation),
-    /// fio's Pareto: rank = count · u^(ln h / ln(1−h)), ranks scattered over the region.
+    /// fio's Pareto: rank = count · u^(ln h / ln(1−h)); ranks are scattered over the region.
     Pareto {
-        /// Blocks.
+        /// Number of blocks.
         count: u64,
         /// ln h / ln(1−h).
         power: f64,
-        /// Scatters.
+        /// Seed of the scattering.
         order: Permutation,
     },
-    /// Around the middle; draws beyond the region are drawn again.
+    /// Normal distribution around the middle; a draw outside of the region is repeated.
     Normal {
-        /// Blocks.
+        /// Number of blocks.
         count: u64,
-        /// Of block numbers.
+        /// Standard deviation, in blocks.
         law: Normal<f64>,
     },
-    /// A zone by its share, then uniform within it.
+    /// First a zone according to its share, then uniform within the zone.
     Zoned(Vec<Zone>),
 }
 
-/// A run of blocks that is drawn from as often as its share says.
+/// A range of blocks that receives a given share of the draws.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Zone {
-    /// Share of this zone and all before it, of 1.
+    /// Cumulative share of this zone and all before it; 1 for the last.
     up_to: f64,
     first: u64,
-    /// At least 1.
+    /// Number of blocks, at least 1.
     count: u64,
 }
 
-/// The zones of a region of `blocks` blocks of `unit` bytes, those without a whole block left out.
+/// The zones of a region of `blocks` blocks of `unit` bytes. Zones without a whole block are omitted.
 fn zones(shares: &[(f64, Amount)], blocks: u64, unit: u64) -> Vec<Zone> {
     let end_of = |before: f64, length: Amount| match length {
         Amount::Percent(percent) => before + blocks as f64 * percent / 100.0,
@@ -65,7 +65,7 @@ fn zones(shares: &[(f64, Amount)], blocks: u64, unit: u64) -> Vec<Zone> {
     let (mut from, mut up_to) = (0.0, 0.0);
     for (share, length) in shares {
         let to = end_of(from, *length);
-        // A share of a block more or less must not lose a whole one to rounding.
+        // Rounding of the shares must not remove a whole block.
         let (first, end) = ((from + 1e-6) as u64, ((to + 1e-6) as u64).min(blocks));
         from = to;
         if end > first && *share > 0.0 {
@@ -77,14 +77,14 @@ fn zones(shares: &[(f64, Amount)], blocks: u64, unit: u64) -> Vec<Zone> {
             });
         }
     }
-    // What fell to zones without a block is divided among the others by their shares.
+    // The shares of omitted zones are distributed among the others in proportion.
     zones.iter_mut().for_each(|zone| zone.up_to /= up_to);
     zones
 }
 
 impl BlockDraw {
-    /// A draw from `count` blocks (at least 1) of `unit` bytes. Parameters out of a law's domain fall back
-    /// to uniform; `fio` refuses them with their line before that.
+    /// A distribution over `count` blocks (at least 1) of `unit` bytes. Invalid parameters fall back to uniform;
+    /// `fio` reports them with their line before that.
     pub(super) fn new(
         law: &Distribution,
         map: bool,
@@ -124,7 +124,7 @@ impl BlockDraw {
         }
     }
 
-    /// The next block.
+    /// Draws the next block.
     #[inline(always)]
     pub(super) fn next(&mut self, random: &mut impl Rng) -> u64 {
         match self {
@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn zones_get_their_shares_and_are_uniform_within() {
         use Amount::{Bytes, Percent};
-        // Of 1000 blocks: shares of the draws, then (first block, end, share).
+        // For 1000 blocks: shares of the draws, then (first block, end, share).
         for (zones, expected) in [
             (
                 vec![

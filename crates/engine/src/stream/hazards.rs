@@ -1,22 +1,22 @@
-//! Order among ops of a verifying job: no two on the same bytes at once, and a backlog of blocks to be
-//! read back.
+//! The order among ops of a verifying job: no two overlapping ops are in flight at once, and written blocks are
+//! queued to be read back.
 
 use std::collections::VecDeque;
 
 use iodyno_model::Verify;
 use iodyno_sys::{Op, OpKind, Slot};
 
-/// What is in flight, and what is to be checked. Only verifying jobs have one.
+/// The ops in flight and the blocks to verify. Only verifying jobs have this.
 #[derive(Debug)]
 pub(super) struct Hazards {
     in_flight: Vec<Option<Op>>,
     /// An op that was drawn and has to wait.
     pub(super) held: Option<super::Issue>,
     backlog: VecDeque<Op>,
-    /// Check once so many blocks are written; 0: only at the end.
+    /// Verify after this number of blocks was written; 0: only at the end.
     every: usize,
     batch: usize,
-    /// Blocks still to be checked in this batch.
+    /// Number of blocks still to verify in this batch.
     left: usize,
 }
 
@@ -37,7 +37,7 @@ impl Hazards {
         }
     }
 
-    /// Whether the op touches bytes that another one in flight touches.
+    /// Whether the op overlaps another one in flight.
     pub(super) fn conflicts(&self, op: &Op) -> bool {
         let end = op.offset + u64::from(op.length);
         self.in_flight.iter().flatten().any(|other| {
@@ -63,7 +63,7 @@ impl Hazards {
         }
     }
 
-    /// The next block to be checked now.
+    /// The next block to verify now.
     pub(super) fn next_check(&mut self) -> Option<Op> {
         self.left = self.left.checked_sub(1)?;
         let op = self.backlog.pop_front();

@@ -13,13 +13,13 @@ use super::region::Region;
 use super::{CloneStream, Issue, Next, OpStream, sizes};
 use crate::flow::SharedFlow;
 
-/// How long a clone that is ahead of its flow waits before it looks again where the job does not say,
-/// ns. Computing meanwhile would take the CPU from those it waits for.
+/// How long a clone that is ahead in its flow waits before it checks again, ns, unless the job sets a time. A busy
+/// wait would take CPU time from the clones that it waits for.
 const FLOW_PAUSE_NS: u64 = 10_000;
-/// More than can ever be issued.
+/// A budget that is never used up.
 const ENDLESS: u64 = u64::MAX / 2;
 
-/// See the module. Everything random in it follows from one seed.
+/// The op stream of one clone. All random choices follow from one seed.
 #[derive(Debug)]
 pub struct JobStream {
     blocks: Blocks,
@@ -31,27 +31,27 @@ pub struct JobStream {
     /// Bytes and ops issued and counted since the measured time began.
     issued_bytes: u64,
     issued_ops: u64,
-    /// Bytes and ops after which it ends, [`ENDLESS`] while ramping.
+    /// Bytes and ops after which the stream ends; [`ENDLESS`] during the ramp.
     byte_budget: u64,
     op_budget: u64,
-    /// The budgets of the measured time.
+    /// Byte and op budgets of the measured time.
     budgets: (u64, u64),
-    /// No op is longer: the shortest region, in whole blocks.
+    /// Maximum length of an op, bytes: the shortest region in whole blocks.
     longest: u64,
     files: FileTurn,
     syncs: SyncTurn,
     think: Option<ThinkTurn>,
     flow: Option<FlowTurn>,
-    /// Blocks whose trim has ended and whose write is to follow (`trimwrite`).
+    /// Trimmed blocks that are still to be written (`trimwrite`).
     trimmed: Vec<Op>,
     trims_in_flight: Vec<Option<Op>>,
     hazards: Option<Hazards>,
     /// Smallest block, bytes.
     least: u64,
-    /// Nothing but pacing, mixing and drawing: the checks for all the rest are passed over.
+    /// Whether ops need only pacing, mixing and drawing, so that all other checks can be skipped.
     plain: bool,
     checks_reads: bool,
-    /// What would be written is read and checked instead (`verify_only`).
+    /// Whether blocks are read and verified instead of written (`verify_only`).
     only_checks: bool,
 }
 
@@ -72,13 +72,13 @@ struct SyncTurn {
 #[derive(Debug)]
 struct ThinkTurn {
     rule: ThinkTime,
-    /// Issued since the last pause.
+    /// Number of ops issued since the last pause.
     ops: u32,
     in_flight: u32,
     until: Option<(u64, u64)>,
 }
 
-/// A clone's part in its flow; it leaves when it is dropped.
+/// A clone's membership in its flow; dropping it leaves the flow.
 #[derive(Debug)]
 struct FlowTurn {
     shared: Arc<SharedFlow>,
@@ -91,7 +91,7 @@ impl FlowTurn {
         self.rule.weight.max(1).into()
     }
 
-    /// When to ask again, where the clone is ahead of its share.
+    /// When to ask again, if the clone is ahead of its share.
     fn stall(&self, now: u64) -> Option<Next> {
         if self.shared.allows(self.weight(), self.ops) {
             return None;
@@ -116,7 +116,7 @@ impl Drop for FlowTurn {
 }
 
 impl JobStream {
-    /// The stream of a clone whose files have these (base, length) regions.
+    /// The stream of a clone whose files have these regions, each (base, length).
     pub fn new(
         job: &Job,
         blocks: &Blocks,
@@ -204,7 +204,7 @@ impl JobStream {
         (self.issued_bytes + self.least > self.byte_budget).then_some(EndedBy::Size)
     }
 
-    /// A pause, if it is time for one: it begins when nothing is in flight.
+    /// Pauses if a pause is due. A pause begins when no op is in flight.
     fn pause(&mut self, now: u64) -> Option<Next> {
         let think = self.think.as_mut()?;
         if think.until.is_none() && think.ops >= think.rule.every_ops.max(1) {
@@ -256,7 +256,7 @@ impl JobStream {
         }
     }
 
-    /// The file of the next op of `length` bytes: one that it fits into.
+    /// The file of the next op: one whose region fits `length` bytes.
     #[inline]
     fn file(&mut self, length: u64) -> u32 {
         match self.regions.len() {
@@ -297,14 +297,14 @@ impl JobStream {
         self.files.current
     }
 
-    /// Draws the next op of a direction whose turn it is.
+    /// Draws the next op of the given direction.
     #[inline(always)]
     fn draw(&mut self, direction: Direction, place: &mut Issue) {
         let drawn = match self.blocks.access.block_sizes.get(direction) {
             Some(sizes) => sizes::draw(sizes, &mut self.random),
             None => 0,
         };
-        // The budget holds at least the smallest block: see `used_up`.
+        // The remaining budget is at least the smallest block: see `used_up`.
         let left = (self.byte_budget - self.issued_bytes).min(self.longest);
         let length = if drawn <= left {
             drawn
@@ -337,7 +337,7 @@ impl JobStream {
         };
     }
 
-    /// The write that follows a trim, or a checked read of the backlog.
+    /// The next required op: the write after a trim, or a verifying read.
     fn owed(&mut self) -> Option<Issue> {
         let (op, direction, checked) = if let Some(op) = self.trimmed.pop() {
             (
@@ -360,7 +360,7 @@ impl JobStream {
         })
     }
 
-    /// What comes before an op of the mix: one that was held, a sync, a debt, a pause.
+    /// Ops that take precedence over the mix: a held op, a sync, a required op, a pause.
     fn first(&mut self, now: u64, slot: Slot, place: &mut Issue) -> Option<Next> {
         if let Some(held) = self
             .hazards
@@ -389,7 +389,7 @@ impl JobStream {
         }
     }
 
-    /// What an ended op entails.
+    /// Queues the ops that follow from a completed op.
     fn follow(&mut self, slot: Slot, well: bool) {
         if let Some(think) = &mut self.think {
             think.in_flight -= 1;

@@ -1,4 +1,4 @@
-//! What a job issues and where, op by op, without a backend or a clock.
+//! Which ops a job issues, and where, without a backend or a clock.
 
 use iodyno_model::{BlockSizes, Extent, MixSequence, Order, PerDirection, Verify};
 use iodyno_units::Nanos;
@@ -8,7 +8,7 @@ use crate::testing::{blocks, random_reads};
 
 const KIB: u64 = 1024;
 
-/// A job of one thread whose ops end at once, at depth 1, and what it issued: (file, offset, length,
+/// Runs a job of one thread at depth 1 whose ops complete at once, and returns the issued ops: (file, offset, length,
 /// direction).
 fn issued(job: Job, regions: &[(u64, u64)], budget: u64) -> Vec<(u32, u64, u64, Direction)> {
     let mut stream = JobStream::new(&job, job.work.blocks().unwrap(), regions, budget, 5);
@@ -55,7 +55,7 @@ fn a_sequential_job_goes_around_until_its_bytes_are_done() {
     };
     check(16 * KIB, 16 * KIB, &[0, 1, 2, 3]);
     check(16 * KIB, 24 * KIB, &[0, 1, 2, 3, 0, 1]);
-    // What is no whole block at the end is left out.
+    // A partial block at the end is not used.
     check(10_000, 10_000, &[0, 1]);
     check(10_000, 20_000, &[0, 1, 0, 1]);
     check(16 * KIB, 4 * KIB - 1, &[]);
@@ -138,7 +138,7 @@ fn a_zone_begins_at_its_start_for_reads_and_writes_alike() {
         let zone = index as u64 % 4 * 32 * KIB;
         for (_, offset, length, direction) in pair {
             assert!((zone..zone + 16 * KIB).contains(offset), "{index} {offset}");
-            // The first of its direction in a zone is at its start.
+            // The first op of its direction in a zone is at the start of the zone.
             if last != Some((index, *direction)) {
                 assert_eq!(*offset, zone, "{direction:?}");
             }

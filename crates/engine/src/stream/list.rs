@@ -1,11 +1,11 @@
-//! Ops from a list, each once: the end fsync, the verify pass.
+//! Issues each op of a list once: the end fsync, the verify pass.
 
 use iodyno_model::{Direction, EndedBy};
 use iodyno_sys::{Op, OpKind, Slot};
 
 use super::{Issue, Next, OpStream};
 
-/// Issues what an iterator gives.
+/// Issues the ops of an iterator.
 #[derive(Debug)]
 pub struct ListStream<I>(pub I);
 
@@ -23,7 +23,7 @@ impl<I: Iterator<Item = Issue>> OpStream for ListStream<I> {
     fn completed(&mut self, _slot: Slot, _well: bool, _bytes: u64, _now: u64) {}
 }
 
-/// A sync of a file, of this kind, that only its errors are kept of.
+/// A sync of a file; only its errors are recorded.
 pub fn end_sync(kind: OpKind, file: u32) -> Issue {
     Issue {
         op: Op {
@@ -40,7 +40,7 @@ pub fn end_sync(kind: OpKind, file: u32) -> Issue {
     }
 }
 
-/// A read whose content is checked.
+/// A read whose data is verified.
 pub fn checked_read((file, offset, length): (u32, u64, u32)) -> Issue {
     Issue {
         op: Op {

@@ -1,4 +1,4 @@
-//! Read, write or trim: which is next, and when it is due.
+//! Chooses the direction of the next op (read, write or trim), and when it is due.
 
 use iodyno_model::{Access, Direction, Pacing};
 use rand::{Rng, RngExt};
@@ -13,11 +13,11 @@ pub(super) struct Mix {
     trims: bool,
     read_percent: u32,
     schedules: [Option<Schedule>; 3],
-    /// Drawn and not yet due: kept, so that asking again draws nothing new.
+    /// A direction that was drawn but is not due yet: kept, so that asking again does not draw again.
     drawn: Option<Direction>,
 }
 
-/// A direction, or the time (ns since the start) before which none is due.
+/// A direction, or the time before which none is due, ns since the start.
 pub(super) enum Choice {
     Issue(Direction),
     NotBefore(u64),
@@ -42,7 +42,7 @@ impl Mix {
         let direction = match (self.reads, self.writes) {
             (true, true) => self.choose_of_two(elapsed, random),
             (true, false) => Direction::Read,
-            // A trim first where trims are issued, too: its write follows once it has ended.
+            // If trims are issued too, the trim comes first: its write follows when it has completed.
             (false, _) if self.trims => Direction::Trim,
             (false, _) => Direction::Write,
         };
@@ -52,8 +52,8 @@ impl Mix {
         }
     }
 
-    /// Reads and writes: by chance where neither has a rate, by whichever is due first where both
-    /// have; where one has, by chance among what is due.
+    /// Chooses between reads and writes. If neither has a rate: randomly. If both have: the one that is due first. If
+    /// one has: randomly among those that are due.
     fn choose_of_two(&mut self, elapsed: u64, random: &mut impl Rng) -> Direction {
         let due = |schedule: &Option<Schedule>| schedule.as_ref().map(Schedule::due);
         let (read, write) = (due(&self.schedules[0]), due(&self.schedules[1]));
@@ -80,7 +80,7 @@ impl Mix {
         }
     }
 
-    /// Takes the chosen direction's turn; its instant (ns since the start) if it has a schedule.
+    /// Consumes the turn of the chosen direction. Returns when it was due (ns since the start), if it has a schedule.
     #[inline]
     pub(super) fn take(
         &mut self,

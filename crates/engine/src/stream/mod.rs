@@ -1,4 +1,4 @@
-//! What is issued next: pure, without sleep, I/O or a clock of its own.
+//! Op streams: which op is issued next. Pure: no sleep, no I/O, no clock of their own.
 
 mod blocks;
 mod hazards;
@@ -25,58 +25,58 @@ pub use list::{ListStream, checked_read, end_sync};
 pub use shared::SharedStream;
 pub(crate) use shared::sync_kind;
 
-/// An op to be issued.
+/// An op to issue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Issue {
     /// The request.
     pub op: Op,
-    /// Under which it is counted.
+    /// The direction under which it is counted.
     pub direction: Direction,
-    /// When it was due, if a schedule says so; the engine clock's ns.
+    /// When it was due according to the schedule, ns of the engine clock; `None` without a schedule.
     pub intended: Option<NonZeroU64>,
-    /// What it reads is checked, and the op itself is not counted unless `counted`.
+    /// Whether the data read is verified. The op itself is only counted if `counted` is set, too.
     pub checked: bool,
-    /// Its latency and bytes are recorded.
+    /// Whether its latency and bytes are recorded.
     pub counted: bool,
 }
 
-/// What comes next.
+/// The result of asking a stream for the next op.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// What was written to the place given.
+    /// An op was written to `place`.
     Op,
-    /// Nothing before this instant.
+    /// No op is due before this instant.
     WaitUntil(u64),
-    /// Nothing before this instant, which is to be awaited computing.
+    /// No op is due before this instant; wait for it busily, without yielding the CPU.
     SpinUntil(u64),
-    /// Nothing before something in flight has ended.
+    /// No op can be issued before one in flight completes.
     WaitForCompletion,
-    /// Nothing any more.
+    /// The stream has ended.
     Done(EndedBy),
 }
 
-/// A source of ops. Time is passed in; a driver runs it on a thread and a real clock, or from an
-/// event queue in virtual time.
+/// A source of ops. The caller passes the time in: a driver uses a thread and a real clock, or an event queue in
+/// virtual time.
 pub trait OpStream {
-    /// What comes next at `now`; an op, to be issued under `slot`, is written to `place` (a copy less in
-    /// the hot loop). Asking again after anything but `Op` changes nothing.
+    /// Determines what to do at `now`. An op is written to `place` (this saves a copy in the hot loop) and must be
+    /// issued under `slot`. After a result other than `Op`, asking again changes nothing.
     fn next(&mut self, now: u64, slot: Slot, place: &mut Issue) -> Next;
 
-    /// The op under `slot` has ended, well or not, having moved `bytes`.
+    /// Reports that the op under `slot` completed, and how many `bytes` it moved; `well`: without an error.
     fn completed(&mut self, slot: Slot, well: bool, bytes: u64, now: u64);
 }
 
-/// The stream of a clone through the steps of its job.
+/// The stream of one clone, with the steps of its job.
 pub trait CloneStream: OpStream {
-    /// The schedule counts from this instant; without an end until [`CloneStream::measure`].
+    /// Starts the schedule at this instant. There is no end until [`CloneStream::measure`].
     fn begin(&mut self, start: u64);
 
-    /// The measured time begins: budgets count from here.
+    /// Begins the measured time: budgets count from here.
     fn measure(&mut self);
 
-    /// Takes part in the job's flow, if it has one, from now on.
+    /// Joins the job's flow, if it has one.
     fn join(&mut self, _flow: &Arc<SharedFlow>) {}
 
-    /// No longer takes part in it.
+    /// Leaves the flow.
     fn leave(&mut self) {}
 }

@@ -1,23 +1,23 @@
-//! When the next op of a direction is due.
+//! Computes when the next op of a direction is due.
 
 use iodyno_model::{Arrival, DirectionRate};
 use rand::Rng;
 use rand_distr::{Distribution, Exp1};
 
-/// An open-loop schedule: instants follow from the rate alone, never from when ops end. An op that
-/// is issued late keeps its instant, so that the rate is kept and its lateness shows.
+/// An open-loop schedule: due times follow from the rate alone, not from when ops complete. An op that is issued late
+/// keeps its due time, so the rate is kept and the delay is visible in the response latency.
 #[derive(Debug)]
 pub(crate) struct Schedule {
-    /// ns an op, and ns a byte; 0 where none is asked for.
+    /// Interval per op and per byte, ns; 0 if there is no such rate.
     per_op: f64,
     per_byte: f64,
     poisson: bool,
-    /// ns since the start. A double keeps single ns for 104 days.
+    /// Time of the next op since the start, ns. An f64 represents single ns exactly for 104 days.
     due: f64,
 }
 
 impl Schedule {
-    /// `None` where no rate is asked for. Where both ops and bytes are, the larger distance rules.
+    /// `None` if no rate is set. If both an op rate and a byte rate are set, the longer interval applies.
     pub(crate) fn new(rate: DirectionRate, arrival: Arrival) -> Option<Schedule> {
         let per_op = if rate.iops > 0.0 {
             1e9 / rate.iops
@@ -37,13 +37,13 @@ impl Schedule {
         })
     }
 
-    /// The next op's instant, ns since the start.
+    /// When the next op is due, ns since the start.
     #[inline]
     pub(crate) fn due(&self) -> u64 {
         self.due as u64
     }
 
-    /// Takes the next op's instant; the one after it follows at the rate's distance.
+    /// Returns when the next op is due, and schedules the one after it.
     #[inline]
     pub(crate) fn take(&mut self, bytes: u64, random: &mut impl Rng) -> u64 {
         let due = self.due as u64;

@@ -2,11 +2,11 @@
 
 use rand::Rng;
 
-/// Visits each block once a pass, in an order that follows from a key.
+/// Visits each block once per pass, in an order determined by a key.
 ///
-/// A bijection on the next power of two (three rounds of multiply, add and fold, each of which can be
-/// undone), walked until it lands below n: the cycle-walking of Black and Rogaway, "Ciphers with
-/// arbitrary finite domains" (CT-RSA 2002). On average under two steps. For benchmarks, not secrecy.
+/// A bijection on the next power of two (three rounds of multiply, add and fold, each of which is invertible),
+/// repeated until the result is below n: the cycle-walking of Black and Rogaway, "Ciphers with arbitrary finite
+/// domains" (CT-RSA 2002). Fewer than two steps on average. Not cryptographically secure.
 #[derive(Debug, Clone)]
 pub(super) struct Permutation {
     n: u64,
@@ -16,7 +16,7 @@ pub(super) struct Permutation {
 }
 
 impl Permutation {
-    /// Of 0..n (at least 1), keyed by what the generator gives.
+    /// A permutation of 0..n (n at least 1), with a key from the generator.
     pub(super) fn new(n: u64, random: &mut impl Rng) -> Permutation {
         let n = n.max(1);
         let bits = (u64::BITS - (n - 1).leading_zeros()).max(1);
@@ -28,7 +28,7 @@ impl Permutation {
         }
     }
 
-    /// The block at a place below n.
+    /// The block at a position below n.
     #[inline]
     pub(super) fn at(&self, place: u64) -> u64 {
         let mut value = place;
@@ -68,7 +68,7 @@ mod tests {
         let n = 1 << 20;
         let permutation = Permutation::new(n, &mut Xoshiro256PlusPlus::seed_from_u64(7));
         let near = (0..10_000).filter(|i| permutation.at(*i).abs_diff(permutation.at(i + 1)) < 64);
-        // By chance about 10 000 × 128 / 2^20 ≈ 1.2 would.
+        // About 10 000 × 128 / 2^20 ≈ 1.2 are expected by chance.
         assert!(near.count() < 20);
     }
 

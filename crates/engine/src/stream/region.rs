@@ -1,11 +1,11 @@
-//! Offsets within one file's region.
+//! Draws offsets within the region of one file.
 
 use iodyno_model::{Access, Direction, Distribution, Extent, MixSequence, Order, Sequencer};
 use rand::{Rng, RngExt};
 
 use super::blocks::BlockDraw;
 
-/// Strided zones: `size` bytes are used of each, then the next begins `range + skip` further on.
+/// Strided zones: `size` bytes of each zone are used; the next zone begins `range + skip` after it.
 #[derive(Debug)]
 struct Zones {
     size: u64,
@@ -15,29 +15,29 @@ struct Zones {
     done: u64,
 }
 
-/// One file's region and where each direction stands in it.
+/// The region of one file, and the position of each direction in it.
 #[derive(Debug)]
 pub(super) struct Region {
     base: u64,
     length: u64,
-    /// Offsets are multiples of this, by direction.
+    /// Alignment of offsets, by direction, bytes.
     units: [u64; 3],
     draws: [BlockDraw; 3],
     percent_random: [u32; 3],
     cursors: [u64; 3],
-    /// (last offset, ops left before the next draw), for `rw=randread:N`.
+    /// The last offset, and the number of ops before the next draw (`rw=randread:N`).
     held: [(u64, u32); 3],
     sequence: Option<MixSequence>,
     sequencer: Sequencer,
     zones: Option<Zones>,
-    /// Directions whose every op is drawn and fits: nothing else is to be looked at.
+    /// Directions in which every op is random and fits, so that no other check is needed.
     simple: [bool; 3],
-    /// With one map for all directions (as fio has it) only this draw is used.
+    /// With one random map for all directions (as in fio), only this draw is used.
     shared_map: bool,
 }
 
 impl Region {
-    /// The region of `length` bytes from `base`.
+    /// The region of `length` bytes that begins at `base`.
     pub(super) fn new(
         access: &Access,
         extent: &Extent,
@@ -69,7 +69,7 @@ impl Region {
         let reach = zones
             .as_ref()
             .map_or(length, |zones| zones.range.min(length));
-        // Blocks of several sizes overlap: a map of them could not be kept in constant memory.
+        // Blocks of different sizes overlap: a random map of them does not fit in constant memory.
         let fixed = |direction| {
             let sizes = access.block_sizes.get(direction);
             sizes.is_some_and(|sizes| sizes.min() == sizes.max())
@@ -124,17 +124,17 @@ impl Region {
         }
     }
 
-    /// Bytes.
+    /// Length of the region, bytes.
     pub(super) fn length(&self) -> u64 {
         self.length
     }
 
-    /// Whether an op of `length` bytes fits at all.
+    /// Whether an op of `length` bytes fits into the region.
     pub(super) fn fits(&self, length: u64) -> bool {
         length <= self.length
     }
 
-    /// The offset in the file of the next op of that direction and length.
+    /// The offset in the file of the next op of this direction and length.
     #[inline]
     pub(super) fn next(&mut self, direction: Direction, length: u64, random: &mut impl Rng) -> u64 {
         let index = direction as usize % 3;
@@ -165,7 +165,7 @@ impl Region {
         self.base + start + within
     }
 
-    /// Start and length of the current zone; moves on to the next where this one is used up.
+    /// Start and length of the current zone. Moves to the next zone when this one is used up.
     #[inline]
     fn zone(&mut self) -> (u64, u64) {
         let Some(zones) = &mut self.zones else {
@@ -211,7 +211,7 @@ impl Region {
             Some(MixSequence::Skip(skip)) if last > 0 => {
                 let next = last as i64 + skip;
                 let end = reach.saturating_sub(length) as i64;
-                // Backwards past the start goes on at the end; forwards past the end at the start.
+                // Before the start, continue at the end; after the end, continue at the start.
                 if next < 0 {
                     (end / length.max(1) as i64 * length as i64) as u64
                 } else if next > end {

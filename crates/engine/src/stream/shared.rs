@@ -1,9 +1,9 @@
-//! The op stream of one clone of a job on shared files: sysbench fileio's law.
+//! The op stream of one clone of a job on shared files, with the rules of sysbench fileio.
 //!
-//! What comes next depends on all clones together ([`SharedFilesState`]) and, where reads and writes
-//! are mixed, on how many of each this clone has issued. Two things differ from sysbench: a sync waits
-//! until the writes of this clone have ended, and pieces are cut from each file's start, so that files of
-//! an odd length are met in whole and never one too many.
+//! The next op depends on all clones together ([`SharedFilesState`]) and, where reads and writes are mixed, on how
+//! many of each this clone has issued. There are two differences from sysbench: a sync waits until the writes of this
+//! clone have completed, and each file is divided from its start, so that a file of odd length is used completely and
+//! not exceeded.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -19,19 +19,19 @@ use super::shared_fill::Filling;
 use super::{CloneStream, Issue, Next, OpStream, end_sync};
 use crate::shared_files::{Claim, Place, SharedFilesState, Turn};
 
-/// Draws of a block before one at work is waited for.
+/// Number of draws before the clone waits for a locked block.
 const DRAWS: u32 = 8;
-/// How long a block that another clone is at work on is left alone, ns.
+/// Wait before a block locked by another clone is tried again, ns.
 const AT_WORK_NS: u64 = 20_000;
 
-/// Where requests come from.
+/// The source of requests.
 #[derive(Debug)]
 enum Source {
-    /// The one sequence of all clones.
+    /// The sequence shared by all clones.
     Sequence { writes: bool },
-    /// Drawn.
+    /// Random blocks.
     Random(Box<Draws>),
-    /// Each file from where it ends to where it should.
+    /// Extends each file from its current length to its full length.
     Filling(Filling),
 }
 
@@ -41,13 +41,13 @@ struct Draws {
     ratio: f64,
     reads: BlockDraw,
     writes: BlockDraw,
-    /// Of this clone.
+    /// Requests of this clone.
     read: u64,
     written: u64,
 }
 
 impl Draws {
-    /// sysbench's rule: a read while (reads + 1) ÷ (writes + 1) is less than the ratio.
+    /// sysbench's rule: read while (reads + 1) ÷ (writes + 1) is less than the ratio.
     #[inline]
     fn next_writes(&self) -> bool {
         match self.mode {
@@ -65,11 +65,11 @@ impl Draws {
 struct Flying {
     kind: OpKind,
     file: u32,
-    /// Number of the piece that it claimed.
+    /// Number of the block that it locked.
     piece: u64,
 }
 
-/// See the module. Everything random in it follows from one seed.
+/// The op stream of one clone. All random choices follow from one seed.
 #[derive(Debug)]
 pub struct SharedStream {
     state: Arc<SharedFilesState>,
@@ -77,22 +77,22 @@ pub struct SharedStream {
     random: Xoshiro256PlusPlus,
     schedule: Option<Schedule>,
     start: u64,
-    /// Events count: the measured time has begun.
+    /// Whether events count: the measured time has begun.
     measured: bool,
     sync: OpKind,
     fsync_all: bool,
     checks: bool,
     flying: Box<[Option<Flying>]>,
-    /// Writes among them.
+    /// Number of writes in flight.
     writing: u32,
     /// An op that waits for a block, or a sync that waits for writes.
     held: Option<(Issue, u64)>,
-    /// Files whose write has ended and whose sync is to follow (`fsync_all`).
+    /// Files that were written and are still to be synced (`fsync_all`).
     owed: Vec<u32>,
 }
 
 impl SharedStream {
-    /// The stream of a clone of `job`, which does `rule`.
+    /// The stream of a clone of `job`, with the rules `rule`.
     pub fn new(
         job: &Job,
         rule: &SharedFiles,
@@ -128,7 +128,7 @@ impl SharedStream {
         }
     }
 
-    /// What is held, or owed, or has to be waited for; `None` if there is no such thing.
+    /// What takes precedence over a new request: a held op, a required sync or a wait; `None` if there is none.
     fn first(&mut self, now: u64, slot: Slot, place: &mut Issue) -> Option<Next> {
         if let Some(file) = self.owed.pop() {
             *place = sync(self.sync, file, None);
@@ -154,7 +154,7 @@ impl SharedStream {
         }
     }
 
-    /// Nothing more is begun. Writes in flight are still to be followed by their syncs.
+    /// The result when there are no more requests. Writes in flight are still followed by their syncs.
     fn over(&self) -> Next {
         match self.fsync_all && self.writing > 0 {
             true => Next::WaitForCompletion,
@@ -174,7 +174,7 @@ impl SharedStream {
         Next::Op
     }
 
-    /// The next request of the law, and its piece claimed; `Err`: one that is at work.
+    /// The next request, with its block locked; `Err`: one whose block is locked by another op.
     #[inline]
     fn request(&mut self, writes: bool) -> Result<Place, Place> {
         let kind = if writes { Claim::Write } else { Claim::Read };
@@ -218,16 +218,16 @@ impl SharedStream {
                 *place = transfer(&piece, true, None, false);
                 self.issue(slot, place, u64::MAX)
             }
-            // Files of other slots may have more to write once that op has ended.
+            // Files of other slots may need more writes after that op has completed.
             None if self.writing > 0 => Next::WaitForCompletion,
             None => Next::Done(EndedBy::Size),
         }
     }
 }
 
-/// How files are synced.
+/// The kind of sync to use for files.
 pub(crate) fn sync_kind(rule: &SharedFiles) -> OpKind {
-    // A file that was made must be found again, with its length.
+    // A newly created file must persist, with its length.
     match rule.data_only && rule.mode != SharedMode::Prepare {
         true => OpKind::Fdatasync,
         false => OpKind::Fsync,
@@ -236,7 +236,7 @@ pub(crate) fn sync_kind(rule: &SharedFiles) -> OpKind {
 
 fn draws(rule: &SharedFiles, state: &SharedFilesState) -> Draws {
     let draw = || {
-        // Hot blocks lie at the same places for all clones, and for reads as for writes.
+        // Hot blocks are at the same places for all clones, and for reads and writes.
         let mut scatter = Xoshiro256PlusPlus::seed_from_u64(state.scatter);
         let blocks = (state.geometry().pieces(), rule.block.max(1));
         BlockDraw::new(&rule.distribution, false, blocks, &mut scatter)
@@ -370,7 +370,7 @@ impl OpStream for SharedStream {
 }
 
 impl Drop for SharedStream {
-    /// Blocks of ops that never came back: others must not wait for them for ever.
+    /// Unlocks the blocks of ops that never completed: other clones must not wait for them forever.
     fn drop(&mut self) {
         let filling = matches!(self.source, Source::Filling(_));
         for flying in self.flying.iter().flatten().filter(|_| !filling) {

@@ -1,6 +1,7 @@
-//! Files that are made longer: each from its end on, by one op at a time.
+//! Extends files to their full length, each from its end, with one op at a time per file.
 //!
-//! One op at a time, so that whatever ends the work, a `kill -9` included, leaves no hole in a file: what
+//! With one op at a time, an interruption (including `kill -9`) leaves no hole in a file: everything before its end
+//! was written, and the next run continues there. Several ops in flight fill several files.
 //! its length says is there, and the next time goes on from it. Several ops in flight fill several files.
 
 use iodyno_sys::Slot;
@@ -10,9 +11,9 @@ use crate::shared_files::{Place, SharedFilesState};
 /// The files that one clone is filling.
 #[derive(Debug)]
 pub(super) struct Filling {
-    /// Those without an op in flight, and where they end.
+    /// Files without an op in flight, and their current lengths.
     idle: Vec<(u32, u64)>,
-    /// By slot: the file, and where it will end.
+    /// For each slot: the file, and its length after the op.
     busy: Box<[Option<(u32, u64)>]>,
 }
 
@@ -37,7 +38,7 @@ impl Filling {
         })
     }
 
-    /// The piece of a slot was written. A file whose write failed is given up.
+    /// Records that the piece of a slot was written. A file whose write failed is not filled further.
     pub(super) fn written(&mut self, state: &SharedFilesState, slot: Slot, well: bool) {
         if let Some((file, end)) = self.busy[slot as usize].take()
             && well

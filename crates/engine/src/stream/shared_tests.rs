@@ -1,4 +1,4 @@
-//! The law on pure streams: no I/O, and no clock but the test's.
+//! Tests of the sysbench rules on streams alone: no I/O, and no clock but the test's.
 
 use std::collections::HashMap;
 
@@ -43,7 +43,8 @@ impl Clones {
         }
     }
 
-    /// Issues ops in turn, each clone one, and ends them at once, until `most` were issued or all are done.
+    /// Issues ops, one per clone in turn, and completes them at once, until `most` were issued or all clones are
+    /// done.
     fn play(&mut self, most: usize) -> Vec<Issue> {
         let mut issued = Vec::new();
         let mut done = vec![false; self.streams.len()];
@@ -63,7 +64,7 @@ impl Clones {
         issued
     }
 
-    /// Fills all slots of the first clone and ends them in the order that `which` picks.
+    /// Fills all slots of the first clone and completes the ops in the order that `which` chooses.
     fn play_deep(&mut self, most: usize, mut which: impl FnMut(usize) -> usize) -> Vec<Event> {
         let (stream, mut free) = (&mut self.streams[0], (0..self.depth).collect::<Vec<Slot>>());
         let (mut flying, mut events) = (Vec::new(), Vec::new());
@@ -177,8 +178,7 @@ fn each_clone_mixes_in_the_ratio_asked_for() {
         let expected = f64::from(reads) / f64::from(reads + writes);
         assert!((found - expected).abs() < 0.001, "{ratio}: {found}");
     }
-    // The first ones, worked out by hand: 1/1 < 1.5 reads, 2/1 writes, 2/2 reads, 3/2 writes, 3/3 and
-    // 4/3 read.
+    // The first ops, computed by hand: 1/1 < 1.5 reads, 2/1 writes, 2/2 reads, 3/2 writes, 3/3 and 4/3 read.
     let issued = Clones::new(&mix(0), 1, 1, |_| {}).play(6);
     let kinds: Vec<bool> = issued
         .iter()
@@ -198,7 +198,7 @@ fn reads_alone_are_never_synced() {
 
 #[test]
 fn the_sequence_is_one_for_all_clones_and_wraps() {
-    // Length of a file, merged, requests of a file.
+    // Length of a file, merged, requests per file.
     for (file_size, merged, expected) in [
         (64 * KIB, 0, vec![16 * KIB; 4]),
         (
@@ -315,7 +315,7 @@ fn fsync_all_syncs_the_file_of_each_write_and_counts_one_event() {
     );
     assert_eq!(reads + writes, 1000);
     assert_eq!(count(&issued, Direction::Sync), writes);
-    // Each clone's own ops: a sync right after its write.
+    // Each clone's own ops: a sync directly after its write.
     for clone in [0, 1] {
         let own: Vec<&Issue> = issued.iter().skip(clone).step_by(2).collect();
         for pair in own.windows(2).take(1000) {
@@ -353,7 +353,7 @@ fn in_depth_no_sync_is_issued_while_a_write_is_in_flight() {
                 Event::Issued(issue) if issue.direction == Direction::Sync => {
                     syncs += 1;
                     match fsync_all {
-                        // Only of what has ended, and once for each.
+                        // Only for completed ops, and once for each.
                         true => {
                             let owed = owed.entry(issue.op.file).or_default();
                             *owed -= 1;
@@ -468,7 +468,7 @@ fn every_file_is_filled_from_its_end_by_one_op_at_a_time() {
         let mut ends = lengths;
         for event in &events {
             match event {
-                // It begins where all that was written before has ended.
+                // It begins where everything written before has completed.
                 Event::Issued(issue) => {
                     assert_eq!(issue.direction, Direction::Write);
                     assert_eq!(issue.op.offset, ends[issue.op.file as usize]);

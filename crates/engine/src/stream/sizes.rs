@@ -1,9 +1,9 @@
-//! How large the next op is.
+//! Draws the size of the next op.
 
 use iodyno_model::BlockSizes;
 use rand::{Rng, RngExt};
 
-/// Draws a size.
+/// Draws a size, bytes.
 #[inline]
 pub(super) fn draw(sizes: &BlockSizes, random: &mut impl Rng) -> u64 {
     match sizes {
