@@ -1,9 +1,10 @@
-//! How a trial behaved in its time: steady, drifting, or in several regimes.
+//! Classifies the course of a trial: steady, drifting, or several regimes.
 //!
-//! Levels come first: sudden changes that are beyond doubt even in a handful of seconds
-//! ([`jumps`]), and within them the change points of E-divisive. What is one level is then asked whether
-//! it is steady ([`steadiness`]). Work to be done and a time to fill are treated apart: of finite work every change is
-//! part of the time it takes, and is told; a time to fill may warm up, and counts as steady from there on.
+//! First the series is divided into levels: at large sudden changes ([`jumps`]), then at the change points that
+//! E-divisive finds. Each level is then tested for steadiness ([`steadiness`]). Trials with a fixed amount of
+//! work and trials with a fixed duration are treated differently: for a fixed amount of work every change is
+//! part of the result and is reported; a trial with a fixed duration may warm up and counts as steady from then
+//! on.
 
 mod jumps;
 mod levels;
@@ -15,27 +16,31 @@ use iodyno_model::{Behaviour, Course, Kind, Point, Regime};
 
 use levels::Stretch;
 
-/// Fewer whole seconds than this are not judged: SNIA's window of five rounds.
+/// A series with fewer whole seconds is not judged: SNIA's window has five rounds.
 const LEAST_SECONDS: usize = 5;
 
-/// A warm-up lasts at most one part in so many of the series; what changes later is a change.
+/// A warm-up lasts at most 1/N of the series, where N is this constant; a later change counts as a change.
 const WARM_UP_PART: usize = 3;
 
-/// A series too short for this has no autocorrelation time worth the name.
+/// In a shorter series the autocorrelation time cannot be estimated.
 const LEAST_FOR_CORRELATION: usize = 20;
 
-/// What a series is.
+/// Classifies a series.
 ///
-/// Only whole points count, those at least half as long as the longest; of finite work the ops of the others
-/// (its end, mostly) are kept in the rates of the regimes. A change is one of level:
+/// Only whole points count: those at least half as long as the longest. With a fixed amount of work, the ops of
+/// the other points (mostly the last one) still count in the rates of the regimes. A change is a change of
+/// level:
 ///
-/// - by 3 × or more, with every second before it on one side and every second after it on the other, each
-///   made of 1000 ops or more, and both parts at least a twentieth of the time or of the ops: found in two seconds;
-/// - by 5 % or more of the mean between stretches of at least five seconds (E-divisive, α = 1, p ≤ 0.001),
-///   unless a straight line explains the series better, or four levels and more all go one way: that is a drift.
+/// - by a factor of 3 or more, where every second before the change is on one side and every second after it on
+///   the other, each second has at least 1000 ops, and both parts have at least 1/20 of the time or of the ops.
+///   Two seconds are enough;
+/// - by 5 % or more of the mean, between stretches of at least five seconds (E-divisive, α = 1, p ≤ 0.001). It
+///   is a drift instead if a straight line fits the series better, or if four or more levels all move in one
+///   direction.
 ///
-/// Finite work with any change has regimes. Work with a time to fill is steady from its warm-up on, at most a third of the
-/// series, if all levels from there on lie within 20 % of their mean and SNIA's limits are kept.
+/// A fixed amount of work with any change has regimes. A trial with a fixed duration is steady after its
+/// warm-up (at most a third of the series) if all later levels lie within 20 % of their mean and SNIA's limits
+/// are kept.
 pub fn behaviour(series: &[Point], kind: Kind) -> Behaviour {
     let Some(seconds) = Seconds::of(series) else {
         return Behaviour::default();
@@ -60,7 +65,7 @@ pub(crate) struct Seconds<'a> {
 }
 
 impl<'a> Seconds<'a> {
-    /// `None` where there is nothing to judge: no points, or no ops in any of them.
+    /// `None` if there is nothing to judge: no points, or no point with ops.
     fn of(series: &'a [Point]) -> Option<Seconds<'a>> {
         let sound = |point: &&Point| point.span_ns > 0 && point.iops.is_finite();
         let all: Vec<&Point> = series.iter().filter(sound).collect();
@@ -108,7 +113,7 @@ fn finite(seconds: &Seconds) -> (Course, Vec<Stretch>) {
     }
 }
 
-/// A series of one level, steady from its warm-up on if at all.
+/// Classifies a series of one level: whether it is steady, and from when.
 fn settled(seconds: &Seconds) -> (Course, Vec<Stretch>) {
     let count = seconds.rates.len();
     let stretch = |start| vec![Stretch { start, end: count }];
@@ -166,7 +171,7 @@ fn timed(seconds: &Seconds) -> (Course, Vec<Stretch>) {
     }
 }
 
-/// The course of a series that does not change its level from `from` on.
+/// Classifies a series whose level does not change after `from`.
 fn one_level(seconds: &Seconds, from: usize) -> Course {
     let count = seconds.rates.len();
     if count - from < LEAST_SECONDS {
@@ -235,18 +240,18 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// Median, and the deviation as the median distance from it tells it: neither is moved by outliers.
+/// Median and a deviation estimated from the median distance to it; both are robust to outliers.
 fn middle(values: &[f64]) -> (f64, f64) {
     let mut values = values.to_vec();
     let middle = median(&mut values);
     values
         .iter_mut()
         .for_each(|value| *value = (*value - middle).abs());
-    // Of a normal distribution.
+    // Factor for a normal distribution.
     (middle, 1.4826 * median(&mut values))
 }
 
-/// 0 for no values.
+/// Returns 0 for no values.
 fn median(values: &mut [f64]) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     let half = values.len() / 2;

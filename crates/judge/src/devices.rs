@@ -1,8 +1,8 @@
-//! Which devices lie lowest below the targets, and what they moved.
+//! The lowest devices below the targets, and the bytes that they moved.
 
 use iodyno_model::{DeviceUse, Direction, Part, StackLayer, TargetInfo, Workload};
 
-/// The targets' own disks: the names of those devices that no other device is known below of.
+/// The disks of the targets: names of the devices with no known device below them.
 pub(crate) fn lowest(part: &Part) -> Vec<&str> {
     let mut names = Vec::new();
     for target in &part.environment.targets {
@@ -35,13 +35,13 @@ pub(crate) fn names(part: &Part) -> impl Iterator<Item = &str> {
     part.environment.targets.iter().flat_map(names_below)
 }
 
-/// The same of a target.
+/// The same for one target.
 pub(crate) fn names_below(target: &TargetInfo) -> impl Iterator<Item = &str> {
     let devices = target.stack.iter().filter_map(StackLayer::device);
     devices.map(|device| device.name.as_str())
 }
 
-/// The counters of the lowest devices; none where a target has no device below it.
+/// Counters of the lowest devices; empty if a target has no device below it.
 pub(crate) fn lowest_uses(part: &Part) -> Vec<&DeviceUse> {
     let names = lowest(part);
     part.host
@@ -51,8 +51,8 @@ pub(crate) fn lowest_uses(part: &Part) -> Vec<&DeviceUse> {
         .collect()
 }
 
-/// Bytes of all lowest devices; `None` where no device is known, or where a target without any
-/// device keeps the sum from meaning something.
+/// Bytes moved by all lowest devices; `None` if no device is known, or if a target without a device makes the
+/// sum meaningless.
 pub(crate) fn device_bytes(parts: &[Part], direction: Direction) -> Option<u64> {
     let index = match direction {
         Direction::Read => 0,
@@ -76,7 +76,7 @@ pub(crate) fn device_bytes(parts: &[Part], direction: Direction) -> Option<u64> 
     (!parts.is_empty()).then_some(sum)
 }
 
-/// Bytes that the jobs which touch files moved in a direction.
+/// Bytes moved in one direction by the jobs that use files.
 pub(crate) fn job_bytes(workload: &Workload, parts: &[Part], direction: Direction) -> u64 {
     parts
         .iter()

@@ -1,13 +1,13 @@
-//! Whether a trial had a time to fill or work to do, and whether it was one trial at all.
+//! Whether a trial was limited by time or by an amount of work, and whether its jobs ran at the same time.
 
 use iodyno_model::{CloneResult, EndedBy, Kind, Trial, Workload};
 
-/// Clones that begin further apart than this, ns, make the rates of a trial range by themselves: the
-/// series is one of seconds.
+/// If clones start further apart than this, in ns, the rate of the trial varies for that reason alone. One
+/// second, because the series has one point per second.
 const TOGETHER_NS: u64 = 1_000_000_000;
 
-/// By what ended the clones; by what was planned where that does not tell. Clones that another job's end took with it
-/// follow those that ended by themselves. Ends of both kinds make an unknown one.
+/// Decides by what ended the clones, and by the plan where that is unknown. Clones that were ended by another
+/// job's end are ignored if others ended by themselves. Ends of both kinds give an unknown kind.
 pub(crate) fn kind(workload: &Workload, trial: &Trial) -> Kind {
     let ended = |by: &[EndedBy]| clones(trial).any(|clone| by.contains(&clone.ended));
     let by_time = ended(&[EndedBy::Runtime]);
@@ -29,8 +29,8 @@ fn planned(workload: &Workload) -> Kind {
     }
 }
 
-/// Jobs began one after the other, as `stonewall`, `wait_for` or `startdelay` ask: the series is that of several
-/// behaviours because it was meant to be.
+/// Whether jobs began one after the other as `stonewall`, `wait_for` or `startdelay` ask. Their series then has
+/// several levels by intention.
 pub(crate) fn in_stages(trial: &Trial) -> bool {
     let starts = || {
         let ran = clones(trial).filter(|clone| clone.runtime_ns > 0);

@@ -1,7 +1,7 @@
-//! Trials to findings and verdicts.
+//! Derives summaries, findings, observations and verdicts from trials.
 //!
-//! Decides and never draws: everything here is a pure function of what was planned and measured.
-//! Findings speak of one trial alone; comparisons and their verdicts come on top.
+//! Every function here is pure: its result depends on the plan and the measured data only. This crate decides
+//! and does not format. A finding concerns one trial; a comparison concerns several.
 
 mod behaviour;
 mod compare;

@@ -1,4 +1,4 @@
-//! One configuration measured again and again: how well its figures are known.
+//! Precision of the figures of repeated trials of one configuration.
 
 use iodyno_model::{Estimated, Metric, Observation, Repeated};
 use iodyno_stats::Sample;
@@ -6,9 +6,8 @@ use iodyno_stats::Sample;
 /// The level of the intervals.
 const LEVEL: f64 = 0.95;
 
-/// Each metric of trials that repeat one another, with the median and its order-statistic interval.
-/// Trials that do not count and values that are no numbers are left out; the metric that the trials
-/// are judged by comes first.
+/// The metrics of repeated trials, each with its median and order-statistic interval. Trials that do not count
+/// and values that are not numbers are left out. The primary metric of the trials comes first.
 pub fn repeats(observations: &[Observation]) -> Vec<Repeated> {
     let counting = || observations.iter().filter(|o| o.unusable.is_none());
     let mut metrics: Vec<&Metric> = counting()
@@ -44,8 +43,8 @@ pub fn repeats(observations: &[Observation]) -> Vec<Repeated> {
         .collect()
 }
 
-/// How far the ratio of a baseline made twice reaches from 1, as a share: to the farther end of its
-/// interval, or where there is none, to itself. What differs by no more is noise.
+/// The largest deviation from 1 of the ratio of two runs of the baseline, as a fraction: at the farther end of
+/// its interval or, without an interval, at the ratio itself. Smaller differences are noise.
 pub fn noise_floor(ratio: &Estimated) -> f64 {
     let (low, high) = ratio.interval.unwrap_or((ratio.value, ratio.value));
     low.ln().abs().max(high.ln().abs()).exp_m1()

@@ -1,4 +1,4 @@
-//! What the processes under test used: a server is charged with what it took to serve.
+//! Resources used by the processes under test.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,8 +6,8 @@ use iodyno_model::{SeriesKind, ServerUse, Trial};
 
 use crate::series::{View, measured};
 
-/// The processes that the user named over the measured time, each name once, in the order of their names. Empty where none
-/// was sampled within it.
+/// Resource use of the processes that the user named, over the measured time: one entry per name, in the order
+/// of names. Empty if none was sampled in that time.
 pub fn servers(trial: &Trial) -> Vec<ServerUse> {
     let telemetry = measured(trial);
     let mut sums: BTreeMap<&str, Sum> = BTreeMap::new();
@@ -55,7 +55,7 @@ struct Sum<'a> {
     processes: BTreeSet<&'a str>,
     user_ns: u64,
     system_ns: u64,
-    /// Of all samples; bytes are known if any sample tells them.
+    /// Sums over all samples; the byte counts are known if any sample has them.
     threads: u64,
     samples: u64,
     memory: u64,

@@ -1,4 +1,4 @@
-//! A trial's figures put together by job or group.
+//! Summary of a trial: its figures by job or group.
 
 use iodyno_model::{
     Behaviour, CloneResult, CpuSummary, DeviceShare, DeviceSummary, DeviceUse, Direction,
@@ -10,26 +10,25 @@ use crate::devices;
 use crate::kind::{in_stages, kind};
 use crate::work;
 
-/// A percentile below this many stamp windows (p99) is the harness's as much as the storage's.
+/// A percentile below this many times the p99 of the stamp window is limited by the harness's resolution.
 pub(crate) const WINDOWS_PER_RESOLVED_PERCENTILE: u64 = 10;
 
-/// Fewer values than this beyond a percentile, and chance made it.
+/// With fewer values than this above it, a percentile is too uncertain.
 pub(crate) const VALUES_BEYOND_PERCENTILE: f64 = 10.0;
 
-/// In less time than this, starting and ending use more CPU than the ops do: no figure is given.
+/// Below this measured time, start and end use more CPU than the ops; no CPU figure is given.
 const LEAST_CPU_SPAN_NS: u64 = 10_000_000;
 
 /// The percentiles of every table.
 const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
 
-/// Also of tables of file operations and of sysbench.
+/// An additional percentile for tables of file operations and of sysbench.
 const TABLE_PERCENTILE: f64 = 95.0;
 
-/// Groups that share less than this part of their time are not added up.
+/// Groups that overlap for less than this fraction of their time are not added up.
 const COMMON_TIME: f64 = 0.9;
 
-/// Puts a trial's figures together. Works on whatever there is: a trial cut off in its first second
-/// has rows of zero length, not errors.
+/// Summarises a trial. Accepts incomplete trials: one cut off in its first second has rows of zero length.
 pub fn summary(workload: &Workload, trial: &Trial) -> Summary {
     let clones: Vec<&CloneResult> = trial.parts.iter().flat_map(|part| &part.clones).collect();
     let groups: Vec<GroupSummary> = grouped(workload)
@@ -45,7 +44,7 @@ pub fn summary(workload: &Workload, trial: &Trial) -> Summary {
         false => Vec::new(),
     };
     let series = series(workload, trial);
-    // Several behaviours that were asked for say nothing of the storage.
+    // Several levels that the plan asks for are not a property of the storage.
     let behaviour = match in_stages(trial) {
         true => Behaviour::default(),
         false => crate::behaviour(&series, kind(workload, trial)),
@@ -62,14 +61,15 @@ pub fn summary(workload: &Workload, trial: &Trial) -> Summary {
     }
 }
 
-/// All clones together, with every percentile that any job asks for.
+/// Summary of all clones together, with every percentile that any job requests.
 pub(crate) fn all_rows(workload: &Workload, trial: &Trial) -> Vec<Row> {
     let clones: Vec<&CloneResult> = trial.parts.iter().flat_map(|part| &part.clones).collect();
     let asked: Vec<f64> = workload.jobs.iter().flat_map(asked).collect();
     rows(&clones, &asked, resolution(&clones))
 }
 
-/// The latencies of all ops of all clones in one: reads, writes and syncs alike, as sysbench has them. `None` without any.
+/// Service latencies of all ops of all clones in one histogram (reads, writes and syncs), as sysbench reports
+/// them. `None` if there are none.
 pub(crate) fn together(workload: &Workload, trial: &Trial) -> Option<Row> {
     let mut all = DirectionResult::empty(Direction::Op);
     for row in all_rows(workload, trial) {
@@ -101,7 +101,7 @@ pub(crate) fn measured_ns(trial: &Trial) -> u64 {
     covered(&mut spans)
 }
 
-/// Job indices by line of the result: jobs reported together share one.
+/// Job indices for each line of the result; jobs that are reported together share a line.
 fn grouped(workload: &Workload) -> Vec<Vec<u32>> {
     let mut groups: Vec<(Option<u32>, Vec<u32>)> = Vec::new();
     for (index, job) in workload.jobs.iter().enumerate() {
@@ -148,7 +148,7 @@ fn group(workload: &Workload, jobs: Vec<u32>, clones: &[&CloneResult]) -> GroupS
     }
 }
 
-/// The percentiles that a job asks for. Tables of file operations and of sysbench have one that fio's lack.
+/// The percentiles that a job requests. Tables of file operations and of sysbench have one more than fio's.
 fn asked(job: &Job) -> impl Iterator<Item = f64> {
     let usual = job.work.blocks().is_none();
     let asked = job.reporting.percentiles.iter().copied();
@@ -164,7 +164,7 @@ fn resolution(clones: &[&CloneResult]) -> u64 {
         .saturating_mul(WINDOWS_PER_RESOLVED_PERCENTILE)
 }
 
-/// A row a direction, in table order; that of cycles before those of their steps.
+/// One row per direction, in table order; the row of cycles comes before those of their steps.
 fn rows(clones: &[&CloneResult], asked: &[f64], resolution_ns: u64) -> Vec<Row> {
     let others = Direction::EVERY.into_iter();
     let others = others.filter(|direction| *direction != Direction::Op);
@@ -244,7 +244,7 @@ fn quantiles(histogram: &Histogram, asked: &[f64], resolution_ns: u64) -> Vec<Qu
         .collect()
 }
 
-/// The length of time that any of the spans covers, ns.
+/// Length of the union of the spans, ns.
 fn covered(spans: &mut [(u64, u64)]) -> u64 {
     spans.sort_unstable();
     let (mut sum, mut reached) = (0, 0);
@@ -255,7 +255,7 @@ fn covered(spans: &mut [(u64, u64)]) -> u64 {
     sum
 }
 
-/// Whether all groups ran through (nearly) all of the time that any of them ran.
+/// Whether every group ran for (nearly) all of the time in which any group ran.
 fn at_the_same_time(groups: &[GroupSummary], clones: &[&CloneResult]) -> bool {
     let span = |clone: &&CloneResult| {
         (
@@ -275,7 +275,7 @@ fn at_the_same_time(groups: &[GroupSummary], clones: &[&CloneResult]) -> bool {
     })
 }
 
-/// Several groups have ops of the direction: their sum tells something new.
+/// Whether several groups have ops of this direction, so that their sum adds information.
 fn is_shared(groups: &[GroupSummary], direction: Direction) -> bool {
     let rows = groups.iter().flat_map(|group| &group.rows);
     rows.filter(|row| row.result.direction == direction).count() > 1
@@ -293,7 +293,7 @@ fn ended(clones: &[&CloneResult]) -> Vec<(EndedBy, u32)> {
     counts
 }
 
-/// Adds up errors of the same direction and errno; the first place of each is kept.
+/// Adds up errors of the same direction and errno; keeps the first location of each.
 pub(crate) fn errors(clones: &[&CloneResult]) -> Vec<ErrorCount> {
     let mut sums: Vec<ErrorCount> = Vec::new();
     for error in clones.iter().flat_map(|clone| &clone.errors) {
@@ -330,7 +330,7 @@ fn cpu(workload: &Workload, trial: &Trial, clones: &[&CloneResult]) -> CpuSummar
         .map(|host| host.harness_user_ns + host.harness_system_ns)
         .sum();
     let measured = trial.frames.iter().filter(|f| f.step == Step::Measure);
-    // A trial rebuilt from frames has no CPU figures but theirs.
+    // A trial rebuilt from frames has only the CPU figures of its frames.
     let all = match process {
         0 => measured.map(|frame| frame.cpu_ns).sum(),
         process => process,
@@ -348,7 +348,7 @@ fn cpu(workload: &Workload, trial: &Trial, clones: &[&CloneResult]) -> CpuSummar
     }
 }
 
-/// As the trial's record has them; what has been sampled and not yet put into the record tells otherwise.
+/// Uses the trial's record; if telemetry is not yet in the record, uses the samples.
 fn server_uses(trial: &Trial) -> Vec<ServerUse> {
     let parts = trial.parts.iter();
     let recorded: Vec<ServerUse> = parts.flat_map(|part| part.host.servers.clone()).collect();
@@ -358,7 +358,7 @@ fn server_uses(trial: &Trial) -> Vec<ServerUse> {
     }
 }
 
-/// The mean time of a request, queueing and device, ns.
+/// Mean time of a request, including queueing, ns.
 pub(crate) fn await_ns(device: &DeviceUse, direction: Direction) -> Option<f64> {
     let index = match direction {
         Direction::Read => 0,

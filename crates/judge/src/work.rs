@@ -1,5 +1,5 @@
-//! What counts as an op of a job, and what a job does at all: jobs that read and write at offsets, cycles of
-//! file operations, and files shared by sysbench's laws are told apart here and nowhere else.
+//! What counts as an op of a job, and what a job reads and writes. Only this module distinguishes blocks, file
+//! operations and shared files for the rest of the crate.
 
 use iodyno_model::{
     Action, CloneResult, Direction, Engine, EngineKind, Frame, Job, Operations, SharedFiles, Step,
@@ -9,8 +9,8 @@ use iodyno_model::{
 /// The directions that move data.
 pub(crate) const MOVING: [Direction; 3] = [Direction::Read, Direction::Write, Direction::Trim];
 
-/// The directions whose ops make a job's rate. A cycle is one op: its steps are recorded as well, and would
-/// count it again.
+/// The directions whose ops make up a job's rate. A cycle counts as one op; its steps are recorded separately
+/// and are not added.
 pub(crate) fn counted(job: Option<&Job>) -> &'static [Direction] {
     match job.is_some_and(|job| job.work.file_operations().is_some()) {
         true => &[Direction::Op],
@@ -47,7 +47,7 @@ pub(crate) fn clones(trial: &Trial) -> impl Iterator<Item = &CloneResult> {
     trial.parts.iter().flat_map(|part| &part.clones)
 }
 
-/// The file operations that a clone did.
+/// Number of cycles of file operations that a clone completed.
 pub(crate) fn operations<'a>(
     workload: &'a Workload,
     clone: &CloneResult,
@@ -55,19 +55,19 @@ pub(crate) fn operations<'a>(
     job_of(workload, clone.job)?.work.file_operations()
 }
 
-/// Every job does file operations.
+/// Whether every job does file operations.
 pub(crate) fn all_operations(workload: &Workload) -> bool {
     let mut jobs = workload.jobs.iter();
     !workload.jobs.is_empty() && jobs.all(|job| job.work.file_operations().is_some())
 }
 
-/// Every job walks shared files.
+/// Whether every job uses shared files.
 pub(crate) fn all_shared(workload: &Workload) -> bool {
     let mut jobs = workload.jobs.iter();
     !workload.jobs.is_empty() && jobs.all(|job| job.work.shared_files().is_some())
 }
 
-/// The job reads data of files.
+/// Whether the job reads file data.
 pub(crate) fn reads(job: &Job) -> bool {
     match &job.work {
         Work::Blocks(blocks) => blocks.access.reads,
@@ -76,7 +76,7 @@ pub(crate) fn reads(job: &Job) -> bool {
     }
 }
 
-/// The job writes data to files at offsets.
+/// Whether the job writes file data at offsets.
 pub(crate) fn writes(job: &Job) -> bool {
     match &job.work {
         Work::Blocks(blocks) => blocks.access.writes,
@@ -85,18 +85,18 @@ pub(crate) fn writes(job: &Job) -> bool {
     }
 }
 
-/// Length of all files that the clones of a job share.
+/// Total length in bytes of the files that the clones of a job share.
 pub(crate) fn shared_bytes(job: &Job) -> Option<u64> {
     job.work.shared_files().map(SharedFiles::total_size)
 }
 
-/// The job's data go by way of the page cache, as far as was asked for.
+/// Whether the job uses the page cache, as far as was requested.
 pub(crate) fn buffered(job: &Job) -> bool {
     let around = |engine: &Engine| engine.direct && engine.kind != EngineKind::Mmap;
     !job.work.engine().is_some_and(around)
 }
 
-/// Data are written, before the cycles or by them.
+/// Whether data are written, before the cycles or by them.
 pub(crate) fn makes_data(operations: &Operations) -> bool {
     let mut steps = operations.cycle.iter();
     operations
@@ -106,8 +106,8 @@ pub(crate) fn makes_data(operations: &Operations) -> bool {
         || steps.any(|step| step.action.direction() == Direction::Write)
 }
 
-/// The part of the clones' time that steps took which do not count towards the op, where all jobs do file
-/// operations. What the harness itself takes is none of it.
+/// Fraction of the clones' time spent in untimed steps, if all jobs do file operations. The harness's own time
+/// is not included.
 pub(crate) fn untimed_share(workload: &Workload, trial: &Trial) -> f64 {
     let (mut loop_ns, mut untimed_ns) = (0.0, 0.0);
     for clone in clones(trial) {
@@ -123,7 +123,7 @@ pub(crate) fn untimed_share(workload: &Workload, trial: &Trial) -> f64 {
             let of = results.filter(|result| (result.direction == Direction::Op) == of_op);
             of.map(|result| result.service.sum_ns()).sum()
         };
-        // The cycle that was cut off by the end has steps and is no op.
+        // The cycle that the end cut off has recorded steps but is not an op.
         untimed_ns += sum(false).saturating_sub(sum(true)) as f64;
     }
     match loop_ns > 0.0 {
@@ -132,8 +132,8 @@ pub(crate) fn untimed_share(workload: &Workload, trial: &Trial) -> f64 {
     }
 }
 
-/// Cycles of all clones together until, for each of them, a set is empty that its cycles take files out of;
-/// `None` where they take none.
+/// Number of cycles, over all clones, until each clone has an empty set that its cycles take files from; `None`
+/// if cycles take no files.
 pub(crate) fn cycles_until_empty(operations: &Operations, clones: u32) -> Option<u64> {
     let clones = u64::from(clones.max(1));
     let taken = |set: &str| {
@@ -161,8 +161,8 @@ pub(crate) fn cycles_until_empty(operations: &Operations, clones: u32) -> Option
     Some((0..clones).map(of_clone).sum())
 }
 
-/// The time of a step of those jobs that do file operations, ns; the longest where several parts tell it. `None`: there
-/// was none.
+/// Duration of a step of the jobs that do file operations, ns. If several parts report it, the longest; `None`
+/// if there was no such step.
 pub(crate) fn step_ns(workload: &Workload, trial: &Trial, step: Step) -> Option<u64> {
     let theirs = |job: Option<u32>| match job {
         Some(job) => job_of(workload, job).is_some_and(|job| job.work.file_operations().is_some()),

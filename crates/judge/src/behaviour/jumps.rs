@@ -1,26 +1,26 @@
-//! Changes of level that are beyond doubt even in a handful of seconds.
+//! Detects changes of level that are certain even in a few seconds.
 //!
-//! E-divisive needs some five values on both sides; short work is over by then. But a second is made of thousands of ops:
-//! where every second before an instant is at least three times every second after it (or the other way
-//! round) and each is made of at least a thousand ops, neither counting noise (3 % at a thousand ops) nor the usual noise of
-//! storage (some 10 %) explains it.
+//! E-divisive needs about five values on both sides, and short trials have fewer. But one second contains
+//! thousands of ops: if every second before an instant has at least three times the rate of every second after
+//! it (or the reverse), and each has at least a thousand ops, then neither counting noise (3 % at a thousand
+//! ops) nor the usual noise of storage (about 10 %) explains the change.
 
 use iodyno_model::Point;
 
 use super::levels::Stretch;
 use super::ops;
 
-/// The slowest second of the fast side ÷ the fastest second of the slow side, at least.
+/// Minimum ratio of the slowest second of the fast side to the fastest second of the slow side.
 const FACTOR: f64 = 3.0;
 
-/// Ops in each second, at least: fewer, and a single stalled op makes a second of its own.
+/// Minimum number of ops in each second. With fewer, a single stalled op changes the rate of a second.
 const LEAST_OPS: f64 = 1000.0;
 
-/// Either part's share in the time or in the ops, at least: a slow first second of a long trial explains
-/// nothing of its time to complete.
+/// Minimum share of either part in the time or in the ops. One slow first second of a long trial does not
+/// explain its completion time.
 const LEAST_SHARE: f64 = 0.05;
 
-/// Cuts a series where it jumps; a second that straddles a jump belongs to neither side and is left out.
+/// Splits a series at its jumps. A second that contains a jump belongs to neither side and is left out.
 pub(super) fn stretches(points: &[&Point]) -> Vec<Stretch> {
     let whole = Stretch {
         start: 0,
@@ -29,7 +29,7 @@ pub(super) fn stretches(points: &[&Point]) -> Vec<Stretch> {
     let least = Share::of(points, whole).times(LEAST_SHARE);
     let mut found = Vec::new();
     let mut open = vec![whole];
-    // The right part is taken up last, so that the left one is cut first: the result is in order.
+    // The right part is pushed first, so that the left one is processed first and the result is in order.
     while let Some(stretch) = open.pop() {
         match best(points, stretch, least) {
             Some((left, right)) => open.extend([right, left]),
@@ -39,7 +39,7 @@ pub(super) fn stretches(points: &[&Point]) -> Vec<Stretch> {
     found
 }
 
-/// What a stretch has of the time and of the ops.
+/// Share of a stretch in the time and in the ops.
 #[derive(Clone, Copy)]
 struct Share {
     time: f64,
@@ -91,7 +91,7 @@ impl Extremes {
     }
 }
 
-/// How far the sides lie apart; 0 where that is not beyond doubt.
+/// Ratio between the sides; 0 if the jump is not certain.
 fn apart(left: Extremes, right: Extremes) -> f64 {
     let factor = (right.slowest / left.fastest).max(left.slowest / right.fastest);
     let counted = left.fewest_ops.min(right.fewest_ops) >= LEAST_OPS;
@@ -121,7 +121,7 @@ fn best(points: &[&Point], stretch: Stretch, least: Share) -> Option<(Stretch, S
     after.reverse();
     let mut best: Option<(f64, usize, usize)> = None;
     for end in 1..own.len() {
-        // The border lies before the second `end`, or within it.
+        // The jump is at the start of second `end`, or within it.
         for start in [end, end + 1] {
             let (Some(right), left) = (after.get(start), before[end - 1]) else {
                 continue;
@@ -148,7 +148,7 @@ fn best(points: &[&Point], stretch: Stretch, least: Share) -> Option<(Stretch, S
     (large(left) && large(right)).then_some((left, right))
 }
 
-/// A second's rate lies between both sides: a part of it belongs to each.
+/// The rate of the second lies between those of both sides; the jump's position within it is interpolated.
 fn between(rate: f64, left: Extremes, right: Extremes) -> bool {
     (left.fastest < rate && rate < right.slowest) || (right.fastest < rate && rate < left.slowest)
 }

@@ -1,17 +1,17 @@
-//! Levels that last: change points, and what is no change but a drift.
+//! Detects lasting levels: change points, and how to distinguish them from a drift.
 
 use iodyno_model::Point;
 use iodyno_stats::{ChangePointOptions, change_points};
 
 use super::{mean, middle};
 
-/// The least change of level that is told, as a share of the smaller level.
+/// The smallest change of level that is reported, as a fraction of the smaller level.
 const LEAST_CHANGE: f64 = 0.05;
 
-/// Levels within this share of their mean are one for a time to fill: SNIA's range.
+/// For a trial with a fixed duration, levels within this fraction of their mean count as one: SNIA's range.
 const LEVEL_RANGE: f64 = 0.20;
 
-/// So many levels, each above (or each below) the one before, are a drift cut into steps.
+/// This many levels that all rise, or all fall, are one drift.
 const DRIFTING_LEVELS: usize = 4;
 
 /// Seconds from `start` to before `end`.
@@ -27,17 +27,17 @@ impl Stretch {
     }
 }
 
-/// A second is held against so many on either side: with four, five alike are the majority, and five
-/// seconds are the shortest level there is.
+/// Number of neighbours on either side that a second is compared with. With four, five equal seconds are the
+/// majority of the window, and five seconds are the shortest level.
 const NEIGHBOURS: usize = 4;
 
-/// … and is an outlier from so many of their deviations on.
+/// A second is an outlier if it is at least this many deviations from the median of its window.
 const OUTLIER: f64 = 3.0;
 
-/// The levels within a stretch; itself where it does not change.
+/// The levels within a stretch; the stretch itself if its level does not change.
 ///
-/// Outliers take the median of their neighbourhood first: one stalled second among fifty would otherwise make the
-/// whole stretch so wide that no change of it stands out.
+/// Outliers are first replaced by the median of their neighbourhood. Otherwise one stalled second among fifty
+/// would widen the distribution and hide changes.
 pub(super) fn within(rates: &[f64], stretch: Stretch) -> Vec<Stretch> {
     let options = ChangePointOptions {
         min_change: LEAST_CHANGE,
@@ -52,12 +52,12 @@ pub(super) fn within(rates: &[f64], stretch: Stretch) -> Vec<Stretch> {
                 end: stretch.start + segment.end,
             })
             .collect(),
-        // Only values too large to be squared get here: nothing can be said of their levels.
+        // Only values whose squares overflow get here; their levels cannot be determined.
         Err(_) => vec![stretch],
     }
 }
 
-/// Hampel's filter; nothing is an outlier among fewer than a window of values.
+/// Hampel's filter. With fewer values than one window, no value is an outlier.
 pub(super) fn without_outliers(rates: &[f64]) -> Vec<f64> {
     let window = 2 * NEIGHBOURS + 1;
     if rates.len() < window {
@@ -75,7 +75,7 @@ pub(super) fn without_outliers(rates: &[f64]) -> Vec<f64> {
         .collect()
 }
 
-/// The levels reach no further apart from `from` on than a steady series may.
+/// Whether the levels after `from` stay within the range of a steady series.
 pub(super) fn within_limits(rates: &[f64], stretches: &[Stretch], from: usize) -> bool {
     let levels: Vec<f64> = stretches
         .iter()
@@ -87,8 +87,8 @@ pub(super) fn within_limits(rates: &[f64], stretches: &[Stretch], from: usize) -
     largest - smallest <= LEVEL_RANGE * mean(&rates[from..])
 }
 
-/// The stretches of one piece are a drift cut into steps: a straight line explains the series better (by the
-/// Bayesian information criterion), or they all go one way.
+/// Whether the stretches are one drift: a straight line fits better by the Bayesian information criterion, or
+/// all levels move in one direction.
 pub(super) fn drifts_rather(rates: &[f64], stretches: &[Stretch]) -> bool {
     let (Some(first), Some(last)) = (stretches.first(), stretches.last()) else {
         return false;
@@ -105,7 +105,7 @@ pub(super) fn drifts_rather(rates: &[f64], stretches: &[Stretch]) -> bool {
     }
     let values = &rates[first.start..last.end];
     let count = values.len() as f64;
-    // Without this floor a series without noise would have the logarithm of nothing.
+    // Without this minimum, a series without noise would need the logarithm of 0.
     let floor = count * (mean(values) * 1e-9).powi(2);
     let criterion = |squares: f64, parameters: usize| {
         count * ((squares + floor) / count).ln() + parameters as f64 * count.ln()
@@ -115,7 +115,7 @@ pub(super) fn drifts_rather(rates: &[f64], stretches: &[Stretch]) -> bool {
         .zip(&levels)
         .map(|(stretch, level)| squares(stretch.of(rates), |_| *level))
         .sum();
-    // A level each, and the places where they change.
+    // Parameters: one level per stretch, and the positions of the changes.
     criterion(line_squares(values), 2) <= criterion(steps, 2 * stretches.len() - 1)
 }
 
@@ -127,7 +127,7 @@ fn squares(values: &[f64], fitted: impl Fn(f64) -> f64) -> f64 {
         .sum()
 }
 
-/// What the least-squares line leaves.
+/// Residual of the least-squares line.
 pub(super) fn line_squares(values: &[f64]) -> f64 {
     let (level, middle) = (mean(values), (values.len() - 1) as f64 / 2.0);
     let (mut moment, mut spread) = (0.0, 0.0);
@@ -140,8 +140,8 @@ pub(super) fn line_squares(values: &[f64]) -> f64 {
     squares(values, |place| level + slope * (place - middle))
 }
 
-/// The instants between stretches, ns. Where a second straddles a change, its rate tells at which
-/// share of it the change was.
+/// The instants between stretches, ns. Within a second that contains a change, the instant is interpolated from
+/// the second's rate.
 pub(super) fn borders(points: &[&Point], stretches: &[Stretch]) -> Vec<u64> {
     let level = |stretch: &Stretch| {
         let own = &points[stretch.start..stretch.end];

@@ -1,30 +1,33 @@
-//! Whether one level is steady, and when its warm-up was over.
+//! Tests whether one level is steady, and finds the end of its warm-up.
 
 use iodyno_stats::{SteadyCriteria, assess_window, student_t_quantile};
 
 use super::levels::{self, without_outliers};
 use super::{deviation, mean};
 
-/// A series is cut into so many rounds of equal length: SNIA's window.
+/// Number of rounds of equal length that a series is divided into: SNIA's window.
 const ROUNDS: usize = 5;
 
-/// Noise alone goes beyond the limits that it moves in one case of a hundred.
+/// Probability that pure noise exceeds the limits that are widened for noise.
 const NOISE_CHANCE: f64 = 0.01;
 
-/// The range of five means of pure noise at that chance ÷ a mean's own deviation (the studentised range).
+/// The range of five means of pure noise at that probability, divided by the deviation of one mean (studentised
+/// range).
 const NOISE_RANGE: f64 = 4.60;
 
-/// Seconds that scatter more than this around their mean, as a share of it, swing: no one figure describes
-/// them, whatever their means. Two rates taking turns range over twice that, 50 % of their mean.
+/// If the seconds deviate from their mean by more than this fraction, the level oscillates and one figure does
+/// not describe it, whatever the means of the rounds. Two alternating rates then differ by twice that: 50 % of
+/// their mean.
 const SWING: f64 = 0.25;
 
-/// Seconds at the start are warm-up as long as they lie further from the rest's mean than this share …
+/// Seconds at the start count as warm-up while they differ from the mean of the rest by more than this fraction
+/// …
 const WARM_UP_SHARE: f64 = 0.05;
 
-/// … and than one value in a thousand would, on one side, by the rest's noise.
+/// … and by more than one value in a thousand would, on one side, by the noise of the rest.
 const WARM_UP_CHANCE: f64 = 0.001;
 
-/// What a level is.
+/// Statistics of one level.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Steadiness {
     /// (largest − smallest) ÷ mean of the seconds.
@@ -34,8 +37,8 @@ pub(super) struct Steadiness {
     pub(super) steady: bool,
 }
 
-/// SNIA's test on five rounds of equal length: means within 20 %, the seconds' line rises within 10 %, or within what
-/// their noise explains; and the seconds do not swing. Needs five values.
+/// SNIA's test on five rounds of equal length: the means stay within 20 %, the line through the seconds rises
+/// by at most 10 % or by what noise explains, and the seconds do not oscillate. Needs at least five values.
 pub(super) fn assess(rates: &[f64]) -> Steadiness {
     let count = rates.len();
     let whole = SteadyCriteria {
@@ -68,9 +71,9 @@ pub(super) fn assess(rates: &[f64]) -> Steadiness {
     }
 }
 
-/// How far the means of the rounds range by noise alone. The noise is that of neighbouring seconds' differences
-/// (von Neumann), which slow wandering does not touch; they tell it as well as two thirds as many
-/// independent values would.
+/// Range of the rounds' means that noise alone explains. The noise is estimated from differences of
+/// neighbouring seconds (von Neumann), which slow changes do not affect. The estimate has the precision of two
+/// thirds as many independent values.
 fn range_of_noise(rates: &[f64]) -> f64 {
     let count = rates.len() as f64;
     let squares: f64 = rates
@@ -78,28 +81,28 @@ fn range_of_noise(rates: &[f64]) -> f64 {
         .map(|pair| (pair[1] - pair[0]).powi(2))
         .sum();
     let noise = (squares / (2.0 * (count - 1.0))).sqrt();
-    // What is not known well of the deviation widens the studentised range as it widens Student's t.
+    // An uncertain deviation widens the studentised range in the same way as Student's t.
     let widened = reach(count * 2.0 / 3.0) / reach(f64::from(u16::MAX));
     NOISE_RANGE * widened * noise / (count / ROUNDS as f64).sqrt()
 }
 
-/// How far the least-squares line rises by noise alone: that around the line itself.
+/// Rise of the least-squares line that noise alone explains; the noise is the deviation around the line.
 fn rise_of_noise(rates: &[f64]) -> f64 {
     let count = rates.len() as f64;
     let noise = (levels::line_squares(rates) / (count - 2.0)).sqrt();
     reach(count - 2.0) * noise * (12.0 / count).sqrt()
 }
 
-/// Student's t on both sides at [`NOISE_CHANCE`].
+/// Two-sided quantile of Student's t at [`NOISE_CHANCE`].
 fn reach(freedom: f64) -> f64 {
     student_t_quantile(1.0 - NOISE_CHANCE / 2.0, freedom).unwrap_or(f64::INFINITY)
 }
 
-/// How many seconds at the start lie apart from the rest, all on one side; at most `most`.
+/// Number of seconds at the start that differ from the rest, all on one side; at most `most`.
 pub(super) fn warm_up(rates: &[f64], most: usize) -> usize {
     let rest = without_outliers(&rates[most..]);
     let (level, count) = (mean(&rest), rest.len() as f64);
-    // Of a few seconds neither mean nor deviation is known well: Student's prediction interval knows it.
+    // With few seconds, mean and deviation are uncertain; Student's prediction interval accounts for it.
     let reach = student_t_quantile(1.0 - WARM_UP_CHANCE, count - 1.0).unwrap_or(f64::INFINITY)
         * (1.0 + 1.0 / count).sqrt();
     let band = (WARM_UP_SHARE * level).max(reach * deviation(&rest));

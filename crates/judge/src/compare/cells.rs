@@ -1,4 +1,4 @@
-//! Rows and cells put together from what the other modules find.
+//! Builds rows and cells from the results of the other modules.
 
 use iodyno_model::{
     Cell, ComparedRow, Estimated, Observation, Pairing, Question, Regime, Side, Verdict,
@@ -22,9 +22,9 @@ pub(super) struct Prepared<'r, 't, 'a> {
     gathered: Vec<Vec<Gathered<'a>>>,
 }
 
-/// A cell before the correction for many comparisons.
+/// A cell before the correction for multiple comparisons.
 pub(super) struct Draft {
-    /// What its row is for.
+    /// Purpose of its row.
     pub(super) role: Role,
     /// Its row.
     row: usize,
@@ -36,13 +36,13 @@ pub(super) struct Draft {
     pub(super) p: Option<f64>,
 }
 
-/// A row with what its cells' facts came to.
+/// A row with the compared facts of its cells.
 pub(super) struct Built {
     /// The row.
     pub(super) row: ComparedRow,
-    /// What for.
+    /// Purpose.
     pub(super) role: Role,
-    /// A cell's facts each.
+    /// Compared facts of each cell.
     pub(super) facts: Vec<Facts>,
 }
 
@@ -68,7 +68,7 @@ pub(super) fn prepare<'r, 't, 'a>(asked: &'r [Asked<'t, 'a>]) -> Vec<Prepared<'r
 }
 
 impl<'a> Prepared<'_, '_, 'a> {
-    /// The sides of a cell brought together.
+    /// The paired or pooled sample of a cell's two sides.
     fn sample(&self, column: usize, columns: &[String]) -> Result<Sample, String> {
         let workloads = self.asked.workloads.iter();
         for workload in workloads.clone() {
@@ -121,8 +121,8 @@ impl<'a> Prepared<'_, '_, 'a> {
     }
 }
 
-/// Trials of several workloads or configurations with a common round are no repetitions of one another:
-/// one of them would stand for all.
+/// Trials of several workloads or configurations that share a round are not repetitions of one another; one of
+/// them must not represent all.
 fn refuse_pooling(trials: &[&Observation], column: &str) -> Result<(), String> {
     for dimension in [Observation::WORKLOAD, Observation::CONFIGURATION] {
         let with_rounds = trials.iter().copied().filter(|o| o.round.is_some());
@@ -175,8 +175,8 @@ pub(super) fn drafts(prepared: &[Prepared], columns: &[String]) -> Vec<Draft> {
         .collect()
 }
 
-/// The noise floor of each row: from the baseline made twice, and from the rows in which no difference is
-/// expected, which speak for all; the larger of the two. For those rows themselves it is their own.
+/// The noise floor of each row: the larger of that from its baseline made twice and that from the rows in
+/// which no difference is expected. For those rows themselves it is their own.
 pub(super) fn floors(
     prepared: &[Prepared],
     drafts: &[Draft],
@@ -234,7 +234,7 @@ pub(super) fn rows(
         let names = (columns[0].as_str(), columns[draft.column].as_str());
         let family = prepared.gathered.len() > 1;
         let facts = compare_facts(&trials.0, &trials.1, names, question, family);
-        // The rows that give the floor are held against the margin asked for.
+        // The rows that give the noise floor use the margin of the question.
         let floor = floors[draft.row].filter(|_| draft.role != Role::Floor);
         let margin = question.margin.max(floor.unwrap_or(0.0));
         let side = prepared.side(draft.column, columns, question.alpha);
@@ -284,7 +284,7 @@ fn without_data(side: Side, level: &Level, margin: f64, why: &str) -> Cell {
     }
 }
 
-/// The cell by its numbers alone.
+/// The cell as its numbers alone decide it.
 fn decided(sample: &Sample, side: Side, level: &Level, margin: f64, alpha: f64) -> Cell {
     let ratio = statistics::ratio(sample, level.level);
     let n = u32::try_from(sample.n()).unwrap_or(u32::MAX);
@@ -334,7 +334,7 @@ fn decided(sample: &Sample, side: Side, level: &Level, margin: f64, alpha: f64) 
     }
 }
 
-/// What a verdict by numbers leaves open.
+/// Adds a remark if the verdict leaves open whether the difference matters.
 fn remarks(sample: &Sample, numbers: &Numbers, verdict: &Verdict) -> Vec<String> {
     let mut notes = Vec::new();
     if !sample.positive() {
@@ -363,7 +363,7 @@ fn remarks(sample: &Sample, numbers: &Numbers, verdict: &Verdict) -> Vec<String>
     notes
 }
 
-/// Lets what would explain the result object to it.
+/// Applies the objections of `comparability` to the verdict.
 fn judge(cell: &mut Cell, sides: Sides, facts: &Facts, question: &Question) {
     let differing = facts.differing.iter().map(|d| &d.difference);
     cell.differs = differing.filter(|d| !d.axis).cloned().collect();

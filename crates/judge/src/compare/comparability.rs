@@ -1,4 +1,4 @@
-//! What would explain a result other than what is compared.
+//! Objections to a verdict: explanations of the result other than the attribute under test.
 //!
 //! | what | objects to | otherwise |
 //! |---|---|---|
@@ -12,23 +12,22 @@
 //! | a cache served one side | every verdict | both: noted, flagged |
 //! | data compressible, or never written, on one side | a difference | flagged |
 //! | another process's I/O on one side's devices | every verdict, but a difference with that side ahead | ahead: "at least"; both: noted; flagged |
-//! | memory short, writers slowed down, a full queue, a server or a CPU of interrupts without time, on one side | nothing | noted, flagged |
+//! | memory short, writers throttled, a full queue, a saturated server or interrupt CPU, on one side | nothing | noted, flagged |
 //! | … on both sides | nothing | flagged |
 //! | fewer seconds than a course needs, or no series | nothing | noted where trials are timed |
 //!
-//! "Every verdict" is every one that says something of the storage: CANNOT DECIDE and NO DATA stand,
-//! as they say what is missing first. INCONCLUSIVE gives way too: more rounds would not help. A
-//! difference is FASTER, SLOWER or DIFFERENT BUT SMALL; no difference is EQUIVALENT or INCONCLUSIVE.
+//! "Every verdict" means every verdict about the storage. CANNOT DECIDE and NO DATA stay, because they already
+//! report what is missing. INCONCLUSIVE is replaced too, because more rounds would not help. A difference is
+//! FASTER, SLOWER or DIFFERENT BUT SMALL; no difference is EQUIVALENT or INCONCLUSIVE.
 //!
-//! Reasons for these: a limit of the client or the device on both sides makes both alike whatever the storage
-//! can do, and any difference left is the limit's. On the faster side alone it only understates how much faster;
-//! on the slower side alone the other shows that this work could go faster, so the slowness is the
-//! configuration's own. Finite work is never asked to be steady: it is compared by its completion.
-//! Another process takes from whoever it shares a device with, and no configuration asks for it: what is slower for it, or alike,
-//! may be so because of it. Short memory, slowed writers, full queues and busy servers are most often the
-//! configuration's own doing and part of what is compared: they are told, for they may be why, and take no verdict away.
-//! What a trial does not tell never objects. Trials whose figures do not measure the storage at all are no part of
-//! a side: they are left out before.
+//! Reasons: a limit of the client or the device on both sides makes both alike, and any difference left comes
+//! from the limit. On the faster side alone it only understates the difference. On the slower side alone, the
+//! other side shows that the work could go faster, so the slowness belongs to the configuration. A fixed amount
+//! of work need not be steady: it is compared by its completion. I/O of another process takes time from both
+//! sides and belongs to no configuration: a side that is slower, or equal, may be so because of it. Short
+//! memory, throttled writers, full queues and saturated servers are mostly caused by the configuration and are
+//! part of what is compared: they are reported as possible causes and do not change the verdict. Unknown facts
+//! never object. Trials whose figures do not measure the storage are left out before this step.
 
 use iodyno_model::{
     Course, FactClass, FindingKind, Flag, Kind, Observation, Question, Verdict, Weight,
@@ -44,21 +43,21 @@ pub(super) struct Sides<'a> {
     pub(super) baseline: &'a [&'a Observation],
     /// The candidate's.
     pub(super) candidate: &'a [&'a Observation],
-    /// What the two are called.
+    /// The names of the two.
     pub(super) columns: (&'a str, &'a str),
 }
 
-/// What speaks against taking a result for what is compared.
+/// Objections and notes of one cell.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Objections {
     /// Why the sides are not comparable; empty if they are.
     pub(super) reasons: Vec<String>,
-    /// What is to be said beside.
+    /// Notes to print with the verdict.
     pub(super) notes: Vec<String>,
 }
 
 impl Objections {
-    /// A reason where it bears on the verdict, a note otherwise.
+    /// Adds a reason if it affects the verdict, otherwise a note.
     fn object(&mut self, bears: bool, reason: String) {
         match bears {
             true => self.reasons.push(reason),
@@ -67,7 +66,7 @@ impl Objections {
     }
 }
 
-/// What a verdict by numbers claims, as far as objections ask.
+/// The class of a verdict by numbers, as far as objections depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Claims {
     /// FASTER: the candidate is ahead.
@@ -78,7 +77,7 @@ enum Claims {
     SmallDifference,
     /// EQUIVALENT or INCONCLUSIVE.
     NoDifference,
-    /// Nothing of the storage.
+    /// No statement about the storage.
     Nothing,
 }
 
@@ -103,7 +102,7 @@ impl Claims {
     }
 }
 
-/// What objects to the verdict that the numbers give, by the table above.
+/// The objections to the verdict of the numbers, by the table above.
 pub(super) fn objections(
     sides: Sides,
     facts: &Facts,
@@ -123,7 +122,7 @@ pub(super) fn objections(
             true => claims != Claims::Nothing,
             false => claims.difference(),
         };
-        // What does not object is listed among the facts that differ: no need to say it twice.
+        // Facts that do not object are listed among the differing facts already.
         if applies {
             found.object(true, differing_words(differing));
         }
@@ -171,7 +170,7 @@ fn differing_words(differing: &Differing) -> String {
     )
 }
 
-/// One side had a time to fill, the other work to do; said where no fact says it already.
+/// One side had a fixed duration, the other a fixed amount of work; reported unless a fact reports it already.
 fn kinds_differ(sides: Sides, beside: &[&Differing]) -> Option<String> {
     let all = |side: &[&Observation], kind| side.iter().all(|o| o.kind == kind);
     let differ = |one, other| all(sides.baseline, one) && all(sides.candidate, other);
@@ -180,7 +179,7 @@ fn kinds_differ(sides: Sides, beside: &[&Differing]) -> Option<String> {
         .then(|| "one side ended by its runtime, the other when its work was done".to_owned())
 }
 
-/// More than half.
+/// Whether more than half are.
 fn most(count: usize, of: usize) -> bool {
     2 * count > of
 }
@@ -247,7 +246,7 @@ fn has(side: &[&Observation], kind: FindingKind) -> bool {
     most(flagged, side.len())
 }
 
-/// A limit that is not the storage's own.
+/// A limit that is not the storage's.
 fn limited(sides: Sides, claims: Claims, kind: FindingKind, words: &str, found: &mut Objections) {
     let on = (has(sides.baseline, kind), has(sides.candidate, kind));
     let (column, ahead) = match on {
@@ -269,7 +268,7 @@ fn limited(sides: Sides, claims: Claims, kind: FindingKind, words: &str, found: 
     }
 }
 
-/// What makes one side's work easier than the other's.
+/// Conditions that make the work of one side easier.
 fn one_sided(sides: Sides, claims: Claims, found: &mut Objections) {
     for (kind, words, objects) in [
         (
@@ -330,7 +329,7 @@ fn disturbed(sides: Sides, claims: Claims, found: &mut Objections) {
     }
 }
 
-/// What only one side met, and is most often its own doing.
+/// Conditions on one side only, mostly caused by the configuration itself.
 fn reasons_of_its_own(sides: Sides, claims: Claims, found: &mut Objections) {
     if claims == Claims::Nothing {
         return;
@@ -362,7 +361,7 @@ fn reasons_of_its_own(sides: Sides, claims: Claims, found: &mut Objections) {
     }
 }
 
-/// A side's flags in words, each once, with the number of trials where not all have it: for the table.
+/// The flags of a side for the table: each once, with the number of trials if not all have it.
 pub(super) fn flags(side: &[&Observation]) -> Vec<String> {
     let mut found: Vec<(&str, usize)> = Vec::new();
     for observation in side {

@@ -1,13 +1,13 @@
-//! What is compared with what where nobody says.
+//! Default columns and rows of a question.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use iodyno_model::Observation;
 
-/// Dimensions that number repetitions and say nothing of what was done.
+/// Dimensions that number repetitions and do not describe the work.
 const REPETITIONS: [&str; 2] = ["loop", "round"];
 
-/// The dimension with several values that is most likely meant.
+/// The dimension with several values that is most likely to be the one under test.
 pub fn most_telling(observations: &[Observation]) -> Option<String> {
     dimensions(observations)
         .into_iter()
@@ -16,7 +16,7 @@ pub fn most_telling(observations: &[Observation]) -> Option<String> {
         .min_by_key(|name| rank(name))
 }
 
-/// Configuration or workload, where no value of it occurs in two runs; otherwise the run.
+/// Configuration or workload if no value of it occurs in two runs; otherwise the run.
 pub fn telling_runs_apart(observations: &[Observation]) -> String {
     let disjoint = |dimension: &&str| {
         let mut runs: BTreeMap<&str, &str> = BTreeMap::new();
@@ -30,8 +30,8 @@ pub fn telling_runs_apart(observations: &[Observation]) -> String {
     found.unwrap_or(Observation::RUN).to_owned()
 }
 
-/// The rows that keep apart what was not the same: configuration and workload where they vary, and
-/// every dimension by which trials of one workload in one column differ.
+/// Rows that separate what differs: configuration and workload if they vary, and every dimension in which
+/// trials of one workload in one column differ.
 pub fn default_rows(columns: &str, observations: &[Observation]) -> Vec<String> {
     let mut rows: Vec<String> = [Observation::CONFIGURATION, Observation::WORKLOAD]
         .into_iter()
@@ -70,7 +70,7 @@ fn splits_a_cell(name: &str, columns: &str, rows: &[String], observations: &[Obs
     })
 }
 
-/// Which dimension is compared first.
+/// Priority of the dimensions as columns.
 fn rank(dimension: &str) -> u8 {
     match dimension {
         Observation::CONFIGURATION => 0,

@@ -1,18 +1,18 @@
-//! Why a question cannot be put to the trials that there are.
+//! Errors of a question.
 
 use std::fmt;
 
 use thiserror::Error;
 
-/// Everything that is wrong with a question, not the first fault alone.
+/// All faults of a question at once.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[error("{}", lines(faults))]
 pub struct CompareError {
-    /// At least one.
+    /// At least one fault.
     pub faults: Vec<Fault>,
 }
 
-/// One thing wrong with a question.
+/// One fault of a question.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum Fault {
     /// Nothing to compare.
@@ -25,13 +25,13 @@ pub enum Fault {
         hint(near)
     )]
     UnknownDimension {
-        /// As given.
+        /// The given name.
         name: String,
-        /// What it was given for: `columns`, `rows`, …
+        /// Where it was given: `columns`, `rows`, …
         role: &'static str,
-        /// The dimensions that there are.
+        /// The existing dimensions.
         there: Vec<String>,
-        /// The one probably meant.
+        /// The most similar existing dimension.
         near: Option<String>,
     },
     /// A value that no trial has.
@@ -43,22 +43,22 @@ pub enum Fault {
     UnknownValue {
         /// The dimension.
         dimension: String,
-        /// As given.
+        /// The given value.
         value: String,
-        /// What it was given for: `the baseline`, …
+        /// Where it was given: `the baseline`, …
         role: &'static str,
-        /// The values that there are.
+        /// The existing values.
         there: Vec<String>,
-        /// The one probably meant.
+        /// The most similar existing value.
         near: Option<String>,
     },
-    /// Every condition is met by some trial, but no trial meets them all.
+    /// Some trial meets each condition, but no trial meets all of them.
     #[error("no trial is left where {}", conditions(only))]
     NothingLeft {
         /// The conditions.
         only: Vec<(String, String)>,
     },
-    /// There is nothing to compare the baseline with.
+    /// Only one column: there is no candidate.
     #[error(
         "all trials have {dimension} `{value}`: there is nothing to compare it with{}",
         instead_of(instead)
@@ -78,11 +78,11 @@ pub enum Fault {
         hint(near)
     )]
     UnknownMetric {
-        /// As given.
+        /// The given name.
         name: String,
-        /// The metrics that there are.
+        /// The existing metrics.
         there: Vec<String>,
-        /// The one probably meant.
+        /// The most similar existing metric.
         near: Option<String>,
     },
     /// An axis that is not a fact of any trial.
@@ -92,26 +92,26 @@ pub enum Fault {
         hint(near)
     )]
     UnknownFact {
-        /// As given.
+        /// The given name.
         name: String,
-        /// The facts that there are.
+        /// The existing facts.
         there: Vec<String>,
-        /// The one probably meant.
+        /// The most similar existing fact.
         near: Option<String>,
     },
     /// A number outside its range.
     #[error("{name} is {value}: it has to be {expected}")]
     OutOfRange {
-        /// Which.
+        /// Name of the number.
         name: &'static str,
-        /// As given.
+        /// The given number.
         value: f64,
-        /// What would be accepted.
+        /// The accepted range.
         expected: &'static str,
     },
 }
 
-/// The name most like one that is not known: at most two letters amiss, and at most a third of them.
+/// The known name that is most similar: at most two letters differ, and at most a third of them.
 pub(super) fn nearest(name: &str, there: &[String]) -> Option<String> {
     let wanted = name.to_lowercase();
     there
@@ -130,7 +130,7 @@ fn lines(faults: &[Fault]) -> String {
     lines.join("\n")
 }
 
-/// More names than this are counted, not listed.
+/// A list longer than this is shown as a count.
 const MOST_NAMES: usize = 40;
 
 fn list(names: &[String]) -> impl fmt::Display {

@@ -1,4 +1,4 @@
-//! In which facts two sides differ, and which of them is what the comparison is about.
+//! Facts in which two sides differ, and which of them is the attribute under test (the axis).
 
 use std::collections::BTreeMap;
 
@@ -11,34 +11,34 @@ use super::words;
 /// A difference with the class of its fact.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Differing {
-    /// What the fact is a fact of.
+    /// The class of the fact.
     pub(super) class: FactClass,
     /// The fact, its values, and whether it is the axis.
     pub(super) difference: Difference,
 }
 
-/// What the facts of two sides come to.
+/// Result of comparing the facts of two sides.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Facts {
-    /// Names of facts that both sides have alike.
+    /// Names of facts that are equal on both sides.
     pub(super) same: Vec<String>,
-    /// Those they differ in, the axis among them.
+    /// Facts that differ, including the axis.
     pub(super) differing: Vec<Differing>,
-    /// Remarks: an axis that was guessed, a side that is not of one piece.
+    /// Remarks: an axis that was inferred, or a side whose trials differ among themselves.
     pub(super) notes: Vec<String>,
 }
 
-/// A side's values of each fact, each once; with the class.
+/// The distinct values of each fact of a side, with the class of the fact.
 type Values<'a> = BTreeMap<&'a str, (FactClass, Vec<&'a str>)>;
 
-/// Holds the facts of two sides against each other. A fact that only one side tells is none to differ in.
+/// Compares the facts of two sides. A fact that only one side has does not count as differing.
 ///
-/// The axis, whose difference never objects, is
+/// The axis never objects. It is
 /// - what `question.axis` names, and a fact with the name of the columns' dimension;
 /// - where configurations are compared: every fact of the target;
 /// - where workloads are compared: every fact of the workload;
 /// - where another dimension is (`bs`, a label): the facts whose values are those of the columns;
-/// - where none of these differs: a fact that differs alone, unless it is how the trials ended.
+/// - if none of these differs: a fact that is the only one to differ, unless it is the end of the trials.
 pub(super) fn compare_facts(
     baseline: &[&Observation],
     candidate: &[&Observation],
@@ -89,7 +89,7 @@ fn as_sets_equal(left: &[&str], right: &[&str]) -> bool {
     left.len() == right.len() && left.iter().all(|value| right.contains(value))
 }
 
-/// Durations as one program prints them and another: `20 s`, `20.0 s`.
+/// Durations as different programs print them: `20 s`, `20.0 s`.
 fn same_time(name: &str, left: &[&str], right: &[&str]) -> bool {
     let shown = |value: &&str| {
         let seconds = value
@@ -129,7 +129,7 @@ fn is_axis(
     }
 }
 
-/// Where no difference is known to be the axis, a single one is taken for it.
+/// If no differing fact is known to be the axis, the only differing fact is taken as the axis.
 fn guess_axis(differing: &mut [Differing], question: &Question) -> Option<String> {
     let named = [Observation::CONFIGURATION, Observation::WORKLOAD];
     if named.contains(&question.columns.as_str()) {
@@ -147,8 +147,7 @@ fn guess_axis(differing: &mut [Differing], question: &Question) -> Option<String
     }
 }
 
-/// Facts that differ between the trials of one side. The workloads of a family differ in what they do: that
-/// is what they are.
+/// Facts that differ between the trials of one side. The workloads of a family differ by intention.
 fn mixed(column: &str, values: &Values, family: bool) -> Option<String> {
     let names: Vec<String> = values
         .iter()

@@ -1,36 +1,36 @@
-//! Several workloads that fall into one row: which trials of the columns belong together.
+//! Families: several workloads in one row, and which trials of the columns correspond.
 
 use iodyno_model::Observation;
 
 use super::grouping::{Row, distinct};
 
-/// What tells the members of a family apart, in the order of trust.
+/// Dimensions that distinguish the members of a family, the most reliable first.
 const NAMES: [&str; 3] = [Observation::WORKLOAD, Observation::CONFIGURATION, NODE];
 
-/// The dimension of the machines that worked at once.
+/// The dimension of nodes that worked at the same time.
 const NODE: &str = "node";
 
-/// What tells them apart where each column has workloads of its own: what the workloads do.
+/// Facts that distinguish the members if each column has its own workloads.
 const SHAPES: [&str; 7] = ["rw", "bs", "engine", "depth", "direct", "jobs", "threads"];
 
 /// One workload of a row.
 #[derive(Debug)]
 pub(super) struct Workload<'a> {
-    /// Its name; more than the workload's where that does not tell it apart.
+    /// Name of the member; longer than the workload's name if that is ambiguous.
     pub(super) name: String,
-    /// A list of trials a column.
+    /// Trials for each column.
     pub(super) columns: Vec<Vec<&'a Observation>>,
-    /// The baseline made once more.
+    /// Trials of the repeated baseline.
     pub(super) again: Vec<&'a Observation>,
 }
 
-/// The workloads of a row; a single one is no family.
+/// The workloads of a row; a single one is not a family.
 ///
-/// Members are told apart by those of their names (workload, configuration, node) that occur in several
-/// columns. A name that goes with the column tells members apart no more than the column does: where
-/// workloads do so, what they do (`rw`, `bs`, …) takes their place. Other dimensions, such as the number
-/// of a repetition in an import's label, make no members: their trials are repetitions. The sum of several
-/// nodes, where it stands beside them, is no member either.
+/// Members are distinguished by those of their names (workload, configuration, node) that occur in several
+/// columns. A name that varies with the column cannot distinguish members; if workloads do so, their traits
+/// (`rw`, `bs`, …) are used instead. Other dimensions, such as a repetition number in an import's label, do not
+/// define members: their trials are repetitions. The sum of several nodes, if it is listed beside them, is not
+/// a member either.
 pub(super) fn workloads<'a>(row: &Row<'a>, columns: &str, rows: &[String]) -> Vec<Workload<'a>> {
     let telling = |name: &&str| {
         *name != columns && !rows.iter().any(|row| row == name) && tells_apart(row, name)
@@ -63,7 +63,7 @@ pub(super) fn workloads<'a>(row: &Row<'a>, columns: &str, rows: &[String]) -> Ve
     found
 }
 
-/// Whether a node stands for several others: `a+b+c`. What it has is counted with them already.
+/// Whether a node is the sum of several others: `a+b+c`. Its values are already counted with them.
 fn is_sum(node: &str, nodes: &[String]) -> bool {
     node.contains('+')
         && node

@@ -1,17 +1,17 @@
-//! Trials into rows and columns, as a question asks.
+//! Puts trials into rows and columns as a question asks.
 
 use iodyno_model::{Observation, Question};
 
 use super::error::{CompareError, Fault, nearest};
 
-/// The trials of a comparison in their places.
+/// Trials by row and column.
 #[derive(Debug)]
 pub(super) struct Table<'a> {
     /// The baseline, then the candidates in the order of their appearance.
     pub(super) columns: Vec<String>,
     /// In the order of their appearance.
     pub(super) rows: Vec<Row<'a>>,
-    /// What had to be left out.
+    /// What was left out, with the reason.
     pub(super) notes: Vec<String>,
 }
 
@@ -20,11 +20,11 @@ pub(super) struct Table<'a> {
 pub(super) struct Row<'a> {
     /// Its values of the row dimensions.
     pub(super) name: Vec<String>,
-    /// No difference is expected here.
+    /// Whether no difference is expected in this row.
     pub(super) floor: bool,
-    /// A list of trials a column.
+    /// Trials for each column.
     pub(super) columns: Vec<Vec<&'a Observation>>,
-    /// The baseline made once more.
+    /// Trials of the repeated baseline.
     pub(super) again: Vec<&'a Observation>,
 }
 
@@ -35,7 +35,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Puts trials into their places, or says everything that is wrong with the question.
+/// Groups trials. Errors: all faults of the question at once.
 pub(super) fn group<'a>(
     observations: &'a [Observation],
     question: &Question,
@@ -163,8 +163,8 @@ fn out_of_range(question: &Question) -> Vec<Fault> {
     faults
 }
 
-/// Whether a trial meets the conditions. One that repeats the baseline bears a name of its own in the
-/// dimension of the columns, which conditions cannot know.
+/// Whether a trial meets the conditions. In the dimension of the columns, a repeated baseline has a name of its
+/// own that conditions cannot match.
 fn chosen(observation: &Observation, question: &Question) -> bool {
     question.only.iter().all(|(dimension, _)| {
         let mut alternatives = question.only.iter().filter(|(d, _)| d == dimension);
@@ -226,7 +226,7 @@ fn place<'a>(chosen: &[&'a Observation], columns: Vec<String>, question: &Questi
             });
             rows.len() - 1
         });
-        // One trial that may differ makes the row one that may.
+        // One trial that may differ makes the row one that may differ.
         rows[place].floor &= expected_equal(observation, question);
         rows[place].columns[column].push(observation);
     }

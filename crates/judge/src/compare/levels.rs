@@ -1,23 +1,23 @@
-//! The correction for many comparisons: adjusted p, and the level of each interval that agrees with it.
+//! Correction for multiple comparisons: adjusted p values, and the matching level of each interval.
 
 use iodyno_stats::{benjamini_hochberg, benjamini_hochberg_levels, holm, holm_levels};
 
 use super::cells::Draft;
 use super::metrics::Role;
 
-/// What a cell is held against.
+/// Thresholds of a cell.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Level {
     /// p adjusted; `None` where there is no p.
     pub(super) adjusted_p: Option<f64>,
     /// The level of its interval.
     pub(super) level: f64,
-    /// 1 − level: what p itself has to reach.
+    /// 1 − level: the threshold for the unadjusted p.
     pub(super) share: f64,
 }
 
-/// A level a cell: Holm over the primaries, Benjamini–Hochberg over the exploratory ones, none for the
-/// rows of the noise floor.
+/// The level of each cell: Holm over the primaries, Benjamini–Hochberg over the exploratory ones, no correction
+/// for the rows of the noise floor.
 pub(super) fn levels(drafts: &[Draft], alpha: f64) -> Vec<Level> {
     let mut levels = vec![
         Level {
@@ -40,7 +40,7 @@ pub(super) fn levels(drafts: &[Draft], alpha: f64) -> Vec<Level> {
                 .and_then(|p| Ok((p, benjamini_hochberg_levels(&p_values, alpha)?))),
             Role::Floor => Ok((p_values.clone(), vec![1.0 - alpha; p_values.len()])),
         };
-        // Errs only where there are no p-values.
+        // Fails only without p values.
         let Ok((adjusted, own)) = adjusted else {
             continue;
         };

@@ -1,4 +1,4 @@
-//! By what each row is compared.
+//! Selects the metrics of each row.
 
 use iodyno_model::{Better, Metric, Observation, Question, Unit};
 
@@ -6,12 +6,12 @@ use super::ALL_METRICS;
 use super::family::{Workload, workloads};
 use super::grouping::{Row, Table};
 
-/// What a row is for.
+/// Purpose of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
-    /// A comparison of the first order: Holm.
+    /// A primary comparison; Holm's correction.
     Primary,
-    /// To be confirmed: Benjamini–Hochberg.
+    /// An exploratory comparison; Benjamini–Hochberg's correction.
     Exploratory,
     /// No difference is expected: gives the noise floor.
     Floor,
@@ -24,14 +24,14 @@ pub(super) struct Asked<'t, 'a> {
     pub(super) row: &'t Row<'a>,
     /// The same by workload.
     pub(super) workloads: std::rc::Rc<Vec<Workload<'a>>>,
-    /// What it is compared by.
+    /// Metric of the row.
     pub(super) metric: Metric,
-    /// By what each workload is: the same, or in a family whose workloads are judged by different metrics
+    /// Metric of each workload: that of the row or, in a family whose workloads have different primary metrics,
     /// their own, as speeds.
     pub(super) own: Vec<Metric>,
-    /// What for.
+    /// Purpose.
     pub(super) role: Role,
-    /// What is to be said of the choice.
+    /// Remarks on the choice of metric.
     pub(super) notes: Vec<String>,
 }
 
@@ -67,8 +67,8 @@ pub(super) fn rows<'t, 'a>(table: &'t Table<'a>, question: &Question) -> Vec<Ask
     asked
 }
 
-/// The row's metric, by what each of its workloads is compared, and what is to be said of it. Ratios have no
-/// unit: the workloads of a family may each be judged by their own metric.
+/// The row's metric, the metric of each of its workloads, and remarks. Ratios have no unit, so the workloads of
+/// a family may have different metrics.
 fn first(
     row: &Row,
     workloads: &[Workload],
@@ -104,7 +104,7 @@ fn first(
     (speed(), own, vec![note])
 }
 
-/// What workloads that are judged by different metrics have in common; times count as their inverse.
+/// The common metric of workloads with different primary metrics; times count as their inverse.
 fn speed() -> Metric {
     Metric {
         name: "speed".to_owned(),
@@ -113,7 +113,7 @@ fn speed() -> Metric {
     }
 }
 
-/// The row's own metric, and what is to be said of it.
+/// The row's own metric, and remarks.
 fn primary(row: &Row, table: &Table, question: &Question) -> (Metric, Vec<String>) {
     let first = question.metrics.first();
     if let Some(name) = first.filter(|name| *name != ALL_METRICS) {
@@ -146,7 +146,7 @@ fn metric_named<'a>(trials: impl Iterator<Item = &'a Observation>, name: &str) -
     votes(metrics).first().map(|(metric, _)| (*metric).clone())
 }
 
-/// Metrics with the number of their mentions, most first, then in the order of appearance.
+/// Metrics with how often they are named: most often first, then in the order of appearance.
 fn votes<'a>(metrics: impl Iterator<Item = &'a Metric>) -> Vec<(&'a Metric, usize)> {
     let mut counted: Vec<(&Metric, usize)> = Vec::new();
     for metric in metrics {
@@ -159,7 +159,7 @@ fn votes<'a>(metrics: impl Iterator<Item = &'a Metric>) -> Vec<(&'a Metric, usiz
     counted
 }
 
-/// Where no trial says what it is best judged by: its completion, its rate, or what it has.
+/// The metric if no trial has a primary one: completion, a rate, or whatever exists.
 fn any_metric(row: &Row) -> Metric {
     [Metric::COMPLETION, Metric::IOPS, Metric::BANDWIDTH]
         .iter()
@@ -171,7 +171,7 @@ fn any_metric(row: &Row) -> Metric {
         .unwrap_or_else(|| Metric::iops(Metric::IOPS))
 }
 
-/// The further metrics asked for.
+/// The additional metrics that the question asks for.
 fn exploratory(row: &Row, primary: &Metric, question: &Question) -> Vec<Metric> {
     let mut found: Vec<Metric> = Vec::new();
     let mut add = |metric: Metric| {

@@ -1,13 +1,12 @@
-//! Which is better, by how much, how surely: trials in, a [`Comparison`] out.
+//! Compares trials: which configuration is faster, by how much, and how certain that is.
 //!
-//! The way of a comparison: `grouping` puts trials into rows and columns; `metrics` says by what each row
-//! is compared; `sides` and `sample` take the values that count and bring the sides together, by round
-//! where they share rounds; `statistics` are the numbers, `floor` the noise, `levels` the correction for
-//! many comparisons; `verdict` decides by the numbers alone, and `comparability` objects.
+//! The modules in the order of use: `grouping` puts trials into rows and columns; `metrics` selects the metric
+//! of each row; `sides` selects the values that count; `sample` pairs the sides by round where they share
+//! rounds; `statistics` computes the numbers, `floor` the noise floor, and `levels` the correction for multiple
+//! comparisons; `verdict` decides by the numbers alone; `comparability` checks for other explanations.
 //!
-//! What must stay true: the unit is the trial; nothing is compared silently with less than was
-//! asked for (what is left out is said); no observations, however odd, panic; exchanging baseline and
-//! candidate inverts ratios, exchanges faster and slower, and changes nothing else.
+//! Invariants: the unit is the trial; whatever is left out is reported; no input panics; exchanging baseline
+//! and candidate inverts ratios, exchanges FASTER and SLOWER, and changes nothing else.
 
 mod cells;
 mod claims;
@@ -38,13 +37,13 @@ pub use error::{CompareError, Fault};
 pub use projection::{TooFewRounds, can_decide, default_rounds, primaries, widest_interval};
 pub(crate) use words::regimes;
 
-/// As a metric's name: every metric that both sides have.
+/// A value for the list of metrics that selects every metric that both sides have.
 pub const ALL_METRICS: &str = "all";
 
-/// Compares trials as `question` asks, and holds printed `claims` against them.
+/// Compares trials as `question` asks, and checks printed `claims` against them.
 ///
-/// Pure: the same trials and question give the same answer. Errs with everything that is wrong with
-/// the question: a dimension, value, metric or fact that no trial has, or nothing to compare.
+/// The result depends on its arguments only. Errors: all faults of the question at once, such as a dimension,
+/// value, metric or fact that no trial has, or nothing to compare.
 pub fn compare(
     name: &str,
     observations: &[Observation],
@@ -74,7 +73,7 @@ pub fn compare(
     Ok(comparison)
 }
 
-/// A dimension cannot make both columns and rows: each row would have one column only.
+/// A dimension cannot be used for columns and rows at once: each row would have one column.
 fn normalised(question: &Question) -> Question {
     let mut question = question.clone();
     let columns = question.columns.clone();

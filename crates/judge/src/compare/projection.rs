@@ -1,4 +1,4 @@
-//! What can be said before, between and after rounds about how many it takes.
+//! How many rounds a verdict needs, before, between and after rounds.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +9,10 @@ use thiserror::Error;
 
 use iodyno_units::counted;
 
-/// No run is planned with fewer rounds: below, a single odd trial decides.
+/// Minimum number of rounds of a planned run: below it, one outlier decides.
 const FEWEST_ROUNDS: u32 = 10;
 
-/// So few rounds can show no difference.
+/// This number of rounds cannot show any difference.
 #[derive(Debug, Clone, Copy, PartialEq, Error)]
 #[error(
     "{rounds} rounds cannot decide: the smallest p they can give is {}, and over {} it has to fall \
@@ -26,22 +26,22 @@ pub struct TooFewRounds {
     pub rounds: u32,
     /// Primary comparisons.
     pub primaries: u32,
-    /// The smallest p that so many rounds can give.
+    /// The smallest p that this number of rounds can give.
     pub smallest_p: f64,
-    /// What it has to fall below: α over the number of primaries.
+    /// The threshold for that p: α divided by the number of primaries.
     pub needed_p: f64,
-    /// The least number of rounds that can decide.
+    /// The smallest number of rounds that can decide.
     pub least: u32,
 }
 
-/// The rounds of a run for which none are given: the least n with 2/2ⁿ < α/m over `primaries`
-/// comparisons, never under 10. An α outside (0, 1) counts as 0.05.
+/// Default number of rounds of a run: the smallest n with 2/2ⁿ < α/m for m = `primaries` comparisons, and at
+/// least 10. An α outside (0, 1) counts as 0.05.
 pub fn default_rounds(primaries: u32, alpha: f64) -> u32 {
     least(primaries, alpha).max(FEWEST_ROUNDS)
 }
 
-/// Whether so many rounds could show any difference at all, by the signed-rank test under Holm's
-/// correction over `primaries` comparisons. An α outside (0, 1) counts as 0.05.
+/// Whether this number of rounds could show any difference, by the signed-rank test with Holm's correction over
+/// `primaries` comparisons. An α outside (0, 1) counts as 0.05.
 pub fn can_decide(rounds: u32, primaries: u32, alpha: f64) -> Result<(), TooFewRounds> {
     let least = least(primaries, alpha);
     if rounds >= least {
@@ -57,7 +57,7 @@ pub fn can_decide(rounds: u32, primaries: u32, alpha: f64) -> Result<(), TooFewR
 }
 
 fn least(primaries: u32, alpha: f64) -> u32 {
-    // Only an α outside its range is refused.
+    // Fails only for an α outside its range.
     least_rounds(primaries as usize, sound(alpha)).map_or(FEWEST_ROUNDS, |least| least as u32)
 }
 
@@ -68,8 +68,8 @@ fn sound(alpha: f64) -> f64 {
     }
 }
 
-/// The width of the widest interval among the primary ratios, (high − low) ÷ ratio, for a rule to
-/// stop by. `None` while there is no primary, or one has no interval yet.
+/// The width of the widest interval among the primary ratios, (high − low) ÷ ratio; used by the stop rule.
+/// `None` while there is no primary comparison or one has no interval yet.
 pub fn widest_interval(comparison: &Comparison) -> Option<f64> {
     let mut widest = None;
     let primaries = comparison.rows.iter().filter(|row| !row.exploratory);
@@ -82,9 +82,9 @@ pub fn widest_interval(comparison: &Comparison) -> Option<f64> {
     widest
 }
 
-/// How many primary comparisons a plan's question asks for: rows × candidates, without rows in which
-/// no difference is expected. Dimensions that only trials have are taken to differ between workloads, so
-/// that the number is never too small. 0 where there is nothing to compare.
+/// Number of primary comparisons of a plan's question: rows × candidates, without rows in which no difference
+/// is expected. Dimensions that only trials have are assumed to differ between workloads, so that the number is
+/// never too small. 0 if there is nothing to compare.
 pub fn primaries(plan: &Plan) -> u32 {
     let question = &plan.question;
     let cells: Vec<[(&str, &str); 2]> = plan
@@ -113,7 +113,7 @@ pub fn primaries(plan: &Plan) -> u32 {
     };
     let value = |cell: &[(&str, &str); 2], dimension: &str| {
         let found = cell.iter().find(|(name, _)| *name == dimension);
-        // A dimension of the trials alone: at most one value a workload.
+        // A dimension that only trials have: at most one value per workload.
         found.map_or(cell[1].1, |(_, value)| *value).to_owned()
     };
     let (mut columns, mut rows) = (BTreeSet::new(), BTreeSet::new());

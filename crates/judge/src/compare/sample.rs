@@ -1,4 +1,5 @@
-//! Two sides brought together: paired by round where they share rounds, families reduced to one figure.
+//! Combines two sides into one sample: paired by round if they share rounds; families reduced to one value
+//! each.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,24 +8,24 @@ use iodyno_stats::geometric_mean;
 
 use super::sides::{Gathered, Together};
 
-/// The values that a cell's statistics are made of.
+/// The values that a cell's statistics are computed from.
 #[derive(Debug, Clone)]
 pub(super) struct Sample {
-    /// Of the baseline; paired: one a round, in the order of the other side's.
+    /// Baseline values; if paired, one per round in the same order as the candidate's.
     pub(super) baseline: Vec<f64>,
-    /// Of the candidate.
+    /// Candidate values.
     pub(super) candidate: Vec<f64>,
-    /// How the two belong together.
+    /// Whether the two are paired.
     pub(super) pairing: Pairing,
     /// Which way is better.
     pub(super) better: Better,
     /// Workloads with their speed ratios; empty for a single workload.
     pub(super) members: Vec<Member>,
-    /// What had to be left out on the way.
+    /// What was left out, with the reason.
     pub(super) notes: Vec<String>,
 }
 
-/// A workload's two sides.
+/// The two sides of one workload.
 pub(super) struct Two<'a, 'b> {
     /// The workload's name within its family.
     pub(super) name: &'b str,
@@ -43,7 +44,7 @@ impl Sample {
         self.baseline.len().min(self.candidate.len())
     }
 
-    /// The sides such that more is better: for times they change places, which inverts their ratio.
+    /// The sides arranged so that larger is better: for times they are exchanged, which inverts the ratio.
     pub(super) fn by_speed(&self) -> (&[f64], &[f64]) {
         match self.better {
             Better::Higher => (&self.baseline, &self.candidate),
@@ -58,11 +59,11 @@ impl Sample {
     }
 }
 
-/// Brings the sides of a row's workloads together; `Err`: why there is nothing to compare.
+/// Combines the sides of a row's workloads. Errors: the reason why there is nothing to compare.
 ///
-/// A family is reduced to one figure a round (a trial, where rounds are not shared): the geometric mean
-/// over its workloads, which then goes the way of a single workload's values. Workloads that one side
-/// does not have are left out on both.
+/// A family is reduced to one value per round (or per trial if rounds are not shared): the geometric mean over
+/// its workloads. It is then treated like a single workload. Workloads that one side lacks are left out on both
+/// sides.
 pub(super) fn sample(
     workloads: &[Two],
     metric: &Metric,
@@ -116,7 +117,7 @@ pub(super) fn sample(
     })
 }
 
-/// Whether all trials have a round and the sides have a run in common.
+/// Whether all trials have a round and the sides share a run.
 fn share_rounds(two: &Two) -> bool {
     let runs = |side: &Gathered<'_>| -> Option<HashSet<String>> {
         let counted = side.counted.iter();
@@ -130,7 +131,7 @@ fn share_rounds(two: &Two) -> bool {
     }
 }
 
-/// The values of the rounds in which every workload has both sides, in one order for all of them.
+/// The values of the rounds in which every workload has both sides, in the same order for all workloads.
 fn by_round(both: &[&Two], notes: &mut Vec<String>) -> Result<Vec<Values>, String> {
     let sides = || both.iter().flat_map(|two| [two.baseline, two.candidate]);
     let mut seen: HashMap<Together, usize> = HashMap::new();
@@ -157,7 +158,7 @@ fn by_round(both: &[&Two], notes: &mut Vec<String>) -> Result<Vec<Values>, Strin
             iodyno_units::counted(lost as u64, "round")
         ));
     }
-    // Not each side in its own order: runs may have been met in another one.
+    // Both sides use one order: runs may appear in different orders.
     let kept = |side: &Gathered| -> Vec<f64> {
         let values: HashMap<Together, f64> = side
             .counted
@@ -173,8 +174,8 @@ fn by_round(both: &[&Two], notes: &mut Vec<String>) -> Result<Vec<Values>, Strin
         .collect())
 }
 
-/// All values; of a family as many as the workload with the fewest has on that side, so that each
-/// trial of the family is whole.
+/// All values; for a family as many as the workload with the fewest has on that side, so that every trial of
+/// the family is complete.
 fn by_trial(both: &[&Two], notes: &mut Vec<String>) -> Vec<Values> {
     let mut values: Vec<_> = both
         .iter()
@@ -200,7 +201,7 @@ fn by_trial(both: &[&Two], notes: &mut Vec<String>) -> Vec<Values> {
     values
 }
 
-/// One geometric mean over the workloads for each place.
+/// The geometric mean over the workloads at each position.
 fn geometric_means(workloads: &[Vec<f64>]) -> Result<Vec<f64>, String> {
     let count = workloads.first().map_or(0, Vec::len);
     (0..count)
@@ -214,7 +215,7 @@ fn geometric_means(workloads: &[Vec<f64>]) -> Result<Vec<f64>, String> {
         .collect()
 }
 
-/// The speed ratio of each workload, estimated as the family's is.
+/// The speed ratio of each workload, estimated in the same way as the family's.
 fn members(both: &[&Two], values: &[Values], pairing: Pairing, metric: &Metric) -> Vec<Member> {
     let two = both.iter().zip(values);
     two.filter_map(|(two, (baseline, candidate))| {

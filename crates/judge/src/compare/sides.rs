@@ -1,16 +1,16 @@
-//! The values of one side of a cell: which trials count, which do not and why.
+//! The values of one side of a cell: which trials count, and why others do not.
 
 use std::collections::HashMap;
 
 use iodyno_model::{Metric, Observation};
 
-/// What trials have in common that were made in one round of one run.
+/// Run and round, shared by the trials that are paired.
 pub(super) type Together<'a> = (&'a str, u32);
 
 /// A trial that counts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Counted<'a> {
-    /// Its run and round; `None` where rounds mean nothing.
+    /// Run and round; `None` if rounds do not apply.
     pub(super) together: Option<Together<'a>>,
     /// In the metric's unit.
     pub(super) value: f64,
@@ -23,7 +23,7 @@ pub(super) struct Counted<'a> {
 pub(super) struct Gathered<'a> {
     /// In the order of rounds, or as read.
     pub(super) counted: Vec<Counted<'a>>,
-    /// Why others do not count.
+    /// Why other trials do not count.
     pub(super) left_out: Vec<String>,
 }
 
@@ -33,7 +33,7 @@ impl Gathered<'_> {
         self.counted.iter().map(|counted| counted.value).collect()
     }
 
-    /// With values of its own metric as values of the row's: where the row counts speeds, times count as
+    /// The side with values of its own metric converted to the row's: if the row counts speeds, times count as
     /// their inverse.
     pub(super) fn counted_as(mut self, own: &Metric, row: &Metric) -> Self {
         if own.better != row.better {
@@ -44,7 +44,7 @@ impl Gathered<'_> {
         self
     }
 
-    /// Why a side without values has none.
+    /// Why a side has no values.
     pub(super) fn why_empty(&self, column: &str) -> String {
         let mut reasons = self.left_out.clone();
         reasons.dedup();
@@ -56,7 +56,7 @@ impl Gathered<'_> {
     }
 }
 
-/// The trials of a side that count by `metric`. Where a round was made again, the last trial that can be used counts.
+/// The trials of a side that count by `metric`. If a round was repeated, the last usable trial counts.
 pub(super) fn gather<'a>(
     trials: impl Iterator<Item = &'a Observation>,
     metric: &Metric,
@@ -96,7 +96,7 @@ pub(super) fn gather<'a>(
         }
     }
     let order = |run: &str| runs.iter().position(|known| *known == run);
-    // Stable: what has no round keeps the order in which it was read.
+    // Stable sort: trials without a round keep their order.
     side.counted.sort_by_key(|counted| {
         let together = counted.together;
         together.map(|(run, round)| (order(run), round))
@@ -111,7 +111,7 @@ fn at_round(together: Option<Together>, why: &str) -> String {
     }
 }
 
-/// The trial's value, or why it has none that counts.
+/// The trial's value, or the reason why it does not count.
 fn usable(observation: &Observation, metric: &Metric) -> Result<f64, String> {
     if let Some(why) = &observation.unusable {
         return Err(why.clone());

@@ -1,7 +1,7 @@
-//! The numbers of a cell, all of them by rank.
+//! The statistics of a cell; all are based on ranks.
 //!
-//! Ratios are taken of logarithms. Where a value is 0 or less there is none; ranks then compare the
-//! values themselves, which shows a direction and no size.
+//! Ratios are computed from logarithms. If a value is 0 or less there is no ratio; ranks then compare the
+//! values themselves, which gives a direction but no size.
 
 use iodyno_model::{Estimated, Pairing};
 use iodyno_stats::{
@@ -12,10 +12,11 @@ use iodyno_stats::{
 
 use super::sample::Sample;
 
-/// The chance to see a difference that is there, by which further rounds are counted.
+/// Statistical power that the projected number of rounds is computed for.
 pub(super) const POWER: f64 = 0.8;
 
-/// p of no difference: signed rank of the rounds' log-ratios, or Mann–Whitney's U.
+/// p value of the hypothesis of no difference: signed-rank test of the log-ratios by round, or Mann–Whitney's
+/// U.
 pub(super) fn p(sample: &Sample) -> Option<f64> {
     let (slower, faster) = sample.by_speed();
     match sample.pairing {
@@ -34,11 +35,11 @@ fn differences(sample: &Sample) -> Option<Vec<f64>> {
         return log_ratios(baseline, candidate).ok();
     }
     let pairs = baseline.iter().zip(candidate);
-    // Halved, or the difference of two large values would overflow.
+    // Halved, because the difference of two large values would overflow.
     Some(pairs.map(|(b, c)| c / 2.0 - b / 2.0).collect())
 }
 
-/// Which side is better by rank alone: above 0 the candidate.
+/// Which side is better by rank: above 0 the candidate.
 pub(super) fn direction(sample: &Sample) -> f64 {
     let (baseline, candidate) = sample.by_speed();
     let halves = |values: &[f64]| values.iter().map(|v| v / 2.0).collect::<Vec<_>>();
@@ -78,7 +79,8 @@ pub(super) fn ratio(sample: &Sample, level: f64) -> Option<Estimated> {
     )
 }
 
-/// p of a difference beyond the margin, by two one-sided tests; `None` where there are no ratios.
+/// p value of the hypothesis of a difference beyond the margin, by two one-sided tests; `None` if there are no
+/// ratios.
 pub(super) fn equivalence_p(sample: &Sample, margin: f64) -> Option<f64> {
     let margin = Margin::symmetric(margin).ok()?;
     let (baseline, candidate) = sample.by_speed();
@@ -106,10 +108,10 @@ pub(super) fn least(pairing: Pairing, needed: f64) -> u32 {
     least.map_or(u32::MAX, |least| u32::try_from(least).unwrap_or(u32::MAX))
 }
 
-/// Rounds, or trials a side, that are still needed for a verdict with a chance of [`POWER`] if the
-/// estimate and the spread stay as they are; `None`: too many to say.
+/// Rounds, or trials per side, that a verdict still needs at power [`POWER`] if estimate and spread stay as
+/// they are; `None` if too many to estimate.
 pub(super) fn more(sample: &Sample, margin: f64, level: f64) -> Option<u32> {
-    // Without a margin only a difference can be shown; the projection needs one above 0.
+    // Without a margin only a difference can be shown; the projection needs a margin above 0.
     let margin = (1.0 + margin).ln().max(1e-9);
     let (baseline, candidate) = sample.by_speed();
     if !sample.positive() {

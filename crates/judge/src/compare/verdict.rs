@@ -1,4 +1,4 @@
-//! What the numbers of a cell alone come to.
+//! The verdict from the numbers of a cell alone.
 
 use iodyno_model::{Estimated, Verdict};
 
@@ -9,34 +9,33 @@ pub(super) struct Numbers {
     pub(super) n: u32,
     /// The speed ratio with its interval at the adjusted level; `None` where values have no ratio.
     pub(super) ratio: Option<Estimated>,
-    /// Above 0 where the candidate is the better one by rank: decides where there is no ratio.
+    /// Direction by rank, above 0 if the candidate is better; used if there is no ratio.
     pub(super) direction: f64,
     /// p adjusted for the number of comparisons.
     pub(super) adjusted_p: f64,
-    /// What the adjusted p has to reach.
+    /// The threshold for the adjusted p.
     pub(super) alpha: f64,
-    /// What p itself has to reach: this cell's share of α.
+    /// The threshold for the unadjusted p: this cell's share of α.
     pub(super) share: f64,
     /// p of a difference beyond the margin.
     pub(super) equivalence_p: Option<f64>,
-    /// The smallest p that so many values can give.
+    /// The smallest p that this number of values can give.
     pub(super) smallest_p: f64,
-    /// The least number that can give a p below `share`.
+    /// The smallest number of values that can give a p below `share`.
     pub(super) least: u32,
-    /// The smallest difference worth having, as a share.
+    /// The margin: the smallest difference that matters, as a fraction.
     pub(super) margin: f64,
 }
 
-/// The verdict by the numbers, in this order:
+/// The verdict from the numbers. Rules in this order:
 ///
-/// 1. So few values that no p could fall below this cell's share of α: CANNOT DECIDE, whatever the
-///    values are.
-/// 2. A sure difference, that is an adjusted p of at most α and an interval without 1: DIFFERENT BUT SMALL
-///    where the whole interval lies within the margin, FASTER or SLOWER otherwise. Where the interval
-///    straddles the margin's edge the difference is sure and its being worth having is not; see
-///    [`may_be_small`].
-/// 3. No sure difference, and both one-sided tests against the margin hold at this cell's share of α: EQUIVALENT.
-/// 4. Otherwise INCONCLUSIVE, with what `more` says is still needed.
+/// 1. With this few values no p could fall below this cell's share of α: CANNOT DECIDE.
+/// 2. A significant difference (adjusted p of at most α and an interval that excludes 1): DIFFERENT BUT SMALL
+///    if the whole interval lies within the margin, otherwise FASTER or SLOWER. If the interval contains the
+///    margin's edge, the difference is significant but may not matter; see [`may_be_small`].
+/// 3. No significant difference, and both one-sided tests against the margin are significant at this cell's
+///    share of α: EQUIVALENT.
+/// 4. Otherwise INCONCLUSIVE, with the number of rounds that `more` projects.
 ///
 /// The margin is symmetric in the logarithm: from 1/(1+margin) to 1+margin.
 pub(super) fn decide(numbers: &Numbers, more: impl FnOnce() -> Option<u32>) -> Verdict {
@@ -67,7 +66,7 @@ pub(super) fn decide(numbers: &Numbers, more: impl FnOnce() -> Option<u32>) -> V
     Verdict::Inconclusive { more: more() }
 }
 
-/// Whether a sure difference may yet lie within the margin.
+/// Whether a significant difference may still lie within the margin.
 pub(super) fn may_be_small(numbers: &Numbers) -> bool {
     let (low, high) = ends(numbers.margin);
     let interval = numbers.ratio.and_then(|ratio| ratio.interval);

@@ -1,4 +1,4 @@
-//! What is said of a comparison as a whole.
+//! Remarks and facts of a comparison as a whole.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -57,7 +57,7 @@ fn floor(built: &[Built]) -> Option<f64> {
         .reduce(f64::max)
 }
 
-/// Names of facts that are alike wherever two sides both tell them, and those in which any two differ.
+/// Names of facts that are equal wherever two sides both have them, and of those in which any two differ.
 fn facts(built: &[Built]) -> (Vec<String>, Vec<Difference>) {
     let mut same: BTreeSet<&String> = BTreeSet::new();
     let mut differing: BTreeMap<&String, (Difference, Vec<&String>)> = BTreeMap::new();
@@ -87,7 +87,7 @@ fn facts(built: &[Built]) -> (Vec<String>, Vec<Difference>) {
     (same, differs)
 }
 
-/// What imported trials cannot support.
+/// Conclusions that imported trials do not support.
 fn imported(table: &Table) -> Option<String> {
     let trials = || table.rows.iter().flat_map(|row| row.trials());
     let of_others = trials()

@@ -1,4 +1,4 @@
-//! How remarks are worded: counts, lists, regimes.
+//! Wording of remarks: counts, lists, regimes.
 
 use iodyno_model::Regime;
 use iodyno_units::{Nanos, Rate, counted};

@@ -1,4 +1,4 @@
-//! Block devices below the targets: scheduler, caches, discard, and whether they can be watched at all.
+//! Checks of block devices below the targets: scheduler, caches, discard, and whether they can be sampled.
 
 use iodyno_model::{Check, CheckState, DeviceLayer, Environment, StackLayer};
 
@@ -11,13 +11,13 @@ pub(super) fn checks(environment: &Environment) -> Vec<Check> {
     for layer in layers {
         match layer {
             StackLayer::Mount(_) => {}
-            // Its queue is its disk's.
+            // A partition uses the queue of its disk.
             StackLayer::Partition(_) => {}
             StackLayer::Disk(device) => {
                 checks.push(scheduler(device));
                 checks.extend(queue(device));
             }
-            // Requests are put in order once, by the disks below.
+            // Requests are ordered once, by the disks below.
             StackLayer::Mapped { device, .. } => checks.extend(queue(device)),
             StackLayer::Loop { device, direct, .. } => {
                 checks.push(direct_io(device, *direct));
@@ -70,10 +70,10 @@ fn setting<'a>(device: &'a DeviceLayer, name: &str) -> Option<&'a str> {
     device.queue.get(name).map(|value| value.trim())
 }
 
-/// Disks of a guest: whether they turn is the host's affair, and they say that they do unless told otherwise.
+/// Disks of a virtual machine report themselves as rotational by default, whatever the host's disk is.
 const VIRTUAL: [&str; 2] = ["vd", "xvd"];
 
-/// Spinning disks are the better for an order; what has none of its own only loses by it.
+/// Spinning disks gain from a scheduler; devices without seek times only lose by it.
 fn scheduler(device: &DeviceLayer) -> Check {
     let name = format!("scheduler of {}", device.name);
     let is_virtual = VIRTUAL.iter().any(|name| device.name.starts_with(name));
@@ -119,7 +119,7 @@ fn write_cache(device: &DeviceLayer) -> Check {
     }
 }
 
-/// A device that is never told what is free gets slower as it is measured.
+/// A device without discards becomes slower as it is measured.
 fn discard(device: &DeviceLayer) -> Check {
     let name = format!("discard of {}", device.name);
     let rule = "known to a device that is not rotational, so that it can be trimmed to the same state before each measurement";
@@ -137,7 +137,7 @@ fn discard(device: &DeviceLayer) -> Check {
     }
 }
 
-/// Only where they are off: that they are on is no news.
+/// Reported only if off.
 fn statistics(device: &DeviceLayer) -> Option<Check> {
     let off = setting(device, "iostats")? == "0";
     off.then(|| {

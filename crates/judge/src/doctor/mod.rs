@@ -1,8 +1,8 @@
-//! Is this host fit to measure on?
+//! Checks whether a host is fit for measurements.
 //!
-//! Looks at what is known of the host and at a short stretch of its telemetry taken at rest, and holds each thing against a rule
-//! that it tells. Decides and does nothing: the remedy is a command for whoever owns the host. Unfit is what makes results wrong or
-//! unlike each other; what merely bears on them, and is the host's own affair, is a note.
+//! Compares the environment and a short idle stretch of telemetry with rules, which the result states. Changes
+//! nothing: the remedy is a command for the owner of the host. A check is "unfit" if results would be wrong or
+//! not repeatable, and a note if it only affects them.
 
 mod cpus;
 mod devices;
@@ -13,15 +13,15 @@ mod tests;
 
 use iodyno_model::{Check, CheckState, Environment, Telemetry};
 
-/// Every check, in the order in which one would put things right: CPUs, what else runs, devices, file systems. `environment` has the
-/// targets that were asked for, and may have none; of `telemetry` nothing is needed, but what is not in it is
+/// Runs every check, in a sensible order for fixing: CPUs, other activity, devices, file systems. `environment`
+/// has the requested targets, possibly none. `telemetry` may lack any series; the affected checks are
 /// [`CheckState::Unknown`].
 pub fn examine(environment: &Environment, telemetry: &Telemetry) -> Vec<Check> {
     let mut checks = cpus::checks(environment, telemetry);
     checks.extend(quiet::checks(environment, telemetry));
     checks.extend(devices::checks(environment));
     checks.extend(mounts::checks(environment));
-    // Targets that share a device or a file system.
+    // Several targets may share a device or a file system.
     let mut names: Vec<String> = Vec::new();
     checks.retain(|check| {
         let new = !names.contains(&check.name);
@@ -46,7 +46,7 @@ fn check(
     }
 }
 
-/// With what to do, unless all is well.
+/// Adds the remedy unless the check passed.
 fn remedied(check: Check, remedy: impl Into<String>) -> Check {
     let wrong = matches!(check.state, CheckState::Note | CheckState::Unfit);
     Check {
@@ -55,12 +55,12 @@ fn remedied(check: Check, remedy: impl Into<String>) -> Check {
     }
 }
 
-/// What the host does not tell.
+/// A check of something that the host does not report.
 fn unknown(name: impl Into<String>, why: &str, rule: impl Into<String>) -> Check {
     check(name, CheckState::Unknown, why, rule)
 }
 
-/// Fine below the first threshold, worth a note below the second, unfit from there on.
+/// Fine below the first threshold, a note below the second, unfit from there upwards.
 fn graded(value: f64, note: f64, unfit: f64) -> CheckState {
     match value {
         value if value >= unfit => CheckState::Unfit,

@@ -1,4 +1,4 @@
-//! File systems of the targets: options that change what is measured, and room.
+//! Checks of the targets' file systems: mount options and free space.
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use iodyno_units::Bytes;
 use super::{check, remedied, unknown};
 use CheckState::{Fine, Note, Unfit};
 
-/// Options that make every write another thing than users of the file system know: what they mean, and the option that undoes them in
-/// a file system that stays mounted.
+/// Options that change the semantics of every write: their meaning, and the option that reverts them on a
+/// mounted file system.
 const UNFIT: [(&str, &str, Option<&str>); 7] = [
     ("ro", "nothing can be written", None),
     ("sync", "every write is synced", Some("async")),
@@ -28,10 +28,10 @@ const UNFIT: [(&str, &str, Option<&str>); 7] = [
     ("norecovery", "the journal is not used", None),
 ];
 
-/// Room that is left, in percent: allocators slow down as a file system fills, and so do the devices below.
+/// Minimum free space in percent: allocators and devices slow down as a file system fills.
 const FREE_PERCENT: (f64, f64) = (20.0, 10.0);
 
-/// … and in bytes: a working set larger than a cache has no place in less.
+/// … and in bytes: a working set that exceeds the cache needs this much.
 const FREE_BYTES: u64 = 4 << 30;
 
 pub(super) fn checks(environment: &Environment) -> Vec<Check> {
@@ -85,7 +85,8 @@ fn options(mount: &MountInfo) -> Check {
     }
 }
 
-/// What to do about options. A file system that the kernel has made read-only is not written before somebody has looked at it.
+/// The remedy for mount options. A file system that the kernel has remounted read-only must be inspected before
+/// it is written.
 fn undone(point: &str, wrong: &[(&str, &str, Option<&str>)]) -> String {
     let names: Vec<&str> = wrong.iter().map(|(option, ..)| *option).collect();
     if names.contains(&"ro") {
@@ -107,7 +108,7 @@ fn undone(point: &str, wrong: &[(&str, &str, Option<&str>)]) -> String {
     }
 }
 
-/// A path as a shell takes it for one word.
+/// A path quoted as one word for a shell.
 fn quoted(path: &Path) -> String {
     let path = path.display().to_string();
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+:@%,=".contains(&byte);
@@ -117,7 +118,7 @@ fn quoted(path: &Path) -> String {
     }
 }
 
-/// Only where it is on.
+/// Reported only if on.
 fn online_discard(mount: &MountInfo) -> Option<Check> {
     let (shown, point) = (mount.point.display(), quoted(&mount.point));
     let online = |option: &&str| *option == "discard" || option.starts_with("discard=");

@@ -1,4 +1,4 @@
-//! What else runs: other load, other I/O, pressure, memory, swap.
+//! Checks of other activity: load, I/O, pressure, memory, swap.
 
 use iodyno_model::{Check, CheckState, Environment, SeriesKind, Telemetry};
 use iodyno_units::Bytes;
@@ -7,19 +7,20 @@ use super::{check, cpus, graded, remedied, unknown};
 use crate::series::{Total, sum, totals};
 use CheckState::{Fine, Note, Unfit};
 
-/// CPU time that is used at rest, in percent of all CPUs: from the first on it shows in repeats, from the second on in means.
+/// CPU time used by an idle host, in percent of all CPUs: above the first value repeats vary, above the second
+/// means change.
 const LOAD_PERCENT: (f64, f64) = (3.0, 10.0);
 
-/// Load average for each CPU: it tells of minutes past, and so is only a note where CPU time was sampled.
+/// Load average per CPU. It covers past minutes, so it is only a note if CPU time was sampled.
 const LOAD_AVERAGE: f64 = 0.5;
 
-/// Bytes a second of other processes, at rest.
+/// Bytes per second of other processes on an idle host.
 const OTHERS_PER_SECOND: (f64, f64) = (64.0 * 1024.0, 1048576.0);
 
-/// Share of the time in which tasks are stalled, at rest, in percent.
+/// Percentage of the time in which tasks are stalled on an idle host.
 const PRESSURE_PERCENT: (f64, f64) = (1.0, 5.0);
 
-/// Memory available, in percent of all.
+/// Available memory in percent of all.
 const AVAILABLE_PERCENT: (f64, f64) = (25.0, 10.0);
 
 pub(super) fn checks(environment: &Environment, telemetry: &Telemetry) -> Vec<Check> {
@@ -60,7 +61,7 @@ fn load_average(environment: &Environment, telemetry: &Telemetry) -> Check {
     let sampled = telemetry.of(SeriesKind::Cpu).next().is_some();
     let state = match (high, sampled) {
         (false, _) => Fine,
-        // What ran a minute ago may have ended; what runs now is seen above.
+        // Work of a minute ago may have ended; current work is covered above.
         (true, true) => Note,
         (true, false) => Unfit,
     };
@@ -78,7 +79,7 @@ fn other_io(telemetry: &Telemetry) -> Check {
         Bytes(OTHERS_PER_SECOND.1 as u64)
     );
     let others = totals(telemetry, SeriesKind::Others);
-    // Sampled, and without a row: nobody did any.
+    // Sampled without a row: there was none.
     let sampled = telemetry.of(SeriesKind::Others).next().is_some();
     let mut gaps = telemetry.gaps.iter();
     let gap = gaps.find(|gap| gap.kind == SeriesKind::Others);
@@ -125,7 +126,7 @@ fn pressure(telemetry: &Telemetry) -> Vec<Check> {
             graded(percent, PRESSURE_PERCENT.0, PRESSURE_PERCENT.1),
             resource,
         ) {
-            // Two tasks that run at once on one of many CPUs wait for each other, and harm nobody.
+            // Two tasks that briefly wait for each other on one of many CPUs are harmless.
             (Unfit, "cpu") => Note,
             (state, _) => state,
         };
@@ -180,7 +181,7 @@ fn swap(environment: &Environment, telemetry: &Telemetry) -> Check {
     };
     remedied(
         check(name, state, found, rule),
-        // Without room for what is in it, the kernel would end processes instead.
+        // Without room for its content, the kernel would kill processes.
         match used.saturating_mul(2) <= available {
             true => "swapoff -a, and swapon -a after measuring",
             false => "end what else uses memory: top -o %MEM shows it",

@@ -1,4 +1,4 @@
-//! Whether memory answered in place of the device.
+//! Whether ops were served from memory and not by the device.
 
 use iodyno_model::{
     Direction, Finding, FindingKind, Job, MountInfo, SeriesKind, StackLayer, Weight,
@@ -9,17 +9,17 @@ use super::{Evidence, finding, remedied};
 use crate::series::totals;
 use crate::{devices, work};
 
-/// Below this share of the jobs' bytes the device did not do what the figure says; the tenth left
-/// is for write-back still under way, metadata and counters read a moment apart.
+/// Below this fraction of the jobs' bytes, part of the I/O did not reach the device. The remaining tenth allows
+/// for write-back in progress, metadata, and counters that are read at slightly different times.
 const SERVED_SHARE: f64 = 0.9;
 
-/// Below this share the figure is the cache's, not the device's.
+/// Below this fraction the figure describes the cache and not the device.
 const ALL_SERVED_SHARE: f64 = 0.1;
 
-/// Fewer bytes than this prove nothing: a few pages may be cached anywhere.
+/// Fewer bytes prove nothing: a few pages may be cached anywhere.
 const LEAST_BYTES: u64 = 1 << 20;
 
-/// Where no device is known, a cache's own counters accuse it from this share of hits on.
+/// If no device is known, the cache's own counters give this finding from this hit rate upwards.
 const ARC_HIT_SHARE: f64 = 0.1;
 
 pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
@@ -79,8 +79,8 @@ fn served(evidence: &Evidence, direction: Direction) -> Option<Finding> {
     ))
 }
 
-/// Whether the figure is one of data at all. Where nothing but what file operations write untimed on their way
-/// to something else stays in memory, no figure is the cache's.
+/// Whether the figure is about data at all. If the only data that stay in memory are written untimed by file
+/// operations, no figure describes the cache.
 fn data_count(evidence: &Evidence, direction: Direction) -> bool {
     if !evidence.only_operations() || direction != Direction::Write {
         return true;
@@ -155,7 +155,7 @@ fn cache_remedy(evidence: &Evidence, direction: Direction) -> &'static str {
     }
 }
 
-/// Every target is a block device: no file system of this host lies between.
+/// Whether every target is a block device, so that no file system of this host is involved.
 fn on_devices(evidence: &Evidence) -> bool {
     let mut files = evidence.trial.parts.iter().flat_map(|part| &part.files);
     files.clone().next().is_some() && files.all(|file| file.device)
@@ -172,7 +172,7 @@ fn device_names(evidence: &Evidence) -> String {
     super::list(&names)
 }
 
-/// A ZFS read cache where the devices below the pool are not known.
+/// The ZFS read cache, if the devices below the pool are unknown.
 fn arc(evidence: &Evidence) -> Option<Finding> {
     if share(evidence, Direction::Read).is_some() {
         return None;
@@ -205,7 +205,8 @@ fn arc(evidence: &Evidence) -> Option<Finding> {
     ))
 }
 
-/// Hits and misses over the measured time, by the counters read at its ends, or by the series where there are none.
+/// Hits and misses over the measured time: from the counters read at its ends, or from the series if there are
+/// none.
 fn arc_lookups(evidence: &Evidence) -> (u64, u64) {
     let parts = evidence.trial.parts.iter();
     let counted: Vec<(u64, u64)> = parts.filter_map(|part| part.host.arc_hits).collect();
@@ -231,7 +232,7 @@ fn is_zfs(file_system: &str) -> bool {
     file_system.contains("zfs")
 }
 
-/// File systems that keep data in memory and nowhere else.
+/// File systems that store data in memory only.
 const IN_MEMORY: [&str; 3] = ["tmpfs", "ramfs", "hugetlbfs"];
 
 fn memory_target(evidence: &Evidence) -> Option<Finding> {
@@ -281,7 +282,7 @@ fn smaller_than_memory(evidence: &Evidence) -> Option<Finding> {
         .iter()
         .map(|part| part.environment.memory.total)
         .min()?;
-    // Clones that share a file count it once each: the files' own length is the upper limit.
+    // Clones that share a file each count it once: the length of the files is the upper limit.
     let files: u64 = evidence
         .trial
         .parts
@@ -297,7 +298,7 @@ fn smaller_than_memory(evidence: &Evidence) -> Option<Finding> {
     if set == 0 || set >= memory || in_memory {
         return None;
     }
-    // Where the device moved every byte, the cache can have had no part in it this time.
+    // If the device moved every byte, the cache had no effect in this trial.
     let weight = match share(evidence, Direction::Read) {
         Some(ratio) if ratio >= SERVED_SHARE => Weight::Note,
         _ => Weight::Warning,

@@ -1,10 +1,12 @@
-//! Whether a limit set on the device is what the figure shows: a cloud volume's, a throttle's.
+//! Whether the device was throttled: by a cloud volume's limit or a control group.
 //!
-//! A limit of the harness's own control group is read where it is set. Others are told by their traces:
+//! The limit of the harness's own control group is read from the system. Other limits are inferred from the
+//! series:
 //!
-//! What storage does by itself scatters from second to second; a token bucket does not. But fast devices on a bus are even, too:
-//! only an even rate at a number that people set as a limit is taken for one. A rate that falls to an even level and stays there is
-//! one whatever the number: credit for bursts that was spent, or a device that protects itself.
+//! The rate of storage varies from second to second; that of a token bucket does not. Fast devices on a bus are
+//! also even, so an even rate counts as a limit only at a round number that limits are usually set to. A rate
+//! that falls to an even level and stays there counts whatever the number: spent burst credit, or a device that
+//! throttles itself.
 
 use iodyno_model::{Course, DeviceUse, Finding, FindingKind, Point, Regime, SeriesKind, Weight};
 use iodyno_units::{Bytes, Nanos};
@@ -13,42 +15,43 @@ use super::{Evidence, finding, remedied};
 use crate::devices;
 use crate::series::{View, sum};
 
-/// The seconds range over at most this share of their mean, in percent. Storage left to itself ranges over some 5 to 20 %.
+/// The seconds vary by at most this percentage of their mean. Storage without a limit varies by about 5 to 20
+/// %.
 const FLAT_PERCENT: f64 = 2.0;
 
-/// … or by one op a second, where that is more; but by no more than storage left to itself does at least.
+/// … or by one op per second if that is more, up to the variation of storage without a limit.
 const SCATTER_PERCENT: f64 = 5.0;
 
-/// For at least so long, ns: a few seconds lie close together by chance.
+/// Minimum duration, ns: a few seconds can be close together by chance.
 const LEAST_NS: u64 = 10_000_000_000;
 
-/// The device had I/O in flight for this share of the time, in percent: otherwise something else was waited for.
+/// The device had I/O in flight for this percentage of the time; otherwise something else limited the rate.
 const BUSY_PERCENT: f64 = 95.0;
 
-/// The device's rate lies at most so far below a round number, in percent …
+/// The device's rate is at most this percentage below a round number …
 const BELOW_PERCENT: f64 = 1.0;
 
-/// … and above it: a limit is not exceeded, but for what two clocks differ. A rate drawn by chance lies so near to
-/// one of [`ROUND`] in one case of thirteen, for each of the three units.
+/// … or this percentage above it: a limit is exceeded only by the difference of two clocks. A random rate is
+/// this close to one of [`ROUND`] with a probability of one in thirteen, for each of the three units.
 const ABOVE_PERCENT: f64 = 0.5;
 
-/// Limits as they are sold and set, times any power of ten: 125 MiB/s, 250 MB/s, 3000 and 16 000 IOPS.
+/// Usual values of limits, times any power of ten: 125 MiB/s, 250 MB/s, 3000 and 16 000 IOPS.
 const ROUND: [f64; 12] = [1.0, 1.25, 1.5, 1.6, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.5, 8.0];
 
-/// No limits are set below these: bytes and ops a second.
+/// Limits are not set below these rates: bytes and ops per second.
 const LEAST: (f64, f64) = (1e6, 100.0);
 
-/// A control group's limit is reached where the rate over all of the measured time is this near to it, in percent. Single seconds range
-/// further: the kernel hands out a tenth of a second's worth at a time.
+/// The limit of a control group is reached if the rate over all of the measured time is within this percentage
+/// of it. Single seconds vary more: the kernel grants the budget in slices of a tenth of a second.
 const AT_LIMIT_PERCENT: f64 = 3.0;
 
-/// Where credit for bursts is spent, the rate falls to this share or less: smaller steps have many causes.
+/// When burst credit is spent, the rate falls to this fraction or less: smaller steps have many causes.
 const FALL: f64 = 0.8;
 
 pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
     let set = limits_set(evidence);
     if !set.is_empty() {
-        // Its traces would say the same in other words.
+        // The traces would repeat the same finding.
         return set;
     }
     match evidence.summary.behaviour.course {
@@ -86,18 +89,18 @@ fn even(evidence: &Evidence) -> bool {
     }
 }
 
-/// Where few large ops fit into a second, the most even rate there is still goes up and down by one op.
+/// If only a few large ops fit into a second, even a constant rate varies by one op.
 fn flat_percent(rate: f64) -> f64 {
     let one_op = 100.0 / rate.max(1.0);
     one_op.clamp(FLAT_PERCENT, SCATTER_PERCENT)
 }
 
-/// The job itself holds back.
+/// Whether the job limits its own rate.
 fn own_pace(job: &iodyno_model::Job) -> bool {
     job.pacing.scheduled() || job.pacing.think.is_some() || job.pacing.flow.is_some()
 }
 
-/// The limit that a busy device's rate lies at, in words.
+/// The limit at which a busy device's rate lies, in words.
 fn limit(device: &DeviceUse, span_ns: u64) -> Option<String> {
     let busy = device.busy_ms as f64 * 1e8 / span_ns.max(1) as f64;
     if busy < BUSY_PERCENT {
@@ -119,10 +122,10 @@ fn limit(device: &DeviceUse, span_ns: u64) -> Option<String> {
     Some(format!("{limit} IOPS"))
 }
 
-/// The round number within reach.
+/// The nearest round number within the tolerance.
 fn nearest(value: f64) -> Option<f64> {
     let scale = 10f64.powf(value.log10().floor());
-    // 9.95 is near to 10, the next power's first.
+    // 9.95 is near 10, the first number of the next power.
     ROUND
         .iter()
         .chain(&[10.0])
@@ -150,7 +153,7 @@ fn capped(device: &DeviceUse, limit: &str) -> Finding {
     )
 }
 
-/// Counts of a control group with their limits, and how the rates are called.
+/// Counts of a control group with their limits, and the names of the rates.
 const LIMITED: [(&str, &str, &str); 4] = [
     ("reads", "reads_limit", "reads"),
     ("writes", "writes_limit", "writes"),
@@ -174,7 +177,7 @@ fn limits_set(evidence: &Evidence) -> Vec<Finding> {
     each.collect()
 }
 
-/// A limit is an upper bound: who is as near to it on average was held back by it nearly all the time.
+/// A limit is an upper bound: an average this close to it was throttled nearly all the time.
 fn limit_reached(
     evidence: &Evidence,
     subject: &str,
@@ -219,7 +222,7 @@ fn limit_reached(
     ))
 }
 
-/// The rate fell to an even level and stayed there.
+/// Whether the rate fell to an even level and stayed there.
 fn credit_spent(evidence: &Evidence) -> Option<Finding> {
     let [.., before, after] = evidence.summary.behaviour.regimes.as_slice() else {
         return None;
@@ -258,7 +261,7 @@ fn credit_spent(evidence: &Evidence) -> Option<Finding> {
     ))
 }
 
-/// How far the whole seconds of a regime lie apart, in percent of their mean.
+/// Variation of the whole seconds of a regime, in percent of their mean.
 fn range_percent(series: &[Point], regime: &Regime) -> Option<f64> {
     let longest = series.iter().map(|point| point.span_ns).max()?;
     let own = series.iter().filter(|point| {
@@ -274,7 +277,7 @@ fn range_percent(series: &[Point], regime: &Regime) -> Option<f64> {
     (mean > 0.0).then(|| (most - least) * 100.0 / mean)
 }
 
-/// By its samples within the regime: over the whole trial it may have been busy with what it did before.
+/// Uses the samples within the regime: over the whole trial the device may have been busy with earlier work.
 fn busy_in(evidence: &Evidence, device: &DeviceUse, regime: &Regime) -> bool {
     let (mut busy, mut span) = (0, 0);
     for (shape, sample) in evidence.telemetry.of(SeriesKind::Disk) {

@@ -1,4 +1,4 @@
-//! Whether the client, and not the storage, set the figure; and what it had to do without.
+//! Whether the client and not the storage limited the figure, and which features it lacked.
 
 use iodyno_model::{
     CloneResult, Direction, EngineKind, Finding, FindingKind, Job, SeriesKind, Weight,
@@ -7,24 +7,25 @@ use iodyno_model::{
 use super::{Evidence, finding, list, remedied};
 use crate::series::{View, share};
 
-/// A worker that computes for this share of its time leaves no room for waiting on the storage:
-/// a faster one would not raise the figure. 5 % are left for the scheduler and other threads.
+/// A worker that computes for this fraction of its time does not wait for the storage: a faster device would
+/// not raise the figure. The other 5 % allow for the scheduler and other threads.
 const SATURATED_PERCENT: f64 = 95.0;
 
-/// A worker measured for less than this is judged by noise: CPU time comes in scheduler ticks.
+/// A shorter measured time is not judged: CPU time is counted in scheduler ticks.
 const LEAST_TIME_NS: u64 = 200_000_000;
 
-/// File operations that fill this share of a worker's time are what it is busy with; the rest is the harness's:
+/// If calls of file operations take this fraction of a worker's time, they limit it; the rest is the harness's:
 /// filling buffers, making names, reading clocks.
 const WITHIN_SHARE: f64 = 0.5;
 
-/// All CPUs together are busy for this share of the time: nothing is left of any of them.
+/// All CPUs together are busy for this fraction of the time: none has time left.
 const HOST_PERCENT: f64 = 95.0;
 
-/// … in this share of the samples.
+/// … in this fraction of the samples.
 const HOST_SAMPLES: f64 = 0.9;
 
-/// Harness and servers under test use this share of the CPU time: less, and it is others that keep the CPUs busy.
+/// Harness and servers under test use this fraction of the CPU time; with less, other processes keep the CPUs
+/// busy.
 const OWN_SHARE: f64 = 0.5;
 
 pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
@@ -32,7 +33,7 @@ pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
         .into_iter()
         .chain(in_the_kernel(evidence));
     let mut found: Vec<Finding> = workers.collect();
-    // Workers that use a whole core are the narrower answer.
+    // Workers that use a whole core are the more specific finding.
     if found.is_empty() {
         found.extend(host_saturated(evidence));
     }
@@ -47,7 +48,7 @@ fn saturated(evidence: &Evidence) -> Option<Finding> {
         let Some(job) = evidence.job(clone) else {
             continue;
         };
-        // `null` measures the harness: a full core is what it is asked for.
+        // `null` measures the harness and is expected to use a full core.
         if measures_harness(job) || clone.runtime_ns < LEAST_TIME_NS {
             continue;
         }
@@ -93,8 +94,8 @@ fn saturated(evidence: &Evidence) -> Option<Finding> {
     })
 }
 
-/// No worker used a whole core, and still no CPU had any time left: they share them, with each other, with a server, or
-/// with whatever else runs.
+/// No worker used a whole core, but no CPU had time left: they are shared by workers, a server, or other
+/// processes.
 fn host_saturated(evidence: &Evidence) -> Option<Finding> {
     let mut jobs = evidence.clones().filter_map(|clone| evidence.job(clone));
     let measured = jobs.any(|job| !measures_harness(job) && !busy_by_design(job));
@@ -161,8 +162,8 @@ fn busy_percent(clone: &CloneResult) -> f64 {
     (clone.cpu.user_ns + clone.cpu.system_ns) as f64 * 100.0 / clone.runtime_ns as f64
 }
 
-/// Whether a clone of file operations spent its time within its calls: then it is the file system's code that
-/// keeps the core busy, and that is what is measured.
+/// Whether a clone of file operations spent its time within its calls: then the file system's code keeps the
+/// core busy, and that is what is measured.
 fn within_calls(clone: &CloneResult, job: &Job) -> bool {
     let steps = clone.directions.iter();
     let steps = steps.filter(|result| result.direction != Direction::Op);
@@ -170,7 +171,7 @@ fn within_calls(clone: &CloneResult, job: &Job) -> bool {
     job.work.file_operations().is_some() && within as f64 >= WITHIN_SHARE * clone.runtime_ns as f64
 }
 
-/// File operations whose pace the file system's own CPU time made.
+/// File operations limited by the file system's own CPU time.
 fn in_the_kernel(evidence: &Evidence) -> Option<Finding> {
     let (mut workers, mut full, mut highest) = (0, 0, 0.0f64);
     for clone in evidence.clones() {
@@ -213,7 +214,7 @@ fn measures_harness(job: &Job) -> bool {
     engine.is_some_and(|engine| engine.kind == EngineKind::Null)
 }
 
-/// Polling and spinning keep a core busy whatever the storage does.
+/// Whether the engine polls: it then keeps a core busy whatever the storage does.
 fn busy_by_design(job: &Job) -> bool {
     let polls = job.work.engine().is_some_and(|engine| engine.hipri);
     polls || job.pacing.think.is_some_and(|think| think.spin.0 > 0)
@@ -226,7 +227,8 @@ fn fallbacks(evidence: &Evidence) -> Option<Finding> {
             missing.push(fallback);
         }
     }
-    // File operations have no features to do without, but wishes that were not fulfilled, the drain's end among them.
+    // File operations use no optional features, but requests that were not met are reported, such as the end of
+    // the drain.
     let (what, threshold) = match evidence.only_operations() {
         true => ("not as asked", "anything that could not be done as asked"),
         false => (

@@ -1,4 +1,4 @@
-//! What was written, and what lay in the files that were read.
+//! Content of the written data and of the files that were read.
 
 use iodyno_model::{
     Buffers, Content, Finding, FindingKind, Job, MountInfo, StackLayer, Weight, Work,
@@ -8,11 +8,10 @@ use iodyno_units::Bytes;
 use super::{Evidence, finding, list, remedied};
 use crate::{devices, work};
 
-/// Reads of holes cost nothing; more than this share of a file, in percent, moves the figure
-/// visibly.
+/// Reads of holes take no device time; above this percentage of a file they change the figure visibly.
 const UNWRITTEN_PERCENT: f64 = 1.0;
 
-/// From this share on the figure is that of holes.
+/// From this percentage upwards the figure describes holes.
 const MOSTLY_UNWRITTEN_PERCENT: f64 = 50.0;
 
 pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
@@ -28,7 +27,7 @@ fn compressible(evidence: &Evidence) -> Option<Finding> {
         if !gives_data(job) {
             continue;
         }
-        // Files that a reading job laid out hold the same content.
+        // Files that a reading job laid out have the same content.
         for text in easy_content(&job.buffers) {
             let text = format!("{text} ({})", job.name);
             if !what.contains(&text) {
@@ -64,8 +63,8 @@ fn compressible(evidence: &Evidence) -> Option<Finding> {
     ))
 }
 
-/// Whether the job's buffers come to lie on the storage. A job that lays its files out fills them even if it only
-/// reads; shared files were made by another command.
+/// Whether the job's buffers are written to the storage. A job that lays out its files fills them even if it
+/// only reads; shared files were made by another command.
 fn gives_data(job: &Job) -> bool {
     match &job.work {
         Work::Blocks(_) => true,
@@ -117,7 +116,7 @@ fn reduces(mount: &MountInfo) -> bool {
 fn unwritten(evidence: &Evidence) -> Option<Finding> {
     let files = || evidence.trial.parts.iter().flat_map(|part| &part.files);
     let reads = files().any(|file| file.read);
-    // Files that are made by the trial are empty on purpose.
+    // Files that the trial creates are empty by intention.
     let makes = |job: &Job| {
         let shared = job.work.shared_files();
         shared.is_some_and(|shared| shared.mode.makes_files())
@@ -125,7 +124,7 @@ fn unwritten(evidence: &Evidence) -> Option<Finding> {
     let mut jobs = evidence.clones_on_files().map(|(_, job)| job);
     let writes = jobs.any(|job| work::writes(job) && !makes(job));
     let shared = evidence.only_shared();
-    // A file that is only written may well begin empty.
+    // A file that is only written may be empty at the start.
     let (length, holes) = files()
         .filter(|file| file.read || !reads)
         .filter_map(|file| Some((file.length, file.unwritten?)))

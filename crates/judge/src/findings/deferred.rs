@@ -1,4 +1,4 @@
-//! Whether the file system was done when the ops were.
+//! Whether the file system still had work to do when the ops had ended.
 
 use iodyno_model::{Finding, FindingKind, Kind, Step, Weight};
 use iodyno_units::Nanos;
@@ -8,11 +8,11 @@ use crate::kind::kind;
 use crate::summary::measured_ns;
 use crate::work;
 
-/// A drain of this share of the ops' own time is no tail of theirs: the rate of the ops tells less than half of
-/// what they cost.
+/// A drain of this fraction of the ops' own time is not a short tail: the rate of the ops then states less than
+/// half of their cost.
 const DRAIN_SHARE: f64 = 1.0;
 
-/// A shorter drain than this, ns, is a sync of what little there is: every trial has one.
+/// A drain shorter than this, ns, is an ordinary sync, which every trial has.
 const LEAST_NS: u64 = 100_000_000;
 
 pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {

@@ -1,4 +1,4 @@
-//! How the trial came out: cut off, failed ops, wrong data.
+//! How the trial ended: interrupted, failed ops, wrong data.
 
 use iodyno_model::{
     Direction, ErrorCount, Finding, FindingKind, Outcome, VerifyResult, Weight, errno_name,
@@ -7,7 +7,7 @@ use iodyno_units::Nanos;
 
 use super::{Evidence, finding, list, remedied};
 
-/// Failed ops from this share of all ops on, in percent, make the rate one of failures.
+/// From this percentage of failed ops upwards, the rate is mostly one of failures.
 const MANY_ERRORS_PERCENT: f64 = 50.0;
 
 pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
@@ -87,7 +87,7 @@ fn errors(evidence: &Evidence) -> Option<Finding> {
     let done: u64 = clones
         .iter()
         .flat_map(|clone| &clone.directions)
-        // Of a cycle its steps can fail.
+        // In a cycle, its steps can fail.
         .filter(|result| result.direction != Direction::Op)
         .map(|result| result.ops)
         .sum();
@@ -136,12 +136,12 @@ fn errors(evidence: &Evidence) -> Option<Finding> {
     )
 }
 
-/// A step of a cycle failed, which has no offset.
+/// A failed step of a cycle; it has no offset.
 fn is_step(evidence: &Evidence, error: &ErrorCount) -> bool {
     evidence.only_operations() || !Direction::ALL.contains(&error.direction)
 }
 
-/// What helps against an errno of a file operation.
+/// The remedy for an errno of a file operation.
 fn advice_for_steps(errno: i32) -> Option<&'static str> {
     match errno {
         1 | 13 => Some("the folder must let this user make and remove files in it"),
@@ -169,7 +169,7 @@ fn advice_for_steps(errno: i32) -> Option<&'static str> {
     }
 }
 
-/// What helps against an errno, where the errno alone tells.
+/// The remedy for an errno, if the errno alone determines it.
 fn advice(errno: i32, direction: Direction) -> Option<&'static str> {
     match (errno, direction) {
         (5, _) => Some("look at the kernel's log: the device or its path failed"),

@@ -1,4 +1,4 @@
-//! What the host did meanwhile: time taken away, and clocks.
+//! Conditions of the host during the trial: stolen CPU time and clocks.
 
 use iodyno_model::{Environment, Finding, FindingKind, HostUse, SeriesKind, Weight};
 use iodyno_units::Nanos;
@@ -6,26 +6,26 @@ use iodyno_units::Nanos;
 use super::{Evidence, finding, remedied};
 use crate::series::{View, share};
 
-/// Share of all CPU time that the hypervisor took, in percent. Stolen time lands in latencies: at
-/// 1 % it reaches the 99th percentile.
+/// Percentage of all CPU time that the hypervisor took. Stolen time adds to latencies: at 1 % it reaches the
+/// 99th percentile.
 pub(crate) const STEAL_PERCENT: f64 = 1.0;
 
-/// In stretches, this share of one CPU's time, in percent: a tenth of a second is gone for whoever runs there …
+/// In single samples, this percentage of one CPU's time: its threads lose a tenth of a second …
 const STRETCH_PERCENT: f64 = 10.0;
 
-/// … in this share of the samples, in percent, and in two of them at least: rarer ones do not reach the 99th percentile.
+/// … in this percentage of the samples, and in at least two: less does not reach the 99th percentile.
 const STRETCHES_PERCENT: f64 = 5.0;
 const LEAST_STRETCHES: u32 = 2;
 
-/// A clock being disciplined may run off by 500 parts in a million; more, beyond the slack, means
-/// that it was set.
+/// A clock that is being disciplined may drift by 500 parts per million; a larger difference, beyond the slack,
+/// means that the clock was set.
 const DRIFT_PER_MILLION: u64 = 500;
 
 /// Slack for reading two clocks one after the other on a busy host, ns.
 const DRIFT_SLACK_NS: u64 = 5_000_000;
 
-/// A clock read above this, ns, is a system call or a device access, not a counter: it happens
-/// twice for each kernel entry and shows in every latency.
+/// A clock read that takes longer than this, ns, is a system call or a device access. It happens twice per
+/// kernel entry and adds to every latency.
 const SLOW_CLOCK_NS: u64 = 200;
 
 /// Clock sources that are read without entering the kernel.
@@ -72,7 +72,7 @@ fn steal(host: &HostUse) -> Option<Finding> {
     })
 }
 
-/// What is little over a whole trial may be much of some seconds, and of one CPU.
+/// A small share over the whole trial may be a large share of single seconds or of one CPU.
 fn steal_in_stretches(evidence: &Evidence) -> Option<Finding> {
     if !evidence.sampled(SeriesKind::Cpu) {
         return None;

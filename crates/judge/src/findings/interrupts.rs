@@ -1,4 +1,4 @@
-//! Whether one CPU takes all of a device's interrupts while others have nothing to do.
+//! Whether one CPU handles all interrupts of a device while other CPUs are idle.
 
 use iodyno_model::{Finding, FindingKind, SeriesKind, Telemetry, Weight};
 
@@ -6,27 +6,29 @@ use super::{Evidence, finding, remedied};
 use crate::devices;
 use crate::series::{Total, cpu_number, sum, totals};
 
-/// Below so many a second interrupts cost nothing: at a few microseconds each they take less than a hundredth of a CPU.
+/// Below this rate per second interrupts are negligible: at a few microseconds each they take less than 1 % of
+/// a CPU.
 const LEAST_PER_SECOND: f64 = 1000.0;
 
-/// The share of a source's interrupts that one CPU takes, in percent. The tenth left is for those from before somebody moved them.
+/// Percentage of a source's interrupts that one CPU handles. The remaining tenth allows for interrupts before
+/// the affinity was changed.
 const ONE_CPU_PERCENT: f64 = 90.0;
 
-/// Another CPU is idle for this share of the time, in percent: there is a whole half of it to take over.
+/// Another CPU is idle for this percentage of the time, so that it could take over.
 const IDLE_PERCENT: f64 = 50.0;
 
-/// The CPU that takes them is busy for this share of the time, in percent, so that requests wait for it …
+/// The CPU that handles them is busy for this percentage of the time, so that requests wait for it …
 const BUSY_PERCENT: f64 = 70.0;
 
-/// … and interrupts, the soft ones included, take this share of it, in percent: otherwise it is busy with something that
-/// the scheduler may put elsewhere by itself.
+/// … and interrupts, including soft ones, take this percentage of it: otherwise it runs other work that the
+/// scheduler may move.
 const IRQ_PERCENT: f64 = 10.0;
 
-/// A device's source of fewer of its interrupts, in percent, is not its queue.
+/// A source with less than this percentage of a device's interrupts is not one of its queues.
 const NAMED_PERCENT: f64 = 1.0;
 
-/// How the interrupts of storage are called, where the host does not tell what they serve: drivers of disks and host
-/// adapters as they stand in /proc/interrupts.
+/// Names of storage interrupts, used if the host does not report the device of an interrupt: drivers of disks
+/// and host adapters as in /proc/interrupts.
 const STORAGE: [&str; 20] = [
     "nvme",
     "blkif",
@@ -56,7 +58,7 @@ struct Device<'a> {
     name: String,
 }
 
-/// How a CPU spent its time, in percent.
+/// CPU time by use, in percent.
 struct Cpu {
     number: u32,
     idle: f64,
@@ -72,7 +74,7 @@ pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
     on_one_cpu(&evidence.telemetry, &below)
 }
 
-/// The same of any telemetry; `below` are the devices that matter, none: all.
+/// The same for any telemetry; `below` lists the devices of interest (empty: all).
 pub(crate) fn on_one_cpu(telemetry: &Telemetry, below: &[&str]) -> Vec<Finding> {
     let cpus = cpus(telemetry);
     let all = totals(telemetry, SeriesKind::Interrupts);
@@ -90,7 +92,7 @@ fn cpus(telemetry: &Telemetry) -> Vec<Cpu> {
         (all > 0).then(|| {
             Some(Cpu {
                 number: cpu_number(total.subject)?,
-                // One that waits for I/O has nothing to do either.
+                // A CPU that waits for I/O is idle too.
                 idle: percent(sum(["idle", "iowait"].map(|sort| total.count(sort)))),
                 irq: percent(total.count("irq")),
             })
@@ -99,7 +101,8 @@ fn cpus(telemetry: &Telemetry) -> Vec<Cpu> {
     totals.iter().filter_map(cpu).collect()
 }
 
-/// What serves a device below the targets; where the host tells that of no source at all, what is called like storage.
+/// Sources that serve a device below the targets; if the host reports the device of no source, those with a
+/// name of storage.
 fn of_storage<'a>(all: &'a [Total<'a>], below: &[&str]) -> Vec<&'a Total<'a>> {
     let told = all.iter().any(|total| total.serves.is_some());
     let storage = |total: &&Total| match (told, total.serves) {
@@ -118,16 +121,16 @@ fn action(subject: &str) -> &str {
 }
 
 fn is_storage(action: &str) -> bool {
-    // Several share a line: `ehci_hcd:usb1, ahci[0000:00:1f.2]`.
+    // Several sources share a line: `ehci_hcd:usb1, ahci[0000:00:1f.2]`.
     action.split([',', ' ']).map(str::trim).any(|name| {
-        // Other functions of virtio are called otherwise: `virtio0-input.0`, `virtio0-config`.
+        // Other virtio functions have other names: `virtio0-input.0`, `virtio0-config`.
         let request = name.starts_with("virtio") && name.contains("-req");
         request || STORAGE.iter().any(|driver| name.starts_with(driver))
     })
 }
 
-/// Queues of one device are called alike but for their number, `nvme0q1` to `nvme0q8`; sources that are called
-/// alike altogether, as xen's `blkif`, are devices of their own, unless they are told to serve the same one.
+/// Names of the queues of one device differ only in their number: `nvme0q1` to `nvme0q8`. Sources with
+/// identical names, as xen's `blkif`, are separate devices unless they are known to serve the same one.
 fn by_device<'a>(sources: &[&'a Total<'a>]) -> Vec<Device<'a>> {
     let mut devices: Vec<Device> = Vec::new();
     for source in sources {
@@ -153,14 +156,15 @@ fn by_device<'a>(sources: &[&'a Total<'a>]) -> Vec<Device<'a>> {
     devices
 }
 
-/// `nvme0q` of `nvme0q3`. A number is that of a queue only where another one, the device's, stands before it.
+/// `nvme0q` of `nvme0q3`. A number is the queue's only if another number, the device's, precedes it.
 fn queue_of(action: &str) -> Option<&str> {
     let name = action.trim_end_matches(|letter: char| letter.is_ascii_digit());
     let numbered = name.len() < action.len() && name.bytes().any(|byte| byte.is_ascii_digit());
     numbered.then_some(name)
 }
 
-/// The sources that are a device's queues: what hardly ever interrupts, as a device's changes of configuration do, is none.
+/// The sources that are a device's queues. Sources that rarely interrupt, such as configuration changes, are
+/// not.
 fn queues<'a>(sources: &[&'a Total<'a>]) -> Vec<&'a Total<'a>> {
     let count = |source: &Total| sum(source.counts().map(|(_, count)| count));
     let all = sum(sources.iter().map(|source| count(source)));
@@ -232,7 +236,8 @@ fn one_cpu(device: &Device, cpus: &[Cpu]) -> Option<Finding> {
 
 fn remedy(device: &Device, idlest: u32) -> String {
     match queues(&device.sources).as_slice() {
-        // What cannot be dealt out can only be moved, and takes the CPU's time wherever it is.
+        // An interrupt that cannot be distributed can only be moved, and uses CPU time on whichever CPU handles
+        // it.
         [one] => {
             let number = one.subject.split_once(' ').map_or("N", |(number, _)| number);
             format!(

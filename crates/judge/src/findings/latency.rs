@@ -1,4 +1,4 @@
-//! What the percentiles can and cannot tell.
+//! Limits of the latency percentiles.
 
 use iodyno_model::{Direction, Finding, FindingKind, GroupSummary, Quantile, Row, Weight};
 use iodyno_units::Nanos;
@@ -21,7 +21,7 @@ pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
         .collect()
 }
 
-/// `read p50, p99` for those quantiles of each row that `select` picks.
+/// `read p50, p99`: the quantiles of each row that `select` picks.
 fn marked(group: &GroupSummary, select: impl Fn(&Quantile) -> bool) -> Vec<String> {
     let mark = |row: &Row| {
         let (_, quantiles) = row.latency();
@@ -34,7 +34,7 @@ fn marked(group: &GroupSummary, select: impl Fn(&Quantile) -> bool) -> Vec<Strin
             [] => return None,
             [one] => one.clone(),
             all if all.len() == quantiles.len() => "all percentiles".to_owned(),
-            // The first and the last name the range; the list itself may be long.
+            // The first and the last show the range; the list may be long.
             [first, .., last] => format!("{first} to {last}"),
         };
         Some(format!("{} {which}", row.result.direction.name()))
@@ -42,8 +42,8 @@ fn marked(group: &GroupSummary, select: impl Fn(&Quantile) -> bool) -> Vec<Strin
     judged(group).filter_map(mark).collect()
 }
 
-/// The rows whose percentiles matter: of cycles theirs, and not those of each step, of which many are meant to
-/// take next to nothing.
+/// The rows whose percentiles matter. For file operations that is the cycle and not each step, because many
+/// steps are expected to be very short.
 fn judged(group: &GroupSummary) -> impl Iterator<Item = &Row> {
     let cycles = is_of_cycles(group);
     let rows = group.rows.iter();

@@ -1,4 +1,4 @@
-//! Memory that ran short while it was measured, and writers that were slowed down because too much was dirty.
+//! Memory pressure during the measurement, and writers that were throttled because of dirty pages.
 
 use iodyno_model::{Finding, FindingKind, Job, SeriesKind, Weight};
 use iodyno_units::Bytes;
@@ -7,20 +7,21 @@ use super::{Evidence, finding, remedied};
 use crate::series::{View, sum, totals};
 use crate::work;
 
-/// Allocations that had to reclaim memory themselves, each second. One now and then happens on any host whose page cache has
-/// filled its memory; ten a second land in the latencies' tail at any rate that is worth measuring.
+/// Direct reclaims per second. A few happen on any host whose page cache has filled its memory; ten per second
+/// affect the latencies' tail at any rate worth measuring.
 const STALLS_PER_SECOND: f64 = 10.0;
 
-/// Swapped in and out, bytes a second: no host with memory enough does.
+/// Bytes swapped in and out per second: does not happen on a host with enough memory.
 const SWAP_PER_SECOND: f64 = 1048576.0;
 
-/// The kernel's own thread looked through so many bytes a second although no job uses the page cache.
+/// The kernel's own thread scanned this many bytes per second although no job uses the page cache.
 const KSWAPD_PER_SECOND: f64 = 10.0 * 1048576.0;
 
-/// Writers were slowed down in this share of the samples, in percent: less is the edge of a burst.
+/// Writers were throttled in this percentage of the samples: less is the edge of a burst.
 const THROTTLED_PERCENT: f64 = 20.0;
 
-/// … and from this share on, in percent, the whole figure is the storage's pace; in between it is a mix of memory's and the storage's.
+/// … and from this percentage upwards the whole figure is the storage's rate; between the two it is a mix of
+/// memory's and the storage's.
 const THROUGHOUT_PERCENT: f64 = 90.0;
 
 pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
@@ -86,8 +87,9 @@ fn pressure(evidence: &Evidence) -> Option<Finding> {
     ))
 }
 
-/// Between the background threshold and the limit lies the point from which on `balance_dirty_pages` makes writers sleep: their middle
-/// (kernel, mm/page-writeback.c, `dirty_freerun_ceiling`; admin-guide/sysctl/vm: dirty_background_ratio, dirty_ratio).
+/// `balance_dirty_pages` makes writers sleep from the middle between the background threshold and the limit
+/// upwards (kernel, mm/page-writeback.c, `dirty_freerun_ceiling`; admin-guide/sysctl/vm:
+/// dirty_background_ratio, dirty_ratio).
 fn throttled(evidence: &Evidence) -> Option<Finding> {
     let writes = evidence.jobs_that_ran().any(dirties);
     if !evidence.sampled(SeriesKind::Memory) || !writes {
@@ -142,14 +144,14 @@ fn throttled(evidence: &Evidence) -> Option<Finding> {
     ))
 }
 
-/// What is dirty or being written, and from where on writers wait, bytes.
+/// Bytes that are dirty or in write-back, and the number of bytes from which writers wait.
 fn dirty(row: &View) -> Option<(u64, u64)> {
     let dirty = sum([row.count("dirty")?, row.count("writeback")?]);
     let (background, limit) = (row.count("dirty_background")?, row.count("dirty_limit")?);
     (limit > 0).then(|| (dirty, background.midpoint(limit)))
 }
 
-/// The job leaves dirty pages behind.
+/// Whether the job leaves dirty pages.
 fn dirties(job: &Job) -> bool {
     let makes_data = job.work.file_operations().is_some_and(work::makes_data);
     makes_data || (work::writes(job) && work::buffered(job))

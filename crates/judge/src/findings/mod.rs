@@ -1,7 +1,7 @@
-//! What a trial's own data say against it.
+//! Findings: conditions in a trial's own data that limit what its figures mean.
 //!
-//! A family of findings a file. Every threshold is a named constant with its reason, and each
-//! finding carries it in words: a reader may disagree with a threshold, but must be able to see it.
+//! Each file has one family of findings. Every threshold is a named constant with its reason, and each finding
+//! states its threshold, so that a reader can disagree with it.
 
 mod cache;
 mod cap;
@@ -35,18 +35,19 @@ pub(crate) use interrupts::on_one_cpu;
 use crate::series::{measured, totals};
 use crate::work;
 
-/// Samples are put together to at least so long, ns: CPU time comes in ticks of 10 ms, and a tick is a tenth of a sample of 100 ms.
+/// Samples are merged to at least this length, ns: CPU time is counted in ticks of 10 ms, and one tick is a
+/// tenth of a sample of 100 ms.
 const LEAST_SPAN_NS: u64 = 1_000_000_000;
 
-/// Fewer samples than this say nothing of a trial: one may be that of its very beginning, and one that of its end.
+/// With fewer samples nothing is concluded: one may cover the very start of the trial, and one its end.
 const LEAST_SAMPLES: u32 = 3;
 
-/// What the families look at.
+/// Input of the families.
 pub(crate) struct Evidence<'a> {
     workload: &'a Workload,
     trial: &'a Trial,
     summary: Summary,
-    /// The series within the measured time, a second a sample at least.
+    /// The series within the measured time, with samples of at least one second.
     telemetry: Telemetry,
 }
 
@@ -59,40 +60,40 @@ impl<'a> Evidence<'a> {
         self.workload.jobs.get(clone.job as usize)
     }
 
-    /// Clones of jobs that touch files, with their jobs.
+    /// Clones of jobs that use files, with their jobs.
     fn clones_on_files(&self) -> impl Iterator<Item = (&'a CloneResult, &'a Job)> {
         self.clones()
             .filter_map(|clone| Some((clone, self.job(clone)?)))
             .filter(|(_, job)| job.work.on_files())
     }
 
-    /// The trial has nothing but file operations.
+    /// Whether all work of the trial is file operations.
     fn only_operations(&self) -> bool {
         work::all_operations(self.workload)
     }
 
-    /// The trial has nothing but shared files.
+    /// Whether all work of the trial is shared files.
     fn only_shared(&self) -> bool {
         work::all_shared(self.workload)
     }
 
-    /// There are samples enough of a series to judge by.
+    /// Whether a series has enough samples.
     fn sampled(&self, kind: SeriesKind) -> bool {
         let samples = self.telemetry.of(kind).take(LEAST_SAMPLES as usize);
         samples.count() as u32 == LEAST_SAMPLES
     }
 
-    /// The jobs that touched files, once for each clone.
+    /// The jobs that used files, once per clone.
     fn jobs_that_ran(&self) -> impl Iterator<Item = &'a Job> {
         self.clones_on_files().map(|(_, job)| job)
     }
 
-    /// Some job reads or writes by way of the page cache.
+    /// Whether any job reads or writes through the page cache.
     fn uses_page_cache(&self) -> bool {
         self.jobs_that_ran().any(work::buffered)
     }
 
-    /// For which share of the measured time some, and all, tasks waited for a resource, in percent.
+    /// Percentage of the measured time in which some, and all, tasks waited for a resource.
     fn pressure_percent(&self, resource: &str) -> Option<(f64, f64)> {
         let totals = totals(&self.telemetry, SeriesKind::Pressure);
         let of = totals.iter().find(|total| total.subject == resource)?;
@@ -100,7 +101,7 @@ impl<'a> Evidence<'a> {
         Some((percent("some"), percent("full")))
     }
 
-    /// How a group is called in a sentence: its jobs' names.
+    /// The name of a group in a sentence: the names of its jobs.
     fn names(&self, jobs: &[u32]) -> String {
         let mut names: Vec<&str> = Vec::new();
         for job in jobs {
@@ -140,7 +141,7 @@ fn finding(
     }
 }
 
-/// With what to do about it.
+/// Adds the remedy.
 fn remedied(finding: Finding, remedy: impl Into<String>) -> Finding {
     Finding {
         remedy: Some(remedy.into()),
@@ -148,8 +149,8 @@ fn remedied(finding: Finding, remedy: impl Into<String>) -> Finding {
     }
 }
 
-/// Everything found, the heaviest first. [`FindingKind::StoreOnTarget`] is not found here: only
-/// whoever knows the store can tell.
+/// All findings of a trial, the most severe first. [`FindingKind::StoreOnTarget`] is not included: only the
+/// caller knows where the store is.
 pub fn findings(workload: &Workload, trial: &Trial) -> Vec<Finding> {
     let evidence = Evidence {
         workload,

@@ -1,4 +1,4 @@
-//! Whether another process did I/O on the devices under test meanwhile.
+//! Whether another process did I/O on the devices under test.
 
 use iodyno_model::{Direction, Finding, FindingKind, SeriesKind, StackLayer, Weight};
 use iodyno_units::Bytes;
@@ -7,18 +7,19 @@ use super::{Evidence, finding, list, remedied};
 use crate::series::{Total, sum, totals};
 use crate::work;
 
-/// The devices moved this much more than the jobs, as a share of the jobs' bytes. Metadata, journals and write-back of before stay
-/// below it where requests are not tiny.
+/// The devices moved this much more than the jobs, as a fraction of the jobs' bytes. Metadata, journals and
+/// earlier write-back stay below it unless requests are tiny.
 const EXCESS_SHARE: f64 = 0.1;
 
-/// Other processes moved at least this share of the excess: otherwise it is somebody else's, or the file system's own.
+/// Other processes moved at least this fraction of the excess; otherwise it has another cause, such as the file
+/// system itself.
 const EXPLAINED_SHARE: f64 = 0.5;
 
-/// Fewer bytes than this are a log file's.
+/// Fewer bytes are negligible, such as a log file's.
 const LEAST_BYTES: u64 = 16 << 20;
 
 pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
-    // However few the samples: that there is an excess is told by the devices, and they only name who made it.
+    // Any number of samples is enough: the devices show the excess, and the samples only name its cause.
     let others = totals(&evidence.telemetry, SeriesKind::Others);
     [
         (Direction::Read, "read_bytes"),
@@ -37,7 +38,8 @@ fn of_direction(
 ) -> Option<Finding> {
     let mut shares = evidence.summary.shares.iter();
     let share = shares.find(|share| share.direction == direction)?;
-    // A server under test that does I/O of its own is no other; where it does the jobs' own I/O, too, less is left than there is.
+    // A server under test is not another process. If it also does the jobs' own I/O, the excess left here is too
+    // small.
     let excess = share
         .device_bytes
         .saturating_sub(share.job_bytes)
@@ -53,7 +55,7 @@ fn of_direction(
     moved.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
     let theirs = sum(moved.iter().map(|(_, bytes)| *bytes));
     let explained = theirs >= LEAST_BYTES && theirs as f64 >= EXPLAINED_SHARE * excess as f64;
-    // A host where no other process did anything has no samples of any.
+    // On a host without other I/O there are no samples.
     let looked = evidence.sampled(SeriesKind::Disk);
     let verb = match direction {
         Direction::Read => "read",
@@ -98,7 +100,7 @@ fn of_direction(
     ))
 }
 
-/// What the processes under test moved.
+/// Bytes that the processes under test moved.
 fn servers(evidence: &Evidence, direction: Direction) -> u64 {
     let servers = evidence
         .trial
@@ -112,8 +114,8 @@ fn servers(evidence: &Evidence, direction: Direction) -> u64 {
     sum(bytes)
 }
 
-/// Every byte that the devices read is one that a job asked for: nothing reads ahead, nothing is read to be written back
-/// changed, and no layer keeps sums or maps of its own.
+/// Whether every byte that the devices read was requested by a job: no read-ahead, no read-modify-write, and no
+/// layer with checksums or maps of its own.
 fn reads_are_exact(evidence: &Evidence) -> bool {
     let exact = |layer: &StackLayer| match layer {
         StackLayer::Mount(mount) => {

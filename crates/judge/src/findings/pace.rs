@@ -1,4 +1,4 @@
-//! Whether the asked pace was kept, and whether the pace was steady.
+//! Whether the requested rate was reached, and whether the rate was steady.
 
 use iodyno_model::{
     Arrival, CloneResult, Course, Direction, Finding, FindingKind, Job, Kind, Weight,
@@ -9,10 +9,10 @@ use super::{Evidence, finding, remedied};
 use crate::kind::kind;
 use crate::work;
 
-/// Asked rates are kept within this many percent.
+/// Tolerance of requested rates, in percent.
 const RATE_PERCENT: f64 = 1.0;
 
-/// A Poisson process of n arrivals varies by √n itself; this many of them are allowed.
+/// A Poisson process of n arrivals has a deviation of √n; this many deviations are allowed.
 const POISSON_SIGMAS: f64 = 3.0;
 
 pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
@@ -71,7 +71,7 @@ fn missed(evidence: &Evidence, index: usize, job: &Job, direction: Direction) ->
     ))
 }
 
-/// Cycles of file operations, or requests of shared files, against the rate asked of all of them together.
+/// Total rate of cycles of file operations, or of requests of shared files, against the requested rate.
 fn missed_together(evidence: &Evidence, index: usize, job: &Job) -> Option<Finding> {
     let ran = evidence
         .clones()
@@ -101,10 +101,10 @@ fn missed_together(evidence: &Evidence, index: usize, job: &Job) -> Option<Findi
     ))
 }
 
-/// How far off the rate is, in percent, where it is more than allowed.
+/// Deviation from the requested rate, in percent, if it exceeds the tolerance.
 fn off_percent(job: &Job, clones: usize, ops: u64, kept: f64) -> Option<f64> {
     let off = (kept - 1.0) * 100.0;
-    // One op more or less at the edges of the measured time is no fault.
+    // One op more or less at the edges of the measured time is not an error.
     let count = (ops as f64).max(1.0);
     let chance = match job.pacing.arrival {
         Arrival::Linear => clones as f64 / count,
@@ -126,14 +126,14 @@ fn off_the_rate(text: String, off: f64, remedy: &str) -> Finding {
     }
 }
 
-/// Work that gets faster or slower on its way is no fault of it: each rate is told, and how long it took in all.
+/// A fixed amount of work may change its rate: each rate is reported, with the total time.
 fn regimes_of_finite_work(evidence: &Evidence) -> Finding {
     let complete = crate::observe::completion_ns(evidence.trial);
     let complete = complete.map_or(String::new(), |ns| {
         format!("; complete after {}", Nanos(ns))
     });
     let regimes = &evidence.summary.behaviour.regimes;
-    // One clone does one op after the other: a rate is the time of an op.
+    // One clone does one op after the other: its rate is the inverse of the op's duration.
     let each = match evidence.only_operations() && evidence.clones().count() == 1 {
         true => {
             let times = regimes.iter().filter(|regime| regime.rate > 0.0);
@@ -154,11 +154,11 @@ fn regimes_of_finite_work(evidence: &Evidence) -> Finding {
     )
 }
 
-/// When a series is not one behaviour.
+/// A series with several levels.
 const CHANGES: &str = "change points; the means of five rounds range over > 20 %, the rates rise by > 10 % or \
                        deviate by > 25 %, and more than noise explains";
 
-/// The behaviour says it all; this puts it among what is to be said.
+/// Adds the behaviour to the list of findings.
 fn unsteady(evidence: &Evidence) -> Option<Finding> {
     let behaviour = &evidence.summary.behaviour;
     if behaviour.course == Course::Regimes

@@ -1,9 +1,9 @@
-//! Whether requests waited for a place and not for the device: then latencies are the queue's.
+//! Whether requests waited in a queue, so that latencies include queueing and not only service by the device.
 //!
-//! An await begins when a request is put into a queue, and has waiting and service in one. Three things tell them apart, and no
-//! more is claimed than they say: a queue that is as long as it may be while the jobs ask for more; the await of a
-//! layer against that of the device below it, where the requests are the same ones; and two lengths of the queue within one trial at
-//! the same rate. That a job's depth exceeds what raises throughput cannot be known from a trial at one depth.
+//! An await begins when a request enters a queue, so it includes waiting and service. Three observations
+//! separate them: a queue that is full while the jobs have more to submit; the await of a layer against that of
+//! the device below it, if their requests are the same; and two queue lengths within one trial at the same
+//! rate. Whether a job's depth is larger than useful cannot be known from a trial at one depth.
 
 use iodyno_model::{
     DeviceLayer, Direction, Finding, FindingKind, SeriesKind, StackLayer, TargetInfo, Weight,
@@ -15,40 +15,42 @@ use crate::devices;
 use crate::series::{Total, View, totals};
 use crate::work;
 
-/// A queue is full at this share of what it takes on average over a sample: it empties for a moment when the jobs reap a batch.
+/// A queue is full at this fraction of its capacity on average over a sample: it empties briefly when the jobs
+/// reap a batch.
 const FULL_SHARE: f64 = 0.9;
 
-/// … and at no more than this one. `nr_requests` is that of each hardware queue: where more are under way, there are several, and
-/// how many is not known.
+/// … and at no more than this fraction. `nr_requests` applies to each hardware queue: if more are in flight,
+/// there are several queues of unknown number.
 const OVERFULL_SHARE: f64 = 1.05;
 
-/// Jobs keep so many times more in flight than there are places: a device of several queues would otherwise seem full with no more in them
-/// than all that it was given.
+/// The jobs keep this many times more in flight than the queue holds. Otherwise a device with several queues
+/// could seem full when it merely has all requests that it was given.
 const MORE_THAN_PLACES: f64 = 1.25;
 
-/// Full in this share of the samples.
+/// Full in this fraction of the samples.
 const FULL_SAMPLES: f64 = 0.5;
 
-/// A layer's requests take this many times as long as the same requests do below it …
+/// A layer's requests take this many times as long as the same requests below it …
 const TIMES_BELOW: f64 = 2.0;
 
-/// … and longer by this much, ns: what a layer's own code takes is no queueing.
+/// … and longer by this much, ns: a layer's own processing time is not queueing.
 const LONGER_NS: f64 = 100_000.0;
 
-/// Requests of two layers are the same ones if their numbers differ by no more than this factor: nothing is split or merged.
+/// Requests of two layers are the same if their numbers differ by at most this factor: none are split or
+/// merged.
 const ALIKE: f64 = 1.25;
 
-/// Fewer requests than this have no mean worth the name.
+/// Fewer requests have no meaningful mean.
 const LEAST_REQUESTS: u64 = 1000;
 
-/// The longer queue is at least so many times the shorter one, and at least so long.
+/// The longer queue has at least this many times the length of the shorter one, and at least this length.
 const LONGER_QUEUE: f64 = 2.0;
 const LONG_QUEUE: f64 = 4.0;
 
-/// Rates and sizes of requests within this share of each other are the same.
+/// Rates and request sizes within this fraction of each other count as equal.
 const SAME: f64 = 0.05;
 
-/// A device that is not busy throughout is waited for by nobody, percent.
+/// A device that is busy for less than this percentage of the time is not the one waited for.
 const BUSY_PERCENT: f64 = 95.0;
 
 pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
@@ -75,12 +77,13 @@ pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
             }
         }
     }
-    // Targets of one disk tell the same.
+    // Targets on one disk give the same finding.
     found.dedup();
     found
 }
 
-/// What all clones keep in flight at most; `None`: as much as read-ahead and write-back like.
+/// Maximum number of ops that all clones keep in flight; `None`: unlimited, because of read-ahead and
+/// write-back.
 fn depth(evidence: &Evidence) -> Option<u64> {
     let mut depth = 0;
     for (clone, job) in evidence.clones_on_files() {
@@ -92,7 +95,7 @@ fn depth(evidence: &Evidence) -> Option<u64> {
     Some(depth)
 }
 
-/// As many requests as the queue takes, while the jobs have more.
+/// Whether the queue holds as many requests as it can while the jobs have more.
 fn full(evidence: &Evidence, device: &DeviceLayer, disk: &Total) -> Option<Finding> {
     let places: u64 = device.queue.get("nr_requests")?.trim().parse().ok()?;
     let asked = depth(evidence);
@@ -139,7 +142,7 @@ fn full(evidence: &Evidence, device: &DeviceLayer, disk: &Total) -> Option<Findi
     ))
 }
 
-/// What jobs waited for an op, beside the device's part of it. Only where each op is a request of its own.
+/// Waiting time per op beyond the device's share. Only valid if each op is one request.
 fn seen_by_jobs(evidence: &Evidence, disk: &Total) -> String {
     for (direction, count, time) in [
         (Direction::Read, "reads", "read_time"),
@@ -152,7 +155,7 @@ fn seen_by_jobs(evidence: &Evidence, disk: &Total) -> String {
         let ops: u64 = rows.iter().map(|row| row.result.ops).sum();
         let sum: u128 = rows.iter().map(|row| row.result.service.sum_ns()).sum();
         let at_device = disk.each(time, count);
-        // The samples are a little shorter than the measured time.
+        // The samples cover slightly less than the measured time.
         if let Some(at_device) = at_device.filter(|_| alike(ops, disk.count(count))) {
             let mean = sum as f64 / ops as f64;
             return format!(
@@ -178,9 +181,9 @@ fn samples<'a>(evidence: &'a Evidence, device: &'a str) -> impl Iterator<Item = 
     views.filter(move |view| view.subject() == device)
 }
 
-/// The same requests take far longer at the top than at the bottom: they wait in between.
+/// Whether the same requests take much longer at the top than at the bottom: they wait in between.
 fn between_layers(target: &TargetInfo, lowest: &[&str], disks: &[Total]) -> Option<Finding> {
-    // A partition's requests are its disk's own.
+    // A partition's requests are those of its disk.
     let layers = target.stack.iter();
     let layers = layers.filter(|layer| !matches!(layer, StackLayer::Partition(_)));
     let devices: Vec<&DeviceLayer> = layers.filter_map(StackLayer::device).collect();
@@ -223,7 +226,7 @@ fn between_layers(target: &TargetInfo, lowest: &[&str], disks: &[Total]) -> Opti
         })
 }
 
-/// What a sample tells of a queue.
+/// Queue values of one sample.
 struct Length {
     queue: f64,
     rate: f64,
@@ -231,7 +234,7 @@ struct Length {
     reads: f64,
 }
 
-/// In some seconds the queue was much longer than in others, and no more was done.
+/// Whether the queue was much longer in some seconds without a higher rate.
 fn longer(evidence: &Evidence, device: &str) -> Option<Finding> {
     let mut seconds: Vec<Length> = samples(evidence, device)
         .filter_map(|view| length(&view))

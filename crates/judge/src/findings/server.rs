@@ -1,4 +1,4 @@
-//! Whether a process under test had no CPU time left: then it, and not the storage below it, set the figure.
+//! Whether a process under test was out of CPU time and so limited the figure.
 
 use std::collections::BTreeMap;
 
@@ -7,16 +7,17 @@ use iodyno_model::{Finding, FindingKind, SeriesKind, Weight};
 use super::{Evidence, finding, remedied};
 use crate::series::View;
 
-/// A process has no time left at this share of what its threads can use, in percent, as a worker of the harness's own.
+/// A process is saturated at this percentage of the CPU time that its threads can use; the same limit as for a
+/// worker.
 const SATURATED_PERCENT: f64 = 95.0;
 
-/// … and no more than this share of a core, in percent, is still that of one thread: ticks of sampling.
+/// … and up to this percentage of a core is still one thread: the precision of sampling.
 const ONE_CORE_PERCENT: f64 = 105.0;
 
-/// In this share of the samples.
+/// In this fraction of the samples.
 const SAMPLES: f64 = 0.9;
 
-/// Samples of one process, and in how many of them it was full.
+/// Number of samples of one process, and in how many of them it was saturated.
 #[derive(Default)]
 struct Process {
     samples: u32,
@@ -54,8 +55,8 @@ impl Process {
         self.one_core += u32::from((SATURATED_PERCENT..=ONE_CORE_PERCENT).contains(&percent));
     }
 
-    /// Threads are not told apart: a process of several that uses just one core may have one busy thread, or several that happen to
-    /// come to one.
+    /// Threads are not sampled separately: a process that uses exactly one core may have one busy thread, or
+    /// several that add up to one core.
     fn judged(&self, name: &str) -> Option<Finding> {
         if self.samples < super::LEAST_SAMPLES {
             return None;

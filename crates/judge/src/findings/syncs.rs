@@ -1,4 +1,4 @@
-//! Where most of the time goes that shared files take: into the syncs that a rule asks for.
+//! Whether most of the time of shared files is spent in the syncs that a rule requests.
 
 use iodyno_model::{Direction, Finding, FindingKind, SharedFiles, Weight};
 use iodyno_units::Rate;
@@ -6,11 +6,11 @@ use iodyno_units::Rate;
 use super::{Evidence, finding, remedied};
 use crate::work;
 
-/// From this share of the clones' time on, in percent, it is syncs that are measured.
+/// From this percentage of the clones' time upwards, the figure mostly describes syncs.
 const TIME_PERCENT: f64 = 50.0;
 
-/// Syncs that lie so near to what the rule gives, as a share, follow from it; those at the end of the trial, and
-/// requests before the first write, are in between.
+/// If the number of syncs is within this fraction of the number that the rule gives, they follow from the rule.
+/// The tolerance covers syncs at the end of the trial and requests before the first write.
 const FOLLOWS: f64 = 0.05;
 
 pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
@@ -19,7 +19,7 @@ pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
         .collect()
 }
 
-/// Requests, syncs, and the times that both took, ns, of all clones of a job.
+/// Number of requests and syncs, and their durations in ns, over all clones of a job.
 #[derive(Default)]
 struct Did {
     requests: u64,
@@ -72,7 +72,7 @@ fn dominated(evidence: &Evidence, index: usize, shared: &SharedFiles) -> Option<
     ))
 }
 
-/// What so many syncs follow from, where they do.
+/// The rule that explains this number of syncs, if any.
 fn rule(did: &Did, shared: &SharedFiles) -> String {
     let near = |expected: f64| (did.syncs as f64 / expected - 1.0).abs() <= FOLLOWS;
     let files = f64::from(shared.count);

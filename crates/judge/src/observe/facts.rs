@@ -1,10 +1,10 @@
-//! What two trials may differ in that could explain why their figures do.
+//! Facts: attributes of a trial that could explain a difference in its figures.
 //!
-//! Names are stable, values are words, and what the host does not tell is left out. Identity is no fact: mount
-//! points, names of partitions, loops and mappings, and UUIDs differ between any two configurations
-//! of one host and explain nothing. The kernel name of a disk is kept, for another disk does explain something. Options of
-//! a mount that belong to one kind of file system stand in a fact of their own (`ext4 options`), so that those which every file
-//! system knows can be compared between kinds.
+//! Names are stable, values are text, and unknown facts are left out. Identity is not a fact: mount points,
+//! names of partitions, loops and mappings, and UUIDs differ between any two configurations of one host and
+//! explain nothing. The kernel name of a disk is kept, because another disk can explain a difference. Mount
+//! options of one kind of file system are a fact of their own (`ext4 options`), so that the common options can
+//! be compared between kinds.
 
 use iodyno_model::{
     CloneResult, DeviceLayer, EndedBy, Environment, Fact, FactClass, Job, Kind, MountInfo,
@@ -15,7 +15,7 @@ use iodyno_units::{Bytes, Nanos};
 use super::words::{self, Values};
 use crate::{devices, work};
 
-/// Options that the kernel's mount layer knows by itself, whatever the file system.
+/// Options that the kernel's mount layer handles for every file system.
 const COMMON_OPTIONS: [&str; 16] = [
     "async",
     "dirsync",
@@ -35,10 +35,10 @@ const COMMON_OPTIONS: [&str; 16] = [
     "discard",
 ];
 
-/// Options that say who is mounted and nothing of how.
+/// Options that identify a mount and do not change its behaviour.
 const IDENTITY_OPTIONS: [&str; 6] = ["fsid", "fsname", "subvol", "subvolid", "uuid", "fd"];
 
-/// Settings of a lowest device's queue that change how it serves, by sysfs name and by ours.
+/// Queue settings of a lowest device that change its service, by sysfs name and by fact name.
 const QUEUE: [(&str, &str); 6] = [
     ("write_cache", "write cache"),
     ("rotational", "rotational"),
@@ -57,7 +57,7 @@ pub(super) fn facts(workload: &Workload, trial: &Trial, kind: Kind) -> Vec<Fact>
     found
 }
 
-/// Adds a fact, unless nothing is known of it.
+/// Adds a fact unless it is unknown.
 fn add(found: &mut Vec<Fact>, class: FactClass, name: &str, values: Values) {
     if let Some(value) = values.joined() {
         found.push(Fact {
@@ -77,7 +77,7 @@ fn target(trial: &Trial, found: &mut Vec<Fact>) {
     let mut add = |name: &str, values| add(found, FactClass::Target, name, values);
     add("file system", Values::of(targets().map(file_system)));
     add("stack", Values::of(targets().map(stack)));
-    // The layer that the jobs meet: what a loop's own file lies on is below the devices.
+    // The layer that the jobs use: layers below the file of a loop device are counted as devices.
     let mounts = || targets().filter_map(top_mount);
     add(
         "mount options",
@@ -112,7 +112,7 @@ fn layer_device(layer: &StackLayer) -> Option<&DeviceLayer> {
     layer.device()
 }
 
-/// What the jobs meet first.
+/// The topmost layer.
 fn file_system(target: &TargetInfo) -> String {
     match target.stack.first() {
         Some(StackLayer::Mount(mount)) => mount.file_system.clone(),
@@ -137,7 +137,7 @@ fn stack(target: &TargetInfo) -> String {
         StackLayer::Loop { direct: true, .. } => "loop (direct)".to_owned(),
         StackLayer::Loop { direct: false, .. } => "loop (cached)".to_owned(),
         StackLayer::Mapped { driver, name, .. } => match (driver.as_str(), name.as_str()) {
-            // An md's name is its level; a mapping's is anybody's choice.
+            // The name of an md device is its level; the name of a mapping is arbitrary.
             ("md", level) if !level.is_empty() => format!("md {level}"),
             (driver, _) => driver.to_owned(),
         },
@@ -158,7 +158,7 @@ fn options(mount: &MountInfo, common: bool) -> String {
     chosen.collect::<Vec<_>>().join(",")
 }
 
-/// The layers of those devices that no further one is known below of.
+/// The layers of the devices with no known device below them.
 fn lowest_layers(part: &iodyno_model::Part) -> impl Iterator<Item = &StackLayer> {
     let names = devices::lowest(part);
     part.environment
@@ -245,7 +245,7 @@ fn work(workload: &Workload, trial: &Trial, found: &mut Vec<Fact>) {
         add(name, values);
     }
     let clones = || trial.parts.iter().flat_map(|part| &part.clones);
-    // What clones share is there once; what file operations make and remove stands among their own facts.
+    // Shared files exist once. Files that file operations create and remove have their own facts.
     let shared = workload.jobs.iter().filter_map(work::shared_bytes);
     let own = clones().filter(|clone| {
         let job = workload.jobs.get(clone.job as usize);
@@ -263,12 +263,12 @@ fn work(workload: &Workload, trial: &Trial, found: &mut Vec<Fact>) {
     add("rate", each(words::rate));
     file_operations(workload, &mut add);
     shared_files(workload, &mut add);
-    // The next best engine or feature that was taken in place of the one asked for.
+    // An engine or feature that replaced the requested one.
     let fallbacks = clones().flat_map(|clone| &clone.engine.fallbacks).cloned();
     add("fallbacks", Values::of(fallbacks));
 }
 
-/// What makes two workloads of file operations of one name different ones.
+/// Facts that distinguish workloads of file operations with the same name.
 fn file_operations(workload: &Workload, add: &mut impl FnMut(&str, Values)) {
     let jobs = || workload.jobs.iter();
     let each = |value: &dyn Fn(&Job, &Operations) -> String| {
@@ -287,7 +287,7 @@ fn file_operations(workload: &Workload, add: &mut impl FnMut(&str, Values)) {
     add("content", Values::of(content));
 }
 
-/// What makes two runs over shared files different ones, under sysbench's names of the options.
+/// Facts that distinguish runs over shared files, by sysbench's option names.
 fn shared_files(workload: &Workload, add: &mut impl FnMut(&str, Values)) {
     let each = |value: &dyn Fn(&SharedFiles) -> Option<String>| {
         let jobs = workload.jobs.iter();
@@ -352,12 +352,12 @@ fn ending(workload: &Workload, trial: &Trial, kind: Kind, found: &mut Vec<Fact>)
     let cycles = |clone: &CloneResult| work::operations(workload, clone).is_some();
     let mut ended: Vec<&str> = clones
         .map(|clone| match clone.ended {
-            // An empty set is an end by count, as who counts the files of the set would say.
+            // An empty set is an end by count, as for workloads that state the number of files.
             EndedBy::Size if cycles(clone) => ended_by(EndedBy::Count),
             ended => ended_by(ended),
         })
         .collect();
-    // In whatever order the clones ended.
+    // Independent of the order in which the clones ended.
     ended.sort_unstable();
     add("ended by", Values::of(ended.into_iter().map(str::to_owned)));
     let finite = kind == Kind::Finite;
@@ -375,7 +375,7 @@ fn ending(workload: &Workload, trial: &Trial, kind: Kind, found: &mut Vec<Fact>)
     add("ramp", Values::of(workload.jobs.iter().map(ramp)));
 }
 
-/// In full: what was asked is not rounded.
+/// Printed in full, because requested values are not rounded.
 fn seconds(time: Nanos) -> String {
     format!("{} s", time.0 as f64 / 1e9)
 }

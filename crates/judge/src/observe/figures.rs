@@ -1,4 +1,4 @@
-//! A trial's figures: one number a metric, and those that the data do not bear out kept back.
+//! A trial's figures: one number per metric; figures that the data do not support are withheld.
 
 use iodyno_model::{
     Better, Direction, Figure, Job, Kind, Metric, Quantile, Row, Step, Summary, Trial, Unit,
@@ -13,16 +13,16 @@ use crate::summary::{
 };
 use crate::work::{self, MOVING};
 
-/// From this mean block size on, bytes, it is bytes that are waited for and not ops.
+/// From this mean block size upwards, in bytes, bandwidth and not IOPS is the primary metric.
 const LARGE_BLOCK: f64 = 65536.0;
 
-/// Steps that do not count towards the op take this share of the time, and the rate of cycles is theirs as well.
+/// If untimed steps take this fraction of the time, they affect the rate of cycles.
 pub(super) const UNTIMED: f64 = 0.01;
 
-/// They take this share of it, and the time to complete is mostly theirs.
+/// If they take this fraction, the completion time is mostly theirs.
 const MOSTLY_UNTIMED: f64 = 0.5;
 
-/// What was measured, and what it is best judged by.
+/// The measured figures, and the primary metric.
 pub(super) struct Measured {
     pub(super) figures: Vec<Figure>,
     pub(super) withheld: Vec<Withheld>,
@@ -89,7 +89,7 @@ impl Measured {
         });
     }
 
-    /// All ops that count, and the bytes that were moved, over the time in which any clone was measured.
+    /// All ops that count, and the bytes moved, over the time in which any clone was measured.
     fn rates(&mut self, workload: &Workload, trial: &Trial, rows: &[Row]) {
         let span_ns = measured_ns(trial);
         let counts = |row: &&Row| moves(row) || row.result.direction == Direction::Op;
@@ -107,7 +107,7 @@ impl Measured {
         }
     }
 
-    /// A cycle's steps come at the cycle's own rate: it is told once.
+    /// Steps run at the rate of the cycle, so the rate is given once.
     fn row(&mut self, row: &Row, of_cycles: bool) {
         let name = row.result.direction.name();
         let is_step = of_cycles && row.result.direction != Direction::Op;
@@ -154,9 +154,9 @@ impl Measured {
             .any(|figure| figure.metric.name == metric)
     }
 
-    /// Finite work by its completion, unless most of it is work that is not to count; what was asked at a rate,
-    /// by how late it came; otherwise by the rate of cycles, or by the time of the op where other work takes
-    /// part in the rate.
+    /// A fixed amount of work is compared by its completion unless most of it is untimed; work at a requested
+    /// rate by its response latency; otherwise by the rate of cycles, or by the op time if untimed steps affect
+    /// the rate.
     fn best_of_cycles(&self, workload: &Workload, trial: &Trial, kind: Kind) -> Metric {
         let untimed = work::untimed_share(workload, trial);
         let scheduled = workload.jobs.iter().all(|job| job.pacing.scheduled());
@@ -168,7 +168,7 @@ impl Measured {
         }
     }
 
-    /// The 99th percentile of an op, or its mean where that is kept back.
+    /// The 99th percentile of an op, or its mean if the percentile is withheld.
     fn tail(&self, direction: Direction) -> Metric {
         let name = direction.name();
         let tail = format!("{name}.p99");
@@ -178,8 +178,8 @@ impl Measured {
         })
     }
 
-    /// Finite work by its completion; what was asked at a rate, by how late it came; otherwise by ops, or by bytes
-    /// where the blocks are large.
+    /// A fixed amount of work is compared by its completion; work at a requested rate by its response latency;
+    /// otherwise by IOPS, or by bandwidth if the blocks are large.
     fn best(&self, workload: &Workload, rows: &[Row], kind: Kind) -> Option<Metric> {
         if is_finite(kind) {
             return Some(Metric::time(Metric::COMPLETION));
@@ -188,7 +188,7 @@ impl Measured {
         let busiest = rows
             .iter()
             .filter(|row| moves(row))
-            // The first of equals, as tables have them.
+            // The first of equal values, as in tables.
             .min_by_key(|row| std::cmp::Reverse(row.result.ops));
         if let Some(row) = busiest
             && !workload.jobs.is_empty()
@@ -213,7 +213,7 @@ fn moves(row: &Row) -> bool {
     MOVING.contains(&row.result.direction)
 }
 
-/// Why a percentile says more than the data do.
+/// Why the data do not support a percentile.
 fn against(quantile: &Quantile, count: u64) -> Option<String> {
     let few = quantile.few.then(|| {
         let beyond = (100.0 - quantile.percent) / 100.0 * count as f64;
@@ -234,9 +234,10 @@ fn against(quantile: &Quantile, count: u64) -> Option<String> {
     }
 }
 
-/// From the first clone's start (its ramp, where there is one) until all work was on the storage as far as the jobs ask: drain and
-/// end fsync included, verification not. Trials of before the clones told that instant have it from their
-/// steps, at most by as much too early as clones of one job ended apart.
+/// From the start of the first clone (including its ramp) until all work was on the storage as the jobs
+/// request: including drain and end fsync, without verification. Older trials, in which clones did not record
+/// that instant, use their steps; the result is too early by at most the difference between the ends of one
+/// job's clones.
 pub(crate) fn completion_ns(trial: &Trial) -> Option<u64> {
     let parts = trial.parts.iter();
     let spans = parts.filter_map(|part| {

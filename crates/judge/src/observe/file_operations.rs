@@ -1,4 +1,4 @@
-//! Figures that only trials of file operations have.
+//! Figures of file operations.
 
 use iodyno_model::{Direction, Figure, Metric, Operations, Step, Trial, Workload};
 
@@ -7,8 +7,8 @@ use super::names::{DRAIN, LOOP_RATE, RATE_FROM_MEAN, SETUP};
 use crate::summary::measured_ns;
 use crate::work;
 
-/// Steps before and after the cycles, and rates with and without the work that is not to count: under the names that
-/// the tables of others' tools are read under.
+/// Steps before and after the cycles, and rates with and without untimed steps, under the names that importers
+/// of other tools use.
 pub(super) fn figures(workload: &Workload, trial: &Trial) -> Vec<Figure> {
     let mut found = Vec::new();
     let mut add = |metric: Metric, value: f64, derived: Option<&str>| {

@@ -1,4 +1,4 @@
-//! A trial reduced to what a comparison needs: figures, behaviour, facts, and what is said against it.
+//! Reduces a trial to an observation: figures, behaviour, facts, flags.
 
 mod facts;
 mod figures;
@@ -22,11 +22,11 @@ pub use names::{OWN_METRICS, is_own_metric};
 
 use crate::kind::kind;
 
-/// An own trial as a comparison sees it.
+/// Reduces a trial of iodyno to an observation.
 ///
-/// Dimensions are `run`, `configuration` and `workload`, and where all jobs agree in them `rw`, `bs`, `engine`,
-/// `depth`, `direct`; `jobs` is the number of all clones. Works on frames without histograms: percentiles are those of
-/// the parts' merged ones. What is said against it is taken from the trial's stored findings.
+/// Dimensions are `run`, `configuration` and `workload`, and, if all jobs agree in them, `rw`, `bs`, `engine`,
+/// `depth`, `direct`; `jobs` is the number of all clones. Frames need no histograms: percentiles are those of
+/// the parts' merged ones. Flags are taken from the trial's stored findings.
 pub fn observe(
     run: &str,
     configuration: &Configuration,
@@ -59,7 +59,7 @@ pub fn observe(
     }
 }
 
-/// A trial that others measured. Its series is judged as an own one's; it belongs to no round.
+/// Reduces an imported trial to an observation. Its series is judged in the same way; it belongs to no round.
 pub fn observe_imported(run: &str, trial: &ImportedTrial) -> Observation {
     let series: Vec<Point> = trial
         .series
@@ -84,7 +84,7 @@ pub fn observe_imported(run: &str, trial: &ImportedTrial) -> Observation {
             .any(|withheld| withheld.metric == *name);
         match of_that_name {
             Some(figure) => Some(figure.metric.clone()),
-            // Still what the trial is judged by: without it, there is nothing to say.
+            // Kept as the primary metric: without it the trial has none.
             None => kept_back.then(|| by_name(name)),
         }
     });
@@ -104,7 +104,7 @@ pub fn observe_imported(run: &str, trial: &ImportedTrial) -> Observation {
     }
 }
 
-/// The metric of a name that has no figure to tell its unit.
+/// A metric that has a name but no figure to take its unit from.
 fn by_name(name: &str) -> Metric {
     match name.rsplit('.').next().unwrap_or(name) {
         Metric::IOPS => Metric::iops(name),
@@ -124,7 +124,7 @@ fn dimensions(run: &str, configuration: &str, workload: &str) -> BTreeMap<String
     .collect()
 }
 
-/// A cache's figure is one, if not the device's: it is flagged, and a comparison tells what to make of it.
+/// A figure of a cache is flagged and kept; the comparison decides how to use it.
 fn unusable(trial: &Trial) -> Option<String> {
     let outcome = match &trial.outcome {
         Outcome::Completed => None,
@@ -140,8 +140,8 @@ fn unusable(trial: &Trial) -> Option<String> {
     })
 }
 
-/// What a comparison learns otherwise is no flag: steadiness from the behaviour, short tails and limited resolution from
-/// what is withheld, an interruption from `unusable`.
+/// Findings that are represented elsewhere are not flags: steadiness is in the behaviour, short tails and
+/// limited resolution are in the withheld metrics, an interruption is in `unusable`.
 fn flag(finding: &Finding) -> Option<Flag> {
     let told = match finding.kind {
         FindingKind::Unsteady
@@ -158,7 +158,7 @@ fn flag(finding: &Finding) -> Option<Flag> {
     })
 }
 
-/// Finite work is the only one with a completion.
+/// Only a fixed amount of work has a completion.
 fn is_finite(kind: Kind) -> bool {
     kind == Kind::Finite
 }

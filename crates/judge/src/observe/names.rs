@@ -1,26 +1,26 @@
-//! Which metrics own trials can have, so that a slip of the pen is told before a long run and not after.
+//! Names of the metrics that trials of iodyno can have, so that a typing error is found before a long run.
 
 use iodyno_model::{Direction, Metric};
 
-/// Time to make the files that are there before the first cycle, ns.
+/// Time to create the files that exist before the first cycle, ns.
 pub(super) const SETUP: &str = "setup";
 
-/// Time after the last cycle until nothing was left to be done, ns.
+/// Duration of the drain after the last cycle, ns.
 pub(super) const DRAIN: &str = "drain";
 
-/// Cycles a second where the cycle holds work that is not to count.
+/// Cycles per second, if the cycle has untimed steps.
 pub(super) const LOOP_RATE: &str = "loop.iops";
 
-/// Cycles a second, had there been nothing but what is to count.
+/// Cycles per second if only timed steps counted.
 pub(super) const RATE_FROM_MEAN: &str = "ops_from_mean";
 
-/// CPU time of all processes under test for each op, ns.
+/// CPU time of all processes under test per op, ns.
 pub(super) const SERVER_CPU_PER_OP: &str = "server_cpu_per_op";
 
 /// Cores that all processes under test kept busy.
 pub(super) const SERVER_CORES: &str = "server_cores";
 
-/// The names, in words.
+/// The names as a text.
 pub const OWN_METRICS: &str = "iops, bandwidth, completion, cpu_per_op; read, write, trim or sync \
                                with .iops, .bandwidth, .mean, .max, .p50, .p99, .p99.9, …; of file \
                                operations also setup, drain, loop.iops, ops_from_mean, op with .iops, \
@@ -28,8 +28,8 @@ pub const OWN_METRICS: &str = "iops, bandwidth, completion, cpu_per_op; read, wr
                                with .mean, .max, .p50, .p99, …; of fileio also op with .mean, .min, .max, \
                                .p95, …; of processes named with --sample server_cpu_per_op, server_cores";
 
-/// Whether a trial of iodyno's own can have a metric of this name. It need not: a job that never writes has
-/// no `write.iops`, and a percentile may be kept back.
+/// Whether a trial of iodyno can have a metric of this name. A given trial may lack it: a job that never writes
+/// has no `write.iops`, and a percentile may be withheld.
 pub fn is_own_metric(name: &str) -> bool {
     let whole = [
         Metric::IOPS,

@@ -1,4 +1,4 @@
-//! What was done, in the words of job files.
+//! Describes a workload in the terms of job files.
 
 use iodyno_model::{
     Access, Action, Amount, Arrival, BlockSizes, Blocks, Buffers, Content, Distribution, Engine,
@@ -8,7 +8,7 @@ use iodyno_units::{Bytes, Rate};
 
 use crate::work;
 
-/// A trait of a workload: the distinct values of its jobs, in their order.
+/// A trait of a workload: the distinct values of its jobs, in order.
 pub(super) struct Values(Vec<String>);
 
 impl Values {
@@ -22,7 +22,7 @@ impl Values {
         Values(distinct)
     }
 
-    /// The value, if there is just one.
+    /// The value, if there is exactly one.
     pub(super) fn agreed(self) -> Option<String> {
         match self.0.len() {
             1 => self.0.into_iter().next(),
@@ -30,14 +30,14 @@ impl Values {
         }
     }
 
-    /// All of them; `None` if there are none.
+    /// All values; `None` if there are none.
     pub(super) fn joined(self) -> Option<String> {
         (!self.0.is_empty()).then(|| self.0.join(" and "))
     }
 }
 
-/// The traits that are dimensions as well as facts, by name. File operations have none of those that speak of reads
-/// and writes at offsets, but a number of threads.
+/// The traits that are dimensions as well as facts, by name. File operations have none that concern reads and
+/// writes at offsets, but have a number of threads.
 pub(super) fn traits(workload: &Workload) -> Vec<(&'static str, Values)> {
     let (cycles, at_offsets): (Vec<&Job>, Vec<&Job>) =
         (workload.jobs.iter()).partition(|job| job.work.file_operations().is_some());
@@ -70,7 +70,7 @@ pub(super) fn traits(workload: &Workload) -> Vec<(&'static str, Values)> {
     ]
 }
 
-/// The engine; of shared files sysbench's I/O mode, so that its own output and ours name it alike.
+/// The engine. For shared files it is sysbench's I/O mode, so that imported and own trials use the same name.
 fn engine(work: &Work) -> &'static str {
     let Work::SharedFiles(shared) = work else {
         return work.engine_name();
@@ -83,7 +83,7 @@ fn engine(work: &Work) -> &'static str {
     }
 }
 
-/// `4k`, or one for each direction: `4k,64k`.
+/// `4k`, or one value per direction: `4k,64k`.
 fn sizes(access: &Access) -> String {
     let each = access
         .directions()
@@ -119,10 +119,10 @@ pub(super) fn sync(blocks: &Blocks) -> String {
     }
 }
 
-/// The rates asked for: `read 1000 ops/s`, or `none`.
+/// The requested rates: `read 1000 ops/s`, or `none`.
 pub(super) fn rate(job: &Job) -> String {
     if job.pacing.ops_per_s > 0.0 {
-        // As sysbench's output is read: of all threads, in full.
+        // In the form that sysbench's output is read in: of all threads, in full.
         let all = job.pacing.ops_per_s * f64::from(job.clones.max(1));
         return match job.pacing.arrival {
             Arrival::Linear => format!("{all} ops/s"),
@@ -144,7 +144,7 @@ pub(super) fn rate(job: &Job) -> String {
     }
 }
 
-/// The work of a job that ends with it: `1000 ops`, `4 GiB`, `2 × the files' size`.
+/// The amount of work that ends the job: `1000 ops`, `4 GiB`, `2 × the files' size`.
 pub(super) fn amount(job: &Job) -> String {
     let ops = |ops: u64| format!("{ops} ops");
     let blocks = match (&job.work, job.end.ops) {
@@ -168,7 +168,7 @@ pub(super) fn amount(job: &Job) -> String {
     }
 }
 
-/// The files that are there before: `files: 10000 × 2 MiB, fsynced`, or `none`.
+/// The files that exist before the cycles: `files: 10000 × 2 MiB, fsynced`, or `none`.
 pub(super) fn sets(operations: &Operations) -> String {
     let sets = operations.sets.iter().map(|set| {
         let synced = match set.fsync {
@@ -184,7 +184,7 @@ pub(super) fn sets(operations: &Operations) -> String {
     }
 }
 
-/// In full: what was asked is not rounded.
+/// Printed in full, because requested values are not rounded.
 fn exact(bytes: u64) -> String {
     let rounded = Bytes(bytes).to_string();
     match rounded.parse::<Bytes>() {
@@ -193,7 +193,7 @@ fn exact(bytes: u64) -> String {
     }
 }
 
-/// The steps of a cycle, those that do not count in brackets: `create, write 100 KiB, sync, (close)`.
+/// The steps of a cycle, untimed ones in brackets: `create, write 100 KiB, sync, (close)`.
 pub(super) fn cycle(operations: &Operations) -> String {
     let steps = operations.cycle.iter().map(|step| {
         let words = action(&step.action);
@@ -256,7 +256,7 @@ fn subject(of: &Subject) -> String {
     }
 }
 
-/// Where the clones work: a single one's folder is its own either way.
+/// The folders that the clones use; a single clone always has its own.
 pub(super) fn folders(job: &Job, operations: &Operations) -> String {
     match (job.clones, operations.own_folders) {
         (0 | 1, _) => "one",
@@ -266,7 +266,7 @@ pub(super) fn folders(job: &Job, operations: &Operations) -> String {
     .to_owned()
 }
 
-/// What is written: `incompressible`, `50 % compressible`, `zeroes`.
+/// The content of the written data: `incompressible`, `50 % compressible`, `zeroes`.
 pub(super) fn content(buffers: &Buffers) -> String {
     let content = match &buffers.content {
         Content::Random | Content::Compressible { percent: 0, .. } => "incompressible".to_owned(),
@@ -280,7 +280,7 @@ pub(super) fn content(buffers: &Buffers) -> String {
     }
 }
 
-/// As sysbench prints them: `directio`, `sync `, `(none)` without its brackets.
+/// As sysbench prints them: `directio`, `sync `, `(none)` without the brackets.
 pub(super) fn open_flags(engine: &Engine) -> String {
     let flags = [
         (engine.o_sync, "sync"),

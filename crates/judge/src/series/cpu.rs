@@ -1,4 +1,4 @@
-//! CPU time: all CPUs in one row, then each.
+//! CPU time: one row for all CPUs, then one for each.
 
 use iodyno_model::SeriesUnit::Percent;
 use iodyno_model::{SeriesKind, Telemetry};
@@ -6,10 +6,10 @@ use iodyno_model::{SeriesKind, Telemetry};
 use super::view::{over, sum};
 use super::{Drawn, Formula, View, columns, row};
 
-/// The name of the row of all CPUs.
+/// The name of the row for all CPUs.
 pub(crate) const ALL: &str = "all";
 
-/// In percent of the time that was counted: ticks never come to exactly the sample's span.
+/// In percent of the counted time: the sum of ticks differs from the sample's span.
 const CPU: &[Formula] = &[
     ("%user", Percent, |row| share(row, "user")),
     ("%system", Percent, |row| share(row, "system")),
@@ -28,7 +28,7 @@ pub(super) fn drawn(series: &Telemetry) -> Drawn {
     (columns(CPU), rows.collect())
 }
 
-/// Time of one sort in percent of all that was counted.
+/// CPU time of one kind in percent of all counted time.
 pub(crate) fn share(view: &View, column: &str) -> Option<f64> {
     let all = sum(view.values().filter_map(|(_, value)| value));
     over(view.value(column)? * 100.0, all as f64)

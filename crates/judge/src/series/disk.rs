@@ -1,15 +1,16 @@
-//! Block devices, under the names of `iostat -x`, and the limits of a control group beside what it moved.
+//! Block devices, with the names of `iostat -x`, and control groups with their limits.
 //!
-//! The kernel stamps a request when it is put into the queue and when it ends: an await is both waiting and
-//! being served, and only the await of a device below tells them apart (kernel documentation, admin-guide/iostats).
+//! The kernel stamps a request when it enters the queue and when it ends, so an await includes waiting and
+//! service. Only the await of a lower device separates them (kernel documentation, admin-guide/iostats).
 
 use iodyno_model::SeriesUnit::{Bytes, BytesPerSecond, Nanos, Number, PerSecond, Percent};
 
 use super::Formula;
 
-/// Requests are counted as they end, merged ones as one. An await is the sum of the requests' times over their number; `aqu-sz` that sum
-/// over the time, which by Little's law is how many were there on average; `%util` the time with any in flight,
-/// which of a device that works on many at once says that it was used and not that it was full.
+/// Requests are counted at their end, merged ones as one. An await is the sum of the requests' times divided by
+/// their number. `aqu-sz` is that sum divided by the elapsed time, which by Little's law is the mean number of
+/// requests. `%util` is the time with any request in flight; for a device that serves several at once it does
+/// not mean that the device was saturated.
 pub(super) const DISK: &[Formula] = &[
     ("r/s", PerSecond, |row| row.per_second("reads")),
     ("w/s", PerSecond, |row| row.per_second("writes")),
@@ -33,14 +34,14 @@ pub(super) const DISK: &[Formula] = &[
     ("aqu-sz", Number, |row| {
         Some(row.percent_of_span("queue_time")? / 100.0)
     }),
-    // Times are kept by the tick: a busy second may come to more than a second.
+    // Times are counted in ticks: a busy second may exceed one second.
     ("%util", Percent, |row| {
         Some(row.percent_of_span("busy_time")?.min(100.0))
     }),
     ("in flight", Number, |row| row.value("in_flight")),
 ];
 
-/// What the harness's control group moved, beside what it may.
+/// Bytes and ops of the harness's control group, with their limits.
 pub(super) const CGROUP: &[Formula] = &[
     ("r/s", PerSecond, |row| row.per_second("reads")),
     ("w/s", PerSecond, |row| row.per_second("writes")),

@@ -1,4 +1,4 @@
-//! The host as a whole: load, pressure, memory, reclaim.
+//! The host: load, pressure, memory, reclaim.
 
 use iodyno_model::SeriesUnit::{Bytes, BytesPerSecond, Number, PerSecond, Percent};
 
@@ -18,8 +18,9 @@ fn hundredth(row: &View, column: &str) -> Option<f64> {
     Some(row.value(column)? / 100.0)
 }
 
-/// Share of the time in which some, or all, tasks were stalled. The kernel keeps it in averages as well; these are exact, but that
-/// it adds up what its CPUs report every two seconds or so: a short sample may have more of it than it is long.
+/// Percentage of the time in which some, or all, tasks were stalled. Unlike the kernel's averages these are
+/// exact, except that the kernel adds up its CPUs about every two seconds: a short sample may show more than
+/// its own length.
 pub(super) const PRESSURE: &[Formula] = &[
     ("some", Percent, |row| stalled(row, "some")),
     ("full", Percent, |row| stalled(row, "full")),
@@ -29,7 +30,7 @@ fn stalled(row: &View, column: &str) -> Option<f64> {
     Some(row.percent_of_span(column)?.min(100.0))
 }
 
-/// As it was read.
+/// The value as read.
 pub(super) const MEMORY: &[Formula] = &[
     ("free", Bytes, |row| row.value("free")),
     ("available", Bytes, |row| row.value("available")),
@@ -43,7 +44,7 @@ pub(super) const MEMORY: &[Formula] = &[
     ("dirty_limit", Bytes, |row| row.value("dirty_limit")),
 ];
 
-/// Each second.
+/// Per second.
 pub(super) const RECLAIM: &[Formula] = &[
     ("scanned_kswapd", BytesPerSecond, |row| {
         row.per_second("scanned_kswapd")

@@ -1,4 +1,4 @@
-//! Interrupts by source, and how evenly the CPUs take them.
+//! Interrupts by source, and their distribution over the CPUs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,10 +8,11 @@ use iodyno_model::{FigureColumn, FigureRow, SeriesKind, Telemetry};
 use super::view::{over, sum};
 use super::{Drawn, View};
 
-/// The name of the row of all sources.
+/// The name of the row for all sources.
 const ALL: &str = "all";
 
-/// Columns before those of the CPUs: how many, the share of the CPU that took the most, which that is, and [`balance`].
+/// Columns before those of the CPUs: the rate, the share of the CPU with the most, the number of that CPU, and
+/// [`balance`].
 const COLUMNS: [(&str, iodyno_model::SeriesUnit); 4] = [
     ("total/s", PerSecond),
     ("%busiest", Percent),
@@ -19,8 +20,8 @@ const COLUMNS: [(&str, iodyno_model::SeriesUnit); 4] = [
     ("balance", Number),
 ];
 
-/// How evenly something is dealt out: Jain's fairness index, (Σx)² ÷ (n · Σx²), 1 where all have alike and 1 ÷ n where one has
-/// all; `None` of nothing. R. Jain, D. Chiu, W. Hawe: A Quantitative Measure of Fairness and
+/// Evenness of a distribution: Jain's fairness index, (Σx)² ÷ (n · Σx²); 1 if all are equal, 1 ÷ n if one has
+/// everything; `None` if there is nothing. R. Jain, D. Chiu, W. Hawe: A Quantitative Measure of Fairness and
 /// Discrimination for Resource Allocation in Shared Computer Systems, DEC TR-301, 1984.
 pub fn balance(shares: &[f64]) -> Option<f64> {
     let sum: f64 = shares.iter().sum();
@@ -28,7 +29,8 @@ pub fn balance(shares: &[f64]) -> Option<f64> {
     over(sum * sum, shares.len() as f64 * squares)
 }
 
-/// A row of all sources, then each in the series' order but those that never interrupted; the CPUs of all shapes.
+/// One row for all sources, then one for each that interrupted, in the series' order; columns for the CPUs of
+/// all shapes.
 pub(super) fn drawn(series: &Telemetry) -> Drawn {
     let kind = SeriesKind::Interrupts;
     let mut cpus: Vec<&str> = Vec::new();
@@ -44,7 +46,7 @@ pub(super) fn drawn(series: &Telemetry) -> Drawn {
         let alive = View::of(shape, sample).filter(|view| total(view) > 0);
         sources.extend(alive.map(|view| view.subject()));
     }
-    // One that was plugged in later may have a lower number.
+    // A CPU that was added later may have a lower number.
     cpus.sort_by_key(|cpu| cpu_number(cpu));
     let rows = series.of(kind).flat_map(|(shape, sample)| {
         let all = row(&View::all(shape, sample), ALL, &cpus);
@@ -80,13 +82,13 @@ fn row(view: &View, subject: &str, cpus: &[&str]) -> FigureRow {
     let all: f64 = values.iter().sum();
     let mut busiest: Option<(&str, f64)> = None;
     for (cpu, value) in &counts {
-        // The first of equals.
+        // The first of equal values.
         if *value > busiest.map_or(0.0, |(_, most)| most) {
             busiest = Some((cpu, *value));
         }
     }
     let seconds = view.span_ns() as f64 / 1e9;
-    // Many CPUs, sources and samples: a search through the columns for each would be felt.
+    // Precomputed: a search through the columns for each CPU, source and sample would be slow.
     let by_cpu: BTreeMap<&str, f64> = counts.iter().copied().collect();
     let known = !counts.is_empty();
     let mut figures = vec![

@@ -1,13 +1,13 @@
-//! The part of a trial's series that lies within the measured time.
+//! Restricts a trial's series to the measured time.
 
 use iodyno_model::{Sample, Step, Telemetry, Trial};
 
-/// A sample that reaches out of the measured time by at most this share of its span still tells of it: clones begin some
-/// microseconds after the sample before them.
+/// A sample may extend outside the measured time by at most this fraction of its span: clones begin some
+/// microseconds after the preceding sample.
 const OUTSIDE: f64 = 0.05;
 
-/// The series within the measured time. Samples of ramps and drains, and those that straddle an edge of what was measured, are left
-/// out; shapes and gaps stay.
+/// The series within the measured time. Samples of ramps and drains, and those that overlap an edge of the
+/// measured time, are left out; shapes and gaps are kept.
 pub fn measured(trial: &Trial) -> Telemetry {
     let stretches = stretches(trial);
     let samples = trial.telemetry.samples.iter();
@@ -26,7 +26,8 @@ fn within(sample: &Sample, (start, end): (u64, u64)) -> bool {
         && at <= i128::from(end) + allowed
 }
 
-/// When any clone was measured: from and to, ns on the trial's clock, ascending and apart. Without any clone's own time, the frames tell.
+/// The intervals in which any clone was measured: from and to, ns on the trial's clock, ascending and disjoint.
+/// Without times of the clones, those of the frames.
 fn stretches(trial: &Trial) -> Vec<(u64, u64)> {
     let clones = crate::work::clones(trial).filter(|clone| clone.runtime_ns > 0);
     let mut spans: Vec<(u64, u64)> = clones

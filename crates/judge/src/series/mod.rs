@@ -1,8 +1,8 @@
-//! The figures that follow from a stored series: rates, shares, means.
+//! Derives rates, shares and means from a stored series.
 //!
-//! A series holds counts and gauges as they were read. What a reader knows by name (`r_await`, `%util`, `r/s`) is a quotient
-//! of them, and every one is made here and nowhere else: a family a file, most of them a table of names and formulas.
-//! A quotient without anything to divide by is unknown, and never 0.
+//! A series has counts and gauges as they were read. Well-known figures (`r_await`, `%util`, `r/s`) are
+//! quotients of them, and all are computed here: one file per family, most of them a table of names and
+//! formulas. A quotient with a denominator of 0 is unknown, never 0.
 
 mod cpu;
 mod disk;
@@ -29,17 +29,17 @@ pub use measured::measured;
 pub(crate) use total::{Total, totals};
 pub(crate) use view::{View, sum};
 
-/// A figure: its name, what it is counted in, and how it follows from a row of a sample.
+/// A figure: its name, its unit, and its formula.
 pub(crate) type Formula = (&'static str, SeriesUnit, fn(&View) -> Option<f64>);
 
 /// Columns and rows of a table.
 type Drawn = (Vec<FigureColumn>, Vec<FigureRow>);
 
-/// The figures of one series, one row for each subject in each sample.
+/// The figures of one series: one row for each subject in each sample.
 ///
-/// `every_ns` puts samples together before anything is derived, so that a rate over 30 s is that of all its
-/// requests, and not a mean of means. A series that was not sampled has columns and no rows; where rows come and go,
-/// and where samples are missing, `remarks` say when and why.
+/// Samples are merged to `every_ns` before figures are derived, so that a rate over 30 s covers all requests
+/// and is not a mean of means. A series that was not sampled has columns and no rows. `remarks` state when and
+/// why rows appear or disappear and samples are missing.
 pub fn figures(telemetry: &Telemetry, kind: SeriesKind, every_ns: Option<u64>) -> FigureTable {
     let own = telemetry.only(kind);
     let remarks = remarks(&own);
@@ -69,7 +69,7 @@ pub fn figures(telemetry: &Telemetry, kind: SeriesKind, every_ns: Option<u64>) -
     }
 }
 
-/// A table with a row for each subject of each sample.
+/// A table with one row for each subject of each sample.
 fn each(series: &Telemetry, kind: SeriesKind, formulas: &[Formula]) -> Drawn {
     let samples = series.of(kind);
     let rows = samples.flat_map(|(shape, sample)| {
@@ -97,7 +97,7 @@ fn row(view: &View, subject: &str, formulas: &[Formula]) -> FigureRow {
     }
 }
 
-/// What came and went, and what is missing, in the order of time.
+/// Subjects that appeared or disappeared, and gaps, in order of time.
 fn remarks(series: &Telemetry) -> Vec<(i64, String)> {
     let mut first: BTreeMap<u32, i64> = BTreeMap::new();
     for sample in &series.samples {

@@ -1,10 +1,10 @@
-//! Processes: those that the user named, and others with I/O of their own.
+//! Processes that the user named, and other processes with I/O.
 
 use iodyno_model::SeriesUnit::{Bytes, BytesPerSecond, Number, PerSecond, Percent};
 
 use super::Formula;
 
-/// Percents are of one core.
+/// Percentages are of one core.
 pub(super) const PROCESS: &[Formula] = &[
     ("cores", Number, |row| {
         let (user, system) = (row.percent_of_span("user")?, row.percent_of_span("system")?);

@@ -1,4 +1,4 @@
-//! Sums over all samples, for judging a trial as a whole.
+//! Sums over all samples.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use iodyno_model::{SeriesKind, Telemetry};
 use super::View;
 use super::view::over;
 
-/// What a subject's counts came to over all of its samples. Of a column that is a gauge it says nothing.
+/// The sums of a subject's counts over all of its samples. Not meaningful for gauges.
 #[derive(Debug, Clone)]
 pub(crate) struct Total<'a> {
     pub(crate) subject: &'a str,
     pub(crate) serves: Option<&'a str>,
-    /// The time that it was sampled over, ns.
+    /// The sampled time, ns.
     pub(crate) span_ns: u64,
     sums: BTreeMap<&'a str, u64>,
 }
@@ -28,17 +28,17 @@ impl<'a> Total<'a> {
         self.sums.iter().map(|(name, count)| (*name, *count))
     }
 
-    /// A count for each second; 0 without time.
+    /// A count per second; 0 without time.
     pub(crate) fn per_second(&self, column: &str) -> f64 {
         over(self.count(column) as f64 * 1e9, self.span_ns as f64).unwrap_or(0.0)
     }
 
-    /// A time in percent of that which was sampled, or a count in hundredths of it.
+    /// A count of nanoseconds in percent of the sampled time.
     pub(crate) fn percent_of_span(&self, column: &str) -> f64 {
         over(self.count(column) as f64 * 100.0, self.span_ns as f64).unwrap_or(0.0)
     }
 
-    /// A count for each of another.
+    /// The quotient of two counts.
     pub(crate) fn each(&self, column: &str, of: &str) -> Option<f64> {
         over(self.count(column) as f64, self.count(of) as f64)
     }

@@ -1,4 +1,4 @@
-//! A row of a sample, with its values by name.
+//! One row of a sample, with access by column name.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ pub(crate) struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// Every subject of a sample. A sample that is shorter than its shape has none for what is missing.
+    /// Every subject of a sample. A sample that is shorter than its shape has unknown values for the rest.
     pub(crate) fn of(
         shape: &'a SeriesShape,
         sample: &'a Sample,
@@ -33,7 +33,7 @@ impl<'a> View<'a> {
             })
     }
 
-    /// All subjects of a sample in one: counts and gauges added up, what is known of them.
+    /// All subjects of a sample added up, as far as they are known.
     pub(crate) fn all(shape: &'a SeriesShape, sample: &'a Sample) -> View<'a> {
         let mut sums = vec![None; shape.columns.len()];
         for view in View::of(shape, sample) {
@@ -52,7 +52,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// What it is of; empty for all subjects in one.
+    /// Name of the subject; empty for the sum of all.
     pub(crate) fn subject(&self) -> &'a str {
         self.row.map_or("", |row| row.name.as_str())
     }
@@ -82,12 +82,12 @@ impl<'a> View<'a> {
         *self.values.get(self.shape.column(column)?)?
     }
 
-    /// The same, to reckon with.
+    /// The value for calculations.
     pub(crate) fn value(&self, column: &str) -> Option<f64> {
         self.count(column).map(|value| value as f64)
     }
 
-    /// A count for each second.
+    /// A count per second.
     pub(crate) fn per_second(&self, column: &str) -> Option<f64> {
         over(self.value(column)? * 1e9, self.span_ns() as f64)
     }
@@ -97,18 +97,18 @@ impl<'a> View<'a> {
         over(self.value(column)? * 100.0, self.span_ns() as f64)
     }
 
-    /// A count for each of another.
+    /// The quotient of two counts.
     pub(crate) fn each(&self, column: &str, of: &str) -> Option<f64> {
         over(self.value(column)?, self.value(of)?)
     }
 }
 
-/// A sum that stops at the largest number: what others stored may hold anything.
+/// A saturating sum: stored values may be arbitrary.
 pub(crate) fn sum(values: impl IntoIterator<Item = u64>) -> u64 {
     values.into_iter().fold(0, u64::saturating_add)
 }
 
-/// A quotient; `None` without anything to divide by.
+/// A quotient; `None` if the denominator is 0.
 pub(crate) fn over(value: f64, by: f64) -> Option<f64> {
     (by > 0.0).then(|| value / by)
 }

@@ -1,11 +1,11 @@
-//! ZFS: pools under the headings of `zpool iostat`, and the ARC.
+//! ZFS: pools with the headings of `zpool iostat`, and the ARC.
 
 use iodyno_model::SeriesUnit::{Bytes, BytesPerSecond, PerSecond, Percent};
 
 use super::Formula;
 use super::view::over;
 
-/// `zpool iostat` reckons its rates itself.
+/// `zpool iostat` computes its rates itself.
 pub(super) const POOL: &[Formula] = &[
     ("alloc", Bytes, |row| row.value("alloc")),
     ("free", Bytes, |row| row.value("free")),
@@ -19,7 +19,7 @@ pub(super) const POOL: &[Formula] = &[
     }),
 ];
 
-/// Lookups and how many of them memory answered.
+/// Lookups, and the share of hits.
 pub(super) const ARC: &[Formula] = &[
     ("hits/s", PerSecond, |row| row.per_second("hits")),
     ("misses/s", PerSecond, |row| row.per_second("misses")),
