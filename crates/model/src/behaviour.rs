@@ -1,58 +1,58 @@
-//! How a trial behaved in its time.
+//! Behaviour of a trial over time.
 
 use serde::{Deserialize, Serialize};
 
-/// A stretch of a trial with one behaviour.
+/// A stretch of a trial at one level.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Regime {
     /// Start on the trial's clock, ns.
     pub start_ns: u64,
     /// End, ns.
     pub end_ns: u64,
-    /// Ops a second, in the mean.
+    /// Mean ops per second.
     pub rate: f64,
-    /// Standard deviation of the seconds' rates.
+    /// Standard deviation of the rates per second.
     pub deviation: f64,
 }
 
-/// What a trial's series is.
+/// Classification of a trial's series.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
 pub enum Course {
-    /// Nothing but noise from here on.
+    /// Steady: only noise after the warm-up.
     Steady {
         /// End of the warm-up on the trial's clock, ns; 0 without one.
         from_ns: u64,
-        /// (largest − smallest) ÷ mean from there on, percent.
+        /// (largest − smallest) ÷ mean after the warm-up, percent.
         range_percent: f64,
     },
-    /// No steady window, no clear change either.
+    /// Neither steady nor with a clear change of level.
     Drifting {
         /// The rise of the least-squares line over the last window ÷ its mean, percent.
         rise_percent: f64,
         /// (largest − smallest) ÷ mean in the last window, percent.
         range_percent: f64,
     },
-    /// Several behaviours one after the other: a mean of them says nothing.
+    /// Several levels one after the other: their mean is not meaningful.
     Regimes,
-    /// Too few seconds to tell.
+    /// Too few seconds to classify.
     TooShort {
-        /// Seconds there are.
+        /// Number of seconds.
         seconds: u32,
     },
-    /// No series was kept.
+    /// There is no series.
     Unknown,
 }
 
-/// How a trial behaved in its time.
+/// Behaviour of a trial over time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Behaviour {
-    /// What it is as a whole.
+    /// Classification of the whole.
     pub course: Course,
-    /// One after the other without gaps; one where nothing changes, none without a series. The warm-up
-    /// before a steady stretch is none of them.
+    /// Regimes in order without gaps: one if the level does not change, none without a series. The warm-up
+    /// before a steady stretch is not included.
     pub regimes: Vec<Regime>,
-    /// Integrated autocorrelation time, in seconds of the series; `None` where it is too short.
+    /// Integrated autocorrelation time, in seconds of the series; `None` if the series is too short.
     pub autocorrelation_time: Option<f64>,
 }
 

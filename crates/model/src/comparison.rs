@@ -1,40 +1,41 @@
-//! What was asked of trials, and what they answer.
+//! The question of a comparison, and its result.
 //!
-//! Built by `judge`, drawn by `report`; nothing here is stored, it follows from the trials.
+//! Built by `judge` and formatted by `report`. Results are not stored, because they follow from the trials.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Metric, Regime};
 
-/// What a comparison is asked.
+/// The question that a comparison answers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Question {
-    /// The dimension whose values are compared: the columns.
+    /// The dimension that the columns compare.
     pub columns: String,
-    /// The value that the others are compared with; `None`: the first.
+    /// The baseline: the value of that dimension that the others are compared with; `None`: the first.
     pub baseline: Option<String>,
-    /// The dimensions that make the rows. Several workloads that fall into one row are a family and share
-    /// one primary: the geometric mean of their ratios.
+    /// The dimensions that define the rows. Several workloads in one row are a family and share one primary
+    /// comparison: the geometric mean of their ratios.
     pub rows: Vec<String>,
-    /// Only trials with these (dimension, value) pairs; several values of one dimension are alternatives.
+    /// Filter: only trials with these (dimension, value) pairs. Several values of one dimension are
+    /// alternatives.
     pub only: Vec<(String, String)>,
-    /// Metrics by name: the first is the primary one, the others are exploratory. Empty: each row's own.
+    /// Names of metrics: the first is the primary one, the others are exploratory. Empty: each row's own.
     pub metrics: Vec<String>,
-    /// Names of facts whose difference is what is studied, beside those of the columns themselves.
+    /// Names of facts that are attributes under test, in addition to the columns.
     pub axis: Vec<String>,
     /// (dimension, value) of rows in which no difference is expected: their ratios are the noise floor.
     pub floor: Vec<(String, String)>,
-    /// The smallest difference worth having, as a share: 0.03.
+    /// The margin: the smallest difference that matters, as a fraction (0.03).
     pub margin: f64,
-    /// The chance of a false difference over all primaries: 0.05.
+    /// α: the probability of a false difference over all primary comparisons, for example 0.05.
     pub alpha: f64,
 }
 
 impl Question {
-    /// The margin where none is asked for.
+    /// The default margin.
     pub const MARGIN: f64 = 0.03;
-    /// α where none is asked for.
+    /// The default α.
     pub const ALPHA: f64 = 0.05;
 }
 
@@ -59,7 +60,7 @@ impl Default for Question {
 pub struct Estimated {
     /// The estimate.
     pub value: f64,
-    /// Lower and upper end; `None` where the data allow no interval at the level.
+    /// Lower and upper end; `None` if the data allow no interval at this level.
     pub interval: Option<(f64, f64)>,
     /// The interval's level: 0.95.
     pub level: f64,
@@ -72,17 +73,17 @@ pub struct Side {
     pub column: String,
     /// The trials' values in the metric's unit, in the order of rounds (or as read).
     pub values: Vec<f64>,
-    /// Median and its order-statistic interval; `None` without values. A family's side has none.
+    /// Median with its order-statistic interval; `None` without values. A family's side has none.
     pub median: Option<Estimated>,
     /// Trials that do not count, with the reason.
     pub left_out: Vec<String>,
-    /// The regimes of its trials, where they have several: those of the first trial that has.
+    /// The regimes of the first trial that has several.
     pub regimes: Vec<Regime>,
-    /// Flags of its trials in words, each once: served by a cache, capped, saturated, not steady.
+    /// Flags of its trials as text, each once: served by a cache, capped, saturated, not steady.
     pub flags: Vec<String>,
 }
 
-/// A family's member.
+/// A member of a family.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Member {
     /// The workload.
@@ -91,65 +92,65 @@ pub struct Member {
     pub ratio: f64,
 }
 
-/// A metric of trials that repeat one another.
+/// A metric of repeated trials.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Repeated {
-    /// What.
+    /// The metric.
     pub metric: Metric,
-    /// A value a trial, in the metric's unit.
+    /// One value per trial, in the metric's unit.
     pub values: Vec<f64>,
-    /// Their median and its order-statistic interval.
+    /// Median with its order-statistic interval.
     pub median: Estimated,
-    /// The smallest and the largest.
+    /// Smallest and largest value.
     pub extremes: (f64, f64),
 }
 
-/// How two samples were compared.
+/// The test that two samples were compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pairing {
-    /// By round: signed rank.
+    /// Paired by round: signed-rank test.
     Paired,
-    /// Without common rounds: Mann–Whitney's U.
+    /// Not paired: Mann–Whitney's U test.
     Unpaired,
 }
 
-/// What a comparison comes to.
+/// The result of comparing a candidate with the baseline.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "verdict")]
 pub enum Verdict {
-    /// Surely better, and not surely by less than the margin.
+    /// Significantly better, and the difference is not shown to be within the margin.
     Faster,
-    /// Surely worse.
+    /// Significantly worse, and the difference is not shown to be within the margin.
     Slower,
-    /// Surely within the margin.
+    /// The difference is shown to be within the margin.
     Equivalent,
-    /// Surely different, and surely within the margin.
+    /// Significantly different, and the difference is shown to be within the margin.
     DifferentButSmall,
-    /// The data allow both.
+    /// The data allow a difference as well as equivalence.
     Inconclusive {
-        /// Rounds (or trials a side) that are still needed as things look; `None`: too many to say.
+        /// Rounds (or trials per side) that are still needed by projection; `None`: too many to estimate.
         more: Option<u32>,
     },
-    /// No data of this number could show it.
+    /// This number of trials cannot show any difference.
     CannotDecide {
-        /// Trials a side, or rounds.
+        /// Rounds, or trials per side.
         n: u32,
-        /// The smallest p that so many could give.
+        /// The smallest p that this number can give.
         smallest_p: f64,
-        /// What it has to fall below.
+        /// The threshold that p must fall below.
         needed_p: f64,
-        /// The least number that could decide.
+        /// The smallest number that can decide.
         least: u32,
     },
-    /// Something else would explain the result.
+    /// Something other than the attribute under test may explain the result.
     NotComparable {
-        /// What: `not steady`, `both capped by the device`, `differing mount options`.
+        /// Reasons: `not steady`, `both capped by the device`, `differing mount options`.
         reasons: Vec<String>,
     },
     /// One side has no values.
     NoData {
-        /// Which, and why.
+        /// The side, and the reason.
         why: String,
     },
 }
@@ -159,30 +160,30 @@ pub enum Verdict {
 pub struct Cell {
     /// The candidate's side.
     pub side: Side,
-    /// How many times as fast as the baseline: above 1 the candidate is better, whichever way the metric
-    /// counts. `None` without values on both sides.
+    /// Speed ratio to the baseline: above 1 the candidate is better, whether the metric is a rate or a time.
+    /// `None` unless both sides have values.
     pub ratio: Option<Estimated>,
-    /// p of no difference, not adjusted.
+    /// Unadjusted p value of the hypothesis of no difference.
     pub p: Option<f64>,
-    /// p adjusted: Holm over the primaries, Benjamini–Hochberg over the exploratory ones.
+    /// Adjusted p: Holm over the primaries, Benjamini–Hochberg over the exploratory comparisons.
     pub adjusted_p: Option<f64>,
-    /// Cliff's δ of the values: +1 if every candidate's is larger.
+    /// Cliff's δ of the values: +1 if every value of the candidate is larger.
     pub cliffs_delta: Option<f64>,
-    /// How they were compared.
+    /// The test used.
     pub pairing: Pairing,
     /// Rounds, or trials of the smaller side.
     pub n: u32,
-    /// The margin in force here: the one asked for or the noise floor, whichever is larger.
+    /// The margin in use: the larger of the requested margin and the noise floor.
     pub margin: f64,
-    /// What follows.
+    /// The verdict.
     pub verdict: Verdict,
-    /// The verdict that the numbers alone would give; differs where they are not comparable.
+    /// The verdict that the numbers alone would give; it differs if the sides are not comparable.
     pub by_numbers: Verdict,
-    /// Facts in which the two sides differ, beside the axis.
+    /// Facts in which the two sides differ, other than the axis.
     pub differs: Vec<Difference>,
-    /// A family's workloads with their ratios; empty for a single workload.
+    /// The workloads of a family with their ratios; empty for a single workload.
     pub members: Vec<Member>,
-    /// Remarks, drawn as footnotes.
+    /// Remarks, printed as footnotes.
     pub notes: Vec<String>,
 }
 
@@ -191,17 +192,17 @@ pub struct Cell {
 pub struct ComparedRow {
     /// Its values of the row dimensions.
     pub name: Vec<String>,
-    /// What it is compared by.
+    /// Its metric.
     pub metric: Metric,
-    /// Not a primary: Benjamini–Hochberg, and to be confirmed.
+    /// Whether it is exploratory: corrected by Benjamini–Hochberg, and to be confirmed.
     pub exploratory: bool,
     /// The baseline's side.
     pub baseline: Side,
-    /// A cell for each other column.
+    /// One cell for each other column.
     pub cells: Vec<Cell>,
-    /// The noise floor of this row as a share, from the baseline made twice or the floor rows.
+    /// The noise floor of this row as a fraction, from the repeated baseline or the floor rows.
     pub floor: Option<f64>,
-    /// No difference is expected in it: it gives the noise floor, and is no primary.
+    /// Whether no difference is expected: such a row gives the noise floor and is not a primary comparison.
     pub no_difference: bool,
 }
 
@@ -210,22 +211,22 @@ pub struct ComparedRow {
 pub struct Difference {
     /// The fact.
     pub name: String,
-    /// Its values by column: the baseline's, then the candidate's.
+    /// Values by column: the baseline's, then the candidate's.
     pub values: (String, String),
-    /// It is what the comparison is about.
+    /// Whether it is the attribute under test.
     pub axis: bool,
 }
 
-/// How a table's own claim stands against the trials printed beside it.
+/// Result of checking an imported table's claim against the trials beside it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClaimCheck {
-    /// What was claimed.
+    /// The claim.
     pub claim: crate::Claim,
-    /// The same from the trials, as the tool of the time would print it; one a side.
+    /// The same figures recomputed from the trials, in the format of the tool; one per side.
     pub recomputed: Vec<Option<String>>,
-    /// p from the trials.
+    /// p recomputed from the trials.
     pub p: Option<f64>,
-    /// Why it does not follow from the trials; empty if it does.
+    /// Why the claim does not follow from the trials; empty if it does.
     pub against: Vec<String>,
     /// Why it cannot be checked; `None` if it was.
     #[serde(default)]
@@ -245,48 +246,47 @@ impl ClaimCheck {
 /// The answer to a [`Question`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// What it is called: the run's name, or both runs'.
+    /// Its title: the name of the run, or of both runs.
     pub name: String,
-    /// What was asked, with the baseline filled in.
+    /// The question, with the baseline filled in.
     pub question: Question,
     /// The baseline, then the candidates.
     pub columns: Vec<String>,
-    /// Rounds that count in the row that has most.
+    /// Number of rounds that count, in the row with the most.
     pub rounds: u32,
-    /// Pairs by round were possible everywhere.
+    /// Whether all rows could be paired by round.
     pub paired: bool,
-    /// Primary comparisons: what Holm adjusts over.
+    /// Number of primary comparisons, which Holm's correction uses.
     pub primaries: u32,
-    /// The largest noise floor in force, as a share.
+    /// The largest noise floor in use, as a fraction.
     pub floor: Option<f64>,
     /// Rows in the order of the plan; primaries first.
     pub rows: Vec<ComparedRow>,
-    /// Names of facts that all sides share.
+    /// Names of facts that are equal on all sides.
     pub same: Vec<String>,
     /// Facts in which sides differ.
     pub differs: Vec<Difference>,
-    /// What the claims of an imported table are worth.
+    /// Results of checking the claims of imported tables.
     pub claims: Vec<ClaimCheck>,
-    /// Remarks on the whole.
+    /// Remarks on the whole comparison.
     pub notes: Vec<String>,
 }
 
 impl Comparison {
-    /// The cells that the question is about: neither exploratory nor of the noise floor.
+    /// The primary cells: neither exploratory nor of the noise floor.
     pub fn primary_cells(&self) -> impl Iterator<Item = &Cell> {
         let rows = self.rows.iter();
         rows.filter(|row| !row.exploratory && !row.no_difference)
             .flat_map(|row| &row.cells)
     }
 
-    /// A candidate is surely worse in what the question is about.
+    /// Whether a candidate is significantly worse in any primary cell.
     pub fn regressed(&self) -> bool {
         self.primary_cells()
             .any(|cell| cell.verdict == Verdict::Slower)
     }
 
-    /// A regression is not ruled out: what the question is about was not compared at all, or some of
-    /// it not well enough to tell.
+    /// Whether a regression cannot be excluded: there are no primary cells, or some of them are undecided.
     pub fn inconclusive(&self) -> bool {
         let open = |cell: &Cell| {
             matches!(

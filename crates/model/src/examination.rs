@@ -1,35 +1,35 @@
-//! What an examination of the host found: is it fit to measure on?
+//! Results of checking whether a host is fit for measurements, and tables of figures.
 
 use serde::{Deserialize, Serialize};
 
 use crate::SeriesUnit;
 
-/// How a check came out.
+/// Result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckState {
-    /// As it should be.
+    /// Passed.
     Fine,
-    /// The host does not tell.
+    /// Unknown: the host does not report it.
     Unknown,
-    /// Worth knowing; results are sound all the same.
+    /// A note; results are still valid.
     Note,
-    /// Results would be worse for it: the host is not fit.
+    /// The host is unfit: results would be affected.
     Unfit,
 }
 
-/// One thing that was looked at.
+/// One check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
-    /// Of what, in a word or two: `governor`, `write cache of vda`.
+    /// Subject in a word or two: `governor`, `write cache of vda`.
     pub name: String,
-    /// How it came out.
+    /// Result.
     pub state: CheckState,
-    /// What was found, with its figures.
+    /// What was found, with figures.
     pub found: String,
-    /// The threshold or rule that it was held against, in words.
+    /// The threshold or rule, as text.
     pub rule: String,
-    /// What to do, where something can be done.
+    /// The remedy, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
 }
@@ -37,9 +37,9 @@ pub struct Check {
 /// A column of figures.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FigureColumn {
-    /// Its name, as the field knows it: `r/s`, `r_await`, `%util`.
+    /// Its name, as in common tools: `r/s`, `r_await`, `%util`.
     pub name: String,
-    /// What its values are counted in.
+    /// Unit of its values.
     pub unit: SeriesUnit,
 }
 
@@ -50,21 +50,21 @@ pub struct FigureRow {
     pub at_ns: i64,
     /// Its length, ns.
     pub span_ns: u64,
-    /// What they are of; empty: the host.
+    /// The subject; empty: the host.
     pub subject: String,
-    /// A value a column; `None`: not known, or nothing to divide by.
+    /// One value per column; `None`: unknown, or a quotient with a denominator of 0.
     pub values: Vec<Option<f64>>,
 }
 
-/// The figures that follow from a series: rates, shares, means.
+/// Figures derived from a series: rates, shares, means.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FigureTable {
-    /// Of which series.
+    /// The series.
     pub kind: crate::SeriesKind,
     /// Columns.
     pub columns: Vec<FigureColumn>,
     /// Rows by time, then in the order of the series' subjects.
     pub rows: Vec<FigureRow>,
-    /// Changes of shape and gaps: when, ns on the trial's clock, and what, in words; in the order of time.
+    /// Changes of shape and gaps in order of time: ns on the trial's clock, and a description.
     pub remarks: Vec<(i64, String)>,
 }

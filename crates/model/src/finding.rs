@@ -1,86 +1,86 @@
-//! What a trial's own data say against it, with the evidence.
+//! Findings: conditions in a trial's own data that limit what its figures mean, with the evidence.
 
 use serde::{Deserialize, Serialize};
 
-/// How much a finding weighs.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Weight {
-    /// Worth knowing.
+    /// Information.
     Note,
-    /// The figures may not mean what they seem to.
+    /// The figures may be misleading.
     Warning,
     /// The figures do not measure the storage.
     Invalid,
 }
 
-/// What was found.
+/// Kind of finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingKind {
-    /// A worker used a whole core: the client, not the storage, set the figure.
+    /// A worker used a whole core: the client and not the storage limited the figure.
     ClientSaturated,
-    /// A limit set on the device was reached: it, and not what lies above, set the figure.
+    /// A limit set on the device was reached and determined the figure.
     DeviceCapped,
     /// The device moved far fewer bytes than the job.
     CacheServed,
     /// The working set fits into memory.
     SmallerThanMemory,
-    /// Written data compress.
+    /// Written data are compressible.
     Compressible,
-    /// Reads met extents that were never written.
+    /// Reads covered extents that were never written.
     Unwritten,
-    /// The hypervisor took CPU time away.
+    /// The hypervisor took CPU time.
     Steal,
     /// A clock jumped or is slow to read.
     ClockTrouble,
-    /// Percentiles below the harness's own resolution.
+    /// Percentiles are below the harness's resolution.
     ResolutionLimited,
-    /// Asked rate not kept.
+    /// The requested rate was not reached.
     RateMissed,
-    /// A feature was not available and the next best was used.
+    /// A feature was not available and was replaced by the next best.
     Fallback,
     /// Ops failed.
     IoErrors,
-    /// Read data were not what had been written.
+    /// Data read differ from data written.
     VerifyFailed,
     /// The trial is too short for its tail percentiles.
     TooShort,
     /// The store lies on the storage under test.
     StoreOnTarget,
-    /// The trial was cut off.
+    /// The trial was interrupted.
     Interrupted,
-    /// The one-second series is not one behaviour.
+    /// The one-second series has several levels or a drift.
     Unsteady,
     /// The file system did much of the work after the last op: the drain took long.
     Deferred,
-    /// Most of the time went into syncs that follow from a rule of the workload.
+    /// Most of the time was spent in syncs that a rule of the workload requests.
     SyncsDominate,
-    /// A device's interrupts were taken by one CPU while others idled.
+    /// One CPU handled a device's interrupts while others were idle.
     InterruptsOnOneCpu,
-    /// More requests waited for a device than it works on at a time.
+    /// More requests waited for a device than it can serve at a time.
     QueueSaturated,
-    /// Memory was reclaimed, or swapped, while it was measured.
+    /// Memory was reclaimed or swapped during the measurement.
     MemoryPressure,
-    /// Writers were slowed down because too much was dirty.
+    /// Writers were throttled because of too many dirty pages.
     DirtyThrottled,
     /// Another process did I/O on the device.
     OtherIo,
-    /// A process under test used all of its threads' CPU time, or a whole core.
+    /// A process under test used all CPU time that its threads can use, or a whole core.
     ServerSaturated,
 }
 
 /// One finding.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
-    /// What.
+    /// Kind.
     pub kind: FindingKind,
-    /// How much it weighs.
+    /// Severity.
     pub weight: Weight,
-    /// One sentence, with the figures.
+    /// Description in one sentence, with figures.
     pub text: String,
-    /// The threshold that was crossed, in words.
+    /// The threshold that was exceeded, as text.
     pub threshold: String,
-    /// What to do, where something can be done.
+    /// The remedy, if there is one.
     pub remedy: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! What happened in about a second.
+//! Frames: measurements of about one second.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::{Direction, Histogram, Step};
 /// The ops of one direction completed within a frame.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DirectionFrame {
-    /// Which.
+    /// The direction.
     pub direction: Direction,
     /// Ops completed, failed ones left out.
     pub ops: u64,
@@ -15,26 +15,26 @@ pub struct DirectionFrame {
     pub bytes: u64,
     /// Ops failed.
     pub errors: u64,
-    /// Submitted → completed, ns.
+    /// Service latency: submitted → completed, ns.
     pub service: Histogram,
-    /// Intended → completed, ns; where a rate was asked for.
+    /// Response latency: intended → completed, ns; if a rate was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response: Option<Histogram>,
 }
 
-/// One job's (all clones together) share of a frame.
+/// The share of one job (all its clones) in a frame.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobFrame {
     /// Index of the job in the plan's workload.
     pub job: u32,
     /// Clones that were running at the frame's end.
     pub running: u32,
-    /// What they did; only directions with anything in them.
+    /// Results by direction; only directions with any.
     pub directions: Vec<DirectionFrame>,
 }
 
-/// A stretch of a trial, about a second long. Frames follow one another without gaps; summed up they
-/// are the whole trial's measured figures (ramp frames are marked by their step).
+/// A period of a trial, about one second long. Frames follow one another without gaps and add up to the
+/// measured figures of the whole trial (ramp frames are marked by their step).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Frame {
     /// From 0, without gaps.
@@ -67,7 +67,7 @@ impl Frame {
         self.end_ns - self.start_ns
     }
 
-    /// The parts of one direction.
+    /// The entries of one direction.
     pub fn of(&self, direction: Direction) -> impl Iterator<Item = &DirectionFrame> {
         self.jobs
             .iter()

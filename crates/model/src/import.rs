@@ -1,4 +1,4 @@
-//! What was read from others' output.
+//! Results imported from the output of other tools.
 
 use std::collections::BTreeMap;
 
@@ -6,18 +6,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Fact, Figure, Kind, SourceLine, Withheld};
 
-/// A point of an imported series: what about a second (or another interval) brought.
+/// A point of an imported series: one interval, usually a second.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ImportedPoint {
     /// Start, ns from the trial's beginning.
     pub start_ns: u64,
     /// End, ns.
     pub end_ns: u64,
-    /// Ops a second within it.
+    /// Ops per second in the interval.
     pub rate: f64,
 }
 
-/// A trial that others measured.
+/// A trial measured by another tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ImportedTrial {
     /// Its configuration.
@@ -27,55 +27,54 @@ pub struct ImportedTrial {
     /// Further dimensions: fields of the label, `node`, `rw`, `bs`, `depth`, …
     #[serde(default)]
     pub dimensions: BTreeMap<String, String>,
-    /// What it was read as: `fio json`, `fsbench table`, `sysbench fileio`.
+    /// The format: `fio json`, `fsbench table`, `sysbench fileio`.
     pub form: String,
-    /// Where it begins.
+    /// Location of its first line.
     pub at: SourceLine,
-    /// A time to fill, work to do, or not said.
+    /// Fixed duration, fixed amount of work, or unknown.
     pub kind: Kind,
-    /// The metric it is best judged by, by name.
+    /// Name of its primary metric.
     pub primary: Option<String>,
     /// Its figures.
     pub figures: Vec<Figure>,
-    /// What could have been a figure and is not one.
+    /// Figures that were read but are withheld.
     #[serde(default)]
     pub withheld: Vec<Withheld>,
-    /// The series of its rate, where it was printed.
+    /// The series of its rate, if it was printed.
     #[serde(default)]
     pub series: Vec<ImportedPoint>,
-    /// What is known of how it was made.
+    /// Known attributes of the measurement.
     #[serde(default)]
     pub facts: Vec<Fact>,
-    /// What is to be said of it, in words.
+    /// Remarks, as text.
     #[serde(default)]
     pub remarks: Vec<String>,
-    /// Why its figures do not count: its source says that it failed. `None` if they do.
+    /// Why its figures do not count: the source reports a failure. `None` if they count.
     #[serde(default)]
     pub unusable: Option<String>,
 }
 
-/// A table of numbers over time or by CPU that stood beside the results: `zpool iostat`,
-/// `/proc/interrupts`.
+/// A table by time or by CPU from the same source: `zpool iostat`, `/proc/interrupts`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ImportedTable {
     /// `zpool iostat`, `/proc/interrupts`.
     pub form: String,
-    /// What of: the pool, or empty.
+    /// The subject: the pool, or empty.
     pub subject: String,
-    /// Where it begins.
+    /// Location of its first line.
     pub at: SourceLine,
     /// Column names with units: `write B/s`, `CPU0`.
     pub columns: Vec<String>,
-    /// Rows: a label (a time, an interrupt's number and name) and a value a column; `None`: not given.
+    /// Rows: a label (a time, or an interrupt's number and name) and one value per column; `None`: missing.
     pub rows: Vec<(String, Vec<Option<f64>>)>,
-    /// What is to be said of it: the first row is since boot and set aside, one CPU takes all.
+    /// Remarks: the first row covers the time since boot and is excluded, one CPU handles all.
     pub remarks: Vec<String>,
 }
 
 /// A row of a printed comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Claim {
-    /// Where it stands.
+    /// Its location.
     pub at: SourceLine,
     /// The row's label as printed.
     pub workload: String,
@@ -87,7 +86,7 @@ pub struct Claim {
     pub delta: String,
     /// p as printed.
     pub p: Option<f64>,
-    /// Trials a side as printed.
+    /// Number of trials per side as printed.
     pub n: Vec<u32>,
     /// Which trials it is about. Empty in runs that were imported before this was recorded.
     #[serde(default)]
@@ -125,44 +124,44 @@ pub struct ClaimSubject {
     pub geomean: bool,
 }
 
-/// A stretch of the source that was not understood.
+/// A section of the source that could not be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unread {
-    /// Where it begins.
+    /// Location of its first line.
     pub at: SourceLine,
     /// Its first line.
     pub text: String,
-    /// Why it was not read.
+    /// Why it could not be parsed.
     pub why: String,
 }
 
-/// The same result, standing there once more.
+/// A duplicate of a result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Duplicate {
-    /// The one that counts.
+    /// Location of the result that counts.
     pub first: SourceLine,
-    /// The one that does not.
+    /// Location of the duplicate.
     pub again: SourceLine,
 }
 
-/// Everything that was read from some files.
+/// Everything imported from a set of files.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Imported {
-    /// Results, in the order of the files.
+    /// Results, in order of the files.
     pub trials: Vec<ImportedTrial>,
-    /// Tables that stood beside them.
+    /// Tables from the same sources.
     #[serde(default)]
     pub tables: Vec<ImportedTable>,
-    /// Comparisons that were printed.
+    /// Printed comparisons.
     #[serde(default)]
     pub claims: Vec<Claim>,
-    /// Results that stood there twice and count once.
+    /// Duplicate results, which count once.
     #[serde(default)]
     pub duplicates: Vec<Duplicate>,
-    /// What looked like a result and could not be read.
+    /// Sections that looked like results and could not be parsed.
     #[serde(default)]
     pub unread: Vec<Unread>,
-    /// Remarks on the whole.
+    /// Remarks on the whole import.
     #[serde(default)]
     pub remarks: Vec<String>,
 }

@@ -1,18 +1,18 @@
-//! What a trial is compared by: one number a trial for each metric.
+//! Metrics: each gives one number per trial.
 
 use serde::{Deserialize, Serialize};
 
-/// Which way is better.
+/// Whether larger or smaller values are better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Better {
-    /// Rates.
+    /// Larger is better: rates.
     Higher,
-    /// Times.
+    /// Smaller is better: times.
     Lower,
 }
 
-/// What a metric's values are counted in. Others' units are turned into these when they are read.
+/// Unit of a metric's values. Units of imported results are converted to these.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
@@ -22,33 +22,33 @@ pub enum Unit {
     BytesPerSecond,
     /// Nanoseconds.
     Nanos,
-    /// Anything else, as its source names it; the empty text: a plain number.
+    /// Any other unit, by its name in the source; empty: a plain number.
     Other(String),
 }
 
-/// What is measured of a trial.
+/// A measured quantity of a trial.
 ///
-/// Names are words joined by points, the op first: `iops`, `bandwidth`, `read.iops`, `write.p99`,
-/// `fsync.mean`, `completion`, `cpu_per_op`.
+/// Names are words joined by dots, the op first: `iops`, `bandwidth`, `read.iops`, `write.p99`, `fsync.mean`,
+/// `completion`, `cpu_per_op`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Metric {
     /// Its name.
     pub name: String,
-    /// What its values are counted in.
+    /// Unit of its values.
     pub unit: Unit,
-    /// Which way is better.
+    /// Whether larger or smaller is better.
     pub better: Better,
 }
 
 impl Metric {
-    /// Completion of finite work, drain and final flush included, ns.
+    /// Completion time of a fixed amount of work, including drain and final flush, ns.
     pub const COMPLETION: &'static str = "completion";
-    /// Ops a second of all directions that move data.
+    /// Ops per second of all directions that move data.
     pub const IOPS: &'static str = "iops";
-    /// Bytes a second of all directions.
+    /// Bytes per second of all directions.
     pub const BANDWIDTH: &'static str = "bandwidth";
 
-    /// Ops a second.
+    /// A rate in ops per second.
     pub fn iops(name: impl Into<String>) -> Metric {
         Metric {
             name: name.into(),
@@ -57,7 +57,7 @@ impl Metric {
         }
     }
 
-    /// Bytes a second.
+    /// A rate in bytes per second.
     pub fn bandwidth(name: impl Into<String>) -> Metric {
         Metric {
             name: name.into(),
@@ -66,7 +66,7 @@ impl Metric {
         }
     }
 
-    /// A time, ns; the less the better.
+    /// A time in ns; smaller is better.
     pub fn time(name: impl Into<String>) -> Metric {
         Metric {
             name: name.into(),
@@ -79,20 +79,20 @@ impl Metric {
 /// A metric's value in one trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// What.
+    /// The metric.
     pub metric: Metric,
     /// In the metric's unit.
     pub value: f64,
-    /// How it follows from other figures, where it was not measured or printed itself.
+    /// How it was derived from other figures; `None` if it was measured or printed itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub derived: Option<String>,
 }
 
-/// A figure that is kept back, because it would say more than the data do.
+/// A figure that is withheld because the data do not support it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Withheld {
     /// The metric's name.
     pub metric: String,
-    /// Why, in words.
+    /// The reason, as text.
     pub why: String,
 }

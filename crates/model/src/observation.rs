@@ -1,4 +1,4 @@
-//! A trial as a comparison sees it: own or imported, reduced to what can be compared.
+//! Observations: trials, own or imported, reduced to what a comparison needs.
 
 use std::collections::BTreeMap;
 
@@ -6,92 +6,92 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Behaviour, Figure, FindingKind, Metric, Weight, Withheld};
 
-/// What a fact is a fact of; it decides whether a difference in it can explain a result.
+/// The class of a fact; it decides whether a difference can explain a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FactClass {
-    /// What the configuration is: file system, mount options, devices and their settings.
+    /// The configuration: file system, mount options, devices and their settings.
     Target,
     /// The host: kernel, CPUs, memory, governor.
     Host,
-    /// The program that measured, and its version.
+    /// The measuring program and its version.
     Program,
-    /// What was done: pattern, block size, depth, engine.
+    /// The workload: pattern, block size, depth, engine.
     Workload,
-    /// How long, and what ended it.
+    /// Duration and end condition.
     Ending,
 }
 
-/// Something true of a trial that another trial may differ in.
+/// An attribute of a trial in which another trial may differ.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Fact {
-    /// What of.
+    /// Its class.
     pub class: FactClass,
     /// A short name, the same in every trial: `kernel`, `mount options`, `duration`.
     pub name: String,
-    /// Its value, in words.
+    /// Its value as text.
     pub value: String,
 }
 
-/// Whether a trial had a time to fill or work to do.
+/// Whether a trial had a fixed duration or a fixed amount of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// Ended by its runtime: compared by its rate, and it should be steady.
+    /// Ended by its runtime: compared by its rate, which should be steady.
     Timed,
-    /// Ended when its work was done: compared by its completion, drain included.
+    /// Ended when its work was done: compared by its completion time, including the drain.
     Finite,
-    /// The source does not say.
+    /// Unknown: the source does not state it.
     Unknown,
 }
 
-/// Something said against a trial's figures, as far as a comparison must know.
+/// A finding as far as a comparison needs it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flag {
-    /// What.
+    /// Kind of finding.
     pub kind: FindingKind,
-    /// How much it weighs.
+    /// Severity.
     pub weight: Weight,
-    /// One sentence.
+    /// Description in one sentence.
     pub text: String,
 }
 
-/// Where an imported trial stands.
+/// Location of an imported trial in its source.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SourceLine {
     /// The file, as given.
     pub source: String,
-    /// From 1.
+    /// Line number, from 1.
     pub line: u32,
 }
 
 /// A trial as a comparison sees it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Observation {
-    /// What it can be told apart by: `run`, `configuration` and `workload` always, and what else is
-    /// known (`rw`, `bs`, `engine`, `depth`, `node`, fields of an import's label).
+    /// Its dimensions and their values: always `run`, `configuration` and `workload`, and others that are known
+    /// (`rw`, `bs`, `engine`, `depth`, `node`, fields of an import's label).
     pub dimensions: BTreeMap<String, String>,
-    /// The round that it shares with others of its run; `None` where rounds mean nothing.
+    /// The round, shared with other trials of its run; `None` if rounds do not apply.
     pub round: Option<u32>,
-    /// The baseline made once more, for the noise floor.
+    /// Whether it is a trial of the repeated baseline, for the noise floor.
     pub again: bool,
-    /// Why its figures do not count (it failed, was interrupted); `None` if they do.
+    /// Why its figures do not count (failed, interrupted); `None` if they count.
     pub unusable: Option<String>,
-    /// A time to fill, or work to do.
+    /// Fixed duration or fixed amount of work.
     pub kind: Kind,
-    /// The metric this trial is best judged by.
+    /// Its primary metric.
     pub primary: Option<Metric>,
-    /// One value a metric.
+    /// One value per metric.
     pub figures: Vec<Figure>,
-    /// Metrics that are kept back, with the reason.
+    /// Withheld metrics, with the reason.
     pub withheld: Vec<Withheld>,
-    /// How it behaved in its time.
+    /// Its behaviour over time.
     pub behaviour: Behaviour,
-    /// What others may differ in.
+    /// Attributes in which other trials may differ.
     pub facts: Vec<Fact>,
-    /// What is said against it.
+    /// Findings that a comparison must consider.
     pub flags: Vec<Flag>,
-    /// Where it was read, if it was imported.
+    /// Its location in the source if it was imported.
     pub source: Option<SourceLine>,
 }
 
@@ -103,7 +103,7 @@ impl Observation {
     /// The name of the workload dimension.
     pub const WORKLOAD: &'static str = "workload";
 
-    /// Its place in a dimension; empty where it has none.
+    /// Its value in a dimension; empty if it has none.
     pub fn dimension(&self, name: &str) -> &str {
         self.dimensions.get(name).map_or("", String::as_str)
     }

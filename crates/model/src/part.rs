@@ -4,38 +4,38 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Direction, Environment, Histogram, SamplerCost};
 
-/// A step of a trial's life.
+/// A step of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
-    /// Layers of storage are made.
+    /// Storage layers are created.
     Provision,
-    /// Files are made and filled.
+    /// Files are created and filled.
     LayOut,
-    /// I/O runs, nothing counts yet.
+    /// I/O runs but is not counted.
     Ramp,
-    /// I/O runs and counts.
+    /// I/O runs and is counted.
     Measure,
-    /// No new ops; those in flight end.
+    /// No new ops are submitted; ops in flight complete.
     Drain,
     /// fsync of all files.
     EndFsync,
-    /// What was written is read back.
+    /// Written data are read back.
     VerifyPass,
-    /// Files removed, layers unmade.
+    /// Files and storage layers are removed.
     TearDown,
 }
 
-/// How long a step took.
+/// Duration of a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StepTime {
-    /// Which.
+    /// The step.
     pub step: Step,
     /// The job it belongs to; `None`: the whole trial.
     pub job: Option<u32>,
-    /// On the trial's clock, ns; before the start instant: negative.
+    /// Start on the trial's clock, ns; negative before the start instant.
     pub start_ns: i64,
-    /// ns. The longest of a job's clones.
+    /// Duration, ns; the longest of a job's clones.
     pub span_ns: u64,
 }
 
@@ -47,7 +47,7 @@ pub enum EndedBy {
     Runtime,
     /// Its size (or io_size, or loops) was done.
     Size,
-    /// Its number of ops was done.
+    /// Its number of ops was reached.
     Count,
     /// The user, a signal, or the parent's death.
     Interruption,
@@ -55,14 +55,14 @@ pub enum EndedBy {
     Error,
     /// Another job's `exitall`.
     ExitAll,
-    /// It was never started.
+    /// It did not start.
     NotStarted,
 }
 
 /// Mean and extremes of a windowed rate (fio's bw and iops samples, every 500 ms).
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct SampleStats {
-    /// Samples.
+    /// Number of samples.
     pub samples: u64,
     /// Smallest.
     pub min: f64,
@@ -75,18 +75,18 @@ pub struct SampleStats {
 }
 
 impl SampleStats {
-    /// Adds those of a clone that ran beside: rates of a group are sums (fio's rule).
+    /// Adds the values of a clone that ran at the same time: rates of a group are sums (fio's rule).
     pub fn add(&mut self, other: &SampleStats) {
         self.samples += other.samples;
         self.min += other.min;
         self.max += other.max;
         self.mean += other.mean;
-        // The clones' rates are taken as independent: variances add up.
+        // The clones' rates are assumed to be independent: variances add up.
         self.stddev = self.stddev.hypot(other.stddev);
     }
 }
 
-/// Everything one clone did in one direction.
+/// Results of one clone in one direction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DirectionResult {
     /// Which.
@@ -95,18 +95,18 @@ pub struct DirectionResult {
     pub ops: u64,
     /// Bytes moved in the measured time.
     pub bytes: u64,
-    /// Ops that moved less than asked and were continued.
+    /// Ops that moved less than requested and were continued.
     pub short: u64,
     /// Measured time, ns.
     pub runtime_ns: u64,
-    /// Submission calls, ns; only where submission is a call of its own.
+    /// Duration of submission calls, ns; only if submission is a separate call.
     pub submission: Option<Histogram>,
-    /// End of the submission call → completed, ns; only where submission is a call of its own.
+    /// From the end of the submission call to completion, ns; only if submission is a separate call.
     #[serde(default)]
     pub completion: Option<Histogram>,
-    /// Submitted → completed, ns.
+    /// Service latency: submitted → completed, ns.
     pub service: Histogram,
-    /// Intended → completed, ns; where a rate was asked for.
+    /// Response latency: intended → completed, ns; if a rate was requested.
     pub response: Option<Histogram>,
     /// Bytes/s.
     pub bandwidth: SampleStats,
@@ -115,7 +115,7 @@ pub struct DirectionResult {
 }
 
 impl DirectionResult {
-    /// Nothing done in this direction.
+    /// Whether nothing was done in this direction.
     pub fn empty(direction: Direction) -> DirectionResult {
         DirectionResult {
             direction,
@@ -132,12 +132,12 @@ impl DirectionResult {
         }
     }
 
-    /// What fio calls completion latency: without the submission call, where that is one of its own.
+    /// fio's completion latency: without the submission call if that is a separate call.
     pub fn after_submission(&self) -> &Histogram {
         self.completion.as_ref().unwrap_or(&self.service)
     }
 
-    /// Adds a clone that ran beside: counts and distributions add up, the runtime is the longest
+    /// Adds a clone that ran at the same time: counts and distributions add up, the runtime is the longest
     /// (fio's rule for groups).
     pub fn add(&mut self, other: &DirectionResult) {
         let merge = |into: &mut Option<Histogram>, from: &Option<Histogram>| {
@@ -165,17 +165,17 @@ pub struct CpuUse {
     pub user_ns: u64,
     /// In the kernel, ns.
     pub system_ns: u64,
-    /// Context switches it asked for.
+    /// Voluntary context switches.
     pub voluntary: u64,
-    /// Context switches it did not ask for.
+    /// Involuntary context switches.
     pub involuntary: u64,
-    /// Page faults without I/O.
+    /// Minor page faults.
     pub minor_faults: u64,
-    /// Page faults with I/O.
+    /// Major page faults.
     pub major_faults: u64,
 }
 
-/// Ops in flight when each was submitted, and batch sizes.
+/// Number of ops in flight at each submission, and batch sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct DepthUse {
     /// Ops submitted at a depth of 1, 2–3, 4–7, 8–15, 16–31, 32–63, ≥ 64.
@@ -188,55 +188,55 @@ pub struct DepthUse {
     pub turns: u64,
 }
 
-/// Failed ops of one kind.
+/// Failed ops with the same direction and errno.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorCount {
     /// Direction.
     pub direction: Direction,
     /// errno.
     pub errno: i32,
-    /// How often.
+    /// Number of failures.
     pub count: u64,
-    /// The first one's file.
+    /// File of the first failure.
     pub first_file: String,
-    /// The first one's offset in it, bytes.
+    /// Offset of the first failure in its file, bytes.
     pub first_offset: u64,
 }
 
-/// What verification found.
+/// Result of verification.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct VerifyResult {
     /// Blocks checked.
     pub checked: u64,
     /// Blocks whose checksum does not match their content: torn or corrupt.
     pub corrupt: u64,
-    /// Whole blocks from another offset or file.
+    /// Complete blocks that belong to another offset or file.
     pub misplaced: u64,
-    /// Whole blocks of the right place from an earlier write.
+    /// Complete blocks of the right offset from an earlier write.
     pub stale: u64,
-    /// Blocks without a header of ours.
+    /// Blocks without a header of iodyno.
     pub foreign: u64,
-    /// The first bad block, in words: file, offset, expected, found.
+    /// Description of the first bad block: file, offset, expected, found.
     pub first: Option<String>,
 }
 
 impl VerifyResult {
-    /// Bad blocks of all kinds.
+    /// Number of bad blocks of all kinds.
     pub fn bad(&self) -> u64 {
         self.corrupt + self.misplaced + self.stale + self.foreign
     }
 }
 
-/// The backend as it came to be.
+/// The backend as it was set up.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct EngineUsed {
     /// fio's name.
     pub name: String,
-    /// Depth in force.
+    /// Depth used.
     pub depth: u32,
-    /// Features in force (`registered files`, `defer_taskrun`, …).
+    /// Features used (`registered files`, `defer_taskrun`, …).
     pub features: Vec<String>,
-    /// What was wished for and not had, with the reason.
+    /// Requested features that were not available, with the reason.
     pub fallbacks: Vec<String>,
 }
 

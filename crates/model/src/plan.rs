@@ -1,4 +1,4 @@
-//! What is to be done: an experiment, and one trial of it bound to a node.
+//! The plan of a run, and one trial of it for a node.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use crate::{Imported, Job, Question, TrialKey};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Target {
-    /// Where the jobs say; relative paths from `folder`.
+    /// As the jobs specify; relative paths start at `folder`.
     AsWritten {
         /// The folder the command was given in.
         folder: PathBuf,
@@ -26,13 +26,13 @@ pub struct Configuration {
     pub name: String,
     /// Its target.
     pub target: Target,
-    /// The baseline made once more, for the noise floor: everything but its name is the baseline's.
+    /// Whether it is the baseline repeated for the noise floor: everything but its name equals the baseline's.
     #[serde(default)]
     pub again: bool,
 }
 
 impl Configuration {
-    /// A configuration of its own, not the baseline's second.
+    /// Whether it is a separate configuration and not the repeated baseline.
     pub fn new(name: impl Into<String>, target: Target) -> Configuration {
         Configuration {
             name: name.into(),
@@ -42,7 +42,7 @@ impl Configuration {
     }
 }
 
-/// The text a workload came from.
+/// The source text of a workload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
     /// The file, or `<command line>`.
@@ -51,7 +51,7 @@ pub struct Source {
     pub text: String,
 }
 
-/// What is done to a target.
+/// The work done on a target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Workload {
     /// Its name: the file's without its ending.
@@ -60,13 +60,13 @@ pub struct Workload {
     pub sources: Vec<Source>,
     /// The jobs, in file order.
     pub jobs: Vec<Job>,
-    /// As [`Configuration::again`], where workloads are what is compared.
+    /// As [`Configuration::again`], if workloads are compared.
     #[serde(default)]
     pub again: bool,
 }
 
 impl Workload {
-    /// A workload of its own, not the baseline's second.
+    /// Whether it is a separate workload and not the repeated baseline.
     pub fn new(name: impl Into<String>, sources: Vec<Source>, jobs: Vec<Job>) -> Workload {
         Workload {
             name: name.into(),
@@ -76,52 +76,52 @@ impl Workload {
         }
     }
 
-    /// Its trials run in virtual time: every job works on a simulated device that lives in it.
+    /// Whether its trials run in virtual time: every job uses a simulated device with a virtual clock.
     pub fn in_virtual_time(&self) -> bool {
         !self.jobs.is_empty() && self.jobs.iter().all(|job| job.work.in_virtual_time())
     }
 }
 
-/// When a run has rounds enough.
+/// Rules to stop a run after a round.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Stopping {
-    /// No stop by width before so many rounds.
+    /// Minimum number of rounds before the rule on the interval's width applies.
     #[serde(default)]
     pub least_rounds: u32,
-    /// Stop at the end of a round when the interval of every primary ratio is at most so wide, as a
-    /// share of the ratio (high − low): 0.03.
+    /// Stop at the end of a round if the interval of every primary ratio is at most this wide, as a fraction of
+    /// the ratio (high − low): 0.03.
     #[serde(default)]
     pub width: Option<f64>,
-    /// No round begins that would, as long as the longest so far, end after so much time, ns.
+    /// Do not begin a round that would end after this time, ns, if it takes as long as the longest so far.
     #[serde(default)]
     pub max_time_ns: Option<u64>,
 }
 
-/// What is done to the host between trials, so that each begins alike.
+/// Actions between trials, so that all start in the same state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Settling {
-    /// Sync, and drop the page cache, dentries and inodes, where that is allowed.
+    /// Sync, and drop the page cache, dentries and inodes, if permitted.
     #[serde(default)]
     pub drop_caches: bool,
-    /// Wait, at most so long, until the targets' devices are idle, ns; 0: not at all.
+    /// Maximum time to wait until the targets' devices are idle, ns; 0: do not wait.
     #[serde(default)]
     pub idle_ns: u64,
 }
 
-/// What is sampled of the host during each trial.
+/// Telemetry of the host during each trial.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Sampling {
-    /// From one sample to the next, ns; 0: nothing is sampled.
+    /// Sampling interval, ns; 0: no sampling.
     pub every_ns: u64,
-    /// Names of processes that are sampled besides: servers under test.
+    /// Names of processes to sample in addition: servers under test.
     pub processes: Vec<String>,
 }
 
 impl Sampling {
-    /// Where nothing else is asked for, ns.
+    /// The default interval, ns.
     pub const EVERY_NS: u64 = 1_000_000_000;
-    /// The shortest that is possible, ns.
+    /// The shortest interval, ns.
     pub const LEAST_NS: u64 = 100_000_000;
 }
 
@@ -147,31 +147,31 @@ pub struct Plan {
     pub configurations: Vec<Configuration>,
     /// At least one, unless imported.
     pub workloads: Vec<Workload>,
-    /// Times every cell is measured; with a rule to stop, at most.
+    /// Number of rounds; with a stop rule, the maximum.
     pub rounds: u32,
-    /// Everything random follows from it.
+    /// Seed of all randomness.
     pub seed: u64,
-    /// Devices whose signatures give way, by the very path the user named.
+    /// Devices whose signatures may be overwritten, by the exact path that the user gave.
     pub destroy: Vec<PathBuf>,
-    /// What the trials are to answer.
+    /// The question that the trials are to answer.
     #[serde(default)]
     pub question: Question,
-    /// When rounds are enough.
+    /// Rules to stop early.
     #[serde(default)]
     pub stopping: Stopping,
-    /// What is done between trials.
+    /// Actions between trials.
     #[serde(default)]
     pub settling: Settling,
-    /// What is sampled of the host meanwhile.
+    /// Telemetry of the host.
     #[serde(default)]
     pub sampling: Sampling,
-    /// What was read from others' output. Such a plan has no cells and is not carried out.
+    /// Results imported from other tools. Such a plan has no cells and is not executed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<Imported>,
 }
 
 impl Plan {
-    /// Every cell once, with nothing asked and nothing random fixed.
+    /// A plan with one round, without a question or a fixed seed.
     pub fn new(
         name: impl Into<String>,
         configurations: Vec<Configuration>,
@@ -194,7 +194,7 @@ impl Plan {
         }
     }
 
-    /// Configurations × workloads.
+    /// Number of cells: configurations × workloads.
     pub fn cells(&self) -> u32 {
         (self.configurations.len() * self.workloads.len()) as u32
     }
@@ -212,13 +212,13 @@ impl Plan {
     }
 }
 
-/// One trial, addressed to the node that carries it out. Percentages and lengths of existing files
-/// are still open: the node knows them.
+/// One trial for the node that runs it. Percentages and lengths of existing files are still unresolved; the
+/// node resolves them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BoundPlan {
     /// [`crate::SCHEMA`].
     pub schema: u32,
-    /// Whose trial.
+    /// Its identity.
     pub key: TrialKey,
     /// Its configuration.
     pub configuration: Configuration,
@@ -228,12 +228,12 @@ pub struct BoundPlan {
     pub seed: u64,
     /// As in [`Plan::destroy`].
     pub destroy: Vec<PathBuf>,
-    /// Files that are never a target, by whatever name: those of the store.
+    /// Files that are never a target under any name: those of the store.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub protected: Vec<PathBuf>,
     /// Length of a frame, ns.
     pub frame_ns: u64,
-    /// What is sampled of the host meanwhile.
+    /// Telemetry of the host.
     #[serde(default)]
     pub sampling: Sampling,
 }

@@ -1,22 +1,22 @@
-//! A run as a list shows it.
+//! A run as shown in a list.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Direction, RunId, TrialKey, TrialState};
 
-/// How far a run has come.
+/// State of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunState {
-    /// A process carries it out at this moment.
+    /// A process is executing it.
     Running,
-    /// Every trial was made, or so many rounds as a rule to stop asked for.
+    /// All trials, or as many rounds as the stop rule required, are complete.
     Completed,
     /// Ended early, by the user or because its process died; it can be resumed.
     Interrupted,
-    /// Some trial failed, or was refused after others had been made; the others were made all the same.
+    /// Some trial failed, or was refused after others had run; the remaining trials were run.
     Failed,
-    /// Ended by a target that was refused; nothing was touched.
+    /// The target was refused; nothing was changed.
     Refused,
 }
 
@@ -33,12 +33,12 @@ impl RunState {
     }
 }
 
-/// What a trial did in one direction in its measured time, all jobs together.
+/// Results of a trial in one direction in its measured time, all jobs together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirectionTotal {
-    /// Which.
+    /// The direction.
     pub direction: Direction,
-    /// Ops completed, failed ones left out.
+    /// Ops completed, without failed ones.
     pub ops: u64,
     /// Bytes moved.
     pub bytes: u64,
@@ -67,10 +67,10 @@ impl DirectionTotal {
     }
 }
 
-/// A trial in a list: all but its figures.
+/// A trial in a list, without its figures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrialSummary {
-    /// Whose.
+    /// Its identity.
     pub key: TrialKey,
     /// The configuration's name.
     pub configuration: String,
@@ -78,15 +78,15 @@ pub struct TrialSummary {
     pub workload: String,
     /// Wall clock at its start, ms since 1970.
     pub started_unix_ms: u64,
-    /// How far it has come.
+    /// Its state.
     pub state: TrialState,
     /// Why it was interrupted, failed or refused.
     pub reason: Option<String>,
     /// Host name; `None` before its environment is known.
     pub host: Option<String>,
-    /// Frames stored.
+    /// Number of stored frames.
     pub frames: u32,
-    /// What it did; directions with any op or time, in table order.
+    /// Results; directions with any op or time, in table order.
     pub totals: Vec<DirectionTotal>,
 }
 
@@ -99,7 +99,7 @@ pub struct RunSummary {
     pub id: RunId,
     /// The plan's name; not unique.
     pub name: String,
-    /// How far it has come.
+    /// Its state.
     pub state: RunState,
     /// Wall clock at its start, ms since 1970.
     pub started_unix_ms: u64,
@@ -108,17 +108,17 @@ pub struct RunSummary {
     pub duration_ms: Option<u64>,
     /// Configurations × workloads.
     pub cells: u32,
-    /// Times every cell is measured.
+    /// Number of rounds.
     pub rounds: u32,
     /// Cells × rounds.
     pub trials_planned: u64,
-    /// Of them, those completed.
+    /// Number of completed trials.
     pub trials_completed: u64,
-    /// Trials that were imported instead of made; 0 for a run of iodyno's own.
+    /// Number of imported trials; 0 for a run of iodyno's own.
     #[serde(default)]
     pub imported: u64,
     /// Host of the latest trial; `None` before any environment is known.
     pub host: Option<String>,
-    /// What the trial did, where only one was planned (its latest attempt); empty otherwise.
+    /// Results of the trial, if only one was planned (its latest attempt); empty otherwise.
     pub totals: Vec<DirectionTotal>,
 }

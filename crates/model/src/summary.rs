@@ -1,36 +1,36 @@
-//! A trial's figures put together: what a report draws and a comparison starts from.
+//! Summary of a trial: the input of reports and comparisons.
 //!
-//! Built by `judge`, drawn by `report`; nothing here is stored, it follows from the trial.
+//! Built by `judge` and formatted by `report`. Not stored, because it follows from the trial.
 
 use crate::{
     Behaviour, Direction, DirectionResult, EndedBy, EngineUsed, ErrorCount, Histogram, ServerUse,
     VerifyResult,
 };
 
-/// A percentile of a latency, with what is to be said against it.
+/// A latency percentile and its limitations.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Quantile {
     /// In percent: 99.9.
     pub percent: f64,
     /// The latency, ns.
     pub ns: u64,
-    /// Below ten times the stamp window: the harness may have seen the completions that late.
+    /// Whether it is below ten times the stamp window, so that the harness's own delay may determine it.
     pub resolution_limited: bool,
-    /// Fewer than ten values lie above it: chance made it.
+    /// Whether fewer than ten values lie above it, so that it is too uncertain.
     pub few: bool,
 }
 
 /// One line of a result: the ops of one direction of a group of clones.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// All clones put together. `runtime_ns` is the time in which any of them was measured;
-    /// `bandwidth` and `iops` are the clones' sums.
+    /// Sum over all clones. `runtime_ns` is the time in which any of them was measured; `bandwidth` and `iops`
+    /// are sums over the clones.
     pub result: DirectionResult,
-    /// Ops failed.
+    /// Number of failed ops.
     pub errors: u64,
-    /// Of service latency: 50, 99, 99.9 % and those the jobs asked for, ascending.
+    /// Percentiles of service latency: 50, 99, 99.9 % and those that the jobs request, ascending.
     pub service: Vec<Quantile>,
-    /// Of response latency, where a rate was asked for; empty otherwise.
+    /// Percentiles of response latency, if a rate was requested; empty otherwise.
     pub response: Vec<Quantile>,
 }
 
@@ -45,7 +45,7 @@ impl Row {
         per_second(self.result.bytes, self.result.runtime_ns)
     }
 
-    /// The latency that counts: response latency where there is any, service latency otherwise.
+    /// The primary latency: response latency if there is one, service latency otherwise.
     pub fn latency(&self) -> (&Histogram, &[Quantile]) {
         match &self.result.response {
             Some(response) if !response.is_empty() => (response, &self.response),
@@ -61,26 +61,26 @@ fn per_second(count: u64, span_ns: u64) -> f64 {
     }
 }
 
-/// The clones of one job, or of all jobs that are reported together.
+/// The clones of one job, or of all jobs that are reported as one group.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GroupSummary {
     /// Indices of its jobs in the workload.
     pub jobs: Vec<u32>,
-    /// Clones that reported.
+    /// Number of clones that reported.
     pub clones: u32,
     /// Directions with ops or errors, in table order; cycles of file operations before their steps.
     pub rows: Vec<Row>,
-    /// What ended the clones, and how many each, most first.
+    /// What ended the clones, with counts, the most frequent first.
     pub ended: Vec<(EndedBy, u32)>,
-    /// Bytes the clones work on, added up.
+    /// Total number of bytes that the clones work on.
     pub region_bytes: u64,
     /// Percentiles below this are resolution-limited, ns: ten times the stamp window's p99.
     pub resolution_ns: u64,
     /// Failed ops by direction and errno.
     pub errors: Vec<ErrorCount>,
-    /// Verification, where asked for.
+    /// Result of verification, if requested.
     pub verify: Option<VerifyResult>,
-    /// The backends in force, each once.
+    /// The backends used, each once.
     pub engines: Vec<EngineUsed>,
 }
 
@@ -95,7 +95,7 @@ pub struct CpuSummary {
     pub other_ns: u64,
     /// The measured time, ns.
     pub span_ns: u64,
-    /// Ops completed, all directions but sync; of file operations the cycles.
+    /// Ops completed, all directions but sync; for file operations the cycles.
     pub ops: u64,
 }
 
@@ -105,7 +105,7 @@ impl CpuSummary {
         self.worker_user_ns + self.worker_system_ns
     }
 
-    /// Cores kept busy by the whole harness.
+    /// Number of cores that the whole harness kept busy.
     pub fn cores(&self) -> f64 {
         match self.span_ns {
             0 => 0.0,
@@ -113,18 +113,18 @@ impl CpuSummary {
         }
     }
 
-    /// Worker CPU time for each op, ns; `None` without ops or without CPU figures.
+    /// Worker CPU time per op, ns; `None` without ops or without CPU figures.
     pub fn worker_ns_per_op(&self) -> Option<f64> {
         (self.ops > 0 && self.worker_ns() > 0).then(|| self.worker_ns() as f64 / self.ops as f64)
     }
 
-    /// CPU time of the other threads for each op, ns; as `worker_ns_per_op`.
+    /// CPU time of the other threads per op, ns; `None` as for `worker_ns_per_op`.
     pub fn other_ns_per_op(&self) -> Option<f64> {
         self.worker_ns_per_op()
             .map(|_| self.other_ns as f64 / self.ops as f64)
     }
 
-    /// Ops for each second of CPU time of the whole harness: IOPS per core.
+    /// Ops per second of CPU time of the whole harness: IOPS per core.
     pub fn iops_per_core(&self) -> Option<f64> {
         let cpu = self.worker_ns() + self.other_ns;
         (self.ops > 0 && cpu > 0).then(|| self.ops as f64 * 1e9 / cpu as f64)
@@ -134,25 +134,25 @@ impl CpuSummary {
 /// A device below the targets.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeviceSummary {
-    /// The node it belongs to.
+    /// Its node.
     pub node: String,
     /// Kernel name.
     pub name: String,
-    /// No further device is known below it.
+    /// Whether no further device is known below it.
     pub lowest: bool,
-    /// Share of the time with any I/O in flight, in percent, at most 100.
+    /// Percentage of the time with any I/O in flight, at most 100.
     pub busy_percent: f64,
     /// Bytes read, written, discarded.
     pub bytes: [u64; 3],
-    /// From a read's insertion into the queue to its end, mean, ns; `None` without reads.
+    /// Mean time from a read's insertion into the queue to its end, ns; `None` without reads.
     pub read_await_ns: Option<f64>,
-    /// The same of writes.
+    /// The same for writes.
     pub write_await_ns: Option<f64>,
-    /// Requests queued or in flight, mean over the time.
+    /// Mean number of requests queued or in flight.
     pub queue_mean: f64,
 }
 
-/// What the devices moved, against what the jobs moved.
+/// Bytes moved by the devices and by the jobs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeviceShare {
     /// Read or write.
@@ -177,44 +177,44 @@ pub struct Point {
     pub start_ns: u64,
     /// Length, ns.
     pub span_ns: u64,
-    /// Ops a second, all directions but sync; of file operations the cycles.
+    /// Ops per second, all directions but sync; for file operations the cycles.
     pub iops: f64,
     /// Bytes a second.
     pub bytes_per_s: f64,
 }
 
-/// Everything a report says of a trial.
+/// All figures that a report shows of a trial.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
     /// In the order of their first jobs.
     pub groups: Vec<GroupSummary>,
-    /// All groups together, in those directions that several have; empty unless they ran at the
-    /// same time.
+    /// All groups together, for directions that several groups have; empty unless the groups ran at the same
+    /// time.
     pub total: Vec<Row>,
     /// CPU.
     pub cpu: CpuSummary,
-    /// Processes under test, each name once.
+    /// Processes under test, one entry per name.
     pub servers: Vec<ServerUse>,
     /// Devices, top first.
     pub devices: Vec<DeviceSummary>,
-    /// Reads and writes of the lowest devices against those of the jobs; empty where no device is
-    /// known or no file was touched.
+    /// Reads and writes of the lowest devices and of the jobs; empty if no device is known or no file was used.
     pub shares: Vec<DeviceShare>,
     /// The measured time, frame by frame.
     pub series: Vec<Point>,
-    /// What the series is; unknown without one, and where jobs began one after the other on purpose.
+    /// Classification of the series; unknown without a series, and if jobs began one after the other on
+    /// purpose.
     pub behaviour: Behaviour,
 }
 
 impl Summary {
-    /// Cores that all processes under test kept busy; `None` where none was sampled.
+    /// Number of cores that all processes under test kept busy; `None` if none was sampled.
     pub fn server_cores(&self) -> Option<f64> {
         let sampled = self.servers.iter().any(|server| server.span_ns > 0);
         sampled.then(|| self.servers.iter().map(ServerUse::cores).sum())
     }
 
-    /// Their CPU time for each op, ns; `None` without ops or samples. Samples at the edges of the measured time
-    /// are taken for as busy as the others.
+    /// Their CPU time per op, ns; `None` without ops or samples. The load at the edges of the measured time is
+    /// assumed to equal that of the samples.
     pub fn server_ns_per_op(&self) -> Option<f64> {
         let cores = self.server_cores()?;
         (self.cpu.ops > 0 && self.cpu.span_ns > 0)

@@ -1,9 +1,9 @@
-//! What the host did during a trial: series of counters and gauges on the trial's own clock.
+//! Telemetry of the host during a trial: series of counters and gauges on the trial's clock.
 //!
-//! A series is stored as it was read: counts since the sample before and gauges at the sample's instant,
-//! so that samples can be put together without loss and rates follow from them afterwards. Which rows
-//! (CPUs, disks, sources of interrupts) and columns a sample has is its *shape*, told once; a CPU
-//! or disk that comes or goes makes a new shape, with the reason.
+//! A series is stored as it was read: counts since the preceding sample, and gauges at the sample's instant, so
+//! that samples can be merged without loss and rates be derived later. The rows (CPUs, disks, interrupt
+//! sources) and columns of a sample are its *shape*, which is stored once. A CPU or disk that appears or
+//! disappears starts a new shape, with the reason.
 
 mod columns;
 mod thin;
@@ -13,13 +13,13 @@ use serde::{Deserialize, Serialize};
 pub use columns::{ARC, CGROUP, CPU, DISK, LOAD, MEMORY, OTHERS, POOL, PRESSURE, PROCESS, RECLAIM};
 pub use thin::Thinner;
 
-/// What a series is of.
+/// Kind of series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SeriesKind {
     /// CPU time by CPU: [`CPU`].
     Cpu,
-    /// Interrupts by source; a column for each CPU (`CPU0`, …), counts.
+    /// Interrupts by source; one column of counts per CPU (`CPU0`, …).
     Interrupts,
     /// Load averages: [`LOAD`].
     Load,
@@ -44,7 +44,7 @@ pub enum SeriesKind {
 }
 
 impl SeriesKind {
-    /// Every kind, in the order in which they are shown.
+    /// Every kind, in display order.
     pub const ALL: [SeriesKind; 12] = [
         SeriesKind::Cpu,
         SeriesKind::Interrupts,
@@ -79,7 +79,7 @@ impl SeriesKind {
     }
 }
 
-/// What values are counted in.
+/// Unit of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SeriesUnit {
@@ -95,44 +95,44 @@ pub enum SeriesUnit {
     PerSecond,
     /// Bytes a second.
     BytesPerSecond,
-    /// Percent; only of figures, never stored.
+    /// Percent; only for derived figures, never stored.
     Percent,
 }
 
-/// What a stored value is.
+/// Whether a stored value is a count or a gauge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reading {
-    /// How much it grew within the sample's span: sums up over samples.
+    /// Increase within the sample's span; merged samples are added up.
     Count,
-    /// How it stood at the sample's end (rates of `zpool iostat`: over the span): samples have a mean.
+    /// Value at the end of the sample (rates of `zpool iostat`: over the span); merged samples are averaged.
     Gauge,
 }
 
 /// A column of a series.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeriesColumn {
-    /// Its name, from the tables of this module (of interrupts: the CPU).
+    /// Its name, from the tables of this module (for interrupts: the CPU).
     pub name: String,
-    /// What its values are counted in.
+    /// Unit of its values.
     pub unit: SeriesUnit,
     /// Counts or gauges.
     pub reading: Reading,
 }
 
-/// What a row of a sample is of.
+/// Subject of a row.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct SeriesRow {
-    /// `CPU0`, `vda`, `36 virtio1-req.0`; empty where a series is of the host as a whole.
+    /// Name: `CPU0`, `vda`, `36 virtio1-req.0`; empty if the series is of the whole host.
     pub name: String,
-    /// The block device below the trial's targets that it serves: a source of interrupts of that device's. Of other processes
-    /// `/dev/fuse`: it, or its parent, answers for a file system in user space.
+    /// For an interrupt source: the block device below the trial's targets that it serves. For another process:
+    /// `/dev/fuse` if it or its parent serves a file system in user space.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub serves: Option<String>,
 }
 
 impl SeriesRow {
-    /// Of that name, and serving no device that is known.
+    /// A subject with this name that serves no known device.
     pub fn new(name: impl Into<String>) -> SeriesRow {
         SeriesRow {
             name: name.into(),
@@ -141,24 +141,24 @@ impl SeriesRow {
     }
 }
 
-/// Rows and columns of a series' samples from some sample on.
+/// Rows and columns of the samples of a series, from some sample onwards.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeriesShape {
-    /// Of which series.
+    /// The series.
     pub kind: SeriesKind,
-    /// Its number in the trial, over all series, from 0; samples refer to it.
+    /// Its number within the trial, over all series, from 0; samples refer to it.
     pub number: u32,
     /// Rows.
     pub subjects: Vec<SeriesRow>,
     /// Columns.
     pub columns: Vec<SeriesColumn>,
-    /// Why it is not as the series' shape before: `CPU1 has gone`; `None` for the first.
+    /// Why it differs from the preceding shape of the series: `CPU1 has gone`; `None` for the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub because: Option<String>,
 }
 
 impl SeriesShape {
-    /// Where a column stands.
+    /// Index of a column.
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.name == name)
     }
@@ -167,81 +167,81 @@ impl SeriesShape {
 /// One sample of a series.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
-    /// Its shape's number.
+    /// Number of its shape.
     pub shape: u32,
-    /// When it was taken, on the trial's clock: ns since its start instant.
+    /// When it was taken, on the trial's clock: ns since the start instant.
     pub at_ns: i64,
-    /// Since the sample before it, ns: what its counts are over.
+    /// Time since the preceding sample, ns; its counts cover this time.
     pub span_ns: u64,
     /// SeriesRow by subject, column by column; `None`: not known in this sample.
     pub values: Vec<Option<u64>>,
 }
 
-/// Where a series has no sample, or none of a subject, and why.
+/// A period without samples of a series, or of one subject, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeriesGap {
-    /// Of which series.
+    /// The series.
     pub kind: SeriesKind,
-    /// When it was noticed, on the trial's clock, ns. What is missing from there on is told once.
+    /// When it was noticed, on the trial's clock, ns. It is recorded once and lasts from then on.
     pub at_ns: i64,
-    /// In words: what is missing and why.
+    /// A description: what is missing and why.
     pub reason: String,
 }
 
-/// All series of a trial, or a stretch of them.
+/// All series of a trial, or a batch of them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Telemetry {
-    /// Shapes, by number. In a stretch only those that are new in it.
+    /// Shapes by number; a batch has only the new ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shapes: Vec<SeriesShape>,
-    /// Samples of all series, in the order of time.
+    /// Samples of all series, in order of time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<Sample>,
-    /// What is missing.
+    /// Gaps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<SeriesGap>,
 }
 
-/// A stretch of a trial's telemetry as it is sent and stored.
+/// A batch of a trial's telemetry as it is sent and stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TelemetryBatch {
-    /// Ascending from 0; where stretches were put together, the number of the first.
+    /// Batch number, ascending from 0; after merging, the number of the first batch.
     pub number: u32,
-    /// What is in it.
+    /// Content.
     pub telemetry: Telemetry,
 }
 
-/// What taking samples of one series cost.
+/// Cost of sampling one series.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SamplerCost {
-    /// Of which series.
+    /// The series.
     pub kind: SeriesKind,
-    /// How often it was read.
+    /// Number of readings.
     pub samples: u64,
-    /// CPU time of the reading thread, ns. What a child of its own uses is not in it.
+    /// CPU time of the reading thread, ns, without that of child processes.
     pub cpu_ns: u64,
-    /// Time that readings took, ns.
+    /// Total elapsed time of the readings, ns.
     pub wall_ns: u64,
-    /// The longest of them, ns.
+    /// Longest reading, ns.
     pub longest_ns: u64,
 }
 
 impl Telemetry {
-    /// Nothing is in it.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.shapes.is_empty() && self.samples.is_empty() && self.gaps.is_empty()
     }
 
-    /// Appends a later stretch.
+    /// Appends a later batch.
     pub fn extend(&mut self, later: Telemetry) {
         self.shapes.extend(later.shapes);
         self.samples.extend(later.samples);
         self.gaps.extend(later.gaps);
     }
 
-    /// The shape of that number.
+    /// The shape with this number.
     pub fn shape(&self, number: u32) -> Option<&SeriesShape> {
-        // Numbers are places, but where a stretch or a series stands alone: there they still ascend, if nobody else put them together.
+        // Numbers are indices except in a single batch or series, where they still ascend.
         let place = self.shapes.get(number as usize);
         let sought = || {
             self.shapes
@@ -253,7 +253,7 @@ impl Telemetry {
             .or_else(|| self.shapes.iter().find(|shape| shape.number == number))
     }
 
-    /// The samples of one series with their shapes, in the order of time.
+    /// The samples of one series with their shapes, in order of time.
     pub fn of(&self, kind: SeriesKind) -> impl Iterator<Item = (&SeriesShape, &Sample)> {
         self.samples
             .iter()
@@ -261,7 +261,7 @@ impl Telemetry {
             .filter(move |(shape, _)| shape.kind == kind)
     }
 
-    /// The kinds that there are samples or gaps of.
+    /// The kinds of series with samples or gaps.
     pub fn kinds(&self) -> Vec<SeriesKind> {
         let has = |kind: &SeriesKind| {
             self.shapes.iter().any(|shape| shape.kind == *kind)
@@ -270,7 +270,7 @@ impl Telemetry {
         SeriesKind::ALL.into_iter().filter(has).collect()
     }
 
-    /// One series alone; shapes keep their numbers.
+    /// One series only; shapes keep their numbers.
     pub fn only(&self, kind: SeriesKind) -> Telemetry {
         let of_kind = |sample: &&Sample| {
             self.shape(sample.shape)

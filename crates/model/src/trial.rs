@@ -1,18 +1,18 @@
-//! One workload on one configuration, once.
+//! A trial: one execution of one workload on one configuration.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Finding, Frame, Part, Telemetry, TrialKey};
 
-/// How a trial came out.
+/// How a trial ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "state", content = "reason")]
 pub enum Outcome {
     /// As planned.
     Completed,
-    /// Ended early by the user, a kill or a crash; what was measured until then is kept.
+    /// Ended early by the user, a kill or a crash; earlier measurements are kept.
     Interrupted(String),
-    /// Ops failed and the jobs' policy was to stop; what was measured until then is kept.
+    /// Ops failed and the jobs' policy was to stop; earlier measurements are kept.
     Failed(String),
     /// The target was refused; nothing was touched.
     Refused(String),
@@ -45,7 +45,7 @@ impl Outcome {
         }
     }
 
-    /// Why it did not come out as planned.
+    /// Why it did not end as planned.
     pub fn reason(&self) -> Option<&str> {
         match self {
             Outcome::Completed => None,
@@ -56,12 +56,12 @@ impl Outcome {
     }
 }
 
-/// A trial with everything measured.
+/// A trial with all its measurements.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
     /// [`crate::SCHEMA`].
     pub schema: u32,
-    /// Whose.
+    /// Its identity.
     pub key: TrialKey,
     /// The configuration's name.
     pub configuration: String,
@@ -69,16 +69,16 @@ pub struct Trial {
     pub workload: String,
     /// Wall clock at its start, ms since 1970.
     pub started_unix_ms: u64,
-    /// How it came out.
+    /// How it ended.
     pub outcome: Outcome,
-    /// A part a node. An interrupted trial has its parts rebuilt from frames.
+    /// One part per node. The parts of an interrupted trial are rebuilt from frames.
     pub parts: Vec<Part>,
     /// The one-second series.
     pub frames: Vec<Frame>,
-    /// What the host did meanwhile. Like frames it is kept apart from the trial's record.
+    /// Telemetry of the host. Like frames, it is stored separately from the trial's record.
     #[serde(default, skip_serializing_if = "Telemetry::is_empty")]
     pub telemetry: Telemetry,
-    /// What its own data say against it.
+    /// Findings from its own data.
     #[serde(default)]
     pub findings: Vec<Finding>,
 }

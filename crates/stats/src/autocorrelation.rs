@@ -1,10 +1,10 @@
-//! How many independent values a series is worth.
+//! Autocorrelation time and effective size of a series.
 
 use crate::StatsError;
 use crate::error::check_finite;
 use crate::sample::mean;
 
-/// The most products computed: bounds the time where correlation reaches across a long series.
+/// Maximum number of products: bounds the computing time for series with long correlation.
 const MOST_PRODUCTS: usize = 700_000_000;
 
 /// The integrated autocorrelation time of a series.
@@ -14,13 +14,12 @@ pub struct Autocorrelation {
     pub time: f64,
     /// The number of values ÷ τ, at most the number of values.
     pub effective_size: f64,
-    /// Whether the correlation still reached further when the sum was cut short by the bound on
-    /// computing time: τ is then a lower bound.
+    /// Whether the bound on computing time ended the sum early: τ is then a lower bound.
     pub lower_bound: bool,
 }
 
-/// τ = 1 + 2Σρₖ, summed over Geyer's initial positive sequence: pairs ρ₂ₘ + ρ₂ₘ₊₁ are added as long as
-/// their sum is positive, beyond which only noise is left.
+/// τ = 1 + 2Σρₖ, summed over Geyer's initial positive sequence: pairs ρ₂ₘ + ρ₂ₘ₊₁ are added while their sum is
+/// positive; later terms are noise.
 ///
 /// The autocovariances divide by n at every lag. A constant series has τ = 1. A trend or a change of
 /// level makes τ large, as it should. τ is at least 1/n. Needs two values. Source: Geyer, "Practical Markov chain

@@ -10,7 +10,7 @@ use crate::error::{check_finite, check_open_unit};
 use crate::{Estimate, Interval, Method, QuantileKind, Sample, StatsError};
 use crate::{normal_cdf, normal_quantile};
 
-/// How the interval is read from the resampled statistics.
+/// How the interval is computed from the resampled statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BootstrapKind {
     /// The percentiles themselves.
@@ -24,13 +24,13 @@ pub enum BootstrapKind {
 /// How to resample.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bootstrap {
-    /// How many resamples; at least 100.
+    /// Number of resamples; at least 100.
     pub resamples: usize,
     /// The seed: the same seed and data give the same interval.
     pub seed: u64,
     /// The confidence level, above 0 and below 1.
     pub level: f64,
-    /// How the interval is read.
+    /// How the interval is computed.
     pub kind: BootstrapKind,
 }
 
@@ -45,8 +45,8 @@ impl Default for Bootstrap {
     }
 }
 
-/// The statistic of `values` with its bootstrap interval. Under about ten values bootstrap intervals
-/// are too narrow: prefer the exact ones. `None` for a single value.
+/// The statistic of `values` with its bootstrap interval. With fewer than about ten values bootstrap intervals
+/// are too narrow: prefer exact ones. The interval is `None` for a single value.
 pub fn bootstrap(
     values: &[f64],
     statistic: impl Fn(&[f64]) -> f64,
@@ -55,7 +55,7 @@ pub fn bootstrap(
     groups(&[values], |groups| statistic(&groups[0]), settings)
 }
 
-/// The statistic of two independent samples with its bootstrap interval; each is resampled by itself.
+/// The statistic of two independent samples with its bootstrap interval; each is resampled separately.
 pub fn bootstrap_two(
     baseline: &[f64],
     candidate: &[f64],
@@ -131,7 +131,7 @@ fn finite(value: f64) -> Result<f64, StatsError> {
     }
 }
 
-/// The shares to read instead of `tail` and 1 − `tail`.
+/// The quantiles to use instead of `tail` and 1 − `tail`.
 fn corrected_shares(
     resampled: &Sample,
     value: f64,
@@ -141,7 +141,7 @@ fn corrected_shares(
     let sorted = resampled.sorted();
     let below = sorted.partition_point(|r| *r < value);
     let not_above = sorted.partition_point(|r| *r <= value);
-    // Resamples equal to the estimate count half; at either extreme there is no correction to be had.
+    // Resamples equal to the estimate count half; at either extreme no correction can be computed.
     let share = (below + not_above) as f64 / (2 * sorted.len()) as f64;
     if share <= 0.0 || share >= 1.0 {
         return Ok((tail, 1.0 - tail));

@@ -13,22 +13,22 @@ use crate::error::{check_finite, check_open_unit};
 use crate::sample::{mean, squared_deviations};
 use crate::welch::{Moments, Summary, welch_p};
 
-/// What counts as a change.
+/// Criteria for a change.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ChangePointOptions {
     /// The largest p of a change that is kept, in a series as long as one window. In a longer one it is
     /// divided by the number of windows, so that the chance of a false change does not grow with the
     /// length. (The t-test is taken where it looks best, so that chance is some dozens of times `max_p`.)
     pub max_p: f64,
-    /// The fewest values in a segment; at least two.
+    /// Minimum number of values in a segment; at least two.
     pub min_segment: usize,
-    /// The least change of the mean kept, as a share of the smaller of the two means' magnitudes.
+    /// The smallest change of the mean, as a fraction of the smaller of the two means' magnitudes.
     pub min_change: f64,
     /// The length of the sliding windows.
     pub window: usize,
-    /// Whether to count correlated values for less: the t-test then works with n/τ, τ from what is left
-    /// after the segments' means are taken away. Series of seconds are correlated; without this, slow
-    /// wandering is taken for changes.
+    /// Whether to correct for correlated values: the t-test then uses n/τ, with τ of the residuals after the
+    /// segments' means are subtracted. Series of seconds are correlated; without the correction, slow drift is
+    /// detected as changes.
     pub effective_size: bool,
 }
 
@@ -45,7 +45,7 @@ impl Default for ChangePointOptions {
     }
 }
 
-/// A stretch with one behaviour.
+/// A stretch with one level.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Segment {
     /// The index of its first value.
@@ -58,7 +58,7 @@ pub struct Segment {
     pub deviation: f64,
 }
 
-/// A place where the behaviour changes.
+/// A position where the level changes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ChangePoint {
     /// The index of the first value after the change.
@@ -69,14 +69,14 @@ pub struct ChangePoint {
     pub change: f64,
 }
 
-/// A series cut into segments.
+/// A series divided into segments.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Segmentation {
     /// The segments in order, without gaps; at least one.
     pub segments: Vec<Segment>,
-    /// The changes between them, one fewer.
+    /// The changes between segments; one fewer than segments.
     pub changes: Vec<ChangePoint>,
-    /// The τ the tests worked with; 1 unless `effective_size` was set.
+    /// The τ that the tests used; 1 unless `effective_size` was set.
     pub autocorrelation_time: f64,
 }
 
@@ -105,8 +105,8 @@ pub fn change_points(
     let mut borders = search.propose();
     search.merge(&mut borders);
     if options.effective_size {
-        // With fewer segments more of the wandering shows as correlation: repeat until it settles.
-        // A segment can only go, so this ends.
+        // With fewer segments more of the slow variation shows as correlation: repeat until it converges.
+        // Segments are only removed, so this ends.
         loop {
             let time = search.residual_time(&borders)?;
             if time <= search.time * 1.01 {
@@ -147,13 +147,13 @@ struct Search<'a> {
     series: &'a [f64],
     moments: Moments,
     options: &'a ChangePointOptions,
-    /// The options' own, divided by the number of windows.
+    /// The options' threshold, divided by the number of windows.
     max_p: f64,
     time: f64,
 }
 
 impl Search<'_> {
-    /// Generous candidates, in order, from windows and from the whole, none nearer than a segment.
+    /// Candidates from windows and from the whole, in order, at least one segment apart.
     fn propose(&self) -> Vec<usize> {
         let count = self.series.len();
         let mut borders = Vec::new();
@@ -171,7 +171,7 @@ impl Search<'_> {
         borders
     }
 
-    /// Splits [start, end) as long as the parts differ at ten times the p allowed.
+    /// Splits [start, end) while the parts differ at ten times the allowed p.
     fn divide(&self, start: usize, end: usize, borders: &mut Vec<usize>) {
         let generous = (self.max_p * 10.0).min(0.5);
         let mut open = vec![(start, end)];
@@ -188,7 +188,7 @@ impl Search<'_> {
         }
     }
 
-    /// Where two borders are nearer than a segment, drops the one that separates less.
+    /// If two borders are closer than one segment, drops the one that separates less.
     fn thin(&self, borders: &mut Vec<usize>) {
         let least = self.options.min_segment;
         let mut kept: Vec<usize> = Vec::with_capacity(borders.len());
@@ -214,7 +214,7 @@ impl Search<'_> {
         *borders = kept;
     }
 
-    /// How much of the squares a border explains: n·m/(n+m)·(difference of means)².
+    /// The part of the sum of squares that a border explains: n·m/(n+m)·(difference of means)².
     fn separation(&self, start: usize, at: usize, end: usize) -> f64 {
         let (left, right) = (self.moments.of(start, at), self.moments.of(at, end));
         let weight = left.count * right.count / (left.count + right.count);
@@ -229,7 +229,7 @@ impl Search<'_> {
         )
     }
 
-    /// Takes the weakest border away until all are significant and large enough.
+    /// Removes the weakest border until all are significant and large enough.
     fn merge(&self, borders: &mut Vec<usize>) {
         let mut strengths: Vec<Strength> = (0..borders.len())
             .map(|place| self.strength(borders, place))
@@ -237,7 +237,7 @@ impl Search<'_> {
         while let Some(weakest) = self.weakest(&strengths) {
             borders.remove(weakest);
             strengths.remove(weakest);
-            // Its two neighbours now reach further.
+            // Its two neighbours now cover longer segments.
             for place in [weakest.checked_sub(1), Some(weakest)]
                 .into_iter()
                 .flatten()
@@ -249,7 +249,7 @@ impl Search<'_> {
         }
     }
 
-    /// The border to take away next, if any: the largest p, or else the smallest change.
+    /// The border to remove next, if any: the largest p, or else the smallest change.
     fn weakest(&self, strengths: &[Strength]) -> Option<usize> {
         let indexed = || strengths.iter().enumerate();
         let (by_p, weakest) = indexed().max_by(|a, b| a.1.p.total_cmp(&b.1.p))?;
@@ -276,7 +276,7 @@ impl Search<'_> {
         (start, end)
     }
 
-    /// τ of what is left after each segment's mean is taken away, at least 1.
+    /// τ of the residuals after each segment's mean is subtracted, at least 1.
     fn residual_time(&self, borders: &[usize]) -> Result<f64, StatsError> {
         if self.series.len() < 2 {
             return Ok(1.0);
@@ -325,13 +325,13 @@ impl Search<'_> {
     }
 }
 
-/// How surely and how far the level changes at a border.
+/// Significance and size of the change of level at a border.
 struct Strength {
     p: f64,
     change: f64,
 }
 
-/// The difference of the means over the smaller magnitude: the same read forwards and backwards.
+/// The difference of the means over the smaller magnitude: the same in both directions of time.
 fn magnitude(left: Summary, right: Summary) -> f64 {
     let difference = (left.mean - right.mean).abs();
     if difference == 0.0 {

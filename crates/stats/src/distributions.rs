@@ -10,13 +10,13 @@ pub fn normal_cdf(z: f64) -> f64 {
     Normal::standard().cdf(z)
 }
 
-/// The value that a standard normal variable stays below with probability `p`.
+/// The quantile of the standard normal distribution at probability `p`.
 pub fn normal_quantile(p: f64) -> Result<f64, StatsError> {
     check_open_unit("p", p)?;
     Ok(Normal::standard().inverse_cdf(p))
 }
 
-/// The value that Student's t with `freedom` degrees of freedom stays below with probability `p`.
+/// The quantile of Student's t with `freedom` degrees of freedom at probability `p`.
 pub fn student_t_quantile(p: f64, freedom: f64) -> Result<f64, StatsError> {
     check_open_unit("p", p)?;
     Ok(student_t(freedom)?.inverse_cdf(p))

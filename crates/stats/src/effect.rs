@@ -1,4 +1,4 @@
-//! How far two samples lie apart, as a share of pairs.
+//! Effect size of two samples.
 
 use crate::mann_whitney::doubled_u;
 use crate::{Sample, StatsError};

@@ -3,7 +3,7 @@
 use crate::compare::{log_ratios, logarithms};
 use crate::{StatsError, mann_whitney, signed_rank};
 
-/// The ratios that count as no difference worth having, `low < 1 < high`.
+/// The range of ratios that count as equal, `low < 1 < high`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Margin {
     low: f64,
@@ -45,8 +45,8 @@ pub struct Equivalence {
     pub p_above_low: f64,
     /// p of "below the upper bound".
     pub p_below_high: f64,
-    /// The larger of the two: equivalence is shown where it is at most α. No correction is needed for
-    /// the two tests, as both must succeed.
+    /// The larger of the two: equivalence is shown if it is at most α. The two tests need no correction,
+    /// because both must succeed.
     pub p: f64,
 }
 

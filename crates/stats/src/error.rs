@@ -1,4 +1,4 @@
-//! Why a statistic could not be computed.
+//! Errors of this crate.
 
 use thiserror::Error;
 
@@ -8,21 +8,21 @@ pub enum StatsError {
     /// Fewer values than the statistic is defined for; an empty input is `got: 0`.
     #[error("need at least {needed} values, got {got}")]
     TooFew {
-        /// The least number of values.
+        /// The minimum number of values.
         needed: usize,
-        /// How many there were.
+        /// The number of values given.
         got: usize,
     },
     /// A value is NaN or infinite.
     #[error("value {index} is not a finite number")]
     NotFinite {
-        /// Its place in the input, from 0.
+        /// Its index in the input, from 0.
         index: usize,
     },
     /// A ratio or a logarithm needs values above zero.
     #[error("value {index} is {value}, but ratios need values above zero")]
     NotPositive {
-        /// Its place in the input, from 0.
+        /// Its index in the input, from 0.
         index: usize,
         /// The value.
         value: f64,
@@ -30,19 +30,19 @@ pub enum StatsError {
     /// Paired inputs have different lengths.
     #[error("paired inputs differ in length: {left} and {right}")]
     LengthMismatch {
-        /// Values on the left.
+        /// Number of values on the left.
         left: usize,
-        /// Values on the right.
+        /// Number of values on the right.
         right: usize,
     },
     /// A setting lies outside its range.
     #[error("{name} is {value}, expected {expected}")]
     OutOfRange {
-        /// Which setting.
+        /// Name of the setting.
         name: &'static str,
-        /// What was given.
+        /// The given value.
         value: f64,
-        /// What would have been accepted.
+        /// The accepted range.
         expected: &'static str,
     },
     /// The values are so large that their differences overflow.
@@ -53,7 +53,7 @@ pub enum StatsError {
     StatisticNotFinite,
 }
 
-/// Refuses an input shorter than `needed`, or with a NaN or an infinity in it.
+/// Rejects an input shorter than `needed`, or with a NaN or an infinity.
 pub(crate) fn check_finite(values: &[f64], needed: usize) -> Result<(), StatsError> {
     if values.len() < needed {
         return Err(StatsError::TooFew {
@@ -67,7 +67,7 @@ pub(crate) fn check_finite(values: &[f64], needed: usize) -> Result<(), StatsErr
     }
 }
 
-/// Refuses what [`check_finite`] refuses, and values of zero or below.
+/// Rejects what [`check_finite`] rejects, and values of zero or below.
 pub(crate) fn check_positive(values: &[f64], needed: usize) -> Result<(), StatsError> {
     check_finite(values, needed)?;
     match values.iter().position(|value| *value <= 0.0) {
@@ -79,7 +79,7 @@ pub(crate) fn check_positive(values: &[f64], needed: usize) -> Result<(), StatsE
     }
 }
 
-/// Refuses a probability that is not strictly between 0 and 1.
+/// Rejects a probability that is not strictly between 0 and 1.
 pub(crate) fn check_open_unit(name: &'static str, value: f64) -> Result<(), StatsError> {
     if value > 0.0 && value < 1.0 {
         return Ok(());
@@ -91,7 +91,7 @@ pub(crate) fn check_open_unit(name: &'static str, value: f64) -> Result<(), Stat
     })
 }
 
-/// Refuses a p-value that is NaN or outside [0, 1].
+/// Rejects a p-value that is NaN or outside [0, 1].
 pub(crate) fn check_p_values(p_values: &[f64]) -> Result<(), StatsError> {
     check_finite(p_values, 1)?;
     match p_values.iter().find(|p| !(0.0..=1.0).contains(*p)) {

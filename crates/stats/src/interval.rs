@@ -1,4 +1,4 @@
-//! What intervals and estimates have in common.
+//! Types shared by intervals and estimates.
 
 /// How a p-value or an interval was computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,16 +11,16 @@ pub enum Method {
     Resampled,
 }
 
-/// A confidence interval, ends included, in the unit of what was estimated.
+/// A confidence interval, ends included, in the unit of the estimate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
     /// The lower end.
     pub low: f64,
     /// The upper end.
     pub high: f64,
-    /// The coverage reached. Exact intervals move in steps, so it is at least the level asked for.
+    /// The actual coverage. Exact intervals have discrete levels, so it is at least the requested level.
     pub confidence: f64,
-    /// How the ends were chosen.
+    /// How the ends were computed.
     pub method: Method,
 }
 
@@ -40,7 +40,7 @@ impl Interval {
         low <= self.low && self.high <= high
     }
 
-    /// The interval of a rising function of the estimate, such as `exp`.
+    /// The interval of an increasing function of the estimate, such as `exp`.
     pub(crate) fn map(self, rising: impl Fn(f64) -> f64) -> Self {
         Interval {
             low: rising(self.low),
@@ -50,17 +50,17 @@ impl Interval {
     }
 }
 
-/// A point estimate with its interval; `None` where there are too few values for the level.
+/// A point estimate with its interval; `None` if there are too few values for the level.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
     /// The point estimate.
     pub value: f64,
-    /// Its confidence interval, where one exists.
+    /// Its confidence interval, if there is one.
     pub interval: Option<Interval>,
 }
 
 impl Estimate {
-    /// The estimate of a rising function of what was estimated, such as `exp`.
+    /// The estimate of an increasing function of the quantity, such as `exp`.
     pub(crate) fn map(self, rising: impl Fn(f64) -> f64) -> Self {
         Estimate {
             value: rising(self.value),

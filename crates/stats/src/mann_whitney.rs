@@ -13,9 +13,9 @@ pub const EXACT_LIMIT_TIED: usize = 25;
 /// The outcome of a U test of a candidate against a baseline.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MannWhitney {
-    /// In how many pairs the candidate's value is the larger; ties count one half.
+    /// Number of pairs in which the candidate's value is larger; ties count one half.
     pub u: f64,
-    /// How many values the baseline and the candidate have.
+    /// Number of values of the baseline and of the candidate.
     pub sizes: (usize, usize),
     /// Whether any two values are equal.
     pub tied: bool,

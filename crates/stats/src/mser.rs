@@ -1,22 +1,22 @@
-//! MSER: how much of a series' start to leave out as warm-up.
+//! MSER: how much of the start of a series is warm-up.
 
 use crate::{StatsError, block_means};
 
-/// The values in a block of MSER-5.
+/// Number of values in a block of MSER-5.
 const BLOCK: usize = 5;
 
-/// Fewer blocks than this at the end are not judged: they lie close together by chance.
+/// Fewer blocks at the end are not considered: they are close together by chance.
 const SHORTEST: f64 = 5.0;
 
 /// The warm-up that MSER-5 finds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Mser {
-    /// How many values to leave out at the start: a multiple of five.
+    /// Number of values to leave out at the start: a multiple of five.
     pub warm_up: usize,
     /// The minimum of Σ(y−ȳ)²/(k−d)²: the squared standard error of the mean of what is kept.
     pub statistic: f64,
-    /// Whether the minimum lies within the first half. Where it does not, the series is too short to
-    /// tell: it may never have become steady, and `warm_up` is only the best of the first half.
+    /// Whether the minimum lies within the first half. Otherwise the series is too short: it may never have
+    /// become steady, and `warm_up` is only the best of the first half.
     pub settled: bool,
 }
 

@@ -1,4 +1,4 @@
-//! p-values of several comparisons at once.
+//! Correction of p-values and confidence levels for multiple comparisons.
 
 use crate::StatsError;
 use crate::error::{check_open_unit, check_p_values};

@@ -7,16 +7,16 @@ use crate::{QuantileKind, Sample, StatsError};
 /// A mean without outliers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TrimmedMean {
-    /// The mean of the values kept.
+    /// The mean of the remaining values.
     pub mean: f64,
-    /// The smallest value kept.
+    /// The smallest remaining value.
     pub min: f64,
-    /// The largest value kept.
+    /// The largest remaining value.
     pub max: f64,
-    /// max(1 − min/mean, max/mean − 1): the largest deviation, relative to the mean. `None` where the
-    /// mean or the largest value is zero.
+    /// max(1 − min/mean, max/mean − 1): the largest deviation, relative to the mean. `None` if the mean or the
+    /// largest value is zero.
     pub deviation: Option<f64>,
-    /// How many values were dropped.
+    /// Number of dropped values.
     pub dropped: usize,
 }
 

@@ -1,9 +1,8 @@
 //! Order statistics of all pairwise sums or differences without forming them.
 //!
-//! n values have n² pairs; a million values a trillion. The k-th of them is found by closing in on it
-//! from both sides: how many pairs lie at or below a threshold is counted in one merge-like pass over
-//! the sorted values, and once few enough pairs lie between the two thresholds those are listed. What
-//! comes out is exactly the value that sorting all pairs would give.
+//! n values have n² pairs; a million values have a trillion. The k-th of them is found by bisection: one
+//! merge-like pass over the sorted values counts the pairs at or below a threshold, and once few pairs lie
+//! between the two thresholds they are listed. The result equals that of sorting all pairs.
 
 use crate::sample::midpoint;
 
@@ -33,15 +32,15 @@ impl<'a> Differences<'a> {
     }
 }
 
-/// A multiset of pairwise values that can be counted and selected from.
+/// A multiset of pairwise values that supports counting and selection.
 pub(crate) trait Pairwise {
-    /// How many values the pairs are made of.
+    /// Number of values that form the pairs.
     fn values(&self) -> u64;
-    /// How many pairs there are; at least one.
+    /// Number of pairs; at least one.
     fn count(&self) -> u64;
-    /// How many lie at or below `threshold`.
+    /// Number of pairs at or below `threshold`.
     fn at_or_below(&self, threshold: f64) -> u64;
-    /// Those above `low` and at or below `high`, in any order.
+    /// Pairs above `low` and at or below `high`, in any order.
     fn between(&self, low: f64, high: f64) -> Vec<f64>;
     /// The smallest and the largest.
     fn bounds(&self) -> (f64, f64);
@@ -62,8 +61,8 @@ pub(crate) trait Pairwise {
             if high_ordinal - low_ordinal <= 1 {
                 return high + 0.0; // ties: everything left is this one value
             }
-            // Mostly by proportion, which is quick where the pairs spread evenly; every third time by
-            // halving the floating-point numbers between, which always ends.
+            // Mostly by interpolation, which is fast if the pairs are evenly distributed; every third time by
+            // halving the range of floating-point numbers, which always terminates.
             step += 1;
             let share = (k - below) as f64 / (reached - below) as f64;
             let proportional = ordinal(low * (1.0 - share) + high * share);
@@ -157,7 +156,7 @@ impl Pairwise for Differences<'_> {
     fn at_or_below(&self, threshold: f64) -> u64 {
         let mut pairs = 0u64;
         let mut end = 0;
-        // As x rises y − x falls, so ever more of y stays at or below the threshold.
+        // As x increases, y − x decreases, so more of y is at or below the threshold.
         for &x in self.x {
             while end < self.y.len() && self.y[end] - x <= threshold {
                 end += 1;
@@ -190,7 +189,7 @@ impl Pairwise for Differences<'_> {
     }
 }
 
-/// Numbers the floating-point values in their order, −0 just below 0.
+/// Maps floating-point values to integers in the same order, with −0 just below 0.
 fn ordinal(value: f64) -> u64 {
     let bits = value.to_bits();
     if bits >> 63 == 1 {

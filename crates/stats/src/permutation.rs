@@ -1,5 +1,5 @@
-//! E-divisive with its own significance test, by permutation: free of any assumption about the
-//! distribution, but for short series only, and blind to correlation.
+//! E-divisive with its own permutation test: it assumes nothing about the distribution, but is for short series
+//! only and does not account for correlation.
 
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -9,14 +9,14 @@ use crate::StatsError;
 use crate::energy::{QUADRATIC_LIMIT, best_split};
 use crate::error::{check_finite, check_open_unit};
 
-/// How to test by permutation.
+/// Options of the permutation test.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PermutationOptions {
     /// The largest p of a change that is kept.
     pub max_p: f64,
-    /// The fewest values in a segment.
+    /// The minimum number of values in a segment.
     pub min_segment: usize,
-    /// How many permutations; the smallest p possible is 1/(permutations + 1).
+    /// Number of permutations; the smallest p possible is 1/(permutations + 1).
     pub permutations: usize,
     /// The seed.
     pub seed: u64,

@@ -1,4 +1,4 @@
-//! How many rounds it takes.
+//! Projection of the number of rounds that a verdict needs.
 
 use crate::error::{check_finite, check_open_unit};
 use crate::sample::squared_deviations;
@@ -7,30 +7,30 @@ use crate::{
     smallest_p_signed_rank, student_t_quantile,
 };
 
-/// No projection goes further than this many rounds.
+/// Maximum number of rounds of a projection.
 const FARTHEST: usize = 100_000;
 
 /// The variance of the Hodges–Lehmann estimate over that of the mean, for normal data: π/3. For
 /// heavier tails it is smaller, so projections err on the side of more rounds.
 const VARIANCE_OVER_MEAN: f64 = std::f64::consts::PI / 3.0;
 
-/// What more rounds are expected to show.
+/// The goal of a projection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decides {
-    /// A difference: the interval comes to exclude 0 (a ratio of 1).
+    /// A difference: the interval excludes 0 (a ratio of 1).
     Difference,
-    /// Equivalence: the interval comes to lie within the margin.
+    /// Equivalence: the interval lies within the margin.
     Equivalence,
 }
 
-/// How many rounds will do, if the spread and the estimate stay as seen.
+/// The number of rounds needed if spread and estimate stay as observed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Projection {
-    /// Rounds in all, those seen included; `None` where 100 000 would not do.
+    /// Total number of rounds, including existing ones; `None` if 100 000 are not enough.
     pub rounds: Option<usize>,
-    /// Rounds beyond those seen.
+    /// Additional rounds.
     pub more: Option<usize>,
-    /// The half-width of the interval to be reached, in the unit of the differences.
+    /// The half-width of the interval to reach, in the unit of the differences.
     pub half_width: f64,
 }
 
@@ -99,7 +99,7 @@ pub fn rounds_to_decide(
     to_decide(&spread, estimate, margin, level, power)
 }
 
-/// The same for trials without common rounds: trials a side, from the values' logarithms.
+/// The same without common rounds: trials per side, from the values' logarithms.
 pub fn samples_to_decide(
     baseline: &[f64],
     candidate: &[f64],
@@ -112,7 +112,7 @@ pub fn samples_to_decide(
     to_decide(&spread, estimate, margin, level, power)
 }
 
-/// What a projection needs to know of the data.
+/// The data that a projection needs.
 struct Spread {
     /// Rounds, or trials on the smaller side.
     seen: usize,
@@ -159,7 +159,7 @@ impl Spread {
         }
     }
 
-    /// The half-width that `count` rounds are expected to give, widened for the power if one is asked.
+    /// The half-width expected with `count` rounds, widened if a power is given.
     fn half_width(&self, count: usize, level: f64, power: Option<f64>) -> Result<f64, StatsError> {
         let freedom = self.freedom.0 * count as f64 - self.freedom.1;
         let mut factor = student_t_quantile((1.0 + level) / 2.0, freedom)?;
@@ -199,7 +199,7 @@ fn to_decide(
     Ok((project(spread, level, half_width, Some(power))?, decides))
 }
 
-/// The least number of rounds, at least those seen, whose expected half-width is small enough.
+/// The smallest number of rounds, at least the existing ones, whose expected half-width is small enough.
 fn project(
     spread: &Spread,
     level: f64,
@@ -211,7 +211,7 @@ fn project(
         let possible = (spread.smallest_p)(count) <= 1.0 - level;
         Ok(possible && spread.half_width(count, level, power)? <= half_width)
     };
-    // The half-width falls with the count, so bisection finds the first that is enough.
+    // The half-width decreases with the count, so bisection finds the first number that is enough.
     let (mut low, mut high) = (spread.seen.max(2), FARTHEST);
     if low > FARTHEST || !enough(high)? {
         return Ok(Projection {

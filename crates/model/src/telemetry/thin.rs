@@ -1,13 +1,14 @@
-//! Samples put together: counts sum up, gauges have a mean.
+//! Merges samples: counts are added up, gauges averaged.
 
 use std::collections::BTreeMap;
 
 use super::{Reading, Sample, SeriesShape, Telemetry};
 
 impl Telemetry {
-    /// The series with one sample for each stretch of `every_ns` on the trial's clock; one that is longer already stays as it is.
-    /// Samples of different shapes are never put together. A value that is
-    /// unknown for more than half of a stretch is unknown; otherwise the rest of it is taken to have gone on alike.
+    /// Merges the series to one sample per `every_ns` on the trial's clock; samples that are longer stay as
+    /// they are.
+    /// Samples of different shapes are not merged. A value that is unknown for more than half of a period is
+    /// unknown; otherwise the known part is extrapolated to the period.
     pub fn thinned(&self, every_ns: u64) -> Telemetry {
         let mut thinner = Thinner::new(every_ns);
         for sample in &self.samples {
@@ -25,17 +26,17 @@ impl Telemetry {
     }
 }
 
-/// Puts samples together as they come: for series that are too long to be held as they were taken. As [`Telemetry::thinned`] does.
+/// Merges samples as they arrive, for series that are too long to keep in full. See [`Telemetry::thinned`].
 #[derive(Debug)]
 pub struct Thinner {
     every_ns: i64,
-    /// By stretch and shape.
+    /// By period and shape.
     sums: BTreeMap<(i64, u32), Sum>,
     newest: i64,
 }
 
 impl Thinner {
-    /// For stretches of that length.
+    /// For periods of this length, ns.
     pub fn new(every_ns: u64) -> Thinner {
         Thinner {
             every_ns: i64::try_from(every_ns.max(1)).unwrap_or(i64::MAX),
@@ -44,9 +45,9 @@ impl Thinner {
         }
     }
 
-    /// Adds a sample, later than those of its shape before it.
+    /// Adds a sample, which must be later than the earlier ones of its shape.
     pub fn add(&mut self, sample: &Sample, shape: &SeriesShape) {
-        // A sample at 30 s tells of the time before it, and is taken a moment later than that.
+        // A sample covers the time before it: one due at 30 s is taken a moment later.
         let half = i64::try_from(sample.span_ns / 2).unwrap_or(i64::MAX);
         let middle = sample.at_ns.saturating_sub(half.max(1));
         let stretch = middle.div_euclid(self.every_ns);
@@ -55,14 +56,14 @@ impl Thinner {
         sum.add(sample, shape);
     }
 
-    /// What lies before the last two stretches, once. A series that is sampled more seldom than others may still have something to say of the
-    /// last but one.
+    /// Removes and returns everything before the last two periods. A series with a long interval may still add
+    /// samples to the last but one.
     pub fn ended(&mut self) -> Vec<Sample> {
         let open = self.sums.split_off(&(self.newest.saturating_sub(1), 0));
         samples(std::mem::replace(&mut self.sums, open))
     }
 
-    /// All that is left.
+    /// Returns the rest.
     pub fn rest(self) -> Vec<Sample> {
         samples(self.sums)
     }
@@ -72,14 +73,14 @@ fn samples(sums: BTreeMap<(i64, u32), Sum>) -> Vec<Sample> {
     sums.into_values().filter_map(Sum::sample).collect()
 }
 
-/// Samples of one shape, put together.
+/// Merged samples of one shape.
 #[derive(Debug, Default)]
 struct Sum {
     sample: Option<Sample>,
     readings: Vec<Reading>,
-    /// Of each value: the sum of counts, or of gauges weighted by the time that they stood for.
+    /// For each value: the sum of counts, or of gauges weighted by their span.
     sums: Vec<u128>,
-    /// For how long each value is known, ns; a sample without a span counts as 1.
+    /// The time for which each value is known, ns; a sample without a span counts as 1.
     known: Vec<u128>,
     span: u128,
 }
@@ -109,7 +110,7 @@ impl Sum {
                 Reading::Gauge => u128::from(value) * span,
             };
             self.known[place] += span;
-            // Two samples of the largest values, for the longest spans, come to more than 128 bits.
+            // Two samples of maximal values and spans exceed 128 bits.
             self.sums[place] = self.sums[place].saturating_add(more);
         }
     }
