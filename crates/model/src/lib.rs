@@ -70,7 +70,7 @@ pub use operations::{Action, CycleStep, FileSet, Needs, Operations, PickOrder, S
 pub use pacing::{Arrival, DirectionRate, Flow, Pacing, ThinkTime};
 pub use part::{
     CloneResult, CpuUse, DepthUse, DeviceUse, DirectionResult, EndedBy, EngineUsed, ErrorCount,
-    FileState, HostUse, Part, SampleStats, ServerUse, Step, StepTime, VerifyResult,
+    FileState, HostUse, Part, RunningStats, SampleStats, ServerUse, Step, StepTime, VerifyResult,
 };
 pub use plan::{
     BoundPlan, Configuration, Plan, Sampling, Settling, Source, Stopping, Target, Workload,

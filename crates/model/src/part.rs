@@ -86,6 +86,45 @@ impl SampleStats {
     }
 }
 
+/// Computes [`SampleStats`] from single samples, in one pass (Welford 1962).
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RunningStats {
+    stats: SampleStats,
+    /// Sum of squared deviations from the mean.
+    squares: f64,
+}
+
+impl RunningStats {
+    /// Adds a sample.
+    pub fn add(&mut self, value: f64) {
+        let stats = &mut self.stats;
+        (stats.min, stats.max) = match stats.samples {
+            0 => (value, value),
+            _ => (stats.min.min(value), stats.max.max(value)),
+        };
+        stats.samples += 1;
+        let deviation = value - stats.mean;
+        stats.mean += deviation / stats.samples as f64;
+        self.squares += deviation * (value - stats.mean);
+    }
+
+    /// Number of samples.
+    pub fn samples(&self) -> u64 {
+        self.stats.samples
+    }
+
+    /// The statistics of the samples so far; the standard deviation of a single one is 0.
+    pub fn stats(&self) -> SampleStats {
+        SampleStats {
+            stddev: match self.stats.samples {
+                0 | 1 => 0.0,
+                samples => (self.squares / (samples - 1) as f64).sqrt(),
+            },
+            ..self.stats
+        }
+    }
+}
+
 /// Results of one clone in one direction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DirectionResult {

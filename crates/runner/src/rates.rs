@@ -1,54 +1,18 @@
 //! Windowed rates of one clone: mean and extremes of what it did in each half second.
 
-use iodyno_model::{Direction, SampleStats};
+use iodyno_model::{Direction, RunningStats, SampleStats};
 
 /// fio's window for both bandwidth and IOPS.
 pub(crate) const WINDOW_NS: u64 = 500_000_000;
 /// A window this much shorter still counts: the watcher is never exactly on time.
 const SLACK_NS: u64 = WINDOW_NS / 20;
 
-/// Mean and variance in one pass (Welford 1962).
-#[derive(Debug, Clone, Copy, Default)]
-struct Running {
-    samples: u64,
-    min: f64,
-    max: f64,
-    mean: f64,
-    squares: f64,
-}
-
-impl Running {
-    fn add(&mut self, value: f64) {
-        (self.min, self.max) = match self.samples {
-            0 => (value, value),
-            _ => (self.min.min(value), self.max.max(value)),
-        };
-        self.samples += 1;
-        let distance = value - self.mean;
-        self.mean += distance / self.samples as f64;
-        self.squares += distance * (value - self.mean);
-    }
-
-    fn stats(&self) -> SampleStats {
-        SampleStats {
-            samples: self.samples,
-            min: self.min,
-            max: self.max,
-            mean: self.mean,
-            stddev: match self.samples {
-                0 | 1 => 0.0,
-                samples => (self.squares / (samples - 1) as f64).sqrt(),
-            },
-        }
-    }
-}
-
 #[derive(Debug, Clone, Copy, Default)]
 struct Lane {
     ops: u64,
     bytes: u64,
-    iops: Running,
-    bandwidth: Running,
+    iops: RunningStats,
+    bandwidth: RunningStats,
 }
 
 /// The rates of one clone, by direction.
@@ -78,7 +42,7 @@ impl Rates {
     /// The measured time ended. What is left is a sample only where there would be none at all: a
     /// stump of a window has extremes of its own.
     pub(crate) fn end(&mut self, from: u64, end: u64) {
-        if self.lanes[0].iops.samples == 0 && end > from {
+        if self.lanes[0].iops.samples() == 0 && end > from {
             self.sample(from, end);
         }
     }

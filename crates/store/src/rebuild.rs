@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use iodyno_model::{
     CloneResult, CpuUse, DepthUse, Direction, DirectionFrame, DirectionResult, EndedBy, EngineUsed,
-    Environment, ErrorCount, Frame, HostUse, Job, Part, SampleStats, Step, StepTime, Workload,
+    Environment, ErrorCount, Frame, HostUse, Job, Part, RunningStats, Step, StepTime, Workload,
 };
 
 use crate::totals::counts;
@@ -62,8 +62,8 @@ struct JobSum {
 struct DirectionSum {
     result: DirectionResult,
     errors: u64,
-    bandwidth: Samples,
-    iops: Samples,
+    bandwidth: RunningStats,
+    iops: RunningStats,
 }
 
 impl Rebuilder {
@@ -207,8 +207,8 @@ impl JobSum {
             self.directions.push(DirectionSum {
                 result: DirectionResult::empty(direction),
                 errors: 0,
-                bandwidth: Samples::default(),
-                iops: Samples::default(),
+                bandwidth: RunningStats::default(),
+                iops: RunningStats::default(),
             });
             self.directions.len() - 1
         });
@@ -288,7 +288,7 @@ impl DirectionSum {
     /// `samples`: number of frames in which the job ran.
     fn result(mut self, runtime_ns: u64, samples: u64) -> DirectionResult {
         // A frame without an op of this direction does not mention it: its rate is 0.
-        for _ in self.iops.count..samples {
+        for _ in self.iops.samples()..samples {
             self.bandwidth.add(0.0);
             self.iops.add(0.0);
         }
@@ -297,44 +297,6 @@ impl DirectionSum {
             bandwidth: self.bandwidth.stats(),
             iops: self.iops.stats(),
             ..self.result
-        }
-    }
-}
-
-/// Mean and standard deviation in one pass (Welford's method).
-#[derive(Debug, Default)]
-struct Samples {
-    count: u64,
-    min: f64,
-    max: f64,
-    mean: f64,
-    squares: f64,
-}
-
-impl Samples {
-    fn add(&mut self, value: f64) {
-        self.min = if self.count == 0 {
-            value
-        } else {
-            self.min.min(value)
-        };
-        self.max = self.max.max(value);
-        self.count += 1;
-        let distance = value - self.mean;
-        self.mean += distance / self.count as f64;
-        self.squares += distance * (value - self.mean);
-    }
-
-    fn stats(&self) -> SampleStats {
-        SampleStats {
-            samples: self.count,
-            min: self.min,
-            max: self.max,
-            mean: self.mean,
-            stddev: match self.count {
-                0 | 1 => 0.0,
-                count => (self.squares / (count - 1) as f64).sqrt(),
-            },
         }
     }
 }
