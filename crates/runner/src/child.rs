@@ -18,13 +18,13 @@ use iodyno_target::settle::{Unsettled, settle};
 use iodyno_target::stack;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
-use crate::StopFlag;
 use crate::death::Death;
 use crate::files;
 use crate::operations::{OrphanFolder, Removal, RemovalState};
 use crate::protocol::{self, Command, Event, Message, PROTOCOL, ReadError, TrialEnd};
-use crate::session::{Node, Session};
+use crate::session::{Node, RunnerError, Session};
 use crate::simulate::Simulation;
+use crate::stop::StopFlag;
 
 /// A program that is a node sends its hello within this.
 const HELLO: Duration = Duration::from_secs(10);
@@ -35,43 +35,6 @@ const AFTER_ABORT: Duration = Duration::from_secs(8);
 const AFTER_END: Duration = Duration::from_secs(3);
 /// From one progress report of the removal of its files to SIGKILL: on busy storage a single large file takes seconds.
 const AFTER_TEAR_DOWN: Duration = Duration::from_secs(30);
-
-/// Why there is no usable node.
-#[derive(Debug, thiserror::Error)]
-pub enum RunnerError {
-    /// The program cannot be started.
-    #[error("cannot start the node `{}`: {source}", program.display())]
-    Start {
-        /// The program.
-        program: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// It runs and is not a node.
-    #[error("`{}` does not answer as an iodyno node: {why}", program.display())]
-    NotANode {
-        /// The program.
-        program: PathBuf,
-        /// What it did.
-        why: String,
-    },
-    /// It is another version of iodyno.
-    #[error(
-        "the node is iodyno {iodyno} and speaks protocol {theirs}, but this iodyno speaks protocol {ours}: \
-         install the same version on both"
-    )]
-    Version {
-        /// Our protocol.
-        ours: u32,
-        /// The node's.
-        theirs: u32,
-        /// The node's version.
-        iodyno: String,
-    },
-    /// A command cannot be sent.
-    #[error("cannot send a command to the node: {0}")]
-    Command(io::Error),
-}
 
 /// This host: each trial runs in a child process, or in virtual time in this one.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,10 +8,10 @@ use std::thread;
 
 use iodyno_model::StopRequest;
 
-use crate::StopFlag;
 use crate::clock;
 use crate::message_writer::MessageSender;
 use crate::protocol::{self, Command, Message, ReadError};
+use crate::stop::StopFlag;
 use crate::worker::Signal;
 
 /// What the parent wants of the trial, shared by the thread that reads its commands and those that obey.

@@ -8,21 +8,19 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use iodyno_engine::JobFile;
-use iodyno_model::{BoundPlan, Diagnostic, FileState, Job, Order, Work};
+use iodyno_model::{Blocks, BoundPlan, Diagnostic, Engine, FileState, Job, Order, SharedFiles};
 use iodyno_target::space::{self, Need};
 use iodyno_target::{
     AdmitError, Admitted, Guard, Kind, OpenFlags, Request, Roots, WrittenDevice, state_folder,
 };
-use iodyno_units::Bytes;
 use rustix::fs::{Advice, fadvise};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::prepare::Unready;
+use crate::faults::{Unready, at_job, fault, of_job, split_hint};
 use crate::resolve::{FileKind, ResolvedClone};
-use crate::shared_files;
 use crate::wanted::Wanted;
 
-/// Files whose state is told.
+/// At most this many files are described in a part.
 const TOLD: usize = 1000;
 /// Descriptors that are not the jobs' files: standard streams, logs of the kernel's, rings …
 const OTHER_DESCRIPTORS: u64 = 64;
@@ -32,7 +30,7 @@ const OTHER_DESCRIPTORS: u64 = 64;
 pub(crate) struct TrialFile {
     pub(crate) wanted: Wanted,
     pub(crate) admitted: Admitted,
-    /// Laid out by this trial, in whole.
+    /// Laid out completely by this trial.
     pub(crate) laid_out: bool,
     /// Begun and not finished.
     pub(crate) unfinished: bool,
@@ -91,7 +89,7 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Admits all: first what is there, then the room for what is not, then that.
+    /// Admits all files: the existing ones first; the missing ones are created after a check of free space.
     pub(crate) fn admit(plan: &BoundPlan, wanted: Vec<Wanted>) -> Result<Files, Unready> {
         let jobs = &plan.workload.jobs;
         let guard = guard().protecting(&plan.protected);
@@ -140,7 +138,7 @@ impl Files {
             .for_each(TrialFile::undo);
     }
 
-    /// What could not be finished is undone; what was laid out in whole stays for the next time.
+    /// Undoes what was not finished. Files that were laid out completely stay for the next trial.
     pub(crate) fn undo_unfinished(&self) {
         self.undo(|file| !file.laid_out);
     }
@@ -152,14 +150,14 @@ impl Files {
             .collect()
     }
 
-    /// Something is left to do after the jobs.
+    /// Whether [`Self::close`] has anything to do.
     pub(crate) fn to_close(&self) -> bool {
         let mut list = self.list.iter();
         list.any(|file| file.wanted.unlink || file.wanted.fsync_on_close)
     }
 
-    /// Does it: makes durable (unless in `haste`) what is to be before it is closed, and removes what is
-    /// to be removed after the trial. What went wrong.
+    /// After the jobs: syncs the files that are to be synced before they are closed (not in `haste`), and removes those that
+    /// are to be removed. Returns what failed.
     pub(crate) fn close(&self, haste: bool) -> Vec<String> {
         let mut faults = Vec::new();
         for file in &self.list {
@@ -184,6 +182,7 @@ impl Files {
     pub(crate) fn open(
         &self,
         job: &Job,
+        how: &Opening<'_>,
         clone: &ResolvedClone,
         by_path: &BTreeMap<&Path, usize>,
     ) -> Result<Vec<JobFile>, Vec<Diagnostic>> {
@@ -192,7 +191,7 @@ impl Files {
         for file in &clone.files {
             let descriptor = match by_path.get(file.path.as_path()) {
                 None => None,
-                Some(index) => match open_one(job, &self.list[*index].admitted, file.base) {
+                Some(index) => match how.open(&self.list[*index].admitted, file.base) {
                     Ok(descriptor) => Some(descriptor),
                     Err(fault) => {
                         faults.push(of_job(fault, job));
@@ -225,25 +224,25 @@ impl Files {
     pub(crate) fn invalidate(&self) {
         for file in self.list.iter().filter(|file| file.wanted.invalidate) {
             let descriptor = file.admitted.as_fd();
-            // A device that is only read may belong to somebody else, whose cache stays.
+            // A device that is only read may be in use by others, whose cache stays.
             let ours = match file.admitted.kind {
                 Kind::File => true,
                 Kind::BlockDevice(_) => file.wanted.intent.changes(),
                 Kind::Folder | Kind::NullDevice => false,
             };
             if ours && rustix::fs::fsync(descriptor).is_ok() {
-                // A hint: where it is not taken the findings on caches tell of it.
+                // If the kernel ignores the hint, the findings on caches report that.
                 let _ = fadvise(descriptor, 0, None, Advice::DontNeed);
             }
         }
     }
 
-    /// What each file is like now, right before the jobs begin.
+    /// The state of the files, to be read right before the jobs begin.
     pub(crate) fn states(&self) -> Vec<FileState> {
         self.list.iter().take(TOLD).map(TrialFile::state).collect()
     }
 
-    /// What the guard found worth knowing.
+    /// The guard's notes.
     pub(crate) fn notes(&self) -> Vec<String> {
         let list = self.list.iter();
         list.flat_map(|file| file.admitted.notes.clone()).collect()
@@ -268,7 +267,7 @@ pub(crate) fn guard() -> Guard {
     Guard::new(Roots::host()).with_records(records)
 }
 
-/// What the guard said, refusals apart.
+/// Targets that the guard refused (with the job's index), and files that could not be opened.
 #[derive(Debug, Default)]
 struct Faults {
     refused: Vec<(usize, Diagnostic)>,
@@ -311,7 +310,7 @@ impl Faults {
             return Unready::Unprepared(self.failed);
         }
         let refused = self.refused.into_iter();
-        let refused = refused.map(|(job, refused)| placed(refused, &jobs[job]));
+        let refused = refused.map(|(job, refused)| at_job(refused, &jobs[job]));
         Unready::Refused(refused.chain(self.failed).collect())
     }
 }
@@ -336,68 +335,80 @@ fn room_needed<'a>(wanted: impl Iterator<Item = &'a Wanted>) -> Vec<Need> {
     needs.into_values().collect()
 }
 
-fn open_one(job: &Job, admitted: &Admitted, base: u64) -> Result<OwnedFd, Diagnostic> {
-    let shown = admitted.path.display();
-    let step = u64::from(admitted.logical_block_size);
-    let misaligned = |what: &str, hint: String| {
-        Diagnostic::error(format!(
-            "direct I/O on `{shown}` requires multiples of {step} bytes; {what}"
-        ))
-        .hint(hint)
-    };
-    let (engine, advice, fault) = match &job.work {
-        Work::FileOperations(_) => {
-            return Err(Diagnostic::error(format!(
-                "`{shown}` cannot be opened for file operations: they open files by name"
-            )));
-        }
-        Work::Blocks(blocks) => {
-            let advice = match blocks.access.order {
-                Order::Sequential => Advice::Sequential,
-                Order::Random => Advice::Random,
-            };
-            let block = blocks.access.min_block();
-            let aligned = block.is_multiple_of(step) && base.is_multiple_of(step);
-            let fault = (!aligned).then(|| {
-                let hint = format!("set `bs=` and `offset=` to multiples of {step}, or `direct=0`");
-                misaligned("its block size or offset is not", hint)
-            });
-            (&blocks.engine, blocks.files.advise.then_some(advice), fault)
-        }
-        Work::SharedFiles(rule) => {
-            let fault = (!shared_files::aligned(rule, step)).then(|| {
-                let (block, length) = (rule.block, rule.file_size);
-                misaligned(
-                    &format!("blocks of {block} or files of {length} bytes are not"),
-                    "see --file-block-size, and --file-total-size ÷ --file-num".to_owned(),
-                )
-            });
-            (&rule.engine, None, fault)
-        }
-    };
-    let direct = engine.direct && admitted.kind != Kind::NullDevice;
-    if let (true, Some(fault)) = (direct, fault) {
-        return Err(fault);
-    }
-    let flags = OpenFlags {
-        direct,
-        sync: engine.o_sync,
-        dsync: engine.o_dsync,
-        create: false,
-    };
-    let descriptor = admitted.reopen(flags).map_err(|error| {
-        let with = if direct { " with O_DIRECT" } else { "" };
-        let hint = match error.raw_os_error() {
-            Some(22) if direct => "its file system does not support direct I/O: set `direct=0`",
-            Some(24) => "raise the limit of open files with `ulimit -n`, or use fewer files",
-            _ => "check it with `ls -l`",
+/// How the files of a job are opened.
+pub(crate) struct Opening<'a> {
+    engine: &'a Engine,
+    advice: Option<Advice>,
+    /// Direct I/O requires that these are multiples of the logical block size, bytes.
+    sizes: [u64; 2],
+    /// Fact and remedy where they, or the begin of a region, are not.
+    misaligned: (String, &'static str),
+}
+
+impl<'a> Opening<'a> {
+    pub(crate) fn of_blocks(blocks: &'a Blocks) -> Opening<'a> {
+        let advice = match blocks.access.order {
+            Order::Sequential => Advice::Sequential,
+            Order::Random => Advice::Random,
         };
-        Diagnostic::error(format!("cannot open `{shown}`{with}\n  cause: {error}")).hint(hint)
-    })?;
-    if let (Some(advice), Kind::File) = (advice, admitted.kind) {
-        let _ = fadvise(&descriptor, 0, None, advice);
+        let block = blocks.access.min_block();
+        Opening {
+            engine: &blocks.engine,
+            advice: blocks.files.advise.then_some(advice),
+            sizes: [block, block],
+            misaligned: (
+                "its block size or offset is not".to_owned(),
+                "set `bs=` and `offset=` to such multiples, or set `direct=0`",
+            ),
+        }
     }
-    Ok(descriptor)
+
+    pub(crate) fn of_shared_files(rule: &'a SharedFiles) -> Opening<'a> {
+        let (block, length) = (rule.block, rule.file_size);
+        Opening {
+            engine: &rule.engine,
+            advice: None,
+            sizes: [block, length],
+            misaligned: (
+                format!("blocks of {block} or files of {length} bytes are not"),
+                "see --file-block-size, and --file-total-size ÷ --file-num",
+            ),
+        }
+    }
+
+    /// Opens another descriptor of an admitted file. `base`: where the clone's region begins, bytes.
+    fn open(&self, admitted: &Admitted, base: u64) -> Result<OwnedFd, Diagnostic> {
+        let shown = admitted.path.display();
+        let engine = self.engine;
+        let direct = engine.direct && admitted.kind != Kind::NullDevice;
+        let step = u64::from(admitted.logical_block_size);
+        let aligned = |bytes: &u64| bytes.is_multiple_of(step);
+        if direct && !(self.sizes.iter().all(aligned) && aligned(&base)) {
+            let (what, hint) = &self.misaligned;
+            let message =
+                format!("direct I/O on `{shown}` requires multiples of {step} bytes; {what}");
+            return Err(fault(message, *hint));
+        }
+        let flags = OpenFlags {
+            direct,
+            sync: engine.o_sync,
+            dsync: engine.o_dsync,
+            create: false,
+        };
+        let descriptor = admitted.reopen(flags).map_err(|error| {
+            let with = if direct { " with O_DIRECT" } else { "" };
+            let hint = match error.raw_os_error() {
+                Some(22) if direct => "its file system does not support direct I/O: set `direct=0`",
+                Some(24) => "raise the limit of open files with `ulimit -n`, or use fewer files",
+                _ => "check it with `ls -l`",
+            };
+            Diagnostic::error(format!("cannot open `{shown}`{with}\n  cause: {error}")).hint(hint)
+        })?;
+        if let (Some(advice), Kind::File) = (self.advice, admitted.kind) {
+            let _ = fadvise(&descriptor, 0, None, advice);
+        }
+        Ok(descriptor)
+    }
 }
 
 /// Raises the limit of open files as far as it goes, and says if `needed` are too many.
@@ -418,37 +429,4 @@ pub(crate) fn raise_descriptors(needed: u64) -> Result<(), Diagnostic> {
         .hint("raise it with `ulimit -Hn`, or lower `nrfiles=` or `numjobs=`")),
         _ => Ok(()),
     }
-}
-
-/// The guard's texts end in a hint; a diagnostic keeps it apart.
-pub(crate) fn split_hint(text: &str) -> Diagnostic {
-    match text.rsplit_once("\nhint: ") {
-        Some((message, hint)) => Diagnostic::error(message).hint(hint),
-        None => Diagnostic::error(text),
-    }
-}
-
-/// With the place of a job.
-pub(crate) fn placed(diagnostic: Diagnostic, job: &Job) -> Diagnostic {
-    match &job.place {
-        Some(place) => diagnostic.at(place.clone()),
-        None => diagnostic,
-    }
-}
-
-/// With the name and place of a job.
-pub(crate) fn of_job(diagnostic: Diagnostic, job: &Job) -> Diagnostic {
-    let message = format!("job `{}`: {}", job.name, diagnostic.message);
-    placed(
-        Diagnostic {
-            message,
-            ..diagnostic
-        },
-        job,
-    )
-}
-
-/// For messages: `3 of 8 MiB`.
-pub(crate) fn share(done: u64, total: u64) -> String {
-    format!("{} of {}", Bytes(done), Bytes(total))
 }

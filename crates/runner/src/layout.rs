@@ -8,36 +8,32 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use iodyno_model::{Diagnostic, Fallocate};
+use iodyno_model::Fallocate;
+use iodyno_units::Bytes;
 use rand::Rng;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rustix::fs::{FallocateFlags, fallocate, ftruncate};
 use rustix::io::Errno;
 
-use crate::files::{Files, TrialFile, share};
+use crate::faults::{Unready, fault};
+use crate::files::{Files, TrialFile};
 
 const CHUNK: usize = 1 << 20;
 /// Dirty data is written out after this many bytes: an fsync at the end of 100 GiB could not be interrupted.
 const SETTLE: u64 = 64 << 20;
 const TELL_EVERY: Duration = Duration::from_millis(100);
 
-/// Why a layout was not finished. What it had written is removed.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum LayoutError {
-    /// A stop was requested.
-    Stopped,
-    /// An error.
-    Failed(Diagnostic),
-}
-
 /// Lays out all files that need it. `stop` is checked between chunks; `progress` gets the bytes done and in total.
+///
+/// # Errors
+/// A stop was requested, or a file cannot be laid out. Files that were not finished are as before.
 pub(crate) fn lay_out(
     files: &mut Files,
     seed: u64,
     stop: &dyn Fn() -> bool,
     progress: &mut dyn FnMut(u64, u64),
-) -> Result<(), LayoutError> {
+) -> Result<(), Unready> {
     let total: u64 = files.list.iter().map(|file| file.wanted.to_fill()).sum();
     let mut writer = Writer {
         random: Xoshiro256PlusPlus::seed_from_u64(seed),
@@ -53,8 +49,8 @@ pub(crate) fn lay_out(
         if let Err(error) = writer.file(file) {
             match error {
                 // Finished files can be used by the next trial.
-                LayoutError::Stopped => files.undo_unfinished(),
-                LayoutError::Failed(_) => files.undo(|_| true),
+                Unready::Withdrawn => files.undo_unfinished(),
+                _ => files.undo(|_| true),
             }
             return Err(error);
         }
@@ -76,11 +72,11 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn file(&mut self, file: &mut TrialFile) -> Result<(), LayoutError> {
+    fn file(&mut self, file: &mut TrialFile) -> Result<(), Unready> {
         // Read again: two names may lead to one file, and another process may have extended it.
         let length = file.admitted.length_now().map_err(|error| {
             let message = format!("cannot measure `{}`: {error}", file.wanted.path.display());
-            LayoutError::Failed(Diagnostic::error(message).hint(hint(&error)))
+            Unready::Unprepared(vec![fault(message, hint(&error))])
         })?;
         let wanted = &file.wanted;
         let (fill, reserve) = (wanted.fill_to > length, wanted.reserve_to > length);
@@ -93,15 +89,16 @@ impl Writer<'_> {
         let made = self.make(file.admitted.as_fd(), file, &mut at, length);
         made.map_err(|stopped| {
             let Some(error) = stopped else {
-                return LayoutError::Stopped;
+                return Unready::Withdrawn;
             };
             let target = file.wanted.fill_to.max(file.wanted.reserve_to);
             let message = format!(
-                "cannot lay out `{}`: {error}, at {}",
+                "cannot lay out `{}`: {error}, at {} of {}",
                 file.wanted.path.display(),
-                share(at, target)
+                Bytes(at),
+                Bytes(target)
             );
-            LayoutError::Failed(Diagnostic::error(message).hint(hint(&error)))
+            Unready::Unprepared(vec![fault(message, hint(&error))])
         })?;
         file.unfinished = false;
         file.laid_out = true;
@@ -267,7 +264,7 @@ mod tests {
         let asked = Cell::new(0);
         let stop = || asked.replace(asked.get() + 1) == chunks;
         let end = lay_out(files, 1, &stop, &mut |_, _| {});
-        assert_eq!(end, Err(LayoutError::Stopped));
+        assert_eq!(end, Err(Unready::Withdrawn));
     }
 
     #[test]

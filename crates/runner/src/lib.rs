@@ -4,6 +4,10 @@
 //! the parent as soon as it is known, so that the death of a node loses little more than a frame; the end of its input makes
 //! a node stop, clean up and exit, so that the death of the parent leaves nothing behind; and how a trial ended is
 //! established, never guessed.
+//!
+//! Modules do not import each other in a cycle. From the top: `child` and `simulate` (sessions), `serve` (the node), `trial`
+//! and `prepare`; below them `shared_files`, `operations`, `layout` and `files`, then `wanted` and `resolve`, and at the
+//! bottom `protocol`, `faults` and `probe`.
 
 mod assemble;
 mod child;
@@ -11,13 +15,14 @@ mod clock;
 mod control;
 mod death;
 mod due;
+mod faults;
 mod files;
+mod gain;
 mod host;
 mod layout;
 mod logs;
 mod message_writer;
 mod monitor;
-mod naming;
 mod operations;
 mod prepare;
 mod probe;
@@ -39,13 +44,13 @@ mod trial;
 mod wanted;
 mod worker;
 
-pub use child::{LocalNode, RunnerError};
+pub use child::LocalNode;
 pub use death::Death;
 pub use iodyno_target::settle::Unsettled;
 pub use operations::folder_name;
-pub use probe::HostProbe;
+pub use probe::{Found, HostProbe, Probe};
 pub use protocol::{Command, EngineSupport, Event, Hello, Message, PROTOCOL, TrialEnd};
-pub use resolve::{FileKind, Found, Probe, Resolved, ResolvedClone, ResolvedFile, resolve};
+pub use resolve::{FileKind, Resolved, ResolvedClone, ResolvedFile, resolve};
 pub use serve::serve;
-pub use session::{Node, POLL, Session, carry_out, drive};
+pub use session::{Node, POLL, RunnerError, Session, carry_out, drive};
 pub use stop::StopFlag;

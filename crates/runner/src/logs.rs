@@ -13,7 +13,7 @@ use std::sync::Arc;
 use iodyno_engine::OpLog;
 use iodyno_model::{Direction, Histogram, Logs};
 
-use crate::monitor::Gain;
+use crate::gain::Gain;
 
 /// fio's window of bandwidth and IOPS logs where none was given, ms.
 const RATE_WINDOW_MS: u64 = 500;

@@ -9,80 +9,14 @@
 //! reading is: time spent waiting for end steps would lower its rates.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use iodyno_engine::CloneShared;
-use iodyno_engine::cells::{CellReader, DirectionCells};
-use iodyno_model::{Direction, DirectionFrame, Frame, Histogram, JobFrame, SampleStats, Step};
+use iodyno_model::{Direction, DirectionFrame, Frame, JobFrame, SampleStats, Step};
 
 use crate::due;
+use crate::gain::{Gain, Taken};
 use crate::logs::WindowLog;
 use crate::rates::Rates;
-
-/// What was added to a direction between two readings.
-#[derive(Debug, Default)]
-pub(crate) struct Gain {
-    pub(crate) bytes: u64,
-    pub(crate) errors: u64,
-    pub(crate) service: Histogram,
-    pub(crate) response: Option<Histogram>,
-    pub(crate) submission: Option<Histogram>,
-}
-
-impl Gain {
-    fn add(&mut self, other: &Gain) {
-        self.bytes += other.bytes;
-        self.errors += other.errors;
-        self.service.merge(&other.service);
-        if let Some(response) = &other.response {
-            self.response.get_or_insert_default().merge(response);
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.service.is_empty() && self.bytes == 0 && self.errors == 0
-    }
-}
-
-/// What was already read from the cells of one direction.
-#[derive(Debug)]
-struct Taken {
-    bytes: u64,
-    errors: u64,
-    service: CellReader,
-    response: CellReader,
-    submission: CellReader,
-}
-
-impl Taken {
-    fn new() -> Taken {
-        Taken {
-            bytes: 0,
-            errors: 0,
-            service: CellReader::new(),
-            response: CellReader::new(),
-            submission: CellReader::new(),
-        }
-    }
-
-    /// Reads what is new. Submission latencies are needed only by a log.
-    fn advance(&mut self, cells: &DirectionCells, submissions: bool) -> Gain {
-        let bytes = cells.bytes.load(Ordering::Relaxed);
-        let errors = cells.errors.load(Ordering::Relaxed);
-        let gain = Gain {
-            bytes: bytes - self.bytes,
-            errors: errors - self.errors,
-            service: self.service.advance(&cells.service),
-            response: cells.response.as_ref().map(|c| self.response.advance(c)),
-            submission: match (&cells.submission, submissions) {
-                (Some(cells), true) => Some(self.submission.advance(cells)),
-                _ => None,
-            },
-        };
-        (self.bytes, self.errors) = (bytes, errors);
-        gain
-    }
-}
 
 /// A clone whose cells are read.
 #[derive(Debug)]
@@ -295,7 +229,7 @@ impl Monitor {
         self.ever_measured && now.saturating_sub(self.frame_start) >= due::SHORTEST_FRAME_NS
     }
 
-    /// Ends the frame with the end of the ramp. What is measured already belongs to the next frame.
+    /// Ends the frame with the end of the ramp. Measured ops already belong to the next frame.
     pub(crate) fn cut_ramp(&mut self, now: u64, cpu: u64) -> Frame {
         self.drain();
         self.cut_as(Step::Ramp, now, cpu)

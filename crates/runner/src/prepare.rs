@@ -7,55 +7,25 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use iodyno_engine::{CloneSpec, SharedFlow, Simulated};
-use iodyno_model::{BoundPlan, Diagnostic, EngineKind, Environment, FileState, Job, Step, Target};
+use iodyno_model::{
+    BoundPlan, Diagnostic, EngineKind, Environment, FileState, Job, Step, Target, Work,
+};
 use iodyno_target::{Roots, environment};
 
 use crate::clock;
 use crate::control::Control;
-use crate::files::{self, Files};
-use crate::layout::{self, LayoutError};
+use crate::faults::{self, Unready, fault};
+use crate::files::{self, Files, Opening};
+use crate::layout;
 use crate::logs::{self, CloneLogs};
 use crate::message_writer::MessageSender;
 use crate::operations::Site;
 use crate::probe::HostProbe;
-use crate::protocol::{Event, TrialEnd};
+use crate::protocol::Event;
 use crate::resolve::{Resolved, ResolvedClone, resolve};
 use crate::seeds;
 use crate::shared_files;
 use crate::wanted::{self, Wanted};
-
-/// Why a trial does not begin.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Unready {
-    /// The guard refused a target, or what is to be done cannot be done on it: nothing was touched.
-    Refused(Vec<Diagnostic>),
-    /// It cannot be carried out here.
-    Unprepared(Vec<Diagnostic>),
-    /// It was told to end.
-    Withdrawn,
-}
-
-impl From<Unready> for TrialEnd {
-    fn from(unready: Unready) -> TrialEnd {
-        match unready {
-            Unready::Refused(faults) => TrialEnd::Refused(faults),
-            Unready::Unprepared(faults) => TrialEnd::Unprepared(faults),
-            Unready::Withdrawn => TrialEnd::withdrawn(),
-        }
-    }
-}
-
-impl Unready {
-    /// Faults that were found before anything was touched: of a target that file operations or shared files are
-    /// to use as it is, they are a refusal.
-    pub(crate) fn untouched(plan: &BoundPlan, faults: Vec<Diagnostic>) -> Unready {
-        let mut jobs = plan.workload.jobs.iter();
-        match jobs.any(|job| job.work.blocks().is_none()) {
-            true => Unready::Refused(faults),
-            false => Unready::Unprepared(faults),
-        }
-    }
-}
 
 /// A clone that waits for its thread.
 #[derive(Debug)]
@@ -97,7 +67,7 @@ pub(crate) fn prepare(
     let jobs = &plan.workload.jobs;
     let resolved = resolve(plan, &HostProbe);
     let resolved = resolved.map_err(|faults| Unready::untouched(plan, faults))?;
-    let (wanted, _) = wanted::of(&resolved, jobs, &plan.configuration.target);
+    let wanted = wanted::of(&resolved, jobs, &plan.configuration.target);
     files::raise_descriptors(descriptors(&resolved, jobs, wanted.len()))
         .map_err(|fault| Unready::Unprepared(vec![fault]))?;
     // A layout changes what it tells: then it is read after.
@@ -125,8 +95,8 @@ pub(crate) fn prepare(
 }
 
 impl Prepared {
-    /// Nothing comes of it: removes what was made and is of no use the next time. What cannot be removed is
-    /// told beside why.
+    /// The trial does not begin: removes what was made and cannot be used by the next trial. What cannot be removed is added
+    /// to `why`.
     pub(crate) fn undo(&mut self, why: Unready, messages: &MessageSender) -> Unready {
         self.files.undo_unfinished();
         let left = self.tear_down(messages);
@@ -151,7 +121,7 @@ impl Prepared {
     }
 }
 
-/// Tells of a step, how far it is.
+/// Reports the progress of a step.
 fn telling(messages: &MessageSender, step: Step) -> impl FnMut(u64, u64) {
     move |done, total| messages.event(Event::Progress { step, done, total })
 }
@@ -222,15 +192,11 @@ fn make(
     let from = clock::now();
     let stop = || control.stop.is_set();
     let mut progress = telling(messages, Step::LayOut);
-    let unready = |error| match error {
-        LayoutError::Stopped => Unready::Withdrawn,
-        LayoutError::Failed(fault) => Unready::Unprepared(vec![fault]),
-    };
     if needed {
-        layout::lay_out(files, plan.seed, &stop, &mut progress).map_err(unready)?;
+        layout::lay_out(files, plan.seed, &stop, &mut progress)?;
     }
     if let Some(site) = site {
-        needed |= site.lay_out(plan, &stop, &mut progress).map_err(unready)?;
+        needed |= site.lay_out(plan, &stop, &mut progress)?;
     }
     if control.stop.is_set() {
         return Err(Unready::Withdrawn);
@@ -249,7 +215,7 @@ fn open_all(
     jobs: &[Arc<Job>],
     folder: &Path,
 ) -> Result<Vec<Waiting>, Vec<Diagnostic>> {
-    let mut opening = Opening {
+    let mut shared = Shared {
         files,
         by_path: files.by_path(),
         site,
@@ -261,9 +227,9 @@ fn open_all(
     let mut faults: Vec<Diagnostic> = Vec::new();
     let mut clones = Vec::with_capacity(resolved.clones.len());
     for (index, clone) in resolved.clones.iter().enumerate() {
-        match opening.open(&jobs[clone.job as usize], clone, index + 1) {
+        match shared.clone_of(&jobs[clone.job as usize], clone, index + 1) {
             Ok(waiting) => clones.push(waiting),
-            // All clones of a job on one file fail alike; it is said once.
+            // All clones of a job on one file fail alike: each fault is reported once.
             Err(found) => {
                 for fault in found {
                     if !faults.contains(&fault) {
@@ -279,8 +245,8 @@ fn open_all(
     }
 }
 
-/// What clones are opened from, and what those of a job or a flow have in common.
-struct Opening<'a> {
+/// What clones are made from, and what the clones of a job or a flow share.
+struct Shared<'a> {
     files: &'a Files,
     by_path: BTreeMap<&'a Path, usize>,
     site: Option<&'a Site>,
@@ -291,33 +257,47 @@ struct Opening<'a> {
     states: shared_files::States,
 }
 
-impl Opening<'_> {
+impl Shared<'_> {
     /// Everything that a clone needs; `number` counts the clones of all jobs from 1.
-    fn open(
+    fn clone_of(
         &mut self,
         job: &Arc<Job>,
         clone: &ResolvedClone,
         number: usize,
     ) -> Result<Waiting, Vec<Diagnostic>> {
-        let opened = self.files.open(job, clone, &self.by_path)?;
-        let of_job = |fault| vec![files::of_job(fault, job)];
-        let site = self.site;
-        let part = site.map(|site| site.part(clone.job, clone.clone));
-        let operations = part.transpose().map_err(of_job)?.flatten();
-        let logs = logs::create(&job.logs, self.folder, number).map_err(|message| {
-            of_job(Diagnostic::error(message).hint("name a folder that can be written"))
-        })?;
+        let of_job = |fault| vec![faults::of_job(fault, job)];
+        let open = |how: &Opening<'_>| self.files.open(job, how, clone, &self.by_path);
+        let (mut operations, mut shared_files, mut create_only) = (None, None, false);
+        let files = match &job.work {
+            Work::Blocks(blocks) => {
+                create_only = blocks.files.create_only;
+                open(&Opening::of_blocks(blocks))?
+            }
+            Work::FileOperations(_) => {
+                let part = self.site.map(|site| site.part(clone.job, clone.clone));
+                operations = part.transpose().map_err(of_job)?.flatten();
+                Vec::new()
+            }
+            Work::SharedFiles(rule) => {
+                let files = open(&Opening::of_shared_files(rule))?;
+                let part = self
+                    .states
+                    .part(clone.job, job, rule, &clone.files, clone.seed);
+                shared_files = Some(part);
+                files
+            }
+        };
+        let logs = logs::create(&job.logs, self.folder, number)
+            .map_err(|message| of_job(fault(message, "name a folder that can be written")))?;
         let flows = &mut self.flows;
         let flow = job.pacing.flow;
-        let blocks = job.work.blocks();
-        let create_only = blocks.is_some_and(|blocks| blocks.files.create_only);
         let engine = job.work.engine();
         let simulated = engine.is_some_and(|engine| engine.kind == EngineKind::Sim);
         let spec = CloneSpec {
             job: Arc::clone(job),
             job_index: clone.job,
             clone: clone.clone,
-            files: opened,
+            files,
             seed: clone.seed,
             simulated: simulated.then(|| Simulated {
                 seed: seeds::device(self.plan, clone.job, clone.clone),
@@ -328,10 +308,10 @@ impl Opening<'_> {
             flow: flow.map(|flow| Arc::clone(flows.entry(flow.id).or_default())),
             dumps: self.folder.to_owned(),
             operations,
-            shared_files: self.states.part(clone.job, job, &clone.files, clone.seed),
+            shared_files,
         };
         let names = spec.files.iter().take(NAMES).map(|file| file.name.clone());
-        let folder = site.and_then(|site| site.path(clone.job, clone.clone));
+        let folder = self.site.and_then(|site| site.path(clone.job, clone.clone));
         Ok(Waiting {
             job: clone.job,
             clone: clone.clone,

@@ -1,15 +1,46 @@
-//! What is at a path of this host, without opening it.
+//! What is at a path of a node, without opening it.
 
 use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, accessat, major, minor};
 
-use crate::resolve::{Found, Probe};
+/// What lies at a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// Nothing; its folder is there.
+    Missing,
+    /// Nothing, not even its folder (the first one that is missing).
+    NoFolder(PathBuf),
+    /// A regular file of this length, bytes.
+    File(u64),
+    /// A block device of this length, bytes.
+    Device(u64),
+    /// `/dev/null` and its like: takes and gives anything, holds nothing.
+    Null,
+    /// A folder.
+    Folder,
+    /// Something else, or something that cannot be looked at: what.
+    Other(String),
+}
 
-/// This host, as [`crate::resolve`] asks for it.
+/// Looks at the files of a node.
+pub trait Probe {
+    /// What lies at a path, links followed.
+    fn look(&self, path: &Path) -> Found;
+    /// Whether the path itself is a symbolic link.
+    fn is_link(&self, path: &Path) -> bool;
+    /// Bytes free to this user in the file system of a folder; `None` where it does not tell.
+    fn free(&self, folder: &Path) -> Option<u64>;
+    /// Why this user cannot make anything in a folder, in words that follow on its name; `None`: it can.
+    fn unwritable(&self, _folder: &Path) -> Option<String> {
+        None
+    }
+}
+
+/// This host.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct HostProbe;
 

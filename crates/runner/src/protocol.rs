@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::death::Death;
-use crate::files;
+use crate::faults::{self, Unready};
 
 /// The version of the protocol; both ends must have the same.
 pub const PROTOCOL: u32 = 3;
@@ -121,7 +121,7 @@ impl Hello {
     pub fn faults(&self, plan: &BoundPlan) -> Vec<Diagnostic> {
         let mut faults = Vec::new();
         for job in &plan.workload.jobs {
-            faults.extend(self.fault(job).map(|fault| files::of_job(fault, job)));
+            faults.extend(self.fault(job).map(|fault| faults::of_job(fault, job)));
         }
         let sampling = &plan.sampling;
         if sampling.every_ns > 0
@@ -210,6 +210,16 @@ impl TrialEnd {
         TrialEnd::Failed {
             outcome: Outcome::Interrupted("ended before it began".to_owned()),
             death: None,
+        }
+    }
+}
+
+impl From<Unready> for TrialEnd {
+    fn from(unready: Unready) -> TrialEnd {
+        match unready {
+            Unready::Refused(faults) => TrialEnd::Refused(faults),
+            Unready::Unprepared(faults) => TrialEnd::Unprepared(faults),
+            Unready::Withdrawn => TrialEnd::withdrawn(),
         }
     }
 }

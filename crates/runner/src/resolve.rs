@@ -6,50 +6,21 @@ use std::path::{Path, PathBuf};
 
 use iodyno_model::{After, Amount, Blocks, BoundPlan, Diagnostic, Job, Target, Work};
 
-use crate::naming::{self, Base};
-use crate::operations;
+use crate::faults::{self, fault};
+use crate::probe::{Found, Probe};
 use crate::scheduler;
 use crate::seeds;
-use crate::shared_files;
 
+mod naming;
+mod operations;
 mod regions;
+mod shared_files;
 
+use naming::Base;
 use regions::of;
+pub(crate) use shared_files::PREPARE;
 
-/// What lies at a path.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
-    /// Nothing; its folder is there.
-    Missing,
-    /// Nothing, not even its folder (the first one that is missing).
-    NoFolder(PathBuf),
-    /// A regular file of this length, bytes.
-    File(u64),
-    /// A block device of this length, bytes.
-    Device(u64),
-    /// `/dev/null` and its like: takes and gives anything, holds nothing.
-    Null,
-    /// A folder.
-    Folder,
-    /// Something else, or something that cannot be looked at: what.
-    Other(String),
-}
-
-/// What is asked of the node.
-pub trait Probe {
-    /// What lies at a path, links followed.
-    fn look(&self, path: &Path) -> Found;
-    /// Whether the path itself is a symbolic link.
-    fn is_link(&self, path: &Path) -> bool;
-    /// Bytes free to this user in the file system of a folder; `None` where it does not tell.
-    fn free(&self, folder: &Path) -> Option<u64>;
-    /// Why this user cannot make anything in a folder, in words that follow on its name; `None`: it can.
-    fn unwritable(&self, _folder: &Path) -> Option<String> {
-        None
-    }
-}
-
-/// What a target of a clone is.
+/// The kind of a clone's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
     /// A regular file, or one that will be.
@@ -67,7 +38,7 @@ pub struct ResolvedFile {
     pub path: PathBuf,
     /// Its length before the trial, bytes; `None` if it is not there.
     pub existing: Option<u64>,
-    /// What it is.
+    /// Its kind.
     pub kind: FileKind,
     /// Where the clone's region begins, bytes.
     pub base: u64,
@@ -105,8 +76,16 @@ pub struct ResolvedClone {
 pub struct Resolved {
     /// All clones of all jobs, by job and clone.
     pub clones: Vec<ResolvedClone>,
-    /// Facts worth knowing that are no faults.
+    /// Facts worth knowing that are not faults.
     pub notes: Vec<String>,
+}
+
+/// The folder that a plan's file operations are done in.
+pub(crate) fn target_folder(target: &Target) -> &Path {
+    match target {
+        Target::AsWritten { folder } => folder,
+        Target::Path(path) => path,
+    }
 }
 
 /// Binds a plan to a node.
@@ -120,7 +99,7 @@ pub fn resolve(plan: &BoundPlan, probe: &dyn Probe) -> Result<Resolved, Vec<Diag
     if let Target::Path(path) = target
         && matches!(probe.look(path), Found::Missing | Found::NoFolder(_))
     {
-        // Made as a file, a folder that was removed or unmounted meanwhile would be measured elsewhere.
+        // If it were created as a file, the trial would measure another file system than the one that was unmounted.
         let message = format!("the target `{}` does not exist", path.display());
         return Err(vec![Diagnostic::error(message).hint(
             "mount it or create it again; iodyno never creates a target",
@@ -128,7 +107,7 @@ pub fn resolve(plan: &BoundPlan, probe: &dyn Probe) -> Result<Resolved, Vec<Diag
     }
     let base = Base::of(target, |path| probe.look(path) == Found::Folder);
     for (index, job) in plan.workload.jobs.iter().enumerate() {
-        let mut told: Vec<Fault> = Vec::new();
+        let mut told: Vec<Diagnostic> = Vec::new();
         for clone in 0..job.clones.max(1) {
             let seed = seeds::clone(plan.seed, job, index as u32, clone);
             let bound = match &job.work {
@@ -160,7 +139,7 @@ pub fn resolve(plan: &BoundPlan, probe: &dyn Probe) -> Result<Resolved, Vec<Diag
             };
             match bound {
                 Ok(bound) => resolved.clones.push(bound),
-                // What is wrong with all clones of a job is said once.
+                // A fault that all clones of a job share is reported once.
                 Err(faults) => {
                     for fault in faults {
                         if !told.contains(&fault) {
@@ -171,23 +150,18 @@ pub fn resolve(plan: &BoundPlan, probe: &dyn Probe) -> Result<Resolved, Vec<Diag
             }
         }
         if let Work::FileOperations(operations) = &job.work {
-            let folder = operations::target_folder(target);
-            let faults = operations::faults(job, operations, folder, probe);
-            told.extend(
-                faults
-                    .into_iter()
-                    .map(|(message, hint)| Fault { message, hint }),
-            );
+            let folder = target_folder(target);
+            told.extend(operations::faults(job, operations, folder, probe));
         }
         if let After::Job(name) = &job.after
             && scheduler::named_before(&plan.workload.jobs, index, name).is_empty()
         {
-            told.push(Fault::new(
+            told.push(fault(
                 format!("it waits for a job `{name}`, but no earlier job has that name"),
                 "check the name in `wait_for=`; a job can only wait for an earlier one",
             ));
         }
-        faults.extend(told.into_iter().map(|fault| fault.of(job)));
+        faults.extend(told.into_iter().map(|fault| faults::of_job(fault, job)));
     }
     resolved.notes.dedup();
     match faults.is_empty() {
@@ -196,32 +170,7 @@ pub fn resolve(plan: &BoundPlan, probe: &dyn Probe) -> Result<Resolved, Vec<Diag
     }
 }
 
-/// A fault before it has its job's name and place.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Fault {
-    message: String,
-    hint: String,
-}
-
-impl Fault {
-    pub(crate) fn new(message: impl Into<String>, hint: impl Into<String>) -> Fault {
-        Fault {
-            message: message.into(),
-            hint: hint.into(),
-        }
-    }
-
-    fn of(self, job: &Job) -> Diagnostic {
-        let diagnostic =
-            Diagnostic::error(format!("job `{}`: {}", job.name, self.message)).hint(self.hint);
-        match &job.place {
-            Some(place) => diagnostic.at(place.clone()),
-            None => diagnostic,
-        }
-    }
-}
-
-/// One clone on its way.
+/// Binds one clone of a job of block I/O.
 struct Binding<'a> {
     job: &'a Job,
     blocks: &'a Blocks,
@@ -236,7 +185,7 @@ impl Binding<'_> {
         base: Base<'_>,
         index: u32,
         notes: &mut Vec<String>,
-    ) -> Result<ResolvedClone, Vec<Fault>> {
+    ) -> Result<ResolvedClone, Vec<Diagnostic>> {
         let files = match self.blocks.engine.kind.without_files() {
             true => vec![ResolvedFile {
                 path: PathBuf::from(self.blocks.engine.kind.name()),
@@ -269,7 +218,7 @@ impl Binding<'_> {
         &self,
         base: Base<'_>,
         notes: &mut Vec<String>,
-    ) -> Result<Vec<ResolvedFile>, Vec<Fault>> {
+    ) -> Result<Vec<ResolvedFile>, Vec<Diagnostic>> {
         let special = |path: &Path| matches!(self.probe.look(path), Found::Device(_));
         let paths = naming::paths(
             &self.job.name,
@@ -279,7 +228,7 @@ impl Binding<'_> {
             special,
         )
         .map_err(|path| {
-            vec![Fault::new(
+            vec![fault(
                 format!("several of its files would be `{}`", path.display()),
                 "put `$filenum` into `filename_format`, or name each file once",
             )]
@@ -315,33 +264,33 @@ impl Binding<'_> {
         }
     }
 
-    fn existing(&self, path: &Path) -> Result<(Option<u64>, FileKind), Fault> {
+    fn existing(&self, path: &Path) -> Result<(Option<u64>, FileKind), Diagnostic> {
         let shown = path.display();
         match self.probe.look(path) {
             Found::File(length) => Ok((Some(length), FileKind::Regular)),
             Found::Device(length) => Ok((Some(length), FileKind::Device)),
             Found::Null => Ok((None, FileKind::Null)),
-            Found::Missing if let Some(option) = self.blocks.read_only_by() => Err(Fault::new(
+            Found::Missing if let Some(option) = self.blocks.read_only_by() => Err(fault(
                 format!("`{shown}` does not exist, and `{option}` creates nothing"),
                 format!("create it first, or remove `{option}`"),
             )),
             Found::Missing if self.blocks.files.allow_create => Ok((None, FileKind::Regular)),
-            Found::Missing => Err(Fault::new(
+            Found::Missing => Err(fault(
                 format!("`{shown}` does not exist"),
                 "create it, or remove `allow_file_create=0`",
             )),
-            Found::NoFolder(folder) => Err(Fault::new(
+            Found::NoFolder(folder) => Err(fault(
                 format!(
                     "`{shown}`: the folder `{}` does not exist",
                     folder.display()
                 ),
                 format!("create it: mkdir -p {}", folder.display()),
             )),
-            Found::Folder => Err(Fault::new(
+            Found::Folder => Err(fault(
                 format!("`{shown}` is a folder"),
                 "name a file in it, or give it as `directory=`",
             )),
-            Found::Other(what) => Err(Fault::new(
+            Found::Other(what) => Err(fault(
                 format!("`{shown}` {what}"),
                 "name a regular file or a block device",
             )),

@@ -4,6 +4,7 @@
 //! that [`drive`] serves all sessions of a trial on one thread. Whatever touches a node's files, devices or processes
 //! is done by its [`Node`]; the loop knows only commands and messages.
 
+use std::io;
 use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use iodyno_target::settle::Unsettled;
 
 use crate::clock;
 use crate::protocol::{Command, Event, Message, TrialEnd};
-use crate::{RunnerError, StopFlag};
+use crate::stop::StopFlag;
 
 /// How often sessions and the stop flag are looked at while nothing happens.
 pub const POLL: Duration = Duration::from_millis(100);
@@ -21,6 +22,43 @@ pub const POLL: Duration = Duration::from_millis(100);
 const LEAD_NS: u64 = 500_000;
 /// Pings to each node before the start: the fastest of them gives the clock's offset.
 const PINGS: u32 = 5;
+
+/// Why there is no usable node.
+#[derive(Debug, thiserror::Error)]
+pub enum RunnerError {
+    /// The program cannot be started.
+    #[error("cannot start the node `{}`: {source}", program.display())]
+    Start {
+        /// The program.
+        program: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// It runs and is not a node.
+    #[error("`{}` does not answer as an iodyno node: {why}", program.display())]
+    NotANode {
+        /// The program.
+        program: PathBuf,
+        /// What it did.
+        why: String,
+    },
+    /// It is another version of iodyno.
+    #[error(
+        "the node is iodyno {iodyno} and speaks protocol {theirs}, but this iodyno speaks protocol {ours}: \
+         install the same version on both"
+    )]
+    Version {
+        /// Our protocol.
+        ours: u32,
+        /// The node's.
+        theirs: u32,
+        /// The node's version.
+        iodyno: String,
+    },
+    /// A command cannot be sent.
+    #[error("cannot send a command to the node: {0}")]
+    Command(io::Error),
+}
 
 /// A host that can carry out trials.
 pub trait Node {

@@ -12,12 +12,11 @@ use std::thread::{self, JoinHandle};
 use iodyno_engine::VirtualClock;
 use iodyno_model::{BoundPlan, Diagnostic, EngineKind, Outcome, StopRequest};
 
-use crate::RunnerError;
 use crate::control::Control;
 use crate::message_writer::MessageSender;
 use crate::protocol::{Command, EngineSupport, Hello, Message, TrialEnd};
 use crate::serve;
-use crate::session::Session;
+use crate::session::{RunnerError, Session};
 use crate::timeline::{Timeline, VIRTUAL_START_NS};
 use crate::worker::Signal;
 

@@ -10,12 +10,12 @@ use crate::assemble::{self, Ended};
 use crate::clock;
 use crate::control::Control;
 use crate::due::Due;
-use crate::files;
+use crate::faults::{self, Unready};
 use crate::host::HostWatch;
 use crate::logs::OpsLog;
 use crate::message_writer::MessageSender;
 use crate::monitor::Monitor;
-use crate::prepare::{Prepared, Unready, Waiting};
+use crate::prepare::{Prepared, Waiting};
 use crate::protocol::{Command, Event};
 use crate::scheduler::{Order, Scheduler};
 use crate::telemetry::BackgroundSampler;
@@ -150,7 +150,7 @@ impl<'a> Trial<'a> {
                             hint: error.hint,
                             ..Diagnostic::error(message)
                         };
-                        let fault = files::of_job(fault, job);
+                        let fault = faults::of_job(fault, job);
                         if !faults.contains(&fault) {
                             faults.push(fault);
                         }

@@ -1,4 +1,4 @@
-//! What all jobs together require of each file: how it is opened, how long it must be, what must be in it.
+//! The requirements of all jobs on each file: how it is opened, its length and content.
 //!
 //! Pure. A file that several clones use is one entry: it is opened and laid out as the most demanding job requires.
 
@@ -59,7 +59,7 @@ impl Wanted {
     }
 }
 
-/// What a job wants of each of its files.
+/// The requirements of a job on each of its files.
 #[derive(Debug, Default)]
 struct Demand {
     intent: Intent,
@@ -132,22 +132,15 @@ impl Demand {
     }
 }
 
-/// One entry for each path, in order of first use, and for each clone the entries of its files.
-pub(crate) fn of(
-    resolved: &Resolved,
-    jobs: &[Job],
-    target: &Target,
-) -> (Vec<Wanted>, Vec<Vec<usize>>) {
+/// One entry for each path, in order of first use.
+pub(crate) fn of(resolved: &Resolved, jobs: &[Job], target: &Target) -> Vec<Wanted> {
     let mut all: Vec<Wanted> = Vec::new();
     let mut by_path: HashMap<PathBuf, usize> = HashMap::new();
-    let mut entries = Vec::with_capacity(resolved.clones.len());
     for clone in &resolved.clones {
         let job = &jobs[clone.job as usize];
         let Some(demand) = Demand::of(&job.work) else {
-            entries.push(Vec::new());
             continue;
         };
-        let mut own = Vec::with_capacity(clone.files.len());
         for file in &clone.files {
             let index = *by_path.entry(file.path.clone()).or_insert_with(|| {
                 all.push(Wanted {
@@ -171,8 +164,8 @@ pub(crate) fn of(
             let wanted = &mut all[index];
             wanted.named |= demand.named
                 || matches!(target, Target::Path(path) if *path == file.path)
-                // A job without `filename=` may be named after its device. What else a made-up name
-                // leads to, by a link that somebody put there, is for the guard to refuse.
+                // A job without `filename=` may be named after its device. Where a link at a generated name leads
+                // elsewhere, the guard refuses it.
                 || file.path == Path::new(&job.name);
             wanted.intent.read |= demand.intent.read;
             wanted.intent.write |= demand.intent.write;
@@ -194,14 +187,12 @@ pub(crate) fn of(
                         wanted.reserve_to = wanted.reserve_to.max(file.end());
                     }
                 }
-                // What is to be made or laid out is written.
+                // A file that is created or laid out is written.
                 wanted.intent.write |= file.existing.is_none() || !wanted.ready();
             }
-            own.push(index);
         }
-        entries.push(own);
     }
-    (all, entries)
+    all
 }
 
 #[cfg(test)]
@@ -226,7 +217,7 @@ mod tests {
         job
     }
 
-    /// Each job has one clone on `/t/f`, its region ending at so many MiB.
+    /// Each job has one clone on `/t/f`, its region ending at the given MiB.
     fn wanted(existing: Option<u64>, jobs: &[(Job, u64)]) -> Wanted {
         let clones = jobs
             .iter()
@@ -253,9 +244,8 @@ mod tests {
         let target = Target::AsWritten {
             folder: "/t".into(),
         };
-        let (mut all, entries) = of(&resolved, &jobs, &target);
+        let mut all = of(&resolved, &jobs, &target);
         assert_eq!(all.len(), 1);
-        assert!(entries.iter().all(|own| own == &[0]));
         all.remove(0)
     }
 
@@ -357,7 +347,7 @@ mod tests {
             let target = Target::AsWritten {
                 folder: "/t".into(),
             };
-            let (all, _) = of(&resolved, &[writer], &target);
+            let all = of(&resolved, &[writer], &target);
             assert_eq!(all[0].named, named, "{name} at {path}");
         }
     }

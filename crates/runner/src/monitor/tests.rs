@@ -1,4 +1,7 @@
+use std::sync::atomic::Ordering::Relaxed;
+
 use super::*;
+use iodyno_model::Histogram;
 
 fn monitor(clones: &[usize]) -> (Monitor, Vec<Arc<CloneShared>>) {
     let jobs = clones.iter().max().map_or(0, |job| job + 1);
@@ -19,8 +22,8 @@ fn record(shared: &CloneShared, direction: Direction, values: std::ops::Range<u6
     for value in values {
         cells.service.record(value * value);
         cells.response.as_ref().unwrap().record(value * value + 5);
-        let bytes = cells.bytes.load(Ordering::Relaxed);
-        cells.bytes.store(bytes + 4096, Ordering::Relaxed);
+        let bytes = cells.bytes.load(Relaxed);
+        cells.bytes.store(bytes + 4096, Relaxed);
     }
 }
 
@@ -49,7 +52,7 @@ fn frames_add_up_to_the_whole_exactly() {
         let mut bytes = 0;
         for shared in &shared {
             whole.merge(&shared.measure.of(direction).service.histogram());
-            bytes += shared.measure.of(direction).bytes.load(Ordering::Relaxed);
+            bytes += shared.measure.of(direction).bytes.load(Relaxed);
         }
         let mut sum = Histogram::default();
         for part in frames.iter().flat_map(|frame| frame.of(direction)) {

@@ -12,7 +12,7 @@ use iodyno_model::TrialKey;
 use rustix::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-/// What every trial's folder begins with.
+/// The prefix of the name of every trial's folder.
 const PREFIX: &str = "iodyno-";
 /// The marker's name.
 pub(super) const MARKER: &str = ".iodyno";
@@ -35,7 +35,7 @@ pub fn folder_name(key: &TrialKey) -> String {
     format!("{PREFIX}{run}-{round}-{cell}-{attempt}")
 }
 
-/// What a marker holds.
+/// The content of a marker.
 fn mark(key: &TrialKey) -> String {
     format!(
         "The files of a running trial of iodyno, which removes them at its end.\n{}\n",
@@ -140,7 +140,7 @@ pub(super) fn open(parent: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
     Ok(fs::openat(parent, name, FOLDER, Mode::empty())?)
 }
 
-/// The same folder once more, with a position of its own.
+/// Another descriptor of the same folder, with its own position.
 pub(super) fn again(folder: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     open(folder, ".")
 }
@@ -174,7 +174,7 @@ fn state(folder: BorrowedFd<'_>) -> io::Result<State> {
             })
         }
         Err(Errno::WOULDBLOCK) => Ok(State::InUse),
-        // Without locks nothing can be told: it counts as in use.
+        // Without locks it is unknown: it counts as in use.
         Err(_) => Ok(State::InUse),
     }
 }
@@ -189,7 +189,7 @@ fn is_empty(folder: BorrowedFd<'_>) -> io::Result<bool> {
     Ok(true)
 }
 
-/// What of other trials lies in a target, in words: folders that were left there, and trials at work.
+/// Notes on other trials' folders in a target: leftovers, and those in use.
 pub(super) fn others(target: BorrowedFd<'_>, at: &Path) -> io::Result<Vec<String>> {
     let (mut left, mut busy) = (Vec::new(), Vec::new());
     for entry in fs::Dir::read_from(target)? {

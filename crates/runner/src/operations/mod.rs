@@ -3,7 +3,6 @@
 //! What must stay true: nothing but that folder is ever created or removed, and everything below it is reached from its
 //! descriptor, never by a path that another process could have changed.
 
-mod check;
 mod folder;
 mod orphan;
 mod remove;
@@ -14,10 +13,9 @@ mod site;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use check::{clone, faults};
 pub use folder::folder_name;
 pub(crate) use orphan::{OrphanFolder, Removal, RemovalState};
-pub(crate) use site::{Site, target_folder};
+pub(crate) use site::Site;
 
-/// What a remover tells: files removed, of so many found.
+/// Reports progress of a removal: files removed, and files found.
 pub(crate) type Tell<'a> = &'a mut dyn FnMut(u64, u64);

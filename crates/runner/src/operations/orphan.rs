@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use iodyno_model::{BoundPlan, TrialKey};
 
 use super::folder::{self, Own};
-use super::site::{self, Site, target_folder};
+use super::site::{self, Site};
+use crate::resolve::target_folder;
 
 /// The removal is given up when nothing could be removed for this long.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -35,7 +36,7 @@ impl OrphanFolder {
         self.at.join(folder::folder_name(&self.key))
     }
 
-    /// What to say where a process that cannot be killed still uses it.
+    /// A note for the case that a process that cannot be killed still uses it.
     pub(crate) fn held(&self) -> String {
         let path = folder::quoted(&self.path());
         format!("its folder remains; remove it when the process has ended: rm -r {path}")

@@ -13,9 +13,9 @@ use rustix::io::Errno;
 
 use super::Tell;
 
-/// So often it is told how far it is.
+/// How often progress is reported.
 const TELL_EVERY: Duration = Duration::from_millis(100);
-/// A folder that something is made in all the time is gone through so often.
+/// At most this many passes over a folder in which another process creates files.
 const PASSES: u32 = 50;
 
 /// Removes what lies in a folder.
@@ -59,7 +59,7 @@ impl<'a> Remover<'a> {
         (self.tell)(0, 0);
         self.empty(folder, Some(spare));
         if self.fault.is_none() {
-            // Last: until then the folder can be told from others' by it.
+            // The marker is removed last: it identifies the folder.
             if let Err(error) = gone(fs::unlinkat(folder, spare, AtFlags::empty())) {
                 self.fault = Some((spare.to_owned(), error.into()));
             }
@@ -128,7 +128,7 @@ impl<'a> Remover<'a> {
     }
 }
 
-/// What is not there any more is as good as removed.
+/// A file that does not exist counts as removed.
 fn gone(removed: Result<(), Errno>) -> Result<(), Errno> {
     match removed {
         Err(Errno::NOENT) => Ok(()),

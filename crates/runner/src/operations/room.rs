@@ -1,4 +1,4 @@
-//! Whether there is room for a workload of file operations, said before anything is made.
+//! Checks free space for a workload of file operations before anything is created.
 
 use std::path::Path;
 
@@ -7,19 +7,18 @@ use iodyno_target::Roots;
 use iodyno_target::space::{self, Need, Shortage};
 use iodyno_units::Bytes;
 
-/// Data are given whole blocks.
+/// Data are allocated in whole blocks, bytes.
 const BLOCK: u64 = 4096;
-/// What a file takes beside its data: inode, names, extents. btrfs keeps all of that twice, and takes the
-/// most.
+/// Metadata of a file: inode, names, extents, bytes. btrfs stores them twice and needs the most.
 const EACH_FILE: u64 = 2048;
-/// One byte for so many of data: checksums, maps of blocks.
+/// One byte of metadata (checksums, block maps) for this many bytes of data.
 const DATA_PER_BYTE: u64 = 256;
-/// What a file system wants free to go on at all: its log, trees that split.
+/// Bytes that a file system needs in any case: its log, tree splits.
 const ANYWAY: u64 = 4 << 20;
 
-/// What all jobs together ask for.
+/// Space that all jobs together need.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct RoomNeeded {
     /// Bytes of data.
     data: u64,
     /// Files and folders.
@@ -30,13 +29,13 @@ pub(super) struct Wanted {
     later: u64,
 }
 
-impl Wanted {
-    /// Of the jobs that do file operations: the cycles they are given, or else the first.
-    pub(super) fn of(plan: &BoundPlan) -> Wanted {
+impl RoomNeeded {
+    /// Counts the cycles of all jobs with file operations; the first cycle where their number is not set.
+    pub(super) fn of(plan: &BoundPlan) -> RoomNeeded {
         // The trial's folder and its marker.
-        let mut wanted = Wanted {
+        let mut needed = RoomNeeded {
             files: 2,
-            ..Wanted::default()
+            ..RoomNeeded::default()
         };
         for job in &plan.workload.jobs {
             let Some(operations) = job.work.file_operations() else {
@@ -50,14 +49,14 @@ impl Wanted {
             };
             if job.end.ops.is_none() {
                 let later = needs.bytes.saturating_sub(bytes);
-                wanted.later = wanted.later.saturating_add(later);
+                needed.later = needed.later.saturating_add(later);
             }
-            wanted.data = wanted.data.saturating_add(bytes);
-            wanted.data = wanted.data.saturating_add(unused(operations, bytes, files));
-            wanted.files = wanted.files.saturating_add(files).saturating_add(folders);
-            wanted.longest = wanted.longest.max(longest(operations));
+            needed.data = needed.data.saturating_add(bytes);
+            needed.data = needed.data.saturating_add(unused(operations, bytes, files));
+            needed.files = needed.files.saturating_add(files).saturating_add(folders);
+            needed.longest = needed.longest.max(longest(operations));
         }
-        wanted
+        needed
     }
 
     /// Bytes of data, files and folders, the longest file's bytes.
@@ -66,7 +65,7 @@ impl Wanted {
         (self.data, self.files, self.longest)
     }
 
-    /// What metadata may take, an estimate on the safe side.
+    /// An upper estimate of metadata, bytes.
     fn metadata(&self) -> u64 {
         let files = self.files.saturating_mul(EACH_FILE);
         (self.data / DATA_PER_BYTE)
@@ -74,10 +73,10 @@ impl Wanted {
             .saturating_add(ANYWAY)
     }
 
-    /// Said where what it holds in the end may be more than what is free, though it can begin.
+    /// A note where the workload can begin but may grow beyond the `free` bytes.
     pub(super) fn outgrows(&self, folder: &Path, free: u64) -> Option<String> {
         let data = self.data.saturating_add(self.later);
-        let most = Wanted { data, ..*self };
+        let most = RoomNeeded { data, ..*self };
         let needed = data.saturating_add(most.metadata());
         (self.later > 0 && needed > free).then(|| {
             format!(
@@ -90,21 +89,21 @@ impl Wanted {
         })
     }
 
-    /// Everything that lacks in a folder.
-    pub(super) fn lacks(&self, folder: &Path) -> Vec<Diagnostic> {
+    /// Every shortage in a folder.
+    pub(super) fn shortages(&self, folder: &Path) -> Vec<Diagnostic> {
         let need = Need {
             folder: folder.to_owned(),
             bytes: self.data.saturating_add(self.metadata()),
             inodes: self.files,
             longest: self.longest,
         };
-        let lacks = space::check(&Roots::host(), &[need]).into_iter();
-        lacks.map(|lack| self.say(folder, &lack)).collect()
+        let shortages = space::check(&Roots::host(), &[need]).into_iter();
+        shortages.map(|one| self.describe(folder, &one)).collect()
     }
 
-    fn say(&self, folder: &Path, lack: &Shortage) -> Diagnostic {
+    fn describe(&self, folder: &Path, shortage: &Shortage) -> Diagnostic {
         let shown = folder.display();
-        let (message, hint) = match lack {
+        let (message, hint) = match shortage {
             Shortage::Bytes { needed, free, .. } => (
                 format!(
                     "{} are needed in `{shown}`, {} are free\n  needed: {} of data in {} files and \
@@ -137,7 +136,7 @@ impl Wanted {
                 "lower `--file-size`",
             ),
             Shortage::Unknown { .. } => (
-                lack.to_string(),
+                shortage.to_string(),
                 "check the folder with `df`: its file system does not report free space",
             ),
         };
@@ -145,7 +144,7 @@ impl Wanted {
     }
 }
 
-/// What the last blocks of files leave unused: as it is for those of sets, half a block for others.
+/// Unused bytes in the last blocks of files: exact for files of sets, half a block for each other file.
 fn unused(operations: &Operations, bytes: u64, files: u64) -> u64 {
     let (mut unused, mut others) = (0u64, files);
     let mut other_bytes = bytes;

@@ -15,20 +15,20 @@ use iodyno_units::Bytes;
 use rustix::fs::{self, Mode, OFlags};
 use rustix::io::{Errno, retry_on_intr};
 
-use crate::layout::LayoutError;
+use crate::faults::Unready;
 
-/// Written at once, bytes; a stop is heard in between.
+/// Bytes of one write; a stop is checked between writes.
 const CHUNK: u64 = 1 << 20;
-/// Dirty data of a file are written out so often: an fsync at the end of 2 GiB could not be interrupted.
+/// Dirty data of a file are written out after this many bytes: an fsync at the end of 2 GiB could not be interrupted.
 const SETTLE: u64 = 16 << 20;
-/// Files are made by so many threads: what one waits for, others use.
+/// Number of threads that make files: while one waits for the storage, others use it.
 const THREADS: u64 = 4;
 /// Files from this length on keep the storage busy one by one, and lie in one piece if nothing else is
 /// written between their pieces.
 const ALONE: u64 = 32 << 20;
-/// How often it is looked whether to stop.
+/// How often a stop is checked.
 const LOOK: Duration = Duration::from_millis(20);
-/// So often it is told how far it is, in looks.
+/// Progress is reported after this many checks.
 const TELL_EVERY: u32 = 5;
 
 /// Where the sets of a job lie.
@@ -39,7 +39,7 @@ pub(super) struct Place<'a> {
     pub(super) paths: &'a [PathBuf],
 }
 
-/// How far it is, all jobs together.
+/// Progress of all jobs together.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     bytes: AtomicU64,
@@ -63,7 +63,7 @@ impl Progress {
         self.all_files > 0
     }
 
-    /// Done, and of how much: bytes; files where they have none.
+    /// Done and total: bytes, or files where all files are empty.
     pub(super) fn share(&self) -> (u64, u64) {
         match self.all_bytes {
             0 => (self.files.load(Relaxed), self.all_files),
@@ -72,7 +72,7 @@ impl Progress {
     }
 }
 
-/// What is asked for and told meanwhile.
+/// How to stop, and where progress is reported.
 pub(super) struct Talk<'a> {
     pub(super) stop: &'a dyn Fn() -> bool,
     pub(super) tell: &'a mut dyn FnMut(u64, u64),
@@ -86,7 +86,7 @@ pub(super) fn make(
     buffers: &Buffers,
     seed: u64,
     talk: &mut Talk<'_>,
-) -> Result<(), LayoutError> {
+) -> Result<(), Unready> {
     let threads = match set.size {
         ALONE.. => 1,
         _ => THREADS.min(set.count).max(1),
@@ -131,13 +131,13 @@ pub(super) fn make(
     });
     let fault = work.fault.into_inner().unwrap_or(None);
     match fault {
-        Some(fault) => Err(LayoutError::Failed(fault)),
-        None if (talk.stop)() => Err(LayoutError::Stopped),
+        Some(fault) => Err(Unready::Unprepared(vec![fault])),
+        None if (talk.stop)() => Err(Unready::Withdrawn),
         None => Ok(()),
     }
 }
 
-/// Tells of a thread's end, however it came.
+/// Reports the end of a thread, by return or panic.
 struct Leaves<'a, 'b>(&'a Work<'b>, thread::Thread);
 
 impl Drop for Leaves<'_, '_> {
@@ -187,7 +187,7 @@ impl Work<'_> {
         }
     }
 
-    /// `false`: told to stop.
+    /// `false`: a stop was requested.
     fn file(
         &self,
         folder: BorrowedFd<'_>,
@@ -252,7 +252,7 @@ fn write(file: BorrowedFd<'_>, from: &[u8], at: u64) -> io::Result<u64> {
     Ok(done as u64)
 }
 
-/// What to do about a fault of making files.
+/// The remedy for an error while files are made.
 pub(super) fn hint(error: &io::Error) -> &'static str {
     match error.raw_os_error().map(Errno::from_raw_os_error) {
         Some(Errno::NOSPC) => "free space or inodes, or lower `--files` or `--file-size`",

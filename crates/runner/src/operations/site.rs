@@ -7,19 +7,18 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 use iodyno_engine::operations::OperationsPart;
-use iodyno_model::{BoundPlan, Diagnostic, FileState, Job, Operations, Target};
+use iodyno_model::{BoundPlan, Diagnostic, FileState, Job, Operations};
 use iodyno_target::{Guard, Intent, OpenFlags, Request, Roots, space};
 use rustix::fs::fsync;
 use rustix::io::retry_on_intr;
 
 use super::folder::{self, Own};
 use super::remove::Remover;
-use super::room::Wanted;
+use super::room::RoomNeeded;
 use super::sets::{self, Place, Progress, Talk};
 use super::{Tell, folder::MARKER};
-use crate::files;
-use crate::layout::LayoutError;
-use crate::prepare::Unready;
+use crate::faults::{self, Unready};
+use crate::resolve::target_folder;
 use crate::seeds;
 
 /// The trial's own folder, with what its jobs have in it.
@@ -42,36 +41,28 @@ struct Work {
     unfinished: Arc<AtomicU32>,
 }
 
-/// The folder that a plan's file operations are done in.
-pub(crate) fn target_folder(target: &Target) -> &Path {
-    match target {
-        Target::AsWritten { folder } => folder,
-        Target::Path(path) => path,
-    }
-}
-
 fn jobs(plan: &BoundPlan) -> impl Iterator<Item = (usize, &Job, &Operations)> {
     let jobs = plan.workload.jobs.iter().enumerate();
     jobs.filter_map(|(index, job)| Some((index, job, job.work.file_operations()?)))
 }
 
 impl Site {
-    /// Any job does file operations.
+    /// Whether any job does file operations.
     pub(crate) fn wanted(plan: &BoundPlan) -> bool {
         jobs(plan).next().is_some()
     }
 
-    /// Any of them has files that are made before.
+    /// Whether any of them has files to be laid out.
     pub(crate) fn lays_out(plan: &BoundPlan) -> bool {
         jobs(plan).any(|(_, _, operations)| !operations.sets.is_empty())
     }
 
-    /// The folder of the user's that it lies in.
+    /// The user's folder that contains it.
     pub(crate) fn folder(plan: &BoundPlan) -> Option<PathBuf> {
         Site::wanted(plan).then(|| target_folder(&plan.configuration.target).to_owned())
     }
 
-    /// Has the target admitted, looks for room, and makes the folders; `None` where no job needs any.
+    /// Has the target admitted, checks free space and creates the folders. `None`: no job needs any.
     ///
     /// # Errors
     /// Nothing was made, or nothing of it is left.
@@ -81,14 +72,14 @@ impl Site {
         }
         let at = target_folder(&plan.configuration.target);
         let target = admit(at)?;
-        let wanted = Wanted::of(plan);
-        let lacks = wanted.lacks(at);
-        if !lacks.is_empty() {
-            return Err(Unready::Refused(lacks));
+        let needed = RoomNeeded::of(plan);
+        let shortages = needed.shortages(at);
+        if !shortages.is_empty() {
+            return Err(Unready::Refused(shortages));
         }
         let mut notes = folder::others(target.as_fd(), at).unwrap_or_default();
         let free = space::room(at).map_or(u64::MAX, |room| room.bytes);
-        notes.extend(wanted.outgrows(at, free));
+        notes.extend(needed.outgrows(at, free));
         let own = Own::make(target, at, &plan.key).map_err(|error| {
             let path = at.join(folder::folder_name(&plan.key));
             match error.kind() {
@@ -158,10 +149,10 @@ impl Site {
         Ok(())
     }
 
-    /// What a clone of a job gets; `None` for jobs that do no file operations.
+    /// What a clone of a job needs; `None` for jobs without file operations.
     ///
     /// # Errors
-    /// Its folder cannot be opened once more: too many open files, or it was removed.
+    /// Its folder cannot be opened again: too many open files, or it was removed.
     pub(crate) fn part(&self, job: u32, clone: u32) -> Result<Option<OperationsPart>, Diagnostic> {
         let Some(work) = self.works.iter().find(|work| work.job == job as usize) else {
             return Ok(None);
@@ -184,13 +175,13 @@ impl Site {
     /// Makes the files of all sets. `false`: there are none.
     ///
     /// # Errors
-    /// Told to stop, or a fault; what was made is left for [`Self::tear_down`].
+    /// A stop was requested, or a file cannot be made. [`Self::tear_down`] removes what was made.
     pub(crate) fn lay_out(
         &self,
         plan: &BoundPlan,
         stop: &dyn Fn() -> bool,
         tell: &mut dyn FnMut(u64, u64),
-    ) -> Result<bool, LayoutError> {
+    ) -> Result<bool, Unready> {
         let progress = Progress::of(jobs(plan).flat_map(|(_, _, operations)| &operations.sets));
         if !progress.any() {
             return Ok(false);
@@ -215,7 +206,7 @@ impl Site {
                 retry_on_intr(|| fsync(folder)).map_err(|error| {
                     let message = format!("cannot sync `{}`: {error}", path.display());
                     let fault = Diagnostic::error(message).hint(sets::hint(&error.into()));
-                    LayoutError::Failed(files::of_job(fault, job))
+                    Unready::Unprepared(vec![faults::of_job(fault, job)])
                 })?;
             }
         }
@@ -253,12 +244,12 @@ impl Site {
         states.collect()
     }
 
-    /// What of other trials lies beside it.
+    /// Notes on folders of other trials beside it.
     pub(crate) fn notes(&self) -> Vec<String> {
         self.notes.clone()
     }
 
-    /// Said where one of its folders was removed by somebody else meanwhile.
+    /// A note if another process removed one of its folders.
     pub(crate) fn vanished(&self) -> Option<String> {
         let own = [(&self.own.folder, &self.own.path)];
         let works = self.works.iter();
@@ -271,8 +262,7 @@ impl Site {
         ))
     }
 
-    /// Removes the trial's own folder with all that lies in it, once; what is left to do where that is not
-    /// possible.
+    /// Removes the trial's own folder with everything in it, once. Returns what could not be removed.
     pub(crate) fn tear_down(&mut self, tell: Tell<'_>) -> Option<Diagnostic> {
         self.remove(tell).err()
     }
@@ -314,7 +304,7 @@ fn admit(at: &Path) -> Result<OwnedFd, Unready> {
         Ok(admitted) => Ok(admitted.descriptor),
         Err(error) => {
             // A folder that cannot be opened is as little touched as one that the guard refuses.
-            let fault = files::split_hint(&error.to_string());
+            let fault = faults::split_hint(&error.to_string());
             Err(Unready::Refused(vec![fault]))
         }
     }
@@ -337,9 +327,13 @@ fn not_made(path: &Path, error: &io::Error) -> Diagnostic {
     Diagnostic::error(message).hint(sets::hint(error))
 }
 
-fn of_job(error: LayoutError, job: &Job) -> LayoutError {
-    match error {
-        LayoutError::Failed(fault) => LayoutError::Failed(files::of_job(fault, job)),
-        LayoutError::Stopped => LayoutError::Stopped,
+/// Adds the name and place of a job to each fault.
+fn of_job(unready: Unready, job: &Job) -> Unready {
+    match unready {
+        Unready::Unprepared(found) => {
+            let found = found.into_iter();
+            Unready::Unprepared(found.map(|fault| faults::of_job(fault, job)).collect())
+        }
+        unready => unready,
     }
 }

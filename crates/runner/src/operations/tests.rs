@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use iodyno_model::{Action, Buffers, CycleStep, FileSet, Job, Operations, RunId, TrialKey, Work};
 
 use super::folder::{self, Own, folder_name};
-use super::room::Wanted;
+use super::room::RoomNeeded;
 use super::sets::{self, Place, Progress, Talk};
 use super::{OrphanFolder, RemovalState, site};
-use crate::layout::LayoutError;
+use crate::faults::Unready;
 use crate::samples;
 
 const MIB: u64 = 1 << 20;
@@ -243,11 +243,7 @@ fn a_parent_removes_only_what_its_dead_node_made() {
 }
 
 /// Makes a set; how it ended, and the numbers that are there.
-fn make(
-    set: &FileSet,
-    folder: &Path,
-    stop: &dyn Fn() -> bool,
-) -> (Result<(), LayoutError>, Vec<u64>) {
+fn make(set: &FileSet, folder: &Path, stop: &dyn Fn() -> bool) -> (Result<(), Unready>, Vec<u64>) {
     let (folders, paths) = ([opened(folder)], [PathBuf::from(folder)]);
     let place = Place {
         folders: &folders,
@@ -304,7 +300,7 @@ fn files_are_made_in_the_order_of_their_numbers_and_a_stop_is_heard() {
     let enough = folder.path().join("many.000000050");
     let stop = || enough.exists();
     let (made, numbers) = make(&set, folder.path(), &stop);
-    assert_eq!(made, Err(LayoutError::Stopped));
+    assert_eq!(made, Err(Unready::Withdrawn));
     // All below the highest, but for the few that were just begun.
     let highest = *numbers.last().unwrap();
     assert!(
@@ -325,18 +321,19 @@ fn a_file_that_is_there_already_is_a_fault_and_stays() {
     let theirs = folder.path().join("s.000000050");
     fs::write(&theirs, "stays").unwrap();
     let (made, _) = make(&set, folder.path(), &|| false);
-    let Err(LayoutError::Failed(fault)) = made else {
+    let Err(Unready::Unprepared(faults)) = made else {
         panic!("{made:?}");
     };
-    assert!(fault.message.contains("s.000000050") && fault.message.contains("of 100 files"));
+    let message = &faults[0].message;
+    assert!(message.contains("s.000000050") && message.contains("of 100 files"));
     assert_eq!(fs::read_to_string(theirs).unwrap(), "stays");
 }
 
 #[test]
 fn room_is_reckoned_in_whole_blocks_with_what_metadata_take() {
     let check = |jobs: Vec<Job>, (data, files, longest): (u64, u64, u64)| {
-        let wanted = Wanted::of(&samples::plan("/", jobs));
-        assert_eq!(wanted.figures(), (data, files, longest));
+        let needed = RoomNeeded::of(&samples::plan("/", jobs));
+        assert_eq!(needed.figures(), (data, files, longest));
     };
     let counted = |mut job: Job, ops| {
         job.end.ops = Some(ops);
@@ -366,7 +363,7 @@ fn growth_that_may_exceed_what_is_free_is_said_with_both_figures_and_only_then()
             },
             timed: true,
         }];
-        Wanted::of(&samples::plan("/", vec![job]))
+        RoomNeeded::of(&samples::plan("/", vec![job]))
     };
     let at = Path::new("/mnt/data");
     let (gib, by_time) = (1u64 << 30, appends(Some(1), None));

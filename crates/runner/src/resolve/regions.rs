@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use iodyno_model::Amount;
+use iodyno_model::{Amount, Diagnostic};
 use iodyno_units::Bytes;
 
-use super::{Binding, Fault, FileKind, ResolvedFile};
+use super::{Binding, FileKind, ResolvedFile};
+use crate::faults::fault;
 use crate::seeds;
 
 impl Binding<'_> {
@@ -14,14 +15,14 @@ impl Binding<'_> {
         &self,
         mut files: Vec<ResolvedFile>,
         notes: &mut Vec<String>,
-    ) -> Result<Vec<ResolvedFile>, Fault> {
+    ) -> Result<Vec<ResolvedFile>, Diagnostic> {
         let block = self.blocks.access.min_block().max(1);
         let count = files.len() as u64;
         let size = self.blocks.extent.size;
         let none_there = files.iter().all(|file| file.existing.unwrap_or(0) == 0);
         let until_full = self.job.end.until_full;
         if none_there && size.is_none() && self.blocks.files.size.is_none() && !until_full {
-            return Err(Fault::new(
+            return Err(fault(
                 "its size is unknown",
                 "add `size=`: its files do not exist yet, or are empty",
             ));
@@ -65,32 +66,30 @@ impl Binding<'_> {
     }
 
     /// A regular file that is only read has to be as long as its region already.
-    fn check_length(&self, file: &ResolvedFile) -> Result<(), Fault> {
+    fn check_length(&self, file: &ResolvedFile) -> Result<(), Diagnostic> {
         let existing = file.existing.unwrap_or(0);
         match self.blocks.read_only_by() {
-            Some(option) if file.kind == FileKind::Regular && file.end() > existing => {
-                Err(Fault::new(
-                    format!(
-                        "`{}` has {}, the job needs {}, and `{option}` extends nothing",
-                        file.path.display(),
-                        Bytes(existing),
-                        Bytes(file.end())
-                    ),
-                    format!("lower `size=` or `offset=`, or remove `{option}`"),
-                ))
-            }
+            Some(option) if file.kind == FileKind::Regular && file.end() > existing => Err(fault(
+                format!(
+                    "`{}` has {}, the job needs {}, and `{option}` extends nothing",
+                    file.path.display(),
+                    Bytes(existing),
+                    Bytes(file.end())
+                ),
+                format!("lower `size=` or `offset=`, or remove `{option}`"),
+            )),
             _ => Ok(()),
         }
     }
 
-    /// What `filesize=` makes of a file; one whose length lies within the range stays as it is.
+    /// The region's length where `filesize=` is set. A file whose length lies within the range keeps it.
     fn file_size(
         &self,
         (low, high): (Amount, Amount),
         file: &ResolvedFile,
         number: usize,
         block: u64,
-    ) -> Result<u64, Fault> {
+    ) -> Result<u64, Diagnostic> {
         let existing = file.existing.unwrap_or(0);
         let whole = match (low, high) {
             (Amount::Bytes(_), Amount::Bytes(_)) => 0,
@@ -109,10 +108,10 @@ impl Binding<'_> {
         self.rest(file, length)
     }
 
-    fn rest(&self, file: &ResolvedFile, length: u64) -> Result<u64, Fault> {
+    fn rest(&self, file: &ResolvedFile, length: u64) -> Result<u64, Diagnostic> {
         match length.checked_sub(file.base) {
             Some(rest) if rest > 0 => Ok(rest),
-            _ => Err(Fault::new(
+            _ => Err(fault(
                 format!(
                     "its region begins at {}, but `{}` has only {}",
                     Bytes(file.base),
@@ -130,7 +129,7 @@ impl Binding<'_> {
         file: &mut ResolvedFile,
         block: u64,
         notes: &mut Vec<String>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), Diagnostic> {
         if file.kind == FileKind::Device {
             let length = file.existing.unwrap_or(0);
             let rest = self.rest(file, length)?;
@@ -147,7 +146,7 @@ impl Binding<'_> {
             }
         }
         if file.length < block {
-            return Err(Fault::new(
+            return Err(fault(
                 format!(
                     "the region of `{}` is {}, less than a block of {}",
                     file.path.display(),
@@ -162,7 +161,7 @@ impl Binding<'_> {
             .checked_add(file.length)
             .is_none_or(|end| end > i64::MAX as u64)
         {
-            return Err(Fault::new(
+            return Err(fault(
                 format!(
                     "`{}` would be longer than the largest possible file",
                     file.path.display()
@@ -194,10 +193,10 @@ impl Binding<'_> {
         }
     }
 
-    fn free(&self, path: &Path) -> Result<u64, Fault> {
+    fn free(&self, path: &Path) -> Result<u64, Diagnostic> {
         let folder = path.parent().unwrap_or(Path::new("/"));
         self.probe.free(folder).ok_or_else(|| {
-            Fault::new(
+            fault(
                 format!("the free space of `{}` is unknown", folder.display()),
                 "give the size in bytes instead of percent",
             )
@@ -205,7 +204,7 @@ impl Binding<'_> {
     }
 }
 
-/// So much of a whole.
+/// An amount of a whole, bytes.
 pub(super) fn of(amount: Amount, whole: u64) -> u64 {
     match amount {
         Amount::Bytes(bytes) => bytes,

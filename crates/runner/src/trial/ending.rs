@@ -82,8 +82,12 @@ impl Trial<'_> {
             steps.push(assemble::step(Step::LayOut, from, to, origin));
         }
         steps.extend(assemble::steps(&ended, origin));
+        let finished = |job: usize| {
+            let mut clones = ended.iter().map(|ended| &ended.result);
+            clones.all(|clone| clone.job as usize != job || clone.ended == EndedBy::Size)
+        };
         let undone =
-            shared_files::settle(&mut self.prepared.files, &self.plan.workload.jobs, &ended);
+            shared_files::settle(&mut self.prepared.files, &self.plan.workload.jobs, finished);
         self.prepared.notes.extend(undone);
         let outcome = match self.overtime {
             true => Outcome::Failed(

@@ -1,38 +1,35 @@
-//! What of a job of file operations cannot be done here, and what each clone has of it.
+//! Binds jobs of file operations: what is wrong with them, and each clone's share of the files.
 
 use std::path::Path;
 
 use iodyno_engine::operations;
-use iodyno_model::{Action, Job, Operations, Subject};
+use iodyno_model::{Action, Diagnostic, Job, Operations, Subject};
 
-use crate::resolve::{Found, Probe, ResolvedClone};
-
-/// A fault and what to do.
-pub(crate) type Told = (String, String);
+use super::ResolvedClone;
+use crate::faults::fault;
+use crate::probe::{Found, Probe};
 
 const DESCRIPTION: &str = "correct the workload's TOML file";
 
 /// Everything that is wrong with a job and its folder. Nothing is touched.
-pub(crate) fn faults(
+pub(super) fn faults(
     job: &Job,
     operations: &Operations,
     folder: &Path,
     probe: &dyn Probe,
-) -> Vec<Told> {
+) -> Vec<Diagnostic> {
     let mut told = Vec::new();
-    if let Some(fault) = of_folder(folder, probe) {
-        told.push(fault);
-    }
+    told.extend(of_folder(folder, probe));
     let own = operations.faults().into_iter();
-    told.extend(own.map(|fault| (fault, DESCRIPTION.to_owned())));
+    told.extend(own.map(|message| fault(message, DESCRIPTION)));
     told.extend(of_shares(job, operations));
     told.extend(of_end(job, operations));
     told
 }
 
-fn of_folder(folder: &Path, probe: &dyn Probe) -> Option<Told> {
+fn of_folder(folder: &Path, probe: &dyn Probe) -> Option<Diagnostic> {
     let shown = folder.display();
-    let (fault, hint) = match probe.look(folder) {
+    let (message, hint) = match probe.look(folder) {
         Found::Folder => (
             format!("the folder `{shown}` {}", probe.unwritable(folder)?),
             "name a folder that this user may write to".to_owned(),
@@ -55,11 +52,11 @@ fn of_folder(folder: &Path, probe: &dyn Probe) -> Option<Told> {
             )
         }
     };
-    Some((fault, hint))
+    Some(fault(message, hint))
 }
 
 /// Sets with too few files for a cycle of each clone.
-fn of_shares(job: &Job, operations: &Operations) -> Vec<Told> {
+fn of_shares(job: &Job, operations: &Operations) -> Vec<Diagnostic> {
     let clones = u64::from(job.clones.max(1));
     let sets = operations.sets.iter();
     sets.filter(|set| {
@@ -67,18 +64,18 @@ fn of_shares(job: &Job, operations: &Operations) -> Vec<Told> {
     })
     .map(|set| {
         let each = in_a_cycle(operations, &set.name);
-        (
+        fault(
             format!(
                 "the set `{}` has {} files, but each of {clones} threads needs {each} for a cycle",
                 set.name, set.count
             ),
-            "lower `--threads`, or raise `--files`".to_owned(),
+            "lower `--threads`, or raise `--files`",
         )
     })
     .collect()
 }
 
-/// Files of a set that a cycle needs at least.
+/// How many files of a set a cycle needs at least.
 fn in_a_cycle(operations: &Operations, name: &str) -> u64 {
     let of = |of: &Subject| matches!(of, Subject::Set { name: set, .. } if set == name);
     let (mut used, mut taken) = (0, 0);
@@ -98,8 +95,8 @@ fn in_a_cycle(operations: &Operations, name: &str) -> u64 {
     used.max(taken)
 }
 
-/// Ends that are none, and rates that are impossible.
-fn of_end(job: &Job, operations: &Operations) -> Vec<Told> {
+/// Missing or empty limits, and impossible rates.
+fn of_end(job: &Job, operations: &Operations) -> Vec<Diagnostic> {
     let mut told = Vec::new();
     let empties = operations.cycle.iter().any(|step| {
         matches!(
@@ -109,21 +106,20 @@ fn of_end(job: &Job, operations: &Operations) -> Vec<Told> {
             }
         )
     });
-    let say = |fault: &str, hint: &str| (fault.to_owned(), hint.to_owned());
     match (job.end.runtime, job.end.ops) {
-        (None, None) if !empties => told.push(say(
+        (None, None) if !empties => told.push(fault(
             "nothing limits it",
             "set a time or a number of cycles: `--duration` or `--max-ops`",
         )),
         (Some(runtime), _) if runtime.0 == 0 => {
-            told.push(say("its duration is 0", "raise `--duration`"));
+            told.push(fault("its duration is 0", "raise `--duration`"));
         }
-        (_, Some(0)) => told.push(say("its number of cycles is 0", "raise `--max-ops`")),
+        (_, Some(0)) => told.push(fault("its number of cycles is 0", "raise `--max-ops`")),
         _ => {}
     }
     let rate = job.pacing.ops_per_s;
     if !rate.is_finite() || rate < 0.0 {
-        told.push(say(
+        told.push(fault(
             "its rate is not a positive number",
             "set `--rate` to a positive number",
         ));
@@ -131,8 +127,8 @@ fn of_end(job: &Job, operations: &Operations) -> Vec<Told> {
     told
 }
 
-/// What a clone has of its job: a share of the sets.
-pub(crate) fn clone(
+/// A clone and its share of its job's sets.
+pub(super) fn clone(
     job: &Job,
     operations: &Operations,
     (index, clone): (u32, u32),

@@ -11,7 +11,7 @@ use iodyno_model::{Files, SharedFiles, Target};
 
 /// How a target changes a job's file names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Base<'a> {
+pub(super) enum Base<'a> {
     /// As the job says; relative names from this folder.
     Written(&'a Path),
     /// Everything below this folder.
@@ -22,7 +22,7 @@ pub(crate) enum Base<'a> {
 
 impl<'a> Base<'a> {
     /// `is_folder` says what lies at the path of a [`Target::Path`].
-    pub(crate) fn of(target: &'a Target, is_folder: impl Fn(&Path) -> bool) -> Base<'a> {
+    pub(super) fn of(target: &'a Target, is_folder: impl Fn(&Path) -> bool) -> Base<'a> {
         match target {
             Target::AsWritten { folder } => Base::Written(folder),
             Target::Path(path) if is_folder(path) => Base::Below(path),
@@ -36,7 +36,7 @@ impl<'a> Base<'a> {
 ///
 /// # Errors
 /// Two of them would be the same file: its path.
-pub(crate) fn paths(
+pub(super) fn paths(
     job: &str,
     files: &Files,
     clone: u32,
@@ -73,7 +73,7 @@ pub(crate) fn paths(
 }
 
 /// The files of a job on shared files, in order: the same for all clones.
-pub(crate) fn shared(rule: &SharedFiles, base: Base<'_>) -> Vec<PathBuf> {
+pub(super) fn shared(rule: &SharedFiles, base: Base<'_>) -> Vec<PathBuf> {
     let names = (0..rule.count.max(1)).map(SharedFiles::file_name);
     names
         .map(|name| placed(base, None, Path::new(&name)))
@@ -109,7 +109,7 @@ fn relative(path: &Path) -> PathBuf {
 /// fio's default where a job file empties the format.
 const FORMAT: &str = "$jobname.$jobnum.$filenum";
 
-/// The words are met in any case. `$clientuid` is empty: there is no client.
+/// Variables are matched in any case. `$clientuid` is empty: there is no client.
 fn formatted(format: &str, job: &str, clone: u32, file: u32) -> String {
     // A `/` in a job's name would be a folder that nobody made.
     let job = job.replace('/', "_");

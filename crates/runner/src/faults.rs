@@ -1,0 +1,59 @@
+//! Why a trial does not begin, and diagnostics that name a job.
+
+use iodyno_model::{BoundPlan, Diagnostic, Job};
+
+/// Why a trial does not begin.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Unready {
+    /// The guard refused a target, or what is to be done cannot be done on it: nothing was touched.
+    Refused(Vec<Diagnostic>),
+    /// It cannot be carried out here.
+    Unprepared(Vec<Diagnostic>),
+    /// It was told to end.
+    Withdrawn,
+}
+
+impl Unready {
+    /// For faults that were found before anything was touched. Where jobs use a target as it is (file operations and
+    /// shared files), such faults are a refusal.
+    pub(crate) fn untouched(plan: &BoundPlan, faults: Vec<Diagnostic>) -> Unready {
+        let mut jobs = plan.workload.jobs.iter();
+        match jobs.any(|job| job.work.blocks().is_none()) {
+            true => Unready::Refused(faults),
+            false => Unready::Unprepared(faults),
+        }
+    }
+}
+
+/// An error with its remedy.
+pub(crate) fn fault(message: impl Into<String>, hint: impl Into<String>) -> Diagnostic {
+    Diagnostic::error(message).hint(hint)
+}
+
+/// Makes a diagnostic of the guard's text, which ends in a hint.
+pub(crate) fn split_hint(text: &str) -> Diagnostic {
+    match text.rsplit_once("\nhint: ") {
+        Some((message, hint)) => Diagnostic::error(message).hint(hint),
+        None => Diagnostic::error(text),
+    }
+}
+
+/// Adds the place of a job.
+pub(crate) fn at_job(diagnostic: Diagnostic, job: &Job) -> Diagnostic {
+    match &job.place {
+        Some(place) => diagnostic.at(place.clone()),
+        None => diagnostic,
+    }
+}
+
+/// Adds the name and place of a job.
+pub(crate) fn of_job(diagnostic: Diagnostic, job: &Job) -> Diagnostic {
+    let message = format!("job `{}`: {}", job.name, diagnostic.message);
+    at_job(
+        Diagnostic {
+            message,
+            ..diagnostic
+        },
+        job,
+    )
+}
