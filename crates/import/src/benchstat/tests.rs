@@ -111,7 +111,7 @@ fn reads_the_rows_of_the_new_table() {
     assert!(all.claims[2].subject.geomean);
 }
 
-/// What benchstat printed for random inputs, since 2022 and before.
+/// Tables in the form that benchstat has printed since 2022, and in the one before; shortened by hand.
 #[test]
 fn reads_tables_of_any_number_of_columns() {
     let new = "config: q\n\

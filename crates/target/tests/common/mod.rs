@@ -17,14 +17,15 @@ use iodyno_target::{
     AdmitError, Admitted, Guard, Intent, OpenFlags, Reason, Refusal, Request, Roots,
 };
 
-/// Runs a command to its end; what it printed, or why it failed. To mount and unmount is tried again where something is
-/// busy: a child process of another test, on its way to another program, has what was open here open for a moment.
+/// Runs a command to its end; returns its output, or why it failed. Commands that need a device for themselves are
+/// repeated while it is busy: a child process that another test starts holds the descriptors of this one until it
+/// executes its program.
 pub fn run(command: &[&str]) -> Result<String, String> {
     let begun = Instant::now();
-    let mounts = matches!(command[0], "mount" | "umount");
+    let exclusive = matches!(command[0], "mount" | "umount" | "blkdiscard");
     loop {
         match run_once(command) {
-            Err(why) if mounts && why.contains("busy") && begun.elapsed().as_secs() < 60 => {
+            Err(why) if exclusive && why.contains("busy") && begun.elapsed().as_secs() < 60 => {
                 std::thread::sleep(Duration::from_millis(10));
             }
             other => return other,
