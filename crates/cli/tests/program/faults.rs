@@ -9,7 +9,7 @@ use std::process::Command;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::harness::{Home, root, skip, wait_for};
+use crate::harness::{Home, root, skip, stop, wait_for};
 
 const SHORT: &str = "[t]\nioengine=null\nrw=randread\nbs=4k\nsize=1m\n";
 
@@ -132,7 +132,7 @@ fn a_store_that_fills_up_does_not_end_the_run() {
             (frames_in(&home, "small/x.db") > 0).then_some(())
         });
         // The node goes on; of what it brings, frames and their end are yet to be stored.
-        running.signal(Signal::STOP);
+        stop(running.pid());
         if frames_in(&home, "small/x.db") <= 2 {
             return Some(running);
         }

@@ -6,7 +6,7 @@ use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
 use crate::filesystem::{FileSystem, KINDS, entries};
-use crate::harness::{Done, Home};
+use crate::harness::{Done, Home, stop};
 
 /// Every named workload, made small.
 const SMALL: [(&str, &[&str], u64); 16] = [
@@ -478,7 +478,7 @@ fn a_folder_that_vanishes_fails_the_trial_and_hangs_nothing() {
     let path = home.work().join(&own);
     running.wait_for("some files", || (files(&path) > 5).then_some(()));
     // Stopped, it makes no files in a folder that is being emptied.
-    kill_process(running.node(), Signal::STOP).unwrap();
+    stop(running.node());
     std::fs::remove_dir_all(&path).unwrap();
     kill_process(running.node(), Signal::CONT).unwrap();
     let done = running.done().exits(4);

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use rustix::process::{Signal, kill_process};
 
-use crate::harness::{Home, alive, root, skip, wait_for};
+use crate::harness::{Home, alive, root, skip, stop, wait_for};
 
 /// A loop device of the test's own; detached at the end.
 struct Loop(PathBuf);
@@ -162,7 +162,7 @@ fn what_a_killed_node_wrote_is_known_and_what_was_written_when_all_was_killed_is
     let running = home.start(&["run", "on.fio", "--on", path]);
     let node = running.node();
     running.wait_until_it_measures(&home);
-    running.signal(Signal::STOP);
+    stop(running.pid());
     kill_process(node, Signal::KILL).unwrap();
     running.signal(Signal::KILL);
     running.done().exits(-9);

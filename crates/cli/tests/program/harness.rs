@@ -327,6 +327,21 @@ pub(crate) fn children(parent: Pid) -> Vec<Pid> {
         .collect()
 }
 
+/// Stops a process with SIGSTOP, and waits until each of its threads has stopped: they run on for a moment after the
+/// signal is sent.
+pub(crate) fn stop(pid: Pid) {
+    kill_process(pid, Signal::STOP).unwrap();
+    wait_for("the threads to stop", || {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())).ok()?;
+        let mut stats = tasks
+            .flatten()
+            .filter_map(|task| std::fs::read_to_string(task.path().join("stat")).ok());
+        stats
+            .all(|stat| [") T ", ") Z ", ") X "].iter().any(|it| stat.contains(it)))
+            .then_some(())
+    });
+}
+
 /// The process exists (and is no zombie).
 pub(crate) fn alive(pid: Pid) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));

@@ -2,7 +2,7 @@
 
 use rustix::process::{Signal, kill_process};
 
-use crate::harness::{Home, Running, alive};
+use crate::harness::{Home, Running, alive, stop};
 
 /// Ends only when it is told to, however slow the host is.
 const ENDLESS: &str = "[t]\nioengine=psync\nrw=randread\nbs=4k\nsize=16m\nruntime=1h\ntime_based\n";
@@ -39,7 +39,7 @@ fn two_signals_abort() {
     running.signal(Signal::INT);
     // Two of the same signal at the same instant are one, so the second waits for the first one's message. The
     // node is stopped meanwhile: else the first signal would end the run.
-    kill_process(node, Signal::STOP).unwrap();
+    stop(node);
     running.signal(Signal::INT);
     running.wait_until_it_tells("ending early");
     running.signal(Signal::INT);

@@ -7,7 +7,7 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
-use crate::harness::{Home, Running, alive, children, root, skip};
+use crate::harness::{Home, Running, alive, children, root, skip, stop};
 
 const JOB: &str = "[t]\nioengine=psync\nrw=randread\nbs=4k\nsize=1m\nruntime=500ms\ntime_based\n";
 
@@ -150,7 +150,7 @@ fn halt_amid_a_trial(home: &Home, running: &Running) -> &'static str {
     running.wait_for("a trial that measures", || {
         let node = children(running.pid()).into_iter().next()?;
         let target = opened_by(home, node)?;
-        running.signal(Signal::STOP);
+        stop(running.pid());
         if alive(node) {
             return Some(target);
         }
