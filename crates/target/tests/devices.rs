@@ -671,6 +671,7 @@ fn the_disk_below_the_root_file_system_is_refused_whatever_destroy_says() {
 
 #[test]
 fn a_compressed_memory_disk_is_admitted_when_blank() {
+    let _alone = common::alone();
     if !common::is_root() {
         return skip("zram needs root");
     }

@@ -8,9 +8,12 @@
     reason = "skipped tests are told aloud; each test file uses its share of the helpers"
 )]
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::rc::{Rc, Weak};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use iodyno_target::{
@@ -56,11 +59,33 @@ pub fn is_root() -> bool {
     run(&["id", "-u"]).is_ok_and(|id| id == "0")
 }
 
+/// Held by one test at a time; see [`alone`].
+pub type Alone = Rc<MutexGuard<'static, ()>>;
+
+/// Waits until no other test of this process uses devices or starts processes. A process that another test starts holds
+/// this test's descriptors until it executes its program, and a device that was just closed would be busy. A test may
+/// call this more than once.
+pub fn alone() -> Alone {
+    static ONE_TEST: Mutex<()> = Mutex::new(());
+    thread_local! {
+        static HELD: RefCell<Weak<MutexGuard<'static, ()>>> = const { RefCell::new(Weak::new()) };
+    }
+    HELD.with_borrow_mut(|held| {
+        held.upgrade().unwrap_or_else(|| {
+            let guard = ONE_TEST.lock().unwrap_or_else(PoisonError::into_inner);
+            let alone = Rc::new(guard);
+            *held = Rc::downgrade(&alone);
+            alone
+        })
+    })
+}
+
 /// A loop device on a sparse file of its own.
 pub struct Loop {
     pub device: PathBuf,
     pub file: PathBuf,
     folder: tempfile::TempDir,
+    _alone: Alone,
 }
 
 impl Loop {
@@ -71,6 +96,7 @@ impl Loop {
 
     /// One whose file is prepared before it is attached.
     pub fn holding(mib: u64, prepare: impl FnOnce(&Path)) -> Option<Loop> {
+        let alone = alone();
         if !is_root() {
             skip("loop devices need root");
             return None;
@@ -85,6 +111,7 @@ impl Loop {
                 device: PathBuf::from(device),
                 file,
                 folder,
+                _alone: alone,
             }),
             Err(why) => {
                 skip(&why);
