@@ -418,7 +418,12 @@ impl Table {
                     continue;
                 }
                 blanks += before;
-                let text = cut(text, room.saturating_sub(blanks));
+                // A text may be of no width at all (a combining character), so its being cut to
+                // nothing does not tell whether the line is full.
+                if blanks >= room {
+                    break;
+                }
+                let text = cut(text, room - blanks);
                 if text.is_empty() {
                     break;
                 }
