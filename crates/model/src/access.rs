@@ -1,4 +1,4 @@
-//! What is done, and where: directions, order, block sizes, distributions.
+//! Access patterns: directions, order, block sizes and distributions.
 
 use std::fmt;
 
@@ -6,23 +6,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::Amount;
 
-/// A kind of op: one that moves data or makes it durable, or a file operation.
+/// Kind of op: moves data, makes data durable, or is a file operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
-    /// Data comes from the target.
+    /// Reads data from the target.
     Read,
-    /// Data goes to the target.
+    /// Writes data to the target.
     Write,
-    /// Blocks are given back (discard, hole punching).
+    /// Deallocates blocks (discard, hole punching).
     Trim,
     /// fsync, fdatasync, sync_file_range.
     Sync,
-    /// One cycle of file operations: what its timed steps took together.
+    /// One cycle of file operations: the total time of its timed steps.
     Op,
     /// open with O_CREAT and O_EXCL.
     Create,
-    /// open of a file that is there.
+    /// open of an existing file.
     Open,
     /// close.
     Close,
@@ -40,7 +40,7 @@ pub enum Direction {
     Mkdir,
     /// rmdir.
     Rmdir,
-    /// All entries of the folder.
+    /// getdents until the end of the folder.
     Readdir,
     /// ftruncate.
     Truncate,
@@ -49,7 +49,7 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// How many there are: the length of arrays that have one entry each.
+    /// Number of kinds: the length of arrays with one entry per kind.
     pub const COUNT: usize = Direction::EVERY.len();
 
     /// Every kind, in the order of every table and array; `EVERY[i] as usize == i`.
@@ -74,7 +74,7 @@ impl Direction {
         Direction::Fallocate,
     ];
 
-    /// Those of jobs that read and write at offsets, in table order: the first of [`Self::EVERY`].
+    /// The directions of jobs that access offsets, in table order: the first entries of [`Self::EVERY`].
     pub const ALL: [Direction; 4] = [
         Direction::Read,
         Direction::Write,
@@ -82,7 +82,7 @@ impl Direction {
         Direction::Sync,
     ];
 
-    /// The word used in tables and JSON.
+    /// The name used in tables and JSON.
     pub fn name(self) -> &'static str {
         match self {
             Direction::Read => "read",
@@ -107,7 +107,7 @@ impl Direction {
     }
 }
 
-/// One value each for read, write and trim, as comma lists in job files give them.
+/// One value each for read, write and trim. Job files give them as comma-separated lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct PerDirection<T> {
     /// For reads.
@@ -119,7 +119,7 @@ pub struct PerDirection<T> {
 }
 
 impl<T> PerDirection<T> {
-    /// The value of a direction; a sync and file operations have none.
+    /// The value for a direction; `None` for syncs and file operations.
     pub fn get(&self, direction: Direction) -> Option<&T> {
         match direction {
             Direction::Read => Some(&self.read),
@@ -145,17 +145,17 @@ impl<T: Clone> PerDirection<T> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// One block after the other, wrapping at the end of the region.
+    /// Consecutive blocks, wrapping at the end of the region.
     Sequential,
     /// Drawn from the distribution.
     Random,
 }
 
-/// How the block of a random op is drawn.
+/// The distribution of the offsets of random ops.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Distribution {
-    /// Every block alike.
+    /// All blocks are equally likely.
     Uniform,
     /// Zipf's law with this exponent, ranks scattered over the region.
     Zipf(f64),
@@ -163,8 +163,8 @@ pub enum Distribution {
     Pareto(f64),
     /// Normal around the middle of the region, with this deviation in percent of it.
     Normal(f64),
-    /// Zones from the start of the region on, each with its share of the ops in percent and its length;
-    /// uniform within a zone. Shares add up to 100; what lies beyond the last zone is never met.
+    /// Zones in order from the start of the region: (share of the ops in percent, length). Uniform within a
+    /// zone. Shares add up to 100; blocks after the last zone are not accessed.
     Zoned(Vec<(f64, Amount)>),
 }
 
@@ -172,15 +172,15 @@ pub enum Distribution {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BlockSizes {
-    /// All alike.
+    /// One size for all ops.
     Fixed(u64),
-    /// Uniform between both, inclusive, in multiples of `min` unless unaligned.
+    /// Uniform between both limits, inclusive, in multiples of `min` unless unaligned.
     Range {
-        /// Smallest.
+        /// Smallest size.
         min: u64,
-        /// Largest.
+        /// Largest size.
         max: u64,
-        /// Any byte count in between.
+        /// Any number of bytes in the range, not only multiples of `min`.
         unaligned: bool,
     },
     /// Each size with its share in percent; shares add up to 100.
@@ -197,7 +197,7 @@ impl BlockSizes {
         }
     }
 
-    /// The largest size: what a buffer must hold.
+    /// The largest size, which a buffer must hold.
     pub fn max(&self) -> u64 {
         match self {
             BlockSizes::Fixed(size) => *size,
@@ -207,7 +207,7 @@ impl BlockSizes {
     }
 }
 
-/// As job files write sizes: `4k`, `4k-64k`, `4k/60:64k/40`.
+/// In the notation of job files: `4k`, `4k-64k`, `4k/60:64k/40`.
 impl fmt::Display for BlockSizes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -224,7 +224,7 @@ impl fmt::Display for BlockSizes {
     }
 }
 
-/// `512`, `4k`, `1m`.
+/// In the notation of job files: `512`, `4k`, `1m`.
 fn short(bytes: u64) -> String {
     match bytes {
         0 => "0".to_owned(),
@@ -238,54 +238,55 @@ fn short(bytes: u64) -> String {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MixSequence {
-    /// Random: a new offset only every so many ops; sequential in between or the same again,
-    /// as the sequencer says.
+    /// Random access: a new offset is drawn after this number of ops. The sequencer determines the offsets
+    /// in between.
     Every(u32),
-    /// Sequential: bytes added after each op (negative goes backwards).
+    /// Sequential access: bytes added to the offset after each op (negative: backwards).
     Skip(i64),
 }
 
-/// What `Every` does between two draws.
+/// The offsets between two draws of `MixSequence::Every`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sequencer {
-    /// Goes on from the last offset.
+    /// Continue from the last offset.
     #[default]
     Sequential,
-    /// Repeats the last offset.
+    /// Repeat the last offset.
     Identical,
 }
 
 /// Which ops a job issues and at which offsets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Access {
-    /// Reads are issued.
+    /// Whether reads are issued.
     pub reads: bool,
-    /// Writes are issued.
+    /// Whether writes are issued.
     pub writes: bool,
-    /// Trims are issued. With `writes` (`trimwrite`): each block is trimmed, then written.
+    /// Whether trims are issued. With `writes` (`trimwrite`), each block is trimmed, then written.
     pub trims: bool,
     /// Sequential or random.
     pub order: Order,
-    /// Share of reads among reads and writes, in percent; each op is drawn on its own.
+    /// Share of reads among reads and writes, in percent. The direction of each op is drawn independently.
     pub read_percent: u32,
-    /// Sizes.
+    /// Block sizes.
     pub block_sizes: PerDirection<BlockSizes>,
-    /// Offsets are multiples of this many bytes; 0: of the smallest block size.
+    /// Offsets are multiples of this number of bytes; 0: of the smallest block size.
     pub block_align: PerDirection<u64>,
-    /// How random blocks are drawn.
+    /// Distribution of random offsets.
     pub distribution: PerDirection<Distribution>,
-    /// Share of random ops in percent: 100 in a random job, 0 in a sequential one.
+    /// Percentage of ops at random offsets: 100 in a random job, 0 in a sequential one.
     pub percent_random: PerDirection<u32>,
-    /// Each block once a pass before any is met again (uniform distribution only).
+    /// Whether every block is accessed once per pass before any is repeated (uniform distribution only).
     pub random_map: bool,
     /// fio's `rw` suffix.
     pub sequence: Option<MixSequence>,
-    /// What the suffix means between two draws.
+    /// The meaning of the suffix between two draws.
     pub sequencer: Sequencer,
-    /// The same offsets in every run (fio's `randrepeat`). Otherwise from the trial's seed.
+    /// Whether every run uses the same offsets (fio's `randrepeat`). Otherwise they depend on the trial's
+    /// seed.
     pub repeatable: bool,
-    /// The job's own seed, where it gave one.
+    /// The job's own seed, if it has one.
     pub seed: Option<u64>,
 }
 
@@ -312,7 +313,7 @@ impl Default for Access {
 }
 
 impl Access {
-    /// fio's `rw=` word.
+    /// The value of fio's `rw=`.
     pub fn pattern(&self) -> &'static str {
         let random = self.order == Order::Random;
         match (self.reads, self.writes, self.trims, random) {
@@ -329,7 +330,7 @@ impl Access {
         }
     }
 
-    /// The directions this access issues, in table order.
+    /// The directions that this access issues, in table order.
     pub fn directions(&self) -> impl Iterator<Item = Direction> {
         [
             (self.reads, Direction::Read),
@@ -340,7 +341,7 @@ impl Access {
         .filter_map(|(issued, direction)| issued.then_some(direction))
     }
 
-    /// The largest block of any direction that is issued, in bytes.
+    /// The largest block of all issued directions, in bytes.
     pub fn max_block(&self) -> u64 {
         self.directions()
             .filter_map(|direction| self.block_sizes.get(direction))
@@ -349,7 +350,7 @@ impl Access {
             .unwrap_or(0)
     }
 
-    /// The smallest block of any direction that is issued, in bytes.
+    /// The smallest block of all issued directions, in bytes.
     pub fn min_block(&self) -> u64 {
         self.directions()
             .filter_map(|direction| self.block_sizes.get(direction))

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A stretch of a trial at one level.
+/// A period of a trial at one level.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Regime {
     /// Start on the trial's clock, ns.
@@ -33,7 +33,7 @@ pub enum Course {
         /// (largest − smallest) ÷ mean in the last window, percent.
         range_percent: f64,
     },
-    /// Several levels one after the other: their mean is not meaningful.
+    /// Several consecutive levels: their mean is not meaningful.
     Regimes,
     /// Too few seconds to classify.
     TooShort {
@@ -47,10 +47,10 @@ pub enum Course {
 /// Behaviour of a trial over time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Behaviour {
-    /// Classification of the whole.
+    /// Classification of the whole trial.
     pub course: Course,
-    /// Regimes in order without gaps: one if the level does not change, none without a series. The warm-up
-    /// before a steady stretch is not included.
+    /// Regimes in order, without gaps: one if the level does not change, none without a series. The warm-up
+    /// before a steady period is not included.
     pub regimes: Vec<Regime>,
     /// Integrated autocorrelation time, in seconds of the series; `None` if the series is too short.
     pub autocorrelation_time: Option<f64>,

@@ -1,12 +1,12 @@
-//! What the ops carry, and the memory it lies in.
+//! I/O buffers: their contents and their memory.
 
 use serde::{Deserialize, Serialize};
 
-/// Bytes repeated over a block.
+/// Bytes that are repeated to fill a block.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pattern(pub Vec<u8>);
 
-/// What a written block holds.
+/// Content of a written block.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Content {
@@ -14,43 +14,44 @@ pub enum Content {
     Random,
     /// Zeroes.
     Zero,
-    /// A pattern, repeated.
+    /// A repeated pattern.
     Pattern(Pattern),
-    /// Of each chunk (0: the whole block) this share in percent is compressible, filled with the
-    /// pattern or zeroes; the rest is pseudo-random.
+    /// This percentage of each chunk is compressible: filled with the pattern or with zeroes. The rest is
+    /// pseudo-random.
     Compressible {
-        /// Percent, 0–100.
+        /// Compressible share in percent, 0–100.
         percent: u32,
-        /// Bytes; 0: the block.
+        /// Length of a chunk, bytes; 0: the block.
         chunk: u64,
-        /// The compressible filling; zeroes where absent.
+        /// Filling of the compressible part; `None`: zeroes.
         pattern: Option<Pattern>,
     },
 }
 
-/// Where the buffers lie.
+/// Kind of memory of the buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Memory {
     /// Ordinary anonymous memory.
     #[default]
     Anonymous,
-    /// Huge pages where the host has them free; ordinary ones otherwise, and the result says so.
+    /// Huge pages if the host has free ones; otherwise ordinary pages, which the result reports.
     Huge,
 }
 
-/// How buffers are made and filled.
+/// How buffers are allocated and filled.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Buffers {
-    /// What writes carry.
+    /// Content of writes.
     pub content: Content,
-    /// Filled anew for each write; otherwise once, with one 64-bit word changed in each write.
+    /// Whether each write gets new content. Otherwise buffers are filled once, and each write changes one
+    /// 64-bit word.
     pub refill: bool,
-    /// Share of writes in percent that repeat an earlier block's content.
+    /// Percentage of writes that repeat the content of an earlier block.
     pub dedupe_percent: u32,
-    /// Alignment within the page, in bytes.
+    /// Offset of each buffer from the start of a page, bytes.
     pub align: u64,
-    /// Memory kind.
+    /// Kind of memory.
     pub memory: Memory,
 }
 

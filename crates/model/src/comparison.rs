@@ -66,7 +66,7 @@ pub struct Estimated {
     pub level: f64,
 }
 
-/// One side of a cell.
+/// One side of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Side {
     /// The column's value.
@@ -92,7 +92,7 @@ pub struct Member {
     pub ratio: f64,
 }
 
-/// A metric of repeated trials.
+/// A metric over repeated trials.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Repeated {
     /// The metric.
@@ -105,7 +105,7 @@ pub struct Repeated {
     pub extremes: (f64, f64),
 }
 
-/// The test that two samples were compared with.
+/// The test used to compare two samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pairing {

@@ -1,51 +1,51 @@
-//! What is wrong with, or surprising in, something the user wrote.
+//! Diagnostics: errors, warnings and notes about something that the user wrote.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// Where in the user's text.
+/// A location in the user's text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
-    /// The file, or a name such as `<command line>`.
+    /// Path of the file, or a name such as `<command line>`.
     pub file: PathBuf,
-    /// From 1.
+    /// Line number, from 1.
     pub line: u32,
-    /// From 1, in characters.
+    /// Column in characters, from 1.
     pub column: u32,
-    /// Characters the fault covers; at least 1.
+    /// Number of characters that the diagnostic covers; at least 1.
     pub length: u32,
-    /// The line as written.
+    /// The full line, as written.
     pub text: String,
 }
 
-/// How bad.
+/// Severity of a diagnostic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// Works, and is worth knowing.
+    /// It works; the note is for information.
     Note,
-    /// Works, and may not mean what its author thinks.
+    /// It works, but may not mean what its author intended.
     Warning,
-    /// Cannot be carried out.
+    /// It cannot be executed.
     Error,
 }
 
-/// One fault or surprise, with its remedy.
+/// One problem, with its remedy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Diagnostic {
-    /// How bad.
+    /// Severity.
     pub severity: Severity,
-    /// What is wrong, without place or remedy.
+    /// The problem, without location or remedy.
     pub message: String,
-    /// Where, if in a text.
+    /// Location, if the problem is in a text.
     pub place: Option<Place>,
-    /// What to do.
+    /// Remedy.
     pub hint: Option<String>,
 }
 
 impl Diagnostic {
-    /// An error without a place.
+    /// Creates an error without a location.
     pub fn error(message: impl Into<String>) -> Diagnostic {
         Diagnostic {
             severity: Severity::Error,
@@ -55,7 +55,7 @@ impl Diagnostic {
         }
     }
 
-    /// A warning without a place.
+    /// Creates a warning without a location.
     pub fn warning(message: impl Into<String>) -> Diagnostic {
         Diagnostic {
             severity: Severity::Warning,
@@ -63,7 +63,7 @@ impl Diagnostic {
         }
     }
 
-    /// With the remedy.
+    /// Adds the remedy.
     pub fn hint(self, hint: impl Into<String>) -> Diagnostic {
         Diagnostic {
             hint: Some(hint.into()),
@@ -71,7 +71,7 @@ impl Diagnostic {
         }
     }
 
-    /// With the place.
+    /// Adds the location.
     pub fn at(self, place: Place) -> Diagnostic {
         Diagnostic {
             place: Some(place),

@@ -1,4 +1,4 @@
-//! How ops reach the kernel.
+//! I/O engines: the interfaces through which ops reach the kernel.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,13 +16,13 @@ pub enum EngineKind {
     Libaio,
     /// io_uring.
     IoUring,
-    /// aio_read, aio_write of the C library.
+    /// aio_read and aio_write of the C library.
     Posixaio,
     /// Memory copies to and from a mapped file.
     Mmap,
-    /// Completes at once and touches nothing: measures the harness.
+    /// Completes at once without I/O: measures the overhead of the harness.
     Null,
-    /// A seeded latency law: for tests.
+    /// Simulated device with a seeded latency distribution, for tests.
     Sim,
 }
 
@@ -40,7 +40,7 @@ impl EngineKind {
         EngineKind::Sim,
     ];
 
-    /// fio's name (ours for `sim`).
+    /// fio's name (iodyno's own for `sim`).
     pub fn name(self) -> &'static str {
         match self {
             EngineKind::Psync => "psync",
@@ -55,7 +55,7 @@ impl EngineKind {
         }
     }
 
-    /// One op at a time, whatever depth was asked for.
+    /// Whether it runs one op at a time, whatever depth is requested.
     pub fn synchronous(self) -> bool {
         matches!(
             self,
@@ -63,22 +63,22 @@ impl EngineKind {
         )
     }
 
-    /// Submission is a system call of its own, so that its latency means something.
+    /// Whether submission is a separate system call, so that submission latency is meaningful.
     pub fn submits_apart(self) -> bool {
         matches!(self, EngineKind::Libaio | EngineKind::Posixaio)
     }
 
-    /// Touches no file.
+    /// Whether it accesses no files.
     pub fn without_files(self) -> bool {
         matches!(self, EngineKind::Null | EngineKind::Sim)
     }
 }
 
-/// The law of a simulated device's service times.
+/// Distribution of a simulated device's service times.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SimLaw {
-    /// Always this many ns.
+    /// Constant, ns.
     Constant(u64),
     /// Exponential with this mean in ns.
     Exponential(u64),
@@ -95,33 +95,33 @@ pub enum SimLaw {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SimFault {
-    /// Every n-th op fails with this errno.
+    /// Every n-th op fails with an errno.
     Errno {
-        /// Every so many ops.
+        /// n: one op in this number fails.
         every: u64,
         /// The errno.
         errno: i32,
     },
     /// Every n-th op moves only half of its bytes.
     Short {
-        /// Every so many ops.
+        /// n: one op in this number is short.
         every: u64,
     },
-    /// No op completes from this instant (ns after the first op) for this long.
+    /// No op completes during a period.
     Stall {
-        /// ns after the first op.
+        /// Start of the period, ns after the first op.
         from_ns: u64,
-        /// ns.
+        /// Length of the period, ns.
         for_ns: u64,
     },
 }
 
-/// The time that a simulated device lives in.
+/// The clock of a simulated device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SimClock {
-    /// Virtual: it moves from event to event, as fast as the host computes. A trial runs in it where all its jobs
-    /// use simulated devices and none asks for real time.
+    /// Virtual time: advances from event to event without waiting. Used if all jobs of a workload use
+    /// simulated devices and none requests real time.
     #[default]
     Virtual,
     /// The host's clock.
@@ -129,22 +129,22 @@ pub enum SimClock {
 }
 
 impl SimClock {
-    /// What plans meant that were stored before there was a choice.
+    /// The value for stored plans that do not have this field.
     fn real() -> SimClock {
         SimClock::Real
     }
 }
 
-/// The simulated device.
+/// Settings of the simulated device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SimOptions {
-    /// Service times.
+    /// Distribution of service times.
     pub law: SimLaw,
-    /// Ops served at once; further ones queue. 0: without limit.
+    /// Ops served at the same time; others wait in a queue. 0: no limit.
     pub servers: u32,
-    /// Faults.
+    /// Injected faults.
     pub faults: Vec<SimFault>,
-    /// The time it lives in.
+    /// Its clock.
     #[serde(default = "SimClock::real")]
     pub clock: SimClock,
 }
@@ -160,21 +160,21 @@ impl Default for SimOptions {
     }
 }
 
-/// The backend and how it is driven.
+/// The engine and its settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Engine {
-    /// Which.
+    /// Kind of engine.
     pub kind: EngineKind,
-    /// Ops in flight at most (1 for synchronous engines).
+    /// Maximum number of ops in flight (1 for synchronous engines).
     pub depth: u32,
-    /// Refill to `depth` only once no more than this are in flight; 0 means `depth`.
+    /// Refill to `depth` only when at most this number of ops is in flight; 0: `depth`.
     pub depth_low: u32,
-    /// Submit at most this many ops in one kernel entry; 0: one; with io_uring as many as are in flight, or all
-    /// where none is.
+    /// Maximum number of ops submitted in one kernel entry; 0: one, or with io_uring the number in flight
+    /// (all if none is in flight).
     pub batch_submit: u32,
-    /// Wait for at least so many completions in one kernel entry; at least 1.
+    /// Minimum number of completions to wait for in one kernel entry; at least 1.
     pub batch_complete_min: u32,
-    /// Reap at most so many in one kernel entry; 0: `depth`.
+    /// Maximum number of completions to reap in one kernel entry; 0: `depth`.
     pub batch_complete_max: u32,
     /// O_DIRECT.
     pub direct: bool,
@@ -184,27 +184,27 @@ pub struct Engine {
     pub o_dsync: bool,
     /// Polled completions (IOPOLL, RWF_HIPRI).
     pub hipri: bool,
-    /// A kernel thread submits (SQPOLL).
+    /// Submission by a kernel thread (SQPOLL).
     pub sqthread_poll: bool,
-    /// … pinned there.
+    /// CPU to which the kernel thread of `sqthread_poll` is pinned.
     pub sqthread_poll_cpu: Option<u32>,
-    /// Buffers registered with the ring. `None`: where the kernel allows it.
+    /// Whether buffers are registered with the ring. `None`: if the kernel allows it.
     pub fixed_buffers: Option<bool>,
-    /// Files registered with the ring. `None`: where the kernel allows it.
+    /// Whether files are registered with the ring. `None`: if the kernel allows it.
     pub registered_files: Option<bool>,
-    /// Ops are issued without attempting them inline first (IOSQE_ASYNC).
+    /// Issue ops without attempting them inline first (IOSQE_ASYNC).
     pub force_async: bool,
     /// RWF_NOWAIT on reads and writes.
     pub nowait: bool,
-    /// RWF_ATOMIC on writes: each is stored whole or not at all.
+    /// RWF_ATOMIC on writes: each is stored completely or not at all.
     #[serde(default)]
     pub atomic: bool,
-    /// The simulated device of the `sim` engine.
+    /// Settings of the simulated device, for the `sim` engine.
     pub sim: Option<SimOptions>,
 }
 
 impl Engine {
-    /// An engine with everything at its default.
+    /// An engine with default settings.
     pub fn new(kind: EngineKind, depth: u32) -> Engine {
         Engine {
             kind,

@@ -1,4 +1,4 @@
-//! What a trial ran on.
+//! The environment of a trial: host, kernel, CPUs, memory and storage stack.
 
 use std::path::PathBuf;
 
@@ -7,20 +7,20 @@ use serde::{Deserialize, Serialize};
 /// The CPUs' frequency policy.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Governor {
-    /// `performance`, `schedutil`, …; several joined by commas where CPUs differ; empty if unknown.
+    /// `performance`, `schedutil`, …; comma-separated if CPUs differ; empty if unknown.
     pub name: String,
-    /// Turbo or boost is on; `None` if the host does not say.
+    /// Whether turbo or boost is on; `None` if the host does not report it.
     pub boost: Option<bool>,
 }
 
 /// The CPUs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Cpu {
-    /// As `/proc/cpuinfo` names it.
+    /// Model name from `/proc/cpuinfo`.
     pub model: String,
-    /// Online logical CPUs.
+    /// Number of online logical CPUs.
     pub logical: u32,
-    /// NUMA nodes.
+    /// Number of NUMA nodes.
     pub nodes: u32,
     /// Frequency policy.
     pub governor: Governor,
@@ -29,9 +29,9 @@ pub struct Cpu {
 /// Memory.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct MemoryInfo {
-    /// Bytes.
+    /// Total, bytes.
     pub total: u64,
-    /// Bytes available when the trial began.
+    /// Bytes available when the trial started.
     pub available: u64,
     /// Swap in use, bytes.
     pub swap_used: u64,
@@ -40,34 +40,34 @@ pub struct MemoryInfo {
 /// A mount.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct MountInfo {
-    /// Where.
+    /// Mount point.
     pub point: PathBuf,
     /// `ext4`, `zfs`, …
     pub file_system: String,
-    /// What is mounted.
+    /// Mounted source.
     pub source: String,
-    /// Options of mount and superblock, sorted, joined by commas.
+    /// Options of mount and superblock, sorted, comma-separated.
     pub options: String,
-    /// Bytes free to this user when the trial began.
+    /// Bytes free for this user when the trial started.
     pub free: u64,
-    /// Bytes in all.
+    /// Size, bytes.
     pub total: u64,
-    /// Inodes free; 0 where the file system does not count them.
+    /// Free inodes; 0 if the file system does not count them.
     pub free_inodes: u64,
 }
 
-/// A block device with its queue's settings, as sysfs has them; absent ones are empty or 0.
+/// A block device with its queue settings from sysfs; missing ones are empty or 0.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct DeviceLayer {
     /// Kernel name: `nvme0n1`, `loop3`, `dm-0`.
     pub name: String,
     /// major:minor.
     pub number: (u32, u32),
-    /// Bytes.
+    /// Size, bytes.
     pub size: u64,
-    /// Model, where the device tells it.
+    /// Model, if the device reports it.
     pub model: String,
-    /// Scheduler in force.
+    /// Active I/O scheduler.
     pub scheduler: String,
     /// Further queue settings by sysfs name (`nr_requests`, `rotational`, `write_cache`, …).
     pub queue: std::collections::BTreeMap<String, String>,
@@ -81,27 +81,27 @@ pub enum StackLayer {
     Mount(MountInfo),
     /// A partition of the device below it.
     Partition(DeviceLayer),
-    /// A loop device; its file and whether it goes around the page cache.
+    /// A loop device.
     Loop {
         /// The device.
         device: DeviceLayer,
-        /// Its file.
+        /// Its backing file.
         file: PathBuf,
-        /// Direct I/O on the file.
+        /// Whether it uses direct I/O on the backing file.
         direct: bool,
     },
-    /// Device mapper, with the target type (`linear`, `crypt`, …) if known, or md with its level.
+    /// Device mapper with its target type (`linear`, `crypt`, …), if known, or md with its level.
     Mapped {
         /// The device.
         device: DeviceLayer,
         /// `dm` or `md`.
         driver: String,
-        /// The mapping's name or level.
+        /// The mapping's name, or the md level.
         name: String,
     },
     /// A disk.
     Disk(DeviceLayer),
-    /// No block device: tmpfs, FUSE, NFS, ZFS pools …
+    /// Not a block device: tmpfs, FUSE, NFS, ZFS pools, …
     Other(String),
 }
 
@@ -116,17 +116,17 @@ impl StackLayer {
     }
 }
 
-/// One file or device of a trial and all that lies below it, top first. A layer with several
-/// devices below it (md, dm) lists them one after the other.
+/// One file or device of a trial with all layers below it, top first. If a layer has several devices below
+/// it (md, dm), they are listed one after the other.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TargetInfo {
-    /// As the jobs named it.
+    /// Path as given in the jobs.
     pub path: PathBuf,
     /// Layers.
     pub stack: Vec<StackLayer>,
 }
 
-/// What a part of a trial ran on.
+/// The environment of one part of a trial.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Environment {
     /// iodyno's version.
@@ -139,21 +139,21 @@ pub struct Environment {
     pub kernel_build: String,
     /// `PRETTY_NAME` of os-release.
     pub system: String,
-    /// This boot's id.
+    /// Boot id.
     pub boot_id: String,
     /// CPUs.
     pub cpu: Cpu,
     /// Memory.
     pub memory: MemoryInfo,
-    /// `kvm`, `xen`, `docker`, …; empty on bare metal or where nothing tells.
+    /// `kvm`, `xen`, `docker`, …; empty on bare metal or if unknown.
     pub virtualisation: String,
     /// The kernel's clock source.
     pub clock_source: String,
-    /// What the median reading of the clock costs, ns.
+    /// Median cost of reading the clock, ns.
     pub clock_read_ns: u64,
-    /// Load average over the last minute, × 100.
+    /// Load average over the last minute × 100.
     pub load_1min_x100: u32,
-    /// One entry for each folder or device in use (files of one folder share it).
+    /// One entry per folder or device in use (files of one folder share it).
     pub targets: Vec<TargetInfo>,
 }
 

@@ -1,6 +1,6 @@
-//! Names of the errors that storage gives.
+//! Names of errnos that storage returns.
 
-/// Linux's numbers, the same on all architectures that matter here (x86-64, ARM, RISC-V, POWER).
+/// Linux's numbers, which are equal on x86-64, ARM, RISC-V and POWER.
 const NAMES: [(i32, &str); 44] = [
     (1, "EPERM"),
     (2, "ENOENT"),
@@ -48,7 +48,7 @@ const NAMES: [(i32, &str); 44] = [
     (125, "ECANCELED"),
 ];
 
-/// `EIO` for 5; `errno 200` for a number without a name here.
+/// The name of an errno: `EIO` for 5, `errno 200` for a number without a name in the table.
 pub fn errno_name(errno: i32) -> String {
     NAMES
         .iter()
@@ -61,7 +61,7 @@ mod tests {
     use super::{NAMES, errno_name};
 
     #[test]
-    fn names_what_it_knows_and_numbers_the_rest() {
+    fn known_errnos_have_names_and_others_numbers() {
         assert_eq!(errno_name(28), "ENOSPC");
         assert_eq!(errno_name(4095), "errno 4095");
         assert!(NAMES.is_sorted_by_key(|entry| entry.0));

@@ -1,20 +1,20 @@
-//! Which failed ops a job survives.
+//! Error policy: which failed ops a job tolerates.
 
 use serde::{Deserialize, Serialize};
 
-/// A failed op is always counted by errno; here is whether the job goes on after it.
+/// Whether a job continues after a failed op. Failed ops are always counted by errno.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ErrorPolicy {
-    /// After a failed read.
+    /// Continue after a failed read.
     pub continue_read: bool,
-    /// After a failed write (and sync, and trim).
+    /// Continue after a failed write, sync or trim.
     pub continue_write: bool,
-    /// After a block that fails verification.
+    /// Continue after a block that fails verification.
     pub continue_verify: bool,
-    /// Errnos of reads that do not count (fio's `ignore_error`).
+    /// Errnos of reads that are not counted as errors (fio's `ignore_error`).
     pub ignore_read: Vec<i32>,
-    /// Errnos of writes that do not count.
+    /// Errnos of writes that are not counted as errors.
     pub ignore_write: Vec<i32>,
-    /// A job that fails ends all others.
+    /// A failure of this job ends all other jobs.
     pub exit_all: bool,
 }

@@ -25,7 +25,7 @@ pub struct Check {
     pub name: String,
     /// Result.
     pub state: CheckState,
-    /// What was found, with figures.
+    /// The observed state, with figures.
     pub found: String,
     /// The threshold or rule, as text.
     pub rule: String,
@@ -43,12 +43,12 @@ pub struct FigureColumn {
     pub unit: SeriesUnit,
 }
 
-/// Figures of one subject in one stretch of time.
+/// Figures of one subject over one period.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FigureRow {
-    /// End of the stretch on the trial's clock, ns.
+    /// End of the period on the trial's clock, ns.
     pub at_ns: i64,
-    /// Its length, ns.
+    /// Length of the period, ns.
     pub span_ns: u64,
     /// The subject; empty: the host.
     pub subject: String,

@@ -4,26 +4,26 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// A size: absolute, or a share of what it is a part of (bound on the node that runs).
+/// A size: absolute, or a percentage that the node resolves before the trial.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Amount {
     /// Bytes.
     Bytes(u64),
-    /// Percent of the file, device or free space, 0–100.
+    /// Percentage of the file, device or free space, 0–100.
     Percent(f64),
 }
 
-/// Which file the next op goes to.
+/// How the file of the next op is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileService {
-    /// Each in turn.
+    /// Each file in turn.
     #[default]
     RoundRobin,
-    /// One after the other.
+    /// One file after the other.
     Sequential,
-    /// Drawn uniformly.
+    /// Uniformly at random.
     Random,
 }
 
@@ -33,7 +33,7 @@ pub enum FileService {
 pub enum Fallocate {
     /// Not at all.
     None,
-    /// fallocate(2), mode 0, where the file system has it.
+    /// fallocate(2) with mode 0, if the file system supports it.
     #[default]
     Native,
     /// posix_fallocate.
@@ -44,45 +44,45 @@ pub enum Fallocate {
     Truncate,
 }
 
-/// The files of a job: which, where, how made and how opened.
+/// The files of a job: names, locations, layout and how they are opened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Files {
-    /// Folders the files lie in, dealt out to clones in turn; empty: the current folder.
+    /// Folders of the files, assigned to clones in turn; empty: the current folder.
     pub directories: Vec<PathBuf>,
-    /// Named files or devices, shared by all clones. Empty: named by `format`.
+    /// Named files or devices, shared by all clones. Empty: names follow `format`.
     pub names: Vec<PathBuf>,
-    /// `$jobname.$jobnum.$filenum` by default.
+    /// Format of file names, by default `$jobname.$jobnum.$filenum`.
     pub format: String,
-    /// Files a clone has, where they are not named.
+    /// Number of files per clone if they are not named.
     pub count: u32,
-    /// The files' length, where it is not `size / count`; drawn uniformly between both.
+    /// File size if it is not `size / count`: drawn uniformly from this range.
     pub size: Option<(Amount, Amount)>,
-    /// Which file is next.
+    /// How the next file is chosen.
     pub service: FileService,
-    /// Ops on a file before the next one's turn; at least 1.
+    /// Number of ops on a file before the next file is chosen; at least 1.
     pub service_ops: u32,
-    /// Space reservation.
+    /// How space is reserved.
     pub fallocate: Fallocate,
-    /// Files are written out before a job that writes to them, too.
+    /// Write existing files completely before a job that writes to them, too.
     pub overwrite: bool,
-    /// Files are made when first opened, inside the measurement.
+    /// Create files when they are first opened, during the measurement.
     pub create_on_open: bool,
-    /// Files are laid out and the job ends.
+    /// Lay out the files, then end the job.
     pub create_only: bool,
-    /// Missing files may be made.
+    /// Whether missing files may be created.
     pub allow_create: bool,
-    /// Nothing is created, extended, written or removed (`--readonly`).
+    /// Never create, extend, write or remove anything (`--readonly`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub read_only: bool,
-    /// fsync of what was laid out, before the jobs begin.
+    /// fsync laid-out files before the jobs start.
     pub fsync_on_layout: bool,
-    /// Cached pages are dropped once, when the job begins.
+    /// Drop cached pages of the files once, when the job starts.
     pub invalidate: bool,
-    /// fsync before close.
+    /// fsync before each close.
     pub fsync_on_close: bool,
-    /// Removed after the trial.
+    /// Remove the files after the trial.
     pub unlink: bool,
-    /// The kernel is told sequential or random (posix_fadvise).
+    /// Tell the kernel the access pattern (posix_fadvise: sequential or random).
     pub advise: bool,
 }
 

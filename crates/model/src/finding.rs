@@ -1,4 +1,4 @@
-//! Findings: conditions in a trial's own data that limit what its figures mean, with the evidence.
+//! Findings: conditions during a trial that limit the meaning of its figures, with the evidence.
 
 use serde::{Deserialize, Serialize};
 

@@ -33,8 +33,8 @@ pub struct JobFrame {
     pub directions: Vec<DirectionFrame>,
 }
 
-/// A period of a trial, about one second long. Frames follow one another without gaps and add up to the
-/// measured figures of the whole trial (ramp frames are marked by their step).
+/// A period of a trial of about one second. Frames are consecutive without gaps and add up to the measured
+/// figures of the whole trial. Frames of the ramp are marked by their step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Frame {
     /// From 0, without gaps.
@@ -45,9 +45,9 @@ pub struct Frame {
     pub end_ns: u64,
     /// `Ramp`, `Measure` or `Drain`.
     pub step: Step,
-    /// The harness's own CPU time in this frame, all threads, ns.
+    /// CPU time of the harness in this frame, all threads, ns.
     pub cpu_ns: u64,
-    /// By job.
+    /// Results by job.
     pub jobs: Vec<JobFrame>,
 }
 

@@ -1,9 +1,9 @@
 //! Latency histograms: HDR layout, three significant digits, 1 ns to 1 h, exact extremes.
 //!
-//! Bins are log-linear as in HdrHistogram (Gil Tene) with 2048 sub-buckets: below 2048 ns every value
-//! has its own bin; above, each octave has 1024. A value is known to better than 0.1 %.
-//! A histogram here is sparse (only bins that hold something): a 10-hour series of them fits in
-//! memory. The recorder's dense arrays share [`BinLayout`] with it.
+//! Bins are log-linear as in HdrHistogram (Gil Tene) with 2048 sub-buckets: below 2048 ns every value has
+//! its own bin; above, each octave has 1024 bins. The error of a value is less than 0.1 %. This histogram
+//! is sparse (it stores only bins with a count), so that a 10-hour series fits in memory. The dense arrays
+//! of the recorder use the same [`BinLayout`].
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
@@ -17,8 +17,8 @@ const SUB_BITS: u32 = 11;
 const HALF: u64 = 1 << (SUB_BITS - 1);
 
 impl BinLayout {
-    /// The largest value that has a bin of its own, ns: one hour. Larger ones share its bin and are
-    /// counted as overflow.
+    /// The largest value with its own bin, ns: one hour. Larger values are counted in the same bin and as
+    /// overflow.
     pub const MAX_NS: u64 = 3_600_000_000_000;
 
     /// Number of bins.
@@ -73,12 +73,12 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Values recorded.
+    /// Number of recorded values.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Nothing recorded.
+    /// Whether nothing was recorded.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -98,7 +98,7 @@ impl Histogram {
         self.sum
     }
 
-    /// Values above one hour.
+    /// Number of values above one hour.
     pub fn overflow(&self) -> u64 {
         self.overflow
     }
@@ -112,7 +112,7 @@ impl Histogram {
         }
     }
 
-    /// The population standard deviation, ns, from the bins' middles around the exact mean.
+    /// The population standard deviation, ns, computed from the middles of the bins and the exact mean.
     pub fn stddev_ns(&self) -> f64 {
         if self.count == 0 {
             return 0.0;
@@ -129,10 +129,10 @@ impl Histogram {
         (squares / self.count as f64).sqrt()
     }
 
-    /// The value, ns, that `percent` of all values do not exceed: the upper edge of its bin, kept
-    /// within the exact extremes. 0 if empty.
+    /// The value, ns, that `percent` of all values do not exceed: the upper edge of its bin, clamped to the
+    /// exact extremes. 0 if empty.
     pub fn percentile_ns(&self, percent: f64) -> u64 {
-        // The smallest rank that covers the share; the small slack keeps 99.9 % of 1000 at 999.
+        // The smallest rank that covers the share; the epsilon keeps 99.9 % of 1000 at 999.
         let rank = (percent / 100.0 * self.count as f64 - 1e-9).ceil().max(1.0) as u64;
         let mut seen = 0;
         for (bin, count) in &self.bins {
@@ -144,7 +144,7 @@ impl Histogram {
         self.max
     }
 
-    /// Values above the bin that `value` falls into.
+    /// Number of values above the bin of `value`.
     pub fn count_above(&self, value: u64) -> u64 {
         let limit = BinLayout::index(value) as u32;
         self.bins
@@ -154,7 +154,7 @@ impl Histogram {
             .sum()
     }
 
-    /// (lowest value, highest value, count) of each bin that holds something, ascending, ns.
+    /// (lowest value, highest value, count) of each bin with a count, ascending, ns.
     pub fn bins(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
         self.bins.iter().map(|(bin, count)| {
             let bin = *bin as usize;
@@ -217,7 +217,7 @@ impl FromIterator<u64> for Histogram {
     }
 }
 
-/// Builds a histogram from a recorder's arrays.
+/// Builds a histogram from the arrays of a recorder.
 #[derive(Debug, Default)]
 pub struct HistogramBuilder {
     histogram: Histogram,
@@ -225,7 +225,7 @@ pub struct HistogramBuilder {
 }
 
 impl HistogramBuilder {
-    /// Adds a bin; bins come in ascending order.
+    /// Adds a bin; bins must be added in ascending order.
     pub fn bin(&mut self, index: usize, count: u64) {
         debug_assert!(
             self.histogram
@@ -239,7 +239,7 @@ impl HistogramBuilder {
         }
     }
 
-    /// Adds what the bins do not know: exact extremes, sum and overflow.
+    /// Sets what the bins do not contain: exact extremes, sum and overflow.
     pub fn extremes(&mut self, min: u64, max: u64, sum: u128, overflow: u64) {
         let (low, high) = self.extremes.unwrap_or((min, max));
         self.extremes = Some((low.min(min), high.max(max)));
@@ -247,8 +247,8 @@ impl HistogramBuilder {
         self.histogram.overflow += overflow;
     }
 
-    /// The histogram. Extremes that were not given are taken from the outermost bins; those given
-    /// are kept within them.
+    /// Returns the histogram. Extremes that were not set are taken from the outermost bins; extremes that
+    /// were set are clamped to the outermost bins.
     pub fn build(self) -> Histogram {
         let mut histogram = self.histogram;
         let (Some(first), Some(last)) = (histogram.bins.first(), histogram.bins.last()) else {

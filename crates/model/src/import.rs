@@ -110,7 +110,7 @@ pub struct ClaimSubject {
     pub rules: ClaimRules,
     /// The line of the table's head; rows of one table share it.
     pub table: u32,
-    /// What stands over each side, a text a level.
+    /// The texts above each side, one per level.
     pub columns: Vec<Vec<String>>,
     /// The benchmark that the label names, without its parameters.
     pub benchmark: String,
@@ -118,9 +118,9 @@ pub struct ClaimSubject {
     pub dimensions: BTreeMap<String, String>,
     /// Keys over the table or the group of rows: `pkg=foo`.
     pub keys: BTreeMap<String, String>,
-    /// Names of the metric, each with what one printed unit is in the unit of the metric.
+    /// Names of the metric, each with the size of one printed unit in the unit of the metric.
     pub metrics: Vec<(String, f64)>,
-    /// It is the geometric mean of the table's rows.
+    /// Whether it is the geometric mean of the table's rows.
     pub geomean: bool,
 }
 

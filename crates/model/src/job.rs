@@ -1,4 +1,4 @@
-//! One stream of I/O, in fio's sense, with every default filled in.
+//! Jobs in fio's sense, with all defaults filled in.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Buffers, ErrorPolicy, Pacing, Place, Work};
 
-/// When a job may begin.
+/// When a job may start.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum After {
-    /// With the trial.
+    /// At the start of the trial.
     #[default]
     Start,
     /// When all jobs before it have ended.
@@ -21,30 +21,30 @@ pub enum After {
     Job(String),
 }
 
-/// A delay drawn uniformly between both for each clone.
+/// A delay, drawn uniformly from this range for each clone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Span {
-    /// At least.
+    /// Minimum.
     pub min: Nanos,
-    /// At most.
+    /// Maximum.
     pub max: Nanos,
 }
 
-/// What ends a job; the first condition that comes true.
+/// When a job ends: the first condition that is met.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct JobEnd {
-    /// After this much measured time.
+    /// Measured time.
     pub runtime: Option<Nanos>,
-    /// After this many ops.
+    /// Number of ops.
     pub ops: Option<u64>,
-    /// Statistics begin after this; added to `runtime`.
+    /// Time before statistics begin; added to `runtime`.
     pub ramp: Nanos,
     /// A full file system or device ends the job without an error.
     #[serde(default)]
     pub until_full: bool,
 }
 
-/// Log files in fio's formats; prefixes of their names.
+/// Log files in fio's formats; the values are prefixes of their names.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Logs {
     /// `PREFIX_bw.N.log`.
@@ -53,39 +53,39 @@ pub struct Logs {
     pub iops: Option<PathBuf>,
     /// `PREFIX_lat.N.log`, `PREFIX_clat.N.log`, `PREFIX_slat.N.log`.
     pub latency: Option<PathBuf>,
-    /// Averaged over so many ms; 0: every op (latency), or 500 ms (bw, iops).
+    /// Averaging window in ms; 0: every op (latency), or 500 ms (bw, iops).
     pub window_ms: u64,
-    /// Log the window's largest value in place of its mean.
+    /// Log the largest value of the window instead of its mean.
     pub max_value: bool,
-    /// Log the op's offset.
+    /// Log the offset of each op.
     pub offset: bool,
 }
 
-/// Where the threads run.
+/// CPU and memory placement of the threads.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Placement {
-    /// CPUs; empty: anywhere.
+    /// Allowed CPUs; empty: all.
     pub cpus: Vec<u32>,
-    /// Each clone gets one of them in turn; otherwise all share the set.
+    /// Each clone gets one CPU of the set in turn; otherwise all clones share the set.
     pub split: bool,
-    /// NUMA nodes whose CPUs are used; empty: any.
+    /// NUMA nodes whose CPUs are allowed; empty: all.
     pub numa_cpu_nodes: Vec<u32>,
-    /// NUMA nodes the buffers come from; empty: any.
+    /// NUMA nodes of the buffers' memory; empty: all.
     pub numa_memory_nodes: Vec<u32>,
-    /// setpriority's value.
+    /// Value for setpriority.
     pub nice: i32,
-    /// I/O class and level (ioprio_set), fio's `prioclass` and `prio`.
+    /// I/O class and level for ioprio_set (fio's `prioclass` and `prio`).
     pub io_priority: Option<(u8, u8)>,
 }
 
-/// How the job's figures are put together.
+/// How the job's figures are grouped and reported.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Reporting {
-    /// Jobs of a number are one group (fio's `groupid`).
+    /// Group number: jobs of one number are one group (fio's `groupid`).
     pub group: u32,
-    /// The clones and jobs of a group are reported as one.
+    /// Report the clones and jobs of a group as one.
     pub together: bool,
-    /// The percentiles shown, in percent.
+    /// Percentiles to report, in percent.
     pub percentiles: Vec<f64>,
 }
 
@@ -107,26 +107,26 @@ impl Default for Reporting {
     }
 }
 
-/// One stream of I/O, carried out by `clones` workers at once, one thread each.
+/// A job: the same work on `clones` threads at once.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Job {
-    /// Name; not necessarily unique.
+    /// Name; may not be unique.
     pub name: String,
     /// Free text.
     pub description: String,
-    /// Where it was written.
+    /// Location of its definition.
     pub place: Option<Place>,
     /// Number of workers; at least 1.
     pub clones: u32,
-    /// What it waits for.
+    /// Condition to start.
     pub after: After,
-    /// Delay after that.
+    /// Additional delay after that condition.
     pub delay: Span,
-    /// All other jobs of its group end when it ends.
+    /// When this job ends, all other jobs of its group end.
     pub exit_all: bool,
-    /// What it does.
+    /// Work to do.
     pub work: Work,
-    /// When it ends.
+    /// End conditions.
     pub end: JobEnd,
     /// Rates.
     pub pacing: Pacing,
@@ -138,9 +138,9 @@ pub struct Job {
     pub logs: Logs,
     /// CPUs and NUMA nodes.
     pub placement: Placement,
-    /// How its figures are grouped.
+    /// Grouping of its figures.
     pub reporting: Reporting,
-    /// The options as they were written (name → value), including global ones: for fio's JSON.
+    /// The options as written (name → value), including global ones: for fio's JSON.
     pub options: BTreeMap<String, String>,
 }
 

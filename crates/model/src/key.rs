@@ -1,4 +1,4 @@
-//! Names of what is stored.
+//! Identifiers of stored data.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,13 +6,13 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// A run's identity: a UUIDv7, the same in every store it is copied to.
+/// Identifier of a run: a UUIDv7, equal in every store that holds a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RunId(pub Uuid);
 
 impl RunId {
-    /// A new identity from the clock and the system's randomness.
+    /// Creates an identifier from the clock and the system's random numbers.
     pub fn fresh() -> RunId {
         RunId(Uuid::now_v7())
     }
@@ -32,15 +32,15 @@ impl FromStr for RunId {
     }
 }
 
-/// A trial's identity.
+/// Identifier of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TrialKey {
     /// The run.
     pub run: RunId,
-    /// From 0.
+    /// Round number, from 0.
     pub round: u32,
-    /// Configuration × workload, from 0: `configuration * workloads + workload`.
+    /// Number of the configuration × workload pair, from 0: `configuration * workloads + workload`.
     pub cell: u32,
-    /// From 0; raised when an interrupted trial is made again.
+    /// Attempt number, from 0; incremented when an interrupted trial is repeated.
     pub attempt: u32,
 }

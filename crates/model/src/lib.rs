@@ -1,8 +1,8 @@
-//! Plain data: what was planned, what was measured, what was found.
+//! Plain data: plans, measurements, findings and comparisons.
 //!
-//! Everything here is immutable once built and knows nothing of how it came to be or where it goes.
-//! These types are also what is stored and sent between processes: they carry a schema number, and
-//! a field is only ever added, with a default, so that older results stay readable.
+//! All values are immutable once built and do not depend on how they were produced or where they are sent.
+//! These types are also stored and sent between processes. They carry a schema number. Fields are only ever
+//! added, and with a default, so that older results stay readable.
 
 mod access;
 mod behaviour;
@@ -91,5 +91,5 @@ pub use trial::{Outcome, Trial, TrialState};
 pub use verify::{Checksum, Verify};
 pub use work::{Blocks, Extent, Passes, SyncPolicy, Work};
 
-/// The schema of everything stored or sent; raised when a reader must know of a change.
+/// Schema number of everything stored or sent; incremented when a reader must know of a change.
 pub const SCHEMA: u32 = 2;

@@ -28,8 +28,8 @@ pub enum Unit {
 
 /// A measured quantity of a trial.
 ///
-/// Names are words joined by dots, the op first: `iops`, `bandwidth`, `read.iops`, `write.p99`, `fsync.mean`,
-/// `completion`, `cpu_per_op`.
+/// Names are words joined by dots, the op first: `iops`, `bandwidth`, `read.iops`, `write.p99`,
+/// `fsync.mean`, `completion`, `cpu_per_op`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Metric {
     /// Its name.

@@ -1,4 +1,4 @@
-//! File operations: steps that are done again and again, and the files that are there before.
+//! File operations: a repeated cycle of steps, and the files that exist before it.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,144 +6,147 @@ use crate::Direction;
 
 mod faults;
 
-/// A workload of file operations, in a folder that the trial makes in its target and removes at its
-/// end. Sizes in bytes. Contents are as the job's buffers say.
+/// A workload of file operations in a folder that the trial creates in its target and removes at its end.
+/// Sizes are in bytes. Contents follow the job's buffer settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Operations {
-    /// One line that says what is done and what is timed.
+    /// One line of description: what is done and what is timed.
     pub about: String,
-    /// What is made before, in this order; the folder is synced after the last. Timed as the step `LayOut`.
+    /// File sets, created in this order before the measurement; the folder is synced after the last. Timed
+    /// as step `LayOut`.
     pub sets: Vec<FileSet>,
-    /// One cycle; at least one step of it is timed. A job ends as its `end` says (`ops` are cycles, of all
-    /// clones together), and when a set is empty that a cycle takes a file from.
+    /// The steps of one cycle; at least one is timed. A job ends according to its `end` (`ops` counts the
+    /// cycles of all clones), or when a cycle takes a file from an empty set.
     pub cycle: Vec<CycleStep>,
-    /// Each clone works in a folder of its own below the trial's; otherwise all in one. Files of a set
-    /// are dealt out to the clones in turn either way.
+    /// Whether each clone works in its own folder below the trial's; otherwise all share one. In both cases
+    /// the files of a set are assigned to the clones in turn.
     pub own_folders: bool,
-    /// When all clones have ended: sync the file system and wait until its free space no longer rises.
-    /// Timed as the step `Drain`, and part of the work's completion.
+    /// When all clones have ended, sync the file system and wait until its free space no longer increases.
+    /// Timed as step `Drain`, and part of the completion time.
     pub drain: bool,
 }
 
-/// Files that are made before anything is timed.
+/// Files created before the measurement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileSet {
-    /// Its name, unique; the files are called after it.
+    /// Unique name; the files are named after it.
     pub name: String,
-    /// How many, all clones together.
+    /// Number of files, all clones together.
     pub count: u64,
-    /// Each one's length, bytes.
+    /// Length of each file, bytes.
     pub size: u64,
-    /// Each is fsynced before it is closed.
+    /// Whether each file is fsynced before it is closed.
     pub fsync: bool,
 }
 
 /// One step of a cycle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CycleStep {
-    /// What is done.
+    /// Action.
     pub action: Action,
-    /// It counts towards the op's time.
+    /// Whether it counts towards the op's time.
     pub timed: bool,
 }
 
-/// Which file of a set is next.
+/// Which file of a set is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PickOrder {
-    /// The one made last.
+    /// The file created last.
     #[default]
     Newest,
-    /// The one made first.
+    /// The file created first.
     Oldest,
-    /// Any, drawn uniformly.
+    /// A file drawn uniformly at random.
     Random,
 }
 
-/// The file that a step is done to.
+/// The file of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Subject {
-    /// The one that the cycle created or opened last; an unlink forgets it.
+    /// The file that the cycle created or opened last; an unlink clears it.
     Current,
-    /// One of a set. An unlink takes it out of the set; other steps go round: they begin anew after the last.
+    /// A file of a set. An unlink removes it from the set; other steps start again at the first file after
+    /// the last.
     Set {
         /// The set's name.
         name: String,
-        /// Which.
+        /// Which file.
         order: PickOrder,
     },
 }
 
-/// What a step does. `Current` is the clone's file that was created or opened last.
+/// The action of a step. The current file is the one that the clone created or opened last.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "do")]
 pub enum Action {
-    /// Makes a new, empty file and leaves it open (O_CREAT, O_EXCL, write only).
+    /// Creates a new, empty file and leaves it open (O_CREAT, O_EXCL, write only).
     Create,
     /// Opens a file for writing.
     Open {
-        /// Which.
+        /// File to open.
         of: Subject,
     },
     /// Closes the current file.
     Close,
     /// Appends to the current file.
     Write {
-        /// So many bytes.
+        /// Number of bytes.
         bytes: u64,
     },
-    /// Appends to a file that stays open over cycles; another one is made when it would grow beyond
-    /// `new_file_at`. Making and closing count as part of this step.
+    /// Appends to a file that stays open between cycles. If it would grow beyond `new_file_at`, a new file
+    /// is created. Creating and closing are part of the time of this step.
     Append {
-        /// So many bytes.
+        /// Number of bytes.
         bytes: u64,
         /// Largest length of a file, bytes; at least `bytes`.
         new_file_at: u64,
-        /// So many full files stay beside the one appended to, older ones are removed; `None`: all stay.
+        /// Number of full files to keep in addition to the current one; older ones are removed. `None`:
+        /// keep all.
         keep: Option<u32>,
     },
     /// fsync of the current file.
     Sync,
     /// fsync of the folder.
     SyncFolder,
-    /// Unlinks a file, which must be closed: otherwise its space would not be given back.
+    /// Unlinks a file, which must be closed: otherwise its space would not be freed.
     Unlink {
-        /// Which.
+        /// File to unlink.
         of: Subject,
     },
-    /// Renames a file; it stays in its set and its place.
+    /// Renames a file; it keeps its position in its set.
     Rename {
-        /// Which.
+        /// File to rename.
         of: Subject,
     },
     /// stat of a file by its name.
     Stat {
-        /// Which.
+        /// File to stat.
         of: Subject,
     },
     /// statfs of the folder.
     Statfs,
-    /// Makes a new folder in the folder.
+    /// Creates a folder in the clone's folder.
     Mkdir,
-    /// Removes the folder that was made last.
+    /// Removes the folder that was created last.
     Rmdir,
     /// Reads all entries of the folder.
     Readdir,
     /// ftruncate of the current file.
     Truncate {
-        /// To this length, bytes.
+        /// New length, bytes.
         length: u64,
     },
     /// fallocate at the end of the current file.
     Fallocate {
-        /// So many bytes.
+        /// Number of bytes.
         bytes: u64,
     },
 }
 
 impl Action {
-    /// Under which it is counted.
+    /// The direction under which it is counted.
     pub fn direction(&self) -> Direction {
         match self {
             Action::Create => Direction::Create,
@@ -166,7 +169,7 @@ impl Action {
 }
 
 impl Operations {
-    /// The kinds of op that are recorded, in table order: the cycle as [`Direction::Op`], and each step, timed or
+    /// The recorded kinds of op, in table order: the cycle as [`Direction::Op`], and each step, timed or
     /// not.
     pub fn directions(&self) -> Vec<Direction> {
         let done = |direction: &Direction| {
@@ -189,25 +192,25 @@ impl Operations {
     }
 }
 
-/// Space that a workload of file operations takes, in one folder, all clones together.
+/// Space that a workload of file operations needs in one folder, all clones together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Needs {
-    /// Bytes of data that are there at once, at most, before any growth without an end.
+    /// Maximum number of bytes that exist at the same time, without unlimited growth.
     pub bytes: u64,
-    /// Of them, those that are only reached as cycles append: files of which but a few are kept.
+    /// The part of `bytes` that is reached only by appending: files of which only the last few are kept.
     pub appended: u64,
     /// Bytes that each cycle appends until `appended` is reached.
     pub appended_per_op: u64,
-    /// Files and folders that are there at once before any growth.
+    /// Number of files and folders that exist at the same time, without unlimited growth.
     pub files: u64,
-    /// Bytes that each cycle adds and leaves.
+    /// Bytes that each cycle adds and does not remove.
     pub bytes_per_op: u64,
-    /// Files and folders that each cycle adds and leaves.
+    /// Files and folders that each cycle adds and does not remove.
     pub files_per_op: u64,
 }
 
 impl Needs {
-    /// Bytes and files after so many cycles.
+    /// Bytes and files after this number of cycles.
     pub fn after(&self, ops: u64) -> (u64, u64) {
         let grown = |base: u64, each: u64| base.saturating_add(each.saturating_mul(ops));
         let appended = grown(0, self.appended_per_op).min(self.appended);
@@ -220,7 +223,8 @@ impl Needs {
 }
 
 impl Operations {
-    /// What so many clones need: the sets, what one cycle of each holds at once, and what cycles leave.
+    /// Space for this number of clones: the sets, the files of one cycle of each clone, and what cycles
+    /// leave behind.
     pub fn needs(&self, clones: u32) -> Needs {
         let clones = u64::from(clones.max(1));
         let mut needs = Needs::default();
@@ -230,7 +234,7 @@ impl Operations {
                 .bytes
                 .saturating_add(set.count.saturating_mul(set.size));
         }
-        // What the current file has, and what a cycle leaves behind.
+        // Length of the current file, and its largest length within a cycle.
         let (mut current, mut largest) = (0u64, 0u64);
         let (mut made, mut most_files, mut left_bytes) = (0u64, 0u64, 0u64);
         for step in &self.cycle {
@@ -282,7 +286,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn needs_are_what_stands_at_once_and_what_each_cycle_leaves() {
+    fn needs_are_the_largest_use_and_the_growth_per_cycle() {
         let step = |action| CycleStep {
             action,
             timed: true,
@@ -369,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn every_direction_stands_at_its_own_number() {
+    fn every_direction_has_its_own_index() {
         for (index, direction) in Direction::EVERY.into_iter().enumerate() {
             assert_eq!(direction as usize, index);
         }

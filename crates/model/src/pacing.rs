@@ -1,53 +1,53 @@
-//! When ops are due.
+//! Pacing: when ops are due.
 
 use iodyno_units::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::PerDirection;
 
-/// How due ops follow one another.
+/// Distribution of the times between due ops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Arrival {
-    /// At equal distances.
+    /// Constant intervals.
     #[default]
     Linear,
-    /// A Poisson process: exponential distances.
+    /// A Poisson process: exponentially distributed intervals.
     Poisson,
 }
 
-/// The rate asked of one direction of one clone.
+/// Requested rate of one direction of one clone.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct DirectionRate {
-    /// Bytes a second; 0: as asked by `iops`, or none.
+    /// Bytes per second; 0: determined by `iops`, or no limit.
     pub bytes_per_s: u64,
-    /// Ops a second; 0: none.
+    /// Ops per second; 0: no limit.
     pub iops: f64,
-    /// The job fails below this many bytes a second; 0: never.
+    /// The job fails below this number of bytes per second; 0: never.
     pub least_bytes_per_s: u64,
-    /// The job fails below this many ops a second; 0: never.
+    /// The job fails below this number of ops per second; 0: never.
     pub least_iops: f64,
 }
 
-/// Time a worker does nothing for.
+/// Pauses of a worker between ops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ThinkTime {
-    /// How long.
+    /// Duration of a pause.
     pub pause: Nanos,
-    /// Of it, spent computing in place of sleeping.
+    /// Part of the pause that is spent spinning instead of sleeping.
     pub spin: Nanos,
-    /// After so many ops, once they have ended; at least 1.
+    /// Number of ops between pauses; the pause starts when they have completed; at least 1.
     pub every_ops: u32,
 }
 
-/// The share of a job's clones, each, in the ops of all clones of the flow.
+/// Each clone's share of the ops of all clones of the flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flow {
-    /// Which flow.
+    /// Identifier of the flow.
     pub id: u32,
-    /// Its share: this ÷ the sum over all clones that run; at least 1.
+    /// Weight: the share is this ÷ the sum over all running clones; at least 1.
     pub weight: u32,
-    /// How long a clone that is ahead waits before it looks again; 0: as short as is sensible.
+    /// Time for which a clone that is ahead waits before it checks again; 0: the shortest useful time.
     pub pause: Nanos,
 }
 
@@ -56,23 +56,22 @@ pub struct Flow {
 pub struct Pacing {
     /// Rates.
     pub rates: PerDirection<DirectionRate>,
-    /// Distances.
+    /// Distribution of intervals.
     pub arrival: Arrival,
     /// Think time.
     pub think: Option<ThinkTime>,
-    /// Cycles of file operations, or requests of shared files, a second of one clone; 0: as fast as they
-    /// go.
+    /// Cycles of file operations, or requests of shared files, per second and clone; 0: no limit.
     #[serde(default)]
     pub ops_per_s: f64,
-    /// `rate_min` is judged over this long.
+    /// Period over which `rate_min` is checked.
     pub check_every: Nanos,
-    /// Held to a ratio of ops with the other jobs of its flow.
+    /// Ratio of ops to the other jobs of a flow.
     #[serde(default)]
     pub flow: Option<Flow>,
 }
 
 impl Pacing {
-    /// A rate was asked for, so that ops have an intended instant.
+    /// Whether a rate was requested, so that ops have an intended time.
     pub fn scheduled(&self) -> bool {
         self.ops_per_s > 0.0
             || [self.rates.read, self.rates.write, self.rates.trim]

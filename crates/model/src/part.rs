@@ -1,4 +1,4 @@
-//! What one node measured.
+//! Measurements of one node.
 
 use serde::{Deserialize, Serialize};
 
@@ -39,19 +39,19 @@ pub struct StepTime {
     pub span_ns: u64,
 }
 
-/// What ended a clone.
+/// Why a clone ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndedBy {
-    /// Its runtime.
+    /// Its runtime was over.
     Runtime,
-    /// Its size (or io_size, or loops) was done.
+    /// Its size (or io_size, or loops) was reached.
     Size,
     /// Its number of ops was reached.
     Count,
     /// The user, a signal, or the parent's death.
     Interruption,
-    /// A failed op.
+    /// An op failed.
     Error,
     /// Another job's `exitall`.
     ExitAll,
@@ -128,11 +128,11 @@ impl RunningStats {
 /// Results of one clone in one direction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DirectionResult {
-    /// Which.
+    /// Direction.
     pub direction: Direction,
-    /// Ops completed in the measured time, failed ones left out.
+    /// Number of ops completed in the measured time, without failed ones.
     pub ops: u64,
-    /// Bytes moved in the measured time.
+    /// Bytes transferred in the measured time.
     pub bytes: u64,
     /// Ops that moved less than requested and were continued.
     pub short: u64,
@@ -266,7 +266,7 @@ impl VerifyResult {
     }
 }
 
-/// The backend as it was set up.
+/// The engine and the features in use.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct EngineUsed {
     /// fio's name.
@@ -290,11 +290,11 @@ pub struct CloneResult {
     pub start_ns: u64,
     /// Measured time, ns.
     pub runtime_ns: u64,
-    /// When its work was on the storage as far as its job asks: the end of its drain and of its end
-    /// fsync on the trial's clock, ns; `None` where it is not known.
+    /// When its work was stored as its job requires: the end of its drain and of its end fsync on the
+    /// trial's clock, ns; `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub done_ns: Option<u64>,
-    /// What ended it.
+    /// Why it ended.
     pub ended: EndedBy,
     /// Only directions with ops or errors.
     pub directions: Vec<DirectionResult>,
@@ -304,15 +304,15 @@ pub struct CloneResult {
     pub depth: DepthUse,
     /// Failed ops.
     pub errors: Vec<ErrorCount>,
-    /// Verification, where asked for.
+    /// Result of verification, if requested.
     pub verify: Option<VerifyResult>,
-    /// Backend.
+    /// Engine in use.
     pub engine: EngineUsed,
-    /// Bytes it works on, all files.
+    /// Total size of its region in all files, bytes.
     pub region_bytes: u64,
     /// Files in use (the first few).
     pub files: Vec<String>,
-    /// Time within which a completion may have gone unseen, ns, p50 and p99.
+    /// Maximum delay between a completion and its detection, ns: p50 and p99.
     pub stamp_window_ns: (u64, u64),
 }
 
@@ -344,10 +344,10 @@ pub struct DeviceUse {
     pub queue_ms: u64,
 }
 
-/// The host over the measured time.
+/// Counters of the host over the measured time.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct HostUse {
-    /// Its length, ns.
+    /// Length of the measured time, ns.
     pub span_ns: u64,
     /// CPU time of all CPUs: user, system, idle, iowait, irq + softirq, steal, ns.
     pub user_ns: u64,
@@ -361,19 +361,20 @@ pub struct HostUse {
     pub irq_ns: u64,
     /// See `user_ns`.
     pub steal_ns: u64,
-    /// The harness: all threads of the process that made the I/O.
+    /// CPU time of the harness: all threads of the node process.
     pub harness_user_ns: u64,
     /// See `harness_user_ns`.
     pub harness_system_ns: u64,
     /// Largest resident memory of that process, bytes.
     pub harness_memory: u64,
-    /// Devices of every layer below the targets, top first.
+    /// Devices of all layers below the targets, top first.
     pub devices: Vec<DeviceUse>,
-    /// ZFS ARC hits and misses, where the host has them.
+    /// ZFS ARC hits and misses, if the host has an ARC.
     pub arc_hits: Option<(u64, u64)>,
-    /// Wall clock against monotonic clock over the trial, ns; beyond some ms the clock was set.
+    /// Drift of the wall clock against the monotonic clock over the trial, ns; several ms mean that the
+    /// clock was set.
     pub clock_drift_ns: i64,
-    /// Processes that the user named, each name once: servers under test.
+    /// Processes that the user named, one entry per name: servers under test.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<ServerUse>,
 }
@@ -381,25 +382,26 @@ pub struct HostUse {
 /// The processes of one name over the measured time, from the samples that lie within it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ServerUse {
-    /// As the user named them: `virtiofsd`.
+    /// Name as given by the user: `virtiofsd`.
     pub name: String,
-    /// How many there were, those that came and went included.
+    /// Number of processes, including those that exited.
     pub processes: u32,
     /// CPU time in user mode, ns.
     pub user_ns: u64,
     /// CPU time in the kernel, ns.
     pub system_ns: u64,
-    /// Threads of all of them, the mean of the samples.
+    /// Mean number of threads over the samples, all processes together.
     pub threads: u64,
-    /// Resident memory of all of them, the most of any sample, bytes.
+    /// Largest resident memory of any sample, all processes together, bytes.
     pub memory: u64,
-    /// Bytes read from the storage; `None`: the host did not tell.
+    /// Bytes read from the storage; `None` if the host does not report them.
     #[serde(default)]
     pub read_bytes: Option<u64>,
-    /// Bytes written to the storage; `None`: the host did not tell.
+    /// Bytes written to the storage; `None` if the host does not report them.
     #[serde(default)]
     pub written_bytes: Option<u64>,
-    /// The time that all this is over, ns: shorter than the measured time by the samples at its edges.
+    /// Time covered by these figures, ns: shorter than the measured time, because the samples do not start
+    /// and end with it.
     pub span_ns: u64,
 }
 
@@ -409,7 +411,7 @@ impl ServerUse {
         self.user_ns.saturating_add(self.system_ns)
     }
 
-    /// Cores kept busy; 0 without time.
+    /// Mean number of busy cores; 0 without time.
     pub fn cores(&self) -> f64 {
         match self.span_ns {
             0 => 0.0,
@@ -418,47 +420,47 @@ impl ServerUse {
     }
 }
 
-/// A file or device as the trial met or made it.
+/// A file or device as found or created by the trial.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct FileState {
     /// Path.
     pub path: String,
-    /// Length when the jobs began, bytes.
+    /// Length when the jobs started, bytes.
     pub length: u64,
-    /// Of it, holes and extents reserved but never written, bytes; `None` where the file system does
-    /// not tell.
+    /// Bytes in holes and in extents that were reserved but never written; `None` if the file system does
+    /// not report them.
     pub unwritten: Option<u64>,
-    /// Some job reads it.
+    /// Whether a job reads it.
     #[serde(default)]
     pub read: bool,
-    /// Laid out by this trial.
+    /// Whether this trial laid it out.
     pub laid_out: bool,
-    /// A block device.
+    /// Whether it is a block device.
     pub device: bool,
 }
 
 /// What one node measured in a trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Part {
-    /// The node's name; `local`.
+    /// The node's name: `local`.
     pub node: String,
     /// Node clock − lab clock at the start, ns.
     pub clock_offset_ns: i64,
-    /// … known to within this, ns.
+    /// Maximum error of `clock_offset_ns`, ns.
     pub clock_error_ns: u64,
-    /// What it ran on.
+    /// Its environment.
     pub environment: Environment,
-    /// Every clone of every job.
+    /// Results of all clones of all jobs.
     pub clones: Vec<CloneResult>,
     /// Steps.
     pub steps: Vec<StepTime>,
-    /// The host meanwhile.
+    /// Counters of the host.
     pub host: HostUse,
-    /// The files and devices in use (at most the first 1000).
+    /// Files and devices in use (at most the first 1000).
     pub files: Vec<FileState>,
-    /// Facts found while preparing that bear on the figures, in words.
+    /// Remarks from the preparation that concern the figures, as text.
     pub notes: Vec<String>,
-    /// What sampling the host meanwhile cost, by series.
+    /// Cost of sampling the host, by series.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sampling: Vec<SamplerCost>,
 }

@@ -1,4 +1,4 @@
-//! The plan of a run, and one trial of it for a node.
+//! The plan of a run, and the plan of one trial for a node.
 
 use std::path::PathBuf;
 
@@ -6,16 +6,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Imported, Job, Question, TrialKey};
 
-/// Where the I/O goes.
+/// Target of the I/O.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Target {
     /// As the jobs specify; relative paths start at `folder`.
     AsWritten {
-        /// The folder the command was given in.
+        /// The current folder of the command.
         folder: PathBuf,
     },
-    /// A folder (jobs' own folders and files are laid below it), a file or a device.
+    /// A folder (which contains the jobs' folders and files), a file or a device.
     Path(PathBuf),
 }
 
@@ -54,9 +54,9 @@ pub struct Source {
 /// The work done on a target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Workload {
-    /// Its name: the file's without its ending.
+    /// Its name: the file name without its extension.
     pub name: String,
-    /// Where it came from.
+    /// Its sources.
     pub sources: Vec<Source>,
     /// The jobs, in file order.
     pub jobs: Vec<Job>,
@@ -165,7 +165,7 @@ pub struct Plan {
     /// Telemetry of the host.
     #[serde(default)]
     pub sampling: Sampling,
-    /// Results imported from other tools. Such a plan has no cells and is not executed.
+    /// Results imported from other tools. Such a plan has no trials and is not executed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<Imported>,
 }
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_was_stored_before_there_was_virtual_time_stays_in_real_time() {
+    fn stored_plans_without_a_clock_use_real_time() {
         let stored = r#"{"law": {"constant": 5}, "servers": 1, "faults": []}"#;
         let options: SimOptions = serde_json::from_str(stored).unwrap();
         assert_eq!(options.clock, SimClock::Real);

@@ -1,4 +1,4 @@
-//! One set of files that all clones walk by one law, as sysbench's fileio test does.
+//! One set of files that all clones access by a common rule, as in sysbench's fileio test.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,13 +7,13 @@ use crate::{
     Files, Order, Passes, PerDirection, SyncPolicy,
 };
 
-/// What is done to the files, under sysbench's names.
+/// Test modes, under sysbench's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SharedMode {
-    /// `prepare`: each file is made and filled from its start; what is there of it already stays.
+    /// `prepare`: creates each file and fills it from its start; existing content is kept.
     Prepare,
-    /// `seqwr`: files are made, then written one after the other.
+    /// `seqwr`: creates the files, then writes them one after the other.
     SequentialWrite,
     /// `seqrewr`.
     SequentialRewrite,
@@ -28,7 +28,7 @@ pub enum SharedMode {
 }
 
 impl SharedMode {
-    /// sysbench's word for it.
+    /// sysbench's name.
     pub fn name(self) -> &'static str {
         match self {
             SharedMode::Prepare => "prepare",
@@ -41,7 +41,7 @@ impl SharedMode {
         }
     }
 
-    /// It reads.
+    /// Whether it reads.
     pub fn reads(self) -> bool {
         matches!(
             self,
@@ -49,17 +49,17 @@ impl SharedMode {
         )
     }
 
-    /// It writes.
+    /// Whether it writes.
     pub fn writes(self) -> bool {
         !matches!(self, SharedMode::SequentialRead | SharedMode::RandomRead)
     }
 
-    /// Files may be missing or short: the job makes them.
+    /// Whether it creates missing or short files.
     pub fn makes_files(self) -> bool {
         matches!(self, SharedMode::Prepare | SharedMode::SequentialWrite)
     }
 
-    /// Offsets are drawn, by the job's distribution.
+    /// Whether offsets are drawn from the job's distribution.
     pub fn random(self) -> bool {
         matches!(
             self,
@@ -68,53 +68,53 @@ impl SharedMode {
     }
 }
 
-/// `count` files of one length, named `test_file.0`, `test_file.1`, …, and the rule by which all clones together
-/// go through them.
+/// `count` files of equal length, named `test_file.0`, `test_file.1`, …, and the rule by which all clones
+/// together access them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SharedFiles {
-    /// Backend.
+    /// Engine.
     pub engine: Engine,
     /// Number of files; at least 1.
     pub count: u32,
-    /// How the blocks of random modes are drawn.
+    /// Distribution of the blocks in random modes.
     pub distribution: Distribution,
-    /// The job's own seed, where it has one; otherwise the trial's.
+    /// The job's own seed; `None`: the trial's.
     pub seed: Option<u64>,
-    /// What is done.
+    /// Test mode.
     pub mode: SharedMode,
     /// Length of each file, bytes.
     pub file_size: u64,
-    /// Bytes of a request; the last one of a file may be shorter.
+    /// Length of a request, bytes; the last one of a file may be shorter.
     pub block: u64,
-    /// Bytes of a sequential request, where several blocks are merged; 0: one block.
+    /// Length of a sequential request if several blocks are merged, bytes; 0: one block.
     pub merged: u64,
     /// `rndrw`: a clone reads while (its reads + 1) ÷ (its writes + 1) is less than this.
     pub read_write_ratio: f64,
-    /// All files are synced after so many requests of all clones (reads count too where something was
-    /// written since); 0: never.
+    /// Sync all files after this number of requests of all clones (reads count if there were writes since
+    /// the last sync); 0: never.
     pub fsync_every: u32,
-    /// The file is synced after each write, and not otherwise.
+    /// Sync the file after each write, and at no other time.
     pub fsync_all: bool,
-    /// All files are synced at the end; timed as the step `EndFsync`.
+    /// Sync all files at the end; timed as step `EndFsync`.
     pub fsync_end: bool,
-    /// fdatasync in place of fsync.
+    /// fdatasync instead of fsync.
     pub data_only: bool,
-    /// Each block ends in a checksum and its offset, which reads check.
+    /// Store a checksum and the offset at the end of each block, and check them on reads.
     pub validate: bool,
 }
 
 impl SharedFiles {
-    /// The name of a file, numbered from 0.
+    /// The name of a file by its number, from 0.
     pub fn file_name(number: u32) -> String {
         format!("test_file.{number}")
     }
 
-    /// Bytes of all files together.
+    /// Total length of all files, bytes.
     pub fn total_size(&self) -> u64 {
         self.file_size.saturating_mul(u64::from(self.count))
     }
 
-    /// Bytes of a request, at least 1: a block, or in sequential modes as many as are merged.
+    /// Length of a request, bytes, at least 1: a block, or in sequential modes the merged blocks.
     pub fn request(&self) -> u64 {
         match self.merged {
             merged if merged > 0 && !self.mode.random() => merged,
@@ -151,7 +151,7 @@ impl SharedFiles {
         }
     }
 
-    /// The job as a job file would describe it, as far as it can: for formats that know nothing else.
+    /// The closest equivalent of the job in a job file: for formats that support nothing else.
     pub fn as_blocks(&self) -> Blocks {
         let length = Amount::Bytes(self.file_size);
         Blocks {

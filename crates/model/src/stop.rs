@@ -1,26 +1,25 @@
-//! How work is asked to stop.
+//! Requests to stop.
 
 use serde::{Deserialize, Serialize};
 
-/// A request to stop, from a signal to the worker thread that obeys it. Of two requests the greater one counts.
+/// A request to stop, passed from a signal to the worker threads. The greatest request takes precedence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum StopRequest {
-    /// Go on.
+    /// Continue.
     #[default]
     No,
-    /// The `exitall` of another job ends this job: it submits no new ops, waits for those in flight, and then does
-    /// its own end steps.
+    /// Another job's `exitall`: submit no new ops, wait for those in flight, then run the job's end steps.
     ExitAll,
-    /// The user ends the trial: as `ExitAll`, without the end steps. What was measured is kept.
+    /// The user ends the trial: as `ExitAll`, without the end steps. Measurements are kept.
     Finish,
     /// Cancel the ops in flight and return.
     Abort,
 }
 
 impl StopRequest {
-    /// The request whose value (`as u8`) this is; [`StopRequest::Abort`] for greater values.
+    /// The request with this value (`as u8`); [`StopRequest::Abort`] for greater values.
     #[inline]
     pub fn from_u8(value: u8) -> StopRequest {
         match value {

@@ -1,8 +1,8 @@
-//! Suggestions for names that are not known.
+//! Suggestions for unknown names.
 
-/// The one of `names` that `word` is probably a misspelling of; upper and lower case in `word` are alike.
+/// The entry of `names` that `word` probably misspells, ignoring the case of `word`.
 ///
-/// A name is near enough if at most a third of the letters of the longer of the two differ.
+/// At most a third of the letters of the longer of the two may differ.
 pub fn closest<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     let word = word.to_ascii_lowercase();
     if word.is_empty() || word.len() > 64 {
@@ -20,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_the_word_that_was_meant() {
+    fn finds_the_intended_word() {
         let names = ["iodepth", "iodepth_batch", "ioengine"];
         assert_eq!(closest("iodpeth", names.into_iter()), Some("iodepth"));
         assert_eq!(closest("IODEPTH", names.into_iter()), Some("iodepth"));

@@ -173,7 +173,7 @@ pub struct Sample {
     pub at_ns: i64,
     /// Time since the preceding sample, ns; its counts cover this time.
     pub span_ns: u64,
-    /// SeriesRow by subject, column by column; `None`: not known in this sample.
+    /// Values by subject, then by column; `None`: unknown in this sample.
     pub values: Vec<Option<u64>>,
 }
 
@@ -182,7 +182,7 @@ pub struct Sample {
 pub struct SeriesGap {
     /// The series.
     pub kind: SeriesKind,
-    /// When it was noticed, on the trial's clock, ns. It is recorded once and lasts from then on.
+    /// When it was noticed, on the trial's clock, ns. It is recorded once and continues to the end.
     pub at_ns: i64,
     /// A description: what is missing and why.
     pub reason: String,

@@ -1,10 +1,10 @@
-//! Whether what is read is what was written.
+//! Verification: whether the data read equal the data written.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Pattern;
 
-/// The check carried by each block.
+/// Checksum of each block.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Checksum {
@@ -12,36 +12,36 @@ pub enum Checksum {
     Crc32c,
     /// XXH64.
     Xxhash64,
-    /// The block is a known pattern; no header.
+    /// The block is a known pattern without a header.
     Pattern(Pattern),
     /// Only the header (offset, sequence number, seed) is checked.
     HeaderOnly,
 }
 
-/// Verification of a job. Each block carries its offset, a sequence number and a seed, so that a
-/// stale or misplaced block is told from a torn one.
+/// Verification of a job. Each block contains its offset, a sequence number and a seed, which distinguish
+/// stale and misplaced blocks from torn ones.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verify {
-    /// How.
+    /// Checksum.
     pub checksum: Checksum,
-    /// Bytes each header stands for; 0: the block.
+    /// Bytes covered by each header; 0: the block.
     pub interval: u64,
-    /// A job that writes reads back and checks.
+    /// Whether a job that writes reads its data back and checks them.
     pub do_verify: bool,
-    /// Only checks what an earlier run with the same options wrote.
+    /// Only check what an earlier run with the same options wrote.
     pub only: bool,
-    /// Checks after so many blocks written; 0: at the end.
+    /// Check after this number of blocks was written; 0: at the end.
     pub backlog: u64,
-    /// Checks so many blocks in a row; 0: all of the backlog.
+    /// Number of blocks to check at a time; 0: the whole backlog.
     pub backlog_batch: u64,
-    /// The first bad block ends the job.
+    /// End the job at the first bad block.
     pub fatal: bool,
-    /// Bad blocks are written to files.
+    /// Write bad blocks to files.
     pub dump: bool,
-    /// A block of an earlier write than the last one known is stale.
+    /// Report a block of an earlier write than the last known one as stale.
     #[serde(default = "yes")]
     pub check_sequence: bool,
-    /// A block with another job's seed is stale.
+    /// Report a block with the seed of another job as stale.
     #[serde(default = "yes")]
     pub check_seed: bool,
 }

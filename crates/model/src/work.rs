@@ -1,4 +1,4 @@
-//! What a job does: one of three kinds of work.
+//! The work of a job: one of three kinds.
 
 use std::borrow::Cow;
 
@@ -11,19 +11,19 @@ use crate::{
 /// The part of its files that a clone works on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Extent {
-    /// Bytes of all files of the clone together. `None`: the files' (or device's) whole length.
+    /// Total bytes of all files of the clone. `None`: the full length of the files or the device.
     pub size: Option<Amount>,
-    /// Bytes into each file where the region begins.
+    /// Start of the region in each file, bytes.
     pub offset: Amount,
-    /// Added to `offset` once for each clone before this one.
+    /// Added to `offset` for each preceding clone.
     pub offset_increment: Amount,
-    /// An offset in percent is rounded up to a multiple of this; 0: of the smallest block size.
+    /// An offset in percent is rounded up to a multiple of this; 0: the smallest block size.
     pub offset_align: u64,
-    /// Strided zones: bytes of a zone that are used; 0 for none.
+    /// Strided zones: length of the used part of a zone, bytes; 0: no zones.
     pub zone_size: u64,
-    /// Strided zones: a zone's whole length; 0: `zone_size`.
+    /// Strided zones: full length of a zone; 0: `zone_size`.
     pub zone_range: u64,
-    /// Strided zones: bytes skipped between two zones.
+    /// Strided zones: bytes skipped between zones.
     pub zone_skip: u64,
 }
 
@@ -44,9 +44,9 @@ impl Default for Extent {
 /// How much of its region a job covers.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Passes {
-    /// Repeats the region until the job's `runtime` has passed.
+    /// Repeat the region until the job's `runtime` is over.
     pub time_based: bool,
-    /// Ends after this many bytes instead of one pass over the region.
+    /// End after this number of bytes instead of one pass over the region.
     pub io_size: Option<Amount>,
     /// Number of passes over the region; at least 1.
     pub loops: u64,
@@ -62,21 +62,21 @@ impl Default for Passes {
     }
 }
 
-/// When data are made durable.
+/// When data are synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SyncPolicy {
-    /// fsync after so many writes; 0: never.
+    /// fsync after this number of writes; 0: never.
     pub fsync_every: u32,
-    /// fdatasync after so many writes; 0: never.
+    /// fdatasync after this number of writes; 0: never.
     pub fdatasync_every: u32,
-    /// fsync all files when a job that writes has ended, timed as a step of its own.
+    /// fsync all files at the end of a job that writes, timed as a separate step.
     pub end_fsync: bool,
 }
 
 /// Reads, writes and trims at offsets of files or devices.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Blocks {
-    /// Backend.
+    /// Engine.
     pub engine: Engine,
     /// Directions, order and block sizes.
     pub access: Access,
@@ -86,14 +86,14 @@ pub struct Blocks {
     pub extent: Extent,
     /// How much of the region is covered.
     pub passes: Passes,
-    /// Durability.
+    /// Sync policy.
     pub sync: SyncPolicy,
     /// Verification.
     pub verify: Option<Verify>,
 }
 
 impl Blocks {
-    /// The option because of which its files are only read; `None`: they may be created, extended or written.
+    /// The option that makes the files read-only; `None`: they may be created, extended or written.
     pub fn read_only_by(&self) -> Option<&'static str> {
         match &self.verify {
             _ if self.files.read_only => Some("--readonly"),
@@ -118,7 +118,7 @@ impl Default for Blocks {
     }
 }
 
-/// What a job does. What applies to one kind of work only is a field of that kind.
+/// The work of a job. Settings that apply to one kind of work only are fields of that kind.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(
@@ -130,7 +130,7 @@ pub enum Work {
     Blocks(Blocks),
     /// Cycles of file operations: create, write, sync, rename, unlink, …
     FileOperations(Operations),
-    /// One set of files that all clones share, as in sysbench's fileio test.
+    /// A set of files shared by all clones, as in sysbench's fileio test.
     SharedFiles(SharedFiles),
 }
 
@@ -141,7 +141,7 @@ impl Default for Work {
 }
 
 impl Work {
-    /// The kinds of op that are recorded, in table order.
+    /// The recorded kinds of op, in table order.
     pub fn directions(&self) -> Vec<Direction> {
         match self {
             Work::Blocks(_) | Work::SharedFiles(_) => Direction::ALL.to_vec(),
@@ -149,7 +149,7 @@ impl Work {
         }
     }
 
-    /// The backend. File operations have none: their calls take names, not offsets.
+    /// The engine. File operations have none: their system calls take names, not offsets.
     pub fn engine(&self) -> Option<&Engine> {
         match self {
             Work::Blocks(blocks) => Some(&blocks.engine),
@@ -167,13 +167,13 @@ impl Work {
         }
     }
 
-    /// The backend's name, as results tell it.
+    /// The engine's name, as results show it.
     pub fn engine_name(&self) -> &'static str {
         self.engine()
             .map_or("file operations", |engine| engine.kind.name())
     }
 
-    /// Ops in flight per clone, at most.
+    /// Maximum number of ops in flight per clone.
     pub fn depth(&self) -> u32 {
         self.engine().map_or(1, |engine| engine.depth)
     }
@@ -218,14 +218,14 @@ impl Work {
         }
     }
 
-    /// Whether files or devices are touched: engines that complete ops by themselves touch none.
+    /// Whether it accesses files or devices; null and simulated engines do not.
     pub fn on_files(&self) -> bool {
         self.engine()
             .is_none_or(|engine| !engine.kind.without_files())
     }
 
-    /// Whether it runs in virtual time if all jobs of its workload do. Steps on files take the host's time, whatever
-    /// the engine: only blocks are simulated in virtual time.
+    /// Whether it runs in virtual time if all jobs of its workload do. Only blocks can be simulated in
+    /// virtual time: file operations take the host's time.
     pub fn in_virtual_time(&self) -> bool {
         self.blocks().is_some_and(|Blocks { engine, .. }| {
             let clock = engine.sim.as_ref().map(|sim| sim.clock);
@@ -233,12 +233,12 @@ impl Work {
         })
     }
 
-    /// Whether ops go around the page cache, as far as was asked for.
+    /// Whether ops bypass the page cache, as far as requested.
     pub fn direct(&self) -> bool {
         self.engine().is_some_and(|engine| engine.direct)
     }
 
-    /// The directions that are issued at offsets, in table order.
+    /// The directions issued at offsets, in table order.
     pub fn moves(&self) -> Vec<Direction> {
         self.access()
             .map_or(Vec::new(), |access| access.directions().collect())
@@ -261,7 +261,7 @@ impl Work {
         }
     }
 
-    /// The work as a job file would describe it, as far as it can: for formats that know nothing else.
+    /// The closest equivalent of the work in a job file: for formats that support nothing else.
     pub fn as_blocks(&self) -> Cow<'_, Blocks> {
         match self {
             Work::Blocks(blocks) => Cow::Borrowed(blocks),

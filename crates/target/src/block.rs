@@ -1,4 +1,4 @@
-//! Block devices as sysfs shows them: their parts, what is built on them, what they are built of.
+//! Block devices from sysfs: their partitions, their holders and their slaves.
 
 use std::fmt;
 use std::io;
@@ -9,14 +9,14 @@ use crate::roots::{Roots, names, text};
 /// A device's major and minor number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceNumber {
-    /// The driver's.
+    /// Major number, which identifies the driver.
     pub major: u32,
-    /// The device's among the driver's.
+    /// Minor number, which identifies the device of the driver.
     pub minor: u32,
 }
 
 impl DeviceNumber {
-    /// From a `dev_t` of stat(2).
+    /// From the `st_dev` or `st_rdev` of stat(2).
     pub fn of(dev: u64) -> DeviceNumber {
         DeviceNumber {
             major: rustix::fs::major(dev),
@@ -24,7 +24,7 @@ impl DeviceNumber {
         }
     }
 
-    /// From `8:1`.
+    /// Parses `8:1`.
     pub fn parse(text: &str) -> Option<DeviceNumber> {
         let (major, minor) = text.trim().split_once(':')?;
         Some(DeviceNumber {
@@ -33,7 +33,8 @@ impl DeviceNumber {
         })
     }
 
-    /// Made up by a file system that has no device of its own (btrfs, tmpfs, overlay …).
+    /// Whether it is the anonymous number of a file system without its own device (btrfs, tmpfs, overlay,
+    /// …).
     pub(crate) fn anonymous(self) -> bool {
         self.major == 0
     }
@@ -55,12 +56,12 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// The device of a number.
+    /// Finds the device with this number.
     pub(crate) fn find(roots: &Roots, number: DeviceNumber) -> io::Result<Block> {
         Block::at(&roots.sys.join(format!("dev/block/{number}")))
     }
 
-    /// The device of a kernel name.
+    /// Finds the device with this kernel name.
     pub(crate) fn named(roots: &Roots, name: &str) -> io::Result<Block> {
         Block::at(&roots.sys.join("class/block").join(name))
     }
@@ -77,22 +78,22 @@ impl Block {
         })
     }
 
-    /// An attribute's text, `queue/scheduler`.
+    /// The text of an attribute such as `queue/scheduler`.
     pub(crate) fn attribute(&self, name: &str) -> Option<String> {
         text(self.folder.join(name))
     }
 
-    /// The names in a folder of the device.
+    /// The names in a folder of the device's sysfs directory.
     pub(crate) fn attributes(&self, folder: &str) -> Vec<String> {
         names(self.folder.join(folder))
     }
 
-    /// Its length in bytes; sysfs counts in 512 whatever the device does.
+    /// Length in bytes; sysfs always counts in units of 512 bytes.
     pub(crate) fn length(&self) -> u64 {
         self.sectors("size").unwrap_or(0)
     }
 
-    /// Where a partition begins on its disk, bytes.
+    /// Offset of a partition on its disk, bytes.
     pub(crate) fn start(&self) -> Option<u64> {
         self.sectors("start")
     }
@@ -101,18 +102,18 @@ impl Block {
         self.attribute(name)?.parse::<u64>().ok()?.checked_mul(512)
     }
 
-    /// It cannot be written.
+    /// Whether it is read-only.
     pub(crate) fn read_only(&self) -> bool {
         self.attribute("ro").is_some_and(|flag| flag == "1")
     }
 
-    /// The disk a partition is a part of.
+    /// The disk of a partition.
     pub(crate) fn parent(&self) -> Option<Block> {
         self.attribute("partition")?;
         Block::at(self.folder.parent()?).ok()
     }
 
-    /// The parts of a disk.
+    /// The partitions of a disk.
     pub(crate) fn partitions(&self) -> Vec<Block> {
         names(&self.folder)
             .iter()
@@ -121,12 +122,12 @@ impl Block {
             .collect()
     }
 
-    /// Devices built on it (dm, md, bcache …).
+    /// Devices stacked on it (dm, md, bcache, …).
     pub(crate) fn holders(&self) -> Vec<Block> {
         self.linked("holders")
     }
 
-    /// Devices it is built of.
+    /// Devices that it is built on.
     pub(crate) fn slaves(&self) -> Vec<Block> {
         self.linked("slaves")
     }
@@ -139,8 +140,7 @@ impl Block {
             .collect()
     }
 
-    /// What kind of device is built of others, with the name people know it by: `device mapper
-    /// `vg-home``, `md raid1`.
+    /// Type and name of a device that is built on others: `device mapper `vg-home``, `md raid1`.
     pub(crate) fn describe(&self) -> String {
         if let Some(name) = self.attribute("dm/name") {
             return format!("device mapper `{name}`");
@@ -155,8 +155,8 @@ impl Block {
     }
 }
 
-/// The block device that a path such as `/dev/mapper/home` stands for: by its node, or, where the
-/// node is not there (another namespace's, or a host of a test), by its name in sysfs.
+/// The number of the block device at a path such as `/dev/mapper/home`: from its node, or from its name in
+/// sysfs if the node does not exist (in another namespace, or on a host in a test).
 pub(crate) fn number_of(roots: &Roots, path: &Path) -> Option<DeviceNumber> {
     use std::os::unix::fs::{FileTypeExt, MetadataExt};
     let below = path

@@ -1,4 +1,5 @@
-//! What a trial runs on: kernel, CPUs, memory, virtualisation, clock, and all below the targets.
+//! The environment of a trial: kernel, CPUs, memory, virtualisation, clock and the storage stack of the
+//! targets.
 
 use std::collections::BTreeSet;
 use std::hint::black_box;
@@ -10,8 +11,8 @@ use iodyno_model::{Cpu, Environment, Governor, MemoryInfo};
 use crate::roots::{Roots, names, text};
 use crate::stack;
 
-/// Reads everything the host tells. `version` is iodyno's own, `paths` are the files, folders and
-/// devices in use: files of one folder are one target. What the host does not tell stays empty.
+/// Reads the environment. `version` is iodyno's version; `paths` are the files, folders and devices in use.
+/// Files of one folder are one target. Unknown values are empty.
 pub fn read(roots: &Roots, version: &str, paths: &[PathBuf]) -> Environment {
     let kernel = |name: &str| text(roots.proc.join("sys/kernel").join(name)).unwrap_or_default();
     let shares: BTreeSet<PathBuf> = paths.iter().map(|path| stack::share(path)).collect();
@@ -72,8 +73,8 @@ fn cpu(roots: &Roots) -> Cpu {
     }
 }
 
-/// x86 and most others say `model name`, ARM boards `Hardware`, POWER `cpu`; ARM servers only the
-/// numbers of who made the core and which it is.
+/// x86 and most others have `model name`, ARM boards `Hardware`, POWER `cpu`. ARM servers have only the
+/// numbers of the implementer and the part.
 fn cpu_model(info: &str) -> String {
     let field = |name: &str| {
         info.lines()
@@ -91,7 +92,7 @@ fn cpu_model(info: &str) -> String {
         .unwrap_or_default()
 }
 
-/// How many numbers a list such as `0-3,8` has.
+/// Number of CPUs in a list such as `0-3,8`.
 fn count(list: &str) -> u32 {
     let one = |range: &str| -> Option<u32> {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
@@ -122,7 +123,7 @@ fn governor(cpus: &Path) -> Governor {
     }
 }
 
-/// Reads /proc/meminfo.
+/// Parses /proc/meminfo.
 fn memory(text: &str) -> MemoryInfo {
     let bytes = |name: &str| {
         text.lines()
@@ -137,7 +138,7 @@ fn memory(text: &str) -> MemoryInfo {
     }
 }
 
-/// The first figure of /proc/loadavg.
+/// The first value of /proc/loadavg × 100.
 fn load(text: &str) -> u32 {
     let first = text.split_whitespace().next().unwrap_or_default();
     first.parse::<f64>().map_or(0, |load| {
@@ -145,7 +146,7 @@ fn load(text: &str) -> u32 {
     })
 }
 
-/// How the hypervisor names itself to the CPU's question, in the words people use.
+/// The common name of the hypervisor that CPUID reports.
 #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
 fn hypervisor() -> Option<String> {
     use raw_cpuid::{CpuId, Hypervisor};
@@ -168,7 +169,7 @@ fn hypervisor() -> Option<String> {
     None
 }
 
-/// Containers and machines, innermost first.
+/// Names of containers and virtual machines, innermost first.
 fn virtualisation(roots: &Roots, hypervisor: Option<&str>) -> String {
     let machine = hypervisor.map(str::to_owned).or_else(|| machine(roots));
     [container(roots), machine]
@@ -233,8 +234,7 @@ fn container(roots: &Roots) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// What the median reading of the monotonic clock costs, ns: the middle of the distances between
-/// readings that follow one another at once.
+/// Median cost of reading the monotonic clock, ns: the median difference between consecutive readings.
 fn clock_read_ns(mut clock: impl FnMut() -> u64) -> u64 {
     const READINGS: usize = 2001;
     let readings: Vec<u64> = (0..READINGS).map(|_| black_box(clock())).collect();

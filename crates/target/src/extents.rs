@@ -1,4 +1,4 @@
-//! How much of a file was never written, so that reads of it never reach the device.
+//! Unwritten parts of files, which reads do not fetch from the device.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -7,25 +7,25 @@ use iodyno_sys::host;
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 
-/// Bytes of a file that reads answer with zeroes from nowhere.
+/// Bytes of a file that read as zeroes without device I/O.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Unwritten {
-    /// Nothing was ever put there.
+    /// Holes: not allocated.
     pub holes: u64,
-    /// Space is reserved (fallocate), nothing is in it.
+    /// Reserved by fallocate and never written.
     pub reserved: u64,
 }
 
 impl Unwritten {
-    /// Both together, bytes.
+    /// The sum of both, bytes.
     pub fn bytes(self) -> u64 {
         self.holes + self.reserved
     }
 }
 
-/// Holes and reserved extents of a regular file, to its length. Writes its dirty pages out first:
-/// until then what was just written looks reserved. `None` where the file system does not tell, and
-/// for what is no regular file. Moves the position of the descriptor.
+/// Holes and reserved extents of a regular file up to its length. Writes dirty pages back first, because
+/// freshly written data look reserved until then. `None` if the file system does not report extents, or if
+/// it is not a regular file. Changes the position of the descriptor.
 ///
 /// # Errors
 /// As fstat(2), lseek(2) and fsync(2).
@@ -47,11 +47,12 @@ pub fn unwritten(file: impl AsFd) -> io::Result<Option<Unwritten>> {
     }
 }
 
-/// What extents leave out, up to `length`.
+/// The bytes up to `length` that extents do not cover or only reserve.
 fn sum(extents: &[host::Extent], length: u64) -> Unwritten {
     let (mut covered, mut reserved, mut end) = (0, 0, 0);
     for extent in extents {
-        // Past the end of the file, or told twice by a file system with several copies: not ours.
+        // Ignore what lies past the end of the file, or is reported twice by a file system with several
+        // copies.
         let from = extent.offset.clamp(end, length.max(end));
         let to = extent.offset.saturating_add(extent.length).min(length);
         let bytes = to.saturating_sub(from);
@@ -65,8 +66,8 @@ fn sum(extents: &[host::Extent], length: u64) -> Unwritten {
     }
 }
 
-/// With SEEK_HOLE. A file system that does not know of holes calls everything data: it is believed
-/// only if the file has as many blocks as that takes.
+/// Finds holes with SEEK_HOLE. A file system without support for holes reports only data: that is accepted
+/// only if the number of allocated blocks matches.
 fn by_seeking(
     file: std::os::fd::BorrowedFd<'_>,
     length: u64,

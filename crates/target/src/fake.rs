@@ -1,4 +1,4 @@
-//! A host that does not exist: procfs, sysfs and device nodes in a temporary folder.
+//! A simulated host: procfs, sysfs and device nodes in a temporary folder.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -8,7 +8,7 @@ use crate::block::Block;
 use crate::roots::Roots;
 
 pub(crate) struct FakeHost {
-    /// Removed when the host is.
+    /// Removed when the host is dropped.
     _folder: tempfile::TempDir,
     pub(crate) roots: Roots,
 }
@@ -46,7 +46,7 @@ impl FakeHost {
         self.write(name, &text);
     }
 
-    /// A device in a folder of `sys/devices`, of so many sectors.
+    /// Adds a device in a folder of `sys/devices`; `sectors` is its length in units of 512 bytes.
     fn device(&self, folder: &str, number: &str, sectors: u64) {
         let name = folder.rsplit('/').next().unwrap();
         let below = format!("sys/devices/{folder}");
@@ -71,7 +71,7 @@ impl FakeHost {
         self
     }
 
-    /// Something built of others; `attributes` such as `("dm/name", "vg-home")`.
+    /// Adds a device built on others; `attributes` such as `("dm/name", "vg-home")`.
     pub(crate) fn mapped(
         &self,
         name: &str,
@@ -100,7 +100,7 @@ impl FakeHost {
         self
     }
 
-    /// An attached loop device.
+    /// Adds an attached loop device.
     pub(crate) fn loop_device(&self, name: &str, number: &str, file: &Path) -> &FakeHost {
         self.disk(name, number);
         self.attribute(name, "loop/backing_file", &format!("{}\n", file.display()))
@@ -110,7 +110,7 @@ impl FakeHost {
         self.mount_for("self", number, point, kind, source)
     }
 
-    /// A mount in the namespace of a process.
+    /// Adds a mount in the namespace of a process.
     pub(crate) fn mount_for(
         &self,
         process: &str,

@@ -1,9 +1,9 @@
-//! Where the I/O goes: the guard, and what lies below a path.
+//! Targets: the guard, and the storage stack below a path.
 //!
-//! Nothing here writes to a target; [`settle`] alone asks the kernel for anything, which is to write
-//! out what is dirty and to forget what is cached. The guard opens what a job names, once, after it has seen that
-//! nobody else uses it; everything else only reads what the host tells of itself. All of it takes
-//! its view of the host from [`Roots`], so that tests can show it hosts that do not exist.
+//! Nothing here writes to a target. Only [`settle`] changes the state of the host: it asks the kernel to
+//! write back dirty data and to drop caches. The guard opens each file of a job once, after it has checked
+//! that nobody else uses it. The rest only reads the state of the host. All functions take the host's file
+//! system roots from [`Roots`], so that tests can pass simulated hosts.
 
 mod block;
 pub mod counters;

@@ -1,4 +1,4 @@
-//! Mounts, in this namespace and in every other one that a process shows.
+//! Mounts in this namespace, and in those of all visible processes.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -13,21 +13,21 @@ use crate::roots::{Roots, names};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mount {
     pub(crate) id: u64,
-    /// `st_dev` of its files, btrfs subvolumes excepted.
+    /// `st_dev` of its files, except on btrfs subvolumes.
     pub(crate) number: DeviceNumber,
-    /// The folder of the file system that is seen at `point`.
+    /// The root of the mount within the file system.
     pub(crate) root: PathBuf,
     pub(crate) point: PathBuf,
-    /// Of this mount.
+    /// Options of the mount.
     pub(crate) options: String,
     pub(crate) file_system: String,
     pub(crate) source: String,
-    /// Of the file system.
+    /// Options of the file system.
     pub(crate) super_options: String,
 }
 
 impl Mount {
-    /// The block devices below it that the mount table tells of.
+    /// The block devices that the mount table lists for it.
     pub(crate) fn devices(&self, roots: &Roots) -> Vec<DeviceNumber> {
         if !self.number.anonymous() {
             return vec![self.number];
@@ -45,22 +45,22 @@ impl Mount {
     }
 }
 
-/// A mount with the process whose namespace it is in, where it is not in ours.
+/// A mount, with a process in its namespace if that is not ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SeenMount {
     pub(crate) mount: Mount,
     pub(crate) process: Option<u32>,
 }
 
-/// The mounts of this namespace, in the order they were made.
+/// The mounts of this namespace, in the order of mounting.
 pub(crate) fn own(roots: &Roots) -> Vec<Mount> {
     fs::read(roots.proc.join("self/mountinfo"))
         .map(|text| parse(&text))
         .unwrap_or_default()
 }
 
-/// The mounts of all namespaces that any process is in, ours first; each file system and mount
-/// point once. A namespace without a process is not seen: only the kernel's own claim tells of it.
+/// The mounts of the namespaces of all processes, ours first; each pair of file system and mount point
+/// once. A namespace without a process is not visible: only the kernel's exclusive claim reveals it.
 pub(crate) fn everywhere(roots: &Roots) -> Vec<SeenMount> {
     let namespace = |process: &str| fs::read_link(roots.proc.join(process).join("ns/mnt")).ok();
     let mut namespaces: HashSet<PathBuf> = namespace("self").into_iter().collect();
@@ -77,7 +77,7 @@ pub(crate) fn everywhere(roots: &Roots) -> Vec<SeenMount> {
         let Ok(process) = name.parse::<u32>() else {
             continue;
         };
-        // Another user's namespace cannot be told apart without privilege, its mounts can be read.
+        // Namespaces of other users cannot be compared without privilege, but their mounts can be read.
         if namespace(&name).is_some_and(|link| !namespaces.insert(link)) {
             continue;
         }
@@ -96,8 +96,8 @@ pub(crate) fn everywhere(roots: &Roots) -> Vec<SeenMount> {
     seen
 }
 
-/// The mount that a path lies on. `path` is absolute and without symlinks; `id` is the kernel's own
-/// answer where it gives one, `number` the `st_dev` of the path.
+/// The mount that contains a path. `path` is absolute and without symlinks; `id` is the mount id from the
+/// kernel, if known; `number` is the `st_dev` of the path.
 pub(crate) fn containing<'a>(
     mounts: &'a [Mount],
     path: &Path,
@@ -106,7 +106,7 @@ pub(crate) fn containing<'a>(
 ) -> Option<&'a Mount> {
     let above = || mounts.iter().filter(|mount| path.starts_with(&mount.point));
     let longest = |mount: &&Mount| mount.point.as_os_str().len();
-    // The last of several on one point hides the others; max_by_key gives the last.
+    // Of several mounts on one point, the last hides the others; max_by_key returns the last.
     above()
         .find(|mount| Some(mount.id) == id)
         .or_else(|| {
@@ -117,7 +117,7 @@ pub(crate) fn containing<'a>(
         .or_else(|| above().max_by_key(longest))
 }
 
-/// Reads mountinfo; lines that are none are left out.
+/// Parses mountinfo; invalid lines are skipped.
 pub(crate) fn parse(text: &[u8]) -> Vec<Mount> {
     text.split(|byte| *byte == b'\n')
         .filter_map(parse_line)
@@ -147,7 +147,7 @@ fn parse_line(line: &[u8]) -> Option<Mount> {
     })
 }
 
-/// A path as procfs writes it: blanks, newlines and backslashes are octal.
+/// Decodes a path in procfs, where blanks, newlines and backslashes are octal escapes.
 pub(crate) fn path_of(escaped: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(escaped.len());
     let mut rest = escaped;
@@ -171,7 +171,7 @@ pub(crate) fn path_of(escaped: &[u8]) -> PathBuf {
     PathBuf::from(OsString::from_vec(bytes))
 }
 
-/// The bytes of a path, for comparing with what procfs prints.
+/// The bytes of a path, for comparison with procfs.
 pub(crate) fn bytes_of(path: &Path) -> &[u8] {
     path.as_os_str().as_bytes()
 }
@@ -189,7 +189,7 @@ mod tests {
         40 27 0:50 / /nothing rw - tmpfs  rw\n";
 
     #[test]
-    fn mountinfo_is_read_with_and_without_optional_fields() {
+    fn mountinfo_is_parsed_with_and_without_optional_fields() {
         let mounts = parse(TEXT);
         let points: Vec<&str> = mounts.iter().filter_map(|m| m.point.to_str()).collect();
         assert_eq!(points, ["/proc", "/", "/home dir", "/nothing"]);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_are_undone_and_what_is_none_is_kept() {
+    fn escapes_are_decoded_and_other_backslashes_kept() {
         for (escaped, expected) in [
             ("/a\\040b", "/a b"),
             ("/a\\134040", "/a\\040"),
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_own_answer_goes_before_the_number_and_that_before_the_length() {
+    fn mounts_are_found_by_mount_id_then_device_number_then_longest_path() {
         let mounts = parse(
             b"1 0 8:1 / / rw - ext4 a rw\n2 1 8:2 / /m rw - ext4 b rw\n\
               3 2 8:3 / /m/n rw - ext4 c rw\n4 1 8:4 / /m rw - ext4 d rw\n",
@@ -229,7 +229,7 @@ mod tests {
         let path = Path::new("/m/n/file");
         let number = |minor| DeviceNumber { major: 8, minor };
         let found = |minor, id| containing(&mounts, path, number(minor), id).map(|m| m.id);
-        // /m was mounted over: /m/n of the older one is hidden, which only number and id tell.
+        // /m was mounted over: /m/n of the older mount is hidden, which only the number and the id show.
         assert_eq!(found(4, Some(4)), Some(4));
         assert_eq!(found(4, None), Some(4));
         assert_eq!(found(3, None), Some(3));

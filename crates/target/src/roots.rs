@@ -1,9 +1,9 @@
-//! Where the host's view of itself is read.
+//! Locations from which the host's state is read.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The folders in which the kernel shows the host.
+/// File system roots of the host's state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Roots {
     /// procfs.
@@ -12,17 +12,17 @@ pub struct Roots {
     pub sys: PathBuf,
     /// Device nodes.
     pub dev: PathBuf,
-    /// Everything else (`etc/os-release`, `run/…`).
+    /// Root of other files (`etc/os-release`, `run/…`).
     pub root: PathBuf,
 }
 
 impl Roots {
-    /// This host.
+    /// The roots of this host.
     pub fn host() -> Roots {
         Roots::below(Path::new("/"))
     }
 
-    /// A host laid out below a folder.
+    /// The roots of a host below a folder.
     pub fn below(root: &Path) -> Roots {
         Roots {
             proc: root.join("proc"),
@@ -33,13 +33,13 @@ impl Roots {
     }
 }
 
-/// The text of a small file without the white space around it; `None` if it cannot be read.
+/// The text of a small file, trimmed; `None` if it cannot be read.
 pub(crate) fn text(path: impl AsRef<Path>) -> Option<String> {
     let bytes = fs::read(path).ok()?;
     Some(String::from_utf8_lossy(&bytes).trim().to_owned())
 }
 
-/// The names in a folder, sorted; none if it cannot be read.
+/// The sorted names in a folder; empty if it cannot be read.
 pub(crate) fn names(folder: impl AsRef<Path>) -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(folder)
         .into_iter()

@@ -1,8 +1,8 @@
-//! Lets the host come to rest before a trial, so that each begins alike: dirty data are written out,
-//! caches are dropped, and the devices below the targets have nothing left to do.
+//! Brings the host into the same state before each trial: dirty data are written back, caches are dropped,
+//! and the devices below the targets are idle.
 //!
-//! Writes to no target. What is not allowed, or does not come about in time, is told and never an
-//! error: a trial can be made all the same, and its reader has to know.
+//! Does not write to targets. A step that is not permitted or does not finish in time is reported and is
+//! not an error, because the trial can still run.
 
 use std::fmt;
 use std::fs::OpenOptions;
@@ -18,25 +18,24 @@ use crate::counters::{self, DiskStats, disk_stats};
 use crate::roots::{self, Roots};
 use crate::stack;
 
-/// A device that did nothing for so long is idle: write-back and journals work in shorter intervals
-/// while they have anything to do.
+/// A device is idle if it did nothing for this time: write-back and journals have shorter intervals.
 const QUIET: Duration = Duration::from_millis(500);
-/// How often devices, and the wish to stop, are looked at.
+/// Interval at which devices and cancellation are checked.
 const LOOK: Duration = Duration::from_millis(50);
-/// A sync that lasts longer hangs on a device or server that no longer answers.
+/// A longer sync waits for a device or server that does not respond.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// In what a host did not come to rest.
+/// Why the host is not settled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unsettled {
-    /// Caches hold what the trial before left in them.
+    /// Caches still contain data from the previous trial.
     CachesKept {
         /// Why they were not dropped.
         why: String,
     },
-    /// Devices below the targets were still at work.
+    /// Devices below the targets were still busy.
     NotIdle {
-        /// How long was waited, ns.
+        /// Time waited, ns.
         after_ns: u64,
         /// Kernel names.
         devices: Vec<String>,
@@ -62,10 +61,9 @@ impl fmt::Display for Unsettled {
     }
 }
 
-/// Lets the host come to rest. `targets` are the paths that the I/O goes to, whose devices are waited
-/// for. Ends within a moment once `cancelled` says so. What a device does is seen in
-/// /proc/diskstats: one whose `iostats` are off looks idle, and storage without a block
-/// device (ZFS pools, FUSE, networks) is not waited for.
+/// Settles the host. `targets` are the paths of the I/O; their devices must become idle. Returns shortly
+/// after `cancelled` returns true. Activity is read from /proc/diskstats: a device with `iostats` off looks
+/// idle, and storage without a block device (ZFS pools, FUSE, network file systems) is not waited for.
 pub fn settle(
     roots: &Roots,
     settling: &Settling,
@@ -83,7 +81,7 @@ pub fn settle(
     )
 }
 
-/// As [`settle`], with the clock and the call that writes out all dirty data passed in.
+/// Like [`settle`], with the clock and the sync call as parameters.
 fn settle_by(
     clock: &impl Clock,
     sync: impl FnOnce() + Send + 'static,
@@ -110,16 +108,16 @@ fn settle_by(
     unsettled
 }
 
-/// The time by which devices are idle. Passed in, so that tests need not wait.
+/// The clock, replaceable so that tests need not wait.
 trait Clock {
-    /// Since an instant that stays the same.
+    /// Time since a fixed instant.
     fn now(&self) -> Duration;
 
-    /// Returns after that time.
+    /// Waits for this time.
     fn sleep(&self, span: Duration);
 }
 
-/// Since the instant that it holds.
+/// Time since the contained instant.
 struct HostClock(Instant);
 
 impl Clock for HostClock {
@@ -132,14 +130,14 @@ impl Clock for HostClock {
     }
 }
 
-/// Only what is clean can be dropped: dirty data are written out before.
+/// Only clean pages can be dropped, so dirty data are written back first.
 fn drop_caches(sync: impl FnOnce(), file: &Path) -> io::Result<()> {
     sync();
     // Page cache, dentries and inodes.
     OpenOptions::new().write(true).open(file)?.write_all(b"3\n")
 }
 
-/// Neither a sync nor the dropping can be called off: a thread of its own may stay behind.
+/// A sync and dropping caches cannot be cancelled: the thread may continue in the background.
 fn within_patience(
     work: impl FnOnce() -> io::Result<()> + Send + 'static,
     patience: Duration,
@@ -150,7 +148,7 @@ fn within_patience(
     let started = thread::Builder::new()
         .name("settle".to_owned())
         .spawn(move || {
-            // Whoever waited may have gone.
+            // The receiver may have stopped waiting.
             let _ = sender.send(work());
         });
     if let Err(error) = started {
@@ -197,7 +195,7 @@ fn await_idle(
     while clock.now() - quiet_since < QUIET {
         let waited = clock.now() - begun;
         if waited >= at_most {
-            // None was seen at work if less was to be waited than it takes to tell.
+            // If the permitted time is too short to detect activity, nothing was observed.
             return (!busy.is_empty()).then_some(Unsettled::NotIdle {
                 after_ns: waited.as_nanos() as u64,
                 devices: busy,
@@ -217,7 +215,7 @@ fn await_idle(
     None
 }
 
-/// The devices that did anything between two looks, or still do.
+/// The devices with completed ops between two readings, or with ops in flight.
 fn at_work(before: &[(String, DiskStats)], now: &[(String, DiskStats)]) -> Vec<String> {
     now.iter()
         .filter(|(name, stats)| {

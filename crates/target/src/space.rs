@@ -1,4 +1,4 @@
-//! Whether what is to be laid out has room.
+//! Checks whether the files to be laid out fit into the free space.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,16 +13,16 @@ use crate::roots::Roots;
 use crate::stack::existing;
 use crate::{DeviceNumber, stack};
 
-/// Room on a file system for this user.
+/// Free space of a file system for this user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
-    /// Bytes, without those kept for root.
+    /// Free bytes, without those reserved for root.
     pub bytes: u64,
-    /// Inodes; `None` where the file system does not count them.
+    /// Free inodes; `None` if the file system does not count them.
     pub inodes: Option<u64>,
 }
 
-/// The room at a folder; at the nearest one above it where it is not there yet.
+/// The free space at a folder, or at its nearest existing ancestor.
 ///
 /// # Errors
 /// As statvfs(3).
@@ -31,30 +31,30 @@ pub fn room(folder: &Path) -> io::Result<Room> {
     let state = rustix::fs::statvfs(&folder)?;
     Ok(Room {
         bytes: state.f_bavail.saturating_mul(state.f_frsize),
-        // btrfs and others have no table of inodes and count none.
+        // btrfs and others have no inode table and report no counts.
         inodes: (state.f_files > 0).then_some(state.f_favail),
     })
 }
 
-/// The longest file this process may write, bytes; `None` where there is no limit (RLIMIT_FSIZE).
+/// Maximum length of a file for this process, bytes (RLIMIT_FSIZE); `None`: no limit.
 pub fn file_size_limit() -> Option<u64> {
     rustix::process::getrlimit(rustix::process::Resource::Fsize).current
 }
 
-/// What will be laid out in a folder, beyond what is there already.
+/// Space needed in a folder, in addition to existing files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Need {
-    /// Where; it need not be there yet.
+    /// The folder; it may not exist yet.
     pub folder: PathBuf,
-    /// Bytes in all.
+    /// Total number of bytes.
     pub bytes: u64,
-    /// New files and folders.
+    /// Number of new files and folders.
     pub inodes: u64,
-    /// The longest file, bytes.
+    /// Length of the longest file, bytes.
     pub longest: u64,
 }
 
-/// A lack.
+/// Something that does not fit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Shortage {
     /// Too few bytes.
@@ -75,7 +75,7 @@ pub enum Shortage {
         /// Inodes.
         free: u64,
     },
-    /// A file longer than this process or the file system allows.
+    /// A file is longer than this process or the file system permits.
     FileSize {
         /// Its folder.
         folder: PathBuf,
@@ -83,14 +83,14 @@ pub enum Shortage {
         needed: u64,
         /// Bytes.
         limit: u64,
-        /// Whose limit.
+        /// Origin of the limit.
         whose: &'static str,
     },
-    /// The room could not be found out.
+    /// The free space is unknown.
     Unknown {
-        /// Where.
+        /// The folder.
         folder: PathBuf,
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
@@ -148,12 +148,12 @@ impl fmt::Display for Shortage {
     }
 }
 
-/// Everything that lacks. Folders on one file system, and file systems in one pool, add up.
+/// All shortages. Needs of folders on one file system, and of file systems in one pool, are added up.
 pub fn check(roots: &Roots, needs: &[Need]) -> Vec<Shortage> {
     check_by(room, roots, needs)
 }
 
-/// As [`check`], with the room of a folder passed in.
+/// Like [`check`], with the function that returns the free space as parameter.
 fn check_by(
     room: impl Fn(&Path) -> io::Result<Room>,
     roots: &Roots,
@@ -178,7 +178,7 @@ fn check_by(
         }
     }
     for shortage in groups.into_values().flat_map(Group::lacks) {
-        // A pool with one file system says the same twice.
+        // A pool with one file system would be reported twice.
         if !shortages.contains(&shortage) {
             shortages.push(shortage);
         }
@@ -186,7 +186,7 @@ fn check_by(
     shortages
 }
 
-/// Needs that share their room.
+/// Needs that share free space.
 #[derive(Default)]
 struct Group {
     folders: Vec<PathBuf>,
@@ -203,7 +203,7 @@ impl Group {
         }
         self.bytes = self.bytes.saturating_add(need.bytes);
         self.inodes = self.inodes.saturating_add(need.inodes);
-        // Quotas may leave one part of a pool less than another: all has at least the most.
+        // Quotas may limit one part of a pool: the pool has at least the largest value.
         self.free = self.free.max(room.bytes);
         self.free_inodes = self.free_inodes.max(room.inodes);
     }
@@ -230,7 +230,7 @@ impl Group {
 
 struct Place {
     file_system: String,
-    /// Names of what the folder shares its room with.
+    /// Names of what shares free space with the folder.
     groups: Vec<String>,
 }
 
@@ -247,7 +247,7 @@ fn place(mounts: &[Mount], folder: &Path) -> io::Result<Place> {
     let mount = mounts::containing(mounts, &folder, number, id);
     let file_system = mount.map_or(String::new(), |mount| mount.file_system.clone());
     let mut groups = vec![format!("file system {number}")];
-    // Subvolumes and datasets have numbers of their own and share one pool.
+    // Subvolumes and datasets have different device numbers and share one pool.
     match (file_system.as_str(), mount) {
         ("btrfs", Some(mount)) => groups.push(format!("btrfs {}", mount.source)),
         ("zfs", Some(mount)) => {

@@ -1,7 +1,7 @@
-//! What lies below a path: mount, partition, loop device, mapping, disk, each with its settings.
+//! The storage stack below a path: mount, partition, loop device, mapping, disk, each with its settings.
 //!
-//! Read from the mount table and sysfs alone; nothing is opened but the path itself, and that only
-//! to ask which mount it is on. What the host does not tell is left out.
+//! Reads the mount table and sysfs only. Only the path itself is opened, to find its mount. Unknown values
+//! are omitted.
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -15,7 +15,7 @@ use crate::block::{Block, DeviceNumber};
 use crate::mounts::{self, Mount, bytes_of};
 use crate::roots::Roots;
 
-/// The queue settings that are kept, by sysfs name.
+/// The queue settings to report, by sysfs name.
 const QUEUE: [&str; 33] = [
     "add_random",
     "atomic_write_max_bytes",
@@ -52,11 +52,11 @@ const QUEUE: [&str; 33] = [
     "zoned",
 ];
 
-/// A loop on an overlay on a loop … ends here, and a circle too.
+/// Maximum depth, which also ends cycles such as a loop device on itself.
 const DEEPEST: u32 = 16;
 
-/// Everything below a file, folder or device. A path that is not there yet is judged by the nearest
-/// folder above it that is.
+/// Everything below a file, folder or device. For a path that does not exist, its nearest existing ancestor
+/// is used.
 pub fn describe(path: &Path, roots: &Roots) -> TargetInfo {
     let mut walk = Walk {
         roots,
@@ -168,7 +168,7 @@ impl Walk<'_> {
         }
         let slaves = block.slaves();
         let mapping = mapping(&block).or_else(|| {
-            // bcache, drbd and whatever else stands on other devices.
+            // bcache, drbd and other stacked devices.
             let driver = block.name.trim_end_matches(|c: char| c.is_ascii_digit());
             (!slaves.is_empty()).then(|| (driver.to_owned(), block.name.clone()))
         });
@@ -188,7 +188,7 @@ impl Walk<'_> {
 
 fn mapping(block: &Block) -> Option<(String, String)> {
     if let Some(name) = block.attribute("dm/name") {
-        // `LVM-…`, `CRYPT-LUKS2-…`, `mpath-…`: who made it; sysfs does not tell the target type.
+        // `LVM-…`, `CRYPT-LUKS2-…`, `mpath-…`: the creator; sysfs does not report the target type.
         let uuid = block.attribute("dm/uuid").unwrap_or_default();
         let kind = uuid.split_once('-').map_or("", |(kind, _)| kind);
         let name = if kind.is_empty() {
@@ -203,7 +203,7 @@ fn mapping(block: &Block) -> Option<(String, String)> {
         .map(|level| ("md".to_owned(), level))
 }
 
-/// The block devices below a mount; all of them where the file system has several.
+/// The block devices below a mount; all devices of a multi-device file system.
 fn devices_of(roots: &Roots, mount: &Mount) -> Vec<DeviceNumber> {
     let named = mount.devices(roots);
     if mount.file_system != "btrfs" {
@@ -231,7 +231,7 @@ fn option(options: &str, name: &str) -> Option<PathBuf> {
     Some(mounts::path_of(value.as_bytes()))
 }
 
-/// The nearest thing there is at or above a path, without symlinks.
+/// The path, or its nearest existing ancestor, without symlinks.
 pub(crate) fn existing(path: &Path) -> Option<PathBuf> {
     let absolute = std::path::absolute(path).ok()?;
     absolute
@@ -239,7 +239,7 @@ pub(crate) fn existing(path: &Path) -> Option<PathBuf> {
         .find_map(|ancestor| ancestor.canonicalize().ok())
 }
 
-/// The kernel's name for the mount that an open file is on; `None` before 5.8.
+/// The mount id of an open file; `None` before Linux 5.8.
 pub(crate) fn mount_id(file: BorrowedFd<'_>) -> Option<u64> {
     let state = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok()?;
     (state.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(state.stx_mnt_id)
@@ -259,7 +259,7 @@ fn info(mount: &Mount, at: &Path) -> MountInfo {
     }
 }
 
-/// Of mount and file system together, sorted. Either's `ro` makes it read-only.
+/// Options of mount and file system, merged and sorted. `ro` of either makes it read-only.
 fn options(mount: &Mount) -> String {
     let mut options: BTreeSet<&str> = mount
         .options
@@ -273,7 +273,7 @@ fn options(mount: &Mount) -> String {
     options.into_iter().collect::<Vec<_>>().join(",")
 }
 
-/// A device with its settings; those of a partition are its disk's.
+/// A device with its settings; a partition has those of its disk.
 fn layer(block: &Block) -> DeviceLayer {
     let setting = |name: &str| {
         let text = block.attribute(&format!("queue/{name}"))?;
@@ -302,7 +302,7 @@ fn model(block: &Block) -> String {
         .attribute("device/model")
         .or_else(|| block.attribute("device/name"));
     match (block.attribute("device/vendor"), model) {
-        // virtio's and PCI's vendor is a number, ATA's the word ATA.
+        // The vendor is a number for virtio and PCI, and `ATA` for ATA disks.
         (Some(vendor), Some(model)) if !vendor.starts_with("0x") && vendor != "ATA" => {
             format!("{vendor} {model}")
         }
@@ -310,7 +310,7 @@ fn model(block: &Block) -> String {
     }
 }
 
-/// Of `none [mq-deadline] kyber` the one in brackets.
+/// The entry in brackets: `mq-deadline` in `none [mq-deadline] kyber`.
 fn in_force(text: &str) -> &str {
     let bracketed = text
         .split_once('[')
@@ -318,7 +318,7 @@ fn in_force(text: &str) -> &str {
     bracketed.map_or(text, |(name, _)| name)
 }
 
-/// The folder or device that stands for a path in the list of targets: a file's folder.
+/// The folder or device that represents a path in the list of targets; for a file, its folder.
 pub(crate) fn share(path: &Path) -> PathBuf {
     match path.metadata() {
         Ok(metadata) if metadata.is_dir() || !metadata.is_file() => path.to_owned(),

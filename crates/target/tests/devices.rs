@@ -1,4 +1,4 @@
-//! The guard before real block devices: loop devices attached by the test itself.
+//! The guard on real block devices: loop devices attached by the tests.
 #![allow(clippy::print_stderr, reason = "skipped tests are told aloud")]
 
 mod common;
@@ -19,7 +19,7 @@ use iodyno_target::{
 const MIB: u64 = 1 << 20;
 
 #[test]
-fn a_blank_device_is_admitted_and_kept_for_us() {
+fn a_blank_device_is_admitted_and_claimed() {
     let Some(disk) = Loop::blank(16) else { return };
     let admitted = write(&disk.device, &[]).unwrap();
     assert!(matches!(admitted.kind, Kind::BlockDevice(number) if number.major == 7));
@@ -28,7 +28,7 @@ fn a_blank_device_is_admitted_and_kept_for_us() {
     assert!(admitted.notes.is_empty());
     let file = File::from(admitted.reopen(OpenFlags::default()).unwrap());
     file.write_all_at(b"ours", 4096).unwrap();
-    // Nobody else gets it while we have it.
+    // Nobody else can claim it in the meantime.
     let second = refusal(write(&disk.device, &[]));
     assert_eq!(second.findings[0], Reason::Claimed);
     assert!(run(&["mkfs.ext4", "-q", disk.path()]).is_err());
@@ -36,7 +36,7 @@ fn a_blank_device_is_admitted_and_kept_for_us() {
     write(&disk.device, std::slice::from_ref(&disk.device)).unwrap();
 }
 
-/// Bytes of no format; a multiple of 8.
+/// Bytes without a known format; the length is a multiple of 8.
 fn noise(length: usize) -> Vec<u8> {
     let mut state = 1u64;
     let mut bytes = vec![0; length];
@@ -51,7 +51,7 @@ fn noise(length: usize) -> Vec<u8> {
 
 #[test]
 fn a_device_with_data_in_any_sampled_block_is_refused_until_destroy_names_it() {
-    // The first and the last MiB, and between them one of 128 blocks, here each half MiB.
+    // The first and the last MiB, and one of the 128 blocks in between, which are half a MiB apart here.
     for (at, length) in [(0, 8), (MIB - 8, 8), (20 * MIB, MIB), (64 * MIB - 8, 8)] {
         let put = |file: &Path| {
             let file = OpenOptions::new().write(true).open(file).unwrap();
@@ -85,13 +85,13 @@ fn a_device_with_data_in_any_sampled_block_is_refused_until_destroy_names_it() {
             admitted.notes
         );
         drop(admitted);
-        // What the message says helps.
+        // The command in the hint resolves the refusal.
         run(&["blkdiscard", "--zeroout", disk.path()]).unwrap();
         write(&disk.device, &[]).unwrap();
     }
 }
 
-/// A guard with records of its own.
+/// A guard with its own records.
 struct Remembering(tempfile::TempDir);
 
 impl Remembering {
@@ -113,7 +113,7 @@ impl Remembering {
         })
     }
 
-    /// Writes as a trial does, from admission to the record of what was written.
+    /// Writes as a trial does, from admission to the record of the writes.
     fn write(&self, disk: &Loop, destroy: &[PathBuf], bytes: &[u8], at: u64) {
         let admitted = self.admit(disk, destroy).unwrap();
         let file = File::from(admitted.reopen(OpenFlags::default()).unwrap());
@@ -123,16 +123,16 @@ impl Remembering {
 }
 
 #[test]
-fn what_iodyno_wrote_is_admitted_again_until_somebody_else_writes() {
+fn own_content_is_admitted_again_until_others_write() {
     let Some(disk) = Loop::blank(16) else { return };
     let state = Remembering::new();
     state.write(&disk, &[], &noise(2 << 20), 0);
     state.write(&disk, &[], &noise(9 << 20), 7 << 20);
     drop(state.admit(&disk, &[]).unwrap());
-    // Without the records it is data like any other; so it is by another's.
+    // Without the records, or with records of others, its content is foreign data.
     refusal(write(&disk.device, &[]));
     refusal(Remembering::new().admit(&disk, &[]));
-    // A partly discarded device is still its own.
+    // A partly discarded device is still recognised.
     run(&["blkdiscard", "--zeroout", "--length", "1MiB", disk.path()]).unwrap();
     drop(state.admit(&disk, &[]).unwrap());
     run(&["mkfs.ext4", "-q", disk.path()]).unwrap();
@@ -144,7 +144,7 @@ fn what_iodyno_wrote_is_admitted_again_until_somebody_else_writes() {
 }
 
 #[test]
-fn what_destroy_gave_way_to_and_was_not_overwritten_is_refused_again() {
+fn data_that_destroy_permitted_to_overwrite_and_that_remain_are_refused_again() {
     let Some(disk) = Loop::blank(16) else { return };
     let state = Remembering::new();
     run(&["mkfs.ext4", "-q", disk.path()]).unwrap();
@@ -157,10 +157,10 @@ fn what_destroy_gave_way_to_and_was_not_overwritten_is_refused_again() {
 }
 
 #[test]
-fn what_was_written_by_a_process_that_was_killed_is_refused_unless_recorded_at_its_death() {
+fn writes_of_a_killed_process_are_refused_unless_recorded_at_its_death() {
     let Some(disk) = Loop::blank(16) else { return };
     let state = Remembering::new();
-    // As a kill leaves it: admitted, written, not recorded.
+    // The state after a kill: admitted, written, not recorded.
     let killed = |bytes: &[u8], at| {
         let admitted = state.admit(&disk, &[]).unwrap();
         let file = File::from(admitted.reopen(OpenFlags::default()).unwrap());
@@ -176,7 +176,7 @@ fn what_was_written_by_a_process_that_was_killed_is_refused_unless_recorded_at_i
     );
     guard.record_after_death(std::process::id());
     killed(&noise(2 << 20), 3 << 20);
-    // Somebody uses the device by now: its record stays open.
+    // The device is in use by now: its record stays open.
     run(&["mkfs.ext4", "-q", disk.path()]).unwrap();
     let mounted = disk.mount();
     guard.record_after_death(std::process::id());
@@ -186,7 +186,7 @@ fn what_was_written_by_a_process_that_was_killed_is_refused_unless_recorded_at_i
 }
 
 #[test]
-fn records_that_cannot_be_written_are_told_and_the_device_is_used() {
+fn unwritable_records_are_reported_and_the_device_is_used() {
     let Some(disk) = Loop::blank(16) else { return };
     let state = Remembering::new();
     fs::write(state.0.path().join("devices"), "no folder").unwrap();
@@ -197,7 +197,7 @@ fn records_that_cannot_be_written_are_told_and_the_device_is_used() {
 }
 
 #[test]
-fn another_file_at_the_same_loop_device_is_not_taken_for_the_one_before() {
+fn another_file_on_the_same_loop_device_is_not_mistaken_for_the_previous_one() {
     let state = Remembering::new();
     for length in [16, 16, 24] {
         let Some(disk) = Loop::holding(length, |file| {
@@ -291,7 +291,7 @@ fn a_formatted_device_is_refused_until_destroy_names_it() {
                 .hint()
                 .contains(&format!("--destroy {}", disk.path()))
         );
-        // Another device's name does not help, the own by any name does.
+        // The name of another device does not permit it; any name of this device does.
         let other = refusal(write(
             &disk.device,
             &[PathBuf::from("/dev/null"), disk.file.clone()],
@@ -309,7 +309,7 @@ fn a_formatted_device_is_refused_until_destroy_names_it() {
 }
 
 #[test]
-fn a_mounted_device_is_refused_whatever_destroy_says() {
+fn a_mounted_device_is_refused_even_with_destroy() {
     let Some(disk) = Loop::blank(16) else { return };
     run(&["mkfs.ext4", "-q", disk.path()]).unwrap();
     let mounted = disk.mount();
@@ -334,7 +334,7 @@ fn a_mounted_device_is_refused_whatever_destroy_says() {
         assert!(found[1].contains("holds ext4"), "{found:?}");
         assert!(refused.hint().contains("`--destroy` does not help"));
     }
-    // Reads are admitted, read-only, and said.
+    // Reads are admitted, read-only and with a note.
     let read = admit(&disk.device, Intent::READ, &[]).unwrap();
     assert!(read.notes[0].contains("is mounted on"), "{:?}", read.notes);
     let file = File::from(read.descriptor.try_clone().unwrap());
@@ -345,7 +345,7 @@ fn a_mounted_device_is_refused_whatever_destroy_says() {
 }
 
 #[test]
-fn a_device_mounted_in_another_namespace_only_is_refused() {
+fn a_device_mounted_only_in_another_namespace_is_refused() {
     let Some(disk) = Loop::blank(16) else { return };
     run(&["mkfs.ext4", "-q", disk.path()]).unwrap();
     let point = disk.folder().join("there");
@@ -380,7 +380,7 @@ fn a_device_mounted_in_another_namespace_only_is_refused() {
 }
 
 #[test]
-fn swap_in_use_is_refused_whatever_destroy_says() {
+fn active_swap_is_refused_even_with_destroy() {
     let Some(disk) = Loop::blank(16) else { return };
     run(&["mkswap", disk.path()]).unwrap();
     if let Err(why) = run(&["swapon", disk.path()]) {
@@ -392,7 +392,7 @@ fn swap_in_use_is_refused_whatever_destroy_says() {
     assert_eq!(found[0], format!("{} is swap space in use", disk.name()));
 }
 
-/// A GPT with one partition of 8 MiB at 1 MiB, its checksums included.
+/// A GPT with one partition of 8 MiB at 1 MiB, and valid checksums.
 fn gpt(file: &Path, mib: u64) {
     let sectors = mib * MIB / 512;
     let mut entries = vec![0u8; 128 * 128];
@@ -439,18 +439,18 @@ fn crc32(bytes: &[u8]) -> u32 {
 }
 
 #[test]
-fn a_partitioned_disk_is_refused_with_all_it_holds_and_more_so_when_a_part_is_mounted() {
+fn a_partitioned_disk_is_refused_with_its_contents_and_mounted_partitions() {
     let Some(disk) = Loop::holding(16, |file| gpt(file, 16)) else {
         return;
     };
     let part = PathBuf::from(format!("{}p1", disk.path()));
-    // Some kernels read no tables and have to be told.
+    // Some kernels do not read partition tables by themselves.
     if !part.exists()
         && let Err(why) = run(&["addpart", disk.path(), "1", "2048", "16384"])
     {
         return skip(&why);
     }
-    // A partition that holds nothing is fine, its disk is not.
+    // A blank partition is admitted, its disk is not.
     write(&part, &[]).unwrap();
     let refused = refusal(write(&disk.device, &[]));
     let found = findings(&refused).join("; ");
@@ -462,12 +462,12 @@ fn a_partitioned_disk_is_refused_with_all_it_holds_and_more_so_when_a_part_is_mo
     ] {
         assert!(found.contains(expected), "{expected} is not in {found}");
     }
-    // What a partition holds is what its disk holds.
+    // The content of a partition counts as content of its disk.
     run(&["mkfs.ext4", "-q", part.to_str().unwrap()]).unwrap();
     let name = part.file_name().unwrap().to_str().unwrap();
     let found = findings(&refusal(write(&disk.device, &[]))).join("; ");
     assert!(found.contains(&format!("{name} holds ext4")), "{found}");
-    // Naming the disk does not give the partition away, nor the other way round.
+    // `--destroy` of the disk does not cover the partition, and vice versa.
     refusal(write(&part, std::slice::from_ref(&disk.device)));
     refusal(write(&disk.device, std::slice::from_ref(&part)));
     drop(write(&part, std::slice::from_ref(&part)).unwrap());
@@ -489,9 +489,9 @@ fn a_partitioned_disk_is_refused_with_all_it_holds_and_more_so_when_a_part_is_mo
 }
 
 #[test]
-fn a_device_that_cannot_be_read_is_refused_whatever_destroy_says() {
+fn an_unreadable_device_is_refused_even_with_destroy() {
     let Some(disk) = Loop::blank(16) else { return };
-    // The end of the file is gone: the loop device answers with EIO there.
+    // The end of the file is missing: the loop device returns EIO there.
     let file = OpenOptions::new().write(true).open(&disk.file).unwrap();
     file.set_len(MIB).unwrap();
     let refused = refusal(write(&disk.device, std::slice::from_ref(&disk.device)));
@@ -510,7 +510,7 @@ fn a_device_that_another_process_writes_is_refused() {
         .stdin(device)
         .spawn()
         .unwrap();
-    // It is looked at when it has become `sleep`.
+    // Wait until the child process executes `sleep`.
     let begun = Instant::now();
     let name = format!("/proc/{}/comm", child.id());
     while fs::read_to_string(&name).unwrap() != "sleep\n" {
@@ -528,7 +528,7 @@ fn a_device_that_another_process_writes_is_refused() {
 }
 
 #[test]
-fn a_loop_device_below_which_another_is_mounted_is_refused() {
+fn a_loop_device_whose_file_is_mounted_by_another_is_refused() {
     let Some(disk) = Loop::blank(16) else { return };
     run(&["mkfs.ext4", "-q", disk.path()]).unwrap();
     let file = disk.file.to_str().unwrap();
@@ -582,7 +582,7 @@ fn an_empty_loop_device_and_a_read_only_one_are_refused() {
     let result = write(&twin, &[]);
     run(&["losetup", "--detach", twin.to_str().unwrap()]).unwrap();
     assert_eq!(refusal(result).findings, [Reason::ReadOnlyDevice]);
-    // One without a file could be taken by others meanwhile.
+    // A loop device without a file could be claimed by others in the meantime.
     let Some(empty) = Loop::blank(0) else { return };
     let refused = refusal(write(&empty.device, &[]));
     assert_eq!(refused.findings, [Reason::Empty]);
@@ -639,13 +639,13 @@ fn every_device_of_a_mounted_btrfs_mirror_is_refused() {
             "{found:?}"
         );
     }
-    // Or the kernel remembers the second one.
+    // Otherwise the kernel remembers the second device.
     let _ = run(&["btrfs", "device", "scan", "--forget"]);
     write(&two.device, std::slice::from_ref(&two.device)).unwrap();
 }
 
 #[test]
-fn the_disk_below_the_root_file_system_is_refused_whatever_destroy_says() {
+fn the_disk_of_the_root_file_system_is_refused_even_with_destroy() {
     let info = iodyno_target::stack::describe(Path::new("/"), &Roots::host());
     let devices: Vec<PathBuf> = info
         .stack
@@ -657,7 +657,7 @@ fn the_disk_below_the_root_file_system_is_refused_whatever_destroy_says() {
         return skip("no block device is below / here");
     }
     for device in devices {
-        // Only asked for, never opened: a look at the uses must be enough.
+        // Checked only, never opened: reading the uses must be sufficient.
         let uses = Guard::new(Roots::host()).uses(&device);
         assert!(
             uses.iter().any(|reason| !reason.gives_way()),
@@ -670,7 +670,7 @@ fn the_disk_below_the_root_file_system_is_refused_whatever_destroy_says() {
 }
 
 #[test]
-fn a_compressed_memory_disk_is_admitted_when_blank() {
+fn a_blank_zram_device_is_admitted() {
     let _alone = common::alone();
     if !common::is_root() {
         return skip("zram needs root");
@@ -687,7 +687,7 @@ fn a_compressed_memory_disk_is_admitted_when_blank() {
 }
 
 #[test]
-fn a_physical_volume_is_found_as_its_own_tool_makes_it() {
+fn a_physical_volume_created_by_lvm_is_found() {
     let Some(disk) = Loop::blank(16) else { return };
     let make = ["pvcreate", "--quiet", "--devices", disk.path(), disk.path()];
     if let Err(why) = run(&make) {

@@ -1,4 +1,4 @@
-//! The guard before files, folders and what is neither.
+//! The guard on files, folders and other paths.
 #![allow(clippy::print_stderr, reason = "skipped tests are told aloud")]
 
 mod common;
@@ -40,7 +40,7 @@ fn a_named_file_may_be_overwritten() {
 }
 
 #[test]
-fn a_file_is_opened_once_and_stays_the_same_whatever_becomes_of_its_name() {
+fn a_file_is_opened_once_and_stays_the_same_if_its_name_changes() {
     let folder = tempfile::tempdir().unwrap();
     let (path, other) = (folder.path().join("data"), folder.path().join("other"));
     fs::write(&path, "old").unwrap();
@@ -54,7 +54,7 @@ fn a_file_is_opened_once_and_stays_the_same_whatever_becomes_of_its_name() {
 }
 
 #[test]
-fn a_file_that_is_not_there_is_made_only_for_writing_and_only_if_asked() {
+fn a_missing_file_is_created_only_for_writing_and_on_request() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("job.0.0");
     for result in [write(&path, &[]), make(&path, Intent::READ)] {
@@ -71,7 +71,7 @@ fn a_file_that_is_not_there_is_made_only_for_writing_and_only_if_asked() {
 }
 
 #[test]
-fn what_cannot_be_made_is_told_with_the_remedy() {
+fn files_that_cannot_be_created_are_reported_with_the_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let error = make(&folder.path().join("no/such/file"), Intent::WRITE).unwrap_err();
     assert!(
@@ -112,10 +112,10 @@ fn no_file_is_created_among_device_nodes() {
         assert!(refused.hint().contains("lsblk"), "{refused}");
         assert!(!dev.join("nosuchdisk").exists());
     }
-    // A folder there is no place for the folders of file operations.
+    // A folder in it is not a valid place for file operations.
     assert_eq!(refusal(write(dev, &[])).findings, [Reason::AmongDevices]);
     admit(dev, Intent::READ, &[]).unwrap();
-    // What is mounted below /dev is a file system of its own.
+    // File systems mounted below /dev are ordinary file systems.
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
     if !mounts.contains(" /dev/shm ") {
         return skip("/dev/shm is not a mount here");
@@ -210,7 +210,7 @@ fn fifos_and_sockets_are_refused_without_waiting_for_their_other_end() {
 }
 
 #[test]
-fn a_file_on_a_read_only_mount_is_refused_and_the_mount_named() {
+fn a_file_on_a_read_only_mount_is_refused_with_the_mount_point() {
     let Some(disk) = Loop::blank(16) else { return };
     run(&["mkfs.ext4", "-q", disk.path()]).unwrap();
     let mounted = disk.mount();
@@ -250,6 +250,6 @@ fn a_swap_file_is_refused() {
         let refused = refusal(result);
         assert_eq!(refused.findings[0], Reason::SwapFile { path: swap.clone() });
     }
-    // Seen within a second of its end by a guard of its own, too.
+    // A new guard sees the change within a second, too.
     write(&swap, std::slice::from_ref(&swap)).unwrap();
 }

@@ -1,5 +1,5 @@
-//! Every format that `blkid -k` of util-linux names, and disk images: named by the probe, and refused on a
-//! real device.
+//! Every format that `blkid -k` of util-linux names, and disk images: the probe names them, and the guard
+//! refuses them on a real device.
 #![allow(clippy::print_stderr, reason = "skipped tests are told aloud")]
 
 mod common;
@@ -14,14 +14,14 @@ use iodyno_target::signatures;
 const MIB: u64 = 1 << 20;
 const LENGTH: u64 = 64 * MIB;
 
-/// Bytes at places; negative ones count from the end.
+/// Bytes at offsets; negative offsets count from the end.
 type Marks = Vec<(i64, Vec<u8>)>;
 
 fn at(offset: i64, bytes: &[u8]) -> Marks {
     vec![(offset, bytes.to_vec())]
 }
 
-/// The last sector of a disk in VIA's RAID: the byte 50 is the sum of those before.
+/// The last sector of a disk in a VIA RAID: byte 50 is the sum of the preceding ones.
 fn via() -> Marks {
     let mut sector = [0; 64];
     sector[..2].copy_from_slice(b"\x55\xaa");
@@ -29,7 +29,7 @@ fn via() -> Marks {
     at(-512, &sector)
 }
 
-/// The last sector of a disk in JMicron's: its first 64 words add up to 0.
+/// The last sector of a disk in a JMicron RAID: its first 64 words add up to 0.
 fn jmicron() -> Marks {
     let mut sector = [0; 128];
     sector[..2].copy_from_slice(b"JM");
@@ -38,7 +38,7 @@ fn jmicron() -> Marks {
     at(-512, &sector)
 }
 
-/// ext's superblock with these compatible, incompatible and read-only features.
+/// ext superblock with these compatible, incompatible and read-only features.
 fn ext(features: [u8; 3]) -> Marks {
     let mut block = [0; 128];
     block[56..58].copy_from_slice(b"\x53\xef");
@@ -64,7 +64,7 @@ fn hfs() -> Marks {
     at(1024, &block)
 }
 
-/// blkid's name, ours, and what is put on an otherwise blank device.
+/// blkid's name, iodyno's name, and the content of an otherwise blank device.
 fn formats() -> Vec<(&'static str, &'static str, Marks)> {
     let dual = |one: Marks, two: Marks| [one, two].concat();
     vec![
@@ -303,7 +303,7 @@ fn every_format_that_blkid_knows_is_in_the_table() {
     };
     let table: BTreeSet<&str> = formats().iter().map(|(blkid, ..)| *blkid).collect();
     let missing: Vec<&str> = list.lines().filter(|name| !table.contains(name)).collect();
-    // A later util-linux may know more; that those are refused does not depend on their names.
+    // A later util-linux may know more formats; unknown formats are refused as data.
     if !missing.is_empty() {
         skip(&format!(
             "not tried, as this table does not know them: {missing:?}"

@@ -1,20 +1,20 @@
-//! What is wrong with a workload of file operations, found without doing any of it.
+//! Static checks of a workload of file operations.
 
 use std::collections::BTreeSet;
 
 use super::{Action, FileSet, Operations, Subject};
 
-/// Files of a set and steps count in 32 bits.
+/// File and step numbers have 32 bits.
 const MOST_FILES: u64 = u32::MAX as u64 - 1;
 /// Lengths and offsets are signed on Linux.
 const MOST_BYTES: u64 = i64::MAX as u64;
-/// A name has at most 255 bytes; the file's number and a dot follow.
+/// A name has at most 255 bytes, including a dot and the file's number.
 const LONGEST_NAME: usize = 200;
 
 impl Operations {
-    /// Every fault, in words that follow on "job `x`: "; empty: it can be carried out as it stands.
+    /// All errors, worded to follow "job `x`: "; empty if the workload is valid.
     ///
-    /// Names of sets become names of files: letters, digits, `-` and `_` only.
+    /// Names of sets become names of files, so they may contain letters, digits, `-` and `_` only.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = self.of_sets();
         if self.cycle.is_empty() {
@@ -71,8 +71,8 @@ impl Operations {
         faults
     }
 
-    /// Steps on a file that cannot be there, or is open when it may not be. The cycle is gone through twice:
-    /// what it leaves is what the next one finds.
+    /// Checks for steps on a file that cannot exist, or is open when it must be closed. The cycle is
+    /// simulated twice, because it starts with what the previous one left.
     fn of_files(&self) -> Vec<String> {
         let mut faults: Vec<String> = Vec::new();
         let mut state = State::default();
@@ -89,7 +89,7 @@ impl Operations {
         faults
     }
 
-    /// Of all sets, and of what one cycle asks for.
+    /// Total bytes of all sets and of the requests of one cycle.
     fn bytes(&self) -> u128 {
         let sets = self.sets.iter();
         let sets = sets.map(|set| u128::from(set.count) * u128::from(set.size));
@@ -103,7 +103,7 @@ impl Operations {
 }
 
 impl Action {
-    /// The file it is done to, where its step names one.
+    /// The file of its step, if the step names one.
     fn subject(&self) -> Option<&Subject> {
         match self {
             Action::Open { of }
@@ -114,7 +114,7 @@ impl Action {
         }
     }
 
-    /// The set that its file is of.
+    /// The set of its file.
     fn set(&self) -> Option<&str> {
         match self.subject()? {
             Subject::Current => None,
@@ -123,7 +123,7 @@ impl Action {
     }
 }
 
-/// A fault with its step, counted from 1.
+/// An error with its step number, from 1.
 fn at(index: usize, step: &super::CycleStep, fault: &str) -> String {
     let number = index + 1;
     format!(
@@ -158,22 +158,22 @@ fn of_amounts(action: &Action) -> Vec<String> {
     faults
 }
 
-/// The current file, as far as it follows from the steps before.
+/// State of the current file, as determined by the preceding steps.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 enum Current {
     #[default]
     None,
-    /// With its set, if it is of one.
+    /// Open, with the name of its set if it belongs to one.
     Open(Option<String>),
     Closed(Option<String>),
-    /// Appended to over cycles.
+    /// Appended to over several cycles.
     Appended,
 }
 
 #[derive(Debug, Default)]
 struct State {
     current: Current,
-    /// Folders made and not removed.
+    /// Number of folders created and not removed.
     folders: u32,
 }
 
@@ -184,7 +184,7 @@ const STILL_OPEN: &str =
 const STAYS_OPEN: &str = "a file that is appended to stays open over cycles";
 
 impl State {
-    /// Goes on by a step; what is wrong with it.
+    /// Applies a step and returns its error.
     fn after(&mut self, action: &Action) -> Option<&'static str> {
         use Current::{Appended, Closed, Open};
         let before = self.current.clone();
@@ -248,7 +248,7 @@ fn unlinks(of: &Subject, before: Current) -> (Option<&'static str>, Current) {
             ),
             Current::Open(Some(set)),
         ),
-        // It may be the one that is gone.
+        // It may be the file that was unlinked.
         (Subject::Set { name, .. }, Current::Closed(Some(set))) if set == *name => {
             (None, Current::None)
         }
@@ -321,7 +321,7 @@ mod tests {
         }
     }
 
-    /// Each expectation is a part of one fault, in order.
+    /// Each expectation is a substring of one error, in order.
     #[track_caller]
     fn check(sets: &[FileSet], cycle: &[Action], expected: &[&str]) {
         let faults = operations(sets, cycle).faults();
@@ -351,7 +351,7 @@ mod tests {
     use Action::{Close, Create, Mkdir, Rmdir, Statfs, Sync, SyncFolder};
 
     #[test]
-    fn what_can_be_done_has_no_fault() {
+    fn valid_workloads_have_no_errors() {
         let write = || Action::Write { bytes: 9 };
         let unlink = |of| Action::Unlink { of };
         let (open, rename) = (|of| Action::Open { of }, |of| Action::Rename { of });
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_are_named_once_and_hold_something() {
+    fn sets_have_unique_names_and_are_not_empty() {
         let cycle = [Statfs];
         check(&[set("a/b", 1, 1)], &cycle, &["`a/b` cannot begin"]);
         check(&[set("", 1, 1), set("..", 1, 1)], &cycle, &["``", "`..`"]);
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_are_possible() {
+    fn amounts_are_within_their_limits() {
         let none = [Create, Action::Write { bytes: 0 }, Close];
         check(&[], &none, &["step 2 (write): 0 bytes"]);
         check(
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn something_is_timed_and_all_faults_are_told_at_once() {
+    fn a_step_must_be_timed_and_all_errors_are_reported_at_once() {
         let mut untimed = operations(&[set("", 0, 1)], &[Sync]);
         untimed.cycle[0].timed = false;
         assert_eq!(untimed.faults().len(), 4, "{:?}", untimed.faults());

@@ -1,14 +1,14 @@
-//! The columns of each series: its samplers write them in this order, its readers find them by name.
+//! The columns of each series. Samplers write them in this order; readers find them by name.
 
 use super::{Reading, SeriesColumn, SeriesUnit};
 
 use Reading::{Count, Gauge};
 use SeriesUnit::{Bytes, BytesPerSecond, Hundredths, Nanos, Number, PerSecond};
 
-/// Columns as they stand in the tables below.
+/// Format of the tables below.
 pub(super) type Columns = [(&'static str, SeriesUnit, Reading)];
 
-/// /proc/stat by CPU. `user` has nice and guests, `irq` the soft ones.
+/// /proc/stat by CPU. `user` includes nice and guests, `irq` includes soft interrupts.
 pub const CPU: &Columns = &[
     ("user", Nanos, Count),
     ("system", Nanos, Count),
@@ -39,21 +39,21 @@ pub const DISK: &Columns = &[
     ("read_bytes", Bytes, Count),
     ("written_bytes", Bytes, Count),
     ("discarded_bytes", Bytes, Count),
-    // Sums over requests, from their insertion on: queueing and device.
+    // Sums over requests since their insertion: queueing and service.
     ("read_time", Nanos, Count),
     ("write_time", Nanos, Count),
     ("discard_time", Nanos, Count),
     ("flush_time", Nanos, Count),
-    // With any request in flight, and with each request counted.
+    // Time with any request in flight, and time weighted by the number of requests in flight.
     ("busy_time", Nanos, Count),
     ("queue_time", Nanos, Count),
     ("in_flight", Number, Gauge),
 ];
 
-/// /proc/pressure by resource: time in which some, or all, tasks were stalled on it.
+/// /proc/pressure by resource: time in which some or all tasks were stalled.
 pub const PRESSURE: &Columns = &[("some", Nanos, Count), ("full", Nanos, Count)];
 
-/// /proc/meminfo, and the limits that /proc/vmstat has.
+/// /proc/meminfo, and limits from /proc/vmstat.
 pub const MEMORY: &Columns = &[
     ("free", Bytes, Gauge),
     ("available", Bytes, Gauge),
@@ -61,7 +61,7 @@ pub const MEMORY: &Columns = &[
     ("dirty", Bytes, Gauge),
     ("writeback", Bytes, Gauge),
     ("swap_used", Bytes, Gauge),
-    // Beyond the first, write-back begins; from the middle of both on, writers are slowed down.
+    // Write-back starts above the first threshold; writers are throttled above the mean of both.
     ("dirty_background", Bytes, Gauge),
     ("dirty_limit", Bytes, Gauge),
 ];
@@ -72,16 +72,16 @@ pub const RECLAIM: &Columns = &[
     ("scanned_direct", Bytes, Count),
     ("reclaimed_kswapd", Bytes, Count),
     ("reclaimed_direct", Bytes, Count),
-    // Allocations that had to reclaim themselves.
+    // Allocations that had to reclaim memory directly.
     ("stalls", Number, Count),
-    // Pages of files that were read again soon after they had been reclaimed.
+    // Pages of files that were read again soon after they were reclaimed.
     ("refaults", Bytes, Count),
     ("major_faults", Number, Count),
     ("swapped_in", Bytes, Count),
     ("swapped_out", Bytes, Count),
 ];
 
-/// `zpool iostat -v`: rates are over the sample's span.
+/// `zpool iostat -v`: rates over the sample's span.
 pub const POOL: &Columns = &[
     ("alloc", Bytes, Gauge),
     ("free", Bytes, Gauge),
@@ -101,8 +101,8 @@ pub const ARC: &Columns = &[
     ("target", Bytes, Gauge),
 ];
 
-/// The harness's control group by device (`blkio` of version 1, `io` of version 2), with the limits that it or a
-/// group above it sets; `None` where there is none.
+/// The harness's control group by device (`blkio` of version 1, `io` of version 2), with the limits of it
+/// and of its ancestors; `None` if there are none.
 pub const CGROUP: &Columns = &[
     ("reads", Number, Count),
     ("writes", Number, Count),
@@ -114,7 +114,7 @@ pub const CGROUP: &Columns = &[
     ("write_bandwidth_limit", BytesPerSecond, Gauge),
 ];
 
-/// /proc/PID of a named process. Bytes are those of the storage, reads and writes are system calls.
+/// /proc/PID of a named process. Bytes are storage I/O; reads and writes are system calls.
 pub const PROCESS: &Columns = &[
     ("user", Nanos, Count),
     ("system", Nanos, Count),
@@ -126,14 +126,14 @@ pub const PROCESS: &Columns = &[
     ("written_bytes", Bytes, Count),
 ];
 
-/// /proc/PID/io of processes that are none of ours: bytes of the storage.
+/// /proc/PID/io of other processes: bytes are storage I/O.
 pub const OTHERS: &Columns = &[
     ("read_bytes", Bytes, Count),
     ("written_bytes", Bytes, Count),
 ];
 
 impl SeriesColumn {
-    /// Columns of a table.
+    /// The columns of a table.
     pub fn of(table: &Columns) -> Vec<SeriesColumn> {
         let column = |(name, unit, reading): &(&str, SeriesUnit, Reading)| SeriesColumn {
             name: (*name).to_owned(),

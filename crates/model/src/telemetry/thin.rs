@@ -30,7 +30,7 @@ impl Telemetry {
 #[derive(Debug)]
 pub struct Thinner {
     every_ns: i64,
-    /// By period and shape.
+    /// Sums by period and shape.
     sums: BTreeMap<(i64, u32), Sum>,
     newest: i64,
 }
@@ -47,7 +47,7 @@ impl Thinner {
 
     /// Adds a sample, which must be later than the earlier ones of its shape.
     pub fn add(&mut self, sample: &Sample, shape: &SeriesShape) {
-        // A sample covers the time before it: one due at 30 s is taken a moment later.
+        // A sample covers the time before it. One that is due at 30 s is taken slightly later.
         let half = i64::try_from(sample.span_ns / 2).unwrap_or(i64::MAX);
         let middle = sample.at_ns.saturating_sub(half.max(1));
         let stretch = middle.div_euclid(self.every_ns);
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_taken_a_moment_late_belongs_to_its_stretch() {
+    fn a_sample_taken_slightly_late_belongs_to_its_period() {
         let mut all = telemetry(vec![
             sample(0, 1, 1, [Some(1); 3]),
             sample(0, 2, 1, [Some(1); 3]),
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_for_more_than_half_of_a_stretch_stays_unknown() {
+    fn values_unknown_for_more_than_half_of_a_period_stay_unknown() {
         let all = telemetry(vec![
             sample(0, 1, 1, [None, None, None]),
             sample(0, 2, 1, [None, Some(1), Some(8)]),
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_of_two_shapes_stay_apart() {
+    fn samples_of_two_shapes_are_not_merged() {
         let all = telemetry(vec![
             sample(0, 1, 1, [Some(1), Some(1), Some(1)]),
             sample(1, 2, 1, [Some(1), Some(1), Some(1)]),

@@ -1,4 +1,4 @@
-//! The host's counters before and after: what the devices and CPUs did meanwhile.
+//! Counters of devices and CPUs, and their increase over a period.
 
 mod text;
 
@@ -12,10 +12,10 @@ use crate::roots::Roots;
 
 pub use text::{CpuTimes, DiskStats, arc_hits, cpu_times, disk_lines, disk_stats, times_by_cpu};
 
-/// /proc/stat counts in hundredths of a second on every architecture (USER_HZ).
+/// The unit of /proc/stat: hundredths of a second on every architecture (USER_HZ).
 pub const NS_A_TICK: u64 = 10_000_000;
 
-/// Kernel names of every device below the targets, top first, each once.
+/// Kernel names of all devices below the targets, top first, without duplicates.
 pub fn devices(targets: &[TargetInfo]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     let all = targets.iter().flat_map(|target| &target.stack);
@@ -27,7 +27,7 @@ pub fn devices(targets: &[TargetInfo]) -> Vec<String> {
     names
 }
 
-/// The counters at an instant.
+/// Counters at one instant.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     at: Instant,
@@ -39,7 +39,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Reads the counters; those of the devices of these kernel names, see [`devices`].
+    /// Reads the counters of the host and of the devices with these kernel names, see [`devices`].
     pub fn take(roots: &Roots, devices: &[String]) -> Snapshot {
         let read = |name: &str| roots::text(roots.proc.join(name)).unwrap_or_default();
         let disks = disk_stats(&read("diskstats"));
@@ -59,8 +59,8 @@ impl Snapshot {
         }
     }
 
-    /// What happened since an earlier snapshot. A device that is gone now is left out; one that
-    /// came meanwhile counts from zero. The harness is this process.
+    /// The increase since an earlier snapshot. A device that has disappeared is not included; one that has
+    /// appeared counts from zero. The harness is this process.
     pub fn since(&self, earlier: &Snapshot) -> HostUse {
         let span = self.at.saturating_duration_since(earlier.at);
         let ticks = |field: fn(&CpuTimes) -> u64| {
@@ -89,7 +89,7 @@ impl Snapshot {
                 )
             }),
             clock_drift_ns: drift_ns(earlier.wall, self.wall, span.as_nanos() as i128),
-            // Of named processes there are samples, and no counters of their own.
+            // Named processes are sampled and have no counters here.
             servers: Vec::new(),
         }
     }
@@ -106,7 +106,7 @@ impl Snapshot {
     }
 }
 
-/// How far the wall clock went ahead of (behind: negative) the monotonic clock.
+/// How far the wall clock has gained on the monotonic clock, ns; negative: lost.
 fn drift_ns(earlier: SystemTime, later: SystemTime, span_ns: i128) -> i64 {
     let passed = match later.duration_since(earlier) {
         Ok(forward) => forward.as_nanos() as i128,

@@ -1,4 +1,4 @@
-//! Counters of old and new kernels, wraps, and this host's own.
+//! Counters of old and new kernels, wraparound, and the counters of this host.
 #![allow(clippy::print_stderr, reason = "skipped tests are told aloud")]
 
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn only(text: &str) -> DiskStats {
 }
 
 #[test]
-fn every_kernels_diskstats_are_read() {
+fn diskstats_of_all_kernel_versions_are_parsed() {
     let expected = |ios, merges, bytes, ticks_ms| DeviceUse {
         name: "sda".to_owned(),
         ios,
@@ -60,7 +60,7 @@ fn every_kernels_diskstats_are_read() {
 }
 
 #[test]
-fn lines_that_are_none_are_left_out() {
+fn invalid_lines_are_skipped() {
     for text in [
         "",
         "\n",
@@ -80,14 +80,14 @@ fn lines_that_are_none_are_left_out() {
 }
 
 #[test]
-fn counters_wrap_or_begin_anew() {
+fn counters_wrap_or_are_reset() {
     let stats = |ticks: u64| only(&format!("8 0 sda 0 0 0 {ticks} 0 0 0 0 0 0 0\n"));
     for (earlier, later, expected) in [
         (5, 9, 4),
         (9, 9, 0),
-        // 32 bits of milliseconds ran over.
+        // A 32-bit counter of milliseconds has wrapped.
         (u64::from(u32::MAX) - 2, 4, 7),
-        // A device of that name came anew.
+        // A new device has the same name.
         (1000, 4, 4),
         (1 << 40, 4, 4),
         (
@@ -102,7 +102,7 @@ fn counters_wrap_or_begin_anew() {
 }
 
 #[test]
-fn cpu_times_are_read_from_old_and_new_kernels() {
+fn cpu_times_of_old_and_new_kernels_are_parsed() {
     let all = "cpu  10 2 30 400 5 1 3 7 9 9\ncpu0 1 1 1 1\n";
     let expected = CpuTimes {
         user: 12,
@@ -126,7 +126,7 @@ fn cpu_times_are_read_from_old_and_new_kernels() {
 }
 
 #[test]
-fn the_times_of_each_cpu_are_read_and_a_garbled_line_is_not_left_out() {
+fn times_of_each_cpu_are_parsed_and_an_invalid_line_is_kept_as_unknown() {
     let text =
         "cpu  10 2 30 400 5 1 3 7 9 9\ncpu0 1 2 3 4\ncpu12 1 x 3 4\ncpufreq 1 2 3 4\nintr 5\n";
     let times: Vec<(&str, Option<u64>)> = times_by_cpu(text)
@@ -136,7 +136,7 @@ fn the_times_of_each_cpu_are_read_and_a_garbled_line_is_not_left_out() {
 }
 
 #[test]
-fn a_device_tells_what_its_kernel_counts_and_a_garbled_line_is_not_left_out() {
+fn devices_have_the_counters_of_their_kernel_and_an_invalid_line_is_kept_as_unknown() {
     let text = format!("{OLD}8 1 sda1 1 2 3\n{WITH_FLUSHES}");
     let lines: Vec<_> = disk_lines(&text).collect();
     assert_eq!(lines.len(), 3);
@@ -154,7 +154,7 @@ fn a_device_tells_what_its_kernel_counts_and_a_garbled_line_is_not_left_out() {
 }
 
 #[test]
-fn the_hits_of_the_arc_are_read() {
+fn arc_hits_are_parsed() {
     let text = "13 1 0x01 147 39984 1 2\nname  type data\nhits  4  123\niohits 4 9\nmisses 4  45\n";
     assert_eq!(arc_hits(text), Some((123, 45)));
     assert_eq!(arc_hits("hits 4 1\n"), None);
@@ -162,7 +162,7 @@ fn the_hits_of_the_arc_are_read() {
 }
 
 #[test]
-fn the_difference_of_two_snapshots_is_what_happened_in_between() {
+fn two_snapshots_give_the_increase_between_them() {
     let host = FakeHost::new();
     let names = ["sda".to_owned(), "gone".to_owned(), "loop9".to_owned()];
     host.write("proc/stat", "cpu  100 0 50 1000 5 0 0 1\n");
@@ -219,7 +219,7 @@ fn the_harness_and_the_clocks_of_this_host_are_measured() {
     let outer = (Instant::now(), harness_ns());
     let before = Snapshot::take(&roots, &[]);
     let inner = (Instant::now(), harness_ns());
-    // This takes CPU time, until that shows in all counters.
+    // Use CPU time until all counters show it.
     let (used, spans, harness) = loop {
         let now = (Instant::now(), harness_ns());
         let used = Snapshot::take(&roots, &[]).since(&before);
@@ -231,14 +231,14 @@ fn the_harness_and_the_clocks_of_this_host_are_measured() {
         let begun = outer.0;
         assert!(begun.elapsed().as_secs() < 120, "not counted: {used:?}");
     };
-    // The readings of the snapshots lie between those of this test, by the same clocks.
+    // The readings of the snapshots lie between those of this test, and use the same clocks.
     let [least, most] = spans.map(|span| span.as_nanos() as u64);
     assert!((least..=most).contains(&used.span_ns), "{used:?}");
     let [least, most] = harness;
     let harness_ns = used.harness_user_ns + used.harness_system_ns;
     assert!((least..=most).contains(&harness_ns), "{used:?}");
     assert!(used.harness_memory > 1 << 20);
-    // A wall clock that is set meanwhile is read again.
+    // Read again if the wall clock is set in between.
     let reads_the_wall_clock = || {
         let earliest = SystemTime::now();
         let wall = Snapshot::take(&roots, &[]).wall;

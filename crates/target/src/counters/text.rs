@@ -1,33 +1,33 @@
-//! The texts of procfs that count: pure functions, which leave out what they cannot read.
+//! Parsers of the counter files of procfs. They are pure functions and skip what they cannot parse.
 
 use std::borrow::Cow;
 
 use iodyno_model::DeviceUse;
 
-/// CPU time of all CPUs since the boot, in hundredths of a second.
+/// CPU time of all CPUs since boot, in hundredths of a second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CpuTimes {
-    /// In user mode, niced and guests' included.
+    /// User mode, including nice and guests.
     pub user: u64,
-    /// In the kernel.
+    /// Kernel mode.
     pub system: u64,
-    /// Doing nothing.
+    /// Idle.
     pub idle: u64,
-    /// Doing nothing while I/O was awaited.
+    /// Idle while waiting for I/O.
     pub iowait: u64,
-    /// In interrupts, soft ones included.
+    /// Interrupts, including soft interrupts.
     pub irq: u64,
-    /// Taken by the hypervisor.
+    /// Stolen by the hypervisor.
     pub steal: u64,
 }
 
-/// The `cpu` line of /proc/stat; `None` if there is none.
+/// Parses the `cpu` line of /proc/stat; `None` if there is none.
 pub fn cpu_times(text: &str) -> Option<CpuTimes> {
     let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
     cpu_fields(line)
 }
 
-/// The times of each CPU of /proc/stat by its number; `None` where they cannot be read. CPUs that are offline are not there.
+/// Times of each CPU in /proc/stat by its name; `None` if they cannot be parsed. Offline CPUs have no line.
 pub fn times_by_cpu(text: &str) -> impl Iterator<Item = (&str, Option<CpuTimes>)> {
     text.lines()
         .filter_map(|line| line.strip_prefix("cpu")?.split_once(' '))
@@ -36,7 +36,7 @@ pub fn times_by_cpu(text: &str) -> impl Iterator<Item = (&str, Option<CpuTimes>)
 }
 
 fn cpu_fields(line: &str) -> Option<CpuTimes> {
-    // Guest time (fields 8 and 9) is in user and nice already.
+    // Guest time (fields 8 and 9) is included in user and nice.
     let mut fields = [0u64; 8];
     let words = line.split_ascii_whitespace();
     let mut told = 0;
@@ -55,23 +55,24 @@ fn cpu_fields(line: &str) -> Option<CpuTimes> {
     })
 }
 
-/// A device's line of /proc/diskstats, without the three fields that name it, in their order there.
+/// The counters of a line in /proc/diskstats, in their order, without the three fields that name the
+/// device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DiskStats {
     fields: [u64; 17],
-    /// How many of them the kernel tells.
+    /// Number of counters that the kernel reports.
     told: usize,
 }
 
-/// Every device of /proc/diskstats by kernel name, as sysfs writes it. Kernels before 4.18 have no
-/// discards, before 5.5 no flushes: they count as zero.
+/// All devices in /proc/diskstats by kernel name as in sysfs. Kernels before 4.18 report no discards,
+/// before 5.5 no flushes: these count as zero.
 pub fn disk_stats(text: &str) -> Vec<(String, DiskStats)> {
     disk_lines(text)
         .filter_map(|(name, stats)| Some((name.into_owned(), stats?)))
         .collect()
 }
 
-/// Every device of /proc/diskstats by kernel name, as sysfs writes it; `None` where its counters cannot be read.
+/// All devices in /proc/diskstats by kernel name as in sysfs; `None` if the counters cannot be parsed.
 pub fn disk_lines(text: &str) -> impl Iterator<Item = (Cow<'_, str>, Option<DiskStats>)> {
     text.lines().filter_map(|line| {
         let mut words = line.split_ascii_whitespace().skip(2);
@@ -95,17 +96,17 @@ fn disk_fields<'a>(words: impl Iterator<Item = &'a str>) -> Option<DiskStats> {
 }
 
 impl DiskStats {
-    /// Ops that were submitted and are not yet done.
+    /// Number of ops that were submitted and have not completed.
     pub fn in_flight(&self) -> u64 {
         self.fields[8]
     }
 
-    /// Reads, writes, discards and flushes that are done; `None`: the kernel does not count them.
+    /// Completed reads, writes, discards and flushes; `None`: the kernel does not count them.
     pub fn ios(&self) -> [Option<u64>; 4] {
         [0, 4, 11, 15].map(|index| self.field(index))
     }
 
-    /// Reads, writes and discards that were merged into another.
+    /// Merged reads, writes and discards.
     pub fn merges(&self) -> [Option<u64>; 3] {
         [1, 5, 12].map(|index| self.field(index))
     }
@@ -115,17 +116,17 @@ impl DiskStats {
         [2, 6, 13].map(|index| Some(in_bytes(self.field(index)?)))
     }
 
-    /// Time that reads, writes, discards and flushes took, in ms: all of them together, kept in 32 bits.
+    /// Time of reads, writes, discards and flushes, in ms: sums over all ops, in 32 bits.
     pub fn ticks_ms(&self) -> [Option<u64>; 4] {
         [3, 7, 14, 16].map(|index| self.field(index))
     }
 
-    /// Time with any op in flight, in ms, kept in 32 bits.
+    /// Time with any op in flight, in ms, in 32 bits.
     pub fn busy_ms(&self) -> u64 {
         self.fields[9]
     }
 
-    /// That with each op counted.
+    /// Time weighted by the number of ops in flight, in ms.
     pub fn queue_ms(&self) -> u64 {
         self.fields[10]
     }
@@ -134,7 +135,7 @@ impl DiskStats {
         (index < self.told).then(|| self.fields[index])
     }
 
-    /// What the device did since an earlier reading.
+    /// The increase since an earlier reading.
     pub fn since(&self, earlier: &DiskStats, name: &str) -> DeviceUse {
         let grown = |index: usize| grown(earlier.fields[index], self.fields[index]);
         DeviceUse {
@@ -149,13 +150,13 @@ impl DiskStats {
     }
 }
 
-/// Sectors are of 512 bytes here, whatever the device's are.
+/// diskstats counts sectors of 512 bytes for every device.
 fn in_bytes(sectors: u64) -> u64 {
     sectors.saturating_mul(512)
 }
 
-/// The growth of a counter. Milliseconds are kept in 32 bits and wrap after 49 days, on 32-bit
-/// kernels all counters do; one that is smaller without having been near the wrap has begun anew.
+/// The increase of a counter. Milliseconds have 32 bits and wrap after 49 days; on 32-bit kernels all
+/// counters wrap. A counter that is smaller than before without having been near its maximum was reset.
 fn grown(earlier: u64, later: u64) -> u64 {
     const WRAP: u64 = 1 << 32;
     if later >= earlier {
@@ -167,7 +168,7 @@ fn grown(earlier: u64, later: u64) -> u64 {
     }
 }
 
-/// Hits and misses of /proc/spl/kstat/zfs/arcstats; `None` if it has none.
+/// Hits and misses in /proc/spl/kstat/zfs/arcstats; `None` if it does not contain them.
 pub fn arc_hits(text: &str) -> Option<(u64, u64)> {
     let value = |name: &str| {
         text.lines().find_map(|line| {

@@ -1,4 +1,4 @@
-//! The texts of several kinds of host, and this one.
+//! Files of several kinds of host, and this host.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::fake::FakeHost;
 
 #[test]
-fn everything_a_host_tells_is_read() {
+fn all_properties_of_a_host_are_read() {
     let host = FakeHost::new();
     for (name, text) in [
         ("proc/sys/kernel/hostname", "bench7\n"),
@@ -72,7 +72,7 @@ fn everything_a_host_tells_is_read() {
         },
         clock_source: "hpet".to_owned(),
         load_1min_x100: 157,
-        // Of the CPU this runs on.
+        // Depends on the CPU of the test.
         virtualisation: read.virtualisation.clone(),
         clock_read_ns: read.clock_read_ns,
         targets: Vec::new(),
@@ -81,7 +81,7 @@ fn everything_a_host_tells_is_read() {
 }
 
 #[test]
-fn a_host_that_tells_nothing_is_described_by_blanks() {
+fn unknown_properties_are_empty() {
     let host = FakeHost::new();
     let read = read(&host.roots, "1", &[]);
     assert_eq!(
@@ -114,8 +114,8 @@ fn this_host_is_described() {
 }
 
 #[test]
-fn a_reading_of_the_clock_costs_what_the_median_reading_does() {
-    // Two in five are delayed, as on a host that is busy.
+fn clock_cost_is_the_median_difference_of_readings() {
+    // Two in five are delayed, as on a busy host.
     let mut readings = 0;
     let mut now = 0;
     let clock = || {
@@ -173,7 +173,7 @@ fn loads_are_read_in_hundredths() {
 }
 
 #[test]
-fn machines_and_containers_are_told() {
+fn virtual_machines_and_containers_are_named() {
     type Files<'a> = &'a [(&'a str, &'a str)];
     let cases: &[(Files<'_>, Option<&str>, &str)] = &[
         (&[], None, ""),

@@ -54,7 +54,7 @@ proptest! {
 }
 
 #[test]
-fn what_was_never_written_is_told_from_what_was() {
+fn unwritten_parts_are_distinguished_from_written_ones() {
     let file = tempfile::tempfile().unwrap();
     file.set_len(1 << 20).unwrap();
     let Some(sparse) = unwritten(&file).unwrap() else {
@@ -99,7 +99,7 @@ fn holes_are_found_by_seeking_too() {
     file.sync_all().unwrap();
     let found = by_seeking(file.as_fd(), 1 << 20, 64 << 10).unwrap();
     assert_eq!(found.map(|found| found.holes), Some((1 << 20) - (64 << 10)));
-    // No holes in a file without the blocks for it: the file system does not know of holes.
+    // No holes are reported in a file with too few blocks: the file system does not support holes.
     file.write_all_at(&vec![7; 1 << 20], 0).unwrap();
     assert_eq!(by_seeking(file.as_fd(), 1 << 20, 4096).unwrap(), None);
     assert_eq!(
@@ -109,7 +109,7 @@ fn holes_are_found_by_seeking_too() {
 }
 
 #[test]
-fn what_is_no_regular_file_has_no_extents() {
+fn only_regular_files_have_extents() {
     for path in ["/dev/null", "/"] {
         assert_eq!(unwritten(File::open(path).unwrap()).unwrap(), None);
     }

@@ -1,9 +1,9 @@
-//! What a device holds, judged by a sample of its blocks.
+//! Detects data on a device from a sample of its blocks.
 //!
-//! Signatures can name a format only if it is known. This sample needs no knowledge: a device is blank
-//! when every sampled block holds one and the same byte. The sample is the first MiB, the last MiB and
-//! 128 blocks of 4 KiB at equal distances between them: at most 2.5 MiB in 130 reads, in ascending
-//! order. Which blocks are sampled depends on the length alone, so that two samples can be compared.
+//! Signatures identify known formats only. The sample detects any data: a device is blank if every sampled
+//! block consists of one repeated byte. The sample is the first MiB, the last MiB and 128 blocks of 4 KiB
+//! at equal distances in between: at most 2.5 MiB in 130 reads, in ascending order. The sampled offsets
+//! depend only on the length, so that two samples can be compared.
 
 use std::fs::File;
 use std::io;
@@ -15,7 +15,7 @@ use xxhash_rust::xxh3::xxh3_128;
 pub(super) const BLOCK: u64 = 4096;
 const END: u64 = 1 << 20;
 const BETWEEN: u64 = 128;
-/// The smallest unit that is written at once, bytes.
+/// The smallest unit of a write, bytes.
 const SECTOR: usize = 512;
 
 /// Digests of sampled blocks, by position in the sample; `None`: not written by iodyno.
@@ -25,7 +25,7 @@ pub(super) type Digests = Vec<Option<u128>>;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Sample {
     offsets: Vec<u64>,
-    /// One block after the other; only the last one can be shorter than [`BLOCK`].
+    /// The blocks in order; only the last one can be shorter than [`BLOCK`].
     bytes: Vec<u8>,
 }
 
@@ -36,7 +36,7 @@ fn offsets(length: u64) -> Vec<u64> {
     let tail = (length.saturating_sub(END) / BLOCK).max(head);
     let gap = tail.saturating_sub(head);
     let between = (0..BETWEEN.min(gap)).map(|index| {
-        // The middle of each of equal parts.
+        // The middle of each of the equal parts.
         let place = u128::from(gap) * u128::from(2 * index + 1) / u128::from(2 * BETWEEN.min(gap));
         head + place as u64
     });
@@ -51,14 +51,14 @@ impl Sample {
     /// Samples a device or file of `length` bytes.
     ///
     /// # Errors
-    /// As pread(2): what cannot be read cannot be called blank.
+    /// As pread(2): a block that cannot be read is not considered blank.
     pub(super) fn read(device: &File, length: u64) -> io::Result<Sample> {
         let offsets = offsets(length);
         let end = |offset: &u64| (offset + BLOCK).min(length);
         let total: u64 = offsets.iter().map(|offset| end(offset) - offset).sum();
         let mut bytes = vec![0; total as usize];
         let mut rest = &mut bytes[..];
-        // Adjacent blocks are read at once.
+        // Adjacent blocks are read with one call.
         for run in offsets.chunk_by(|one, next| one + BLOCK == *next) {
             let (first, last) = (run[0], &run[run.len() - 1]);
             let (part, more) = rest.split_at_mut((end(last) - first) as usize);
@@ -73,12 +73,12 @@ impl Sample {
         self.offsets.len()
     }
 
-    /// Where a sampled block begins, bytes.
+    /// Start of a sampled block, bytes.
     pub(super) fn offset(&self, index: usize) -> u64 {
         self.offsets[index]
     }
 
-    /// An offset lies in a sampled block.
+    /// Whether an offset lies in a sampled block.
     pub(super) fn covers(&self, offset: u64) -> bool {
         let block = offset / BLOCK * BLOCK;
         self.offsets.binary_search(&block).is_ok()
@@ -93,8 +93,8 @@ impl Sample {
         self.bytes.chunks(BLOCK as usize)
     }
 
-    /// The blocks, by index, that are neither blank nor as `own` says that iodyno left them. Blank are
-    /// blocks of one byte, the same in all of them.
+    /// Indices of the blocks that are neither blank nor equal to iodyno's own content in `own`. A block is
+    /// blank if it consists of one repeated byte, which is the same in all blank blocks.
     pub(super) fn foreign(&self, own: &Digests) -> Vec<usize> {
         let is_own = |index: usize, block: &[u8]| {
             let digest = own.get(index).copied().flatten();
@@ -114,7 +114,7 @@ impl Sample {
         foreign
     }
 
-    /// Digests of all blocks but those of `except`.
+    /// Digests of all blocks except `except`.
     pub(super) fn digests(&self, except: &[usize]) -> Digests {
         let mut digests: Digests = self.blocks().map(|block| Some(xxh3_128(block))).collect();
         for index in except {
@@ -123,9 +123,9 @@ impl Sample {
         digests
     }
 
-    /// Digests of what is iodyno's own after a run that began with `before`, in which the blocks of
-    /// `foreign` were not. One of those became its own if every sector of it changed, or if it is again as
-    /// `own`, the record before that run, has it.
+    /// Digests of iodyno's own content after a run. `before` is the sample at its start, in which the
+    /// blocks of `foreign` were not its own. One of these became its own if every sector of it changed, or
+    /// if its content equals `own`, the record from before that run.
     pub(super) fn digests_after(
         &self,
         before: &Sample,
@@ -146,7 +146,7 @@ impl Sample {
     }
 }
 
-/// The byte that a block consists of, if it is one only.
+/// The byte that is repeated in the whole block, if any.
 fn uniform(block: &[u8]) -> Option<u8> {
     let (first, rest) = block.split_first()?;
     (rest == &block[..rest.len()]).then_some(*first)
@@ -162,7 +162,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// Zeroes with bytes put at places.
+    /// Zeroes with some bytes set.
     fn sample(length: u64, marks: &[(u64, &[u8])]) -> Sample {
         let file = tempfile::tempfile().unwrap();
         file.set_len(length).unwrap();
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ends_are_sampled_whole_and_128_blocks_between() {
+    fn both_ends_are_fully_sampled_and_128_blocks_in_between() {
         for (length, blocks) in [
             (0, 0),
             (1, 1),
@@ -219,14 +219,14 @@ mod tests {
     }
 
     #[test]
-    fn one_byte_throughout_is_blank_and_two_are_not() {
+    fn one_repeated_byte_is_blank_and_two_different_bytes_are_not() {
         let ones = vec![0xff; 3 * MIB as usize];
         assert!(found(3 * MIB, &[(0, &ones)]).is_empty());
         assert_eq!(found(3 * MIB, &[(4096, &ones[..4096])]), [4096]);
     }
 
     #[test]
-    fn what_iodyno_left_is_its_own_until_somebody_changes_it() {
+    fn own_content_is_recognised_until_others_change_it() {
         let (blank, ours) = (sample(MIB, &[]), sample(MIB, &[(8192, &[7; 4096])]));
         let own = ours.digests_after(&blank, &[], &Digests::new());
         assert!(ours.foreign(&own).is_empty());
@@ -235,13 +235,13 @@ mod tests {
         assert_eq!(others.foreign(&own), [0]);
         let changed = sample(MIB, &[(8192, &[7; 4095])]);
         assert_eq!(changed.foreign(&own), [2]);
-        // The same bytes are written again over what others had put there.
+        // The same bytes are written again over what others wrote.
         let again = ours.digests_after(&changed, &[2], &own);
         assert!(ours.foreign(&again).is_empty());
     }
 
     #[test]
-    fn a_block_of_others_becomes_own_only_if_all_its_sectors_were_written() {
+    fn a_foreign_block_becomes_own_only_if_all_its_sectors_were_written() {
         let mixed: Vec<u8> = (0..8192u32).map(|i| (i % 251) as u8).collect();
         let before = sample(MIB, &[(0, &mixed)]);
         let foreign = before.foreign(&Digests::new());
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_an_error() {
+    fn unreadable_blocks_are_an_error() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(4096).unwrap();
         assert!(Sample::read(&file, 8192).is_err());

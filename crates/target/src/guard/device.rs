@@ -19,14 +19,14 @@ use super::{
     AdmitError, Admitted, Guard, Kind, Reason, Request, admitted, overwritten, refused, uses,
 };
 
-/// How often somebody who may be gone at once is looked for again, and when: a second in all, for a
-/// busy host.
+/// How often, and at which interval, to check again for a user that may be temporary: one second in total,
+/// sufficient on a busy host.
 const PATIENCE: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(20);
 
 impl Guard {
-    /// Everything sysfs and procfs say against writing to a device. A process that has it open for a
-    /// moment only (`losetup --find` tries all) is waited for.
+    /// All reasons in sysfs and procfs against writing to a device. Waits for processes that have it open
+    /// only briefly (`losetup --find` opens all).
     pub(super) fn judge(&self, number: DeviceNumber) -> Vec<Reason> {
         let block = match Block::find(&self.roots, number) {
             Ok(block) => block,
@@ -48,7 +48,7 @@ impl Guard {
         }
     }
 
-    /// Opens a block device, for whatever the request is about.
+    /// Opens a block device for the intent of the request.
     pub(super) fn admit_device(
         &self,
         request: &Request<'_>,
@@ -71,7 +71,7 @@ impl Guard {
             reasons.push(Reason::NotNamed);
         }
         if !reasons.is_empty() {
-            // It is refused already: what it holds is told as well, if it can be read.
+            // It is already refused: its content is reported as well if it can be read.
             let peek = pinned.open(OFlags::RDONLY | OFlags::NONBLOCK);
             reasons.extend(peek.into_iter().flat_map(|device| {
                 let found = self.holds(&File::from(device), number).reasons;
@@ -80,7 +80,7 @@ impl Guard {
             return Err(refused(request, pinned, reasons));
         }
         let claim = self.claim(request, pinned, number)?;
-        // Once more, now that the kernel keeps others away: it may have been mounted in between.
+        // Check again now that the kernel excludes others: it may have been mounted in between.
         let mut reasons = self.judge(number);
         let device = claim.descriptor.try_clone().map(File::from);
         let content = match &device {
@@ -156,7 +156,7 @@ impl Guard {
         })
     }
 
-    /// Has the kernel keep a device for us; a claim that this process has already is shared.
+    /// Claims a device exclusively; an existing claim of this process is shared.
     fn claim(
         &self,
         request: &Request<'_>,
@@ -184,10 +184,10 @@ impl Guard {
         }
     }
 
-    /// What a device and its partitions hold, as far as iodyno did not write it.
+    /// The content of a device and its partitions that iodyno did not write.
     fn holds(&self, device: &File, number: DeviceNumber) -> Content {
         let Ok(block) = Block::find(&self.roots, number) else {
-            // `judge` refuses it for that.
+            // `judge` refuses the device for that reason.
             return Content::default();
         };
         let length = rustix::fs::seek(device, SeekFrom::End(0)).unwrap_or_else(|_| block.length());
@@ -203,8 +203,8 @@ impl Guard {
         };
         let foreign = sample.foreign(&own);
         if foreign.is_empty() {
-            // A format's mark in a block that iodyno wrote is chance, or what it was told to write. Those
-            // outside of the sample stay.
+            // A signature in a block that iodyno wrote is a coincidence, or was written on purpose.
+            // Signatures outside of the sample are kept.
             reasons.retain(|reason| match reason {
                 Reason::Signature { signature, .. } => !sample.covers(signature.offset),
                 _ => true,
@@ -240,9 +240,9 @@ impl Guard {
         }
     }
 
-    /// Brings the records up to date that a process left open when it died. To be called at once: what
-    /// others write in between is taken for its own. Records of devices that are in use by now, or cannot
-    /// be read, stay open.
+    /// Updates the records that a process left open when it died. Must be called immediately: what others
+    /// write in between counts as written by iodyno. Records of devices that are in use or cannot be read
+    /// stay open.
     pub fn record_after_death(&self, process: u32) {
         let Some(records) = &self.records else {
             return;
@@ -264,14 +264,14 @@ impl Guard {
             };
             let device = File::from(descriptor);
             if own_writes::identity(&self.roots, &block, &device) == record.identity {
-                // A record that stays open admits less, never more.
+                // A record that stays open permits less, never more.
                 let _ = records.close(&record, &device, block.length());
             }
         }
     }
 }
 
-/// What a device holds.
+/// The content of a device.
 #[derive(Debug, Default)]
 struct Content {
     reasons: Vec<Reason>,
@@ -288,13 +288,13 @@ impl Content {
     }
 }
 
-/// The page cache may be older than the device: what is clean in it is dropped.
+/// The page cache may be older than the device: drop its clean pages.
 pub(super) fn forget_cached(device: &File) {
     let _ = rustix::fs::fadvise(device, 0, None, Advice::DontNeed);
 }
 
-/// Opens a device for us alone. Others who only look at it (a volume scanner, a child process on its
-/// way to another program) let go at once: they are waited for.
+/// Opens a device exclusively. Waits for others that hold it only briefly, such as a volume scanner or a
+/// child process before its exec.
 fn exclusive(pinned: &Pinned) -> io::Result<OwnedFd> {
     let mut patience = PATIENCE;
     loop {

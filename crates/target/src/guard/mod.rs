@@ -1,14 +1,14 @@
-//! The guard: only what the user named and nobody needs is written.
+//! The guard: only what the user named and nobody uses is written.
 //!
-//! A block device is written only if it was named and is blank, or holds only what iodyno wrote. What is
-//! in use (mounted, swap, a part of something else) is always refused. What merely holds data is refused
-//! unless `--destroy` names that very device. A regular file that was named may be overwritten, unless it
-//! holds a disk image or a file system: that also needs `--destroy`. Nothing is created among device nodes.
+//! A block device is written only if it was named, and is blank or contains only what iodyno wrote. A
+//! device in use (mounted, swap, part of another device) is always refused. A device that contains data is
+//! refused unless `--destroy` names exactly that device. A named regular file may be overwritten, unless it
+//! contains a disk image or a file system: then `--destroy` is needed as well. Nothing is created in
+//! folders of device nodes.
 //!
-//! Invariants: a path is resolved once, and everything after goes through that inode; a device is judged
-//! before anything is opened for writing; while it is sampled, and for as long as the [`Admitted`] lives,
-//! the kernel reserves it for us (O_EXCL), so that nobody can mount it in between. Where the host does not
-//! answer, the guard refuses.
+//! Invariants: a path is resolved once, and all later steps use that inode. A device is checked before it
+//! is opened for writing. While it is sampled, and for the lifetime of [`Admitted`], the kernel reserves it
+//! (O_EXCL), so that nobody can mount it. If the host cannot be examined, the guard refuses.
 
 mod content;
 mod device;
@@ -39,39 +39,39 @@ pub use own_writes::{WrittenDevice, state_folder};
 pub use refusal::{AdmitError, Reason, Refusal};
 use survey::{FileId, Survey};
 
-/// What a job does to a target.
+/// How a job uses a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Intent {
-    /// Reads it.
+    /// Whether it is read.
     pub read: bool,
-    /// Writes to it, or lays it out.
+    /// Whether it is written or laid out.
     pub write: bool,
-    /// Gives blocks of it back.
+    /// Whether blocks are deallocated.
     pub trim: bool,
 }
 
 impl Intent {
-    /// Only reads.
+    /// Read only.
     pub const READ: Intent = Intent {
         read: true,
         write: false,
         trim: false,
     };
 
-    /// Reads and writes.
+    /// Read and write.
     pub const WRITE: Intent = Intent {
         read: true,
         write: true,
         trim: false,
     };
 
-    /// What is there may be gone afterwards.
+    /// Whether existing data may be lost.
     pub fn changes(self) -> bool {
         self.write || self.trim
     }
 }
 
-/// How a target is opened.
+/// Flags for opening a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OpenFlags {
     /// O_DIRECT.
@@ -80,27 +80,27 @@ pub struct OpenFlags {
     pub sync: bool,
     /// O_DSYNC.
     pub dsync: bool,
-    /// A regular file that is not there is made (only where the intent changes anything).
+    /// Create a regular file if it does not exist (only if the intent changes data).
     pub create: bool,
 }
 
-/// A target to be opened.
+/// A request to open a target.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
-    /// Where.
+    /// Path.
     pub path: &'a Path,
-    /// What for.
+    /// Intended use.
     pub intent: Intent,
-    /// How.
+    /// Flags.
     pub flags: OpenFlags,
-    /// The user wrote this path; otherwise it was made up from a format and may not lead to a
+    /// Whether the user wrote this path. Otherwise it was generated from a format and must not lead to a
     /// device.
     pub named: bool,
     /// The arguments of `--destroy`.
     pub destroy: &'a [PathBuf],
 }
 
-/// What an admitted target is.
+/// Type of an admitted target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A regular file.
@@ -109,39 +109,39 @@ pub enum Kind {
     Folder,
     /// A block device.
     BlockDevice(DeviceNumber),
-    /// /dev/null, /dev/zero and the like: no storage.
+    /// /dev/null, /dev/zero and similar, which are not storage.
     NullDevice,
 }
 
-/// An opened target. A device stays ours, against other exclusive users, until it is dropped.
+/// An opened target. Until it is dropped, a written device is reserved against other exclusive users.
 #[derive(Debug)]
 pub struct Admitted {
-    /// Without symlinks.
+    /// Path without symlinks.
     pub path: PathBuf,
-    /// What it is.
+    /// Type.
     pub kind: Kind,
-    /// Opened as asked for.
+    /// Descriptor, opened with the requested flags.
     pub descriptor: OwnedFd,
-    /// Bytes; 0 for folders and null devices.
+    /// Length in bytes; 0 for folders and null devices.
     pub length: u64,
-    /// Offsets and lengths of direct I/O are multiples of this many bytes.
+    /// Alignment of offsets and lengths for direct I/O, bytes.
     pub logical_block_size: u32,
-    /// … and buffers lie at multiples of this many.
+    /// Alignment of buffers for direct I/O, bytes.
     pub memory_alignment: u32,
-    /// The file was made by this admission.
+    /// Whether the file was created by this request.
     pub created: bool,
-    /// What is worth knowing: a device that is only read and in use.
+    /// Notes for the user, such as a device that is read while it is in use.
     pub notes: Vec<String>,
     intent: Intent,
-    /// The kernel's exclusive claim on a device that is written.
+    /// The kernel's exclusive claim on a written device.
     claim: Option<Arc<Claim>>,
 }
 
 impl Admitted {
-    /// Opens the same inode once more, with a position and flags of its own.
+    /// Opens the same inode again, with its own position and flags.
     ///
     /// # Errors
-    /// As open(2): most likely too many open files, or O_DIRECT unknown to the file system.
+    /// As open(2): most likely too many open files, or a file system without O_DIRECT.
     pub fn reopen(&self, flags: OpenFlags) -> io::Result<OwnedFd> {
         let access = match self.kind {
             Kind::Folder => OFlags::RDONLY | OFlags::DIRECTORY,
@@ -150,12 +150,12 @@ impl Admitted {
         reopen(self.descriptor.as_fd(), access)
     }
 
-    /// The device, if this is one and was admitted for writing.
+    /// The device, if this is a device that was admitted for writing.
     pub fn written_device(&self) -> Option<WrittenDevice> {
         self.claim.clone().map(WrittenDevice)
     }
 
-    /// The length now; a file may have grown.
+    /// The current length; a file may have grown.
     ///
     /// # Errors
     /// As fstat(2).
@@ -173,25 +173,25 @@ impl AsFd for Admitted {
     }
 }
 
-/// Decides what may be opened, and opens it.
+/// Decides whether a target may be opened, and opens it.
 #[derive(Debug)]
 pub struct Guard {
     roots: Roots,
-    /// Devices that this process writes: a second job on one shares the first one's claim.
+    /// Devices that this process writes: jobs on the same device share one claim.
     claims: Mutex<HashMap<DeviceNumber, Weak<Claim>>>,
-    /// Files that are never a target.
+    /// Files that are never admitted as targets.
     protected: Vec<PathBuf>,
-    /// What iodyno wrote before; `None`: nothing is known of that.
+    /// Records of what iodyno wrote earlier; `None`: no records.
     records: Option<Records>,
-    /// The host's swap files and loop files; thousands of files are not worth thousands of looks.
+    /// The host's swap and loop files, cached because a job can have thousands of files.
     files: Mutex<Option<(Instant, Survey)>>,
 }
 
-/// How long a look at swap and loop files is good for.
+/// How long the survey of swap and loop files is valid.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 impl Guard {
-    /// A guard that sees the host through these.
+    /// A guard that reads the host's state from these roots.
     pub fn new(roots: Roots) -> Guard {
         Guard {
             roots,
@@ -202,8 +202,8 @@ impl Guard {
         }
     }
 
-    /// Recognises what iodyno wrote to devices by the records in `folder`, and keeps them there. Without
-    /// them every device that is not blank is refused. See [`state_folder`].
+    /// Uses the records in `folder` to recognise what iodyno wrote to devices, and updates them. Without
+    /// records, every device that is not blank is refused. See [`state_folder`].
     #[must_use]
     pub fn with_records(self, folder: Option<PathBuf>) -> Guard {
         Guard {
@@ -212,7 +212,7 @@ impl Guard {
         }
     }
 
-    /// Refuses these files as targets, by whatever name they are reached, and whether they exist yet or not.
+    /// Refuses these files as targets under any name, whether they exist yet or not.
     #[must_use]
     pub fn protecting(self, files: &[PathBuf]) -> Guard {
         Guard {
@@ -221,11 +221,11 @@ impl Guard {
         }
     }
 
-    /// Opens a target, or says everything that speaks against it.
+    /// Opens a target, or returns every reason against it.
     ///
     /// # Errors
-    /// [`AdmitError::Refused`] with all findings; [`AdmitError::Failed`] where the kernel would not
-    /// open it for another reason.
+    /// [`AdmitError::Refused`] with all reasons; [`AdmitError::Failed`] if the kernel cannot open it for
+    /// another reason.
     pub fn admit(&self, request: &Request<'_>) -> Result<Admitted, AdmitError> {
         let decision = self.decide(request);
         match &decision {
@@ -244,7 +244,7 @@ impl Guard {
                 }
                 match create(request.path, open_flags(request.intent, request.flags)) {
                     Ok(descriptor) => return self.made(request, descriptor),
-                    // Somebody was quicker, or a symlink leads nowhere.
+                    // Another process created it first, or a symlink is dangling.
                     Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                         Pinned::path(request.path).map_err(|_| request.not_made(error))?
                     }
@@ -268,8 +268,8 @@ impl Guard {
         }
     }
 
-    /// What speaks against writing to a block device, signatures left out: for a look without
-    /// opening anything. Empty for anything that is no block device.
+    /// Reasons against writing to a block device, without signatures. Opens nothing. Empty if the path is
+    /// not a block device.
     pub fn uses(&self, path: &Path) -> Vec<Reason> {
         let number = path
             .metadata()
@@ -299,8 +299,8 @@ impl Guard {
         }
     }
 
-    /// The refusal to create a protected file, or one among device nodes: a mistyped name of a device would become
-    /// a file in memory.
+    /// Refuses to create a protected file, or a file in a folder of device nodes, where a mistyped device
+    /// name would create a file in memory.
     fn not_to_create(&self, request: &Request<'_>) -> Option<AdmitError> {
         let folder = Pinned::path(folder_of(request.path)).ok()?;
         let protected = self.protected.iter().any(|file| {
@@ -315,14 +315,14 @@ impl Guard {
         Some(refused(request, &folder, vec![reason]))
     }
 
-    /// It is one of the protected files, by whatever name.
+    /// Whether it is one of the protected files, under any name.
     fn protects(&self, pinned: &Pinned) -> bool {
         let mut files = self.protected.iter();
         files.any(|file| Pinned::path(file).is_ok_and(|other| other.file == pinned.file))
     }
 
-    /// A folder of device nodes: on devtmpfs, or below /dev and on the file system of /dev itself. What is mounted
-    /// below /dev, such as /dev/shm, is a file system like any other.
+    /// Whether it is a folder of device nodes: on devtmpfs, or below /dev and on the same file system as
+    /// /dev. File systems mounted below /dev, such as /dev/shm, are ordinary file systems.
     fn holds_devices(&self, folder: &Pinned) -> bool {
         let number = DeviceNumber::of(folder.file.device);
         let mounts = mounts::own(&self.roots);
@@ -390,8 +390,8 @@ impl Guard {
         })
     }
 
-    /// How the host uses a file. A look that is some time old will do to say that it does not; that
-    /// it does may be of a file before this one with the same inode, so that needs a fresh look.
+    /// How the host uses a file. A cached survey is sufficient to say that a file is not used. That a file
+    /// is used is read anew, because the cached entry may belong to an earlier file with the same inode.
     fn file_uses(&self, file: FileId) -> Vec<Reason> {
         self.file_uses_at(file, Instant::now())
     }
@@ -413,7 +413,7 @@ impl Request<'_> {
         self.flags.create && self.intent.changes()
     }
 
-    /// `--destroy` names this very inode or device.
+    /// Whether `--destroy` names this inode or device.
     fn destroys(&self, pinned: &Pinned) -> bool {
         let named = |path: &PathBuf| {
             Pinned::path(path).is_ok_and(|other| match (&other.kind, &pinned.kind) {
@@ -430,7 +430,7 @@ impl Request<'_> {
     }
 }
 
-/// The folder that a path lies in.
+/// The parent folder of a path.
 fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -438,8 +438,8 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// What a regular file holds that is worth a question: a disk image, a file system, a partition table. Files
-/// that cannot be read (or are empty) hold none.
+/// Content of a regular file that needs `--destroy`: a disk image, a file system, a partition table. Empty
+/// for files that are empty or cannot be read.
 fn image(pinned: &Pinned) -> Vec<Reason> {
     let Ok(descriptor) = pinned.open(OFlags::RDONLY) else {
         return Vec::new();
@@ -478,7 +478,7 @@ fn admit_character(
         let kind = format!("a character device ({number})");
         return Err(refused(request, pinned, vec![Reason::WrongKind { kind }]));
     }
-    // O_DIRECT means nothing to them and some refuse it.
+    // O_DIRECT has no effect on them, and some refuse it.
     let flags = OpenFlags {
         direct: false,
         ..request.flags
@@ -490,7 +490,7 @@ fn admit_character(
 }
 
 fn admitted(request: &Request<'_>, pinned: &Pinned, kind: Kind, descriptor: OwnedFd) -> Admitted {
-    // Kernels before 6.1 do not tell; 512 is what every device they know of can do or emulate.
+    // Kernels before 6.1 do not report it; every device on them supports or emulates 512 bytes.
     let (memory, offset) = direct_alignment(descriptor.as_fd()).unwrap_or((512, 512));
     Admitted {
         path: pinned.resolved.clone(),
@@ -506,8 +506,8 @@ fn admitted(request: &Request<'_>, pinned: &Pinned, kind: Kind, descriptor: Owne
     }
 }
 
-/// What direct I/O asks of buffers and of offsets, bytes; `None` where the kernel does not tell or
-/// there is no direct I/O.
+/// Alignment that direct I/O needs for buffers and offsets, bytes; `None` if the kernel does not report it
+/// or direct I/O is not supported.
 fn direct_alignment(descriptor: BorrowedFd<'_>) -> Option<(u32, u32)> {
     let state = rustix::fs::statx(
         descriptor,
@@ -537,7 +537,7 @@ fn refused(request: &Request<'_>, pinned: &Pinned, findings: Vec<Reason>) -> Adm
     }))
 }
 
-/// Without repetitions, in the order found.
+/// Removes duplicates and keeps the order.
 fn dedup(reasons: Vec<Reason>) -> Vec<Reason> {
     let mut unique: Vec<Reason> = Vec::new();
     for reason in reasons {

@@ -1,4 +1,4 @@
-//! Opening without races: a path is resolved once, and everything else goes through that inode.
+//! Opening without races: a path is resolved once, and all later steps use that inode.
 
 use std::fs::File;
 use std::io;
@@ -13,13 +13,13 @@ use crate::block::DeviceNumber;
 use super::survey::FileId;
 use super::{Intent, OpenFlags};
 
-/// What a path leads to, pinned: it stays the same inode whatever becomes of the path.
+/// A pinned inode: it stays the same if the path changes.
 pub(super) struct Pinned {
     descriptor: OwnedFd,
     pub(super) kind: PinnedKind,
     pub(super) file: FileId,
     pub(super) length: u64,
-    /// Without symlinks.
+    /// Path without symlinks.
     pub(super) resolved: PathBuf,
 }
 
@@ -32,7 +32,7 @@ pub(super) enum PinnedKind {
 }
 
 impl Pinned {
-    /// Pins what a path leads to. Nothing is opened in the sense that a driver would notice.
+    /// Pins the inode at a path with O_PATH, which does not call the driver.
     pub(super) fn path(path: &Path) -> io::Result<Pinned> {
         Pinned::descriptor(rustix::fs::open(
             path,
@@ -83,21 +83,21 @@ fn link(descriptor: BorrowedFd<'_>) -> String {
     format!("/proc/self/fd/{}", descriptor.as_raw_fd())
 }
 
-/// Opens the inode of a descriptor anew, with flags and a position of its own.
+/// Opens the inode of a descriptor again, with its own flags and position.
 pub(super) fn reopen(descriptor: BorrowedFd<'_>, flags: OFlags) -> io::Result<OwnedFd> {
     let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
     Ok(rustix::fs::open(link(descriptor), flags, Mode::empty())?)
 }
 
-/// Makes a file that is not there; `EEXIST` if it is, by whatever name.
+/// Creates a new file; `EEXIST` if any file of this name exists.
 pub(super) fn create(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
     let flags = flags | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     Ok(rustix::fs::open(path, flags, Mode::from_raw_mode(0o644))?)
 }
 
-/// The flags of open(2) that an intent and the job's options ask for.
+/// The flags of open(2) for an intent and the job's options.
 pub(super) fn open_flags(intent: Intent, flags: OpenFlags) -> OFlags {
-    // Writers read too: verification, and short blocks at the end of a device.
+    // Writers need read access: for verification, and for short blocks at the end of a device.
     let mut bits = if intent.changes() {
         OFlags::RDWR
     } else {

@@ -1,10 +1,10 @@
-//! Which devices hold what iodyno itself wrote: a file for each, in iodyno's state folder.
+//! Records of the devices that iodyno wrote to: one file per device, in iodyno's state folder.
 //!
-//! A record holds the identity of a device and the digests of those sampled blocks that are iodyno's own.
-//! It is made durable before the first write of a trial, and brought up to date when the trial is over.
-//! It names the process that writes meanwhile. Where that process was killed, the digests are older than
-//! what it wrote: the blocks that differ then count as somebody else's, because nothing tells whether
-//! they are. So a record that is lost, stale or of another device never admits anything.
+//! A record contains the identity of a device and the digests of the sampled blocks that iodyno wrote. It
+//! is made durable before the first write of a trial and updated after the trial. It names the process that
+//! writes in between. If that process was killed, the digests are older than its writes: blocks that differ
+//! count as foreign, because they cannot be told apart from data of others. A record that is lost, stale or
+//! of another device never admits anything.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
@@ -24,11 +24,11 @@ use super::content::{Digests, Sample};
 use super::device::forget_cached;
 
 const SCHEMA: u32 = 1;
-/// A record is some 25 KiB long; nothing longer is read.
+/// Maximum length of a record that is read; a typical one has 25 KiB.
 const LONGEST: u64 = 1 << 20;
 
-/// The folder of the records: `iodyno/devices` in `$XDG_STATE_HOME`, or in `~/.local/state`. `lookup`
-/// reads an environment variable; `None` where neither variable holds an absolute path.
+/// The folder of the records: `iodyno/devices` in `$XDG_STATE_HOME`, or in `~/.local/state`. `lookup` reads
+/// an environment variable. `None` if neither variable contains an absolute path.
 pub fn state_folder(lookup: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let folder = |name| {
         let path = lookup(name).map(PathBuf::from);
@@ -39,15 +39,15 @@ pub fn state_folder(lookup: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf
         .map(|base| base.join("iodyno/devices"))
 }
 
-/// What is stored of a device.
+/// The stored record of a device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
     schema: u32,
     /// See [`identity`].
     pub(super) identity: String,
-    /// Under which path it was written.
+    /// The path under which it was written.
     path: PathBuf,
-    /// The process that writes to it; none if the digests are those of its end.
+    /// Process that is writing to it; `None` if the digests are up to date.
     pub(super) writer: Option<u32>,
     digests: Vec<Option<String>>,
 }
@@ -75,7 +75,7 @@ impl Record {
     }
 }
 
-/// The records, in a folder.
+/// The records in a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Records {
     folder: PathBuf,
@@ -91,13 +91,13 @@ impl Records {
         self.folder.join(name)
     }
 
-    /// The record of a device; `None` if there is none that can be understood.
+    /// The record of a device; `None` if it does not exist or cannot be parsed.
     pub(super) fn load(&self, identity: &str) -> Option<Record> {
         let record = read(&self.path(identity))?;
         (record.identity == identity).then_some(record)
     }
 
-    /// Makes a record durable, in place of the one before.
+    /// Writes a record durably, replacing the previous one.
     ///
     /// # Errors
     /// As open(2), write(2), fsync(2) and rename(2).
@@ -124,7 +124,7 @@ impl Records {
         written
     }
 
-    /// Stores the end of a record whose process died: what that was allowed to write counts as its own.
+    /// Closes a record whose process died: blocks that the process was permitted to write count as its own.
     pub(super) fn close(&self, open: &Record, device: &File, length: u64) -> io::Result<()> {
         let sample = Sample::read(device, length)?;
         let own = open.digests();
@@ -158,11 +158,12 @@ fn read(path: &Path) -> Option<Record> {
     (record.schema == SCHEMA).then_some(record)
 }
 
-/// What tells a device from every other one, in words: the best name that the kernel knows for it, where
-/// a partition begins, and the length.
+/// A text that identifies a device: its most specific identifier that the kernel knows, the offset of a
+/// partition, and the length.
 ///
-/// The number alone (`8:16`, `7:0`) says nothing: the next disk or file that is attached gets it. A wrong
-/// match does no harm by itself, because the digests have to match as well.
+/// The device number alone (`8:16`, `7:0`) is not sufficient, because the next disk or file that is
+/// attached gets the same one. A wrong match is not dangerous by itself, because the digests must match as
+/// well.
 pub(super) fn identity(roots: &Roots, block: &Block, device: impl AsFd) -> String {
     let disk = block.parent();
     let whole = disk.as_ref().unwrap_or(block);
@@ -183,7 +184,7 @@ pub(super) fn identity(roots: &Roots, block: &Block, device: impl AsFd) -> Strin
             ))
         })
         .unwrap_or_else(|| {
-            // Nothing lasts longer than this boot.
+            // Without an identifier, the record is valid until the next boot.
             let boot = crate::roots::text(roots.proc.join("sys/kernel/random/boot_id"));
             let sequence = attribute("diskseq").unwrap_or_default();
             let boot = boot.unwrap_or_default();
@@ -196,7 +197,7 @@ pub(super) fn identity(roots: &Roots, block: &Block, device: impl AsFd) -> Strin
     }
 }
 
-/// A loop device is the file below it, from an offset.
+/// A loop device is identified by its backing file and its offset.
 fn loop_identity(block: &Block, device: impl AsFd) -> Option<String> {
     block.attribute("loop/backing_file")?;
     let file = iodyno_sys::host::loop_file(device.as_fd()).ok()?;
@@ -207,25 +208,25 @@ fn loop_identity(block: &Block, device: impl AsFd) -> Option<String> {
     })
 }
 
-/// A device that is ours for as long as this lives, with what is known of what it held before.
+/// An exclusive claim on a device, with what is known of its previous content.
 #[derive(Debug)]
 pub(super) struct Claim {
-    /// Open with O_EXCL.
+    /// Opened with O_EXCL.
     pub(super) descriptor: OwnedFd,
     before: OnceLock<Before>,
 }
 
-/// What a device held before iodyno wrote to it.
+/// Content of a device before iodyno wrote to it.
 #[derive(Debug)]
 pub(super) struct Sampled {
     /// See [`identity`].
     pub(super) identity: String,
-    /// Bytes.
+    /// Length in bytes.
     pub(super) length: u64,
     pub(super) sample: Sample,
-    /// The sampled blocks, by index, that are neither blank nor iodyno's own.
+    /// Indices of the sampled blocks that are neither blank nor iodyno's own.
     pub(super) foreign: Vec<usize>,
-    /// What the record said.
+    /// Digests from the record.
     pub(super) own: Digests,
 }
 
@@ -244,10 +245,10 @@ impl Claim {
         }
     }
 
-    /// Makes durable that this process is about to write.
+    /// Records durably that this process is about to write.
     ///
     /// # Errors
-    /// The record cannot be written. The device can be used, but is not recognised the next time.
+    /// The record cannot be written. The device can be used, but will not be recognised the next time.
     pub(super) fn begin(&self, records: &Records, path: &Path, sampled: Sampled) -> io::Result<()> {
         let digests = sampled.sample.digests(&sampled.foreign);
         let process = std::process::id();
@@ -257,7 +258,7 @@ impl Claim {
             Some(process),
             &digests,
         ))?;
-        // A second job on the device finds it as the first one did: nothing is written yet.
+        // A second job on the device gets the same values as the first: nothing has been written yet.
         let _ = self.before.set(Before {
             records: records.clone(),
             path: path.to_owned(),
@@ -267,16 +268,16 @@ impl Claim {
     }
 }
 
-/// A device that was admitted for writing, held with O_EXCL for as long as this lives.
+/// A device that was admitted for writing; it is held with O_EXCL until this is dropped.
 #[derive(Debug, Clone)]
 pub struct WrittenDevice(pub(super) Arc<Claim>);
 
 impl WrittenDevice {
-    /// Records what the device holds now as written by iodyno, so that the next run is admitted without
-    /// `--destroy`. To be called when nothing more is written.
+    /// Records the current content of the device as written by iodyno, so that the next run is admitted
+    /// without `--destroy`. Must be called after the last write.
     ///
     /// # Errors
-    /// The device cannot be read, or the record not be written: the next run on it is refused.
+    /// The device cannot be read or the record cannot be written. The next run on the device is refused.
     pub fn record(&self) -> io::Result<()> {
         let Some(before) = self.0.before.get() else {
             return Ok(());
@@ -320,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_known_by_the_best_name_that_it_has() {
+    fn a_device_is_identified_by_its_most_specific_identifier() {
         let host = FakeHost::new();
         host.disk("sda", "8:0")
             .partition("sda", "sda1", "8:1")
@@ -346,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn records_are_kept_and_what_cannot_be_understood_is_no_record() {
+    fn records_are_stored_and_invalid_ones_are_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let records = Records::new(folder.path().join("iodyno/devices"));
         assert_eq!(records.load("a"), None);
@@ -359,7 +360,7 @@ mod tests {
         records.store(&record).unwrap();
         assert!(records.left_by(7).is_empty());
         assert_eq!(names(folder.path().join("iodyno/devices")).len(), 1);
-        // One device's record at the place of another's, a cut one, one of a later version.
+        // The record of another device, a truncated record, and a record of a later version.
         fs::copy(records.path("a"), records.path("b")).unwrap();
         assert_eq!(records.load("b"), None);
         let text = fs::read_to_string(records.path("a")).unwrap();

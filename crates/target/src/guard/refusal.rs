@@ -1,4 +1,4 @@
-//! Why something is not touched, and how that is told.
+//! Reasons for refusing a target, and their messages.
 
 use std::fmt;
 use std::io;
@@ -9,115 +9,115 @@ use crate::signatures::Signature;
 
 use super::Intent;
 
-/// One thing that was found.
+/// One reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
     /// A file system on the device is mounted.
     Mounted {
         /// Kernel name.
         device: String,
-        /// Where.
+        /// Mount point.
         point: PathBuf,
         /// `ext4`, …
         file_system: String,
-        /// A process that sees the mount, where ours does not.
+        /// A process in the mount namespace, if it is not that of this process.
         process: Option<u32>,
     },
-    /// The host swaps to the device.
+    /// The device is swap space.
     Swap {
         /// Kernel name.
         device: String,
     },
-    /// Another device is built on it.
+    /// Another device is stacked on it.
     Held {
         /// Kernel name.
         device: String,
-        /// The other's kernel name.
+        /// Kernel name of the other device.
         holder: String,
-        /// What the other is, with the name it is known by.
+        /// Type and name of the other device.
         what: String,
     },
-    /// It belongs to a mounted file system of several devices.
+    /// It is a member of a mounted multi-device file system.
     Member {
         /// Kernel name.
         device: String,
-        /// The file system with its name.
+        /// Type and name of the file system.
         of: String,
     },
-    /// A process writes to it, or may.
+    /// A process has it open for writing.
     OpenedBy {
         /// Kernel name.
         device: String,
-        /// Its id.
+        /// Process id.
         process: u32,
-        /// Its name.
+        /// Process name.
         command: String,
     },
-    /// The kernel has given the device to somebody else, who did not show.
+    /// The device is claimed exclusively by an unknown user.
     Claimed,
-    /// It holds something, in use or not.
+    /// It contains a known signature, in use or not.
     Signature {
-        /// Kernel name of the device, or of the partition of it.
+        /// Kernel name of the device or of its partition.
         device: String,
-        /// What.
+        /// The signature.
         signature: Signature,
     },
-    /// Sampled blocks of it are neither blank nor written by iodyno.
+    /// Some sampled blocks are neither blank nor written by iodyno.
     Data {
         /// Kernel name.
         device: String,
         /// Number of such blocks.
         blocks: usize,
-        /// Number of blocks that were looked at.
+        /// Number of sampled blocks.
         sampled: usize,
-        /// Where the first such block begins, bytes.
+        /// Offset of the first such block, bytes.
         first: u64,
-        /// iodyno was writing to the device when it was killed, or the host stopped.
+        /// Whether iodyno was killed, or the host stopped, while iodyno was writing to the device.
         interrupted: bool,
     },
-    /// The kernel knows a partition of it.
+    /// The kernel knows a partition on it.
     Partition {
         /// Kernel name of the partition.
         name: String,
-        /// Bytes.
+        /// Length in bytes.
         length: u64,
     },
-    /// What it holds could not be read.
+    /// Its content could not be read.
     Unprobed {
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// sysfs does not know it, so that nothing can be said of it.
+    /// sysfs does not know it, so that its use cannot be checked.
     Unknown {
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// It is a device, and nobody wrote its name.
+    /// It is a device, and the user did not name it.
     NotNamed,
-    /// A device without any bytes.
+    /// A device of length 0.
     Empty,
-    /// A device that cannot be written.
+    /// A read-only device.
     ReadOnlyDevice,
     /// A file system that is mounted read-only.
     ReadOnlyMount {
         /// Where it is mounted, if known.
         point: Option<PathBuf>,
     },
-    /// The host swaps to the file.
+    /// The file is swap space.
     SwapFile {
-        /// As the host knows it.
+        /// Path in /proc/swaps.
         path: PathBuf,
     },
-    /// The file is the disk of a loop device.
+    /// The file is the backing file of a loop device.
     LoopFile {
         /// Kernel name.
         device: String,
     },
-    /// iodyno keeps its results in it.
+    /// It is a file of iodyno's store.
     Protected,
-    /// A file would be created in a folder of device nodes.
+    /// The file would be created in a folder of device nodes.
     AmongDevices,
-    /// Neither file, folder nor block device.
+    /// Not a file, folder or block device.
     WrongKind {
         /// `a FIFO`, …
         kind: String,
@@ -125,7 +125,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// `--destroy` makes it go away.
+    /// Whether `--destroy` overrides it.
     pub fn gives_way(&self) -> bool {
         matches!(
             self,
@@ -133,7 +133,7 @@ impl Reason {
         )
     }
 
-    /// Somebody uses it now.
+    /// Whether it means that the target is in use.
     fn in_use(&self) -> bool {
         matches!(
             self,
@@ -235,26 +235,26 @@ impl fmt::Display for Reason {
     }
 }
 
-/// A target that is not touched, with every reason at once.
+/// A refused target, with all reasons.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// As the job named it.
+    /// Path as given by the job.
     pub path: PathBuf,
-    /// What it turned out to be, without symlinks.
+    /// Path without symlinks.
     pub resolved: PathBuf,
     /// Its number, if it is a block device.
     pub device: Option<DeviceNumber>,
-    /// What was to be done.
+    /// Intended use.
     pub intent: Intent,
-    /// What was found; never empty.
+    /// Reasons; never empty.
     pub findings: Vec<Reason>,
 }
 
-/// Longer lists of the like (a disk mounted in a hundred containers) are cut here.
+/// Maximum number of similar reasons that are listed (a disk may be mounted in a hundred containers).
 const SHOWN: usize = 12;
 
 impl Refusal {
-    /// What is wrong, in a line.
+    /// The error, in one line.
     pub fn headline(&self) -> String {
         let verb = if self.intent.changes() {
             "write to"
@@ -271,7 +271,7 @@ impl Refusal {
         format!("cannot {verb} `{}`: {why}", self.path.display())
     }
 
-    /// What to do.
+    /// The remedy.
     pub fn hint(&self) -> String {
         let path = self.path.display();
         let gives_way = self.findings.iter().all(Reason::gives_way);
@@ -346,19 +346,19 @@ impl std::error::Error for Refusal {}
 /// Why a target was not opened.
 #[derive(Debug, thiserror::Error)]
 pub enum AdmitError {
-    /// The guard refused it; nothing was touched (exit code 3).
+    /// Refused by the guard; nothing was changed (exit code 3).
     #[error(transparent)]
     Refused(Box<Refusal>),
     /// It could not be opened.
     #[error("cannot {doing} `{}`\n  cause: {source}{}", path.display(), hint_line(hint.as_deref()))]
     Failed {
-        /// As the job named it.
+        /// Path as given by the job.
         path: PathBuf,
-        /// `open`, `create`, …
+        /// The operation: `open`, `create`, …
         doing: &'static str,
-        /// Why.
+        /// The cause.
         source: io::Error,
-        /// What to do, where something can be done.
+        /// The remedy, if there is one.
         hint: Option<String>,
     },
 }
@@ -369,7 +369,7 @@ fn hint_line(hint: Option<&str>) -> String {
 }
 
 impl AdmitError {
-    /// From a failed system call, with the remedy that its errno suggests.
+    /// From a failed system call, with the remedy for its errno.
     pub(super) fn failed(
         path: &Path,
         doing: &'static str,
@@ -401,7 +401,7 @@ impl AdmitError {
         }
     }
 
-    /// What was refused, if it was.
+    /// The refusal, if it is one.
     pub fn refusal(&self) -> Option<&Refusal> {
         match self {
             AdmitError::Refused(refusal) => Some(refusal),

@@ -1,4 +1,4 @@
-//! What the host says is in use: mounts, swap, loop devices, pools.
+//! Survey of what the host uses: mounts, swap, loop devices and pools.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -12,7 +12,7 @@ use crate::roots::{Roots, names, text};
 
 use super::Reason;
 
-/// A file, whatever it is called.
+/// Identifies a file independently of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct FileId {
     /// `st_dev`
@@ -51,18 +51,18 @@ struct Swap {
 pub(super) struct Loop {
     pub(super) block: Block,
     file: Option<FileId>,
-    /// The block device it lies on, where it lies on no file.
+    /// The block device that it is on, if it is not on a file.
     pub(super) device: Option<DeviceNumber>,
 }
 
-/// A device of a mounted file system of several devices.
+/// A device of a mounted multi-device file system.
 #[derive(Debug)]
 struct Member {
     device: DeviceNumber,
     of: String,
 }
 
-/// What is in use, read at one time.
+/// What is in use at one time.
 #[derive(Debug)]
 pub(super) struct Survey {
     mounts: Vec<UsedMount>,
@@ -72,7 +72,7 @@ pub(super) struct Survey {
 }
 
 impl Survey {
-    /// Reads everything a block device is judged by.
+    /// Reads everything needed to check a block device.
     pub(super) fn take(roots: &Roots) -> Survey {
         let mounts = mounts::everywhere(roots)
             .into_iter()
@@ -89,7 +89,7 @@ impl Survey {
         }
     }
 
-    /// Reads only what a regular file is judged by.
+    /// Reads only what is needed to check a regular file.
     pub(super) fn of_files(roots: &Roots) -> Survey {
         Survey {
             mounts: Vec::new(),
@@ -99,7 +99,7 @@ impl Survey {
         }
     }
 
-    /// How a device itself, not its parts or what is built on it, is used.
+    /// Uses of the device itself, without its partitions and the devices stacked on it.
     pub(super) fn direct(&self, block: &Block) -> Vec<Reason> {
         let device = || block.name.clone();
         let mut reasons = Vec::new();
@@ -131,19 +131,19 @@ impl Survey {
         reasons
     }
 
-    /// The loop devices that lie on a block device.
+    /// The loop devices backed by a block device.
     pub(super) fn loops_on(&self, device: DeviceNumber) -> impl Iterator<Item = &Loop> {
         self.loops
             .iter()
             .filter(move |other| other.device == Some(device))
     }
 
-    /// What a loop device lies on, if it is one.
+    /// The loop device with this number.
     pub(super) fn loop_of(&self, device: DeviceNumber) -> Option<&Loop> {
         self.loops.iter().find(|other| other.block.number == device)
     }
 
-    /// The loop devices on the same file as this one, itself left out.
+    /// The other loop devices with the same backing file.
     pub(super) fn beside(&self, one: &Loop) -> impl Iterator<Item = &Loop> {
         let (file, number) = (one.file, one.block.number);
         self.loops.iter().filter(move |other| {
@@ -151,7 +151,7 @@ impl Survey {
         })
     }
 
-    /// How a regular file is used by the host.
+    /// How the host uses a regular file.
     pub(super) fn file(&self, file: FileId) -> Vec<Reason> {
         let mut reasons = Vec::new();
         for swap in &self.swaps {
@@ -171,7 +171,7 @@ impl Survey {
         reasons
     }
 
-    /// How the file below a loop device is used besides by loop devices.
+    /// Other uses of the backing file of a loop device.
     pub(super) fn swap_below(&self, one: &Loop) -> Vec<Reason> {
         let used = |swap: &&Swap| swap.file.is_some() && swap.file == one.file;
         self.swaps
@@ -213,8 +213,8 @@ fn loops(roots: &Roots) -> Vec<Loop> {
 
 fn attached(roots: &Roots, block: Block) -> Option<Loop> {
     let backing = PathBuf::from(block.attribute("loop/backing_file")?);
-    // The inode is surer than the name, which may be another namespace's; asking for it needs the
-    // right to open the device.
+    // The inode is more reliable than the name, which may be from another namespace, but reading it needs
+    // permission to open the device.
     let exact = File::open(roots.dev.join(&block.name))
         .ok()
         .and_then(|device| iodyno_sys::host::loop_file(device.as_fd()).ok());
@@ -237,7 +237,7 @@ fn attached(roots: &Roots, block: Block) -> Option<Loop> {
     })
 }
 
-/// The devices of mounted btrfs and bcachefs file systems: the mount table names but one of them.
+/// The devices of mounted btrfs and bcachefs file systems: the mount table names only one of them.
 fn members(roots: &Roots) -> Vec<Member> {
     let mut members = Vec::new();
     let btrfs = roots.sys.join("fs/btrfs");
@@ -269,8 +269,8 @@ fn members(roots: &Roots) -> Vec<Member> {
     members
 }
 
-/// The processes, this one left out, that have one of these devices open for writing; without
-/// privilege only those of the same user are seen.
+/// Other processes that have one of these devices open for writing. Without privilege, only processes of
+/// the same user are found.
 pub(super) fn writers(roots: &Roots, devices: &BTreeSet<DeviceNumber>) -> Vec<Reason> {
     let own = std::process::id().to_string();
     let mut reasons = Vec::new();
@@ -296,7 +296,7 @@ pub(super) fn writers(roots: &Roots, devices: &BTreeSet<DeviceNumber>) -> Vec<Re
     reasons
 }
 
-/// The `flags:` line of fdinfo, octal, has O_WRONLY (1) or O_RDWR (2).
+/// Whether the octal `flags:` line of fdinfo contains O_WRONLY (1) or O_RDWR (2).
 fn writable(fdinfo: &Path) -> bool {
     let text = text(fdinfo).unwrap_or_default();
     text.lines()

@@ -1,14 +1,14 @@
-//! How often the guard looks at how the host uses files.
+//! How often the guard surveys how the host uses files.
 
 use std::fs;
 
 use super::*;
 use crate::fake::FakeHost;
 
-/// As many files as one likes cost a look each half second: a look at the whole host for each would take the most part
-/// of the time in which thousands are admitted.
+/// The host is surveyed at most once per half second, whatever the number of files: a survey for each file would
+/// dominate the time to admit thousands.
 #[test]
-fn that_a_file_is_not_used_is_known_for_half_a_second_and_that_it_is_for_no_time_at_all() {
+fn an_unused_file_is_cached_for_half_a_second_and_a_used_file_is_not_cached() {
     const HEAD: &str = "Filename Type Size Used Priority\n";
     let host = FakeHost::new();
     let path = host.path("swapfile");
@@ -21,12 +21,12 @@ fn that_a_file_is_not_used_is_known_for_half_a_second_and_that_it_is_for_no_time
     let at = |ms: u64| guard.file_uses_at(file, begin + Duration::from_millis(ms));
     assert_eq!(at(0), []);
     host.write("proc/swaps", &swapped);
-    // The host is not asked.
+    // The cached survey is used.
     for ms in 0..500 {
         assert_eq!(at(ms), [], "{ms}");
     }
     assert_eq!(at(500), uses);
-    // It is asked again each time, and what it says then is good for as long again.
+    // The host is surveyed each time, and the result is valid for another half second.
     host.write("proc/swaps", HEAD);
     assert_eq!(at(501), []);
     host.write("proc/swaps", &swapped);

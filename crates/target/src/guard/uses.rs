@@ -1,5 +1,5 @@
-//! Who uses the bytes of a block device: itself, its parts, the disk it is a part of, what is built
-//! on it, and what it is built of.
+//! Users of the bytes of a block device: of the device, its partitions, its disk, the devices stacked on
+//! it, and the devices below it.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::roots::Roots;
 use super::survey::{self, Survey};
 use super::{Reason, dedup};
 
-/// Every use of a device's bytes that forbids writing to it. Signatures are not looked for here.
+/// Every use of a device's bytes that forbids writing to it, without signatures.
 pub(super) fn of(roots: &Roots, survey: &Survey, block: &Block) -> Vec<Reason> {
     let mut walk = Walk {
         roots,
@@ -24,7 +24,7 @@ pub(super) fn of(roots: &Roots, survey: &Survey, block: &Block) -> Vec<Reason> {
     }
     let disk = block.parent();
     if let Some(disk) = &disk {
-        // The disk as a whole: its other partitions are other bytes.
+        // The disk itself, without its other partitions, which do not overlap.
         walk.seen.insert(disk.number);
         walk.reasons.extend(survey.direct(disk));
         walk.above(disk);
@@ -46,7 +46,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// A device with its parts and everything built on them.
+    /// A device with its partitions and all devices stacked on them.
     fn whole(&mut self, block: &Block) {
         if !self.seen.insert(block.number) {
             return;
@@ -58,7 +58,7 @@ impl Walk<'_> {
         }
     }
 
-    /// What is built on a device.
+    /// The devices stacked on a device.
     fn above(&mut self, block: &Block) {
         for holder in block.holders() {
             if self.seen.contains(&holder.number) {
@@ -85,11 +85,11 @@ impl Walk<'_> {
         }
     }
 
-    /// What a device is built of.
+    /// The devices that a device is built on.
     fn below(&mut self, block: &Block) {
         for slave in block.slaves() {
             if self.seen.insert(slave.number) {
-                // Other mappings may share a slave with this one: they have other bytes of it.
+                // Other mappings may use the same slave, but other bytes of it.
                 self.only(&slave);
                 self.below(slave.parent().as_ref().unwrap_or(&slave));
             }
@@ -100,14 +100,14 @@ impl Walk<'_> {
         };
         self.reasons.extend(survey.swap_below(file));
         for twin in survey.beside(file) {
-            // A second loop device on the file is harmless as long as nobody uses it.
+            // A second loop device on the file is allowed if nobody uses it.
             self.whole(&twin.block);
         }
         if let Some(number) = file.device
             && let Ok(lower) = Block::find(self.roots, number)
             && !self.seen.contains(&number)
         {
-            // The loop driver claims nothing below itself: look at everything there.
+            // The loop driver does not claim its backing device: check everything there.
             let disk = lower.parent();
             self.whole(&lower);
             if let Some(disk) = &disk
@@ -120,7 +120,7 @@ impl Walk<'_> {
         }
     }
 
-    /// A device and its parts, without what is built on them.
+    /// A device and its partitions, without the devices stacked on them.
     fn only(&mut self, block: &Block) {
         self.reasons.extend(self.survey.direct(block));
         for part in block.partitions() {

@@ -1,4 +1,4 @@
-//! Hosts that do not exist, and what may be written on them.
+//! Simulated hosts, and which devices may be written on them.
 
 use std::os::unix::fs::symlink;
 
@@ -8,7 +8,7 @@ use crate::fake::FakeHost;
 
 type Setup = fn(&FakeHost);
 
-/// What is found on `device` of the host that `setup` makes; sorted, in words.
+/// Reasons against writing to `device` of the host that `setup` creates, as sorted texts.
 fn found(setup: Setup, device: &str) -> Vec<String> {
     let host = FakeHost::new();
     setup(&host);
@@ -31,7 +31,7 @@ fn two_disks(host: &FakeHost) {
 }
 
 #[test]
-fn a_disk_that_nobody_uses_may_be_written() {
+fn an_unused_disk_may_be_written() {
     check(two_disks, "sdb", &[]);
     check(two_disks, "sda", &[]);
     check(two_disks, "sda1", &[]);
@@ -96,7 +96,7 @@ fn logical_volumes_protect_their_physical_volume_and_not_each_other() {
 }
 
 #[test]
-fn what_lies_below_layers_of_mappings_is_found() {
+fn devices_below_layers_of_mappings_are_found() {
     let setup = |host: &FakeHost| {
         two_disks(host);
         host.disk("sdc", "8:32")
@@ -133,7 +133,7 @@ fn a_mapping_of_a_disk_whose_partition_is_mounted_is_refused() {
 }
 
 #[test]
-fn swap_is_known_by_every_name_of_the_device() {
+fn swap_is_found_by_every_name_of_the_device() {
     let setup = |host: &FakeHost| {
         two_disks(host);
         symlink(host.path("dev/sda2"), host.path("dev/mapper/swap")).unwrap();
@@ -184,7 +184,7 @@ fn bcachefs_names_all_its_devices_as_one_source() {
 }
 
 #[test]
-fn a_loop_device_is_judged_by_itself_and_not_by_where_its_file_lies() {
+fn a_loop_device_is_checked_by_itself_and_not_by_the_location_of_its_file() {
     let blank = |host: &FakeHost| {
         two_disks(host);
         host.write("img", "x");
@@ -205,7 +205,7 @@ fn a_loop_device_is_judged_by_itself_and_not_by_where_its_file_lies() {
 }
 
 #[test]
-fn a_loop_device_is_refused_for_what_its_twin_on_the_same_file_is_used_for() {
+fn a_loop_device_is_refused_if_another_one_on_the_same_file_is_in_use() {
     let setup = |host: &FakeHost| {
         host.write("img", "x");
         host.write("other", "x");
@@ -221,7 +221,7 @@ fn a_loop_device_is_refused_for_what_its_twin_on_the_same_file_is_used_for() {
 }
 
 #[test]
-fn a_loop_device_on_a_device_is_refused_for_what_that_device_is_used_for() {
+fn a_loop_device_on_a_device_in_use_is_refused() {
     let setup = |host: &FakeHost| {
         two_disks(host);
         host.loop_device("loop0", "7:0", &host.path("dev/sda1"))
@@ -265,7 +265,7 @@ fn a_mount_in_another_namespace_is_found_with_a_process_that_sees_it() {
 }
 
 #[test]
-fn a_mount_point_with_blanks_is_named_as_it_is() {
+fn escapes_in_mount_points_are_decoded() {
     let setup = |host: &FakeHost| {
         two_disks(host);
         host.mount("8:16", "/my\\040disk", "ext4", "/dev/sdb");
@@ -274,7 +274,7 @@ fn a_mount_point_with_blanks_is_named_as_it_is() {
 }
 
 #[test]
-fn a_circle_of_mappings_ends() {
+fn a_cycle_of_mappings_terminates() {
     let setup = |host: &FakeHost| {
         host.mapped("dm-0", "252:0", &[("dm/name", "a")], &[])
             .mapped("dm-1", "252:1", &[("dm/name", "b")], &["dm-0"]);

@@ -6,7 +6,7 @@ use crate::fake::FakeHost;
 
 const NEVER: &dyn Fn() -> bool = &|| false;
 
-/// Passes only while somebody sleeps.
+/// Advances only during a sleep.
 #[derive(Default)]
 struct SimClock(Cell<Duration>);
 
@@ -20,7 +20,7 @@ impl Clock for SimClock {
     }
 }
 
-/// Two devices that have done so many ops, the first with some in flight.
+/// Two devices with this number of ops, the first with some in flight.
 fn diskstats(host: &FakeHost, ops: u64, in_flight: u64) {
     let text = format!(
         "   7       0 loop0 {ops} 0 8 1 0 0 0 0 {in_flight} 0 0\n   8 0 sda {} 0 8 1 0 0 0 0 0 0 0\n",
@@ -35,7 +35,7 @@ fn host() -> FakeHost {
     host
 }
 
-/// What waiting for `loop0` comes to, and how long it takes, ms.
+/// The result of waiting for `loop0`, and how long it took, ms.
 fn wait(
     host: &FakeHost,
     at_most_ms: u64,
@@ -49,15 +49,15 @@ fn wait(
 }
 
 #[test]
-fn a_device_that_does_nothing_is_idle_after_half_a_second() {
+fn an_inactive_device_is_idle_after_half_a_second() {
     assert_eq!(wait(&host(), 60_000, NEVER), (None, 500));
 }
 
 #[test]
-fn a_device_is_waited_for_until_it_has_done_nothing_for_half_a_second() {
+fn waits_until_a_device_was_inactive_for_half_a_second() {
     let host = host();
     let looks = Cell::new(0);
-    // As often as it is looked at, for the first eight times, it has done something.
+    // It has done something at each of the first eight checks.
     let works = || {
         looks.set(looks.get() + 1);
         if looks.get() <= 8 {
@@ -69,7 +69,7 @@ fn a_device_is_waited_for_until_it_has_done_nothing_for_half_a_second() {
 }
 
 #[test]
-fn a_device_that_stays_at_work_is_told_by_its_name() {
+fn a_device_that_stays_busy_is_named() {
     let busy = host();
     let looks = Cell::new(0);
     let works = || {
@@ -82,7 +82,7 @@ fn a_device_that_stays_at_work_is_told_by_its_name() {
     for (host, works) in [(&busy, &works as &dyn Fn() -> bool), (&hung, NEVER)] {
         let not_idle = Unsettled::NotIdle {
             after_ns: 700_000_000,
-            // The others are none of the targets'.
+            // The other devices are not below the targets.
             devices: vec!["loop0".to_owned()],
         };
         assert_eq!(wait(host, 700, works), (Some(not_idle), 700));
@@ -90,7 +90,7 @@ fn a_device_that_stays_at_work_is_told_by_its_name() {
 }
 
 #[test]
-fn less_is_waited_than_it_takes_to_tell_only_where_that_is_asked_for() {
+fn waits_too_short_to_detect_idleness_are_only_made_on_request() {
     assert_eq!(wait(&host(), 60, NEVER), (None, 100));
 }
 
@@ -112,7 +112,7 @@ fn storage_without_counters_is_not_waited_for() {
 }
 
 #[test]
-fn a_wish_to_stop_is_heard_at_the_next_look() {
+fn cancellation_takes_effect_at_the_next_check() {
     let hung = host();
     diskstats(&hung, 5, 1);
     assert_eq!(wait(&hung, 60_000, &|| true), (None, 50));
@@ -125,14 +125,14 @@ fn a_wish_to_stop_is_heard_at_the_next_look() {
 }
 
 #[test]
-fn work_that_hangs_is_left_behind_when_it_is_called_off_or_patience_ends() {
+fn hanging_work_is_abandoned_on_cancellation_or_timeout() {
     let (release, released) = mpsc::channel::<()>();
     let stuck = move || {
         let _ = released.recv();
         Ok(())
     };
     assert_eq!(within_patience(stuck, PATIENCE, &|| true), None);
-    // Only now can it end.
+    // It can end only now.
     drop(release);
     let (release, released) = mpsc::channel::<()>();
     let stuck = move || {
@@ -146,7 +146,7 @@ fn work_that_hangs_is_left_behind_when_it_is_called_off_or_patience_ends() {
 }
 
 #[test]
-fn caches_are_dropped_after_everything_was_written_out() {
+fn caches_are_dropped_after_dirty_data_were_written_back() {
     let host = host();
     host.write("proc/sys/vm/drop_caches", "0\n");
     let file = host.path("proc/sys/vm/drop_caches");
@@ -167,7 +167,7 @@ fn caches_are_dropped_after_everything_was_written_out() {
 }
 
 #[test]
-fn caches_that_may_not_be_dropped_are_told_with_the_reason() {
+fn caches_that_cannot_be_dropped_are_reported_with_the_reason() {
     let settling = Settling {
         drop_caches: true,
         idle_ns: 0,
@@ -219,7 +219,7 @@ fn the_devices_of_a_target_are_found_by_its_path() {
 }
 
 #[test]
-fn several_devices_are_told_in_one_sentence() {
+fn several_devices_are_reported_in_one_sentence() {
     let two = Unsettled::NotIdle {
         after_ns: 2_500_000_000,
         devices: vec!["vda".to_owned(), "sda".to_owned()],

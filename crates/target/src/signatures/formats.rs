@@ -1,4 +1,4 @@
-//! Formats that take more than one look: marks at several places, versions, names.
+//! Formats that need several checks: magic numbers at several places, versions, names.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use super::reader::{Header, Reader};
 
 type Format = fn(&Reader<'_>, &mut Vec<Signature>) -> io::Result<()>;
 
-/// All of them.
+/// All formats.
 pub(super) const ALL: &[Format] = &[
     ext,
     xfs,
@@ -43,7 +43,7 @@ fn push(found: &mut Vec<Signature>, what: &'static str, offset: u64, detail: Str
     });
 }
 
-/// `label` in words; empty stays empty.
+/// Text for a label; empty if the label is empty.
 fn named(label: &str) -> String {
     match label {
         "" => String::new(),
@@ -51,8 +51,8 @@ fn named(label: &str) -> String {
     }
 }
 
-/// ext2, ext3, ext4 and their external journals: superblock at 1 KiB, the two bytes EF53 at 56. The
-/// features tell the version.
+/// ext2, ext3, ext4 and their external journals: superblock at 1 KiB, magic EF53 at 56. The feature flags
+/// tell the version.
 fn ext(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
     let Some(bytes) = reader.at(KIB, 512)? else {
         return Ok(());
@@ -63,7 +63,7 @@ fn ext(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
         return Ok(());
     }
     let (compatible, incompatible, read_only) = (header.u32(92), header.u32(96), header.u32(100));
-    // Of ext3: filetype, recover, meta_bg; sparse_super, large_file, btree_dir.
+    // ext3 has only these: filetype, recover, meta_bg; sparse_super, large_file, btree_dir.
     let what = if incompatible & 8 != 0 {
         "ext external journal"
     } else if incompatible & !(2 | 4 | 0x10) != 0 || read_only & !(1 | 2 | 4) != 0 {
@@ -92,8 +92,8 @@ fn xfs(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
     Ok(())
 }
 
-/// btrfs: a superblock at 64 KiB, copies at 64 MiB and 256 GiB, its mark at 64, the count of devices
-/// at 136, the label at 299.
+/// btrfs: superblock at 64 KiB, copies at 64 MiB and 256 GiB, magic at 64, number of devices at 136, label
+/// at 299.
 fn btrfs(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
     for (what, start) in [
         ("btrfs", 64 * KIB),
@@ -118,8 +118,8 @@ fn btrfs(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
 
 const ZFS_LABEL: u64 = 256 * KIB;
 
-/// ZFS: labels of 256 KiB, two at the start and two at the end (the length counted in whole labels):
-/// at 16 KiB the configuration as an nvlist, at 128 KiB the ring of uberblocks.
+/// ZFS: labels of 256 KiB, two at the start and two at the end (of the length rounded down to whole
+/// labels). Each has the configuration as an nvlist at 16 KiB, and the ring of uberblocks at 128 KiB.
 fn zfs(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
     let end = reader.length / ZFS_LABEL * ZFS_LABEL;
     let mut starts = vec![0, ZFS_LABEL];
@@ -135,7 +135,7 @@ fn zfs(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
             continue;
         };
         let (config, ring) = (&label[16 << 10..128 << 10], &label[128 << 10..]);
-        // XDR or native, either byte order, the first name is always `version`.
+        // XDR or native encoding in either byte order; the first name is always `version`.
         let configured = config[0] <= 1
             && config[1] <= 1
             && config[..64].windows(7).any(|bytes| bytes == b"version");
@@ -151,16 +151,16 @@ fn zfs(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
     Ok(())
 }
 
-/// The string named `name` of an XDR nvlist.
+/// The value of the string `name` in an XDR nvlist.
 fn pool_name(config: &[u8]) -> Option<String> {
-    // Length and text of the name, then the type (9, string) and the count of elements.
+    // Length and text of the name, then the type (9, string) and the number of elements.
     let key = b"\0\0\0\x04name\0\0\0\x09\0\0\0\x01";
     let at = config.windows(key.len()).position(|bytes| bytes == key)? + key.len();
     let length = Header(config.get(at..)?).u32_be(0) as usize;
     (length <= 256).then(|| Header(config).text(at + 4, length))
 }
 
-/// LVM2: a label in any of the first four sectors, its type at 24.
+/// LVM2: label in any of the first four sectors, type at 24.
 fn lvm2(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
     for sector in 0..4 {
         let start = sector * 512;
@@ -171,7 +171,7 @@ fn lvm2(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
     Ok(())
 }
 
-/// Linux software RAID: version 0.90 in the last whole 64 KiB but one, 1.0 near the end, 1.1 at the
+/// Linux software RAID: version 0.90 in the last but one aligned 64 KiB, 1.0 near the end, 1.1 at the
 /// start, 1.2 at 4 KiB.
 fn md(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
     let sectors = reader.length / 512;
@@ -200,7 +200,7 @@ fn md(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
         && let Some(bytes) = reader.at(start, 8)?
     {
         let header = Header(&bytes);
-        // In the byte order of the host that made it.
+        // In the byte order of the host that created it.
         if [header.u32(0), header.u32_be(0)].contains(&0xa92b_4efc) {
             push(found, "md RAID member", start, "version 0.90".to_owned());
         }
@@ -208,7 +208,7 @@ fn md(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
     Ok(())
 }
 
-/// DRBD with internal metadata: its block is the last 4 KiB, the mark at 60.
+/// DRBD with internal metadata: its block is the last 4 KiB, magic at 60.
 fn drbd(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
     let Some(start) = (reader.length & !4095).checked_sub(4096) else {
         return Ok(());
@@ -221,8 +221,8 @@ fn drbd(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
     Ok(())
 }
 
-/// RAID of the mainboard that needs more than a mark: Promise's, at one of many places; VIA's and JMicron's,
-/// with their checksums in the last sector; Intel's and DDF on disks of 4 KiB sectors.
+/// Firmware RAID formats that need more than a magic number: Promise at one of many places; VIA and JMicron
+/// with checksums in the last sector; Intel and DDF on disks with 4 KiB sectors.
 fn firmware_raid(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
     // Sectors before the end.
     const PROMISE: [u64; 13] = [
@@ -267,7 +267,7 @@ fn firmware_raid(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<
     Ok(())
 }
 
-/// UFS: a superblock at any of four places, its mark at 1372, in either byte order.
+/// UFS: superblock at one of four places, magic at 1372, in either byte order.
 fn ufs(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
     for start in [0, 8, 64, 256].map(|kib| kib * KIB) {
         let Some(bytes) = reader.at(start + 1372, 4)? else {
@@ -288,7 +288,7 @@ fn ufs(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
     Ok(())
 }
 
-/// System V: a superblock of 512 bytes in the second half of one of four blocks, its mark at 504.
+/// System V: superblock of 512 bytes in the second half of one of four blocks, magic at 504.
 fn sysv(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
     for block in [0, 9, 15, 18] {
         let start = block * KIB + 512 + 504;
@@ -303,8 +303,8 @@ fn sysv(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
     Ok(())
 }
 
-/// minix: superblock at 1 KiB; of versions 1 and 2 the mark is at 16, of version 3 at 24. The counts of
-/// inodes and blocks of their maps have to be possible.
+/// minix: superblock at 1 KiB; magic at 16 in versions 1 and 2, at 24 in version 3. The sizes of the inode
+/// and block maps must be plausible.
 fn minix(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
     let Some(bytes) = reader.at(KIB, 64)? else {
         return Ok(());
@@ -324,7 +324,7 @@ fn minix(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
     Ok(())
 }
 
-/// HFS: `BD` at 1 KiB; the size of a block, at 20, is a multiple of 512.
+/// HFS: `BD` at 1 KiB; the block size, at 20, is a multiple of 512.
 fn hfs(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
     if let Some(bytes) = reader.at(KIB, 64)?
         && bytes.starts_with(b"BD")
@@ -347,7 +347,7 @@ fn lvm1(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
     Ok(())
 }
 
-/// Sun's disk label: DABE at 508; the exclusive or of all words of the sector is 0.
+/// Sun disk label: DABE at 508; the XOR of all words of the sector is 0.
 fn sun_label(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
     if let Some(sector) = reader.at(0, 512)?
         && sector[508..510] == [0xda, 0xbe]
@@ -360,7 +360,7 @@ fn sun_label(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> 
     Ok(())
 }
 
-/// Swap and what hibernation leaves in it: the mark ends the first page, whatever a page is.
+/// Swap and hibernation images: the magic is at the end of the first page, for any page size.
 fn swap(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
     for page in [4, 8, 16, 32, 64].map(|kib| kib * KIB) {
         let Some(bytes) = reader.at(page - 10, 10)? else {
@@ -415,7 +415,7 @@ fn gpt(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
     Ok(())
 }
 
-/// A boot sector ends in 55AA; before that stand four partitions of 16 bytes, if it has any.
+/// A boot sector ends in 55AA, after up to four partition entries of 16 bytes.
 fn mbr(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
     let Some(bytes) = reader.at(0, 512)? else {
         return Ok(());
@@ -427,7 +427,7 @@ fn mbr(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
     let partitions = entries.iter().filter(|entry| entry[4] != 0).count();
     let flagged = entries.iter().any(|entry| entry[0] & 0x7f != 0);
     let (what, detail) = match partitions {
-        // Code of a file system's own boot sector, or a table without entries.
+        // Boot code of a file system, or a partition table without entries.
         _ if flagged => (BOOT_SECTOR, String::new()),
         0 => (BOOT_SECTOR, String::new()),
         1 if entries[0][4] == 0xee => ("protective MBR", String::new()),
@@ -438,8 +438,8 @@ fn mbr(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
     Ok(())
 }
 
-/// nilfs2: superblock at 1 KiB with revision 2, the two bytes 3434 at 6, its own length at 8; a copy in the
-/// last whole 4 KiB.
+/// nilfs2: superblock at 1 KiB with revision 2, magic 3434 at 6, its own length at 8; a copy in the last
+/// aligned 4 KiB.
 fn nilfs2(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
     let copy = (reader.length / 4096 * 4096).checked_sub(4096);
     for (what, start) in [("nilfs2", Some(KIB)), ("nilfs2 copy", copy)] {

@@ -1,9 +1,9 @@
-//! What a stretch of a device holds: file systems, pools, volumes, partition tables, swap, keys.
+//! Signatures on a device: file systems, pools, volumes, partition tables, swap, encryption.
 //!
-//! Known by the marks their makers put at fixed places; the marks are facts of the on-disk formats,
-//! which each table and function names. A mark of two bytes shows up in random data once in 65536
-//! times: such formats are checked for more than the mark. Signatures only name what was found: whether a
-//! device is blank is decided by its bytes (`guard::content`).
+//! Formats are recognised by the magic numbers that their on-disk formats define at fixed places; each
+//! table and function names them. A magic number of two bytes matches random data once in 65536 times, so
+//! such formats get additional checks. Signatures only name what was found: the bytes decide whether a
+//! device is blank (`guard::content`).
 
 mod formats;
 mod reader;
@@ -15,19 +15,19 @@ use std::io;
 
 use reader::Reader;
 
-/// Something found on a device.
+/// A signature on a device.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Signature {
-    /// Bytes from the start of what was probed.
+    /// Offset from the start of the probed range, bytes.
     pub offset: u64,
-    /// What: `ext4`, `LUKS2`, `GPT backup`.
+    /// The format: `ext4`, `LUKS2`, `GPT backup`.
     pub what: &'static str,
-    /// Its name, or what else tells its owner what it is; empty if nothing does.
+    /// Its label, or another property that its owner recognises; may be empty.
     pub detail: String,
 }
 
 impl Signature {
-    /// Two bytes are all that it is known by: random data show it once in 65536 times.
+    /// Whether only two bytes identify it: random data match once in 65536 times.
     pub(crate) fn weak(&self) -> bool {
         self.what == formats::BOOT_SECTOR
     }
@@ -43,11 +43,11 @@ impl fmt::Display for Signature {
     }
 }
 
-/// Everything known that lies between `start` and `start + length` of a device or file, by offset.
-/// Only reads, and only at the few places where marks can be.
+/// All known signatures between `start` and `start + length` of a device or file, by offset. Only reads,
+/// and only at the places where signatures can be.
 ///
 /// # Errors
-/// As pread(2): what cannot be read cannot be called blank.
+/// As pread(2): what cannot be read is not considered blank.
 pub fn probe(device: &File, start: u64, length: u64) -> io::Result<Vec<Signature>> {
     use std::os::unix::fs::FileExt;
     scan(&Reader::new(length, |buffer, offset| {
@@ -55,7 +55,7 @@ pub fn probe(device: &File, start: u64, length: u64) -> io::Result<Vec<Signature
     })?)
 }
 
-/// The same for bytes in memory.
+/// Like [`probe`], for bytes in memory.
 pub fn probe_bytes(bytes: &[u8]) -> Vec<Signature> {
     let reader = Reader::new(bytes.len() as u64, |buffer, offset| {
         let from = bytes.get(offset as usize..).unwrap_or_default();
@@ -65,7 +65,7 @@ pub fn probe_bytes(bytes: &[u8]) -> Vec<Signature> {
         buffer.copy_from_slice(from);
         Ok(())
     });
-    // Bytes in memory within their length are always read.
+    // Reading bytes in memory within their length cannot fail.
     reader.and_then(|reader| scan(&reader)).unwrap_or_default()
 }
 

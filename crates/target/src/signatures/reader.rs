@@ -1,14 +1,14 @@
-//! Bounded reading: nothing outside of the stretch that is probed, both ends read once.
+//! Bounded reading: nothing outside of the probed range; both ends are read once.
 
 use std::io;
 
-/// Marks cluster at both ends: ZFS's first two labels, and its last two with md's and GPT's.
+/// Most signatures are at both ends: ZFS's first two labels, and its last two with those of md and GPT.
 const HEAD: u64 = 512 << 10;
 const TAIL: u64 = 1 << 20;
 
 type ReadAt<'a> = dyn Fn(&mut [u8], u64) -> io::Result<()> + 'a;
 
-/// A stretch of bytes.
+/// The probed range.
 pub(super) struct Reader<'a> {
     pub(super) length: u64,
     head: Vec<u8>,
@@ -36,7 +36,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Bytes at an offset; `None` if they do not all lie within the stretch.
+    /// Bytes at an offset; `None` if they are not completely within the range.
     pub(super) fn at(&self, offset: u64, length: usize) -> io::Result<Option<Vec<u8>>> {
         let Some(end) = offset.checked_add(length as u64) else {
             return Ok(None);
@@ -56,13 +56,13 @@ impl<'a> Reader<'a> {
         Ok(Some(bytes))
     }
 
-    /// Exactly these bytes lie there.
+    /// Whether exactly these bytes are at an offset.
     pub(super) fn matches(&self, offset: u64, bytes: &[u8]) -> io::Result<bool> {
         Ok(self.at(offset, bytes.len())?.as_deref() == Some(bytes))
     }
 }
 
-/// Fields of a header. Beyond its end everything is zero.
+/// Fields of a header. Bytes beyond its end read as zero.
 pub(super) struct Header<'a>(pub(super) &'a [u8]);
 
 impl Header<'_> {
@@ -90,7 +90,7 @@ impl Header<'_> {
         u64::from_le_bytes(self.bytes(offset))
     }
 
-    /// Text up to its NUL, without what a terminal would act upon.
+    /// Text up to its NUL, without control characters that a terminal would interpret.
     pub(super) fn text(&self, offset: usize, length: usize) -> String {
         let rest = self.0.get(offset..).unwrap_or_default();
         let field = &rest[..length.min(rest.len())];

@@ -1,9 +1,9 @@
 //! Formats that are recognised by four or more bytes at one place.
 
-/// Bytes at a place, and the format that they stand for.
+/// A magic number with its place and format.
 pub(super) struct Mark {
     pub(super) what: &'static str,
-    /// Bytes from the start; in [`MARKS_FROM_END`] bytes before the end, counted in whole sectors.
+    /// Offset from the start; in [`MARKS_FROM_END`] distance from the end, of whole sectors.
     pub(super) offset: u64,
     pub(super) bytes: &'static [u8],
 }
@@ -18,7 +18,7 @@ const fn mark(what: &'static str, offset: u64, bytes: &'static [u8]) -> Mark {
 
 const KIB: u64 = 1 << 10;
 
-/// Marks near the start. Formats that need more than a mark are in `formats`.
+/// Magic numbers near the start. Formats that need more checks are in `formats`.
 pub(super) const MARKS: &[Mark] = &[
     // File systems.
     mark("vfat", 54, b"FAT12   "),
@@ -71,7 +71,7 @@ pub(super) const MARKS: &[Mark] = &[
     mark("ubifs", 0, b"\x31\x18\x10\x06"),
     mark("vmfs", 0x20_0000, b"\x5e\xf1\xab\x2f"),
     mark("vmfs volume", 0x10_0000, b"\x0d\xd0\x01\xc0"),
-    // Journals and caches of their own.
+    // Separate journals and caches.
     mark("xfs external log", 0, b"\xfe\xed\xba\xbe"),
     mark(
         "bcache",
@@ -128,7 +128,7 @@ pub(super) const MARKS: &[Mark] = &[
     mark("Bochs image", 0, b"Bochs Virtual HD Image"),
 ];
 
-/// Marks near the end.
+/// Magic numbers near the end.
 pub(super) const MARKS_FROM_END: &[Mark] = &[
     mark("DDF RAID member", 512, b"\xde\x11\xde\x11"),
     mark("DDF RAID member", 512, b"\x11\xde\x11\xde"),

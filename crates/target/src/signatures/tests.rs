@@ -1,4 +1,4 @@
-//! Marks at their places, formats made by their own tools, and random bytes.
+//! Magic numbers at their places, formats created by their own tools, and random bytes.
 
 use std::fs::File;
 use std::process::{Command, Stdio};
@@ -9,7 +9,7 @@ use super::{Signature, probe, probe_bytes, table};
 
 const MIB: usize = 1 << 20;
 
-/// Zeroes with bytes put at places.
+/// Zeroes with some bytes set.
 fn image(length: usize, marks: &[(usize, &[u8])]) -> Vec<u8> {
     let mut bytes = vec![0; length];
     for (offset, mark) in marks {
@@ -29,14 +29,14 @@ fn check(length: usize, marks: &[(usize, &[u8])], expected: &[&str]) {
 }
 
 #[test]
-fn zeroes_and_nothing_are_blank() {
+fn zeroes_and_empty_devices_are_blank() {
     for length in [0, 1, 511, 512, 4096, 65_536, MIB, 5 * MIB + 512] {
         check(length, &[], &[]);
     }
 }
 
 #[test]
-fn every_mark_is_found_at_its_place_and_not_beside_it() {
+fn every_magic_number_is_found_only_at_its_place() {
     for mark in table::MARKS {
         let offset = mark.offset as usize;
         let found = probe_bytes(&image(4 * MIB, &[(offset, mark.bytes)]));
@@ -52,7 +52,7 @@ fn every_mark_is_found_at_its_place_and_not_beside_it() {
 }
 
 #[test]
-fn marks_shorter_or_cut_off_are_not_read_beyond_the_end() {
+fn truncated_magic_numbers_are_not_read_beyond_the_end() {
     for mark in table::MARKS {
         let end = mark.offset as usize + mark.bytes.len() - 1;
         let cut = &mark.bytes[..mark.bytes.len() - 1];
@@ -62,7 +62,7 @@ fn marks_shorter_or_cut_off_are_not_read_beyond_the_end() {
 }
 
 #[test]
-fn ext_is_told_by_its_features() {
+fn ext_versions_are_recognised_by_their_features() {
     let base: [(usize, &[u8]); 1] = [(1024 + 56, &[0x53, 0xef])];
     let with = |more: &[(usize, &[u8])]| words(&image(MIB, &[&base[..], more].concat()));
     assert_eq!(with(&[]), ["ext2 at byte 1080"]);
@@ -81,13 +81,13 @@ fn ext_is_told_by_its_features() {
         with(&[(1024 + 120, b"home"), (1024 + 136, b"/srv\x1b[31m")]),
         ["ext2 (last mounted on `/srv[31m`) at byte 1080"]
     );
-    // Two bytes alone are no superblock.
+    // Two bytes alone are not a superblock.
     assert!(with(&[(1024 + 24, &[9])]).is_empty());
     assert!(with(&[(1024 + 76, &[2])]).is_empty());
 }
 
 #[test]
-fn btrfs_is_told_with_its_copies_and_companions() {
+fn btrfs_is_found_with_its_copies_and_member_devices() {
     check(
         65 * MIB,
         &[
@@ -138,7 +138,7 @@ fn md_is_found_at_all_its_places() {
         &[(4 * MIB - 8192, one)],
         &["md RAID member at byte 4186112"],
     );
-    // The place of 1.0 is rounded down to 4 KiB.
+    // The place of version 1.0 is rounded down to 4 KiB.
     let odd = 4 * MIB + 3 * 512;
     check(
         odd,
@@ -249,10 +249,10 @@ fn keys_swap_volumes_and_raids_are_found() {
 }
 
 #[test]
-fn a_stretch_of_a_device_is_probed_as_if_it_were_alone() {
+fn a_range_of_a_device_is_probed_like_a_separate_device() {
     let mut file = tempfile::tempfile().unwrap();
     let mut bytes = image(4 * MIB, &[(MIB, b"XFSB"), (2 * MIB - 512, b"EFI PART")]);
-    // Outside of the stretch on both sides.
+    // Outside of the range on both sides.
     bytes[..4].copy_from_slice(b"XFSB");
     bytes[3 * MIB..3 * MIB + 4].copy_from_slice(b"XFSB");
     std::io::Write::write_all(&mut file, &bytes).unwrap();
@@ -262,7 +262,7 @@ fn a_stretch_of_a_device_is_probed_as_if_it_were_alone() {
 }
 
 #[test]
-fn what_cannot_be_read_is_an_error_and_not_blank() {
+fn unreadable_blocks_are_an_error_and_not_blank() {
     let file = tempfile::tempfile().unwrap();
     file.set_len(4096).unwrap();
     assert!(probe(&file, 0, 8192).is_err());
@@ -270,7 +270,7 @@ fn what_cannot_be_read_is_an_error_and_not_blank() {
     assert!(probe(&file, 0, 4096).unwrap().is_empty());
 }
 
-/// What a tool makes on a sparse file of so many MiB, in words, without the places.
+/// Signatures without offsets that a tool creates on a sparse file of `mib` MiB.
 fn made_by(mib: u64, command: &[&str]) -> Option<Vec<String>> {
     let file = tempfile::NamedTempFile::new().unwrap();
     file.as_file().set_len(mib << 20).unwrap();
@@ -302,7 +302,7 @@ fn made_by(mib: u64, command: &[&str]) -> Option<Vec<String>> {
 }
 
 #[test]
-fn what_the_formats_own_tools_make_is_found() {
+fn formats_created_by_their_own_tools_are_found() {
     let cases: &[(u64, &[&str], &[&str])] = &[
         (16, &["mkfs.ext2", "-q"], &["ext2 "]),
         (16, &["mkfs.ext3", "-q"], &["ext3 "]),
@@ -336,9 +336,9 @@ fn what_the_formats_own_tools_make_is_found() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// Random bytes with marks thrown in at random places: no panic, nothing beyond the end.
+    /// Random bytes with magic numbers at random places: no panic, no read beyond the end.
     #[test]
-    fn random_bytes_are_probed_without_harm(
+    fn random_bytes_are_probed_without_panic(
         seed in any::<u64>(),
         length in prop_oneof![0usize..8192, 0usize..2 * MIB],
         thrown in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 0..12),
@@ -364,9 +364,9 @@ proptest! {
         }
     }
 
-    /// Headers whose every field but the mark is random: names and counts of any length.
+    /// Headers whose fields, except the magic number, are random: names and counts of any length.
     #[test]
-    fn headers_of_random_fields_are_probed_without_harm(
+    fn headers_with_random_fields_are_probed_without_panic(
         body in prop::collection::vec(any::<u8>(), 4096),
         length in 70_000usize..600_000,
     ) {

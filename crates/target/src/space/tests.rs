@@ -1,8 +1,8 @@
-//! Room on made-up file systems and on that of the temporary folder, and groups of needs.
+//! Free space on simulated file systems and on that of the temporary folder, and groups of needs.
 
 use super::*;
 
-/// Of a host that does not exist.
+/// Free space of a simulated host.
 const ROOM: Room = Room {
     bytes: 1000,
     inodes: Some(50),
@@ -18,7 +18,7 @@ fn need(folder: &Path, bytes: u64) -> Need {
 }
 
 #[test]
-fn what_fits_lacks_nothing() {
+fn files_that_fit_are_not_reported() {
     let folder = tempfile::tempdir().unwrap();
     let needs = [
         need(folder.path(), 4096),
@@ -46,7 +46,7 @@ fn folders_of_one_file_system_add_up() {
 }
 
 #[test]
-fn too_many_files_lack_inodes_where_they_are_counted() {
+fn too_many_files_lack_inodes_if_these_are_counted() {
     let folder = tempfile::tempdir().unwrap();
     let many = |inodes| Need {
         inodes,
@@ -65,7 +65,7 @@ fn too_many_files_lack_inodes_where_they_are_counted() {
         ..ROOM
     };
     assert_eq!(check(51, uncounted), []);
-    // Those of this host are counted or not; nobody has that many.
+    // This host may or may not count inodes; no host has this number of them.
     let counts = room(folder.path()).unwrap().inodes.is_some();
     let lacks = super::check(&Roots::host(), &[many(u64::MAX)]);
     let inodes = |lack: &Shortage| matches!(lack, Shortage::Inodes { .. });
@@ -90,7 +90,7 @@ fn sums_do_not_overflow() {
 }
 
 #[test]
-fn a_file_longer_than_its_file_system_allows_is_told() {
+fn a_file_longer_than_its_file_system_permits_is_reported() {
     let place = |file_system: &str| Place {
         file_system: file_system.to_owned(),
         groups: Vec::new(),
@@ -111,7 +111,7 @@ fn a_file_longer_than_its_file_system_allows_is_told() {
 }
 
 #[test]
-fn quotas_of_one_part_do_not_hide_the_room_of_its_pool() {
+fn quotas_of_one_part_do_not_limit_its_pool() {
     let mut group = Group::default();
     for (bytes, room) in [(10, 5), (10, 40)] {
         let inodes = None;

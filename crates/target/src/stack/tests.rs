@@ -1,5 +1,5 @@
-//! Stacks of hosts that do not exist, and of this one. Device numbers are none that a real host has:
-//! the folders' own `st_dev` would decide otherwise.
+//! Storage stacks of simulated hosts, and of this host. The device numbers do not exist on real hosts:
+//! otherwise the `st_dev` of the folders would match.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::{describe, in_force};
 use crate::fake::FakeHost;
 use crate::roots::Roots;
 
-/// A stack in a line: `ext4 on /mnt > partition sda1 > disk sda`.
+/// A stack in one line: `ext4 on /mnt > partition sda1 > disk sda`.
 fn line(host: &FakeHost, path: &str) -> String {
     let info = describe(&host.path(path), &host.roots);
     let words: Vec<String> = info.stack.iter().map(|layer| words(host, layer)).collect();
@@ -42,7 +42,7 @@ fn words(host: &FakeHost, layer: &StackLayer) -> String {
     }
 }
 
-/// A host with a folder for each name, its mount points below its own root.
+/// A host with a folder for each name, and its mount points below its own root.
 fn host(folders: &[&str]) -> FakeHost {
     let host = FakeHost::new();
     for folder in folders {
@@ -64,12 +64,12 @@ fn a_file_system_on_a_partition_leads_to_its_disk() {
     mount(&host, "3008:1", "mnt", "ext4", "/dev/sda1");
     let expected = "ext4 on mnt > partition sda1 > disk sda";
     assert_eq!(line(&host, "mnt/data/deep"), expected);
-    // A file that is not there yet is judged by the nearest folder that is.
+    // For a file that does not exist, the nearest existing folder is used.
     assert_eq!(line(&host, "mnt/data/not/yet/there"), expected);
 }
 
 #[test]
-fn the_longest_mount_point_counts_and_of_several_on_one_the_last() {
+fn the_longest_mount_point_is_used_and_the_last_mount_on_it() {
     let host = host(&["mnt/data/deep", "mnt/database"]);
     host.disk("sda", "3008:0")
         .disk("sdb", "3008:16")
@@ -83,7 +83,7 @@ fn the_longest_mount_point_counts_and_of_several_on_one_the_last() {
 }
 
 #[test]
-fn mirrors_list_every_disk_and_mappings_their_makers() {
+fn mirrors_list_every_disk_and_mappings_their_creators() {
     let host = host(&["mnt"]);
     host.disk("sda", "3008:0")
         .disk("sdb", "3008:16")
@@ -129,7 +129,7 @@ fn btrfs_leads_to_all_its_devices_from_any_subvolume() {
 }
 
 #[test]
-fn an_overlay_leads_to_where_its_upper_folder_lies() {
+fn an_overlay_leads_to_the_stack_of_its_upper_folder() {
     let host = host(&["merged", "upper files"]);
     host.disk("vda", "3254:0");
     mount(&host, "3254:0", "", "ext4", "/dev/vda");
@@ -151,7 +151,7 @@ fn an_overlay_leads_to_where_its_upper_folder_lies() {
 }
 
 #[test]
-fn what_has_no_block_device_says_what_it_is() {
+fn storage_without_a_block_device_is_named() {
     let cases = [
         ("tmpfs", "tmpfs", "memory (tmpfs)"),
         ("zfs", "tank/data/db", "ZFS pool `tank`"),
@@ -175,7 +175,7 @@ fn what_has_no_block_device_says_what_it_is() {
 }
 
 #[test]
-fn a_loop_device_on_itself_ends() {
+fn a_loop_device_on_itself_terminates() {
     let host = host(&["mnt"]);
     host.write("mnt/a.img", "");
     host.loop_device("loop0", "3007:0", &host.path("mnt/a.img"));
@@ -187,7 +187,7 @@ fn a_loop_device_on_itself_ends() {
 }
 
 #[test]
-fn settings_and_options_are_kept_and_missing_ones_left_out() {
+fn settings_and_options_are_kept_and_missing_ones_omitted() {
     let host = host(&["mnt"]);
     host.disk("sda", "3008:0")
         .attribute("sda", "queue/scheduler", "none [mq-deadline] kyber\n")
@@ -233,7 +233,7 @@ fn the_scheduler_in_force_is_the_one_in_brackets() {
 }
 
 #[test]
-fn this_host_knows_what_lies_below_its_temporary_folder() {
+fn the_stack_of_this_hosts_temporary_folder_is_found() {
     let folder = tempfile::tempdir().unwrap();
     let info = describe(&folder.path().join("file"), &Roots::host());
     let StackLayer::Mount(mount) = &info.stack[0] else {

@@ -1,6 +1,6 @@
 //! Loop devices, mounts and helpers of the tests that need a real kernel.
 //!
-//! Every device is attached here and detached here; no other is ever opened for writing.
+//! Tests open only devices for writing that they have attached themselves, and detach them again.
 #![allow(
     clippy::print_stderr,
     dead_code,
@@ -50,7 +50,7 @@ fn run_once(command: &[&str]) -> Result<String, String> {
     }
 }
 
-/// Says why a test does not test here.
+/// Reports why a test is skipped.
 pub fn skip(why: &str) {
     eprintln!("SKIPPED: {why}");
 }
@@ -89,12 +89,12 @@ pub struct Loop {
 }
 
 impl Loop {
-    /// A blank one of so many MiB; `None`, said aloud, where that is not possible.
+    /// A blank device of `mib` MiB; `None` with a message if that is not possible.
     pub fn blank(mib: u64) -> Option<Loop> {
         Loop::holding(mib, |_| ())
     }
 
-    /// One whose file is prepared before it is attached.
+    /// A device whose file is prepared before it is attached.
     pub fn holding(mib: u64, prepare: impl FnOnce(&Path)) -> Option<Loop> {
         let alone = alone();
         if !is_root() {
@@ -163,7 +163,7 @@ impl Drop for Mounted {
     }
 }
 
-/// What the guard of this host says to a job that writes.
+/// Requests a path for writing from a guard of this host.
 pub fn write(path: &Path, destroy: &[PathBuf]) -> Result<Admitted, AdmitError> {
     admit(path, Intent::WRITE, destroy)
 }
@@ -178,7 +178,7 @@ pub fn admit(path: &Path, intent: Intent, destroy: &[PathBuf]) -> Result<Admitte
     })
 }
 
-/// The refusal of a path that has to be refused.
+/// The refusal of a path that must be refused.
 #[track_caller]
 pub fn refusal(result: Result<Admitted, AdmitError>) -> Refusal {
     match result {
@@ -188,7 +188,7 @@ pub fn refusal(result: Result<Admitted, AdmitError>) -> Refusal {
     }
 }
 
-/// What was found, in words.
+/// The reasons, as text.
 pub fn findings(refusal: &Refusal) -> Vec<String> {
     refusal.findings.iter().map(Reason::to_string).collect()
 }
