@@ -1,4 +1,4 @@
-//! Describes the amounts of a workload in words.
+//! Describes the amounts of a workload as text.
 
 use iodyno_model::{Action, CycleStep, Operations};
 use iodyno_units::Bytes;
@@ -31,7 +31,7 @@ pub(super) fn amounts(operations: &Operations) -> String {
     parts.join("; ")
 }
 
-/// `create, sync_folder timed; close not`: for texts that do not say what they are about.
+/// `create, sync_folder timed; close not`: for workloads without a description.
 pub(super) fn steps(cycle: &[CycleStep]) -> String {
     let words = |timed: bool| {
         let steps = cycle.iter().filter(|step| step.timed == timed);

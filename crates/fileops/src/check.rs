@@ -2,16 +2,16 @@
 
 use iodyno_model::{Action, Job, Operations, Subject};
 
-/// What a fault is a fault of.
+/// The location of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Spot {
-    /// The workload as a whole.
+    /// The whole workload.
     Whole,
     /// A step, by its index.
     Step(usize),
 }
 
-/// Something that cannot be carried out.
+/// An error of the workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fault {
     pub(super) spot: Spot,
@@ -19,7 +19,7 @@ pub(super) struct Fault {
     pub(super) hint: Option<&'static str>,
 }
 
-/// What cannot be carried out. `end_is_said`: something is to end the job, though it may be unreadable.
+/// The errors of a job. `end_is_said`: an end condition was given, although it may be invalid.
 pub(super) fn check(job: &Job, end_is_said: bool) -> Vec<Fault> {
     let Some(operations) = job.work.file_operations() else {
         return Vec::new();
@@ -40,7 +40,7 @@ pub(super) fn check(job: &Job, end_is_said: bool) -> Vec<Fault> {
     faults
 }
 
-/// The model tells the step in words, `step 3 (close): …`; here its place is known.
+/// Replaces the step in the text of the model, `step 3 (close): …`, by its location.
 fn placed(fault: String) -> Fault {
     let step = fault.strip_prefix("step ").and_then(|rest| {
         let (number, rest) = rest.split_once(" (")?;
@@ -66,7 +66,7 @@ fn hint(operations: &Operations) -> Option<&'static str> {
     (!timed).then_some("write `timed = true` in the steps whose time counts")
 }
 
-/// Something ends the job: a time, a number of cycles, or a set that is used up.
+/// Whether the job has an end: a time, a number of cycles, or a set that is used up.
 fn ends(job: &Job, operations: &Operations) -> bool {
     let uses_up = operations.cycle.iter().any(|step| {
         matches!(

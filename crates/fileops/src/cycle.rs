@@ -1,4 +1,4 @@
-//! `[[cycle]]`: the steps, each with the keys that fit its op.
+//! `[[cycle]]`: the steps, each with the keys of its op.
 
 use iodyno_model::{Action, CycleStep, FileSet, PickOrder, Subject, closest};
 
@@ -7,7 +7,7 @@ use super::report::Report;
 use super::section::{Section, listed};
 use super::sets::MOST;
 
-/// What may stand in a step.
+/// The keys of a step.
 const KEYS: [&str; 8] = [
     "op",
     "timed",
@@ -19,7 +19,7 @@ const KEYS: [&str; 8] = [
     "length",
 ];
 
-/// An op and the keys that go with it, besides `op` and `timed`.
+/// An op and its keys, without `op` and `timed`.
 pub(super) const OPS: [(&str, &[&str]); 16] = [
     ("create", &[]),
     ("open", &["of", "order"]),
@@ -45,13 +45,13 @@ const ORDERS: [(&str, PickOrder); 3] = [
     ("random", PickOrder::Random),
 ];
 
-/// The word of an order.
+/// The name of an order.
 pub(super) fn order_word(order: PickOrder) -> &'static str {
     let known = ORDERS.iter().find(|(_, known)| *known == order);
     known.map_or("newest", |(word, _)| word)
 }
 
-/// The word of an action's op.
+/// The name of an action's op.
 pub(super) fn op_word(action: &Action) -> &'static str {
     match action {
         Action::Append { .. } => "append",
@@ -59,7 +59,7 @@ pub(super) fn op_word(action: &Action) -> &'static str {
     }
 }
 
-/// The steps, as far as they can be read.
+/// Parses the steps, as far as they are valid.
 pub(super) fn read(
     file: &Section<'_, '_>,
     sets: &[FileSet],
@@ -107,12 +107,12 @@ impl StepReader<'_, '_, '_, '_, '_> {
         };
         self.refuse_unfit(op, keys);
         let action = self.action(op)?;
-        // Where a fault was told, anything goes that is no fault of its own.
+        // After an error, any value that causes no further error is suitable.
         let timed = timed.unwrap_or(true);
         Some(CycleStep { action, timed })
     }
 
-    /// Says which keys are unknown, and which do not go with this op.
+    /// Reports unknown keys and keys that do not belong to this op.
     fn refuse_unfit(&mut self, op: &str, keys: &[&str]) {
         self.section.refuse_unknown(&KEYS, self.report);
         for key in KEYS {
@@ -176,7 +176,7 @@ impl StepReader<'_, '_, '_, '_, '_> {
         }
     }
 
-    /// Which file the step is done to.
+    /// The file of the step.
     fn of(&mut self) -> Option<Subject> {
         self.section.miss("of", "\"current\"", self.report);
         let of = self.section.text("of", self.report)?;

@@ -1,7 +1,7 @@
-//! Workloads of file operations: their TOML format, the named workloads, and changes by the command line.
+//! Workloads of file operations: TOML format, named workloads, and changes by the command line.
 //!
-//! A named workload is a TOML text within the program, parsed like a user's own. A [`Described`] holds
-//! the whole text: [`write`] prints it, and `read(write(x))` is `x`.
+//! A named workload is a TOML text in the program, parsed like a user's own. A [`Described`] contains
+//! everything in the text: [`write`] prints it, and `read(write(x))` is `x`.
 
 mod amounts;
 mod check;
@@ -23,19 +23,19 @@ pub use page::names_markdown;
 pub use read::read;
 pub use write::write;
 
-/// A workload of file operations, with every default filled in.
+/// A workload of file operations, with all defaults filled in.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Described {
     /// Its name: letters, digits, `_`, `.` and `-`.
     pub name: String,
-    /// One line that says what is done and what is timed.
+    /// One line of description: what is done and what is timed.
     pub about: String,
     /// The job; its work is file operations.
     pub job: Job,
 }
 
 impl Described {
-    /// As a workload of a plan. Its source is the text of what is run, including overrides.
+    /// The workload for a plan. Its source is the text with the overrides applied.
     pub fn workload(&self) -> Workload {
         let source = Source {
             name: format!("{}.toml", self.name),
@@ -44,12 +44,12 @@ impl Described {
         Workload::new(self.name.clone(), vec![source], vec![self.job.clone()])
     }
 
-    /// The space and files that all threads together need in the folder.
+    /// The space and the number of files that all threads together need in the folder.
     pub fn needs(&self) -> Needs {
         self.operations().needs(self.job.clones)
     }
 
-    /// How many files of which size are made before, and how much a cycle writes: `files 10000 × 2 MiB`.
+    /// Number and size of the files of each set, and what a cycle writes: `files 10000 × 2 MiB`.
     pub fn amounts(&self) -> String {
         amounts::amounts(self.operations())
     }

@@ -11,7 +11,7 @@ pub struct Named {
     pub name: &'static str,
     /// Other names for it.
     pub aliases: &'static [&'static str],
-    /// What is done and what is timed.
+    /// Description: what is done and what is timed.
     pub about: String,
 }
 
@@ -31,8 +31,8 @@ macro_rules! entries {
     };
 }
 
-/// In the order of lists. `MB` in a name is as its authors wrote it, and 2^20 bytes in amounts; where a
-/// name with `MiB` means another amount it is an entry of its own.
+/// In the order of lists. `MB` in a name is as its authors wrote it and means 2^20 bytes. If the same name
+/// with `MiB` has a different amount, it is a separate entry.
 static ENTRIES: [Entry; 19] = entries![
     "create_empty",
     "delete_10k_2MB"["delete_10k_2MiB"],
@@ -55,7 +55,7 @@ static ENTRIES: [Entry; 19] = entries![
     "disk_usage_128MB"["disk_usage_128MiB"],
 ];
 
-/// All of them.
+/// All named workloads.
 pub fn names() -> Vec<Named> {
     let named = ENTRIES.iter().map(|entry| Named {
         name: entry.name,
@@ -67,7 +67,7 @@ pub fn names() -> Vec<Named> {
     named.collect()
 }
 
-/// The workload of a name or alias. An alias gives the workload under its name.
+/// The workload with this name or alias. The workload has its name, not the alias.
 pub fn named(name: &str) -> Option<Described> {
     entry(name).and_then(of)
 }
@@ -77,13 +77,13 @@ pub fn text(name: &str) -> Option<&'static str> {
     entry(name).map(|entry| entry.text)
 }
 
-/// The name or alias nearest to a word, where one is near enough to have been meant.
+/// The name or alias closest to a word, if it is similar enough.
 pub fn suggest(name: &str) -> Option<String> {
     let known = ENTRIES.iter().flat_map(|entry| {
         let aliases = entry.aliases.iter().copied();
         std::iter::once(entry.name).chain(aliases)
     });
-    // Words are compared in lower case; which name it was is found again after.
+    // Words are compared in lower case, then the original name is looked up.
     let known: Vec<(String, &str)> = known.map(|name| (name.to_lowercase(), name)).collect();
     let near = closest(name, known.iter().map(|(lower, _)| lower.as_str()))?;
     let found = known.iter().find(|(lower, _)| lower == near);
@@ -96,7 +96,7 @@ fn entry(name: &str) -> Option<&'static Entry> {
         .find(|entry| entry.name == name || entry.aliases.contains(&name))
 }
 
-/// A test reads every one of them.
+/// A test parses all of them.
 fn of(entry: &Entry) -> Option<Described> {
     read(&format!("{}.toml", entry.name), entry.text).ok()
 }

@@ -10,42 +10,42 @@ use super::sets::MOST_FILES;
 use super::write::total_rate;
 use super::{Described, amounts, check, read};
 
-/// Changes to a workload; `None`, empty or false leaves a value as it is.
+/// Changes to a workload; `None`, empty or false means no change.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Overrides {
-    /// Threads.
+    /// Number of threads.
     pub threads: Option<u32>,
-    /// Each thread in a folder of its own, or all in one.
+    /// Whether each thread has its own folder, or all share one.
     pub own_folders: Option<bool>,
-    /// How many files the named set has. Without a name: the set that the cycle takes files from, or the only
-    /// one.
+    /// Number of files of the named set. Without a name: the set from which the cycle takes files, or the
+    /// only set.
     pub files: Vec<(Option<String>, u64)>,
-    /// Bytes of each file of the named set. Without a name: of what the timed steps work on, which is the set that
-    /// they take files from, or else what a cycle writes.
+    /// Length of the files of the named set, bytes. Without a name: of the files that the timed steps use,
+    /// which is the set from which they take files, or else the amount that a cycle writes.
     pub file_size: Vec<(Option<String>, u64)>,
-    /// The length at which the files that are appended to give way to new ones, bytes.
+    /// Length at which a file that is appended to is replaced by a new one, bytes.
     pub new_file_at: Option<u64>,
     /// Measured time.
     pub duration: Option<Nanos>,
-    /// Cycles of all threads together.
+    /// Number of cycles, all threads together.
     pub max_ops: Option<u64>,
     /// Time before statistics begin.
     pub ramp: Option<Nanos>,
-    /// Cycles a second, all threads together.
+    /// Cycles per second, all threads together.
     pub rate: Option<f64>,
-    /// Cycles are due at exponential distances.
+    /// Whether the intervals between cycles are exponentially distributed.
     pub poisson: bool,
-    /// Sync and wait for steady free space at the end.
+    /// Whether to sync and wait for steady free space at the end.
     pub drain: Option<bool>,
-    /// What compression can save of the data, percent.
+    /// Compressible share of the data, percent.
     pub compress_percent: Option<u32>,
 }
 
 impl Described {
-    /// With changes. The name stays; where amounts change, `about` says the real ones.
+    /// Applies changes. The name is unchanged; if amounts change, they are corrected in `about`.
     ///
     /// # Errors
-    /// Everything that does not fit this workload.
+    /// All changes that do not apply to this workload.
     pub fn with(mut self, overrides: &Overrides) -> Result<Described, Vec<Diagnostic>> {
         let mut faults = Vec::new();
         let rate = (self.job.pacing.ops_per_s > 0.0).then(|| total_rate(&self.job));
@@ -75,7 +75,7 @@ impl Described {
     }
 }
 
-/// Amounts that were said before may be others now.
+/// Replaces amounts in the description that are no longer correct.
 fn corrected(about: &str, operations: &Operations) -> String {
     let before = match about.find(" (here: ") {
         Some(end) => &about[..end],
@@ -151,7 +151,7 @@ fn apply_to_operations(
 ) {
     operations.own_folders = overrides.own_folders.unwrap_or(operations.own_folders);
     operations.drain = overrides.drain.unwrap_or(operations.drain);
-    // What is meant without a name is found before anything changes.
+    // The sets for changes without a name are determined before anything changes.
     let mut change = Change {
         workload: name,
         done: BTreeSet::new(),
@@ -170,17 +170,17 @@ fn apply_to_operations(
     }
 }
 
-/// What a size is the size of.
+/// What a size applies to.
 enum Sized {
-    /// A set's files, by its index.
+    /// The files of a set, by its index.
     Set(usize),
-    /// What a step of the cycle writes, by its index.
+    /// The amount of a writing step, by its index.
     Step(usize),
 }
 
 struct Change<'a> {
     workload: &'a str,
-    /// What was changed already: a second change would contradict the first.
+    /// Changes so far: a second change of the same value would contradict the first.
     done: BTreeSet<(bool, usize)>,
     operations: &'a mut Operations,
     faults: &'a mut Vec<Diagnostic>,
@@ -250,7 +250,7 @@ impl Change<'_> {
         }
     }
 
-    /// Whether this is not changed yet; says so otherwise.
+    /// Whether this value was not changed yet; otherwise an error is added.
     fn first_time(&mut self, key: (bool, usize), what: &str) -> bool {
         if self.done.insert(key) {
             return true;
@@ -283,7 +283,7 @@ impl Change<'_> {
         found
     }
 
-    /// The set whose number of files is meant without a name.
+    /// The set of a number of files without a name.
     fn counted(&mut self) -> Option<usize> {
         let taken = self.taken(false);
         match (taken.as_slice(), self.operations.sets.len()) {
@@ -302,7 +302,7 @@ impl Change<'_> {
         }
     }
 
-    /// What is meant by a size without a name.
+    /// The target of a size without a name.
     fn sized(&mut self) -> Option<Sized> {
         let steps = self.operations.cycle.iter().enumerate();
         let writes = steps.filter(|(_, step)| {
@@ -345,7 +345,7 @@ impl Change<'_> {
         None
     }
 
-    /// The sets that steps take files from; of all steps, or of the timed ones.
+    /// The sets from which steps take files; of all steps, or only of timed ones.
     fn taken(&self, timed_only: bool) -> Vec<usize> {
         let steps = self.operations.cycle.iter();
         let names = steps
@@ -358,7 +358,7 @@ impl Change<'_> {
     }
 }
 
-/// The set that a step takes a file from.
+/// The set from which a step takes a file.
 fn taken_from(action: &Action) -> Option<&str> {
     match action {
         Action::Open { of }
@@ -372,7 +372,7 @@ fn taken_from(action: &Action) -> Option<&str> {
     }
 }
 
-/// A step that writes writes so much; a file that is appended to holds at least that.
+/// Sets the amount of a writing step; a file that is appended to must be at least this long.
 fn write_so_much(action: &mut Action, size: u64) {
     match action {
         Action::Write { bytes } => *bytes = size,

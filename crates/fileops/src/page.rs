@@ -5,7 +5,7 @@ use iodyno_units::Bytes;
 
 use super::{Described, named, names};
 
-/// A Markdown table of the named workloads: what each does, what ends it, and what it needs.
+/// A Markdown table of the named workloads: description, end condition and needs.
 pub fn names_markdown() -> String {
     let mut page = String::from(
         "| name | what is done, and what of it is timed | ends | needs at once | each op leaves |\n\

@@ -1,4 +1,4 @@
-//! Reads a whole text: its top-level keys, sets and cycle, and checks that they fit together.
+//! Parses a text: top-level keys, sets and cycle, and checks that they fit together.
 
 use std::ops::Range;
 use std::path::Path;
@@ -15,7 +15,7 @@ use super::report::Report;
 use super::section::{Found, Section};
 use super::{Described, amounts, cycle, sets};
 
-/// Threads at most.
+/// Maximum number of threads.
 pub(super) const MOST_THREADS: u32 = 4096;
 
 /// The keys before the first `[[…]]`.
@@ -35,12 +35,12 @@ const KEYS: [&str; 13] = [
     "cycle",
 ];
 
-/// Where things stand that can be wrong together.
+/// Locations for errors that involve several keys.
 #[derive(Debug, Default)]
 pub(super) struct Places {
     /// Each step.
     pub(super) steps: Vec<Range<usize>>,
-    /// A step or a set could not be read: what the others lack may be what it says.
+    /// Whether a step or a set is invalid: it may contain what the others lack.
     pub(super) incomplete: bool,
 }
 
@@ -53,11 +53,11 @@ impl Places {
     }
 }
 
-/// Reads a workload of file operations. `source` names the text in messages, and names the workload where the
-/// text does not.
+/// Parses a workload of file operations. `source` is the name of the text in messages, and the default name
+/// of the workload.
 ///
 /// # Errors
-/// Everything that is wrong with the text, each with its place, in the order of the text.
+/// All errors of the text, each with its location, in the order of the text.
 pub fn read(source: &str, text: &str) -> Result<Described, Vec<Diagnostic>> {
     let mut report = Report::new(source, text);
     let (table, faults) = DeTable::parse_recoverable(text);
@@ -76,7 +76,7 @@ pub fn read(source: &str, text: &str) -> Result<Described, Vec<Diagnostic>> {
     let drain = file.switch("drain", &mut report);
     let operations = Operations {
         about: about.unwrap_or_else(|| amounts::steps(&cycle)),
-        // Where files are removed, the work is not done before their space is free.
+        // If files are removed, the work is complete only when their space is free.
         drain: drain.unwrap_or_else(|| cycle.iter().any(unlinks)),
         sets,
         cycle,
@@ -98,7 +98,8 @@ pub fn read(source: &str, text: &str) -> Result<Described, Vec<Diagnostic>> {
     Ok(Described { name, about, job })
 }
 
-/// Letters, digits, `_`, `.` and `-`, the first a letter or digit: names stand in lines that others read.
+/// Letters, digits, `_`, `.` and `-`, the first a letter or digit: other programs parse lines that contain
+/// names.
 pub(super) fn sound_name(name: &str, also: &[char]) -> bool {
     let plain = |letter: char| letter.is_ascii_alphanumeric();
     name.starts_with(plain)
@@ -160,13 +161,13 @@ fn job(name: &str, operations: Operations, file: &Section<'_, '_>, report: &mut 
     job
 }
 
-/// A job of file operations that nothing ends yet.
+/// A job of file operations without an end condition.
 fn new_job(name: &str, operations: Operations) -> Job {
     Job {
         name: name.to_owned(),
         description: operations.about.clone(),
         work: Work::FileOperations(operations),
-        // A step that fails ends all: what the other threads would measure is not what was asked for.
+        // A failed step ends all threads: the others would measure a different workload.
         errors: ErrorPolicy {
             exit_all: true,
             ..ErrorPolicy::default()
@@ -179,7 +180,7 @@ fn new_job(name: &str, operations: Operations) -> Job {
     }
 }
 
-/// What files hold of which compression can save so much.
+/// Content of files with this compressible share.
 pub(super) fn content(compress_percent: u32) -> Content {
     match compress_percent {
         0 => Content::Random,

@@ -1,17 +1,17 @@
-//! Diagnostics of a text, with their places.
+//! Diagnostics of a text, with their locations.
 
 use std::ops::Range;
 use std::path::PathBuf;
 
 use iodyno_model::{Diagnostic, Place};
 
-/// Faults of one text. Ranges are of bytes of the text.
+/// The errors of a text. Ranges are byte ranges of the text.
 #[derive(Debug)]
 pub(super) struct Report<'t> {
     source: &'t str,
     text: &'t str,
     diagnostics: Vec<Diagnostic>,
-    /// The text is not TOML throughout: what seems to be missing may be what could not be read.
+    /// Whether the text is not valid TOML: keys that seem to be missing may be in the invalid part.
     pub(super) broken: bool,
 }
 
@@ -25,7 +25,7 @@ impl<'t> Report<'t> {
         }
     }
 
-    /// An error at a range.
+    /// Adds an error at a range.
     pub(super) fn error(
         &mut self,
         at: Range<usize>,
@@ -36,12 +36,12 @@ impl<'t> Report<'t> {
         self.push(at, message, Some(&hint));
     }
 
-    /// An error that says all by itself.
+    /// Adds an error that needs no hint.
     pub(super) fn plain_error(&mut self, at: Range<usize>, message: impl Into<String>) {
         self.push(at, message, None);
     }
 
-    /// An error, with a hint or without.
+    /// Adds an error with an optional hint.
     pub(super) fn push(
         &mut self,
         at: Range<usize>,
@@ -55,12 +55,12 @@ impl<'t> Report<'t> {
         });
     }
 
-    /// Nothing was wrong so far.
+    /// Whether there are no errors so far.
     pub(super) fn is_empty(&self) -> bool {
         self.diagnostics.is_empty()
     }
 
-    /// Everything said, in the order of the text.
+    /// All diagnostics, in the order of the text.
     pub(super) fn into_diagnostics(mut self) -> Vec<Diagnostic> {
         self.diagnostics.sort_by_key(|said| {
             let place = said.place.as_ref();
@@ -69,7 +69,8 @@ impl<'t> Report<'t> {
         self.diagnostics
     }
 
-    /// The line that a range begins in; it covers at least one character, and none of the next line.
+    /// The line in which a range begins; covers at least one character and does not extend into the next
+    /// line.
     fn place(&self, at: Range<usize>) -> Place {
         let start = floor(self.text, at.start);
         let line_start = self.text[..start].rfind('\n').map_or(0, |end| end + 1);
@@ -89,7 +90,7 @@ impl<'t> Report<'t> {
     }
 }
 
-/// The nearest index at or before `index` that begins a character.
+/// The nearest index at or before `index` that is a character boundary.
 fn floor(text: &str, index: usize) -> usize {
     let mut index = index.min(text.len());
     while !text.is_char_boundary(index) {
@@ -103,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_counts_characters_and_stays_within_its_line() {
+    fn locations_count_characters_and_stay_within_the_line() {
         let check = |text: &str, at: Range<usize>, expected: (u32, u32, u32, &str)| {
             let place = Report::new("x.toml", text).place(at);
             let found = (place.line, place.column, place.length, place.text.as_str());

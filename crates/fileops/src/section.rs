@@ -1,4 +1,4 @@
-//! Reads one table of a text, key by key with their types.
+//! Parses a table of a text, key by key.
 
 use std::ops::Range;
 use std::str::FromStr;
@@ -10,10 +10,10 @@ use toml::de::{DeTable, DeValue};
 
 use super::report::Report;
 
-/// Sizes reach up to this many bytes: beyond the largest files there are, and far from where sums wrap.
+/// Maximum size, bytes: larger than the largest existing files, and small enough that sums do not overflow.
 pub(super) const LARGEST: u64 = 1 << 50;
 
-/// A value that was read, and where it stands.
+/// A parsed value with its location.
 #[derive(Debug, Clone)]
 pub(super) struct Found<T> {
     pub(super) value: T,
@@ -24,9 +24,9 @@ pub(super) struct Found<T> {
 #[derive(Debug)]
 pub(super) struct Section<'d, 'i> {
     table: &'d DeTable<'i>,
-    /// Where it begins, for what is missing.
+    /// Its location, for missing keys.
     pub(super) at: Range<usize>,
-    /// What it is called in messages: `the file`, `a step`.
+    /// Its name in messages: `the file`, `a step`.
     pub(super) title: &'static str,
 }
 
@@ -39,7 +39,7 @@ impl<'d, 'i> Section<'d, 'i> {
         Section { table, at, title }
     }
 
-    /// Says which keys are unknown, and what may have been meant.
+    /// Reports unknown keys, with suggestions.
     pub(super) fn refuse_unknown(&self, known: &[&str], report: &mut Report<'_>) {
         for (key, _) in self.table {
             let name: &str = key.get_ref();
@@ -54,12 +54,12 @@ impl<'d, 'i> Section<'d, 'i> {
         }
     }
 
-    /// Where a key stands.
+    /// The location of a key.
     pub(super) fn key(&self, name: &str) -> Option<Range<usize>> {
         self.table.get_key_value(name).map(|(key, _)| key.span())
     }
 
-    /// Says that a key is missing, and what it would say.
+    /// Reports a missing key, with an example.
     pub(super) fn miss(&self, name: &str, example: &str, report: &mut Report<'_>) {
         if !report.broken && !self.table.contains_key(name) {
             let message = format!("{} lacks `{name}`", self.title);
@@ -119,7 +119,7 @@ impl<'d, 'i> Section<'d, 'i> {
         }
     }
 
-    /// One of some words.
+    /// One of several words.
     pub(super) fn word<T: Copy>(
         &self,
         name: &str,
@@ -155,7 +155,7 @@ impl<'d, 'i> Section<'d, 'i> {
         read
     }
 
-    /// A whole number within limits.
+    /// An integer within limits.
     pub(super) fn count(
         &self,
         name: &str,
@@ -182,7 +182,7 @@ impl<'d, 'i> Section<'d, 'i> {
         })
     }
 
-    /// A number of bytes, at least `least`: a string with its unit, or a whole number.
+    /// A number of bytes, at least `least`: a string with a unit, or an integer.
     pub(super) fn size(&self, name: &str, least: u64, report: &mut Report<'_>) -> Option<u64> {
         let value = self.value(name)?;
         if integer(value.get_ref()).is_some() {
@@ -199,12 +199,12 @@ impl<'d, 'i> Section<'d, 'i> {
         None
     }
 
-    /// A time with its unit.
+    /// A time with a unit.
     pub(super) fn time(&self, name: &str, report: &mut Report<'_>) -> Option<Nanos> {
         self.with_unit(name, "a time", "\"10s\"", report)
     }
 
-    /// A string that carries its unit.
+    /// A string with a unit.
     fn with_unit<T: FromStr>(
         &self,
         name: &str,
@@ -230,7 +230,7 @@ impl<'d, 'i> Section<'d, 'i> {
         }
     }
 
-    /// A positive number, whole or not.
+    /// A positive number, with or without a fraction.
     pub(super) fn positive(&self, name: &str, report: &mut Report<'_>) -> Option<Found<f64>> {
         let value = self.value(name)?;
         let read = match value.get_ref() {
@@ -249,7 +249,7 @@ impl<'d, 'i> Section<'d, 'i> {
     }
 }
 
-/// The whole number that a value is, if it is one; `Err` where it is negative or too large.
+/// The value as an integer, if it is one; `Err` if it is negative or too large.
 fn integer(value: &DeValue<'_>) -> Option<Result<u64, ()>> {
     let integer = value.as_integer()?;
     Some(u64::from_str_radix(integer.as_str(), integer.radix()).map_err(|_| ()))

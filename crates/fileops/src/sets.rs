@@ -1,4 +1,4 @@
-//! `[[files]]`: what is made before anything is timed.
+//! `[[files]]`: the sets of files that exist before the measurement.
 
 use iodyno_model::FileSet;
 
@@ -8,13 +8,13 @@ use super::section::{Found, Section};
 
 const KEYS: [&str; 4] = ["name", "count", "size", "fsync"];
 
-/// Files of one set at most: their numbers have nine digits.
+/// Maximum number of files of a set: their numbers have nine digits.
 pub(super) const MOST_FILES: u64 = 1_000_000_000;
 
-/// Sets at most, and steps of a cycle: more is a slip.
+/// Maximum number of sets, and of steps of a cycle; more is assumed to be a mistake.
 pub(super) const MOST: usize = 256;
 
-/// The sets, as far as they can be read.
+/// Parses the sets, as far as they are valid.
 pub(super) fn read(
     file: &Section<'_, '_>,
     places: &mut Places,
@@ -44,7 +44,7 @@ pub(super) fn read(
     sets
 }
 
-/// Whether a set may have this name; says so otherwise.
+/// Whether a set may have this name; otherwise an error is added.
 fn is_sound(name: &Found<String>, before: &[FileSet], report: &mut Report<'_>) -> bool {
     if !sound_name(&name.value, &['_', '-']) || name.value == "current" {
         let message = format!("{:?} cannot be a set's name", name.value);

@@ -8,7 +8,7 @@ use toml_writer::TomlStringBuilder;
 use super::Described;
 use super::cycle::{op_word, order_word};
 
-/// The text that [`super::read`] reads as this very workload.
+/// The text that [`super::read`] parses to exactly this workload.
 pub fn write(described: &Described) -> String {
     let job = &described.job;
     let operations = described.operations();
@@ -50,11 +50,11 @@ pub fn write(described: &Described) -> String {
     text.0
 }
 
-/// The rate of all threads together that, dealt out to them, is exactly each one's.
+/// The rate of all threads together which, divided by their number, gives exactly the rate of each.
 pub(super) fn total_rate(job: &Job) -> f64 {
     let (each, threads) = (job.pacing.ops_per_s, f64::from(job.clones));
     let total = each * threads;
-    // Division rounds: the number that was divided may be a neighbour of the product.
+    // Because division rounds, the dividend may be next to the product.
     let (mut below, mut above) = (total, total);
     for _ in 0..3 {
         for candidate in [below, above] {
@@ -67,7 +67,7 @@ pub(super) fn total_rate(job: &Job) -> f64 {
     total
 }
 
-/// What compression can save of a job's data, percent.
+/// Compressible share of a job's data, percent.
 pub(super) fn compress_percent(job: &Job) -> u32 {
     match &job.buffers.content {
         Content::Compressible { percent, .. } => *percent,
@@ -75,7 +75,7 @@ pub(super) fn compress_percent(job: &Job) -> u32 {
     }
 }
 
-/// The largest unit that leaves a whole number: `1500ms`.
+/// In the largest unit with an integer value: `1500ms`.
 fn time(ns: u64) -> String {
     let units = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000)];
     let unit = units.iter().find(|(_, factor)| ns.is_multiple_of(*factor));
@@ -83,7 +83,7 @@ fn time(ns: u64) -> String {
     format!("{}{name}", ns / factor)
 }
 
-/// Likewise of bytes, in quotes; bytes alone are a bare number.
+/// In the largest unit with an integer value, in quotes; a number of bytes has no quotes.
 fn size(bytes: u64) -> String {
     let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
     let unit = units

@@ -1,4 +1,4 @@
-//! Workloads of file operations: the named ones, and what a command line changes of them.
+//! Named workloads of file operations, and their changes by the command line.
 
 use iodyno_fileops::{Described, Overrides, named, names, read, suggest, text, write};
 use iodyno_model::{Action, Arrival, Content, Direction, Operations, Subject};
@@ -15,7 +15,7 @@ fn operations(described: &Described) -> &Operations {
 }
 
 #[test]
-fn every_named_workload_is_read_under_its_own_name_and_aliases() {
+fn every_named_workload_is_found_by_its_name_and_aliases() {
     let mut seen = Vec::new();
     for entry in names() {
         let source = text(entry.name).expect("a text");
@@ -38,7 +38,7 @@ fn every_named_workload_is_read_under_its_own_name_and_aliases() {
 }
 
 #[test]
-fn the_tools_own_names_mean_its_own_amounts() {
+fn names_of_the_original_tool_have_its_amounts() {
     for (name, known_as, bytes) in [
         ("delete_10k_2MiB", "delete_10k_2MB", 20_000 * MIB),
         ("delete_100k_2MiB", "delete_100k_2MB", 200_000 * MIB),
@@ -77,7 +77,7 @@ fn the_tools_own_names_mean_its_own_amounts() {
 }
 
 #[test]
-fn what_is_timed_is_what_the_table_of_the_benchmarks_says() {
+fn timed_steps_match_the_table_of_benchmarks() {
     let check = |name: &str, timed: &[Direction], drains: bool, seconds: Option<u64>| {
         let described = named(name).expect(name);
         let work = operations(&described);
@@ -137,7 +137,7 @@ fn what_is_timed_is_what_the_table_of_the_benchmarks_says() {
 }
 
 #[test]
-fn a_name_that_is_nearly_one_is_recognised() {
+fn similar_names_are_suggested() {
     for (word, expected) in [
         ("create_emty", Some("create_empty")),
         ("delete_10k_2mb", Some("delete_10k_2MB")),
@@ -173,7 +173,7 @@ fn sized(of: Option<&str>, bytes: u64) -> Overrides {
 }
 
 #[test]
-fn a_number_or_size_without_a_name_means_what_the_ops_work_on() {
+fn a_number_or_size_without_a_name_applies_to_the_files_of_the_ops() {
     let check = |name: &str, overrides: Overrides, amounts: &str| {
         let changed = overridden(name, &overrides);
         assert_eq!(changed.amounts(), amounts, "{name} {overrides:?}");
@@ -232,7 +232,7 @@ fn a_number_or_size_without_a_name_means_what_the_ops_work_on() {
 }
 
 #[test]
-fn changing_twice_leaves_what_was_said_last() {
+fn the_last_override_takes_effect() {
     let once = overridden("delete_10k_2MB", &files(None, 100));
     let twice = once.with(&sized(None, 4096)).expect("fits");
     assert!(
@@ -246,7 +246,7 @@ fn changing_twice_leaves_what_was_said_last() {
 }
 
 #[test]
-fn files_that_are_appended_to_hold_at_least_what_is_appended() {
+fn appended_files_are_at_least_as_long_as_one_append() {
     let described = overridden("write_sync_1MB", &sized(None, 3 << 30));
     let append = &operations(&described).cycle[0].action;
     let Action::Append {
@@ -259,7 +259,7 @@ fn files_that_are_appended_to_hold_at_least_what_is_appended() {
 }
 
 #[test]
-fn threads_rate_time_and_content_are_the_jobs() {
+fn threads_rate_time_and_content_are_set_in_the_job() {
     let overrides = Overrides {
         threads: Some(4),
         own_folders: Some(true),
@@ -287,7 +287,7 @@ fn threads_rate_time_and_content_are_the_jobs() {
         Content::Compressible { percent: 50, .. }
     ));
     assert_eq!(described.about, named("create_empty").unwrap().about);
-    // The rate is of all threads together, however many there are later.
+    // The rate is that of all threads together, whatever their number becomes later.
     let fewer = Overrides {
         threads: Some(2),
         ..Overrides::default()
@@ -296,7 +296,7 @@ fn threads_rate_time_and_content_are_the_jobs() {
 }
 
 #[test]
-fn nothing_overridden_changes_nothing() {
+fn empty_overrides_change_nothing() {
     for entry in names() {
         let described = named(entry.name).unwrap();
         assert_eq!(described.clone().with(&Overrides::default()), Ok(described));
@@ -304,7 +304,7 @@ fn nothing_overridden_changes_nothing() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_with_the_names_there_are() {
+fn invalid_overrides_are_refused_with_the_available_names() {
     let check = |name: &str, overrides: Overrides, expected: &[&str]| {
         let faults = named(name).unwrap().with(&overrides).expect_err(name);
         let said: Vec<String> = faults
@@ -422,7 +422,7 @@ fn what_does_not_fit_is_refused_with_the_names_there_are() {
 }
 
 #[test]
-fn a_set_that_two_steps_could_mean_is_to_be_named() {
+fn an_ambiguous_set_must_be_named() {
     let two = "name = 'two'\nduration = '1s'\n\
         [[files]]\nname = 'a'\ncount = 1\nsize = 1\n[[files]]\nname = 'b'\ncount = 1\nsize = 1\n\
         [[cycle]]\nop = 'stat'\nof = 'a'\ntimed = true\n[[cycle]]\nop = 'stat'\nof = 'b'\ntimed = true\n";
@@ -440,7 +440,7 @@ fn a_set_that_two_steps_could_mean_is_to_be_named() {
 }
 
 #[test]
-fn the_source_of_a_workload_is_what_is_really_run() {
+fn the_source_of_a_workload_includes_overrides() {
     let described = overridden("delete_10k_2k_200MB", &files(None, 20));
     let workload = described.workload();
     assert_eq!(workload.name, "delete_10k_2k_200MB");
@@ -468,7 +468,7 @@ fn a_written_workload_is_short_and_uses_the_largest_units() {
 }
 
 #[test]
-fn a_delete_takes_its_file_from_the_set_that_was_made() {
+fn a_delete_takes_its_file_from_the_created_set() {
     let described = named("delete_10k_2k_200MB").unwrap();
     let of = Subject::Set {
         name: "large".to_owned(),
@@ -481,7 +481,7 @@ fn a_delete_takes_its_file_from_the_set_that_was_made() {
 }
 
 #[test]
-fn files_that_are_appended_to_give_way_at_another_length_and_need_less_then() {
+fn a_smaller_append_limit_reduces_the_space_needed() {
     let small = Overrides {
         new_file_at: Some(4 << 20),
         ..Overrides::default()

@@ -1,5 +1,5 @@
-//! Texts of file operations: every fault at once with its place, any text without a panic, and texts written
-//! from a workload read as that workload.
+//! Texts of file operations: all errors at once with their locations, arbitrary texts without a panic, and
+//! texts written from a workload parse to the same workload.
 
 use iodyno_fileops::{Described, named, names, names_markdown, read, text, write};
 use iodyno_model::{
@@ -10,7 +10,7 @@ use iodyno_units::Nanos;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// Faults as `LINE:COLUMN message | hint`.
+/// Errors as `LINE:COLUMN message | hint`.
 fn said(faults: &[Diagnostic]) -> Vec<String> {
     let one = |fault: &Diagnostic| {
         let place = fault.place.as_ref().expect("a place");
@@ -20,7 +20,7 @@ fn said(faults: &[Diagnostic]) -> Vec<String> {
     faults.iter().map(one).collect()
 }
 
-/// Each expectation is the beginning of what is said, and, after `…`, a part of it.
+/// Each expectation is the beginning of a message and, after `…`, a part of it.
 #[track_caller]
 fn check(text: &str, expected: &[&str]) {
     let faults = read("mine.toml", text).err().unwrap_or_default();
@@ -35,7 +35,7 @@ fn check(text: &str, expected: &[&str]) {
     }
 }
 
-/// A text with these lines before a sound cycle.
+/// A text with these lines before a valid cycle.
 fn with_head(lines: &str) -> String {
     format!("{lines}\n[[cycle]]\nop = 'statfs'\ntimed = true\n")
 }
@@ -50,7 +50,7 @@ fn with_steps(steps: &[&str]) -> String {
 }
 
 #[test]
-fn the_first_keys_are_read_and_refused() {
+fn top_level_keys_are_parsed_and_checked() {
     let fine = |lines: &str| check(&with_head(lines), &[]);
     fine("duration = '1s'");
     fine("max-ops = 5");
@@ -162,7 +162,7 @@ fn the_first_keys_are_read_and_refused() {
 }
 
 #[test]
-fn steps_take_the_keys_of_their_op() {
+fn steps_accept_the_keys_of_their_op() {
     let one = |step: &str, expected: &str| {
         check(
             &with_steps(&["op = 'statfs', timed = true", step]),
@@ -236,7 +236,7 @@ fn steps_take_the_keys_of_their_op() {
 }
 
 #[test]
-fn what_a_cycle_cannot_do_is_told_where_it_stands() {
+fn impossible_steps_are_reported_at_their_location() {
     check(
         &with_steps(&["op = 'sync', timed = true"]),
         &["2:1 no file was created"],
@@ -269,7 +269,7 @@ fn what_a_cycle_cannot_do_is_told_where_it_stands() {
 }
 
 #[test]
-fn sets_are_read_and_refused() {
+fn sets_are_parsed_and_checked() {
     let one = |set: &str, expected: &[&str]| {
         let text = format!(
             "[[files]]\n{}\n[[cycle]]\nop = 'unlink'\nof = 'f'\ntimed = true\n",
@@ -319,7 +319,7 @@ fn sets_are_read_and_refused() {
 }
 
 #[test]
-fn all_faults_are_told_at_once_in_the_order_of_the_text() {
+fn all_errors_are_reported_at_once_in_the_order_of_the_text() {
     let text = "name = 'x y'\nduraton = '1s'\nthreads = 0\n\n[[files]]\nname = 'f'\ncount = 'ten'\n\n\
         [[cycle]]\nop = 'craete'\ntimed = 1\n\n[[cycle]]\nop = 'close'\nbytes = 5\ntimed = true\n";
     check(
@@ -335,13 +335,13 @@ fn all_faults_are_told_at_once_in_the_order_of_the_text() {
             "15:1 `bytes` does not go with `close`",
         ],
     );
-    // Where every step is understood, what they do together is told with the rest.
+    // If every step is valid, errors of their sequence are reported with the others.
     let text = "durtion = '1s'\nmax-ops = 'x'\n[[cycle]]\nop = 'close'\ntimed = 5\n";
     check(text, &["1:1 ", "2:11 ", "3:1 no file was created", "5:9 "]);
 }
 
 #[test]
-fn what_is_no_toml_is_told_with_what_could_be_read() {
+fn invalid_toml_is_reported_with_the_errors_of_the_valid_part() {
     check(
         "duration = '1s\nthreads = 0\n[[cycle]]\nop = 'statfs'\n",
         &[
@@ -392,7 +392,7 @@ fn page() -> String {
 }
 
 #[test]
-fn the_page_lists_the_named_workloads_as_they_are() {
+fn the_page_lists_all_named_workloads() {
     assert!(
         page().contains(&format!("\n\n{}\n", names_markdown())),
         "docs/file-operations.md is out of date; put into it, in place of its table, what\n\
@@ -401,7 +401,7 @@ fn the_page_lists_the_named_workloads_as_they_are() {
 }
 
 #[test]
-fn the_page_tells_every_key_and_op_and_its_examples_can_be_run() {
+fn the_page_describes_every_key_and_op_and_its_examples_are_valid() {
     let page = page();
     for word in [
         "name",
@@ -475,7 +475,7 @@ fn time() -> impl Strategy<Value = Nanos> {
     .prop_map(Nanos)
 }
 
-/// Steps that can follow one another whatever came before.
+/// Steps that are valid after any other steps.
 fn block() -> impl Strategy<Value = Vec<Action>> {
     let set = || {
         order().prop_map(|order| Subject::Set {
@@ -555,7 +555,7 @@ prop_compose! {
         drain in any::<bool>(),
     ) -> Described {
         let set = |(index, (count, size, fsync)): (usize, (u64, u64, bool))| FileSet {
-            // Blocks take files from the first, which is always there.
+            // Blocks take files from the first set, which always exists.
             name: format!("b-{}", index + 1), count, size, fsync,
         };
         let steps = blocks.into_iter().flat_map(|(block, timed)| {
@@ -586,7 +586,7 @@ prop_compose! {
     }
 }
 
-/// Every fault has a place that is in the text.
+/// Every error has a location within the text.
 fn places_are_there(text: &str, faults: &[Diagnostic]) -> Result<(), TestCaseError> {
     let lines: Vec<&str> = text.split('\n').collect();
     for fault in faults {

@@ -123,7 +123,7 @@ fn apply_one(
     }
 }
 
-/// Where a fault lies: the part of the value, the value, or the line where variables moved it.
+/// Location of an error: the part of the value, the value, or the line if variables changed it.
 fn fault_place(entry: &Entry, fault: &Fault, changed: bool) -> Place {
     let mut place = entry.value_place.clone();
     if let (Some((start, length)), false, Some(value)) = (fault.span, changed, &entry.value) {
@@ -135,7 +135,7 @@ fn fault_place(entry: &Entry, fault: &Fault, changed: bool) -> Place {
     place
 }
 
-/// Adds a fault to the report.
+/// Adds an error to the report.
 pub(super) fn say(report: &mut Report, fault: Fault, place: Option<Place>) {
     report.refusals += usize::from(fault.refusal);
     report.push(fault.diagnostic(place));
@@ -145,9 +145,9 @@ pub(super) fn say(report: &mut Report, fault: Fault, place: Option<Place>) {
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Substituted {
     text: String,
-    /// Variables of the environment that are not set; they became nothing.
+    /// A value with its variables substituted.
     unset: Vec<String>,
-    /// A keyword became a number, so that arithmetic may follow.
+    /// Whether a keyword became a number, so that arithmetic may follow.
     computed: bool,
 }
 

@@ -1,6 +1,6 @@
 //! Expressions in parentheses: `+ - * / % ^`, a unary minus, and numbers with suffixes.
 
-/// Deeper nesting than this is refused, so that hostile text cannot exhaust the stack.
+/// Maximum nesting, so that malicious input cannot exhaust the stack.
 const DEPTH: u32 = 64;
 
 /// The value of an expression.
@@ -8,11 +8,11 @@ const DEPTH: u32 = 64;
 pub(super) struct Outcome {
     /// Its value, suffixes applied.
     pub(super) number: f64,
-    /// A suffix was met, so that the default unit does not apply.
+    /// Whether it contains a suffix, so that the default unit does not apply.
     pub(super) with_suffix: bool,
 }
 
-/// Evaluates `text`; `factor` gives what a suffix multiplies by. Fails with the reason.
+/// Evaluates `text`; `factor` gives the multiplier of a suffix. Fails with the reason.
 pub(super) fn evaluate(
     text: &str,
     factor: &dyn Fn(&str) -> Option<f64>,
@@ -150,7 +150,7 @@ impl Parser<'_> {
     }
 }
 
-/// Bytes at the start of `text` whose characters pass `test`.
+/// Number of bytes at the start of `text` whose characters pass `test`.
 fn span(text: &str, test: impl Fn(char) -> bool) -> usize {
     text.find(|c| !test(c)).unwrap_or(text.len())
 }
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_is_wrong() {
+    fn reports_errors() {
         let deep = "(".repeat(100_000);
         for (text, why) in [
             ("", "a number is missing"),

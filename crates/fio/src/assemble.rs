@@ -1,4 +1,4 @@
-//! Makes a workload from sections: global options, groups, and references between jobs.
+//! Builds a workload from sections: global options, groups, and references between jobs.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -13,16 +13,16 @@ use super::host::Host;
 use super::text::{Entry, Report, Section, read_sections};
 use super::traps;
 
-/// A workload in the making.
+/// A workload under construction.
 pub(super) struct Assembly<'h> {
     host: &'h dyn Host,
     pub(super) report: Report,
     pub(super) sources: Vec<Source>,
     overrides: Vec<Entry>,
-    /// Only these sections, where any are named, and the global ones.
+    /// Names of the sections to use, in addition to the global ones; empty: all.
     wanted: Vec<String>,
     met: Vec<String>,
-    /// Jobs that write or trim are refused.
+    /// Whether jobs that write or trim are refused.
     pub(super) read_only: bool,
     jobs: Vec<Job>,
     files: usize,
@@ -49,17 +49,17 @@ impl<'h> Assembly<'h> {
         }
     }
 
-    /// These options win over those of every section.
+    /// Options that take precedence over those of every section.
     pub(super) fn override_with(&mut self, overrides: Vec<Entry>) {
         self.overrides = overrides;
     }
 
-    /// Leaves out all other sections.
+    /// Uses only these sections.
     pub(super) fn only(&mut self, sections: Vec<String>) {
         self.wanted = sections;
     }
 
-    /// Reads a job file; `globals` are the command line's.
+    /// Reads a job file; `globals` are the options of the command line.
     pub(super) fn file(&mut self, path: &Path, globals: &[Entry]) {
         let sections = read_sections(path, self.host, &mut self.report, &mut self.sources);
         let stem = match path.to_str() {
@@ -74,7 +74,7 @@ impl<'h> Assembly<'h> {
         self.sections(sections, globals, stonewall);
     }
 
-    /// Adds the jobs of some sections. The first waits for all before it if `stonewall`.
+    /// Adds the jobs of some sections. With `stonewall`, the first waits for all jobs before it.
     pub(super) fn sections(
         &mut self,
         sections: Vec<Section>,
@@ -161,7 +161,7 @@ impl<'h> Assembly<'h> {
         self.jobs.push(job);
     }
 
-    /// When the job begins, and which group it is in.
+    /// Sets when the job starts and its group.
     fn order(&mut self, draft: &Draft, job: &mut Job, stonewall: bool) {
         if (stonewall || draft.new_group) && self.jobs_in_group > 0 {
             self.group += 1;
@@ -219,7 +219,7 @@ impl<'h> Assembly<'h> {
         });
     }
 
-    /// The outcome; `None` jobs where anything is wrong.
+    /// The result; its jobs are `None` if there are errors.
     pub(super) fn parsed(mut self) -> Parsed {
         for name in &self.wanted {
             if !self.met.contains(name) {
@@ -242,7 +242,7 @@ impl<'h> Assembly<'h> {
         }
         let errors = errors(&self.report);
         let well_formed = errors == self.report.refusals;
-        // What a global section says is said again for each job: once is enough.
+        // Messages about a global section are repeated for each job: keep the first.
         let mut seen = HashSet::new();
         let mut diagnostics = self.report.diagnostics;
         diagnostics.retain(|said| {
@@ -263,7 +263,7 @@ impl<'h> Assembly<'h> {
     }
 }
 
-/// In the order of the text; what has no place comes last, and files come as they were met.
+/// Sorts by position in the text; messages without a location come last, and files keep their order.
 fn sort_by_place(diagnostics: &mut [Diagnostic]) {
     let mut files: Vec<PathBuf> = Vec::new();
     for place in diagnostics.iter().filter_map(|said| said.place.as_ref()) {

@@ -1,4 +1,4 @@
-//! fio's own command line: options, jobs begun by `--name`, and job files, in any order.
+//! fio's command line: options, jobs defined by `--name`, and job files, in any order.
 
 use std::path::PathBuf;
 
@@ -18,28 +18,28 @@ use super::text::{Entry, Section};
 /// What the command line requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// To run the jobs.
+    /// Run the jobs.
     Run,
-    /// To check them only.
+    /// Only check the jobs.
     ParseOnly,
-    /// To print the program's version.
+    /// Print the program's version.
     Version,
-    /// To print this text, and run nothing.
+    /// Print this text and run nothing.
     Print(String),
 }
 
-/// A command line, read.
+/// A parsed command line.
 #[derive(Debug, Clone)]
 pub struct CommandLine {
     /// Its jobs, and those of its files.
     pub parsed: Parsed,
-    /// Where the result goes.
+    /// Destination of the result.
     pub output: OutputOptions,
-    /// What to do.
+    /// The action.
     pub action: Action,
 }
 
-/// Reads the arguments after the program's name.
+/// Parses the arguments after the program's name.
 pub fn parse_command_line(args: &[String], host: &dyn Host) -> CommandLine {
     let mut reader = Reader::new(args, host);
     reader.read();
@@ -73,7 +73,7 @@ pub fn parse_command_line(args: &[String], host: &dyn Host) -> CommandLine {
     let mut for_files = globals.clone();
     let global_sections = sections.iter().filter(|section| section.is_global());
     for_files.extend(global_sections.flat_map(|section| section.entries.clone()));
-    // Before the first file there is nothing to name the workload after but a job.
+    // If there is no job file yet, the workload is named after a job.
     assembly.sections(sections.clone(), &globals, false);
     for file in &files {
         assembly.file(file, &for_files);
@@ -99,7 +99,7 @@ pub fn parse_command_line(args: &[String], host: &dyn Host) -> CommandLine {
     }
 }
 
-/// The file of places in the command line.
+/// File name for locations in the command line.
 const COMMAND_LINE: &str = "<command line>";
 
 fn asked_for_text(settings: &Settings, sections: &[Section], files: &[PathBuf]) -> Option<Action> {
@@ -138,9 +138,9 @@ fn make_warnings_fatal(parsed: &mut Parsed) {
 struct Reader<'a> {
     args: &'a [String],
     next: usize,
-    /// The arguments with spaces between them, for places.
+    /// The arguments, joined by spaces, for locations.
     line: String,
-    /// Where each argument begins, in characters from 1.
+    /// Column at which each argument starts, in characters from 1.
     columns: Vec<u32>,
     settings: Settings,
     globals: Vec<Entry>,
@@ -149,7 +149,7 @@ struct Reader<'a> {
     assembly: Assembly<'a>,
 }
 
-/// What an argument names.
+/// The target of an argument.
 enum Known {
     Flag(&'static Flag),
     Option(&'static OptionSpec),
@@ -204,10 +204,10 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The flag or option of this name, of which a beginning that fits only one is enough.
+    /// The flag or option of this name, or with this unambiguous prefix.
     fn known(&mut self, index: usize, name: &str, dashes: usize) -> Option<Known> {
         if let Some(option) = OPTIONS.find(name) {
-            // `--profile` is both; the flag's refusal says more.
+            // `--profile` is both; the refusal of the flag is more specific.
             if !FLAGS.iter().any(|flag| flag.name == name) {
                 return Some(Known::Option(option));
             }
@@ -331,7 +331,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// `--name` begins a job.
+    /// Starts a new job, for `--name`.
     fn begin(&mut self, index: usize, name: Option<&str>, place: Place) {
         match name.map(str::trim).filter(|name| !name.is_empty()) {
             Some(name) => self.sections.push(Section {

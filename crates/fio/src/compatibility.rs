@@ -88,7 +88,7 @@ fn flags(text: &mut String) {
     }
 }
 
-/// A bar would end the cell.
+/// A bar would end the table cell.
 fn escaped(text: &str) -> String {
     text.replace('|', "\\|")
 }

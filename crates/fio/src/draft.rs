@@ -6,28 +6,28 @@ use iodyno_model::{
     Blocks, Distribution, Job, Pacing, Pattern, PerDirection, Place, SimOptions, Verify,
 };
 
-/// An option as it was written, last.
+/// The last occurrence of an option.
 #[derive(Debug, Clone)]
 pub(super) struct Written {
     pub(super) place: Place,
     pub(super) value: String,
 }
 
-/// The colon suffix of `rw=`, which can be read only once the order is known.
+/// The colon suffix of `rw=`, which can be parsed only when the order is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Suffix {
     Every(u32),
     Skip(i64),
 }
 
-/// The options of a section; a job's begin as a copy of the globals'.
+/// The options of a section; a job starts as a copy of the global section.
 #[derive(Debug, Clone)]
 pub(super) struct Draft {
-    /// What could be decided at once, but for its work.
+    /// Settings that need no other option, without the work.
     pub(super) job: Job,
-    /// What could be decided at once of its work.
+    /// Settings of the work that need no other option.
     pub(super) blocks: Blocks,
-    /// `name=`, which wins over the section's.
+    /// `name=`, which takes precedence over the section's name.
     pub(super) name: Option<String>,
     /// By canonical name.
     pub(super) written: BTreeMap<&'static str, Written>,
@@ -49,18 +49,18 @@ pub(super) struct Draft {
     pub(super) buffer_pattern: Option<Pattern>,
     pub(super) compress_percent: u32,
     pub(super) compress_chunk: u64,
-    /// `verify=` named a method.
+    /// Whether `verify=` named a method.
     pub(super) verify_on: bool,
     pub(super) verify: Verify,
     pub(super) verify_pattern: Option<Pattern>,
     pub(super) think: iodyno_model::ThinkTime,
-    /// With a weight of 0 there is none.
+    /// There is no flow if its weight is 0.
     pub(super) flow: iodyno_model::Flow,
     pub(super) zone_mode: Option<bool>,
     pub(super) io_class: Option<u8>,
     pub(super) io_level: Option<u8>,
     pub(super) sim: SimOptions,
-    /// CPUs of the host, the limit of `cpus_allowed`.
+    /// Number of CPUs of the host, the limit of `cpus_allowed`.
     pub(super) cpus: u32,
 }
 
@@ -120,7 +120,7 @@ impl Draft {
     }
 }
 
-/// A job with nothing said about it.
+/// A job without any options.
 fn default_job() -> Job {
     Job {
         pacing: Pacing {

@@ -6,12 +6,12 @@ use iodyno_options::{Fault, Status};
 use super::number::TimeUnit;
 use super::value::Value;
 
-/// An engine of fio's.
+/// An engine of fio.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct EngineSpec {
     /// Its name.
     pub(super) name: &'static str,
-    /// One line for people.
+    /// Description in one line.
     pub(super) text: &'static str,
     /// Whether it is supported.
     pub(super) status: Status<EngineKind>,
@@ -41,7 +41,7 @@ const FILE_OPERATION: &str = "it is an operation on names, not on blocks";
 const FILE_WORKLOAD: &str = "use `iodyno fs`, which measures file operations";
 const ACCELERATOR: &str = "it moves data to an accelerator's memory";
 
-/// Every engine, those that are here first.
+/// All engines, supported ones first.
 #[rustfmt::skip]
 pub(super) const ENGINES: &[EngineSpec] = &[
     here("psync", EngineKind::Psync, "pread and pwrite; the default"),

@@ -1,6 +1,6 @@
 //! Names of errno values, as job files write them.
 
-/// Those that storage gives, with Linux's numbers.
+/// Errnos that storage returns, with Linux's numbers.
 const NAMES: &[(&str, i32)] = &[
     ("EPERM", 1),
     ("ENOENT", 2),
@@ -68,10 +68,10 @@ const NAMES: &[(&str, i32)] = &[
     ("EHWPOISON", 133),
 ];
 
-/// EILSEQ: a block that fails its check.
+/// EILSEQ: a block that fails verification.
 pub(super) const EILSEQ: i32 = 84;
 
-/// The number of a name.
+/// The errno of a name.
 pub(super) fn by_name(name: &str) -> Option<i32> {
     NAMES
         .iter()

@@ -1,4 +1,4 @@
-//! Makes a job from a draft: combines the options and checks them against each other.
+//! Builds a job from a draft: combines the options and checks them against each other.
 
 use iodyno_model::{
     BlockSizes, Checksum, Content, Distribution, EngineKind, Fallocate, Job, MixSequence, Order,
@@ -11,15 +11,15 @@ use super::draft::{Draft, Suffix};
 use super::options::name_logs;
 use super::text::Report;
 
-/// Bytes of the header that a verified block begins with; an interval must hold it.
+/// Length of the header of a verified block, bytes; an interval must be at least this long.
 const HEADER: u64 = 48;
 
-/// The job of a section. Contradictions go to `report`.
+/// Builds the job of a section. Contradictions are added to `report`.
 pub(super) fn finish(draft: &mut Draft, section: &str, place: Place, report: &mut Report) -> Job {
     let name = draft.name.clone().unwrap_or_else(|| section.to_owned());
     name_logs(draft, &name);
     draft.job.place = Some(place);
-    // Files are named after the section even where `name=` says otherwise.
+    // Files are named after the section, even if `name=` differs.
     if name != section {
         let format = draft.blocks.files.format.replace("$jobname", section);
         draft.blocks.files.format = format;
@@ -41,7 +41,7 @@ pub(super) fn finish(draft: &mut Draft, section: &str, place: Place, report: &mu
     }
 }
 
-/// An error at the place where `option` was written.
+/// Adds an error at the location of `option`.
 fn contradiction(report: &mut Report, draft: &Draft, option: &str, message: &str, hint: &str) {
     let place = draft.place(option).cloned().or(draft.job.place.clone());
     say(report, Fault::error(message).hint(hint), place);
@@ -115,7 +115,7 @@ fn finish_access(draft: &mut Draft) {
         access.percent_random = PerDirection::all(0);
     }
     access.distribution = draft.distribution.clone();
-    // An alignment of its own breaks the map's grid of blocks.
+    // A separate alignment does not fit the grid of blocks of the map.
     let own_grid = access.directions().any(|direction| {
         let align = access.block_align.get(direction).copied().unwrap_or(0);
         let block = access.block_sizes.get(direction).map_or(0, BlockSizes::min);
@@ -129,7 +129,7 @@ fn finish_access(draft: &mut Draft) {
     };
 }
 
-/// Every direction draws uniformly.
+/// Whether all directions use the uniform distribution.
 pub(super) fn uniform(draft: &Draft) -> bool {
     draft.distribution == PerDirection::all(Distribution::Uniform)
 }
@@ -181,7 +181,7 @@ fn finish_end(draft: &mut Draft, report: &mut Report) {
     }
 }
 
-/// A job that goes on until the storage is full writes, and nothing is reserved for it beforehand.
+/// A job that runs until the storage is full must write, and no space is reserved for it.
 fn finish_filling(draft: &mut Draft, report: &mut Report) {
     if !draft.job.end.until_full {
         return;
@@ -232,7 +232,7 @@ fn finish_pacing(draft: &mut Draft, report: &mut Report) {
     }
 }
 
-/// What writes carry.
+/// The content of writes.
 fn content(draft: &Draft) -> Content {
     let pattern = draft.buffer_pattern.clone();
     match (draft.compress_percent, pattern) {
@@ -249,7 +249,7 @@ fn content(draft: &Draft) -> Content {
 }
 
 fn finish_buffers(draft: &mut Draft) {
-    // What is compressible, repeated or verified must differ from write to write.
+    // Compressible, repeated or verified content must differ between writes.
     let buffers = &mut draft.job.buffers;
     let must = matches!(buffers.content, Content::Compressible { .. })
         || buffers.dedupe_percent > 0
@@ -288,14 +288,14 @@ fn finish_verify(draft: &mut Draft, report: &mut Report) {
             ),
         }
     } else if let Some(pattern) = &draft.verify_pattern {
-        // Below the header, blocks are filled with the pattern.
+        // After the header, blocks are filled with the pattern.
         draft.job.buffers.content = Content::Pattern(pattern.clone());
     }
     check_interval(draft, &mut verify, report);
     draft.blocks.verify = Some(verify);
 }
 
-/// An interval divides each block and holds its header.
+/// Checks that an interval divides each block and has space for its header.
 fn check_interval(draft: &Draft, verify: &mut Verify, report: &mut Report) {
     let access = &draft.blocks.access;
     let direction = match access.writes {
@@ -355,7 +355,7 @@ fn greatest_divisor(a: u64, b: u64) -> u64 {
     }
 }
 
-/// Class and level; best effort where only the level was given.
+/// Class and level; best effort if only the level was given.
 fn io_priority(draft: &Draft) -> Option<(u8, u8)> {
     match (draft.io_class, draft.io_level) {
         (None, None) => None,

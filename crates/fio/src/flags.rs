@@ -1,4 +1,4 @@
-//! Flags of the command line other than job options: destination and format of the output, and more.
+//! Flags of the command line other than job options: destination and format of the output, and others.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use iodyno_units::Nanos;
 use super::number::{TimeUnit, time};
 use super::output::{Eta, OutputFormat, OutputOptions};
 
-/// Everything the flags set.
+/// The settings that flags change.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Settings {
     pub(super) output: OutputOptions,
@@ -18,14 +18,14 @@ pub(super) struct Settings {
     pub(super) parse_only: bool,
     pub(super) show_command: bool,
     pub(super) version: bool,
-    /// `--help`, `--cmdhelp` or `--enghelp` with what it asks for.
+    /// `--help`, `--cmdhelp` or `--enghelp`, with its argument.
     pub(super) help: Option<(&'static str, Option<String>)>,
 }
 
-/// A flag of the command line. An alias is a letter that a single dash stands before.
+/// A flag of the command line. An alias is a letter after a single dash.
 pub(super) type Flag = OptionSpec<fn(&mut Settings, &str) -> Result<(), Fault>>;
 
-/// A flag that has its effect, with its letter.
+/// A supported flag, with its letter.
 const fn honoured(
     name: &'static str,
     letter: &'static [&'static str],
@@ -39,7 +39,7 @@ const fn honoured(
 const NO_SERVER: &str = "there is no client and server of this kind";
 const NO_TRIGGER: &str = "commands are not run from within a measurement";
 
-/// Every flag.
+/// All flags.
 #[rustfmt::skip]
 pub(super) const FLAGS: &[Flag] = &[
     honoured("output", &["o"], Text, "The file the result goes to.",
@@ -159,7 +159,7 @@ fn formats(value: &str) -> Result<Vec<OutputFormat>, Fault> {
     Ok(formats)
 }
 
-/// A time in seconds of at least so many milliseconds.
+/// A time in seconds, at least this number of milliseconds.
 fn at_least(value: &str, milliseconds: u64) -> Result<Nanos, Fault> {
     let read = time(value, TimeUnit::Seconds).map_err(|error| {
         let fault = Fault::error(error.to_string());

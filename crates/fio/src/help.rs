@@ -10,7 +10,7 @@ use super::engines::ENGINES;
 use super::flags::FLAGS;
 use super::options::{OPTIONS, OptionSpec};
 
-/// What `--help` prints.
+/// The text of `--help`.
 pub(super) fn usage() -> String {
     let mut text = String::from(
         "iodyno fio [OPTION…] [JOBFILE…]\n\
@@ -94,7 +94,7 @@ pub(super) fn engine_help(name: Option<&str>) -> String {
     text
 }
 
-/// The jobs as one command.
+/// Formats the jobs as one command.
 pub(super) fn as_commands(workload: &Workload) -> String {
     let mut text = String::from("fio");
     for job in &workload.jobs {

@@ -1,26 +1,26 @@
-//! What the parser reads of the host.
+//! Access of the parser to the host.
 
 use std::io;
 use std::path::Path;
 
-/// Files, the environment and a few facts of the host. The parser itself touches nothing.
+/// Files, environment variables and properties of the host. The parser itself reads nothing.
 pub trait Host {
     /// The text of a file; of standard input for `-`.
     ///
     /// # Errors
-    /// As the system gives them; `InvalidData` where it is not UTF-8.
+    /// Those of the system; `InvalidData` if it is not UTF-8.
     fn read(&self, path: &Path) -> io::Result<String>;
     /// An environment variable.
     fn env(&self, name: &str) -> Option<String>;
-    /// Bytes of a page: `$pagesize`.
+    /// Page size, bytes: `$pagesize`.
     fn page_size(&self) -> u64;
-    /// CPUs online: `$ncpus`.
+    /// Number of online CPUs: `$ncpus`.
     fn cpus(&self) -> u32;
     /// Memory in MiB: `$mb_memory`.
     fn memory_mb(&self) -> u64;
 }
 
-/// The real host. The only code of this crate that reads anything.
+/// The real host. The only code of this crate that reads from the system.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemHost;
 
@@ -71,7 +71,7 @@ fn page_size_of(vector: &[u8]) -> Option<u64> {
     })
 }
 
-/// How many numbers `0-3,8` names.
+/// Number of CPUs in a list such as `0-3,8`.
 fn count_of_list(list: &str) -> Option<u32> {
     list.split(',')
         .map(|part| {
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn knows_this_machine() {
+    fn reads_this_host() {
         let host = SystemHost;
         assert!(host.page_size().is_power_of_two());
         assert!(host.cpus() >= 1);

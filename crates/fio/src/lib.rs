@@ -1,10 +1,9 @@
-//! Reads fio's job files and command line into a [`Workload`].
+//! Parses fio's job files and command line into a [`Workload`].
 //!
-//! A section becomes a [`Job`](iodyno_model::Job) with every default filled in. Faults are
-//! gathered, all of all files at once, each with its place; a workload comes only of texts
-//! without errors. The table of options (`options`) is data: name, unit, text, status and effect in
-//! one row, from which the compatibility page is generated. Nothing here is asked of the machine
-//! but through [`Host`].
+//! A section becomes a [`Job`](iodyno_model::Job) with all defaults filled in. All errors of all files are
+//! collected, each with its location; a workload is returned only if there are none. The option table
+//! (`options`) is data: name, unit, text, status and effect are in one row, from which the compatibility
+//! page is generated. The host is accessed only through [`Host`].
 
 mod apply;
 mod arithmetic;
@@ -41,19 +40,19 @@ pub use resolved::resolved_options;
 use assemble::Assembly;
 use text::Entry;
 
-/// Whether a text can be run.
+/// Whether a job file can be run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     /// It can be run.
     Runnable,
-    /// It is well-formed, and asks for something that is not supported.
+    /// It is valid, but uses features that are not supported.
     Refused,
-    /// It is faulty.
+    /// It contains errors.
     Faulty,
 }
 
 impl Verdict {
-    /// The word used in JSON.
+    /// The name used in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Verdict::Runnable => "runnable",
@@ -66,12 +65,12 @@ impl Verdict {
 /// The result of parsing.
 #[derive(Debug, Clone)]
 pub struct Parsed {
-    /// The jobs; `None` where there are errors.
+    /// The jobs; `None` if there are errors.
     pub workload: Option<Workload>,
-    /// Everything wrong or surprising, in the order of the text.
+    /// All diagnostics, in the order of the text.
     pub diagnostics: Vec<Diagnostic>,
-    /// Every error is about a known engine or option that is not supported: the text itself is well-formed. Also true
-    /// without errors.
+    /// Whether every error is about a known engine or option that is not supported, so that the text itself
+    /// is valid. Also true without errors.
     pub well_formed: bool,
 }
 
@@ -86,8 +85,8 @@ impl Parsed {
     }
 }
 
-/// Reads job files; `-` is standard input. Each file after the first begins when all before it has
-/// ended. `overrides` are options that win over every section's.
+/// Parses job files; `-` is standard input. Each file after the first starts when all jobs before it have
+/// ended. `overrides` are options that take precedence over those of every section.
 pub fn parse_files(files: &[PathBuf], overrides: &[(String, String)], host: &dyn Host) -> Parsed {
     let mut assembly = Assembly::new(host);
     assembly.override_with(

@@ -1,15 +1,15 @@
-//! The grammar of numbers in job files: sizes, times and counts with their suffixes.
+//! Syntax of numbers in job files: sizes, times and counts with their suffixes.
 //!
-//! A number must be read as a whole: what follows the digits is a known suffix or a fault. With
-//! `kb_base=1024` (the default) `k`, `ki` and `kb` are 1024 and only `kib` is 1000, the reverse of
-//! the international standard; with `kb_base=1000` they change places.
+//! The whole text of a number must be valid: the digits are followed by a known suffix or by nothing. With
+//! `kb_base=1024` (the default), `k`, `ki` and `kb` are 1024 and only `kib` is 1000, the reverse of the
+//! international standard; `kb_base=1000` swaps them.
 
 use iodyno_units::Nanos;
 use thiserror::Error;
 
 use super::arithmetic;
 
-/// fio silently drops a suffix after hexadecimal digits.
+/// fio silently ignores a suffix after hexadecimal digits.
 const HEXADECIMAL: &str = "a hexadecimal number";
 
 /// The unit of a time without a suffix.
@@ -24,7 +24,7 @@ pub enum TimeUnit {
 }
 
 impl TimeUnit {
-    /// Nanoseconds in one.
+    /// Nanoseconds per unit.
     pub fn nanos(self) -> u64 {
         match self {
             TimeUnit::Seconds => 1_000_000_000,
@@ -34,25 +34,25 @@ impl TimeUnit {
     }
 }
 
-/// Why a number cannot be read.
+/// Why a number cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NumberError {
-    /// Nothing is there.
+    /// It is empty.
     #[error("a number is missing")]
     Missing,
-    /// It does not begin with a digit.
+    /// It does not start with a digit.
     #[error("`{0}` is not a number")]
     NotANumber(String),
     /// A fraction.
     #[error("`{0}` has a fraction; only whole numbers are taken")]
     Fraction(String),
-    /// Digits and suffix are apart.
+    /// There is a space between digits and suffix.
     #[error("`{0}` has a space before its suffix")]
     Space(String),
     /// An unknown suffix.
     #[error("`{suffix}` is not a suffix of {what}")]
     Suffix {
-        /// What follows the digits.
+        /// The text after the digits.
         suffix: String,
         /// `a size` or `a time`.
         what: &'static str,
@@ -63,18 +63,18 @@ pub enum NumberError {
     /// Beyond 64 bits.
     #[error("`{0}` is too large")]
     TooLarge(String),
-    /// The expression in parentheses is wrong.
+    /// The expression in parentheses is invalid.
     #[error("cannot evaluate `{text}`: {why}")]
     Expression {
         /// The expression.
         text: String,
-        /// What is wrong with it.
+        /// The error.
         why: String,
     },
 }
 
 impl NumberError {
-    /// What to write instead.
+    /// The remedy: what to write instead.
     pub fn hint(&self) -> Option<String> {
         match self {
             NumberError::Fraction(text) => Some(format!(
@@ -110,16 +110,16 @@ fn time_hint(suffix: &str) -> String {
     }
 }
 
-/// A size, and whether its suffix means the reverse of what it says.
+/// A size, and whether its suffix has the reverse of its standard meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Size {
     /// Bytes.
     pub bytes: u64,
-    /// `KiB` meant 1000.
+    /// Whether `KiB` meant 1000.
     pub reversed: bool,
 }
 
-/// Reads a number of bytes, or a count: `4096`, `0x1000`, `4k`, `1g`, `(2*4k)`.
+/// Parses a number of bytes, or a count: `4096`, `0x1000`, `4k`, `1g`, `(2*4k)`.
 pub fn size(text: &str, kb_base: u64) -> Result<Size, NumberError> {
     if text.starts_with('(') {
         let value = arithmetic::evaluate(text, &|suffix| {
@@ -140,7 +140,7 @@ pub fn size(text: &str, kb_base: u64) -> Result<Size, NumberError> {
     Ok(Size { bytes, reversed })
 }
 
-/// Reads a time: `30`, `30s`, `250us`, `5m`, `(2*30s)`; bare numbers are in `unit`.
+/// Parses a time: `30`, `30s`, `250us`, `5m`, `(2*30s)`; numbers without a suffix are in `unit`.
 pub fn time(text: &str, unit: TimeUnit) -> Result<Nanos, NumberError> {
     if text.starts_with('(') {
         let value = arithmetic::evaluate(text, &|suffix| time_factor(suffix).map(|ns| ns as f64))
@@ -162,7 +162,7 @@ pub fn time(text: &str, unit: TimeUnit) -> Result<Nanos, NumberError> {
         .ok_or_else(|| NumberError::TooLarge(text.to_owned()))
 }
 
-/// Splits into digits (decimal, or hexadecimal after `0x`) and what follows them.
+/// Splits into digits (decimal, or hexadecimal after `0x`) and the rest.
 fn digits(text: &str) -> Result<(u64, &str), NumberError> {
     if text.is_empty() {
         return Err(NumberError::Missing);
@@ -196,7 +196,7 @@ fn digits(text: &str) -> Result<(u64, &str), NumberError> {
     Ok((number, rest))
 }
 
-/// The factor of a size suffix, and whether it is the reverse of the standard's.
+/// The factor of a size suffix, and whether it is the reverse of the standard.
 fn size_factor(suffix: &str, kb_base: u64) -> Option<(u64, bool)> {
     let suffix = suffix.to_ascii_lowercase();
     let unit = suffix.strip_suffix('b').unwrap_or(&suffix);
@@ -250,7 +250,7 @@ fn expression(text: &str, why: String) -> NumberError {
     }
 }
 
-/// The whole part of an expression's value, as integer arithmetic would have it.
+/// The integer part of an expression's value, as in integer arithmetic.
 fn whole(text: &str, value: f64) -> Result<u64, NumberError> {
     match value {
         v if v.is_nan() => Err(expression(text, "no number comes of it".to_owned())),
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_not_a_size_as_a_whole() {
+    fn refuses_texts_that_are_not_completely_a_size() {
         for (text, words) in [
             ("", "missing"),
             ("4x", "`x` is not a suffix of a size"),

@@ -1,26 +1,26 @@
-//! Destination and formats of the result, as the command line gives them.
+//! Destination and formats of the result.
 
 use std::path::PathBuf;
 
 use iodyno_units::Nanos;
 
-/// A form of the result.
+/// A format of the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutputFormat {
-    /// For people.
+    /// Human-readable text.
     Normal,
     /// fio's JSON.
     Json,
     /// fio's JSON with the histograms' bins.
     JsonPlus,
-    /// One line of fields for each job.
+    /// One line per job, with fields separated by semicolons.
     Terse,
 }
 
-/// Whether the time left is shown.
+/// Whether the remaining time is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Eta {
-    /// On a terminal.
+    /// If standard output is a terminal.
     #[default]
     Auto,
     /// Always.
@@ -32,17 +32,17 @@ pub enum Eta {
 /// Where and how the result is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputOptions {
-    /// The forms, in the order asked for; at least one.
+    /// The formats, in the order given; at least one.
     pub formats: Vec<OutputFormat>,
-    /// The file; standard output without one.
+    /// The file; `None`: standard output.
     pub file: Option<PathBuf>,
     /// Time between intermediate results.
     pub status_interval: Option<Nanos>,
-    /// Time left.
+    /// Whether the remaining time is shown.
     pub eta: Eta,
-    /// How often the time left is shown.
+    /// Interval at which the remaining time is shown.
     pub eta_interval: Option<Nanos>,
-    /// How often the time left is printed on a line of its own.
+    /// Interval at which the remaining time is printed on a new line.
     pub eta_newline: Option<Nanos>,
 }
 

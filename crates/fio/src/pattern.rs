@@ -1,12 +1,12 @@
-//! Patterns of `buffer_pattern` and `verify_pattern`: `0xdeadbeef`, `-10`, `"text"`, or several
-//! of them in a row.
+//! Patterns of `buffer_pattern` and `verify_pattern`: `0xdeadbeef`, `-10`, `"text"`, or a sequence of
+//! these.
 
 use iodyno_model::Pattern;
 
-/// A longer pattern is refused.
+/// Maximum length of a pattern, bytes.
 const LIMIT: usize = 1 << 20;
 
-/// Reads a pattern. Fails with what is wrong and what to write instead.
+/// Parses a pattern. Fails with the error and the remedy.
 pub(super) fn pattern(text: &str) -> Result<Pattern, (String, String)> {
     let mut bytes = Vec::new();
     let mut rest = text;
@@ -87,7 +87,7 @@ fn number(text: &str) -> Result<(Vec<u8>, &str), (String, String)> {
     Ok((bytes, &text[end..]))
 }
 
-/// Two digits a byte, in writing order; an odd last digit is a byte of its own.
+/// Two digits per byte, in the order written; an odd last digit is a separate byte.
 fn hexadecimal_bytes(digits: &str) -> Vec<u8> {
     digits
         .as_bytes()

@@ -1,11 +1,10 @@
-//! The options of a job as fio's JSON should show them: those written, and the defaults of those
-//! that readers of the JSON rely on.
+//! The options of a job for fio's JSON: those written, and the defaults on which readers of the JSON rely.
 
 use std::collections::BTreeMap;
 
 use iodyno_model::{Access, Amount, BlockSizes, Job, MixSequence, Order, PerDirection};
 
-/// Options in fio's spelling: as written where they were, otherwise what counts.
+/// Options in fio's notation: as written, or the values in effect.
 pub fn resolved_options(job: &Job) -> BTreeMap<String, String> {
     let mut options = job.options.clone();
     let blocks = job.work.as_blocks();
@@ -45,7 +44,7 @@ pub fn resolved_options(job: &Job) -> BTreeMap<String, String> {
     options
 }
 
-/// The word of `rw=`, with its suffix.
+/// The value of `rw=`, with its suffix.
 fn read_write(access: &Access) -> String {
     let word = match (access.reads, access.writes, access.trims) {
         (true, true, _) => "rw",
@@ -66,7 +65,7 @@ fn read_write(access: &Access) -> String {
     }
 }
 
-/// One value where all directions are alike, otherwise three.
+/// One value if all directions are equal, otherwise three.
 fn fill_sizes(sizes: &PerDirection<BlockSizes>, fill: &mut impl FnMut(&str, String)) {
     let all = [&sizes.read, &sizes.write, &sizes.trim];
     let option = match all
@@ -110,7 +109,7 @@ fn amount(amount: Amount) -> String {
     }
 }
 
-/// Whole seconds where they are; otherwise a finer unit.
+/// Whole seconds if possible; otherwise a smaller unit.
 fn seconds(ns: u64) -> String {
     match (ns % 1_000_000_000, ns % 1_000_000) {
         (0, _) => (ns / 1_000_000_000).to_string(),

@@ -1,4 +1,4 @@
-//! Splits job files into lines, sections and includes. Knows nothing of the meaning of options.
+//! Splits job files into lines, sections and includes, independent of the meaning of options.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use iodyno_model::{Diagnostic, Place, Source};
 
 use super::host::Host;
 
-/// Includes within includes, at most.
+/// Maximum depth of nested includes.
 const DEPTH: usize = 16;
 
 /// `key=value`, or a key alone.
@@ -16,13 +16,13 @@ pub(super) struct Entry {
     pub(super) key: String,
     pub(super) value: Option<String>,
     pub(super) key_place: Place,
-    /// The key's, where there is no value.
+    /// Location of the value, or of the key if there is no value.
     pub(super) value_place: Place,
-    /// Spaces stand around the `=`.
+    /// Whether there are spaces around the `=`.
     pub(super) spaced: bool,
 }
 
-/// `[name]` and what follows it.
+/// `[name]` and the options after it.
 #[derive(Debug, Clone)]
 pub(super) struct Section {
     pub(super) name: String,
@@ -31,17 +31,17 @@ pub(super) struct Section {
 }
 
 impl Section {
-    /// Its options are defaults for what comes after it.
+    /// Whether its options are defaults for the following sections.
     pub(super) fn is_global(&self) -> bool {
         self.name.starts_with("global")
     }
 }
 
-/// What was said about the text so far.
+/// The diagnostics so far.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     pub(super) diagnostics: Vec<Diagnostic>,
-    /// Errors about what the language knows and is not done here.
+    /// Number of errors about valid features that are not supported.
     pub(super) refusals: usize,
 }
 
@@ -51,7 +51,7 @@ impl Report {
     }
 }
 
-/// Reads a job file, its includes spliced in. Faults go to `report`, texts to `sources`.
+/// Reads a job file with its includes. Errors are added to `report`, texts to `sources`.
 pub(super) fn read_sections(
     path: &Path,
     host: &dyn Host,
@@ -94,7 +94,7 @@ struct Reader<'a> {
     host: &'a dyn Host,
     report: &'a mut Report,
     sources: &'a mut Vec<Source>,
-    /// The files being read, to notice a circle.
+    /// The files being read, to detect cycles.
     open: Vec<PathBuf>,
 }
 
@@ -229,17 +229,17 @@ impl Reader<'_> {
     }
 }
 
-/// A line that holds something.
+/// A non-empty line.
 struct Line<'a> {
     file: &'a Path,
     number: u32,
     /// As written.
     raw: &'a str,
-    /// Without comment and the spaces around.
+    /// Without comments and surrounding spaces.
     content: &'a str,
 }
 
-/// The lines that hold something. `;` and `#` end a line anywhere.
+/// The non-empty lines. `;` and `#` start a comment anywhere.
 fn lines<'a>(file: &'a Path, text: &'a str) -> impl Iterator<Item = Line<'a>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     text.lines().zip(1..).filter_map(move |(raw, number)| {
@@ -255,7 +255,7 @@ fn lines<'a>(file: &'a Path, text: &'a str) -> impl Iterator<Item = Line<'a>> {
 }
 
 impl Line<'_> {
-    /// Where `token`, a part of the line, stands.
+    /// Location of `token`, a part of the line.
     fn place(&self, token: &str) -> Place {
         place(self.file, self.number, self.raw, token)
     }
@@ -285,7 +285,7 @@ impl Line<'_> {
     }
 }
 
-/// Where `token`, a slice of `line`, stands.
+/// Location of `token`, a slice of `line`.
 pub(super) fn place(file: &Path, number: u32, line: &str, token: &str) -> Place {
     let offset = (token.as_ptr() as usize).wrapping_sub(line.as_ptr() as usize);
     let before = line.get(..offset).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Warns of options that are valid and may not do what their author expects.
+//! Warns of options that are valid but may not do what the author expects.
 
 use iodyno_model::{Amount, Checksum, Content, Diagnostic, EngineKind, Job, Order, Severity};
 use iodyno_units::Bytes;
@@ -6,12 +6,12 @@ use iodyno_units::Bytes;
 use super::draft::Draft;
 use super::text::Report;
 
-/// Beyond this many bytes a pass is not called small.
+/// A pass of at least this number of bytes is not considered small.
 const SMALL: u64 = 4 << 30;
 
 /// Warns of surprising options of a job.
 pub(super) fn check(draft: &Draft, job: &Job, report: &mut Report) {
-    // Of a job whose engine or access could not be read, the rest would be guesses.
+    // If the engine or the access pattern is invalid, further checks would be guesses.
     if draft.failed.contains("ioengine") || draft.failed.contains("rw") {
         return;
     }
@@ -35,7 +35,7 @@ struct Trap<'a> {
 }
 
 impl Trap<'_> {
-    /// Reports at `option`, or at the job's name if the option was not written.
+    /// Reports at `option`, or at the job's name if the option was not given.
     fn say(&mut self, severity: Severity, option: &str, message: String, hint: &str) {
         let place = self
             .draft
@@ -122,7 +122,7 @@ impl Trap<'_> {
         }
     }
 
-    /// Options of one engine given to another.
+    /// Checks for options of one engine that are given to another.
     fn engine_options(&mut self) {
         use EngineKind::{IoUring, Libaio, Pvsync2, Sim};
         let kind = self.draft.blocks.engine.kind;

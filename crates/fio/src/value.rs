@@ -1,4 +1,4 @@
-//! The value of one option, with readers for every type of the language.
+//! The value of an option, with parsers for every type.
 
 use std::cell::RefCell;
 
@@ -8,15 +8,15 @@ use iodyno_units::Nanos;
 
 use super::number::{self, NumberError, TimeUnit};
 
-/// A value as written, variables replaced.
+/// A value as written, with variables substituted.
 pub(super) struct Value<'a> {
-    /// Without the spaces around it.
+    /// The text without surrounding spaces.
     pub(super) text: &'a str,
-    /// There was an `=`.
+    /// Whether there was an `=`.
     pub(super) given: bool,
     /// 1024 or 1000.
     pub(super) kb_base: u64,
-    /// `$ncpus` or the like was replaced, so that arithmetic needs no parentheses.
+    /// Whether `$ncpus` or similar was substituted, so that arithmetic needs no parentheses.
     pub(super) computed: bool,
     /// Warnings and notes about a value that is accepted.
     pub(super) remarks: RefCell<Vec<Fault>>,
@@ -40,7 +40,7 @@ impl<'a> Value<'a> {
         self.remarks.borrow_mut().push(fault);
     }
 
-    /// `fault`, pointing at `token`, a part of the value.
+    /// Adds the location of `token`, a part of the value, to `fault`.
     pub(super) fn at(&self, token: &str, fault: Fault) -> Fault {
         let start = (token.as_ptr() as usize).wrapping_sub(self.text.as_ptr() as usize);
         let inside = start
@@ -61,7 +61,7 @@ impl<'a> Value<'a> {
         self.at(token, fault)
     }
 
-    /// A number of bytes in a part of the value.
+    /// Parses a part of the value as a number of bytes.
     pub(super) fn bytes_of(&self, token: &str) -> Result<u64, Fault> {
         let token = token.trim();
         let arithmetic = self.computed && token.contains(['+', '-', '*', '/', '%', '^']);
@@ -98,7 +98,7 @@ impl<'a> Value<'a> {
         self.bytes_of(self.single()?)
     }
 
-    /// Bytes or a percentage.
+    /// Parses bytes or a percentage.
     pub(super) fn amount_of(&self, token: &str) -> Result<Amount, Fault> {
         let token = token.trim();
         if token.ends_with(['z', 'Z']) && token.starts_with(|c: char| c.is_ascii_digit()) {
@@ -124,7 +124,7 @@ impl<'a> Value<'a> {
         self.amount_of(self.single()?)
     }
 
-    /// A whole number within `least..=most`.
+    /// Parses an integer within `least..=most`.
     pub(super) fn count_of(&self, token: &str, least: u64, most: u64) -> Result<u64, Fault> {
         let number = self.bytes_of(token)?;
         match (least..=most).contains(&number) {
@@ -156,7 +156,7 @@ impl<'a> Value<'a> {
         self.time_of(self.single()?, unit)
     }
 
-    /// 1 without a value; otherwise 0 or 1, or a word that means one of them.
+    /// 1 without a value; otherwise 0 or 1, or an equivalent word.
     pub(super) fn boolean(&self) -> Result<bool, Fault> {
         if !self.given {
             return Ok(true);
@@ -177,7 +177,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// One of the words, and what follows it after a colon.
+    /// One of the words, and the text after a colon.
     pub(super) fn word<T: Copy>(
         &self,
         words: &[(&'static str, T)],
@@ -192,7 +192,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// One of the words, alone.
+    /// Exactly one of the words.
     pub(super) fn choice<T: Copy>(&self, words: &[(&'static str, T)]) -> Result<T, Fault> {
         match self.word(words)? {
             (value, None) => Ok(value),
@@ -203,7 +203,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Any text that is not empty.
+    /// Any non-empty text.
     pub(super) fn string(&self) -> Result<&'a str, Fault> {
         match self.text.is_empty() {
             true => Err(Fault::error("a value is missing")),
@@ -211,7 +211,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The value, which must be one and not a list.
+    /// The value, which must not be a list.
     pub(super) fn single(&self) -> Result<&'a str, Fault> {
         let text = self.string()?;
         let parts = split_outside(text, &[',']);
@@ -225,7 +225,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Two ends, `4k-16k` or `4k:16k`, in either order; one value stands for both.
+    /// Parses a range, `4k-16k` or `4k:16k`, in either order; a single value is both limits.
     pub(super) fn range_of<T: PartialOrd>(
         &self,
         token: &'a str,
@@ -246,7 +246,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// A comma list for read, write, trim, of which any may be empty.
+    /// A comma-separated list for read, write, trim; any part may be empty.
     pub(super) fn parts<T>(
         &self,
         read: impl Fn(&'a str) -> Result<T, Fault>,
@@ -271,8 +271,8 @@ impl<'a> Value<'a> {
         Ok(parts)
     }
 
-    /// A comma list put over what was there: one value counts for all three directions, a second
-    /// one for writes and trims, and after a lone comma (`8k,`) the others keep theirs.
+    /// Applies a comma-separated list to existing values: one value applies to all three directions, a
+    /// second one to writes and trims. After a trailing comma (`8k,`) the others are unchanged.
     pub(super) fn spread<T: Clone>(
         &self,
         onto: &mut PerDirection<T>,
@@ -303,7 +303,7 @@ impl<'a> Value<'a> {
         Ok(())
     }
 
-    /// Names apart by colons; `\:` is a colon within a name.
+    /// Names separated by colons; `\:` is a colon within a name.
     pub(super) fn names(&self) -> Result<Vec<String>, Fault> {
         let mut names = vec![String::new()];
         let mut characters = self.string()?.chars().peekable();
@@ -324,7 +324,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Numbers as `0-3,5` gives them, each below `limit`.
+    /// Parses a list of numbers such as `0-3,5`, each less than `limit`.
     pub(super) fn number_list(&self, list: &str, limit: u32) -> Result<Vec<u32>, Fault> {
         let mut numbers = std::collections::BTreeSet::new();
         for part in list.split(',') {
@@ -354,8 +354,8 @@ fn push(names: &mut [String], character: char) {
     }
 }
 
-/// Splits at the separators that are not within parentheses; a separator at the very start of a
-/// part, such as a minus sign, does not count.
+/// Splits at separators outside of parentheses; a separator at the start of a part, such as a minus sign,
+/// is not a separator.
 pub(crate) fn split_outside<'a>(text: &'a str, separators: &[char]) -> Vec<&'a str> {
     let mut parts = Vec::new();
     let (mut start, mut depth) = (0, 0i32);
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_apart_by_colons_unless_escaped() {
+    fn names_are_separated_by_colons_unless_escaped() {
         for (text, names) in [
             ("a", vec!["a"]),
             ("a:b", vec!["a", "b"]),
@@ -428,14 +428,14 @@ mod tests {
     }
 
     #[test]
-    fn points_at_the_part_that_is_wrong() {
+    fn errors_point_at_the_invalid_part() {
         let value = Value::new("4k, 8x,16k", 1024);
         let fault = value.parts(|token| value.bytes_of(token)).unwrap_err();
         assert_eq!(fault.span, Some((4, 2)));
     }
 
     #[test]
-    fn lists_of_numbers_hold_ranges() {
+    fn lists_of_numbers_may_contain_ranges() {
         let value = Value::new("0-2,5, 7", 1024);
         assert_eq!(value.number_list(value.text, 64).unwrap(), [0, 1, 2, 5, 7]);
         for text in ["", "a", "3-1", "0-99", "1,,2", "-1"] {

@@ -23,7 +23,7 @@ fn jobs(text: &str) -> Vec<Job> {
 }
 
 #[test]
-fn options_before_the_first_name_count_for_all_jobs() {
+fn options_before_the_first_name_apply_to_all_jobs() {
     let jobs = jobs("--size=1m --bs=8k --name=a --rw=write --name=b --bs=16k");
     assert_eq!(jobs.len(), 2);
     assert_eq!((jobs[0].name.as_str(), jobs[1].name.as_str()), ("a", "b"));
@@ -41,7 +41,7 @@ fn options_before_the_first_name_count_for_all_jobs() {
 }
 
 #[test]
-fn values_stand_after_equals_or_apart_and_one_dash_will_do() {
+fn values_follow_an_equals_sign_or_a_space_and_one_dash_suffices() {
     for text in [
         "--name=a --size=1m --bs=8k --direct=1",
         "--name a --size 1m --bs 8k --direct 1",
@@ -60,7 +60,7 @@ fn values_stand_after_equals_or_apart_and_one_dash_will_do() {
 }
 
 #[test]
-fn a_known_script_reads_as_it_does_elsewhere() {
+fn a_typical_script_is_parsed_as_by_fio() {
     let job = &jobs(
         "--name=random-write --ioengine=posixaio --rw=randwrite --bs=4k --numjobs=4 --size=4g \
          --iodepth=8 --runtime=60 --time_based --end_fsync=1",
@@ -78,7 +78,7 @@ fn a_known_script_reads_as_it_does_elsewhere() {
 }
 
 #[test]
-fn job_files_take_the_globals_of_the_command() {
+fn job_files_inherit_the_global_options_of_the_command() {
     let host = FakeHost::with(&[
         ("x.fio", "[a]\nsize=1m\n[b]\nsize=1m\nbs=16k\n"),
         ("y.fio", "[c]\nsize=1m\n"),
@@ -97,7 +97,7 @@ fn job_files_take_the_globals_of_the_command() {
 }
 
 #[test]
-fn only_the_sections_asked_for_are_run() {
+fn only_requested_sections_are_run() {
     let host = FakeHost::with(&[("x.fio", "[global]\nsize=1m\n[a]\n[b]\n[c]\n")]);
     let names = |text: &str| -> Vec<String> {
         let workload = command(text, &host).parsed.workload.unwrap();
@@ -113,7 +113,7 @@ fn only_the_sections_asked_for_are_run() {
 }
 
 #[test]
-fn output_goes_where_and_how_it_was_asked() {
+fn output_has_the_requested_destination_and_formats() {
     use OutputFormat::{Json, JsonPlus, Normal, Terse};
     let output = |text: &str| read(&format!("--name=a --size=1m {text}")).output;
     for (text, formats) in [
@@ -145,7 +145,7 @@ fn output_goes_where_and_how_it_was_asked() {
 }
 
 #[test]
-fn what_only_asks_for_text_needs_no_job() {
+fn help_and_version_need_no_job() {
     assert_eq!(read("--version").action, Action::Version);
     assert_eq!(read("-v").action, Action::Version);
     for (text, words) in [
@@ -173,7 +173,7 @@ fn what_only_asks_for_text_needs_no_job() {
 }
 
 #[test]
-fn faults_point_into_the_command() {
+fn errors_point_into_the_command() {
     for (text, expected) in [
         ("--size=1m", "error there is no job"),
         (
@@ -238,14 +238,14 @@ fn faults_point_into_the_command() {
 }
 
 #[test]
-fn harmless_flags_are_only_noted() {
+fn flags_without_effect_give_a_note() {
     let command = read("--name=a --size=1m --debug=io --max-jobs=9 --alloc-size=4");
     assert!(command.parsed.workload.is_some());
     assert_eq!(command.parsed.diagnostics.len(), 3);
 }
 
 #[test]
-fn a_global_section_on_the_command_line_counts_for_what_follows() {
+fn a_global_section_on_the_command_line_applies_to_later_jobs() {
     let host = FakeHost::with(&[("x.fio", "[c]\nsize=1m\n")]);
     let read = command(
         "--name=a --size=1m --name=global --bs=8k --name=b --size=1m x.fio",

@@ -1,4 +1,4 @@
-//! What is said about job files: faults with their places, and silent traps.
+//! Diagnostics of job files: errors with their locations, and warnings.
 
 mod common;
 
@@ -7,7 +7,8 @@ use iodyno_fio as fio;
 use iodyno_model::{Amount, Severity};
 use proptest::prelude::*;
 
-/// `options` of one job draw exactly these remarks, each `severity message…`, at these words.
+/// Checks that the options of one job give exactly these diagnostics, each `severity message…`, at these
+/// words.
 fn check(options: &str, expected: &[(&str, &str)]) {
     let diagnostics = said(options);
     let found: Vec<(String, String)> = diagnostics
@@ -35,7 +36,7 @@ fn check(options: &str, expected: &[(&str, &str)]) {
 }
 
 #[test]
-fn wrong_values_are_errors_at_their_words() {
+fn invalid_values_are_errors_at_their_location() {
     let cases: &[(&str, &str, &str)] = &[
         ("bs=4x", "4x", "error `x` is not a suffix of a size"),
         ("bs=1.5k", "1.5k", "error `1.5k` has a fraction"),
@@ -253,7 +254,7 @@ fn wrong_values_are_errors_at_their_words() {
 }
 
 #[test]
-fn a_value_that_cannot_be_read_is_answered_with_its_form() {
+fn invalid_values_are_reported_with_the_expected_format() {
     for (option, form) in [
         (
             "sim_latency=constant:slow",
@@ -272,7 +273,7 @@ fn a_value_that_cannot_be_read_is_answered_with_its_form() {
 }
 
 #[test]
-fn silent_traps_are_warned_of() {
+fn surprising_options_give_warnings() {
     check("bs=4KiB", &[("4KiB", "warning `4KiB` is 4000 bytes")]);
     check(
         "kb_base=1000\nbs=4ki",
@@ -433,7 +434,7 @@ fn a_job_that_makes_files_needs_a_size() {
 }
 
 #[test]
-fn all_faults_of_a_file_are_said_at_once_in_order() {
+fn all_errors_of_a_file_are_reported_at_once_in_order() {
     let text = "bs=4k\n[global]\nbs=4x ; comment\n  direct = maybe\n[a]\nsize=1m\nrunning=5\n\
                 numjobs=0\n[b\nsize=1m\n[]\n[globals]\n[c] x\nsize=1m\nwait_for=zz\n";
     let found = brief(&parse(text).diagnostics);
@@ -453,7 +454,7 @@ fn all_faults_of_a_file_are_said_at_once_in_order() {
 }
 
 #[test]
-fn a_fault_of_the_globals_is_said_once() {
+fn an_error_in_the_global_section_is_reported_once() {
     let found = brief(&parse("[global]\nsize=1m\niodepth=8\n[a]\n[b]\n[c]\n").diagnostics);
     assert_eq!(
         found,
@@ -462,7 +463,7 @@ fn a_fault_of_the_globals_is_said_once() {
 }
 
 #[test]
-fn what_is_only_refused_is_well_formed() {
+fn unsupported_options_are_well_formed() {
     for (text, well_formed) in [
         ("[a]\nioengine=rbd\npool=x\n", true),
         ("[a]\nsize=1m\nunlink_each_loop=1\n", true),
@@ -475,7 +476,7 @@ fn what_is_only_refused_is_well_formed() {
 }
 
 #[test]
-fn waiting_needs_one_job_of_that_name_before() {
+fn wait_for_needs_exactly_one_earlier_job_of_that_name() {
     for (text, message) in [
         ("[a]\nwait_for=a\n", "`a` waits for itself"),
         (
@@ -496,7 +497,7 @@ fn waiting_needs_one_job_of_that_name_before() {
 }
 
 #[test]
-fn namesakes_share_their_files() {
+fn jobs_of_the_same_name_share_their_files() {
     let found = brief(&parse("[global]\nsize=1m\n[a]\n[a]\n").diagnostics);
     assert_eq!(
         found,
@@ -526,7 +527,7 @@ fn a_filename_adds_to_that_of_the_globals() {
 }
 
 #[test]
-fn includes_are_spliced_in() {
+fn includes_are_inserted() {
     let host = FakeHost::with(&[
         ("test.fio", "[global]\ninclude opts.inc\n[a]\nbs=8k\n"),
         ("opts.inc", "bs=4k\ninclude more.inc\n"),
@@ -563,7 +564,7 @@ fn an_include_is_looked_for_beside_its_file() {
 }
 
 #[test]
-fn bad_includes_are_faults_where_they_stand() {
+fn invalid_includes_are_errors_at_their_location() {
     let circle = FakeHost::with(&[
         ("test.fio", "[a]\nsize=1m\ninclude x\n"),
         ("x", "include y\n"),
@@ -613,7 +614,7 @@ fn variables_come_from_the_environment() {
 }
 
 #[test]
-fn every_later_file_waits_and_has_globals_of_its_own() {
+fn every_later_file_waits_and_has_its_own_global_section() {
     let host = FakeHost::with(&[
         ("one.fio", "[global]\nsize=1m\nbs=8k\n[a]\n[b]\n"),
         ("two.fio", "[c]\nsize=1m\n[d]\nsize=1m\n"),
@@ -636,7 +637,7 @@ fn every_later_file_waits_and_has_globals_of_its_own() {
 }
 
 #[test]
-fn overrides_win_over_every_section() {
+fn overrides_take_precedence_over_every_section() {
     let host = FakeHost::with(&[(
         "test.fio",
         "[global]\nbs=4k\nsize=1m\n[a]\nbs=8k\nfilename=x\n[b]\n",
@@ -697,7 +698,7 @@ fn standard_input_is_a_job_file() {
 }
 
 #[test]
-fn comments_spaces_and_endings_are_left_out() {
+fn comments_spaces_and_line_endings_are_ignored() {
     let text =
         "\u{feff}; first\r\n  # second\r\n[ my job ] # name\r\n\tsize=1m;x\r\n\n  bs=8k # y\r\n";
     let job = common::jobs(text).remove(0);
@@ -717,7 +718,7 @@ fn columns_count_characters() {
     assert_eq!(found[0], "5:4+1 error `ü` is not a number");
 }
 
-/// Text that looks like a job file.
+/// A text similar to a job file.
 fn job_text() -> impl Strategy<Value = String> {
     let names: Vec<&'static str> = fio::option_names().collect();
     let line = prop_oneof![

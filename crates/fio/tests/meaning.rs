@@ -1,4 +1,4 @@
-//! What each option of a job file means in the model.
+//! The effect of each option of a job file on the model.
 
 mod common;
 
@@ -64,7 +64,7 @@ fn an_empty_job_has_fios_defaults() {
 }
 
 #[test]
-fn rw_says_which_ops_and_in_which_order() {
+fn rw_sets_directions_and_order() {
     use Direction::{Read, Trim, Write};
     let cases: &[(&str, &[Direction], bool)] = &[
         ("read", &[Read], false),
@@ -126,7 +126,7 @@ fn rw_takes_a_number_after_a_colon() {
 }
 
 #[test]
-fn sizes_of_ops_go_by_direction() {
+fn block_sizes_are_per_direction() {
     use BlockSizes::{Fixed, Range, Split};
     let range = |min, max| Range {
         min,
@@ -249,7 +249,7 @@ fn random_offsets_follow_map_distribution_and_seed() {
                 .collect(),
         )
     };
-    // A zone without a length takes what is left.
+    // A zone without a length takes the rest.
     check(
         "random_distribution=zoned:50/5:30/15:20/",
         false,
@@ -333,7 +333,7 @@ fn random_offsets_follow_map_distribution_and_seed() {
 }
 
 #[test]
-fn engines_keep_to_their_depth() {
+fn engines_limit_their_depth() {
     for (name, kind, depth) in [
         ("psync", EngineKind::Psync, 1),
         ("sync", EngineKind::Sync, 1),
@@ -413,7 +413,7 @@ fn engine_options_reach_the_engine() {
 }
 
 #[test]
-fn a_simulated_device_has_law_servers_and_faults() {
+fn a_simulated_device_has_distribution_servers_and_faults() {
     let sim = job("ioengine=sim\nsim_latency=lognormal:100us:0.5\nsim_servers=4\nsim_faults=eio:100,short:50,stall:2s:1s")
         .work.blocks().unwrap().clone().engine
         .sim
@@ -473,7 +473,7 @@ fn a_simulated_device_has_law_servers_and_faults() {
 }
 
 #[test]
-fn files_are_named_placed_and_made() {
+fn files_have_names_folders_and_layout_options() {
     let files = job(
         "directory=/a:/b\nfilename=x:y\\:z\nnrfiles=4\nopenfiles=2\nfilesize=1m-2m\n\
          file_service_type=random:16\nfallocate=keep\noverwrite=1\ncreate_on_open=1\n\
@@ -503,7 +503,7 @@ fn files_are_named_placed_and_made() {
 }
 
 #[test]
-fn the_region_and_its_end_are_kept_apart() {
+fn region_and_end_condition_are_independent() {
     let job = job(
         "size=50%\nio_size=1g\noffset=1m\noffset_increment=10%\noffset_align=4k\nnumber_ios=77\n\
          loops=3\nruntime=5m\ntime_based\nramp_time=2\nstartdelay=3-1\nzonemode=strided\n\
@@ -600,7 +600,7 @@ fn pacing_and_durability() {
 }
 
 #[test]
-fn buffers_hold_what_was_asked() {
+fn buffer_options_set_the_content() {
     let pattern = Pattern(vec![0xde, 0xad]);
     for (options, content, refill) in [
         ("", Content::Random, false),
@@ -732,7 +732,7 @@ fn errors_logs_and_placement() {
 }
 
 #[test]
-fn booleans_take_words_and_nothing() {
+fn booleans_accept_words_and_no_value() {
     for (text, set) in [
         ("direct=1", true),
         ("direct=0", false),
@@ -749,7 +749,7 @@ fn booleans_take_words_and_nothing() {
 }
 
 #[test]
-fn globals_count_for_later_jobs_only() {
+fn global_options_apply_to_later_jobs_only() {
     let jobs =
         jobs("[a]\nsize=1m\n[global]\nsize=2m\nbs=8k\n[b]\n[global]\nbs=16k\n[c]\nsize=3m\n");
     let sizes: Vec<_> = jobs
@@ -787,7 +787,7 @@ fn groups_are_numbered_as_fio_does() {
 }
 
 #[test]
-fn a_global_name_names_results_and_not_files() {
+fn a_global_name_applies_to_results_and_not_to_files() {
     let jobs = jobs("[global]\nname=all\nsize=1m\n[a]\n[b]\n");
     assert_eq!(jobs[0].name, "all");
     assert_eq!(
@@ -801,14 +801,14 @@ fn a_global_name_names_results_and_not_files() {
 }
 
 #[test]
-fn kb_base_counts_for_its_whole_section() {
+fn kb_base_applies_to_its_whole_section() {
     let jobs = jobs("[a]\nbs=4k\nkb_base=1000\nsize=1g\n[b]\nbs=4k\nsize=1g\n");
     assert_eq!(jobs[0].work.blocks().unwrap().access.max_block(), 4000);
     assert_eq!(jobs[1].work.blocks().unwrap().access.max_block(), 4096);
 }
 
 #[test]
-fn options_are_kept_as_written_and_filled_up() {
+fn options_are_kept_as_written_and_completed_with_defaults() {
     let written = job("blocksize=8k\nrw=randrw\ngroup_reporting\nruntime=90s\ntime_based\n");
     assert_eq!(written.options["bs"], "8k");
     assert_eq!(written.options["group_reporting"], "");
@@ -833,7 +833,7 @@ fn options_are_kept_as_written_and_filled_up() {
 }
 
 #[test]
-fn what_is_resolved_is_read_back_as_the_same_job() {
+fn resolved_options_parse_to_the_same_job() {
     for options in [
         "rw=randread:8\nbssplit=4k/60:64k/40\nioengine=io_uring\niodepth=4\ndirect=1",
         "rw=read:-8k\nbsrange=4k-16k,8k-8k",
@@ -883,7 +883,7 @@ fn a_flow_has_a_weight_an_id_and_a_pause() {
 }
 
 #[test]
-fn a_job_that_fills_its_storage_reserves_nothing_and_needs_no_size() {
+fn fill_device_reserves_nothing_and_needs_no_size() {
     let filling = parse("[a]\nrw=write\nfill_device=1\n");
     let job = &filling.workload.unwrap().jobs[0];
     assert!(job.end.until_full);
@@ -898,7 +898,7 @@ fn a_job_that_fills_its_storage_reserves_nothing_and_needs_no_size() {
 }
 
 #[test]
-fn atomic_writes_are_asked_of_engines_that_have_them() {
+fn atomic_writes_need_an_engine_that_supports_them() {
     for engine in ["pvsync2", "libaio", "io_uring"] {
         let write = job(&format!(
             "rw=randwrite\ndirect=1\natomic=1\nioengine={engine}"
@@ -917,7 +917,7 @@ fn atomic_writes_are_asked_of_engines_that_have_them() {
 }
 
 #[test]
-fn sequence_and_seed_of_verified_blocks_are_checked_unless_told_not_to() {
+fn sequence_and_seed_of_verified_blocks_are_checked_by_default() {
     for (options, sequence, seed) in [
         ("", true, true),
         ("verify_write_sequence=0", false, true),

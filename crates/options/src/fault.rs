@@ -1,17 +1,17 @@
-//! What is wrong with the value of an option.
+//! Errors, warnings and notes about the value of an option.
 
 use iodyno_model::{Diagnostic, Place, Severity};
 
-/// What is wrong with a value, or worth knowing about it. It becomes a [`Diagnostic`] where the place is known.
+/// A problem with a value. It becomes a [`Diagnostic`] when the location is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     /// Errors prevent the job from running.
     pub severity: Severity,
-    /// What is wrong, without the remedy.
+    /// The problem, without the remedy.
     pub message: String,
-    /// What to do.
+    /// The remedy.
     pub hint: Option<String>,
-    /// The text is well-formed, and what it asks for is not supported.
+    /// Whether the text is valid but requests something unsupported.
     pub refusal: bool,
     /// Start and length in bytes within the value; `None`: the whole value.
     pub span: Option<(usize, usize)>,
@@ -29,7 +29,7 @@ impl Fault {
         }
     }
 
-    /// An error: what is asked for is not supported.
+    /// An error: the requested feature is not supported.
     pub fn refusal(message: impl Into<String>) -> Fault {
         Fault {
             refusal: true,
@@ -53,7 +53,7 @@ impl Fault {
         }
     }
 
-    /// With what to do.
+    /// Adds the remedy.
     pub fn hint(self, hint: impl Into<String>) -> Fault {
         Fault {
             hint: Some(hint.into()),
@@ -61,7 +61,7 @@ impl Fault {
         }
     }
 
-    /// The diagnostic for a place in the user's text.
+    /// The diagnostic for a location in the user's text.
     pub fn diagnostic(self, place: Option<Place>) -> Diagnostic {
         Diagnostic {
             severity: self.severity,

@@ -1,8 +1,8 @@
 //! Tables of options, for languages whose options have the form `name=value`: job files and command lines.
 //!
-//! An option is one [`OptionSpec`]: its names, what its value is, a line of text, and its [`Status`]. An
-//! honoured option has a setter; an ignored or refused one is data only. A [`Table`] holds them by topic: it
-//! finds options by name, suggests names, and writes the tables of a compatibility page.
+//! An option is one [`OptionSpec`]: names, type of its value, description, and [`Status`]. An honoured
+//! option has a setter; an ignored or refused one is data only. A [`Table`] contains them by topic: it
+//! finds options by name, suggests names, and prints the tables of a compatibility page.
 
 mod fault;
 mod spec;

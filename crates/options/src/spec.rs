@@ -2,7 +2,7 @@
 
 use super::fault::Fault;
 
-/// What a value is.
+/// Type of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// No value.
@@ -15,23 +15,23 @@ pub enum Unit {
     OptionalPath,
     /// Paths separated by `:`.
     Paths,
-    /// A whole number.
+    /// An integer.
     Count,
-    /// Whole numbers and ranges of them: `0-3,5`.
+    /// Integers and ranges of integers: `0-3,5`.
     Numbers,
-    /// A number, with a fraction or without.
+    /// A number, with or without a fraction.
     Number,
-    /// Bytes, with a suffix or without.
+    /// Bytes, with or without a suffix.
     Bytes,
     /// Bytes or a percentage.
     Amount,
     /// Percent.
     Percent,
-    /// A time; seconds where it has no suffix.
+    /// A time; seconds if it has no suffix.
     Seconds,
-    /// A time; milliseconds where it has no suffix.
+    /// A time; milliseconds if it has no suffix.
     Milliseconds,
-    /// A time; microseconds where it has no suffix.
+    /// A time; microseconds if it has no suffix.
     Microseconds,
     /// 0 or 1; 1 without a value.
     Boolean,
@@ -41,7 +41,7 @@ pub enum Unit {
     Words(&'static [&'static str]),
     /// Any of these words, separated by commas.
     SomeOf(&'static [&'static str]),
-    /// A text of a form that these examples show.
+    /// A text in one of the formats of these examples.
     Forms(&'static [&'static str]),
 }
 
@@ -74,7 +74,7 @@ impl Unit {
         text.to_owned()
     }
 
-    /// Whether the option may stand without `=`.
+    /// Whether the value may be omitted together with `=`.
     pub fn optional(self) -> bool {
         matches!(
             self,
@@ -88,23 +88,23 @@ impl Unit {
     }
 }
 
-/// What becomes of an option, or of anything else that a language names. `T` is what an honoured one needs.
+/// How an option, or another named item of a language, is treated. `T` is the data of a supported one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status<T> {
-    /// It has its effect.
+    /// Supported.
     Honoured(T),
-    /// It is accepted and has no effect.
+    /// Accepted without effect.
     Ignored {
-        /// Why that is harmless.
+        /// Why this does not change the result.
         why: &'static str,
-        /// The measurement may differ from the original program's all the same.
+        /// Whether the measurement may nevertheless differ from that of the original program.
         differs: bool,
     },
-    /// What has it is not run.
+    /// Not supported: the job is not run.
     Refused {
-        /// Why.
+        /// The reason.
         why: &'static str,
-        /// What to do instead: an imperative sentence.
+        /// The alternative: an imperative sentence.
         instead: &'static str,
     },
 }
@@ -120,26 +120,26 @@ impl<T> Status<T> {
     }
 }
 
-/// An option of a language. `S` sets the value of an honoured one.
+/// An option of a language. `S` sets the value of a supported one.
 #[derive(Debug, Clone, Copy)]
 pub struct OptionSpec<S> {
     /// Its name.
     pub name: &'static str,
     /// Other names.
     pub aliases: &'static [&'static str],
-    /// What its value is.
+    /// Type of its value.
     pub unit: Unit,
-    /// The value where none is given; empty: none.
+    /// The default value; empty: none.
     pub default: &'static str,
-    /// One line for people.
+    /// Description in one line.
     pub text: &'static str,
-    /// What becomes of it.
+    /// How it is treated.
     pub status: Status<S>,
-    /// Values that ask for nothing special: with one of these an ignored or refused option is accepted silently.
+    /// Values without effect: with one of these, an ignored or refused option is accepted silently.
     pub neutral: &'static [&'static str],
 }
 
-/// An option that has no effect here and needs none.
+/// An option that has no effect here, which does not change the result.
 pub const fn ignored<S: Copy>(
     name: &'static str,
     unit: Unit,
@@ -150,7 +150,7 @@ pub const fn ignored<S: Copy>(
     OptionSpec::new(name, unit, text, Status::Ignored { why, differs })
 }
 
-/// An option that has no effect here, so that the measurement may differ: a warning.
+/// An option that has no effect here, so that the measurement may differ: gives a warning.
 pub const fn differs<S: Copy>(
     name: &'static str,
     unit: Unit,
@@ -161,7 +161,7 @@ pub const fn differs<S: Copy>(
     OptionSpec::new(name, unit, text, Status::Ignored { why, differs })
 }
 
-/// An option that is not supported: an error.
+/// An option that is not supported: gives an error.
 pub const fn refused<S: Copy>(
     name: &'static str,
     unit: Unit,
@@ -191,31 +191,31 @@ impl<S: Copy> OptionSpec<S> {
         }
     }
 
-    /// With other names.
+    /// Sets other names.
     pub const fn alias(self, aliases: &'static [&'static str]) -> OptionSpec<S> {
         OptionSpec { aliases, ..self }
     }
 
-    /// With the value where none is given.
+    /// Sets the default value.
     pub const fn default(self, default: &'static str) -> OptionSpec<S> {
         OptionSpec { default, ..self }
     }
 
-    /// With values that ask for nothing special.
+    /// Sets the values without effect.
     pub const fn neutral(self, neutral: &'static [&'static str]) -> OptionSpec<S> {
         OptionSpec { neutral, ..self }
     }
 
-    /// All its names.
+    /// All names.
     pub fn names(&self) -> impl Iterator<Item = &'static str> + use<S> {
         std::iter::once(self.name).chain(self.aliases.iter().copied())
     }
 
-    /// Applies the option, written as `written`, with a value: an honoured one by `set`.
+    /// Applies the option, written as `written`, with a value; a supported one with `set`.
     ///
     /// # Errors
-    /// What `set` says; a note or warning for an ignored option, and an error for a refused one, unless the
-    /// value is neutral.
+    /// The error of `set`; a note or warning for an ignored option, and an error for a refused one, unless
+    /// the value is neutral.
     pub fn apply(
         &self,
         written: &str,

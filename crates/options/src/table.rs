@@ -11,7 +11,7 @@ use super::spec::{OptionSpec, Status};
 pub struct Table<S: 'static> {
     /// The options by topic, in the order of the documentation.
     pub topics: &'static [(&'static str, &'static [OptionSpec<S>])],
-    /// What stands before an option's name where it is written: empty, or `--`.
+    /// Prefix of an option's name: empty, or `--`.
     pub dashes: &'static str,
 }
 
@@ -27,12 +27,12 @@ impl<S: Copy> Table<S> {
             .find(|option| option.names().any(|known| known == name))
     }
 
-    /// The name that was most likely meant.
+    /// The name that was most likely intended.
     pub fn suggestion(&self, name: &str) -> Option<&'static str> {
         closest(name, self.options().flat_map(OptionSpec::names))
     }
 
-    /// How many options are honoured, ignored and refused.
+    /// Number of honoured, ignored and refused options.
     pub fn counts(&self) -> [usize; 3] {
         let mut counts = [0; 3];
         for option in self.options() {
@@ -77,7 +77,7 @@ impl<S: Copy> Table<S> {
             option.status.describe(),
             option.text.to_owned(),
         ];
-        // A bar would end the cell.
+        // A bar would end the table cell.
         let cells = cells.map(|cell| cell.replace('|', "\\|"));
         format!("| {} |", cells.join(" | "))
     }

@@ -1,13 +1,13 @@
-//! Readers of values that the languages have in common.
+//! Parsers of values that several languages share.
 
 use iodyno_model::closest;
 
 use super::fault::Fault;
 
-/// The value that a word stands for.
+/// The value of a word.
 ///
 /// # Errors
-/// The text is none of the words; the hint names the nearest, or all.
+/// The text is not one of the words; the hint names the closest one, or all.
 pub fn one_of<T: Copy>(text: &str, words: &[(&'static str, T)]) -> Result<T, Fault> {
     if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
         return Ok(*value);
@@ -23,7 +23,7 @@ pub fn one_of<T: Copy>(text: &str, words: &[(&'static str, T)]) -> Result<T, Fau
     }))
 }
 
-/// On or off, in any of the words for them; `None` for any other text.
+/// On or off, in any of their words; `None` for any other text.
 pub fn switch(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
         "on" | "true" | "yes" | "1" => Some(true),
@@ -32,7 +32,7 @@ pub fn switch(text: &str) -> Option<bool> {
     }
 }
 
-/// An argument as a shell reads it back: in quotes where it has characters that a shell would interpret.
+/// An argument as a shell parses it: quoted if it contains characters that a shell would interpret.
 pub fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/.,:_-+=%@".contains(c);
     match text.chars().all(plain) && !text.is_empty() {
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_in_a_word_is_answered_with_the_word() {
+    fn a_misspelt_word_gives_a_suggestion() {
         let words = [("sync", 1), ("async", 2), ("mmap", 3)];
         assert_eq!(one_of("mmap", &words), Ok(3));
         let near = one_of("asnyc", &words).unwrap_err();

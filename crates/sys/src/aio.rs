@@ -39,12 +39,13 @@ struct Event {
     result2: i64,
 }
 
-/// An AIO context with its files and buffers. Trims, which it cannot carry, are synchronous.
+/// An AIO context with its files and buffers. Trims are synchronous, because native AIO does not support
+/// them.
 #[derive(Debug)]
 pub struct AioBackend {
     context: libc::c_ulong,
     blocks: Box<[Iocb]>,
-    /// Slots whose control blocks are to be submitted, in order.
+    /// Slots whose control blocks will be submitted next, in order.
     prepared: Vec<Slot>,
     /// Pointers to the control blocks of `prepared`, as io_submit takes them. Only used during a submission.
     queue: Vec<*mut Iocb>,
@@ -62,10 +63,10 @@ pub struct AioBackend {
 unsafe impl Send for AioBackend {}
 
 impl AioBackend {
-    /// A context with room for all of the arena's slots.
+    /// Creates a context for all slots of the arena.
     ///
     /// # Errors
-    /// EAGAIN where `fs.aio-max-nr` is exceeded.
+    /// EAGAIN if `fs.aio-max-nr` is exceeded.
     pub fn new(
         files: Vec<File>,
         arena: Arena,
@@ -107,7 +108,7 @@ impl AioBackend {
         }
     }
 
-    /// Submits what is prepared. A control block that the kernel refuses completes with its errno.
+    /// Submits the prepared ops. A control block that the kernel refuses completes with its errno.
     fn submit(&mut self, completions: &mut Completions) -> Result<(), BackendError> {
         let entered = self.clock.now();
         completions.entered = entered;
@@ -122,8 +123,8 @@ impl AioBackend {
         let (mut done, mut taken) = (0, 0);
         while done < self.queue.len() {
             let rest = &mut self.queue[done..];
-            // SAFETY: every pointer names a block of ours that stays in place until it is reaped; its buffer is lent
-            // from the arena.
+            // SAFETY: every pointer refers to one of our control blocks, which stays in place until it is
+            // reaped; its buffer is lent from the arena.
             let result = unsafe {
                 libc::syscall(
                     libc::SYS_io_submit,
@@ -139,10 +140,10 @@ impl AioBackend {
             }
             let error = io::Error::last_os_error();
             match file::errno(&error) {
-                // No room in the context now: the rest goes with the next turn.
+                // The context is full: the rest is submitted by the next turn.
                 libc::EAGAIN | libc::EINTR => break,
                 libc::EFAULT => return Err(BackendError::new("submit to the AIO context", error)),
-                // The first block of the rest was refused because of its file or its values.
+                // The first of the remaining blocks was refused because of its file or its values.
                 errno => {
                     let slot = self.prepared[done];
                     self.arena.take_back(slot);
@@ -157,7 +158,7 @@ impl AioBackend {
         Ok(())
     }
 
-    /// Waits for `min` completions or the timeout (ns), and takes at most `max`.
+    /// Waits for `min` completions or the timeout (ns), and reaps at most `max`.
     fn wait(
         &mut self,
         min: u32,
@@ -171,7 +172,8 @@ impl AioBackend {
             tv_nsec: (ns % 1_000_000_000) as _,
         });
         let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        // SAFETY: the kernel writes at most `limit` events, which are there; the time outlives the call.
+        // SAFETY: the kernel writes at most `limit` events, for which there is space; the time outlives the
+        // call.
         let count = unsafe {
             libc::syscall(
                 libc::SYS_io_getevents,
@@ -189,7 +191,7 @@ impl AioBackend {
                 _ => Err(BackendError::new("wait for AIO events", error)),
             };
         }
-        // One stamp for all that the call returned: they were seen at once.
+        // One timestamp for all completions that the call returned.
         let completed = self.clock.now();
         for event in &self.events[..count as usize] {
             let slot = event.data as Slot;
@@ -262,7 +264,7 @@ impl Backend for AioBackend {
         let done = completions.list.len() as u32;
         let (min, max) = (min.saturating_sub(done), max.saturating_sub(done));
         let running = self.arena.busy_count() - self.prepared.len() as u32;
-        // Where more is to be submitted first, looking for completions would cost a call per op.
+        // If more ops are to be submitted first, checking for completions would cost a system call per op.
         if running > 0 && max > 0 && (min > 0 || completions.submitted == 0) {
             let now = completions.entered + completions.submission_ns;
             let timeout = deadline.map(|deadline| deadline.saturating_sub(now));
@@ -275,8 +277,8 @@ impl Backend for AioBackend {
     fn cancel_all(&mut self) {
         for block in &mut self.blocks {
             let mut event = Event::default();
-            // SAFETY: block and event outlive the call. A block that is not in flight gives an error, which is ignored,
-            // as for the many files that cannot cancel.
+            // SAFETY: block and event outlive the call. A block that is not in flight gives an error, which
+            // is ignored, as for the many files that do not support cancellation.
             unsafe {
                 libc::syscall(
                     libc::SYS_io_cancel,
@@ -291,9 +293,10 @@ impl Backend for AioBackend {
 
 impl Drop for AioBackend {
     fn drop(&mut self) {
-        // Destroying a context waits for its ops, which may be stuck: then the kernel does it at exit.
+        // Destroying a context waits for its ops, which may hang: in that case the kernel destroys it at
+        // exit.
         if self.arena.busy_count() as usize == self.prepared.len() {
-            // SAFETY: our context; nothing is in flight.
+            // SAFETY: our context; no op is in flight.
             unsafe { libc::syscall(libc::SYS_io_destroy, self.context) };
         }
     }

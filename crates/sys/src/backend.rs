@@ -1,12 +1,12 @@
-//! The boundary between what is issued and how it reaches the kernel.
+//! Backends: the interface between the engine and the kernel or a simulated device.
 
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// Number of a buffer and of the op that uses it; below the backend's depth.
+/// Number of a buffer and of the op that uses it; less than the backend's depth.
 pub type Slot = u32;
 
-/// What an op does.
+/// Kind of op.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpKind {
     /// Reads into the slot's buffer.
@@ -40,7 +40,7 @@ pub struct Op {
     pub offset: u64,
     /// Length, bytes; 0 for syncs.
     pub length: u32,
-    /// Offset in the buffer, bytes: where the rest of a short op continues.
+    /// Offset in the buffer, bytes: start of the remaining part of a short op.
     pub skip: u32,
 }
 
@@ -59,42 +59,42 @@ impl Op {
 /// An open file or device.
 #[derive(Debug)]
 pub struct File {
-    /// The descriptor, opened with the flags that the engine needs.
+    /// The descriptor, opened with the flags of the engine.
     pub descriptor: OwnedFd,
-    /// A block device: trims are discards.
+    /// Whether it is a block device: trims are discards.
     pub device: bool,
 }
 
-/// A completed op. Instants are those of the backend's clock, ns.
+/// A completed op. Times are those of the backend's clock, ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Completion {
-    /// Its slot, idle again.
+    /// Its slot, which is idle again.
     pub slot: Slot,
     /// Bytes transferred (0 for syncs and trims), or −errno.
     pub result: i32,
-    /// Read right before the kernel was entered with the op.
+    /// Time immediately before the system call that submitted the op.
     pub submitted: u64,
-    /// Read right after the completion was seen.
+    /// Time immediately after the completion was seen.
     pub completed: u64,
 }
 
-/// The outcome of one [`Backend::turn`]. Reused from turn to turn; its memory is reserved beforehand.
+/// The result of one [`Backend::turn`]. Reused for every turn; its memory is reserved in advance.
 #[derive(Debug)]
 pub struct Completions {
     /// Completed ops, oldest first.
     pub list: Vec<Completion>,
-    /// Ops handed to the kernel in this turn.
+    /// Number of ops submitted in this turn.
     pub submitted: u32,
-    /// Duration of the submission calls of this turn, ns; 0 where submission is not a call of its own.
+    /// Duration of the submission calls of this turn, ns; 0 if submission is not a separate call.
     pub submission_ns: u64,
-    /// When the kernel was entered.
+    /// Time of entering the kernel.
     pub entered: u64,
-    /// When the kernel returned.
+    /// Time of returning from the kernel.
     pub returned: u64,
 }
 
 impl Completions {
-    /// With room for `depth` completions.
+    /// With space for `depth` completions.
     pub fn with_capacity(depth: u32) -> Completions {
         Completions {
             list: Vec::with_capacity(depth as usize),
@@ -105,7 +105,7 @@ impl Completions {
         }
     }
 
-    /// Forgets the last turn.
+    /// Clears the previous turn.
     #[inline]
     pub fn clear(&mut self) {
         self.list.clear();
@@ -130,23 +130,23 @@ pub struct Capabilities {
     pub features: Vec<String>,
     /// Features that were requested and are not in use, with the reason.
     pub fallbacks: Vec<String>,
-    /// Submission is a call of its own: [`Completions::submission_ns`] is measured.
+    /// Whether submission is a separate call, so that [`Completions::submission_ns`] is measured.
     pub submits_apart: bool,
-    /// One kernel entry submits several ops and waits: the more it submits, the less an op costs.
+    /// Whether one kernel entry submits several ops and waits, so that larger batches cost less per op.
     pub submits_many: bool,
-    /// Each op has its own stamps: no completion waits unseen.
+    /// Whether each op has its own timestamps, without delay between completion and detection.
     pub stamps_each: bool,
 }
 
-/// The backend itself failed. Ops that fail are completions.
+/// Failure of the backend itself. Failed ops are completions.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {what}")]
 pub struct BackendError {
-    /// What could not be done.
+    /// The operation that failed.
     pub what: String,
     /// The kernel's error.
     pub source: io::Error,
-    /// What to do, where that is known.
+    /// The remedy, if known.
     pub hint: Option<&'static str>,
 }
 
@@ -161,27 +161,27 @@ impl BackendError {
     }
 }
 
-/// Carries ops to the kernel or to a simulated device. Belongs to one thread.
+/// Passes ops to the kernel or to a simulated device. Used by one thread.
 pub trait Backend {
     /// Its properties.
     fn capabilities(&self) -> Capabilities;
 
-    /// An idle slot's buffer.
+    /// The buffer of an idle slot.
     fn buffer(&mut self, slot: Slot) -> &mut [u8];
 
-    /// How many ops can be prepared before the next turn.
+    /// Number of ops that can be prepared before the next turn.
     fn room(&self) -> u32;
 
-    /// Prepares an op for the next turn. The slot belongs to the backend until it comes back as a completion.
+    /// Prepares an op for the next turn. The backend owns the slot until its completion is returned.
     fn prep(&mut self, slot: Slot, op: &Op);
 
-    /// Submits what was prepared, waits until `min` ops have completed (at most as many as are in flight) or the
-    /// instant `deadline` has passed, and puts at most `max` completed ops into `completions`, which it clears first.
-    /// It enters the kernel as few times as it can. A partial submission is normal: the rest is submitted by the next
-    /// turn. A turn may return early; callers loop.
+    /// Submits the prepared ops, waits until `min` ops have completed (at most the number in flight) or
+    /// until `deadline`, and stores at most `max` completed ops in `completions`, which is cleared first.
+    /// Uses as few system calls as possible. A partial submission is normal: the next turn submits the
+    /// rest. A turn may return early; callers loop.
     ///
     /// # Errors
-    /// Only where the backend itself failed. A failed op is a completion with its errno.
+    /// Only if the backend itself failed. A failed op is a completion with its errno.
     fn turn(
         &mut self,
         min: u32,
@@ -190,6 +190,7 @@ pub trait Backend {
         completions: &mut Completions,
     ) -> Result<(), BackendError>;
 
-    /// Requests that all ops in flight be cancelled. They still come back through [`Backend::turn`].
+    /// Requests cancellation of all ops in flight. Their completions are still returned by
+    /// [`Backend::turn`].
     fn cancel_all(&mut self);
 }

@@ -1,22 +1,23 @@
-//! Time, passed in: CLOCK_MONOTONIC for real I/O, a virtual clock for simulations.
+//! Clocks: CLOCK_MONOTONIC for real I/O, a virtual clock for simulations.
 
 use crate::thread::{Usage, thread_usage};
 
 /// A clock in ns.
 pub trait Clock {
-    /// Time passes only while an actor sleeps: an event is seen at the instant at which it happens.
+    /// Whether time advances only while an actor sleeps, so that an event is seen at the time of its
+    /// occurrence.
     const VIRTUAL: bool;
 
-    /// The current instant.
+    /// The current time.
     fn now(&self) -> u64;
 
-    /// Returns at that instant, at once if it has passed. May return early.
+    /// Returns at that time, or at once if it has passed. May return early.
     fn sleep_until(&self, instant: u64);
 
-    /// As [`Clock::sleep_until`], but without yielding the CPU where time is real. Does not return early.
+    /// Like [`Clock::sleep_until`], but without yielding the CPU if time is real. Does not return early.
     fn spin_until(&self, instant: u64);
 
-    /// Lets other threads run, so that what this one waits for can happen.
+    /// Lets other threads run, so that the awaited event can occur.
     fn pause(&self);
 
     /// CPU time, context switches and page faults of the calling thread so far.

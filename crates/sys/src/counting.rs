@@ -1,4 +1,4 @@
-//! An allocator that counts, for tests that prove a loop allocates nothing.
+//! An allocator that counts allocations, for tests that prove that a loop does not allocate.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -6,28 +6,28 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 static COUNTED: AtomicU64 = AtomicU64::new(0);
 
-// Initialized at compile time and without destructors: using them never allocates.
+// Initialized at compile time and without destructors: access never allocates.
 thread_local! {
     static OWN: Cell<u64> = const { Cell::new(0) };
     static IS_COUNTED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The system's allocator, counted. Name it `#[global_allocator]` in a test.
+/// The system's allocator with counters. Declare it as `#[global_allocator]` in a test.
 #[derive(Debug)]
 pub struct CountingAllocator;
 
-/// Allocations of the calling thread so far. Those of others do not count: the threads of the test harness allocate
-/// whenever they happen to be scheduled.
+/// Number of allocations of the calling thread so far. Other threads are not included, because those of the
+/// test harness allocate at arbitrary times.
 pub fn allocations() -> u64 {
     OWN.get()
 }
 
-/// From now on the calling thread's allocations count for [`counted_allocations`].
+/// Includes the allocations of the calling thread in [`counted_allocations`] from now on.
 pub fn count_this_thread() {
     IS_COUNTED.set(true);
 }
 
-/// Allocations so far of all threads that are counted.
+/// Number of allocations so far of all included threads.
 pub fn counted_allocations() -> u64 {
     COUNTED.load(Ordering::Relaxed)
 }
@@ -35,7 +35,7 @@ pub fn counted_allocations() -> u64 {
 // SAFETY: every call goes to the system's allocator, unchanged.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // A thread that is about to end has none of these any more.
+        // The thread-local variables of a thread that is ending no longer exist.
         let _ = OWN.try_with(|own| own.set(own.get() + 1));
         if IS_COUNTED.try_with(Cell::get).unwrap_or(false) {
             COUNTED.fetch_add(1, Ordering::Relaxed);

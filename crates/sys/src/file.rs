@@ -9,20 +9,20 @@ use crate::File;
 
 const RWF_HIPRI: u32 = 1;
 const RWF_NOWAIT: u32 = 8;
-/// A write is stored whole or not at all. Only for writes.
+/// A write is stored completely or not at all. Only for writes.
 const RWF_ATOMIC: u32 = 0x40;
 
 /// RWF_* flags of reads and of writes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct RwFlags {
-    /// Of reads.
+    /// Flags of reads.
     pub(crate) read: u32,
-    /// Of writes.
+    /// Flags of writes.
     pub(crate) write: u32,
 }
 
 impl RwFlags {
-    /// The flags that the engine's options ask for.
+    /// The flags for the engine's options.
     pub(crate) fn of(engine: &Engine) -> RwFlags {
         let flag = |wanted, flag| if wanted { flag } else { 0 };
         let both = flag(engine.hipri, RWF_HIPRI) | flag(engine.nowait, RWF_NOWAIT);
@@ -33,7 +33,7 @@ impl RwFlags {
     }
 }
 
-/// A call's result: as it is, or −errno.
+/// Converts the result of a call: unchanged, or −errno.
 fn transferred(result: isize) -> i32 {
     match result {
         ..0 => -errno(&io::Error::last_os_error()),
@@ -41,12 +41,12 @@ fn transferred(result: isize) -> i32 {
     }
 }
 
-/// A call's result: 0, or −errno.
+/// Converts the status of a call: 0, or −errno.
 pub(crate) fn status(result: libc::c_int) -> i32 {
     transferred(result as isize)
 }
 
-/// The errno of an error that a system call gave.
+/// The errno of a failed system call.
 pub(crate) fn errno(error: &io::Error) -> i32 {
     error.raw_os_error().unwrap_or(libc::EIO)
 }
@@ -145,7 +145,7 @@ pub(crate) fn seek_write(file: &OwnedFd, from: &[u8], offset: u64) -> i32 {
     transferred(unsafe { libc::write(file.as_raw_fd(), from.as_ptr().cast(), from.len()) })
 }
 
-/// close: 0, or −errno. The descriptor is closed in either case, EINTR included.
+/// close: 0, or −errno. The descriptor is closed in both cases, even with EINTR.
 #[inline]
 pub fn close(file: OwnedFd) -> i32 {
     // SAFETY: we owned the descriptor, and its number is not used again.

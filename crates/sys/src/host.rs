@@ -1,7 +1,7 @@
-//! Properties of files, loop devices and this process that no safe library gives.
+//! Properties of files, loop devices and this process that have no safe interface elsewhere.
 //!
-//! Everything here only reads: no call changes a file, a device or a setting. (Reading extents
-//! with `settle` writes dirty pages out, as fsync does.)
+//! All functions only read: no call changes a file, a device or a setting. (Reading extents with `settle`
+//! writes dirty pages back, as fsync does.)
 
 use std::io;
 use std::mem::{size_of, zeroed};
@@ -43,23 +43,22 @@ struct RawFiemap {
 pub struct Extent {
     /// Offset in the file, bytes.
     pub offset: u64,
-    /// Bytes.
+    /// Length, bytes.
     pub length: u64,
-    /// Allocated, but not written: reads give zeroes without access to the device.
+    /// Allocated but not written: reads return zeroes without access to the device.
     pub unwritten: bool,
 }
 
-/// The extents of a file from its start to `length` bytes, in order, as FIEMAP gives them. With
-/// `settle` dirty pages are written out first; otherwise a freshly written file still appears
-/// unwritten.
+/// The extents of a file from its start to `length` bytes, in order, as FIEMAP reports them. With `settle`,
+/// dirty pages are written back first; otherwise a freshly written file still appears unwritten.
 ///
 /// # Errors
-/// `EOPNOTSUPP` or `ENOTTY` where the file system does not support FIEMAP; those of fsync.
+/// `EOPNOTSUPP` or `ENOTTY` if the file system does not support FIEMAP; those of fsync.
 pub fn extents(file: BorrowedFd<'_>, length: u64, settle: bool) -> io::Result<Vec<Extent>> {
     let mut found = Vec::new();
     let mut start = 0;
-    // Boxed: 14 KiB is a lot for a worker's stack.
-    // SAFETY: RawFiemap is plain integers, for which zeroes are valid.
+    // Boxed, because 14 KiB is large for a worker's stack. SAFETY: RawFiemap consists of integers, for
+    // which zeroes are valid.
     let mut map: Box<RawFiemap> = Box::new(unsafe { zeroed() });
     while start < length {
         map.start = start;
@@ -82,7 +81,7 @@ pub fn extents(file: BorrowedFd<'_>, length: u64, settle: bool) -> io::Result<Ve
         }));
         let Some(last) = mapped.last() else { break };
         let end = last.logical.saturating_add(last.length);
-        // Ends the loop where a file system makes no progress.
+        // Terminates the loop if the file system makes no progress.
         if last.flags & FIEMAP_EXTENT_LAST != 0 || end <= start {
             break;
         }
@@ -108,24 +107,24 @@ struct RawLoopInfo {
     init: [u64; 2],
 }
 
-/// The file behind an attached loop device.
+/// The backing file of an attached loop device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoopFile {
     /// Its file system, as `st_dev` of stat(2).
     pub device: u64,
     /// Its inode, as `st_ino`.
     pub inode: u64,
-    /// The device it is, as `st_rdev`; 0 for a regular file.
+    /// Number of the device, as `st_rdev`, if it is a device; 0 for a regular file.
     pub rdevice: u64,
-    /// Offset in it at which the loop device begins, bytes.
+    /// Offset at which the loop device begins, bytes.
     pub offset: u64,
 }
 
-/// The backing file of a loop device. Its name in sysfs may belong to another mount namespace, be truncated
-/// or deleted; the inode identifies the file itself.
+/// The backing file of a loop device. Its name in sysfs may be from another mount namespace, truncated or
+/// deleted; the inode identifies the file itself.
 ///
 /// # Errors
-/// `ENXIO` where no file is attached, `ENOTTY` for a file that is not a loop device.
+/// `ENXIO` if no file is attached, `ENOTTY` for a file that is not a loop device.
 pub fn loop_file(device: BorrowedFd<'_>) -> io::Result<LoopFile> {
     // SAFETY: RawLoopInfo is plain integers, for which zeroes are valid.
     let mut info: RawLoopInfo = unsafe { zeroed() };
@@ -143,7 +142,7 @@ pub fn loop_file(device: BorrowedFd<'_>) -> io::Result<LoopFile> {
     })
 }
 
-/// Resource usage of this process since it began: all threads, including those that have ended.
+/// Resource usage of this process since its start: all threads, including those that have exited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ProcessUse {
     /// CPU time in user mode, ns.
@@ -154,7 +153,7 @@ pub struct ProcessUse {
     pub memory: u64,
 }
 
-/// Resource usage of this process since it began.
+/// Resource usage of this process since its start.
 pub fn process_use() -> ProcessUse {
     // SAFETY: rusage is plain integers, for which zeroes are valid.
     let mut usage: libc::rusage = unsafe { zeroed() };

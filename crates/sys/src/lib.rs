@@ -1,10 +1,10 @@
-//! Access to the kernel: backends that carry I/O, clocks, buffers, ioctls. The only crate with unsafe code.
+//! Access to the kernel: I/O backends, clocks, buffers, ioctls. The only crate with unsafe code.
 //!
-//! Everything here is safe to call: memory that the kernel may write to stays allocated, and is not handed out,
-//! until the kernel is done with it.
+//! All functions are safe to call: memory that the kernel may write to stays allocated, and is not
+//! accessible, until the kernel has finished with it.
 //!
-//! A [`Backend`] carries ops to the kernel and stamps their completions. It does not know what is measured: which op
-//! is issued when, and what becomes of the stamps, is decided by the engine.
+//! A [`Backend`] passes ops to the kernel and records the times of their completions. The engine decides
+//! which op is issued when, and what is computed from the times.
 #![allow(unsafe_code)]
 
 mod aio;

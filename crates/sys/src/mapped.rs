@@ -1,7 +1,7 @@
 //! Files mapped into memory: I/O by copying, fdatasync by msync.
 //!
-//! If a file is truncated while it is mapped, a copy beyond its end raises SIGBUS, which ends the process: the parent
-//! records that as the trial's outcome.
+//! If a file is truncated while it is mapped, a copy beyond its end raises SIGBUS, which ends the process:
+//! the parent records that as the trial's outcome.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -19,7 +19,7 @@ impl MappedFiles {
     /// Maps a region (offset, length) of each file.
     ///
     /// # Errors
-    /// Where a file cannot be mapped.
+    /// If a file cannot be mapped.
     pub fn new(files: Vec<(File, u64, u64)>, writable: bool) -> Result<MappedFiles, BackendError> {
         let files = files
             .into_iter()
@@ -47,8 +47,8 @@ impl SyncExecutor for MappedFiles {
             OpKind::Read => copied(mapped.read(op.offset, buffer)),
             OpKind::Write => copied(mapped.write(op.offset, buffer)),
             OpKind::Trim => file::trim(file, op.offset, op.length.into()),
-            // On Linux msync(MS_SYNC) is the fdatasync of what is mapped, and fsync writes mapped pages too: doing both
-            // would flush the device twice.
+            // On Linux msync(MS_SYNC) is the equivalent of fdatasync for mapped pages, and fsync writes
+            // mapped pages too: both together would flush the device twice.
             OpKind::Fdatasync => mapped.sync(),
             OpKind::Fsync => file::sync(&file.descriptor, false),
         }
@@ -77,7 +77,7 @@ impl MappedFile {
         let length = usize::try_from(length + (base - aligned))
             .map_err(|_| io::Error::from_raw_os_error(libc::EOVERFLOW))?;
         let protection = libc::PROT_READ | if writable { libc::PROT_WRITE } else { 0 };
-        // SAFETY: a fresh mapping; nothing existing is touched.
+        // SAFETY: a new mapping; no existing memory is affected.
         let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -104,13 +104,13 @@ impl MappedFile {
         (start.checked_add(length)? <= self.length).then_some(start)
     }
 
-    /// Copies out of the file; `false` if the range is not mapped.
+    /// Copies from the file; `false` if the range is not mapped.
     fn read(&self, offset: u64, into: &mut [u8]) -> bool {
         let Some(start) = self.range(offset, into.len()) else {
             return false;
         };
-        // SAFETY: the range is mapped; `into` is our own memory and cannot overlap it. Other writers of the
-        // file may tear what is copied, as with any read.
+        // SAFETY: the range is mapped; `into` is our own memory and cannot overlap it. Concurrent writers
+        // of the file may tear the copied data, as with any read.
         unsafe {
             std::ptr::copy_nonoverlapping(
                 self.start.as_ptr().add(start),
@@ -146,14 +146,14 @@ impl MappedFile {
 
 impl Drop for MappedFile {
     fn drop(&mut self) {
-        // SAFETY: our own mapping, no borrow of it is left.
+        // SAFETY: our own mapping, to which no borrow exists.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
     }
 }
 
-/// Bytes of a page: 4 KiB on most machines, 16 or 64 KiB on some ARM and POWER ones.
+/// Page size, bytes: 4 KiB on most machines, 16 or 64 KiB on some ARM and POWER machines.
 fn page_size() -> u64 {
-    // SAFETY: a plain number.
+    // SAFETY: the argument is a plain number.
     let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     u64::try_from(size).unwrap_or(4096).max(1)
 }
@@ -164,7 +164,7 @@ mod tests {
 
     use super::*;
 
-    /// 16 KiB of zeroes in memory, mapped in part.
+    /// 16 KiB of zeroes in memory, partly mapped.
     fn zeroes(base: u64, length: u64, writable: bool) -> MappedFile {
         // SAFETY: a NUL-terminated name; nothing else owns the descriptor.
         let file = unsafe {
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_mapped_is_read_and_only_what_is_writable_written() {
+    fn copies_stay_within_the_mapping_and_respect_its_permissions() {
         // (offset, length, within the mapping of 10000 bytes from 5000).
         let mut buffer = [0; 12_000];
         for (offset, length, there) in [

@@ -4,27 +4,27 @@ use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
-/// Counters at zero. Their pages are only allocated when first written.
+/// Counters set to zero. Their pages are only allocated when first written.
 pub fn zeroed_counters(count: usize) -> Box<[AtomicU64]> {
     // SAFETY: an AtomicU64 of all zero bits is the valid value 0.
     unsafe { Box::new_zeroed_slice(count).assume_init() }
 }
 
-/// The kind of an arena's pages.
+/// Kind of pages of an arena.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pages {
     /// Ordinary pages.
     Ordinary,
     /// Huge pages reserved by the host.
     Huge,
-    /// Transparent huge pages: ordinary ones that the kernel was asked to merge.
+    /// Transparent huge pages: ordinary pages that the kernel was asked to merge.
     Transparent,
 }
 
-/// One mapping cut into equal slots: a buffer for each op in flight.
+/// One mapping divided into equal slots: one buffer per op in flight.
 ///
-/// A slot is either idle, and belongs to the owner of the arena, or busy, and belongs to the kernel. Borrowing a busy
-/// slot's bytes panics.
+/// A slot is either idle and belongs to the owner of the arena, or busy and belongs to the kernel.
+/// Borrowing the bytes of a busy slot panics.
 #[derive(Debug)]
 pub struct Arena {
     start: NonNull<u8>,
@@ -44,11 +44,11 @@ const PAGE: usize = 4096;
 const HUGE_PAGE: usize = 2 << 20;
 
 impl Arena {
-    /// `slots` buffers of `slot_bytes` each, page-aligned plus `shift` bytes (below a page), in huge
-    /// pages if requested and available.
+    /// Creates `slots` buffers of `slot_bytes` each. Each starts `shift` bytes (less than a page) after a
+    /// page boundary. Uses huge pages if requested and available.
     ///
     /// # Errors
-    /// ENOMEM where there is not enough memory, EINVAL where the sizes overflow.
+    /// ENOMEM if there is not enough memory, EINVAL if the sizes overflow.
     pub fn new(slots: u32, slot_bytes: usize, shift: usize, huge: bool) -> io::Result<Arena> {
         let overflow = || io::Error::from_raw_os_error(libc::EINVAL);
         let shift = shift % PAGE;
@@ -64,7 +64,7 @@ impl Arena {
             Some((start, length)) => (start, length, Pages::Huge),
             None => {
                 let start = map(length, 0)?;
-                // SAFETY: the range was just mapped; the advice changes no contents.
+                // SAFETY: the range was just mapped; madvise changes no contents.
                 let merged = huge
                     && unsafe { libc::madvise(start.as_ptr().cast(), length, libc::MADV_HUGEPAGE) }
                         == 0;
@@ -102,7 +102,7 @@ impl Arena {
         self.busy.len() as u32
     }
 
-    /// Bytes of a slot.
+    /// Length of a slot, bytes.
     pub fn slot_bytes(&self) -> usize {
         self.slot_bytes
     }
@@ -117,19 +117,19 @@ impl Arena {
         self.busy_count
     }
 
-    /// An idle slot's bytes.
+    /// The bytes of an idle slot.
     ///
     /// # Panics
     /// If the slot is busy or does not exist.
     #[inline]
     pub fn slot_mut(&mut self, slot: u32) -> &mut [u8] {
         assert!(!self.busy[slot as usize], "slot {slot} is in flight");
-        // SAFETY: the slot lies within the mapping (checked by the index above) and is not the kernel's; `self` is
-        // borrowed exclusively.
+        // SAFETY: the slot is within the mapping (checked by the index above) and is not in use by the
+        // kernel; `self` is borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.pointer(slot), self.slot_bytes) }
     }
 
-    /// Lends `length` bytes of an idle slot, from `skip` on, to the kernel. Their address.
+    /// Lends `length` bytes of an idle slot, starting at `skip`, to the kernel. Returns their address.
     ///
     /// # Panics
     /// If the slot is busy, or the range is not within it.
@@ -167,7 +167,7 @@ impl Arena {
         }
     }
 
-    /// The whole mapping, to be registered with a ring.
+    /// The whole mapping, for registration with a ring.
     pub(crate) fn whole(&self) -> libc::iovec {
         libc::iovec {
             iov_base: self.start.as_ptr().cast(),
@@ -188,7 +188,7 @@ impl Arena {
                 .ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
             *word |= 1 << (node % 64);
         }
-        // SAFETY: the range is ours, the mask outlives the call and has the length given.
+        // SAFETY: the range is ours; the mask outlives the call and has the given length.
         let result = unsafe {
             libc::syscall(
                 libc::SYS_mbind,
@@ -228,9 +228,9 @@ fn map(length: usize, flags: libc::c_int) -> io::Result<NonNull<u8>> {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        // Memory that the kernel may still write to is leaked, not freed.
+        // Memory that the kernel may still write to is leaked instead of freed.
         if self.busy_count == 0 {
-            // SAFETY: the mapping is ours, of that length, and no borrow of it is left.
+            // SAFETY: our own mapping of that length, to which no borrow exists.
             unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
         }
     }
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "in flight")]
-    fn a_lent_slot_is_out_of_reach() {
+    fn a_lent_slot_is_inaccessible() {
         let mut arena = Arena::new(2, 4096, 0, false).unwrap();
         arena.lend(1, 0, 4096);
         arena.slot_mut(1);

@@ -1,4 +1,4 @@
-//! Completes ops at once and does no I/O: what remains is the cost of the harness.
+//! A backend that completes ops at once without I/O: measures the cost of the harness.
 
 use crate::memory::Arena;
 use crate::{Backend, BackendError, Capabilities, Clock, Completions, Op, Slot};
@@ -13,7 +13,7 @@ pub struct NullBackend<C> {
 }
 
 impl<C: Clock> NullBackend<C> {
-    /// A backend on this clock.
+    /// Creates a backend with this clock.
     pub fn new(arena: Arena, clock: C) -> NullBackend<C> {
         let prepared = Vec::with_capacity(arena.slots() as usize);
         NullBackend {

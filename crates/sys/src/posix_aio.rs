@@ -9,7 +9,8 @@ use crate::{
     Backend, BackendError, Capabilities, Clock, Completions, File, MonotonicClock, Op, OpKind, Slot,
 };
 
-/// Control blocks, files and buffers of one thread. Trims, which it cannot carry, are synchronous.
+/// Control blocks, files and buffers of one thread. Trims are synchronous, because POSIX AIO does not
+/// support them.
 #[derive(Debug)]
 pub struct PosixAioBackend {
     blocks: Box<[libc::aiocb]>,
@@ -25,12 +26,12 @@ pub struct PosixAioBackend {
     clock: MonotonicClock,
 }
 
-// SAFETY: the raw pointers within control blocks point into the arena, which moves along; those of `waiting` are only
-// used during a wait, and point into `blocks`, which does not move.
+// SAFETY: the raw pointers in control blocks point into the arena, which moves along; those of `waiting`
+// are only used during a wait, and point into `blocks`, which does not move.
 unsafe impl Send for PosixAioBackend {}
 
 impl PosixAioBackend {
-    /// A backend with a control block for each of the arena's slots.
+    /// Creates a backend with one control block per slot of the arena.
     pub fn new(files: Vec<File>, arena: Arena) -> PosixAioBackend {
         let slots = arena.slots() as usize;
         // SAFETY: all zero bits are a valid aiocb.
@@ -47,7 +48,7 @@ impl PosixAioBackend {
         }
     }
 
-    /// Hands an op to the library. If that fails, the slot is idle again.
+    /// Passes an op to the library. If that fails, the slot is idle again.
     fn hand_over(&mut self, slot: Slot, op: &Op) -> io::Result<()> {
         let descriptor = self.files[op.file as usize].descriptor.as_raw_fd();
         let address = self.arena.lend(slot, op.skip, op.transfer_length());
@@ -80,7 +81,7 @@ impl PosixAioBackend {
         Ok(())
     }
 
-    /// Hands the oldest prepared ops to the library. Those that it has no room for stay prepared.
+    /// Passes the oldest prepared ops to the library. Ops for which the library has no space stay prepared.
     fn submit(&mut self, completions: &mut Completions) {
         completions.entered = self.clock.now();
         let mut handed = 0;
@@ -117,7 +118,7 @@ impl PosixAioBackend {
         }
     }
 
-    /// Takes up to `limit` completed ops, with one stamp for all that are seen at once.
+    /// Reaps up to `limit` completed ops, with one timestamp for all that are seen at the same time.
     fn reap(&mut self, limit: u32, completions: &mut Completions) {
         let (blocks, arena) = (&mut self.blocks, &mut self.arena);
         let mut reaped = 0;
@@ -132,7 +133,7 @@ impl PosixAioBackend {
             if errno == libc::EINPROGRESS {
                 return true;
             }
-            // SAFETY: the op has ended; this is called once for it, since it leaves `in_flight` here.
+            // SAFETY: the op has ended; this is called once per op, because it leaves `in_flight` here.
             let bytes = unsafe { libc::aio_return(block) };
             arena.take_back(*slot);
             let result = if errno == 0 { bytes as i32 } else { -errno };
@@ -207,7 +208,8 @@ impl Backend for PosixAioBackend {
 
     fn cancel_all(&mut self) {
         for file in &self.files {
-            // SAFETY: an open descriptor; a null block means all of its ops. Only those not yet begun are cancelled.
+            // SAFETY: an open descriptor; a null block means all ops of the descriptor. Only ops that were
+            // not started are cancelled.
             unsafe { libc::aio_cancel(file.descriptor.as_raw_fd(), std::ptr::null_mut()) };
         }
     }
@@ -216,8 +218,8 @@ impl Backend for PosixAioBackend {
 impl Drop for PosixAioBackend {
     fn drop(&mut self) {
         if !self.in_flight.is_empty() {
-            // The library's threads still use the blocks, and the descriptors by number, which another file would get
-            // if these were closed: both are leaked with the arena.
+            // The library's threads still use the blocks and the descriptor numbers, which another file
+            // would get if they were closed: both are leaked together with the arena.
             std::mem::forget(std::mem::take(&mut self.blocks));
             std::mem::forget(std::mem::take(&mut self.files));
         }

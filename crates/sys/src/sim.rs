@@ -1,7 +1,7 @@
 //! Simulated devices, which decide when an op ends, and the backend in front of them.
 //!
-//! On a virtual clock a device proves the statistics and carries whole trials; on the real clock it gives
-//! tests a storage that is slow, stalls, or fails.
+//! With a virtual clock, they verify the statistics and run complete trials; with the real clock, they give
+//! tests a device that is slow, stalls or fails.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,34 +15,35 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use crate::memory::Arena;
 use crate::{Backend, BackendError, Capabilities, Clock, Completions, Op, Slot};
 
-/// An op that a device has ended.
+/// An op that the device has finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeviceEnd {
-    /// The slot that it was submitted under.
+    /// Its slot.
     pub slot: Slot,
     /// Bytes moved (0 for syncs and trims), or −errno.
     pub result: i32,
-    /// When it ended, ns of the clock.
+    /// Time of its end, ns of the clock.
     pub at: u64,
 }
 
-/// A simulated device. It does not read a clock: it is given instants, and decides when each op ends.
+/// A simulated device. It does not read a clock: it gets the current time as argument, and decides when
+/// each op ends.
 ///
-/// `now` never decreases from call to call. A submitted op may change when others end.
+/// `now` never decreases from call to call. The end of a submitted op may change when other ops end.
 pub trait Device {
     /// A short description.
     fn describe(&self) -> String;
 
-    /// Takes an op at `now`. The slot is the device's until the op has ended.
+    /// Accepts an op at `now`. The device owns the slot until the op has ended.
     fn submit(&mut self, now: u64, slot: Slot, op: &Op);
 
-    /// When the next op ends if nothing is submitted before; `None`: nothing is in flight.
+    /// Time of the next end if no further op is submitted; `None`: no op is in flight.
     fn next_end(&self) -> Option<u64>;
 
-    /// Takes an op that has ended by `now`, the earliest first.
+    /// Returns an op that has ended by `now`, the earliest first.
     fn take_ended(&mut self, now: u64) -> Option<DeviceEnd>;
 
-    /// Ends everything in flight at `now`, with ECANCELED where it has not ended before.
+    /// Ends all ops in flight at `now`, with ECANCELED unless they ended before.
     fn cancel_all(&mut self, now: u64);
 }
 
@@ -70,10 +71,10 @@ impl ServiceTime {
     }
 }
 
-/// An accepted op: when it is due, its place in the order, slot, result.
+/// An accepted op: due time, sequence number, slot, result.
 type Due = (u64, u64, Slot, i32);
 
-/// A device whose service times follow a known law, with faults on demand.
+/// A device whose service times follow a known distribution, with injected faults.
 #[derive(Debug)]
 pub struct LawDevice {
     options: SimOptions,
@@ -82,20 +83,20 @@ pub struct LawDevice {
     random: Xoshiro256PlusPlus,
     /// Earliest first.
     due: BinaryHeap<Reverse<Due>>,
-    /// When each server is free again.
+    /// Time at which each server becomes free.
     servers: BinaryHeap<Reverse<u64>>,
     served: u64,
     began: Option<u64>,
 }
 
-/// Every op takes time: services of 0 ns would keep a virtual clock at one instant for ever.
+/// Every op takes time: service times of 0 ns would never advance a virtual clock.
 const SHORTEST_NS: u64 = 1;
 
 impl LawDevice {
-    /// A device for as many ops in flight as there are `slots`. Its service times follow from the seed.
+    /// Creates a device for up to `slots` ops in flight. The seed determines its service times.
     ///
     /// # Errors
-    /// Where the law's parameters are out of its domain.
+    /// If the parameters of the distribution are out of its domain.
     pub fn new(options: SimOptions, seed: u64, slots: u32) -> Result<LawDevice, BackendError> {
         let service = ServiceTime::of(options.law).map_err(|cause| BackendError {
             what: "simulate a device".to_owned(),
@@ -190,7 +191,7 @@ impl Device for LawDevice {
     }
 }
 
-/// Carries ops to a simulated device on a clock.
+/// Passes ops to a simulated device.
 #[derive(Debug)]
 pub struct SimBackend<C, D> {
     arena: Arena,
@@ -204,7 +205,7 @@ pub struct SimBackend<C, D> {
 }
 
 impl<C: Clock, D: Device> SimBackend<C, D> {
-    /// A backend for the device, on this clock.
+    /// Creates a backend for the device, with this clock.
     pub fn new(arena: Arena, clock: C, device: D) -> SimBackend<C, D> {
         let slots = arena.slots() as usize;
         SimBackend {
@@ -224,7 +225,8 @@ impl<C: Clock, D: Device> Backend for SimBackend<C, D> {
         let time = if C::VIRTUAL { "virtual" } else { "real" };
         Capabilities {
             features: vec![self.device.describe(), format!("{time} time")],
-            // On the real clock a completion is seen when the backend looks for it, as with any other device.
+            // With the real clock a completion is seen when the backend checks for it, as with other
+            // devices.
             stamps_each: C::VIRTUAL,
             ..Capabilities::default()
         }
@@ -285,7 +287,7 @@ impl<C: Clock, D: Device> Backend for SimBackend<C, D> {
     }
 
     fn cancel_all(&mut self) {
-        // Ops that are only prepared are cancelled too, by the turn that submits them.
+        // Ops that are only prepared are cancelled as well, by the turn that submits them.
         self.cancelled = true;
     }
 }
@@ -315,7 +317,7 @@ mod tests {
         }
     }
 
-    /// (slot, result, at) of all that the device still ends.
+    /// (slot, result, at) of all remaining ends.
     fn ends(device: &mut LawDevice) -> Vec<(Slot, i32, u64)> {
         std::iter::from_fn(|| {
             let next = device.next_end()?;
@@ -327,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn ops_queue_for_the_servers_there_are() {
+    fn ops_queue_for_a_free_server() {
         for (servers, expected) in [
             (0, [(0, 10), (1, 10), (2, 10)]),
             (1, [(0, 10), (1, 20), (2, 30)]),
@@ -345,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_strike_the_ops_they_are_meant_for() {
+    fn faults_affect_the_intended_ops() {
         let faults = vec![
             SimFault::Errno { every: 3, errno: 5 },
             SimFault::Short { every: 2 },
@@ -363,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cancelled_ends_now_and_what_had_ended_is_kept() {
+    fn cancelled_ops_end_now_and_ended_ops_keep_their_results() {
         let mut device = device(SimLaw::Constant(10), 1, vec![]);
         (0..2).for_each(|slot| device.submit(0, slot, &read(512)));
         device.cancel_all(12);
@@ -371,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_law_out_of_its_domain_is_refused_with_the_option_to_look_at() {
+    fn a_distribution_out_of_its_domain_is_refused_with_the_option() {
         let law = SimLaw::LogNormal {
             median_ns: 1000,
             sigma: f64::NAN,
@@ -385,14 +387,14 @@ mod tests {
     }
 
     #[test]
-    fn time_moves_with_an_op_that_takes_none() {
+    fn time_advances_with_an_op_of_no_duration() {
         let mut device = device(SimLaw::Constant(0), 0, vec![]);
         device.submit(7, 0, &read(512));
         assert_eq!(device.next_end(), Some(8));
     }
 
     #[test]
-    fn a_turn_waits_for_as_many_as_are_asked_or_the_deadline() {
+    fn a_turn_waits_for_the_requested_completions_or_the_deadline() {
         let clock = VirtualClock::default();
         let arena = Arena::new(4, 512, 0, false).unwrap();
         let law = device(SimLaw::Constant(100), 1, vec![]);

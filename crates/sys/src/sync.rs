@@ -1,4 +1,5 @@
-//! Synchronous engines: one op at a time, done within the turn that submits it, each with its own stamps.
+//! Synchronous engines: one op at a time, executed by the turn that submits it, each with its own
+//! timestamps.
 
 use std::os::fd::OwnedFd;
 
@@ -31,7 +32,7 @@ pub struct SeekSync;
 pub struct Pvsync2(RwFlags);
 
 impl Pvsync2 {
-    /// With the flags that the engine's options ask for.
+    /// With the flags for the engine's options.
     pub fn new(engine: &Engine) -> Pvsync2 {
         Pvsync2(RwFlags::of(engine))
     }
@@ -75,7 +76,7 @@ impl SyncCalls for Pvsync2 {
 
 /// Executes ops synchronously.
 pub trait SyncExecutor {
-    /// Executes the op on its part of the slot's buffer. Bytes, or −errno.
+    /// Executes the op on its part of the slot's buffer. Returns bytes, or −errno.
     fn execute(&mut self, op: &Op, buffer: &mut [u8]) -> i32;
 }
 
@@ -102,7 +103,7 @@ impl<S: SyncCalls> SyncExecutor for SystemCalls<S> {
     }
 }
 
-/// Carries ops to a [`SyncExecutor`].
+/// Passes ops to a [`SyncExecutor`].
 #[derive(Debug)]
 pub struct SyncBackend<E> {
     executor: E,
@@ -112,7 +113,7 @@ pub struct SyncBackend<E> {
 }
 
 impl<E: SyncExecutor> SyncBackend<E> {
-    /// A backend with these buffers.
+    /// Creates a backend with these buffers.
     pub fn new(executor: E, arena: Arena) -> SyncBackend<E> {
         SyncBackend {
             executor,

@@ -38,10 +38,10 @@ pub fn thread_usage() -> Usage {
     }
 }
 
-/// Runs the calling thread on these CPUs only.
+/// Restricts the calling thread to these CPUs.
 ///
 /// # Errors
-/// EINVAL where none of them is online or allowed.
+/// EINVAL if none of them is online or allowed.
 pub fn pin_to(cpus: &[u32]) -> io::Result<()> {
     let mut mask = [0u64; 128];
     for cpu in cpus {
@@ -50,7 +50,7 @@ pub fn pin_to(cpus: &[u32]) -> io::Result<()> {
             .ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
         *word |= 1 << (cpu % 64);
     }
-    // SAFETY: the mask outlives the call and has the length given.
+    // SAFETY: the mask outlives the call and has the given length.
     let result = unsafe {
         libc::syscall(
             libc::SYS_sched_setaffinity,
@@ -96,8 +96,8 @@ pub fn set_io_priority(class: u8, level: u8) -> io::Result<()> {
     }
 }
 
-/// Lets timed waits of the calling thread end on time: without the timer slack that saves power.
+/// Makes timed waits of the calling thread end on time, without the timer slack that saves power.
 pub fn exact_timers() {
-    // SAFETY: plain numbers; a failure leaves the default slack of 50 µs.
+    // SAFETY: the arguments are plain numbers; a failure leaves the default slack of 50 µs.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
 }

@@ -1,10 +1,10 @@
 //! Virtual time: an event queue that threads share.
 //!
-//! Each thread that takes part is an actor with a clock of its own on the queue. Exactly one actor runs
-//! at a time; the others sleep until an instant. When the running actor sleeps, time moves to the
-//! earliest instant in the queue and its actor runs; actors with the same instant run in the order in
-//! which they went to sleep. What the actors do therefore depends on nothing but what they are told:
-//! the same simulation gives the same result on any host, however slow or busy.
+//! Each participating thread is an actor with its own clock on the queue. Exactly one actor runs at a time;
+//! the others sleep until a given time. When the running actor sleeps, time advances to the earliest event
+//! in the queue and its actor runs; actors with the same time run in the order in which they started to
+//! sleep. The simulation is therefore deterministic: it gives the same result on any host, whatever its
+//! speed and load.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,10 +14,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use crate::Clock;
 use crate::thread::Usage;
 
-/// The actor that made the queue.
+/// The actor that created the queue.
 const FIRST: usize = 0;
 
-/// A clock that only moves when all of its actors sleep. Clones are the same actor's.
+/// A clock that advances only when all of its actors sleep. Clones belong to the same actor.
 #[derive(Debug, Clone)]
 pub struct VirtualClock {
     queue: Arc<EventQueue>,
@@ -27,24 +27,24 @@ pub struct VirtualClock {
 #[derive(Debug)]
 struct Actor {
     number: usize,
-    /// It has been scheduled at least once, or made the queue.
+    /// Whether it was scheduled at least once, or created the queue.
     runs: AtomicBool,
 }
 
 #[derive(Debug)]
 struct EventQueue {
-    /// Written by the running actor alone, with the lock held.
+    /// Written only by the running actor, with the lock held.
     now: AtomicU64,
-    /// The first actor is to run at once.
+    /// Whether the first actor must run at once.
     interrupted: AtomicBool,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Earliest first: instant, order of going to sleep, actor.
+    /// Earliest first: time, sequence number, actor.
     events: BinaryHeap<Reverse<(u64, u64, usize)>>,
-    /// Events so far: the order of the next one.
+    /// Number of events so far: the sequence number of the next one.
     orders: u64,
     running: usize,
     seats: Vec<Seat>,
@@ -53,12 +53,12 @@ struct State {
 #[derive(Debug, Default)]
 struct Seat {
     woken: Arc<Condvar>,
-    /// The order of the actor's only valid event; `None`: it does not sleep.
+    /// Sequence number of the actor's only valid event; `None`: it does not sleep.
     event: Option<u64>,
 }
 
 impl State {
-    /// `actor` runs again at `instant`, and no longer when it wanted to before.
+    /// Schedules `actor` at `instant`, replacing its previous event.
     fn schedule(&mut self, actor: usize, instant: u64) {
         let order = self.orders;
         self.orders += 1;
@@ -66,7 +66,7 @@ impl State {
         self.events.push(Reverse((instant, order, actor)));
     }
 
-    /// The earliest event, without those that were replaced.
+    /// The earliest event, skipping those that were replaced.
     fn next(&mut self) -> Option<(u64, usize)> {
         loop {
             let Reverse((instant, order, actor)) = *self.events.peek()?;
@@ -83,7 +83,7 @@ impl EventQueue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Moves time to the earliest event and lets its actor run.
+    /// Advances time to the earliest event and lets its actor run.
     fn hand_over(&self, state: &mut State) {
         let Some((instant, actor)) = state.next() else {
             return;
@@ -95,14 +95,14 @@ impl EventQueue {
         state.seats[actor].woken.notify_one();
     }
 
-    /// The first actor, if it sleeps, runs now.
+    /// Wakes the first actor now if it sleeps.
     fn wake_first(&self, state: &mut State) {
         if state.seats[FIRST].event.is_some() {
             state.schedule(FIRST, self.now.load(Relaxed));
         }
     }
 
-    /// `actor` sleeps until `instant`, and others run.
+    /// Puts `actor` to sleep until `instant` and lets others run.
     fn sleep(&self, mut state: MutexGuard<'_, State>, actor: usize, instant: u64) {
         state.schedule(actor, instant);
         self.hand_over(&mut state);
@@ -118,7 +118,7 @@ impl EventQueue {
 }
 
 impl VirtualClock {
-    /// A queue whose time is `start`, and its first actor, which runs.
+    /// Creates a queue that starts at time `start`, with its first actor, which runs.
     pub fn starting_at(start: u64) -> VirtualClock {
         let state = State {
             seats: vec![Seat::default()],
@@ -137,8 +137,8 @@ impl VirtualClock {
         }
     }
 
-    /// Another actor of this queue. It runs from the instant that [`VirtualClock::start`] names: the first
-    /// use of its clock waits for that.
+    /// Creates another actor of this queue. It runs from the time given to [`VirtualClock::start`]: the
+    /// first use of its clock waits for that.
     pub fn actor(&self) -> VirtualClock {
         let mut state = self.queue.lock();
         state.seats.push(Seat::default());
@@ -151,13 +151,13 @@ impl VirtualClock {
         }
     }
 
-    /// This actor, which has not run yet, runs from `instant`. Called by the actor that runs now.
+    /// Schedules this actor, which has not run yet, at `instant`. Called by the running actor.
     pub fn start(&self, instant: u64) {
         self.queue.lock().schedule(self.actor.number, instant);
     }
 
-    /// This actor's thread ends: the queue's first actor, if it sleeps, wakes now, and others run. Without effect
-    /// where this actor never ran.
+    /// Ends this actor: the queue's first actor wakes now if it sleeps, and others run. Has no effect if
+    /// this actor never ran.
     pub fn leave(&self) {
         if !self.actor.runs.load(Relaxed) {
             return;
@@ -167,8 +167,8 @@ impl VirtualClock {
         self.queue.hand_over(&mut state);
     }
 
-    /// The queue's first actor, if it sleeps, wakes when the actor that runs sleeps next. Any thread may call this; from
-    /// here on what happens when depends on the host.
+    /// Wakes the queue's first actor, if it sleeps, when the running actor sleeps next. Any thread may call
+    /// this; after it, the order of events depends on the host.
     pub fn interrupt(&self) {
         self.queue.interrupted.store(true, Relaxed);
     }
@@ -199,7 +199,7 @@ impl Clock for VirtualClock {
         self.queue.now.load(Relaxed)
     }
 
-    /// May return early where another actor wakes this one.
+    /// May return early if another actor wakes this one.
     fn sleep_until(&self, instant: u64) {
         if instant <= self.now() {
             return;
@@ -221,7 +221,7 @@ impl Clock for VirtualClock {
         }
     }
 
-    /// The first actor, if it sleeps, runs at this very instant, and then this one again.
+    /// The first actor, if it sleeps, runs at the current time, then this one continues.
     fn pause(&self) {
         let now = self.now();
         let mut state = self.queue.lock();
@@ -229,7 +229,7 @@ impl Clock for VirtualClock {
         self.queue.sleep(state, self.actor.number, now);
     }
 
-    /// Virtual time costs no CPU.
+    /// Virtual time uses no CPU time.
     fn thread_usage(&self) -> Usage {
         Usage::default()
     }
@@ -241,7 +241,7 @@ mod tests {
     use std::thread;
 
     #[test]
-    fn a_clock_alone_moves_to_where_it_sleeps() {
+    fn a_single_actor_advances_time_by_sleeping() {
         let clock = VirtualClock::starting_at(5);
         clock.sleep_until(3);
         assert_eq!(clock.now(), 5);
@@ -253,7 +253,7 @@ mod tests {
         assert_eq!(clock.thread_usage(), Usage::default());
     }
 
-    /// What three threads do, in order: (actor, instant).
+    /// The actions of three threads, in order: (actor, time).
     fn interleaved() -> Vec<(usize, u64)> {
         let clock = VirtualClock::starting_at(100);
         let seen = Mutex::new(Vec::new());
@@ -271,7 +271,7 @@ mod tests {
                     actor.leave();
                 });
             }
-            // Each actor's end wakes this one.
+            // The end of each actor wakes this one.
             clock.spin_until(1000);
             assert_eq!(clock.now(), 1000);
         });
@@ -279,14 +279,14 @@ mod tests {
     }
 
     #[test]
-    fn threads_run_one_at_a_time_in_the_order_of_their_instants() {
+    fn threads_run_one_at_a_time_in_the_order_of_their_events() {
         let expected = [
             (1, 100),
             (2, 100),
             (1, 110),
             (2, 115),
             (3, 120),
-            // Equal instants: who went to sleep first runs first.
+            // Equal times: the actor that started to sleep first runs first.
             (1, 120),
             (3, 127),
             (2, 130),
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_actor_sleeps_no_longer_when_another_one_leaves() {
+    fn the_first_actor_wakes_when_another_one_leaves() {
         let clock = VirtualClock::starting_at(0);
         let actor = clock.actor();
         actor.start(40);
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_actor_runs_at_once_where_another_one_pauses_or_it_is_interrupted() {
+    fn the_first_actor_wakes_when_another_one_pauses_or_on_an_interrupt() {
         let clock = VirtualClock::starting_at(0);
         let actor = clock.actor();
         actor.start(40);

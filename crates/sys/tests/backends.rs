@@ -1,4 +1,4 @@
-//! Every backend through the trait, on a file and on a loop device.
+//! Tests of every backend through the trait, on a file and on a loop device.
 #![allow(clippy::print_stderr)]
 
 use std::fs::{self, OpenOptions};
@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 const BLOCK: u32 = 4096;
 const DEPTH: u32 = 8;
-/// Longer than any op takes, ns: an op that hangs fails its test.
+/// Longer than any op takes, ns: the test of an op that hangs fails.
 const WATCHDOG_NS: u64 = 120_000_000_000;
 
 const EIO: i32 = 5;
@@ -46,7 +46,7 @@ impl Subject {
         }
     }
 
-    /// Carries out the ops. Their completions, by slot.
+    /// Executes the ops. Returns their completions, by slot.
     fn run(&mut self, ops: &[(Slot, Op)]) -> Vec<Completion> {
         let begun = MonotonicClock.now();
         let (mut prepared, mut done) = (0, Vec::new());
@@ -85,7 +85,7 @@ impl Subject {
     }
 }
 
-/// An op on the block with this number.
+/// An op on the block of this number.
 fn op(kind: OpKind, block: u64) -> Op {
     let synced = matches!(kind, OpKind::Fsync | OpKind::Fdatasync);
     Op {
@@ -110,8 +110,8 @@ fn synchronous<S: SyncCalls + 'static>(calls: S, file: File) -> Box<dyn Backend>
     boxed(SyncBackend::new(SystemCalls { calls, files }, arena()))
 }
 
-/// Every backend that this kernel supports, on the file that `open` opens; on a mapping of its first `mapped` bytes
-/// too, unless that is 0.
+/// Every backend that this kernel supports, on the file that `open` opens, and on a mapping of its first
+/// `mapped` bytes unless that is 0.
 fn subjects(open: impl Fn() -> File, mapped: u64) -> Vec<Subject> {
     let engine = |kind| Engine::new(kind, DEPTH);
     let uring = |change: &dyn Fn(&mut Engine)| -> Result<Box<dyn Backend>, BackendError> {
@@ -152,12 +152,12 @@ fn subjects(open: impl Fn() -> File, mapped: u64) -> Vec<Subject> {
     made.collect()
 }
 
-/// Those that take several ops at once.
+/// The backends that accept several ops at once.
 fn queueing(all: Vec<Subject>) -> impl Iterator<Item = Subject> {
     all.into_iter().filter(|one| one.backend.room() > 1)
 }
 
-/// A file with these bytes, in a folder of its own.
+/// A file with these bytes, in its own folder.
 fn file_of(bytes: &[u8]) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("data");
@@ -185,11 +185,11 @@ fn sh(script: &str) -> Result<String, String> {
     }
 }
 
-/// A loop device over a file. Detached when dropped.
+/// A loop device on a file. Detached when dropped.
 struct LoopDevice(PathBuf);
 
 impl LoopDevice {
-    /// `None`, and a message, where the host does not allow it.
+    /// `None` with a message if the host does not permit it.
     fn over(file: &Path) -> Option<LoopDevice> {
         if !fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0) {
             eprintln!("SKIPPED: loop devices need root");
@@ -211,7 +211,7 @@ impl Drop for LoopDevice {
     }
 }
 
-/// Writes blocks 1, 3 and 5, each with other bytes, syncs, and reads them into other buffers.
+/// Writes blocks 1, 3 and 5 with different bytes, syncs, and reads them into other buffers.
 fn writes_and_reads(subject: &mut Subject, pattern: u8) {
     let name = subject.name;
     let blocks = [(0, 1), (1, 3), (2, 5)];
@@ -233,7 +233,7 @@ fn writes_and_reads(subject: &mut Subject, pattern: u8) {
 }
 
 #[test]
-fn what_is_written_to_a_file_is_read_back_and_a_hole_reads_as_zeroes() {
+fn written_blocks_are_read_back_and_holes_read_as_zeroes() {
     let (_folder, path) = file_of(&[1; 16 * BLOCK as usize]);
     let all = subjects(|| open(&path, true, false), 16 * u64::from(BLOCK));
     for (pattern, mut subject) in (1..).map(|number| number * 16).zip(all) {
@@ -255,7 +255,7 @@ fn what_is_written_to_a_file_is_read_back_and_a_hole_reads_as_zeroes() {
 }
 
 #[test]
-fn a_read_at_the_end_of_a_file_is_short_and_the_rest_of_an_op_goes_behind_its_first_part() {
+fn a_read_at_the_end_of_a_file_is_short_and_can_be_continued() {
     let mut bytes = vec![1; 6000];
     bytes[5000..].fill(2);
     let (_folder, path) = file_of(&bytes);
@@ -280,7 +280,7 @@ fn a_read_at_the_end_of_a_file_is_short_and_the_rest_of_an_op_goes_behind_its_fi
 }
 
 #[test]
-fn what_is_not_mapped_or_not_writable_is_refused() {
+fn access_outside_of_a_mapping_or_without_permission_is_refused() {
     let (_folder, path) = file_of(&[1; 6000]);
     let files = vec![(open(&path, false, false), 0, 4096)];
     assert!(MappedFiles::new(files, true).is_err(), "opened for reading");
@@ -292,7 +292,7 @@ fn what_is_not_mapped_or_not_writable_is_refused() {
 }
 
 #[test]
-fn a_refused_op_is_a_completion_with_its_errno_and_the_others_are_carried_out() {
+fn a_refused_op_completes_with_its_errno_and_the_others_are_executed() {
     let (_folder, path) = file_of(&[1; 8 * BLOCK as usize]);
     for mut subject in subjects(|| open(&path, false, false), 0) {
         // The file is open for reading only.
@@ -306,8 +306,8 @@ fn a_refused_op_is_a_completion_with_its_errno_and_the_others_are_carried_out() 
 }
 
 #[test]
-fn an_input_output_error_is_a_completion_with_its_errno() {
-    // Nothing is mapped at address 0 of this process.
+fn an_io_error_is_a_completion_with_its_errno() {
+    // Address 0 of this process is not mapped.
     for mut subject in subjects(|| open(Path::new("/proc/self/mem"), false, false), 0) {
         let expected = match subject.name {
             "libaio" => -EINVAL, // not supported for files of this kind
@@ -319,7 +319,7 @@ fn an_input_output_error_is_a_completion_with_its_errno() {
 }
 
 #[test]
-fn a_turn_gives_at_most_as_many_completions_as_are_asked_for() {
+fn a_turn_returns_at_most_the_requested_number_of_completions() {
     let (_folder, path) = file_of(&[1; 8 * BLOCK as usize]);
     let null = NullBackend::new(arena(), MonotonicClock);
     let all = subjects(|| open(&path, false, false), 0);
@@ -341,7 +341,7 @@ fn a_turn_gives_at_most_as_many_completions_as_are_asked_for() {
 }
 
 #[test]
-fn cancelled_ops_come_back_once_and_the_backend_can_be_used_again() {
+fn cancelled_ops_complete_once_and_the_backend_stays_usable() {
     let (_folder, path) = file_of(&[1; 8 * BLOCK as usize]);
     for mut subject in subjects(|| open(&path, false, false), 0) {
         let name = subject.name;
@@ -372,7 +372,7 @@ fn cancelled_ops_come_back_once_and_the_backend_can_be_used_again() {
 }
 
 #[test]
-fn registered_buffers_and_files_are_features_or_fallbacks_where_they_are_asked_for() {
+fn requested_registered_buffers_and_files_are_features_or_fallbacks() {
     let (_folder, path) = file_of(&[1; BLOCK as usize]);
     for subject in subjects(|| open(&path, false, false), 0) {
         let capabilities = subject.backend.capabilities();
@@ -420,15 +420,15 @@ fn a_device_is_read_written_and_discarded_and_misaligned_direct_io_is_refused() 
     }
 }
 
-/// A loop device over a file in a file system that can be frozen: writes to it then do not end. Thawed, unmounted and
-/// detached when dropped.
+/// A loop device on a file in a file system that can be frozen, so that writes to the device hang. Thawed,
+/// unmounted and detached when dropped.
 struct StallingDevice {
     device: Option<LoopDevice>,
     folder: TempDir,
 }
 
 impl StallingDevice {
-    /// `None`, and a message, where the host does not allow it.
+    /// `None` with a message if the host does not permit it.
     fn new() -> Option<StallingDevice> {
         let folder = tempfile::tempdir().unwrap();
         let mounted = sh(&format!(
@@ -459,7 +459,7 @@ impl Drop for StallingDevice {
     fn drop(&mut self) {
         let _ = self.stall(false);
         self.device = None;
-        // The kernel may close a ring's files later: lazily, so that it unmounts then.
+        // The kernel may close a ring's files later: a lazy unmount waits for that.
         let _ = sh(&format!(
             "umount --lazy '{}/at'",
             self.folder.path().display()
@@ -468,7 +468,7 @@ impl Drop for StallingDevice {
 }
 
 #[test]
-fn a_wait_for_a_device_that_stalls_ends_at_its_deadline() {
+fn a_wait_for_a_stalled_device_ends_at_its_deadline() {
     let Some(stalling) = StallingDevice::new() else {
         return;
     };

@@ -7,17 +7,17 @@ use super::Action;
 use super::command_line::Gathered;
 use super::draft::{Draft, IoMode, Law};
 
-/// Offsets and lengths of O_DIRECT are multiples of at least this, bytes.
+/// Minimum alignment of offsets and lengths with O_DIRECT, bytes.
 const SECTOR: u64 = 512;
-/// The longest request, bytes: well within what one system call moves.
+/// Maximum length of a request, bytes: well below the limit of one system call.
 const LARGEST: u64 = 1 << 30;
 /// A checksum of 4 bytes and an offset of 8.
 const SEAL: u64 = 12;
 
-/// Checks the options against each other, for a command that makes a job.
+/// Checks the options against each other, for a command that needs a job.
 pub(super) fn check(gathered: &mut Gathered<'_>, action: Action) {
     let draft = gathered.draft.clone();
-    // What follows from a default in place of a value that could not be read is nobody's fault.
+    // A default that replaces an invalid value must not cause further errors.
     let sized = gathered.read_well(&["file-num", "file-total-size", "file-block-size"]);
     if sized && sizes(gathered, &draft) {
         alignment(gathered, &draft);
@@ -39,7 +39,7 @@ fn note(message: impl Into<String>) -> Diagnostic {
     }
 }
 
-/// Files and blocks are there and fit one another.
+/// Checks that files and blocks are not empty and fit together.
 fn sizes(gathered: &mut Gathered<'_>, draft: &Draft) -> bool {
     let mut sound = true;
     for (option, value) in [
@@ -113,7 +113,7 @@ fn alignment(gathered: &mut Gathered<'_>, draft: &Draft) {
     }
 }
 
-/// Checksum and offset need room at the end of each block. A file's last block may do without.
+/// Checksum and offset need space at the end of each block. The last block of a file may lack them.
 fn seals(gathered: &mut Gathered<'_>, draft: &Draft) {
     if draft.validate && draft.block <= SEAL {
         let message = format!(
@@ -125,7 +125,7 @@ fn seals(gathered: &mut Gathered<'_>, draft: &Draft) {
     }
 }
 
-/// Open flags that have no meaning for the I/O mode.
+/// Warns of open flags that have no effect with the I/O mode.
 fn flags(gathered: &mut Gathered<'_>, draft: &Draft) {
     let flag = if draft.direct {
         "direct"
@@ -163,7 +163,7 @@ fn preparing(gathered: &mut Gathered<'_>, draft: &Draft) {
 
 fn running(gathered: &mut Gathered<'_>, draft: &Draft) {
     let Some(mode) = draft.mode else {
-        // A mode that could not be read was told already.
+        // An invalid mode was already reported.
         if gathered.read_well(&["file-test-mode"]) {
             let missing = Diagnostic::error("`run` needs `--file-test-mode`")
                 .hint("one of seqwr, seqrewr, seqrd, rndrd, rndwr, rndrw");

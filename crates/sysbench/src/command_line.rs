@@ -22,10 +22,10 @@ const COMMANDS: [(&str, Action); 4] = [
 /// The other tests of sysbench, by name.
 const OTHER_TESTS: [&str; 5] = ["cpu", "memory", "threads", "mutex", "oltp"];
 
-/// The arguments as one line that a shell would take apart again, and where each stands in it.
+/// The arguments as one line that a shell would split again, with the position of each.
 pub(super) struct Line {
     text: String,
-    /// First character, from 0, and characters.
+    /// Start (in characters, from 0) and length of each argument.
     words: Vec<(u32, u32)>,
 }
 
@@ -48,7 +48,7 @@ impl Line {
         Line { text, words }
     }
 
-    /// The place of an argument.
+    /// The location of an argument.
     fn place(&self, index: usize) -> Place {
         let (column, length) = self.words[index];
         Place {
@@ -74,17 +74,17 @@ pub(super) struct Gathered<'a> {
     /// The commands among the words, with their places.
     commands: Vec<(usize, Action)>,
     pub(super) said: Vec<Diagnostic>,
-    /// Where each option was written, in order.
+    /// Index of each option's arguments, in order.
     written_at: Vec<(&'static str, usize)>,
-    /// Options whose value could not be read.
+    /// Options with invalid values.
     unread: Vec<&'static str>,
     line: &'a Line,
     test_named: bool,
-    /// A word stands where the command should.
+    /// Whether there is an unknown word in place of the command.
     command_unread: bool,
 }
 
-/// Reads all arguments.
+/// Parses all arguments.
 pub(super) fn gather<'a>(arguments: &[String], line: &'a Line) -> Gathered<'a> {
     let mut gathered = Gathered {
         draft: Draft::new(),
@@ -114,7 +114,7 @@ pub(super) fn gather<'a>(arguments: &[String], line: &'a Line) -> Gathered<'a> {
 }
 
 impl Gathered<'_> {
-    /// Takes an option; says how many arguments that were.
+    /// Parses an option; returns the number of arguments used.
     fn option(&mut self, index: usize, text: &str, next: Option<&str>) -> usize {
         let (name, value) = match text.split_once('=') {
             Some((name, value)) => (name, Some(value)),
@@ -152,7 +152,7 @@ impl Gathered<'_> {
             let message = format!("`--{}` is given again", option.name);
             self.note(index, &message, "the last one counts");
         }
-        // An option without effect may have its default, and `--report-checkpoints=` asks for none.
+        // An option without effect may have its default value, and `--report-checkpoints=` requests none.
         let honoured = matches!(option.status, Status::Honoured(_));
         if honoured || value != option.default {
             let written = format!("--{}", option.name);
@@ -175,7 +175,7 @@ impl Gathered<'_> {
         self.written_at.push((option.name, index));
     }
 
-    /// Reports a value that is separated from its name by a space: sysbench would read it as the command.
+    /// Reports a value that is separated from its name by a space: sysbench would parse it as the command.
     fn without_value(
         &mut self,
         index: usize,
@@ -193,7 +193,7 @@ impl Gathered<'_> {
         1 + usize::from(apart.is_some())
     }
 
-    /// `--test=fileio`, as release 0.4 had it.
+    /// Parses `--test=fileio` of release 0.4.
     fn old_test(&mut self, index: usize, test: &str) {
         if test == "fileio" && !self.test_named {
             self.test_named = true;
@@ -216,7 +216,7 @@ impl Gathered<'_> {
         self.say(index, diagnostic);
     }
 
-    /// Takes an argument that is no option.
+    /// Parses an argument that is not an option.
     fn word(&mut self, index: usize, word: &str) {
         if let Some(action) = command(word) {
             self.commands.push((index, action));
@@ -248,7 +248,7 @@ impl Gathered<'_> {
         self.say(index, diagnostic.hint(hint));
     }
 
-    /// The one command.
+    /// The command, of which there must be exactly one.
     pub(super) fn action(&mut self) -> Option<Action> {
         if self.draft.help || self.commands.iter().any(|(_, a)| *a == Action::Help) {
             return Some(Action::Help);
@@ -287,12 +287,12 @@ impl Gathered<'_> {
         self.said.push(diagnostic.at(self.line.place(index)));
     }
 
-    /// All of these options have the values that they were given, or none.
+    /// Whether none of these options has an invalid value.
     pub(super) fn read_well(&self, options: &[&str]) -> bool {
         !self.unread.iter().any(|unread| options.contains(unread))
     }
 
-    /// Says something about an option, at the place where it was written, if it was.
+    /// Adds a diagnostic about an option, at its location if it was given.
     pub(super) fn about(&mut self, option: &str, diagnostic: Diagnostic) {
         let last = self.written_at.iter().rfind(|(name, _)| *name == option);
         match last {

@@ -1,10 +1,10 @@
-//! The distributions of random offsets, in the plan's terms.
+//! Conversion of the distributions of random offsets to those of the plan.
 
 use iodyno_model::{Amount, Distribution};
 
 use super::draft::{Draft, Law};
 
-/// The distribution that a draft asks for.
+/// The distribution of a draft.
 pub(super) fn distribution(draft: &Draft) -> Distribution {
     match draft.law {
         Law::Uniform => Distribution::Uniform,
@@ -18,15 +18,15 @@ pub(super) fn distribution(draft: &Draft) -> Distribution {
     }
 }
 
-/// Of the mean of so many numbers that are uniform below 1: √(1 ÷ 12 n).
+/// Standard deviation of the mean of `iterations` uniform numbers from 0 to 1: √(1 ÷ 12 n).
 fn deviation(iterations: u32) -> f64 {
     (1.0 / (12.0 * f64::from(iterations.max(1)))).sqrt()
 }
 
-/// Number of steps that approximate the normal density.
+/// Number of steps of the approximation of the normal density.
 const STEPS: usize = 50;
 
-/// A normal distribution over the whole region in steps, with a band in the middle that gets most requests.
+/// A stepwise normal distribution over the whole region, with a band in the middle that gets most requests.
 fn special(draft: &Draft) -> Vec<(f64, Amount)> {
     let band = draft.special_percent / 100.0;
     let (low, high) = (0.5 - band / 2.0, 0.5 + band / 2.0);
@@ -51,7 +51,7 @@ fn special(draft: &Draft) -> Vec<(f64, Amount)> {
         .collect()
 }
 
-/// The area below a normal density around ½, up to a constant factor, by Simpson's rule.
+/// The integral of a normal density around ½, up to a constant factor, by Simpson's rule.
 fn mass(from: f64, to: f64, deviation: f64) -> f64 {
     const PARTS: usize = 512;
     let height = |place: f64| (-((place - 0.5) / deviation).powi(2) / 2.0).exp();
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn zones_cover_the_region_and_share_out_all_requests() {
+    fn zones_cover_the_region_and_their_shares_add_up() {
         for (percent, share) in [
             (1.0, 75.0),
             (100.0, 75.0),
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_band_in_the_middle_gets_its_share_besides_the_bell() {
+    fn the_band_in_the_middle_gets_its_share_in_addition_to_the_normal_distribution() {
         let zones = zones(1.0, 75.0);
         let mut before = 0.0;
         let mut band = 0.0;
@@ -125,9 +125,10 @@ mod tests {
             }
             before += length;
         }
-        // Φ(0.06) − Φ(−0.06) = 0.0478 of the quarter that is gaussian.
+        // Φ(0.06) − Φ(−0.06) = 0.0478 of the 25 % that are gaussian.
         assert!((band - 75.0 - 25.0 * 0.0478).abs() < 0.01, "{band}");
-        // One deviation to either side, 41.67 … 58.33 %, has 68.3 % of the bell; 42 … 58 % has 66.3 %.
+        // Within one standard deviation, 41.67 … 58.33 %, are 68.3 % of the normal distribution; in 42 … 58
+        // % are 66.3 %.
         let near: f64 = zones_between(&zones, 42.0, 58.0);
         assert!((near - 75.0 - 25.0 * 0.663).abs() < 0.1, "{near}");
     }
@@ -146,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mean_of_twelve_numbers_has_a_deviation_of_a_twelfth() {
+    fn the_mean_of_twelve_numbers_has_a_deviation_of_one_twelfth() {
         let draft = Draft {
             law: Law::Gaussian,
             ..Draft::new()

@@ -1,4 +1,4 @@
-//! The options' values, as they are gathered from the table's defaults and the arguments.
+//! The values of the options: defaults of the table, changed by the arguments.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use iodyno_options::Status;
 
 use super::options::OPTIONS;
 
-/// How requests reach the kernel.
+/// I/O mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum IoMode {
     #[default]
@@ -18,7 +18,7 @@ pub(super) enum IoMode {
     Mmap,
 }
 
-/// How offsets are drawn.
+/// Distribution of random offsets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Law {
     #[default]
@@ -65,7 +65,7 @@ pub(super) struct Draft {
     pub(super) zipf_exponent: f64,
     pub(super) percentile: f64,
     pub(super) histogram: bool,
-    /// The options that were written, by name, with their values.
+    /// The given options, by name, with their values.
     pub(super) written: BTreeMap<String, String>,
 }
 
@@ -84,18 +84,18 @@ impl Draft {
         draft
     }
 
-    /// Whether the option was written.
+    /// Whether the option was given.
     pub(super) fn has(&self, name: &str) -> bool {
         self.written.contains_key(name)
     }
 
-    /// Length of each file, bytes; rounded down, so that no offset lies beyond the last file.
+    /// Length of each file, bytes; rounded down, so that no offset is beyond the last file.
     pub(super) fn file_size(&self) -> u64 {
         self.total / u64::from(self.file_num.max(1))
     }
 
-    /// Bytes of a sequential request where `requests` blocks are merged, no longer than a file's blocks; 0:
-    /// one block.
+    /// Length of a sequential request in which `requests` blocks are merged, bytes, at most the length of a
+    /// file; 0: one block.
     pub(super) fn merged(&self, requests: u64) -> u64 {
         let blocks = self.file_size().div_ceil(self.block.max(1));
         match requests.min(blocks) {

@@ -1,4 +1,4 @@
-//! What `help` prints.
+//! The text of `help`.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use iodyno_options::{Status, Unit};
 
 use super::options::{OPTIONS, OptionSpec};
 
-/// All options by topic, with their defaults, and what is not done here.
+/// All options by topic, with their defaults, and the unsupported features.
 pub fn help() -> String {
     let mut text = String::from(
         "iodyno fileio [--OPTION=VALUE]... prepare|run|cleanup|help\n\n  \
@@ -54,7 +54,7 @@ fn meaning(option: &OptionSpec) -> String {
     text
 }
 
-/// How the value is shown after the name.
+/// Placeholder for the value after the option's name.
 fn placeholder(unit: Unit) -> &'static str {
     match unit {
         Unit::Bytes => "=SIZE",

@@ -1,4 +1,4 @@
-//! A draft as a job of the plan.
+//! Conversion of a draft to a job of the plan.
 
 use iodyno_model::{
     Arrival, Buffers, Content, Distribution, Engine, EngineKind, Job, JobEnd, Pacing, Reporting,
@@ -9,9 +9,9 @@ use iodyno_units::Bytes;
 use super::distribution::distribution;
 use super::draft::{Draft, IoMode};
 
-/// Requests of `prepare` are about so long, where nothing else is asked for, bytes.
+/// Approximate length of a request of `prepare` by default, bytes.
 const PREPARED_AT_ONCE: u64 = 1 << 20;
-/// The percentiles shown besides the one asked for.
+/// The percentiles shown in addition to the requested one.
 const PERCENTILES: [f64; 4] = [50.0, 95.0, 99.0, 99.9];
 
 /// The job of `run`.
@@ -40,7 +40,7 @@ pub(super) fn run(draft: &Draft, mode: SharedMode) -> Job {
         read_write_ratio: draft.ratio,
         fsync_every: if draft.fsync_all { 0 } else { draft.fsync_freq },
         fsync_all: draft.fsync_all,
-        // Modes that only read have nothing to sync then.
+        // Modes that only read have nothing to sync at the end.
         fsync_end: draft.fsync_end && !draft.fsync_all,
         data_only: draft.data_only,
         validate: draft.validate,
@@ -66,7 +66,7 @@ pub(super) fn run(draft: &Draft, mode: SharedMode) -> Job {
     }
 }
 
-/// The job of `prepare`: one thread, in requests of about 1 MiB, until all files are whole and synced.
+/// The job of `prepare`: one thread with requests of about 1 MiB, until all files are complete and synced.
 pub(super) fn prepare(draft: &Draft) -> Job {
     let requests = match draft.has("file-merged-requests") {
         true => u64::from(draft.merged_requests),
@@ -92,7 +92,7 @@ pub(super) fn prepare(draft: &Draft) -> Job {
     Job {
         description: format!("one thread, in requests of {}", Bytes(request)),
         buffers: Buffers {
-            // What lies in the files afterwards is read for long: no two blocks of it are alike.
+            // Later tests read this content many times: all blocks must differ.
             refill: true,
             ..buffers()
         },
@@ -131,7 +131,7 @@ fn engine(draft: &Draft, kind: EngineKind) -> Engine {
     }
 }
 
-/// The usual ones and the one asked for, in order.
+/// The default percentiles and the requested one, ascending.
 fn percentiles(asked: f64) -> Vec<f64> {
     let mut all = PERCENTILES.to_vec();
     if asked > 0.0 && !all.contains(&asked) {

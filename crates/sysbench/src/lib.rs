@@ -1,10 +1,10 @@
-//! Reads the command line of sysbench's fileio test into a [`Job`].
+//! Parses the command line of sysbench's fileio test into a [`Job`].
 //!
-//! Names, defaults and life (`prepare`, `run`, `cleanup` in the current folder) are those of release 1.0,
-//! with what later ones added and earlier ones named otherwise. Faults are gathered, all at once, each with its
-//! place. The option table (`options`) is data: name, unit, default, text, status and effect in one
-//! entry, from which the help and the compatibility page are generated. A value that can only be
-//! read in part is a fault, never a smaller value.
+//! Names, defaults and commands (`prepare`, `run`, `cleanup` in the current folder) are those of release
+//! 1.0, with additions of later releases and names of earlier ones. All errors are collected, each with its
+//! location. The option table (`options`) is data: name, unit, default, text, status and effect in one
+//! entry, from which the help and the compatibility page are generated. A value that is only partly valid
+//! is an error, never a smaller value.
 
 mod check;
 mod command_line;
@@ -25,12 +25,12 @@ pub use options::option_names;
 
 use command_line::{Line, gather};
 
-/// What a command line requests.
+/// The command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// Make the files.
+    /// Create the files.
     Prepare,
-    /// Measure.
+    /// Run the test.
     Run,
     /// Remove the files.
     Cleanup,
@@ -40,29 +40,29 @@ pub enum Action {
     Version,
 }
 
-/// A command line, read.
+/// A parsed command line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Command {
-    /// What to do.
+    /// The command.
     pub action: Action,
-    /// What is done to the files, for [`Action::Prepare`] and [`Action::Run`].
+    /// The job, for [`Action::Prepare`] and [`Action::Run`].
     pub job: Option<Job>,
-    /// How many files there are.
+    /// Number of files.
     pub file_num: u32,
-    /// Time between printed lines.
+    /// Interval of intermediate reports.
     pub report_interval: Option<Nanos>,
-    /// The latencies' histogram is printed.
+    /// Whether the histogram of latencies is printed.
     pub histogram: bool,
     /// The percentile of latency that is printed, in percent; 0: none.
     pub percentile: f64,
     /// Notes and warnings; no errors.
     pub notes: Vec<Diagnostic>,
-    /// The arguments, as a shell would take them apart again.
+    /// The arguments as a line that a shell would split again.
     pub source: Source,
 }
 
 impl Command {
-    /// The job as a workload, named after what it does.
+    /// The job as a workload, named after its test mode.
     pub fn workload(&self) -> Option<Workload> {
         let job = self.job.clone()?;
         Some(Workload::new(
@@ -73,11 +73,11 @@ impl Command {
     }
 }
 
-/// Reads the arguments after `fileio`; also those of a whole command, with options before `fileio` or
+/// Parses the arguments after `fileio`, or those of a whole command, with options before `fileio` or
 /// `--test=fileio`.
 ///
 /// # Errors
-/// Everything that is wrong or surprising, in the order of the arguments, with at least one error.
+/// All diagnostics, in the order of the arguments, with at least one error.
 pub fn read(arguments: &[String]) -> Result<Command, Vec<Diagnostic>> {
     let line = Line::new(arguments);
     let mut gathered = gather(arguments, &line);
@@ -89,7 +89,7 @@ pub fn read(arguments: &[String]) -> Result<Command, Vec<Diagnostic>> {
         check::check(&mut gathered, action);
     }
     let (draft, mut said) = (gathered.draft, gathered.said);
-    // What stands in the line comes in its order; what is missing comes last.
+    // Diagnostics with a location are sorted by it; those about missing arguments come last.
     said.sort_by_key(|said| said.place.as_ref().map_or(u32::MAX, |place| place.column));
     let faulty = said.iter().any(|said| said.severity == Severity::Error);
     let Some(action) = action.filter(|_| !faulty) else {
@@ -112,7 +112,7 @@ pub fn read(arguments: &[String]) -> Result<Command, Vec<Diagnostic>> {
     })
 }
 
-/// The names of the files, in the current folder: exactly what `cleanup` removes.
+/// The names of the files in the current folder: exactly those that `cleanup` removes.
 pub fn cleanup_files(file_num: u32) -> impl Iterator<Item = String> {
     (0..file_num).map(|number| format!("test_file.{number}"))
 }

@@ -1,4 +1,4 @@
-//! The table of options. Adding an option is one row.
+//! The option table. A new option is one row.
 
 use iodyno_model::SharedMode;
 use iodyno_options::{Fault, Status, Table, Unit, Unit::*, ignored, one_of, refused};
@@ -9,7 +9,7 @@ use crate::value::{count, number, number_within, seconds, size, switch};
 /// Sets an option in the draft of a job.
 pub(crate) type Setter = fn(&mut Draft, &str) -> Result<(), Fault>;
 
-/// An option of sysbench's. Its aliases are the names that earlier releases had for it.
+/// An option of sysbench. Its aliases are the names in earlier releases.
 pub(crate) type OptionSpec = iodyno_options::OptionSpec<Setter>;
 
 /// The options by topic, in the order of the documentation.
@@ -29,12 +29,12 @@ pub fn option_names() -> impl Iterator<Item = &'static str> {
     OPTIONS.options().flat_map(OptionSpec::names)
 }
 
-/// An option that has its effect.
+/// A supported option.
 const fn honoured(name: &'static str, unit: Unit, text: &'static str, set: Setter) -> OptionSpec {
     OptionSpec::new(name, unit, text, Status::Honoured(set))
 }
 
-/// A name as the table has it: `_` and `-` are alike.
+/// A name in the notation of the table: `_` and `-` are equivalent.
 pub(super) fn dashed(name: &str) -> String {
     name.replace('_', "-")
 }
@@ -50,7 +50,7 @@ const MODES: [(&str, SharedMode); 6] = [
 
 const MODE_NAMES: &[&str] = &["seqwr", "seqrewr", "seqrd", "rndrd", "rndwr", "rndrw"];
 
-/// The last two are what release 0.4 called `mmap`.
+/// Release 0.4 called the last two `mmap`.
 const IO_MODES: [(&str, IoMode); 5] = [
     ("sync", IoMode::Sync),
     ("async", IoMode::Async),
@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_name_stands_twice_and_all_are_written_with_dashes() {
+    fn names_are_unique_and_written_with_dashes() {
         let mut seen = BTreeSet::new();
         for name in OPTIONS.options().flat_map(OptionSpec::names) {
             assert!(seen.insert(name), "{name}");

@@ -1,11 +1,11 @@
-//! Readers for the types of values. Nothing is dropped: a value is read whole or not at all.
+//! Parsers of values. A value is parsed completely or not at all.
 
 use std::ops::RangeInclusive;
 
 use iodyno_options::Fault;
 use iodyno_units::Nanos;
 
-/// A whole number within a range.
+/// An integer within a range.
 pub(super) fn count(text: &str, range: RangeInclusive<u64>) -> Result<u64, Fault> {
     let (least, most) = (*range.start(), *range.end());
     match digits(text) {
@@ -24,7 +24,7 @@ fn digits(text: &str) -> Option<u64> {
     plain.then(|| text.parse().ok()).flatten()
 }
 
-/// A number of at least 0, with a fraction or without.
+/// A number of at least 0, with or without a fraction.
 pub(super) fn number(text: &str) -> Result<f64, Fault> {
     let plain = text
         .bytes()
@@ -47,10 +47,10 @@ pub(super) fn number_within(text: &str, range: RangeInclusive<f64>) -> Result<f6
     )))
 }
 
-/// The longest time that is taken, s: what a signed 32-bit number holds.
+/// Maximum time, s: the range of a signed 32-bit number.
 const MOST_SECONDS: f64 = i32::MAX as f64;
 
-/// Seconds, with a fraction or without.
+/// Seconds, with or without a fraction.
 pub(super) fn seconds(text: &str) -> Result<Nanos, Fault> {
     let number = text.strip_suffix('s').unwrap_or(text);
     let value = number_within(number, 0.0..=MOST_SECONDS)
@@ -58,8 +58,8 @@ pub(super) fn seconds(text: &str) -> Result<Nanos, Fault> {
     Ok(Nanos((value * 1e9).round() as u64))
 }
 
-/// Bytes: a whole number with `K`, `M`, `G` or `T`, powers of 1024, in either case; `KiB` and `KB`
-/// mean the same.
+/// Bytes: an integer with `K`, `M`, `G` or `T`, powers of 1024, in either case; `KiB` and `KB` are
+/// equivalent.
 pub(super) fn size(text: &str) -> Result<u64, Fault> {
     let end = text
         .find(|character: char| !character.is_ascii_digit())
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_powers_of_1024_and_read_whole() {
+    fn sizes_are_powers_of_1024_and_parsed_completely() {
         for (text, bytes) in [
             ("16384", Some(16384)),
             ("16K", Some(16384)),
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_carry_nothing_after_them() {
+    fn numbers_have_no_trailing_text() {
         for (text, value) in [("4", Some(4)), ("4x", None), ("+4", None), (" 4", None)] {
             assert_eq!(count(text, 0..=10).ok(), value, "{text}");
         }

@@ -43,7 +43,7 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// Reads `4096`, `4KiB`, `1.5GiB` (powers of 1024), `4kB`, `1GB` (powers of 1000).
+/// Parses `4096`, `4KiB`, `1.5GiB` (powers of 1024), `4kB`, `1GB` (powers of 1000).
 impl FromStr for Bytes {
     type Err = ParseError;
 
@@ -74,7 +74,7 @@ mod tests {
     use super::Bytes;
 
     #[test]
-    fn reads_units_as_they_are_written() {
+    fn parses_all_units() {
         for (text, bytes) in [
             ("4096", 4096),
             ("4KiB", 4096),

@@ -1,6 +1,6 @@
 use std::fmt;
 
-/// A number printed with three significant digits and no more than that.
+/// A number printed with exactly three significant digits.
 #[derive(Debug, Clone, Copy)]
 pub struct Significant(f64);
 
@@ -31,13 +31,14 @@ impl fmt::Display for Significant {
     }
 }
 
-/// A number of things: `1 file`, `2 files`, `10 000 files`. `noun` is the singular of a noun whose plural ends in `s`.
+/// A number of items: `1 file`, `2 files`, `10 000 files`. `noun` is the singular of a noun whose plural
+/// ends in `s`.
 pub fn counted(number: u64, noun: &str) -> String {
     let ending = if number == 1 { "" } else { "s" };
     format!("{} {noun}{ending}", grouped(number))
 }
 
-/// Digits in groups of three from 10 000 on: `9999`, `10 000`.
+/// Digits in groups of three, from 10 000: `9999`, `10 000`.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     if digits.len() < 5 {
@@ -53,8 +54,8 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
-/// A share of one in percent, with at most one decimal: `3 %`, `2.1 %`, `95 %`; below 0.1 % with two significant digits:
-/// `0.05 %`, `<0.001 %`. A number that is not finite is `? %`.
+/// A fraction in percent, with at most one decimal: `3 %`, `2.1 %`, `95 %`; below 0.1 % with two
+/// significant digits: `0.05 %`, `<0.001 %`. A number that is not finite is `? %`.
 pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
     if !percent.is_finite() {

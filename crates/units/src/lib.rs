@@ -1,8 +1,8 @@
 //! Newtypes for bytes, time and rates: parsing and printing.
 //!
-//! A unit changes only by building another type. Strings carry their units: `4KiB`, `250us`.
-//! Suffixes here are unambiguous: `k`, `M`, `G`, `T` with `iB` are powers of 1024, with `B` powers
-//! of 1000. (A job file's own suffixes differ: the crate `fio` reads them.)
+//! Different units are different types. Strings contain their units: `4KiB`, `250us`. Suffixes are
+//! unambiguous: `k`, `M`, `G`, `T` with `iB` are powers of 1024, with `B` powers of 1000. (Suffixes in job
+//! files differ: the crate `fio` parses them.)
 
 mod bytes;
 mod human;
@@ -14,12 +14,12 @@ pub use human::{Significant, counted, grouped, percent, significant};
 pub use nanos::Nanos;
 pub use rate::Rate;
 
-/// Why a quantity could not be read. The text names the input and the accepted forms.
+/// Why a quantity could not be parsed. The text contains the input and the accepted formats.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseError {
-    /// What was read.
+    /// The input.
     pub input: String,
-    /// What would have been accepted.
+    /// The accepted formats.
     pub expected: &'static str,
 }
 
@@ -39,7 +39,7 @@ fn split_number(text: &str) -> (&str, &str) {
     (&text[..end], text[end..].trim())
 }
 
-/// Multiplies a decimal number by an integer factor and rounds; `None` where it overflows `u64`.
+/// Multiplies a decimal number by an integer factor and rounds; `None` if the result overflows `u64`.
 fn scaled(number: &str, factor: u64) -> Option<u64> {
     if let Ok(whole) = number.parse::<u64>() {
         return whole.checked_mul(factor);

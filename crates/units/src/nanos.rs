@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ParseError, scaled, significant, split_number};
 
-/// A span of time, or an instant on some clock, in nanoseconds.
+/// A duration, or a time on some clock, in nanoseconds.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -37,7 +37,7 @@ impl Nanos {
         self.0 as f64 / 1e9
     }
 
-    /// The time from `earlier` to `self`, or nothing where `earlier` is the later one.
+    /// The time from `earlier` to `self`; 0 if `earlier` is later.
     pub fn since(self, earlier: Nanos) -> Nanos {
         Nanos(self.0.saturating_sub(earlier.0))
     }
@@ -59,7 +59,7 @@ impl From<Nanos> for Duration {
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ns = self.0 as f64;
-        // The limits lie where three digits would round up into the next unit.
+        // The limits are where three digits would round up to the next unit.
         let text = match self.0 {
             0..1_000 => format!("{} ns", self.0),
             1_000..999_500 => format!("{} µs", significant(ns / 1e3)),
@@ -79,7 +79,7 @@ impl fmt::Display for Nanos {
     }
 }
 
-/// Reads `250ns`, `10us`, `1.5ms`, `30s`, `10m`/`10min`, `2h`, `1d`; a bare number is refused.
+/// Parses `250ns`, `10us`, `1.5ms`, `30s`, `10m`/`10min`, `2h`, `1d`; a number without a unit is refused.
 impl FromStr for Nanos {
     type Err = ParseError;
 

@@ -41,7 +41,7 @@ mod tests {
     use super::{Nanos, Rate};
 
     #[test]
-    fn prints_rates_as_engineers_write_them() {
+    fn prints_rates_with_si_prefixes() {
         for (value, text) in [
             (0.0, "0"),
             (30.84, "30.8"),

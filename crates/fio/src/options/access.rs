@@ -1,4 +1,4 @@
-//! Options that say what is done and at which offsets.
+//! Options of the access pattern: kinds of op and offsets.
 
 use iodyno_model::{Amount, Distribution, Order, PerDirection, Sequencer};
 use iodyno_options::{Fault, Unit::*, ignored, refused};
@@ -179,7 +179,7 @@ fn block_size(value: &Value, token: &str) -> Result<u64, Fault> {
     value.count_of(token, 1, 1 << 40)
 }
 
-/// `4k/60:64k/40`; sizes without a share divide the rest among them.
+/// Parses `4k/60:64k/40`; sizes without a share divide the rest.
 fn shares(value: &Value, token: &str) -> Result<Vec<(u64, f64)>, Fault> {
     let mut parts = Vec::new();
     for part in split_outside(token, &[':']) {
@@ -266,7 +266,7 @@ fn distribution(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The number after a law's name, without a centre of its own.
+/// Parses the number after the name of a distribution, without a centre.
 fn parameter(
     value: &Value,
     after: Option<&str>,
@@ -291,7 +291,8 @@ fn parameter(
     }
 }
 
-/// `50/5:30/15:20/`: share of the ops and length of each zone, for read, write, trim as in all lists.
+/// Parses `50/5:30/15:20/`: share of the ops and length of each zone, in one list for each of read, write
+/// and trim.
 fn zoned(
     value: &Value,
     after: Option<&str>,
@@ -367,7 +368,7 @@ fn zones(value: &Value, list: &str, absolute: bool) -> Result<Vec<(f64, Amount)>
         let fault = Fault::error(format!("the zones take {} % of the region", 100.0 - rest));
         return Err(value.at(list, fault.hint(example)));
     }
-    // Zones without a length divide what is left.
+    // Zones without a length divide the rest.
     let left = Amount::Percent(rest / f64::from(open.max(1)));
     Ok(zones
         .into_iter()

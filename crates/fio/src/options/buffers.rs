@@ -1,4 +1,4 @@
-//! Options of the contents of writes, and of their verification.
+//! Options of the content of writes, and of verification.
 
 use iodyno_model::{Checksum, Memory};
 use iodyno_options::{Fault, Unit::*, differs, ignored, refused};
@@ -135,7 +135,7 @@ fn verify(draft: &mut crate::draft::Draft, value: &Value) -> Result<(), Fault> {
         Method::Off | Method::Crc32c => Checksum::Crc32c,
         Method::Xxhash | Method::Other => Checksum::Xxhash64,
         Method::Header => Checksum::HeaderOnly,
-        // The pattern itself comes with `verify_pattern`, perhaps later.
+        // The pattern itself is given by `verify_pattern`, possibly later.
         Method::Pattern => Checksum::Pattern(iodyno_model::Pattern(Vec::new())),
     };
     if method == Method::Other {

@@ -8,7 +8,7 @@ use crate::engines;
 use crate::options::{OptionSpec, honoured};
 use crate::value::Value;
 
-/// Largest depth accepted; a larger one is a typing error.
+/// Maximum depth; a larger value is assumed to be a typing error.
 const DEEPEST: u32 = 1 << 20;
 
 #[rustfmt::skip]

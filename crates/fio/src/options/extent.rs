@@ -1,4 +1,4 @@
-//! Options that say how much is done, where in the files, and when the job ends.
+//! Options of the amount of work, the region of the files, and the end of the job.
 
 use iodyno_options::{
     Fault,

@@ -1,4 +1,4 @@
-//! Options that say which files there are, where, and how they are made.
+//! Options of the files: names, locations and layout.
 
 use iodyno_model::{Fallocate, FileService};
 use iodyno_options::{Fault, Unit::*, ignored, refused};
@@ -137,7 +137,7 @@ fn filesize(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Amounts in order: only within bytes and within percentages.
+/// An amount that can be ordered; bytes and percentages cannot be compared with each other.
 struct Ordered(iodyno_model::Amount);
 
 impl PartialEq for Ordered {

@@ -1,6 +1,6 @@
-//! Options of what is not supported: replay, data placement, and engines that are refused.
+//! Options of unsupported features: replay, data placement, and engines that are refused.
 //!
-//! They are known by name, so that none of them is reported as a misspelling.
+//! They are listed so that they are not reported as misspellings.
 
 use iodyno_options::{
     Unit::{self, *},
@@ -148,7 +148,7 @@ const fn cmdprio(name: &'static str, text: &'static str) -> OptionSpec {
     ignored(name, Unit::Count, text, why)
 }
 
-/// An option of an engine that is refused, so that nothing is lost with it.
+/// An option of a refused engine, which has no effect of its own.
 const fn engine(name: &'static str, text: &'static str) -> OptionSpec {
     let why = "it belongs to an engine that is refused, and has no effect with any other";
     differs(name, Unit::Text, text, why)

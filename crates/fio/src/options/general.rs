@@ -1,4 +1,4 @@
-//! Options that name, repeat, order and group jobs.
+//! Options for names, copies, order and groups of jobs.
 
 use iodyno_model::Span;
 use iodyno_options::{Fault, Unit::*, differs, ignored, refused};
@@ -8,7 +8,7 @@ use crate::number::TimeUnit;
 use crate::options::{OptionSpec, honoured};
 use crate::value::Value;
 
-/// Most clones of a job.
+/// Maximum number of clones of a job.
 const MOST_CLONES: u32 = 4096;
 
 #[rustfmt::skip]
@@ -70,7 +70,7 @@ fn startdelay(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
     Ok(())
 }
 
-/// A fault for an option that needs another one's value.
+/// An error for a value out of range.
 pub(super) fn out_of_range(text: &str, rule: &str) -> Fault {
     Fault::error(format!("`{text}` is out of range: {rule}"))
 }

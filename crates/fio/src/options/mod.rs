@@ -1,4 +1,4 @@
-//! The table of options. Adding an option is one row in one of these files.
+//! The option table. A new option is one row in one of these files.
 
 mod access;
 mod buffers;
@@ -20,7 +20,7 @@ pub(super) use reporting::name_logs;
 /// Sets an option in the draft of a job.
 pub(crate) type Setter = fn(&mut Draft, &Value) -> Result<(), Fault>;
 
-/// An option of fio's.
+/// An option of fio.
 pub(crate) type OptionSpec = iodyno_options::OptionSpec<Setter>;
 
 /// The options by topic, in the order of the documentation.
@@ -44,7 +44,7 @@ pub fn option_names() -> impl Iterator<Item = &'static str> {
     OPTIONS.options().flat_map(OptionSpec::names)
 }
 
-/// An option that has its effect.
+/// A supported option.
 const fn honoured(name: &'static str, unit: Unit, text: &'static str, set: Setter) -> OptionSpec {
     OptionSpec::new(name, unit, text, Status::Honoured(set))
 }
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_stands_once() {
+    fn every_name_is_unique() {
         let mut seen = BTreeSet::new();
         for name in OPTIONS.options().flat_map(OptionSpec::names) {
             assert!(seen.insert(name), "{name} is there twice");
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_default_is_a_value_the_option_takes() {
+    fn defaults_are_valid_values() {
         for option in OPTIONS.options() {
             let Status::Honoured(set) = option.status else {
                 continue;
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn suggests_the_name_that_was_meant() {
+    fn suggests_the_intended_name() {
         for (written, meant) in [
             ("iodpeth", "iodepth"),
             ("RW", "rw"),

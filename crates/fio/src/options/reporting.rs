@@ -1,4 +1,4 @@
-//! Options of logs, statistics and reports, and of where threads run.
+//! Options of logs, statistics, reports and thread placement.
 
 use std::path::PathBuf;
 
@@ -172,7 +172,7 @@ fn nice(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The prefix of a log; without one the job's name, which is not known yet.
+/// The prefix of a log; by default the job's name, which is not known yet.
 fn prefix(value: &Value) -> PathBuf {
     PathBuf::from(value.text)
 }
@@ -184,7 +184,7 @@ fn nodes(value: &Value, list: &str) -> Result<Vec<u32>, Fault> {
     }
 }
 
-/// Log prefixes without a name get the job's.
+/// Sets the prefix of logs without a name to the job's name.
 pub(crate) fn name_logs(draft: &mut Draft, job: &str) {
     let logs = &mut draft.job.logs;
     for log in [&mut logs.bandwidth, &mut logs.iops, &mut logs.latency] {

@@ -1,4 +1,4 @@
-//! A host made of texts, and short ways to parse them.
+//! A simulated host consisting of texts, and helpers for parsing.
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses some of it")]
 
@@ -66,7 +66,7 @@ pub fn parse_on(host: &FakeHost) -> Parsed {
     fio::parse_files(&["test.fio".into()], &[], host)
 }
 
-/// The jobs of a text that must be in order.
+/// The jobs of a text without errors.
 pub fn jobs(text: &str) -> Vec<Job> {
     jobs_of(parse(text), text)
 }
@@ -78,7 +78,7 @@ pub fn jobs_of(parsed: Parsed, text: &str) -> Vec<Job> {
     }
 }
 
-/// The only job of some options, with a size and the null engine unless they say otherwise.
+/// The only job with these options; size and null engine are defaults.
 pub fn job(options: &str) -> Job {
     let text = format!("[j]\n{}\n{options}", defaults(options));
     let mut jobs = jobs(&text);
@@ -86,7 +86,7 @@ pub fn job(options: &str) -> Job {
     jobs.remove(0)
 }
 
-/// What is said about the only job of some options.
+/// The diagnostics for the only job with these options.
 pub fn said(options: &str) -> Vec<Diagnostic> {
     parse(&format!("[j]\n{}\n{options}", defaults(options))).diagnostics
 }
@@ -104,7 +104,7 @@ fn defaults(options: &str) -> String {
     text.trim_end().to_owned()
 }
 
-/// `line:column length severity message` of each.
+/// Each diagnostic as `line:column length severity message`.
 pub fn brief(diagnostics: &[Diagnostic]) -> Vec<String> {
     diagnostics
         .iter()
@@ -125,7 +125,7 @@ pub fn brief(diagnostics: &[Diagnostic]) -> Vec<String> {
         .collect()
 }
 
-/// Reads a command as a shell would split it, without quotes.
+/// Parses a command, split at spaces without quoting.
 pub fn command(text: &str, host: &FakeHost) -> CommandLine {
     let args: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
     fio::parse_command_line(&args, host)

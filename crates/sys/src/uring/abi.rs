@@ -1,4 +1,4 @@
-//! The structures and constants of `linux/io_uring.h` that are used.
+//! The structures and constants of `linux/io_uring.h` that are in use.
 
 /// A submission queue entry.
 #[repr(C)]

@@ -18,11 +18,11 @@ use rings::Rings;
 /// An io_uring with its files and buffers.
 #[derive(Debug)]
 pub struct UringBackend {
-    // Fields are dropped in this order: the ring goes before the memory that it may write to.
+    // Fields are dropped in this order: the ring before the memory that it may write to.
     rings: Rings,
     arena: Arena,
     files: Vec<File>,
-    /// What goes into an entry's `fd`: the descriptor or the registered index.
+    /// Value of an entry's `fd`: the descriptor or the registered index.
     file_words: Vec<i32>,
     sqe_flags: u8,
     read_op: u8,
@@ -34,13 +34,14 @@ pub struct UringBackend {
     submitted: Box<[u64]>,
     /// Slots prepared since the last turn.
     prepared: Vec<Slot>,
-    /// Discards, which io_uring cannot carry before Linux 6.12: synchronous, by the next turn.
+    /// Discards, which io_uring does not support before Linux 6.12: executed synchronously by the next
+    /// turn.
     discards: Vec<(Slot, Op)>,
 }
 
 impl UringBackend {
-    /// A ring with room for all of the arena's slots, as close to the engine's options as the kernel and the limits
-    /// allow: what cannot be had is a fallback in its [`Capabilities`].
+    /// Creates a ring for all slots of the arena, as close to the engine's options as the kernel and the
+    /// limits allow. Unavailable features are listed as fallbacks in its [`Capabilities`].
     ///
     /// # Errors
     /// Those of `io_uring_setup` and `mmap`.
@@ -217,7 +218,7 @@ impl Backend for UringBackend {
                 op_flags: self.rw_flags.write,
                 ..sqe
             },
-            // fallocate takes its length in `addr` and its mode in `len`.
+            // fallocate expects its length in `addr` and its mode in `len`.
             OpKind::Trim => Sqe {
                 opcode: op::FALLOCATE,
                 addr: op.length.into(),
@@ -328,14 +329,14 @@ mod tests {
             };
             let mut completions = Completions::with_capacity(4);
             let clock = MonotonicClock;
-            // More waits than the rings have entries: none is lost to timers.
+            // More waits than entries in the rings: timers do not use up entries.
             for round in 0..40 {
                 if round < 3 {
                     backend.prep(round, &READ);
                 }
                 let deadline = clock.now() + 1_000_000;
                 while clock.now() < deadline {
-                    // Without a bound this turn would never return.
+                    // Without a timeout this turn would never return.
                     backend
                         .turn(2, 4, Some(deadline), &mut completions)
                         .unwrap();

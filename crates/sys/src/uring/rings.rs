@@ -1,4 +1,4 @@
-//! The two rings shared with the kernel, and the system calls on them. Does not know buffers or files.
+//! The two rings shared with the kernel, and the system calls on them, independent of buffers and files.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -12,7 +12,7 @@ use crate::Slot;
 
 /// The user data of entries that are not a slot's op: cancellations and timeouts.
 const NOT_A_SLOT: u64 = u64::MAX;
-/// Submission entries kept free for them: a cancellation and a timeout.
+/// Submission entries reserved for a cancellation and a timeout.
 const RESERVED: u32 = 2;
 
 /// A shared mapping, unmapped when dropped.
@@ -24,7 +24,7 @@ struct Mapping {
 
 impl Mapping {
     fn new(descriptor: &OwnedFd, length: usize, offset: i64) -> io::Result<Mapping> {
-        // SAFETY: a fresh mapping of the ring's own memory.
+        // SAFETY: a new mapping of the ring's own memory.
         let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -61,7 +61,7 @@ impl Drop for Mapping {
 #[derive(Debug)]
 pub(super) struct Rings {
     descriptor: OwnedFd,
-    /// The number to enter by: the descriptor, or the index of the registered ring.
+    /// Argument of io_uring_enter: the descriptor, or the index of the registered ring.
     enter_fd: i32,
     enter_flags: u32,
     pub(super) flags: u32,
@@ -77,14 +77,16 @@ pub(super) struct Rings {
     cq_head: NonNull<AtomicU32>,
     cq_tail: NonNull<AtomicU32>,
     cqes: NonNull<Cqe>,
-    /// Of timeout entries, by their place in the submission queue: the kernel reads them when it takes the entry.
+    /// Times of timeout entries, by their position in the submission queue: the kernel reads them when it
+    /// accepts the entry.
     timeouts: Box<[Timespec]>,
     _ring: Mapping,
     _sqes: Mapping,
 }
 
 impl Rings {
-    /// Rings for that many ops, with the newest features that this kernel has: the newest are given up first.
+    /// Creates rings for this number of ops with the newest features of this kernel; unsupported ones are
+    /// dropped, newest first.
     pub(super) fn new(slots: u32, engine: &Engine) -> io::Result<Rings> {
         let base = setup::CLAMP
             | if engine.hipri { setup::IOPOLL } else { 0 }
@@ -93,7 +95,7 @@ impl Rings {
                 (true, None) => setup::SQPOLL,
                 (true, Some(_)) => setup::SQPOLL | setup::SQ_AFF,
             };
-        // With SQPOLL the kernel's thread runs the task work: it is not deferred to this one.
+        // With SQPOLL the kernel thread runs the task work, which is not deferred to this thread.
         let single = setup::SINGLE_ISSUER | setup::NO_SQARRAY;
         let attempts = match engine.sqthread_poll {
             true => [single, setup::SINGLE_ISSUER, 0, 0],
@@ -196,7 +198,7 @@ impl Rings {
         unsafe { counter.as_ref() }.store(value, Ordering::Release);
     }
 
-    /// Saves the kernel the look-up of the descriptor at each entry. Optional.
+    /// Registers the ring's descriptor, which saves its look-up at each entry. Optional.
     fn register_itself(&mut self) {
         let mut update = abi::RsrcUpdate {
             offset: u32::MAX,
@@ -235,7 +237,7 @@ impl Rings {
         }
     }
 
-    /// A wait can be given a timeout as an argument (Linux 5.11). Without it a timeout is an entry of its own.
+    /// Whether a wait accepts a timeout argument (Linux 5.11). Without it, a timeout is a separate entry.
     fn has_extended_argument(&self) -> bool {
         self.features & feature::EXT_ARG != 0
     }
@@ -245,7 +247,7 @@ impl Rings {
         self.features &= !feature::EXT_ARG;
     }
 
-    /// How many ops can be written before the next entry of the kernel.
+    /// Number of ops that can be written before the next kernel entry.
     #[inline]
     pub(super) fn room(&self) -> u32 {
         self.free().saturating_sub(RESERVED)
@@ -255,13 +257,13 @@ impl Rings {
         self.sq_entries - self.pending()
     }
 
-    /// Entries written, not yet taken by the kernel.
+    /// Number of entries that the kernel has not accepted yet.
     #[inline]
     pub(super) fn pending(&self) -> u32 {
         self.local_tail.wrapping_sub(self.load(self.sq_head))
     }
 
-    /// The next entry, to be overwritten in place.
+    /// The next entry, which is overwritten in place.
     #[inline]
     pub(super) fn next(&mut self) -> &mut Sqe {
         assert!(self.free() > 0, "submission queue is full");
@@ -271,8 +273,9 @@ impl Rings {
         unsafe { self.sqes.add(index).as_mut() }
     }
 
-    /// Bounds the next wait by an entry that completes after `ns`, or with `min` other completions: then it leaves
-    /// nothing behind. Its completion always ends a wait, however many completions are waited for.
+    /// Limits the next wait by an entry that completes after `ns`, or with `min` other completions, in
+    /// which case it leaves nothing behind. Its completion always ends a wait, whatever the number of
+    /// completions waited for.
     #[cold]
     fn write_timeout(&mut self, min: u32, ns: u64) {
         if self.free() == 0 {
@@ -291,8 +294,8 @@ impl Rings {
         };
     }
 
-    /// Submits all that was written and waits for `min` completions or the timeout (ns), in one kernel entry. An
-    /// expired timeout and a signal are not errors.
+    /// Submits all written entries and waits for `min` completions or the timeout (ns), with one system
+    /// call. An expired timeout and a signal are not errors.
     #[inline]
     pub(super) fn enter(&mut self, min: u32, timeout: Option<u64>) -> io::Result<()> {
         let bounded = timeout.filter(|_| min > 0);
@@ -305,7 +308,7 @@ impl Rings {
         let mut flags = self.enter_flags | enter::GETEVENTS;
         let mut submit = self.pending();
         if self.flags & setup::SQPOLL != 0 {
-            // The fence orders the tail's store before the flag's load.
+            // The fence orders the store of the tail before the load of the flags.
             std::sync::atomic::fence(Ordering::SeqCst);
             let asleep = self.load(self.sq_flags) & abi::SQ_NEED_WAKEUP != 0;
             if !asleep && (min == 0 || self.ready() >= min) {
@@ -327,7 +330,8 @@ impl Rings {
             }
             _ => (std::ptr::null_mut(), 0),
         };
-        // SAFETY: the arguments outlive the call; every SQE points to memory its owner keeps alive.
+        // SAFETY: the arguments outlive the call; every SQE points to memory that its owner keeps
+        // allocated.
         let result = unsafe {
             libc::syscall(
                 libc::SYS_io_uring_enter,
@@ -344,13 +348,13 @@ impl Rings {
         }
         let error = io::Error::last_os_error();
         match error.raw_os_error() {
-            // None of these is a failure: what is not submitted now is submitted by the next entry.
+            // None of these is a failure: the next kernel entry submits the rest.
             Some(libc::ETIME | libc::EINTR | libc::EAGAIN | libc::EBUSY) => Ok(()),
             _ => Err(error),
         }
     }
 
-    /// Completions to be taken.
+    /// Number of available completions.
     #[inline]
     pub(super) fn ready(&self) -> u32 {
         // SAFETY: as in `load`; the head is only written by this thread.
@@ -358,7 +362,7 @@ impl Rings {
         self.load(self.cq_tail).wrapping_sub(head)
     }
 
-    /// Takes up to `limit` completions, oldest first: slot and result (bytes, or −errno).
+    /// Reaps up to `limit` completions, oldest first: slot and result (bytes, or −errno).
     #[inline]
     pub(super) fn reap(&mut self, limit: u32, mut each: impl FnMut(Slot, i32)) {
         // SAFETY: as in `ready`.
@@ -376,8 +380,8 @@ impl Rings {
         self.store(self.cq_head, head.wrapping_add(count));
     }
 
-    /// Asks the kernel to cancel all that is in flight (Linux 5.19; older kernels let it end). Cancelled ops complete
-    /// with ECANCELED.
+    /// Asks the kernel to cancel all ops in flight (Linux 5.19; on older kernels they run to their end).
+    /// Cancelled ops complete with ECANCELED.
     pub(super) fn cancel_all(&mut self) {
         if self.free() == 0 {
             return;
@@ -388,7 +392,7 @@ impl Rings {
             user_data: NOT_A_SLOT,
             ..Sqe::default()
         };
-        // A ring that fails cannot cancel; the arena is then leaked, not freed.
+        // A failing ring cannot cancel; the arena is then leaked instead of freed.
         let _ = self.enter(0, None);
     }
 }

@@ -1,10 +1,10 @@
-//! Any arguments at all: nothing panics, places lie within the line, arguments survive.
+//! Arbitrary arguments: no panic, locations are within the line, arguments are preserved.
 
 use iodyno_model::Severity;
 use iodyno_sysbench::{self as sysbench, Action};
 use proptest::prelude::*;
 
-/// Takes a line apart as a shell does, as far as quotes go that the line is made with.
+/// Splits a line as a shell does, as far as the quotes that the crate writes.
 fn shell_words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -24,7 +24,7 @@ fn shell_words(line: &str) -> Vec<String> {
     words
 }
 
-/// Names, values and words that are likely to mean something, and others.
+/// Meaningful names, values and words, and arbitrary ones.
 fn argument() -> impl Strategy<Value = String> {
     let names: Vec<&'static str> = sysbench::option_names().collect();
     let values = prop_oneof![

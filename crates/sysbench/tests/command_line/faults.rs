@@ -1,11 +1,11 @@
-//! What is wrong or surprising, with its place and remedy.
+//! Diagnostics, with location and remedy.
 
 use iodyno_model::{Diagnostic, Severity};
 use iodyno_sysbench as sysbench;
 
 use crate::{arguments, read};
 
-/// `argument severity message / hint`, the argument as it stands at the place.
+/// `argument severity message / hint`; the argument is the text at the location.
 fn told(said: &[Diagnostic]) -> Vec<String> {
     let one = |said: &Diagnostic| {
         let severity = match said.severity {
@@ -35,7 +35,7 @@ fn notes(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn faults_are_told_with_their_place_and_remedy() {
+fn errors_have_a_location_and_a_remedy() {
     for (text, told) in [
         (
             "",
@@ -222,7 +222,7 @@ fn faults_are_told_with_their_place_and_remedy() {
 }
 
 #[test]
-fn all_faults_are_told_at_once_in_their_order() {
+fn all_errors_are_reported_at_once_in_order() {
     let faults = faults("--thread=4 --time=x -a --file-num=1q --file-io-mode=fast bla");
     let places: Vec<&str> = faults
         .iter()
@@ -242,7 +242,7 @@ fn all_faults_are_told_at_once_in_their_order() {
 }
 
 #[test]
-fn what_may_surprise_is_told_and_taken() {
+fn surprising_options_give_warnings_and_are_accepted() {
     for (text, told) in [
         (
             "--num-threads=1 prepare",

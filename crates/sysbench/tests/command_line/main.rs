@@ -1,4 +1,4 @@
-//! sysbench fileio's command line, as its users type it.
+//! Tests of sysbench fileio's command line.
 
 mod any_text;
 mod faults;

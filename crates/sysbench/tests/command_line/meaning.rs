@@ -1,4 +1,4 @@
-//! What options come to mean in the plan.
+//! The effect of each option on the plan.
 
 use iodyno_model::{
     Amount, Arrival, BlockSizes, Content, Direction, Distribution, Engine, EngineKind, Fallocate,
@@ -69,7 +69,7 @@ fn defaults_are_those_of_the_reference() {
 }
 
 #[test]
-fn files_are_found_and_left_as_they_are() {
+fn existing_files_are_used_unchanged() {
     for (mode, made) in [
         ("seqwr", true),
         ("seqrewr", false),
@@ -96,7 +96,7 @@ fn files_are_found_and_left_as_they_are() {
 }
 
 #[test]
-fn access_says_the_same_as_the_shared_files() {
+fn access_pattern_matches_the_shared_files() {
     for (mode, directions, order, percent) in [
         (
             "seqwr",
@@ -311,7 +311,7 @@ fn sequential_requests_merge_blocks() {
 }
 
 #[test]
-fn published_commands_work_as_they_are() {
+fn published_commands_work_unchanged() {
     let prepare =
         "--file-total-size=1T --file-test-mode=rndrd --threads=16 --file-block-size=16384 prepare";
     let job = job(prepare);
@@ -344,7 +344,7 @@ fn published_commands_work_as_they_are() {
 }
 
 #[test]
-fn files_are_prepared_by_one_thread_in_large_requests_until_all_is_synced() {
+fn prepare_uses_one_thread_and_large_requests_and_syncs() {
     for (text, merged) in [
         ("", 1 << 20),
         ("--file-merged-requests=1", 0),
@@ -372,7 +372,7 @@ fn files_are_prepared_by_one_thread_in_large_requests_until_all_is_synced() {
 }
 
 #[test]
-fn the_command_stands_anywhere_and_a_whole_command_can_be_pasted() {
+fn the_command_may_be_anywhere_and_whole_commands_are_accepted() {
     for (text, action) in [
         ("run --file-test-mode=rndrd", Action::Run),
         ("--threads=2 run --file-test-mode=rndrd", Action::Run),
