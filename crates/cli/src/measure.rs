@@ -191,7 +191,7 @@ fn rounds_needed(judged: &Judged, made: u32) -> Option<u32> {
         .primary_cells()
         .filter_map(|cell| match cell.verdict {
             Verdict::CannotDecide { n, least, .. } => Some(least.saturating_sub(n)),
-            Verdict::Inconclusive { more } => more,
+            Verdict::Inconclusive { more, .. } => more,
             _ => None,
         });
     let rounds = more.max()?.saturating_add(made);

@@ -129,8 +129,13 @@ pub enum Verdict {
     DifferentButSmall,
     /// The data allow a difference as well as equivalence.
     Inconclusive {
-        /// Rounds (or trials per side) that are still needed by projection; `None`: too many to estimate.
+        /// Rounds (or trials per side) that are still needed by projection; `None`: too many to estimate, or
+        /// more of them alone do not decide.
         more: Option<u32>,
+        /// What prevents a verdict, with the remedy: `too noisy for a margin of 3 %: …`. Empty: the spread of
+        /// the trials alone.
+        #[serde(default)]
+        reasons: Vec<String>,
     },
     /// This number of trials cannot show any difference.
     CannotDecide {
@@ -155,6 +160,16 @@ pub enum Verdict {
     },
 }
 
+impl Verdict {
+    /// [`Verdict::Inconclusive`] because of the spread of the trials alone.
+    pub fn inconclusive(more: Option<u32>) -> Verdict {
+        Verdict::Inconclusive {
+            more,
+            reasons: Vec::new(),
+        }
+    }
+}
+
 /// A candidate against the baseline in one row by one metric.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
@@ -173,7 +188,7 @@ pub struct Cell {
     pub pairing: Pairing,
     /// Rounds, or trials of the smaller side.
     pub n: u32,
-    /// The margin in use: the larger of the requested margin and the noise floor.
+    /// The margin of the question.
     pub margin: f64,
     /// The verdict.
     pub verdict: Verdict,

@@ -234,13 +234,12 @@ pub(super) fn rows(
         let names = (columns[0].as_str(), columns[draft.column].as_str());
         let family = prepared.gathered.len() > 1;
         let facts = compare_facts(&trials.0, &trials.1, names, question, family);
-        // The rows that give the noise floor use the margin of the question.
+        // The rows that give the noise floor are not judged by it.
         let floor = floors[draft.row].filter(|_| draft.role != Role::Floor);
-        let margin = question.margin.max(floor.unwrap_or(0.0));
         let side = prepared.side(draft.column, columns, question.alpha);
         let mut cell = match &draft.sample {
-            Ok(sample) => decided(sample, side, level, margin, question.alpha),
-            Err(why) => without_data(side, level, margin, why),
+            Ok(sample) => decided(sample, side, level, floor.unwrap_or(0.0), question),
+            Err(why) => without_data(side, level, question.margin, why),
         };
         let sides = Sides {
             baseline: &trials.0,
@@ -285,7 +284,8 @@ fn without_data(side: Side, level: &Level, margin: f64, why: &str) -> Cell {
 }
 
 /// The cell as its numbers alone decide it.
-fn decided(sample: &Sample, side: Side, level: &Level, margin: f64, alpha: f64) -> Cell {
+fn decided(sample: &Sample, side: Side, level: &Level, floor: f64, question: &Question) -> Cell {
+    let margin = question.margin;
     let ratio = statistics::ratio(sample, level.level);
     let n = u32::try_from(sample.n()).unwrap_or(u32::MAX);
     let smallest_p = statistics::smallest_p(sample);
@@ -297,7 +297,7 @@ fn decided(sample: &Sample, side: Side, level: &Level, margin: f64, alpha: f64) 
             None => statistics::direction(sample),
         },
         adjusted_p: level.adjusted_p.unwrap_or(1.0),
-        alpha,
+        alpha: question.alpha,
         share: level.share,
         equivalence_p: statistics::equivalence_p(sample, margin),
         smallest_p,
@@ -306,6 +306,7 @@ fn decided(sample: &Sample, side: Side, level: &Level, margin: f64, alpha: f64) 
             false => n,
         },
         margin,
+        floor,
     };
     let verdict = decide(&numbers, || statistics::more(sample, margin, level.level));
     let mut notes = sample.notes.clone();
@@ -344,9 +345,15 @@ fn remarks(sample: &Sample, numbers: &Numbers, verdict: &Verdict) -> Vec<String>
     }
     let margin = iodyno_units::percent(numbers.margin);
     match verdict {
-        Verdict::Faster | Verdict::Slower if may_be_small(numbers) => notes.push(format!(
-            "the difference is sure, but may lie within the margin of ±{margin}"
-        )),
+        Verdict::Faster | Verdict::Slower if may_be_small(numbers) => {
+            let (what, share) = match numbers.floor > numbers.margin {
+                true => ("noise floor", iodyno_units::percent(numbers.floor)),
+                false => ("margin", margin),
+            };
+            notes.push(format!(
+                "the difference is significant, but may lie within the {what} of ±{share}"
+            ));
+        }
         Verdict::Equivalent
             if !within_margin(numbers.ratio.and_then(|r| r.interval), numbers.margin) =>
         {

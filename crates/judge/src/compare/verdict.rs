@@ -1,6 +1,7 @@
 //! The verdict from the numbers of a cell alone.
 
 use iodyno_model::{Estimated, Verdict};
+use iodyno_units::percent;
 
 /// The numbers that decide a cell.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -25,19 +26,24 @@ pub(super) struct Numbers {
     pub(super) least: u32,
     /// The margin: the smallest difference that matters, as a fraction.
     pub(super) margin: f64,
+    /// The noise floor, as a fraction; 0 if it was not measured.
+    pub(super) floor: f64,
 }
 
 /// The verdict from the numbers. Rules in this order:
 ///
 /// 1. With this few values no p could fall below this cell's share of α: CANNOT DECIDE.
-/// 2. A significant difference (adjusted p of at most α and an interval that excludes 1): DIFFERENT BUT SMALL
-///    if the whole interval lies within the margin, otherwise FASTER or SLOWER. If the interval contains the
-///    margin's edge, the difference is significant but may not matter; see [`may_be_small`].
-/// 3. No significant difference, and both one-sided tests against the margin are significant at this cell's
-///    share of α: EQUIVALENT.
-/// 4. Otherwise INCONCLUSIVE, with the number of rounds that `more` projects.
+/// 2. A significant difference (adjusted p of at most α and an interval that excludes 1): FASTER or SLOWER
+///    unless the whole interval lies within the margin or the noise floor; DIFFERENT BUT SMALL if it lies within
+///    the margin and the noise floor does not exceed the margin. If the interval contains the edge of either,
+///    the difference is significant but may not matter; see [`may_be_small`].
+/// 3. No significant difference, both one-sided tests against the margin are significant at this cell's share of
+///    α, and the noise floor does not exceed the margin: EQUIVALENT.
+/// 4. Otherwise INCONCLUSIVE: with a noise floor above the margin because the host is too noisy, otherwise with
+///    the number of rounds that `more` projects.
 ///
-/// The margin is symmetric in the logarithm: from 1/(1+margin) to 1+margin.
+/// The margin is fixed before the run; the noise floor never widens it. Both are symmetric in the logarithm: from
+/// 1/(1+margin) to 1+margin.
 pub(super) fn decide(numbers: &Numbers, more: impl FnOnce() -> Option<u32>) -> Verdict {
     if numbers.smallest_p > numbers.share {
         return Verdict::CannotDecide {
@@ -51,27 +57,42 @@ pub(super) fn decide(numbers: &Numbers, more: impl FnOnce() -> Option<u32>) -> V
     let Some(ratio) = numbers.ratio else {
         return match significant {
             true => by_direction(numbers.direction),
-            false => Verdict::Inconclusive { more: None },
+            false => Verdict::inconclusive(None),
         };
     };
+    let noisy = numbers.floor > numbers.margin;
+    let within = |share| within_margin(ratio.interval, share);
     if significant && ratio.interval.is_some_and(|interval| !holds(interval, 1.0)) {
-        return match within_margin(ratio.interval, numbers.margin) {
-            true => Verdict::DifferentButSmall,
-            false => by_direction(ratio.value.ln()),
-        };
-    }
-    if numbers.equivalence_p.is_some_and(|p| p <= numbers.share) {
+        if !within(numbers.margin.max(numbers.floor)) {
+            return by_direction(ratio.value.ln());
+        }
+        if !noisy {
+            return Verdict::DifferentButSmall;
+        }
+    } else if !noisy && numbers.equivalence_p.is_some_and(|p| p <= numbers.share) {
         return Verdict::Equivalent;
     }
-    Verdict::Inconclusive { more: more() }
+    match noisy {
+        true => Verdict::Inconclusive {
+            more: None,
+            reasons: vec![format!(
+                "too noisy for a margin of {}, the noise floor is {}: more rounds, longer trials, a quieter host or \
+                 a larger margin can help",
+                percent(numbers.margin),
+                percent(numbers.floor)
+            )],
+        },
+        false => Verdict::inconclusive(more()),
+    }
 }
 
-/// Whether a significant difference may still lie within the margin.
+/// Whether a significant difference may still lie within the margin or the noise floor.
 pub(super) fn may_be_small(numbers: &Numbers) -> bool {
-    let (low, high) = ends(numbers.margin);
+    let share = numbers.margin.max(numbers.floor);
+    let (low, high) = ends(share);
     let interval = numbers.ratio.and_then(|ratio| ratio.interval);
     interval.is_some_and(|interval| {
-        !within_margin(Some(interval), numbers.margin) && interval.0 <= high && interval.1 >= low
+        !within_margin(Some(interval), share) && interval.0 <= high && interval.1 >= low
     })
 }
 
@@ -100,8 +121,18 @@ fn by_direction(direction: f64) -> Verdict {
 mod tests {
     use super::*;
 
-    /// Ten rounds, one primary, a margin of 3 %.
+    /// Ten rounds, one primary, a margin of 3 %, no noise floor.
     fn check(p: f64, ratio: (f64, f64, f64), equivalence_p: f64, verdict: Verdict) {
+        check_above(0.0, p, ratio, equivalence_p, verdict);
+    }
+
+    fn check_above(
+        floor: f64,
+        p: f64,
+        ratio: (f64, f64, f64),
+        equivalence_p: f64,
+        verdict: Verdict,
+    ) {
         let numbers = Numbers {
             n: 10,
             ratio: Some(Estimated {
@@ -117,6 +148,7 @@ mod tests {
             smallest_p: 2.0 / 1024.0,
             least: 6,
             margin: 0.03,
+            floor,
         };
         assert_eq!(decide(&numbers, || Some(7)), verdict, "{p} {ratio:?}");
         // Exchanging the sides exchanges faster and slower, and nothing else.
@@ -138,7 +170,7 @@ mod tests {
 
     #[test]
     fn decides_by_p_interval_and_margin() {
-        let undecided = Verdict::Inconclusive { more: Some(7) };
+        let undecided = Verdict::inconclusive(Some(7));
         check(0.002, (1.45, 1.66, 1.90), 1.0, Verdict::Faster);
         check(0.05, (1.45, 1.66, 1.90), 1.0, Verdict::Faster);
         check(0.002, (1.001, 1.02, 1.04), 0.3, Verdict::Faster); // straddles the edge
@@ -155,12 +187,41 @@ mod tests {
     }
 
     #[test]
+    fn a_noise_floor_above_the_margin_leaves_only_what_exceeds_it() {
+        let noisy = || {
+            Verdict::Inconclusive {
+            more: None,
+            reasons: vec![
+                "too noisy for a margin of 3 %, the noise floor is 12 %: more rounds, longer trials, a quieter \
+                 host or a larger margin can help"
+                    .to_owned(),
+            ],
+        }
+        };
+        let check = |p, ratio, equivalence_p, verdict| {
+            check_above(0.12, p, ratio, equivalence_p, verdict);
+        };
+        check(0.002, (1.45, 1.66, 1.90), 1.0, Verdict::Faster);
+        check(0.002, (1.05, 1.10, 1.15), 1.0, Verdict::Faster); // straddles the floor's edge
+        check(0.002, (1.04, 1.06, 1.11), 1.0, noisy());
+        check(0.002, (1.001, 1.02, 1.029), 0.01, noisy());
+        check(0.6, (0.99, 1.0, 1.01), 0.01, noisy());
+        check(0.4, (0.90, 1.02, 1.15), 0.3, noisy());
+        // A floor within the margin changes nothing.
+        check_above(0.03, 0.6, (0.99, 1.0, 1.01), 0.01, Verdict::Equivalent);
+        let small = (1.001, 1.02, 1.029);
+        check_above(0.02, 0.002, small, 0.01, Verdict::DifferentButSmall);
+    }
+
+    #[test]
     fn says_where_a_difference_may_be_too_small_to_matter() {
-        for (interval, small) in [
-            ((1.001, 1.04), true),
-            ((0.95, 0.99), true),
-            ((1.04, 1.05), false),
-            ((1.001, 1.02), false), // surely small
+        for (floor, interval, small) in [
+            (0.0, (1.001, 1.04), true),
+            (0.0, (0.95, 0.99), true),
+            (0.0, (1.04, 1.05), false),
+            (0.0, (1.001, 1.02), false), // surely small
+            (0.12, (1.04, 1.15), true),
+            (0.12, (1.13, 1.15), false),
         ] {
             let numbers = Numbers {
                 n: 10,
@@ -177,6 +238,7 @@ mod tests {
                 smallest_p: 0.001,
                 least: 6,
                 margin: 0.03,
+                floor,
             };
             assert_eq!(may_be_small(&numbers), small, "{interval:?}");
         }

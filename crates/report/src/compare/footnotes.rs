@@ -2,8 +2,6 @@
 
 use iodyno_model::{Cell, ComparedRow, Comparison, Metric, Pairing, Side, Verdict};
 
-use iodyno_units::percent;
-
 use super::figures::{limit, possible_p, ratio};
 use super::view::in_words;
 use super::words::{amount, still_needed, words};
@@ -66,7 +64,8 @@ fn of_verdict(cell: &Cell) -> Option<String> {
             };
             Some(reasons + &numbers)
         }
-        Verdict::Inconclusive { more } => {
+        Verdict::Inconclusive { reasons, .. } if !reasons.is_empty() => Some(reasons.join("; ")),
+        Verdict::Inconclusive { more, .. } => {
             let needed = still_needed(cell.pairing, *more);
             let guess = if more.is_some() {
                 " at the current spread"
@@ -115,9 +114,6 @@ fn of_conditions(comparison: &Comparison, row: &ComparedRow, cell: &Cell) -> Vec
     );
     if !told && (cell.n != comparison.rounds || paired != comparison.paired) {
         texts.push(amount(cell.pairing, cell.n));
-    }
-    if cell.margin.is_finite() && cell.margin > comparison.question.margin {
-        texts.push(format!("margin {}, the noise floor", percent(cell.margin)));
     }
     texts
 }

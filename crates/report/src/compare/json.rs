@@ -132,11 +132,11 @@ object!(CellView<'a>(cell in &'a Cell) {
     verdict_by_numbers: tag(&cell.by_numbers),
     // The verdict in one line.
     words: verdict_words(cell),
-    // Why it is not comparable, or why there are no data.
+    // Why it is not comparable or inconclusive, or why there are no data.
     reasons: reasons(&cell.verdict),
     // For an inconclusive one: rounds or trials a side that are still needed.
     more_needed: match cell.verdict {
-        Verdict::Inconclusive { more } => more,
+        Verdict::Inconclusive { more, .. } => more,
         _ => None,
     },
     // For one that cannot be decided: the smallest p that n could give, the p that it has to be below, and the least n that
@@ -151,7 +151,9 @@ object!(CellView<'a>(cell in &'a Cell) {
 
 fn reasons(verdict: &Verdict) -> Vec<&str> {
     match verdict {
-        Verdict::NotComparable { reasons } => reasons.iter().map(String::as_str).collect(),
+        Verdict::NotComparable { reasons } | Verdict::Inconclusive { reasons, .. } => {
+            reasons.iter().map(String::as_str).collect()
+        }
         Verdict::NoData { why } => vec![why.as_str()],
         _ => Vec::new(),
     }

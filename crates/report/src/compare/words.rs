@@ -27,10 +27,14 @@ pub(super) fn words(cell: &Cell, verdict: &Verdict) -> String {
             format!("{head} {}", figures.join(", "))
         }
         Verdict::Equivalent => format!("{head} within ±{}", percent(cell.margin)),
-        Verdict::Inconclusive { more } => {
+        Verdict::Inconclusive { more, reasons } => {
             let interval = cell.ratio.as_ref().and_then(change);
             let interval = interval.map_or(String::new(), |interval| format!(" {interval}"));
-            format!("{head}{interval}: {}", still_needed(cell.pairing, *more))
+            let why = match reasons.is_empty() {
+                true => still_needed(cell.pairing, *more),
+                false => reasons.join("; "),
+            };
+            format!("{head}{interval}: {why}")
         }
         Verdict::CannotDecide { n, smallest_p, .. } => format!(
             "{head}: n={n}, smallest possible p is {}",

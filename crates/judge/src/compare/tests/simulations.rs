@@ -67,6 +67,27 @@ fn claims_equivalence_of_what_differs_by_the_margin_in_at_most_5_of_100() {
     }
 }
 
+/// The noise floor is measured on the same noisy host; it must not turn into the margin.
+#[test]
+fn a_noisy_host_does_not_make_a_difference_of_ten_percent_equivalent() {
+    let equivalent = (0..TIMES).filter(|seed| {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(*seed);
+        let law = Normal::<f64>::new(0.0, 0.1).unwrap();
+        let mut side = |name: &str, level: f64| {
+            let values: Vec<f64> = (0..10)
+                .map(|_| level * law.sample(&mut random).exp())
+                .collect();
+            rounds(name, "w", &values)
+        };
+        let again = each(side("a again", 1000.0), |o| o.again = true);
+        let trials = [side("a", 1000.0), again, side("b", 1100.0)].concat();
+        let verdict = &compared(&trials, &Question::default()).rows[0].cells[0].verdict;
+        matches!(verdict, Verdict::Equivalent | Verdict::DifferentButSmall)
+    });
+    // A margin as wide as the noise floor called 19 % of them equivalent.
+    assert_eq!(equivalent.count(), 0);
+}
+
 /// What INCONCLUSIVE promises: with so many more rounds there is mostly a verdict.
 #[test]
 fn asks_for_about_the_rounds_that_a_verdict_takes() {
@@ -82,7 +103,10 @@ fn asks_for_about_the_rounds_that_a_verdict_takes() {
         };
         let trials = both(side("a", 1000.0), side("b", 1050.0));
         let comparison = compared(&trials, &Question::default());
-        if let Verdict::Inconclusive { more: Some(more) } = comparison.rows[0].cells[0].verdict {
+        if let Verdict::Inconclusive {
+            more: Some(more), ..
+        } = comparison.rows[0].cells[0].verdict
+        {
             asked.push(more);
         }
     }

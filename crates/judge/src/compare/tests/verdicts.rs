@@ -197,7 +197,7 @@ fn decides_by_ranks_alone_where_a_value_is_zero() {
     let cell = unpaired(&[0.0; 10], &around(1000.0));
     assert_eq!((cell.verdict.clone(), cell.ratio), (Verdict::Faster, None));
     let cell = paired(&[0.0; 10], &[0.0; 10]);
-    assert_eq!(cell.verdict, Verdict::Inconclusive { more: None });
+    assert_eq!(cell.verdict, Verdict::inconclusive(None));
 }
 
 #[test]

@@ -91,7 +91,8 @@ fn verdict() -> BoxedStrategy<Verdict> {
         Just(Verdict::Slower),
         Just(Verdict::Equivalent),
         Just(Verdict::DifferentButSmall),
-        option::of(any::<u32>()).prop_map(|more| Verdict::Inconclusive { more }),
+        (option::of(any::<u32>()), vec(name(), 0..3))
+            .prop_map(|(more, reasons)| Verdict::Inconclusive { more, reasons }),
         (any::<u32>(), number(), number(), any::<u32>()).prop_map(
             |(n, smallest_p, needed_p, least)| Verdict::CannotDecide {
                 n,
