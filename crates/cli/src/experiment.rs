@@ -16,9 +16,9 @@ use crate::progress::Reporter;
 use crate::signals;
 
 /// Receives the events of a run in addition to the progress display.
-pub(crate) trait Audience {
+pub(crate) trait RunObserver {
     /// Called for every event, including the ends of trials.
-    fn told(&mut self, progress: &Progress<'_>) -> Result<(), Failure>;
+    fn on_progress(&mut self, progress: &Progress<'_>) -> Result<(), Failure>;
 }
 
 /// How a run starts.
@@ -35,7 +35,7 @@ pub(crate) enum Begin<'a> {
 }
 
 /// A run that has ended.
-pub(crate) struct Carried {
+pub(crate) struct EndedRun {
     /// How it ended.
     pub(crate) end: RunEnd,
     /// The exit code for it.
@@ -66,17 +66,17 @@ fn unmet_destroys(plan: &Plan) -> Vec<Diagnostic> {
         .collect()
 }
 
-/// Runs every trial of a plan, showing progress and passing events to `audience`.
+/// Runs every trial of a plan, showing progress and passing events to `observer`.
 ///
-/// An audience that fails, for example because its output is full, does not end the run: the results
+/// An observer that fails, for example because its output is full, does not end the run: the results
 /// are still stored.
 pub(crate) fn carry_out(
     begin: Begin<'_>,
     store: &SqliteStore,
     context: &Context,
     mut reporter: Reporter<'_>,
-    audience: &mut dyn Audience,
-) -> Result<Carried, Failure> {
+    observer: &mut dyn RunObserver,
+) -> Result<EndedRun, Failure> {
     if let Begin::New(plan) = begin {
         context.tell(&unmet_destroys(plan));
     }
@@ -100,20 +100,20 @@ pub(crate) fn carry_out(
     let store_file = file_at(store.path());
     let mut exit = Exit::Fine;
     let mut failed = None;
-    let mut observer = |progress: Progress<'_>| {
+    let mut on_progress = |progress: Progress<'_>| {
         reporter.show(&progress);
         if let Progress::Ended(ended) = &progress {
             exit = exit.max(exit_of(ended, &stop));
             context.tell(ended.faults);
         }
-        if let Err(failure) = audience.told(&progress) {
+        if let Err(failure) = observer.on_progress(&progress) {
             failed.get_or_insert(failure);
         }
     };
     let end = match begin {
-        Begin::New(plan) => iodyno_lab::carry_out(plan, &lab, &mut observer)?,
+        Begin::New(plan) => iodyno_lab::carry_out(plan, &lab, &mut on_progress)?,
         Begin::Resume { run, rounds } => {
-            iodyno_lab::resume(run, rounds, &lab, &mut observer).map_err(resume_failure)?
+            iodyno_lab::resume(run, rounds, &lab, &mut on_progress).map_err(resume_failure)?
         }
     };
     context.screen.clear();
@@ -143,7 +143,7 @@ pub(crate) fn carry_out(
             exit: exit.max(failure.exit),
             ..failure
         }),
-        None => Ok(Carried { end, exit }),
+        None => Ok(EndedRun { end, exit }),
     }
 }
 

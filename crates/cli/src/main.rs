@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     terminal.redraws &= !logs.as_ref().is_ok_and(|logs| *logs);
     let context = Context::new(terminal, cli.store, cli.verbose);
     if let Err(failure) = logs {
-        return told(Err(failure), &context).into();
+        return report(Err(failure), &context).into();
     }
     let ended = match &cli.command {
         Command::Run(args) => commands::run(args, &context),
@@ -64,11 +64,11 @@ fn main() -> ExitCode {
         Command::Completions(args) => commands::completions(args),
         Command::Node => return commands::node(),
     };
-    told(ended, &context).into()
+    report(ended, &context).into()
 }
 
 /// Prints the errors of a failed command and returns the exit code.
-fn told(ended: Result<Exit, Failure>, context: &Context) -> Exit {
+fn report(ended: Result<Exit, Failure>, context: &Context) -> Exit {
     ended.unwrap_or_else(|failure| {
         context.tell(&failure.faults);
         failure.exit

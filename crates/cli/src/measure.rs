@@ -8,7 +8,7 @@ use crate::args::ExperimentArgs;
 use crate::commands::{Judged, judge};
 use crate::context::Context;
 use crate::exit::Exit;
-use crate::experiment::{Audience, Begin, Carried, carry_out};
+use crate::experiment::{Begin, EndedRun, RunObserver, carry_out};
 use crate::failure::Failure;
 use crate::observations::observations;
 use crate::progress::Reporter;
@@ -16,17 +16,17 @@ use crate::screen::write_out;
 use crate::trials::{run_json, run_view, trials_json};
 
 /// What is printed of a run in addition to its progress.
-pub(crate) struct Telling<'a> {
+pub(crate) struct ResultOutput<'a> {
     /// Prints each trial as it ends.
-    pub(crate) tables: &'a mut dyn Audience,
+    pub(crate) tables: &'a mut dyn RunObserver,
     /// Compare the trials if there are several.
     pub(crate) compares: bool,
 }
 
-impl<'a> Telling<'a> {
+impl<'a> ResultOutput<'a> {
     /// Tables, and a comparison of several trials.
-    pub(crate) fn all(tables: &'a mut dyn Audience) -> Telling<'a> {
-        Telling {
+    pub(crate) fn all(tables: &'a mut dyn RunObserver) -> ResultOutput<'a> {
+        ResultOutput {
             tables,
             compares: true,
         }
@@ -42,20 +42,20 @@ pub(crate) fn measure(
     args: &ExperimentArgs,
     context: &Context,
     reporter: Reporter<'_>,
-    telling: Telling<'_>,
+    output: ResultOutput<'_>,
 ) -> Result<Exit, Failure> {
     let mut unstored = Unstored::default();
-    let audience: &mut dyn Audience = match args.json {
+    let observer: &mut dyn RunObserver = match args.json {
         true => &mut unstored,
-        false => telling.tables,
+        false => output.tables,
     };
-    let carried = carry_out(begin, store, context, reporter, audience)?;
-    let several = telling.compares && (plan.cells() > 1 || plan.rounds > 1);
+    let ended_run = carry_out(begin, store, context, reporter, observer)?;
+    let several = output.compares && (plan.cells() > 1 || plan.rounds > 1);
     // The results are stored: a comparison that fails is reported and does not affect them.
-    let (verdict, verdict_exit) = match several.then(|| verdict(&carried, store)) {
+    let (verdict, verdict_exit) = match several.then(|| verdict(&ended_run, store)) {
         None => (None, Exit::Fine),
         Some(Ok(verdict)) => (verdict, Exit::Fine),
-        Some(Err(_)) if carried.exit == Exit::Interrupted => {
+        Some(Err(_)) if ended_run.exit == Exit::Interrupted => {
             context.note("the run ended before there was anything to compare");
             (None, Exit::Fine)
         }
@@ -70,18 +70,18 @@ pub(crate) fn measure(
                 Some(Judged::Compared(comparison)) => Some(&**comparison),
                 _ => None,
             };
-            let document = document(plan, store, &carried, comparison, unstored.trials)?;
+            let document = document(plan, store, &ended_run, comparison, unstored.trials)?;
             write_out(document)?;
         }
         false => {
             if let Some(judged) = &verdict {
                 write_out(judged.text(context.style_out()) + "\n")?;
             }
-            write_out(conclusion(plan, store, &carried, verdict.as_ref()))?;
+            write_out(conclusion(plan, store, &ended_run, verdict.as_ref()))?;
         }
     }
     let judged = verdict.map_or(Exit::Fine, |judged| judged.exit(args.fail_on));
-    Ok(carried.exit.max(judged).max(verdict_exit))
+    Ok(ended_run.exit.max(judged).max(verdict_exit))
 }
 
 /// Trials that could not be stored, kept for the JSON document at the end.
@@ -90,8 +90,8 @@ struct Unstored {
     trials: Vec<Trial>,
 }
 
-impl Audience for Unstored {
-    fn told(&mut self, progress: &Progress<'_>) -> Result<(), Failure> {
+impl RunObserver for Unstored {
+    fn on_progress(&mut self, progress: &Progress<'_>) -> Result<(), Failure> {
         if let Progress::Ended(ended) = progress {
             let trials = ended.unstored.map(|_| ended.trial.clone());
             self.trials.extend(trials);
@@ -101,8 +101,8 @@ impl Audience for Unstored {
 }
 
 /// The comparison of the stored trials; `None` if no trial is usable.
-fn verdict(carried: &Carried, store: &SqliteStore) -> Result<Option<Judged>, Failure> {
-    let run = store.run(carried.end.handle.id)?;
+fn verdict(ended_run: &EndedRun, store: &SqliteStore) -> Result<Option<Judged>, Failure> {
+    let run = store.run(ended_run.end.handle.id)?;
     let mut trials = observations(store, &run)?;
     if trials.iter().all(|trial| trial.unusable.is_some()) {
         return Ok(None);
@@ -115,16 +115,16 @@ fn verdict(carried: &Carried, store: &SqliteStore) -> Result<Option<Judged>, Fai
 fn document(
     plan: &Plan,
     store: &SqliteStore,
-    carried: &Carried,
+    ended_run: &EndedRun,
     comparison: Option<&Comparison>,
     unstored: Vec<Trial>,
 ) -> Result<String, Failure> {
-    let handle = carried.end.handle;
+    let handle = ended_run.end.handle;
     match store.run(handle.id) {
         Ok(run) => Ok(run_json(store, &run, comparison, unstored)?),
         Err(_) => Ok(trials_json(
             plan,
-            &run_view(plan, handle, carried.end.state),
+            &run_view(plan, handle, ended_run.end.state),
             comparison,
             &unstored,
         )),
@@ -143,10 +143,10 @@ fn ended_how(exit: Exit) -> &'static str {
 fn conclusion(
     plan: &Plan,
     store: &SqliteStore,
-    carried: &Carried,
+    ended_run: &EndedRun,
     verdict: Option<&Judged>,
 ) -> String {
-    let end = &carried.end;
+    let end = &ended_run.end;
     let alias = end.handle.alias;
     let stored = match end.unstored {
         None => format!("run {alias} stored in {}.", store.path().display()),
@@ -156,10 +156,10 @@ fn conclusion(
     let ending = match end.state {
         RunState::Completed if trials == 1 => "One trial: no comparison.".to_owned(),
         RunState::Completed => format!("{} trials{}.", end.completed, stopped(end.stopped)),
-        _ if trials == 1 => format!("It {}.", ended_how(carried.exit)),
+        _ if trials == 1 => format!("It {}.", ended_how(ended_run.exit)),
         _ => format!(
             "It {}: {} of {trials} trials completed.",
-            ended_how(carried.exit),
+            ended_how(ended_run.exit),
             end.completed
         ),
     };

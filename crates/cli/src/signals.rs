@@ -17,12 +17,12 @@ impl Drop for Watch {
     }
 }
 
-/// Calls `told` on a separate thread for each SIGINT, SIGTERM or SIGHUP: with the request to stop for the first two, and
+/// Calls `on_request` on a separate thread for each SIGINT, SIGTERM or SIGHUP: with the request to stop for the first two, and
 /// with `None`, to exit at once, for each further one.
 ///
 /// A signal that was ignored at the start of the program stays ignored, as under `nohup`.
 pub(crate) fn watch(
-    mut told: impl FnMut(Option<StopRequest>) + Send + 'static,
+    mut on_request: impl FnMut(Option<StopRequest>) + Send + 'static,
 ) -> io::Result<Watch> {
     let ignored = ignored_signals();
     let wanted = [SIGINT, SIGTERM, SIGHUP]
@@ -35,7 +35,7 @@ pub(crate) fn watch(
         .spawn(move || {
             let mut requests = [StopRequest::Finish, StopRequest::Abort].into_iter();
             for _ in signals.forever() {
-                told(requests.next());
+                on_request(requests.next());
             }
         })?;
     Ok(Watch(handle))

@@ -29,8 +29,8 @@ struct Case {
     ops: u64,
 }
 
-/// What one run of a case came to, per op.
-struct Found {
+/// The cost of one run of a case, per op.
+struct Cost {
     user_ns: f64,
     system_ns: f64,
     turns: f64,
@@ -73,7 +73,7 @@ const CASES: [Case; 7] = [
 ];
 
 impl Case {
-    fn run(&self, path: &Path) -> Found {
+    fn run(&self, path: &Path) -> Cost {
         let mut job = testing::random_reads(self.depth);
         let blocks = testing::blocks(&mut job);
         blocks.engine = Engine::new(self.kind, self.depth);
@@ -111,7 +111,7 @@ impl Case {
         let done = shared.measure.of(Direction::Read).service.count();
         assert_eq!(done, self.ops, "{outcome:?}");
         let per_op = |total: u64| total as f64 / self.ops as f64;
-        Found {
+        Cost {
             user_ns: per_op(outcome.cpu.user_ns),
             system_ns: per_op(outcome.cpu.system_ns),
             turns: per_op(outcome.depth.turns),
@@ -120,7 +120,7 @@ impl Case {
     }
 }
 
-fn median(found: &[Found], figure: impl Fn(&Found) -> f64) -> f64 {
+fn median(found: &[Cost], figure: impl Fn(&Cost) -> f64) -> f64 {
     let mut values: Vec<f64> = found.iter().map(figure).collect();
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
@@ -138,7 +138,7 @@ fn main() {
         .iter()
         .filter(|case| case.name.contains(&only))
         .collect();
-    let mut found: Vec<Vec<Found>> = cases.iter().map(|_| Vec::new()).collect();
+    let mut found: Vec<Vec<Cost>> = cases.iter().map(|_| Vec::new()).collect();
     for _ in 0..rounds {
         for (case, found) in cases.iter().zip(&mut found) {
             found.push(case.run(&path));

@@ -3,7 +3,7 @@
 use iodyno_model::{EndedBy, EngineUsed, Step, StopRequest, Verify, Work};
 use iodyno_sys::{Backend, Clock, OpKind};
 
-use crate::cells::Cells;
+use crate::counters::OpCounters;
 use crate::driver::{Driver, Parts};
 use crate::lifecycle::{CloneWork, Course, Steps, carry_out};
 use crate::outcome::{CloneOutcome, WorkerError};
@@ -73,8 +73,8 @@ impl<B: Backend, C: Clock, S: CloneStream> CloneWork for DrivenClone<'_, B, C, S
         }
     }
 
-    fn run(&mut self, cells: &Cells, until: u64) -> Result<EndedBy, WorkerError> {
-        Ok(self.driver.drive(&mut self.stream, cells, until)?)
+    fn run(&mut self, counters: &OpCounters, until: u64) -> Result<EndedBy, WorkerError> {
+        Ok(self.driver.drive(&mut self.stream, counters, until)?)
     }
 
     fn discard_ramp(&mut self, _ended: bool) {
@@ -89,10 +89,10 @@ impl<B: Backend, C: Clock, S: CloneStream> CloneWork for DrivenClone<'_, B, C, S
     fn drain(&mut self, steps: &mut Steps<'_>) {
         self.stream.leave();
         if steps.broken.is_none() {
-            let cells = &steps.shared.measure;
+            let counters = &steps.shared.measure;
             let back = steps.run(self, Step::Drain, |clone| {
                 let (driver, stream) = (&mut clone.driver, &mut clone.stream);
-                Ok(driver.drain(stream, cells, PATIENCE_NS)?)
+                Ok(driver.drain(stream, counters, PATIENCE_NS)?)
             });
             note_stuck(steps, back);
         }
@@ -175,10 +175,10 @@ impl<B: Backend, C: Clock, S: CloneStream> DrivenClone<'_, B, C, S> {
     /// Carries out a list of ops as a step of its own.
     fn list(&mut self, steps: &mut Steps<'_>, step: Step, issues: impl Iterator<Item = Issue>) {
         let mut stream = ListStream(issues);
-        let cells = &steps.shared.measure;
+        let counters = &steps.shared.measure;
         let back = steps.run(self, step, |clone| {
-            clone.driver.drive(&mut stream, cells, u64::MAX)?;
-            Ok(clone.driver.drain(&mut stream, cells, PATIENCE_NS)?)
+            clone.driver.drive(&mut stream, counters, u64::MAX)?;
+            Ok(clone.driver.drain(&mut stream, counters, PATIENCE_NS)?)
         });
         note_stuck(steps, back);
     }

@@ -12,9 +12,9 @@ use iodyno_sys::{
     Backend, BackendError, Capabilities, Clock, Completion, Completions, OpKind, Slot,
 };
 
-use crate::cells::{Cells, LatencyCells, add};
 use crate::checks::Checks;
 use crate::content::Filler;
+use crate::counters::{LatencyCounters, OpCounters, add};
 use crate::counts::{self, ErrorCounts};
 use crate::log::{OpLog, OpRecord};
 use crate::minimum_rates::MinimumRates;
@@ -104,7 +104,7 @@ pub(crate) struct Driver<'a, B, C> {
     /// Ops in flight when the kernel returned.
     left_in_flight: u32,
     fastest_submission_ns: u64,
-    pub(crate) windows: LatencyCells,
+    pub(crate) windows: LatencyCounters,
     pub(crate) depth: DepthUse,
     pub(crate) errors: ErrorCounts,
     pub(crate) last_completion: [Option<u64>; 4],
@@ -142,14 +142,14 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
     pub(crate) fn drive<S: OpStream>(
         &mut self,
         stream: &mut S,
-        cells: &Cells,
+        counters: &OpCounters,
         until: u64,
     ) -> Result<EndedBy, BackendError> {
         let mut now = self.clock.now();
         self.last_returned = now;
         loop {
             if now >= self.rates_due {
-                self.judge_rates(cells, now);
+                self.judge_rates(counters, now);
             }
             if let Some(ended) = self.ended(now, until) {
                 return Ok(ended);
@@ -170,7 +170,7 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
                     (0, hearing)
                 }
             };
-            now = self.turn(stream, cells, min, deadline)?;
+            now = self.turn(stream, counters, min, deadline)?;
         }
     }
 
@@ -236,7 +236,7 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
     fn turn<S: OpStream>(
         &mut self,
         stream: &mut S,
-        cells: &Cells,
+        counters: &OpCounters,
         min: u32,
         deadline: u64,
     ) -> Result<u64, BackendError> {
@@ -248,7 +248,7 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         counts::submitted(&mut self.depth, self.completions.submitted, before);
         counts::completed(&mut self.depth, count);
         if self.capabilities.submits_apart {
-            self.note_submissions(cells);
+            self.note_submissions(counters);
         }
         if !self.capabilities.stamps_each && count > 0 {
             self.note_window();
@@ -258,7 +258,7 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         let mut now = self.completions.returned;
         for index in 0..count {
             let completion = self.completions.list[index];
-            self.record(stream, cells, &completion, now);
+            self.record(stream, counters, &completion, now);
             if index % RECORDED_A_READING == RECORDED_A_READING - 1 {
                 now = self.clock.now();
             }
@@ -270,7 +270,7 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
     fn record<S: OpStream>(
         &mut self,
         stream: &mut S,
-        cells: &Cells,
+        counters: &OpCounters,
         completion: &Completion,
         now: u64,
     ) {
@@ -280,7 +280,7 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         let moves = matches!(issue.op.kind, OpKind::Read | OpKind::Write);
         let length = issue.op.length;
         if completion.result < 0 || (moves && state.moved + (completion.result as u32) < length) {
-            return self.fell_short(stream, cells, completion, now);
+            return self.fell_short(stream, counters, completion, now);
         }
         let submitted = match state.first_submitted {
             0 => completion.submitted,
@@ -288,13 +288,13 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         };
         let service = completion.completed - submitted;
         if issue.counted {
-            let cells = cells.of(issue.direction);
-            add(&cells.bytes, length.into());
-            cells.service.record(service);
-            if let (Some(response), Some(intended)) = (&cells.response, issue.intended) {
+            let counters = counters.of(issue.direction);
+            add(&counters.bytes, length.into());
+            counters.service.record(service);
+            if let (Some(response), Some(intended)) = (&counters.response, issue.intended) {
                 response.record(completion.completed.saturating_sub(intended.get()));
             }
-            if let Some(completion) = &cells.completion {
+            if let Some(completion) = &counters.completion {
                 completion.record(service.saturating_sub(state.submission_ns));
             }
             self.last_completion[issue.direction as usize] = Some(completion.completed);
@@ -355,7 +355,7 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
     pub(crate) fn drain<S: OpStream>(
         &mut self,
         stream: &mut S,
-        cells: &Cells,
+        counters: &OpCounters,
         patience_ns: u64,
     ) -> Result<bool, BackendError> {
         let mut cancelled_at = None;
@@ -370,7 +370,7 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
                     return Ok(false);
                 }
             }
-            self.turn(stream, cells, self.in_flight, now + HEARING_NS)?;
+            self.turn(stream, counters, self.in_flight, now + HEARING_NS)?;
         }
         Ok(true)
     }
@@ -406,7 +406,7 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
             last_returned: 0,
             left_in_flight: 0,
             fastest_submission_ns: u64::MAX,
-            windows: LatencyCells::new(),
+            windows: LatencyCounters::new(),
             depth: DepthUse::default(),
             errors: ErrorCounts::default(),
             last_completion: [None; 4],
@@ -439,9 +439,9 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
     }
 
     #[cold]
-    fn judge_rates(&mut self, cells: &Cells, now: u64) {
+    fn judge_rates(&mut self, counters: &OpCounters, now: u64) {
         let Some(rates) = &mut self.rates else { return };
-        self.fault = self.fault.take().or(rates.check(cells, now));
+        self.fault = self.fault.take().or(rates.check(counters, now));
         self.rates_due = rates.due();
         self.failed |= self.fault.is_some();
     }

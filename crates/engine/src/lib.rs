@@ -2,13 +2,13 @@
 //!
 //! A worker is one thread that runs one clone of one job: [`run`]. What it may do is decided by an
 //! [`OpStream`](stream::OpStream), pure and without a clock of its own; how it reaches the kernel is an
-//! [`iodyno_sys::Backend`]; what came of it goes into [`cells`], which watchers read without
+//! [`iodyno_sys::Backend`]; what came of it goes into [`counters`], which watchers read without
 //! disturbing it. The engine knows nothing of reports, stores or job files.
 
 mod blocks;
-pub mod cells;
 mod checks;
 mod content;
+pub mod counters;
 mod counts;
 mod driver;
 mod flow;

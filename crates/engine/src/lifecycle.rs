@@ -4,7 +4,7 @@ use iodyno_model::{CpuUse, EndedBy, Job, Step, StopRequest};
 use iodyno_sys::Clock;
 use iodyno_sys::thread::Usage;
 
-use crate::cells::Cells;
+use crate::counters::OpCounters;
 use crate::outcome::{CloneOutcome, StepSpan, WorkerError};
 use crate::shared::CloneShared;
 
@@ -23,7 +23,7 @@ pub(crate) trait CloneWork {
     fn begin(&mut self, now: u64);
 
     /// Does the work until it ends by itself, the instant `until` comes, or the worker is asked to stop.
-    fn run(&mut self, cells: &Cells, until: u64) -> Result<EndedBy, WorkerError>;
+    fn run(&mut self, counters: &OpCounters, until: u64) -> Result<EndedBy, WorkerError>;
 
     /// The ramp is over, and what it counted is discarded; `ended`: the work ended in it.
     fn discard_ramp(&mut self, ended: bool);

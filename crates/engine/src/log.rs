@@ -54,14 +54,14 @@ impl OpLog {
         }
         let place = &self.records[head % self.records.len()];
         let small = u64::from(record.bytes) << 8 | record.direction as u64;
-        for (cell, value) in place.iter().zip([
+        for (word, value) in place.iter().zip([
             record.at,
             record.submission,
             record.service,
             small,
             record.offset,
         ]) {
-            cell.store(value, Ordering::Relaxed);
+            word.store(value, Ordering::Relaxed);
         }
         self.head.store(head + 1, Ordering::Release);
     }

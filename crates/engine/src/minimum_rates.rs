@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use iodyno_model::{Direction, Job};
 use iodyno_units::Bytes;
 
-use crate::cells::Cells;
+use crate::counters::OpCounters;
 use crate::outcome::WorkerError;
 
 /// Time after its start during which a job is not checked, ns: fio's settling time.
@@ -63,13 +63,13 @@ impl MinimumRates {
     }
 
     /// Checks the cycle that ends now: the rate that was too low in it. The first check only starts a cycle.
-    pub(crate) fn check(&mut self, cells: &Cells, now: u64) -> Option<WorkerError> {
+    pub(crate) fn check(&mut self, counters: &OpCounters, now: u64) -> Option<WorkerError> {
         let span = self.since.replace(now).map(|since| now - since);
         self.due = now + self.every_ns;
         let mut found = None;
         for watched in &mut self.watched {
-            let cells = cells.of(watched.direction);
-            let (bytes, ops) = (cells.bytes.load(Relaxed), cells.service.count());
+            let counters = counters.of(watched.direction);
+            let (bytes, ops) = (counters.bytes.load(Relaxed), counters.service.count());
             let moved = (bytes - watched.bytes, ops - watched.ops);
             (watched.bytes, watched.ops) = (bytes, ops);
             if let Some(span) = span {
@@ -104,15 +104,15 @@ impl Watched {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cells::add;
+    use crate::counters::add;
     use iodyno_units::Nanos;
 
     const SECOND: u64 = 1_000_000_000;
 
-    fn done(cells: &Cells, ops: u64) {
-        let cells = cells.of(Direction::Read);
-        add(&cells.bytes, ops * 4096);
-        (0..ops).for_each(|_| cells.service.record(1000));
+    fn done(counters: &OpCounters, ops: u64) {
+        let counters = counters.of(Direction::Read);
+        add(&counters.bytes, ops * 4096);
+        (0..ops).for_each(|_| counters.service.record(1000));
     }
 
     fn rates(least_bytes_per_s: u64, least_iops: f64) -> Option<MinimumRates> {
@@ -129,17 +129,17 @@ mod tests {
             (100 * 4096, 0.0, "`rate_min`"),
             (0, 100.0, "`rate_iops_min`"),
         ] {
-            let cells = Cells::new(&Direction::ALL, false, false);
+            let counters = OpCounters::new(&Direction::ALL, false, false);
             let mut rates = rates(bytes, iops).unwrap();
             assert_eq!(rates.due(), 12 * SECOND);
             // Nothing was done in the settling time, and nothing is said of it.
-            assert_eq!(rates.check(&cells, 12 * SECOND), None);
-            done(&cells, 100);
-            assert_eq!(rates.check(&cells, 13 * SECOND), None, "just enough");
-            done(&cells, 150);
-            assert_eq!(rates.check(&cells, 14 * SECOND + SECOND / 2), None);
-            done(&cells, 99);
-            let told = rates.check(&cells, 15 * SECOND + SECOND / 2).unwrap();
+            assert_eq!(rates.check(&counters, 12 * SECOND), None);
+            done(&counters, 100);
+            assert_eq!(rates.check(&counters, 13 * SECOND), None, "just enough");
+            done(&counters, 150);
+            assert_eq!(rates.check(&counters, 14 * SECOND + SECOND / 2), None);
+            done(&counters, 99);
+            let told = rates.check(&counters, 15 * SECOND + SECOND / 2).unwrap();
             assert!(told.what.contains(word), "{told:?}");
             assert!(told.cause.contains("over 1.00 s"), "{told:?}");
         }

@@ -25,7 +25,7 @@ pub struct StepSpan {
     pub end: u64,
 }
 
-/// The result of a worker. Latencies and bytes are in its cells.
+/// The result of a worker. Latencies and bytes are in its counters.
 #[derive(Debug, Clone)]
 pub struct CloneOutcome {
     /// What ended it.

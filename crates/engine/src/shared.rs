@@ -1,4 +1,4 @@
-//! State shared by a worker and its watchers: gate, stop request, step, and the recorder's cells.
+//! State shared by a worker and its watchers: gate, stop request, step, and the recorder's counters.
 //!
 //! The worker only stores, and watchers only load; of the stop request the other way round. Nothing here blocks the hot
 //! loop.
@@ -8,7 +8,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 
 use iodyno_model::{Direction, Job, Step, StopRequest};
 
-use crate::cells::Cells;
+use crate::counters::OpCounters;
 
 /// One worker, as its watchers see it. Instants are the engine clock's (CLOCK_MONOTONIC), ns.
 #[derive(Debug)]
@@ -18,9 +18,9 @@ pub struct CloneShared {
     measure_start: AtomicU64,
     measure_end: AtomicU64,
     /// Ops that completed during the ramp.
-    pub ramp: Cells,
+    pub ramp: OpCounters,
     /// Ops that completed in the measured time.
-    pub measure: Cells,
+    pub measure: OpCounters,
     /// Holds it until its start.
     pub gate: Gate,
 }
@@ -28,7 +28,7 @@ pub struct CloneShared {
 const IDLE: u8 = 255;
 
 impl CloneShared {
-    /// Cells for a worker of this job.
+    /// OpCounters for a worker of this job.
     pub fn of(job: &Job) -> CloneShared {
         CloneShared::new(
             &job.work.directions(),
@@ -39,7 +39,7 @@ impl CloneShared {
         )
     }
 
-    /// Cells for a worker that records ops of these kinds; `paced` says whether response latencies will be
+    /// OpCounters for a worker that records ops of these kinds; `paced` says whether response latencies will be
     /// recorded, `submits` whether submission latencies will.
     pub fn new(directions: &[Direction], paced: bool, submits: bool) -> CloneShared {
         CloneShared {
@@ -47,8 +47,8 @@ impl CloneShared {
             phase: AtomicU8::new(IDLE),
             measure_start: AtomicU64::new(0),
             measure_end: AtomicU64::new(0),
-            ramp: Cells::new(directions, paced, submits),
-            measure: Cells::new(directions, paced, submits),
+            ramp: OpCounters::new(directions, paced, submits),
+            measure: OpCounters::new(directions, paced, submits),
             gate: Gate::default(),
         }
     }

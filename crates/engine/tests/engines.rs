@@ -337,12 +337,12 @@ fn faults_of_a_device_are_counted_by_errno() {
     let (outcome, shared) = start(faulty, None);
     assert_eq!(outcome.ended, EndedBy::Size);
     assert_eq!(outcome.errors[0].errno, 5);
-    let cells = shared.measure.of(Direction::Read);
+    let counters = shared.measure.of(Direction::Read);
     assert_eq!(
-        cells.service.histogram().count() + outcome.errors[0].count,
+        counters.service.histogram().count() + outcome.errors[0].count,
         SIZE / BLOCK
     );
-    assert!(cells.short.load(std::sync::atomic::Ordering::Relaxed) > 10);
+    assert!(counters.short.load(std::sync::atomic::Ordering::Relaxed) > 10);
 
     let mut strict = job(EngineKind::Sim, (true, false), Order::Random);
     testing::blocks(&mut strict).engine.sim = Some(SimOptions {

@@ -38,11 +38,11 @@ struct Done {
 
 impl Done {
     fn count(&self, direction: Direction) -> u64 {
-        let cells = self
+        let counters = self
             .shared
             .iter()
             .map(|shared| shared.measure.of(direction));
-        cells.map(|cells| cells.service.count()).sum()
+        counters.map(|counters| counters.service.count()).sum()
     }
 
     fn events(&self) -> u64 {
@@ -305,8 +305,8 @@ fn no_request_comes_before_it_is_due_and_each_has_a_response_latency() {
     let done = paced(&|job| job.end.ops = Some(100));
     done.ended(EndedBy::Count);
     assert_eq!(done.events(), 100);
-    let cells = done.shared[0].measure.of(Direction::Read);
-    assert_eq!(cells.response.as_ref().unwrap().count(), 100);
+    let counters = done.shared[0].measure.of(Direction::Read);
+    assert_eq!(counters.response.as_ref().unwrap().count(), 100);
     // The last of them is due 99 distances after the first.
     let (start, end) = done.outcomes[0].measured;
     assert!(end - start >= 99 * 2_000_000, "{}", end - start);

@@ -78,7 +78,7 @@ fn many_requests_of_two_clones_allocate_nothing() {
                     let each = shared
                         .iter()
                         .map(|clone| clone.measure.of(Direction::Write));
-                    each.map(|cells| cells.bytes.load(Ordering::Relaxed) / 4096)
+                    each.map(|counters| counters.bytes.load(Ordering::Relaxed) / 4096)
                         .collect()
                 };
                 // All blocks have been written and read, and the first error, if any, has been told.

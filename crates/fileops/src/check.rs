@@ -13,25 +13,25 @@ pub(super) enum Spot {
 
 /// An error of the workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Fault {
+pub(super) struct CheckError {
     pub(super) spot: Spot,
     pub(super) message: String,
     pub(super) hint: Option<&'static str>,
 }
 
 /// The errors of a job. `end_is_said`: an end condition was given, although it may be invalid.
-pub(super) fn check(job: &Job, end_is_said: bool) -> Vec<Fault> {
+pub(super) fn check(job: &Job, end_is_said: bool) -> Vec<CheckError> {
     let Some(operations) = job.work.file_operations() else {
         return Vec::new();
     };
-    let mut faults: Vec<Fault> = operations.faults().into_iter().map(placed).collect();
+    let mut faults: Vec<CheckError> = operations.faults().into_iter().map(placed).collect();
     let hint = hint(operations);
     for fault in &mut faults {
         fault.hint = hint.filter(|_| fault.spot == Spot::Whole);
     }
     let ends = end_is_said || ends(job, operations);
     if !operations.cycle.is_empty() && !ends {
-        faults.push(Fault {
+        faults.push(CheckError {
             spot: Spot::Whole,
             message: "nothing ends the workload".to_owned(),
             hint: Some("give it a duration, such as 10s, or a largest number of ops"),
@@ -41,7 +41,7 @@ pub(super) fn check(job: &Job, end_is_said: bool) -> Vec<Fault> {
 }
 
 /// Replaces the step in the text of the model, `step 3 (close): …`, by its location.
-fn placed(fault: String) -> Fault {
+fn placed(fault: String) -> CheckError {
     let step = fault.strip_prefix("step ").and_then(|rest| {
         let (number, rest) = rest.split_once(" (")?;
         let index = number.parse::<usize>().ok()?.checked_sub(1)?;
@@ -51,7 +51,7 @@ fn placed(fault: String) -> Fault {
         Some((index, message)) => (Spot::Step(index), message),
         None => (Spot::Whole, fault),
     };
-    Fault {
+    CheckError {
         spot,
         message,
         hint: None,

@@ -12,7 +12,7 @@ use toml::de::DeTable;
 
 use super::check::{self, Spot};
 use super::report::Report;
-use super::section::{Found, Section};
+use super::section::{Located, Section};
 use super::{Described, amounts, cycle, sets};
 
 /// Maximum number of threads.
@@ -113,7 +113,7 @@ fn name(source: &str, file: &Section<'_, '_>, report: &mut Report<'_>) -> String
     let allowed = "letters, digits, `_`, `.` and `-`, the first a letter or digit, 100 at most";
     let sound = |name: &str| sound_name(name, &['_', '.', '-']);
     if file.key("name").is_some() {
-        let found = file.text("name", report).unwrap_or_else(|| Found {
+        let found = file.text("name", report).unwrap_or_else(|| Located {
             value: "nameless".to_owned(),
             at: 0..0,
         });

@@ -15,7 +15,7 @@ pub(super) const LARGEST: u64 = 1 << 50;
 
 /// A parsed value with its location.
 #[derive(Debug, Clone)]
-pub(super) struct Found<T> {
+pub(super) struct Located<T> {
     pub(super) value: T,
     pub(super) at: Range<usize>,
 }
@@ -101,10 +101,10 @@ impl<'d, 'i> Section<'d, 'i> {
     }
 
     /// A string.
-    pub(super) fn text(&self, name: &str, report: &mut Report<'_>) -> Option<Found<String>> {
+    pub(super) fn text(&self, name: &str, report: &mut Report<'_>) -> Option<Located<String>> {
         let value = self.value(name)?;
         match value.get_ref().as_str() {
-            Some(text) => Some(Found {
+            Some(text) => Some(Located {
                 value: text.to_owned(),
                 at: value.span(),
             }),
@@ -125,11 +125,11 @@ impl<'d, 'i> Section<'d, 'i> {
         name: &str,
         words: &[(&'static str, T)],
         report: &mut Report<'_>,
-    ) -> Option<Found<T>> {
+    ) -> Option<Located<T>> {
         let found = self.text(name, report)?;
         let known = words.iter().find(|(word, _)| *word == found.value);
         if let Some((_, value)) = known {
-            return Some(Found {
+            return Some(Located {
                 value: *value,
                 at: found.at,
             });
@@ -161,7 +161,7 @@ impl<'d, 'i> Section<'d, 'i> {
         name: &str,
         limits: (u64, u64),
         report: &mut Report<'_>,
-    ) -> Option<Found<u64>> {
+    ) -> Option<Located<u64>> {
         let value = self.value(name)?;
         let Some(read) = integer(value.get_ref()) else {
             let message = wrong(name, "a whole number", value);
@@ -176,7 +176,7 @@ impl<'d, 'i> Section<'d, 'i> {
             let hint = format!("it is from {} to {}", limits.0, limits.1);
             report.error(value.span(), message, hint);
         }
-        within.map(|value_read| Found {
+        within.map(|value_read| Located {
             value: value_read,
             at: value.span(),
         })
@@ -231,7 +231,7 @@ impl<'d, 'i> Section<'d, 'i> {
     }
 
     /// A positive number, with or without a fraction.
-    pub(super) fn positive(&self, name: &str, report: &mut Report<'_>) -> Option<Found<f64>> {
+    pub(super) fn positive(&self, name: &str, report: &mut Report<'_>) -> Option<Located<f64>> {
         let value = self.value(name)?;
         let read = match value.get_ref() {
             DeValue::Float(float) => float.as_str().parse::<f64>().ok(),
@@ -242,7 +242,7 @@ impl<'d, 'i> Section<'d, 'i> {
             let message = wrong(name, "a number above 0", value);
             report.error(value.span(), message, "such as `100` or `0.5`");
         }
-        positive.map(|number| Found {
+        positive.map(|number| Located {
             value: number,
             at: value.span(),
         })

@@ -4,7 +4,7 @@ use iodyno_model::FileSet;
 
 use super::read::{Places, sound_name};
 use super::report::Report;
-use super::section::{Found, Section};
+use super::section::{Located, Section};
 
 const KEYS: [&str; 4] = ["name", "count", "size", "fsync"];
 
@@ -45,7 +45,7 @@ pub(super) fn read(
 }
 
 /// Whether a set may have this name; otherwise an error is added.
-fn is_sound(name: &Found<String>, before: &[FileSet], report: &mut Report<'_>) -> bool {
+fn is_sound(name: &Located<String>, before: &[FileSet], report: &mut Report<'_>) -> bool {
     if !sound_name(&name.value, &['_', '-']) || name.value == "current" {
         let message = format!("{:?} cannot be a set's name", name.value);
         let hint = "a name has letters, digits, `_` and `-`, the first a letter or digit; \

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use iodyno_model::{Diagnostic, Place, Severity};
-use iodyno_options::Fault;
+use iodyno_options::Problem;
 
 use super::draft::{Draft, Written};
 use super::host::Host;
@@ -90,11 +90,11 @@ fn apply_one(
             return set(draft, &value);
         }
         let form = format!("write `{}=…` ({})", entry.key, option.unit.describe());
-        Err(Fault::error(format!("`{}` needs a value", entry.key)).hint(form))
+        Err(Problem::error(format!("`{}` needs a value", entry.key)).hint(form))
     });
     if entry.spaced && text.starts_with(|c: char| c.is_ascii_digit()) {
         value.remark(
-            Fault::warning("fio drops the suffix of a number with a space before it").hint(
+            Problem::warning("fio drops the suffix of a number with a space before it").hint(
                 format!("write `{}={text}`, which both read alike", entry.key),
             ),
         );
@@ -105,7 +105,7 @@ fn apply_one(
         let place = fault_place(entry, &fault, changed);
         let takes = || format!("`{}` takes {}", entry.key, option.unit.describe());
         let hint = fault.hint.clone().or_else(|| Some(takes()));
-        say(report, Fault { hint, ..fault }, Some(place));
+        say(report, Problem { hint, ..fault }, Some(place));
     }
     if refused {
         draft.failed.insert(option.name);
@@ -124,7 +124,7 @@ fn apply_one(
 }
 
 /// Location of an error: the part of the value, the value, or the line if variables changed it.
-fn fault_place(entry: &Entry, fault: &Fault, changed: bool) -> Place {
+fn fault_place(entry: &Entry, fault: &Problem, changed: bool) -> Place {
     let mut place = entry.value_place.clone();
     if let (Some((start, length)), false, Some(value)) = (fault.span, changed, &entry.value) {
         let before = value.get(..start).map_or(0, |text| text.chars().count());
@@ -136,7 +136,7 @@ fn fault_place(entry: &Entry, fault: &Fault, changed: bool) -> Place {
 }
 
 /// Adds an error to the report.
-pub(super) fn say(report: &mut Report, fault: Fault, place: Option<Place>) {
+pub(super) fn say(report: &mut Report, fault: Problem, place: Option<Place>) {
     report.refusals += usize::from(fault.refusal);
     report.push(fault.diagnostic(place));
 }

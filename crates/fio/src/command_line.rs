@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use iodyno_model::{Diagnostic, Place, Severity, Source, closest};
-use iodyno_options::{Fault, Unit};
+use iodyno_options::{Problem, Unit};
 
 use super::Parsed;
 use super::apply::say;
@@ -79,7 +79,7 @@ pub fn parse_command_line(args: &[String], host: &dyn Host) -> CommandLine {
         assembly.file(file, &for_files);
     }
     if files.len() > 1 && !for_files.is_empty() {
-        let note = Fault::note("options before the job files count for all of them")
+        let note = Problem::note("options before the job files count for all of them")
             .hint("fio applies them to the first file only");
         say(&mut assembly.report, note, None);
     }
@@ -224,7 +224,7 @@ impl<'a> Reader<'a> {
         };
         let mut longer = all().filter(|known| name.len() > 1 && known.starts_with(name));
         if let (Some(only), None) = (longer.next(), longer.next()) {
-            let note = Fault::note(format!("`--{name}` is taken for `--{only}`"));
+            let note = Problem::note(format!("`--{name}` is taken for `--{only}`"));
             let hint = format!("write `--{only}`");
             let place = self.place(index, dashes, name.chars().count());
             say(&mut self.assembly.report, note.hint(hint), Some(place));
@@ -259,9 +259,9 @@ impl<'a> Reader<'a> {
             (_, value) => value,
         };
         let outcome = match (flag.unit, &value) {
-            (Unit::Text, None) => Err(Fault::error(format!("`--{name}` needs a value"))
+            (Unit::Text, None) => Err(Problem::error(format!("`--{name}` needs a value"))
                 .hint(format!("write `--{}=…`", flag.name))),
-            (Unit::Nothing, Some(_)) => Err(Fault::error(format!("`--{name}` takes no value"))),
+            (Unit::Nothing, Some(_)) => Err(Problem::error(format!("`--{name}` takes no value"))),
             _ => {
                 let value = value.as_deref().unwrap_or_default();
                 let written = format!("--{}", flag.name);

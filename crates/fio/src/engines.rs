@@ -1,7 +1,7 @@
 //! The engines by name: supported ones, and replacements for the others.
 
 use iodyno_model::{EngineKind, SimFault, SimLaw};
-use iodyno_options::{Fault, Status};
+use iodyno_options::{Problem, Status};
 
 use super::number::TimeUnit;
 use super::value::Value;
@@ -102,7 +102,7 @@ pub(super) const ENGINES: &[EngineSpec] = &[
 ];
 
 /// `constant:100us`, `exponential:100us`, `lognormal:100us:0.5`.
-pub(super) fn law(value: &Value) -> Result<SimLaw, Fault> {
+pub(super) fn law(value: &Value) -> Result<SimLaw, Problem> {
     let parts: Vec<&str> = value.string()?.split(':').map(str::trim).collect();
     let time = |token: &str| {
         value
@@ -115,20 +115,20 @@ pub(super) fn law(value: &Value) -> Result<SimLaw, Fault> {
         ["lognormal", median, sigma] => {
             let read = value.float_of(sigma)?;
             if !(0.0..=10.0).contains(&read) {
-                return Err(value.at(sigma, Fault::error("σ is out of range: 0 to 10")));
+                return Err(value.at(sigma, Problem::error("σ is out of range: 0 to 10")));
             }
             Ok(SimLaw::LogNormal {
                 median_ns: time(median)?,
                 sigma: read,
             })
         }
-        _ => Err(Fault::error(format!("`{}` is not a law", value.text))
+        _ => Err(Problem::error(format!("`{}` is not a law", value.text))
             .hint("write `constant:100us`, `exponential:100us` or `lognormal:100us:0.5`")),
     }
 }
 
 /// `eio:100,short:50,stall:2s:1s`.
-pub(super) fn faults(value: &Value) -> Result<Vec<SimFault>, Fault> {
+pub(super) fn faults(value: &Value) -> Result<Vec<SimFault>, Problem> {
     let every = |token: &str| value.count_of(token, 1, u64::MAX);
     let time = |token: &str| {
         value
@@ -153,13 +153,13 @@ pub(super) fn faults(value: &Value) -> Result<Vec<SimFault>, Fault> {
                     }),
                     None => Err(value.at(
                         name,
-                        Fault::error(format!("`{name}` is not a fault"))
+                        Problem::error(format!("`{name}` is not a fault"))
                             .hint("write `eio:100`, `short:50` or `stall:2s:1s`"),
                     )),
                 },
                 _ => Err(value.at(
                     part,
-                    Fault::error(format!("`{part}` is not a fault"))
+                    Problem::error(format!("`{part}` is not a fault"))
                         .hint("write `eio:100`, `short:50` or `stall:2s:1s`"),
                 )),
             }

@@ -4,7 +4,7 @@ use iodyno_model::{
     BlockSizes, Checksum, Content, Distribution, EngineKind, Fallocate, Job, MixSequence, Order,
     PerDirection, Place, Verify, Work,
 };
-use iodyno_options::Fault;
+use iodyno_options::Problem;
 
 use super::apply::say;
 use super::draft::{Draft, Suffix};
@@ -44,7 +44,7 @@ pub(super) fn finish(draft: &mut Draft, section: &str, place: Place, report: &mu
 /// Adds an error at the location of `option`.
 fn contradiction(report: &mut Report, draft: &Draft, option: &str, message: &str, hint: &str) {
     let place = draft.place(option).cloned().or(draft.job.place.clone());
-    say(report, Fault::error(message).hint(hint), place);
+    say(report, Problem::error(message).hint(hint), place);
 }
 
 fn finish_engine(draft: &mut Draft, report: &mut Report) {
@@ -187,7 +187,7 @@ fn finish_filling(draft: &mut Draft, report: &mut Report) {
         return;
     }
     if !draft.blocks.access.writes && !draft.failed.contains("rw") {
-        let fault = Fault::refusal("only a job that writes can fill a device")
+        let fault = Problem::refusal("only a job that writes can fill a device")
             .hint("fill it with a job of its own that writes the same `filename`");
         say(report, fault, draft.place("fill_device").cloned());
     }

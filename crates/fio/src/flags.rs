@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use iodyno_options::{Fault, OptionSpec, Status, Unit, Unit::*, ignored, one_of, refused};
+use iodyno_options::{OptionSpec, Problem, Status, Unit, Unit::*, ignored, one_of, refused};
 use iodyno_units::Nanos;
 
 use super::number::{TimeUnit, time};
@@ -23,7 +23,7 @@ pub(super) struct Settings {
 }
 
 /// A flag of the command line. An alias is a letter after a single dash.
-pub(super) type Flag = OptionSpec<fn(&mut Settings, &str) -> Result<(), Fault>>;
+pub(super) type Flag = OptionSpec<fn(&mut Settings, &str) -> Result<(), Problem>>;
 
 /// A supported flag, with its letter.
 const fn honoured(
@@ -31,7 +31,7 @@ const fn honoured(
     letter: &'static [&'static str],
     unit: Unit,
     text: &'static str,
-    set: fn(&mut Settings, &str) -> Result<(), Fault>,
+    set: fn(&mut Settings, &str) -> Result<(), Problem>,
 ) -> Flag {
     OptionSpec::new(name, unit, text, Status::Honoured(set)).alias(letter)
 }
@@ -95,24 +95,24 @@ pub(super) const FLAGS: &[Flag] = &[
     refused("memcpytest", OptionalText, "Measures memory copies.", "no storage is involved", "use a memory benchmark"),
 ];
 
-fn append_terse(settings: &mut Settings, _: &str) -> Result<(), Fault> {
+fn append_terse(settings: &mut Settings, _: &str) -> Result<(), Problem> {
     if !settings.output.formats.contains(&OutputFormat::Terse) {
         settings.output.formats.push(OutputFormat::Terse);
     }
     Ok(())
 }
 
-fn terse_version(_: &mut Settings, value: &str) -> Result<(), Fault> {
+fn terse_version(_: &mut Settings, value: &str) -> Result<(), Problem> {
     match value {
         "3" => Ok(()),
         _ => Err(
-            Fault::refusal(format!("terse version `{value}` is not supported"))
+            Problem::refusal(format!("terse version `{value}` is not supported"))
                 .hint("write 3, or use `--output-format=json`"),
         ),
     }
 }
 
-fn eta(settings: &mut Settings, value: &str) -> Result<(), Fault> {
+fn eta(settings: &mut Settings, value: &str) -> Result<(), Problem> {
     let words = [
         ("always", Eta::Always),
         ("never", Eta::Never),
@@ -122,10 +122,10 @@ fn eta(settings: &mut Settings, value: &str) -> Result<(), Fault> {
     Ok(())
 }
 
-fn section(settings: &mut Settings, value: &str) -> Result<(), Fault> {
+fn section(settings: &mut Settings, value: &str) -> Result<(), Problem> {
     if value.starts_with("global") {
         return Err(
-            Fault::error("a global section is always read and is not a job")
+            Problem::error("a global section is always read and is not a job")
                 .hint("name a job's section"),
         );
     }
@@ -137,7 +137,7 @@ fn some(value: &str) -> Option<String> {
     (!value.is_empty()).then(|| value.to_owned())
 }
 
-fn formats(value: &str) -> Result<Vec<OutputFormat>, Fault> {
+fn formats(value: &str) -> Result<Vec<OutputFormat>, Problem> {
     let mut formats = Vec::new();
     for word in value.split(',').map(str::trim) {
         let format = match word {
@@ -160,9 +160,9 @@ fn formats(value: &str) -> Result<Vec<OutputFormat>, Fault> {
 }
 
 /// A time in seconds, at least this number of milliseconds.
-fn at_least(value: &str, milliseconds: u64) -> Result<Nanos, Fault> {
+fn at_least(value: &str, milliseconds: u64) -> Result<Nanos, Problem> {
     let read = time(value, TimeUnit::Seconds).map_err(|error| {
-        let fault = Fault::error(error.to_string());
+        let fault = Problem::error(error.to_string());
         match error.hint() {
             Some(hint) => fault.hint(hint),
             None => fault,
@@ -170,7 +170,7 @@ fn at_least(value: &str, milliseconds: u64) -> Result<Nanos, Fault> {
     })?;
     match read >= Nanos::from_millis(milliseconds) {
         true => Ok(read),
-        false => Err(Fault::error(format!("`{value}` is too short"))
+        false => Err(Problem::error(format!("`{value}` is too short"))
             .hint(format!("write at least {milliseconds}ms"))),
     }
 }

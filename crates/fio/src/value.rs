@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use iodyno_model::{Amount, PerDirection};
-use iodyno_options::{Fault, one_of, switch};
+use iodyno_options::{Problem, one_of, switch};
 use iodyno_units::Nanos;
 
 use super::number::{self, NumberError, TimeUnit};
@@ -19,7 +19,7 @@ pub(super) struct Value<'a> {
     /// Whether `$ncpus` or similar was substituted, so that arithmetic needs no parentheses.
     pub(super) computed: bool,
     /// Warnings and notes about a value that is accepted.
-    pub(super) remarks: RefCell<Vec<Fault>>,
+    pub(super) remarks: RefCell<Vec<Problem>>,
 }
 
 /// Up to three parts of a comma list.
@@ -36,24 +36,24 @@ impl<'a> Value<'a> {
         }
     }
 
-    pub(super) fn remark(&self, fault: Fault) {
+    pub(super) fn remark(&self, fault: Problem) {
         self.remarks.borrow_mut().push(fault);
     }
 
     /// Adds the location of `token`, a part of the value, to `fault`.
-    pub(super) fn at(&self, token: &str, fault: Fault) -> Fault {
+    pub(super) fn at(&self, token: &str, fault: Problem) -> Problem {
         let start = (token.as_ptr() as usize).wrapping_sub(self.text.as_ptr() as usize);
         let inside = start
             .checked_add(token.len())
             .is_some_and(|end| end <= self.text.len());
-        Fault {
+        Problem {
             span: (inside && !token.is_empty()).then_some((start, token.len())),
             ..fault
         }
     }
 
-    fn number_fault(&self, token: &str, error: &NumberError) -> Fault {
-        let fault = Fault::error(error.to_string());
+    fn number_fault(&self, token: &str, error: &NumberError) -> Problem {
+        let fault = Problem::error(error.to_string());
         let fault = match error.hint() {
             Some(hint) => fault.hint(hint),
             None => fault,
@@ -62,7 +62,7 @@ impl<'a> Value<'a> {
     }
 
     /// Parses a part of the value as a number of bytes.
-    pub(super) fn bytes_of(&self, token: &str) -> Result<u64, Fault> {
+    pub(super) fn bytes_of(&self, token: &str) -> Result<u64, Problem> {
         let token = token.trim();
         let arithmetic = self.computed && token.contains(['+', '-', '*', '/', '%', '^']);
         let read = match arithmetic && !token.starts_with('(') {
@@ -82,7 +82,7 @@ impl<'a> Value<'a> {
             self.remark(
                 self.at(
                     token,
-                    Fault::warning(format!(
+                    Problem::warning(format!(
                         "`{token}` is {} bytes: suffixes with `i` are powers of 1000 here, the \
                      reverse of the standard",
                         read.bytes
@@ -94,17 +94,17 @@ impl<'a> Value<'a> {
         Ok(read.bytes)
     }
 
-    pub(super) fn bytes(&self) -> Result<u64, Fault> {
+    pub(super) fn bytes(&self) -> Result<u64, Problem> {
         self.bytes_of(self.single()?)
     }
 
     /// Parses bytes or a percentage.
-    pub(super) fn amount_of(&self, token: &str) -> Result<Amount, Fault> {
+    pub(super) fn amount_of(&self, token: &str) -> Result<Amount, Problem> {
         let token = token.trim();
         if token.ends_with(['z', 'Z']) && token.starts_with(|c: char| c.is_ascii_digit()) {
             return Err(self.at(
                 token,
-                Fault::refusal("zones as a unit (`z`) need zonemode=zbd, which is not supported")
+                Problem::refusal("zones as a unit (`z`) need zonemode=zbd, which is not supported")
                     .hint("write the size in bytes, such as `256m`"),
             ));
         }
@@ -115,65 +115,65 @@ impl<'a> Value<'a> {
             Ok(percent @ 0..=100) => Ok(Amount::Percent(f64::from(percent))),
             _ => Err(self.at(
                 token,
-                Fault::error(format!("`{token}` is not a whole percentage from 0 to 100")),
+                Problem::error(format!("`{token}` is not a whole percentage from 0 to 100")),
             )),
         }
     }
 
-    pub(super) fn amount(&self) -> Result<Amount, Fault> {
+    pub(super) fn amount(&self) -> Result<Amount, Problem> {
         self.amount_of(self.single()?)
     }
 
     /// Parses an integer within `least..=most`.
-    pub(super) fn count_of(&self, token: &str, least: u64, most: u64) -> Result<u64, Fault> {
+    pub(super) fn count_of(&self, token: &str, least: u64, most: u64) -> Result<u64, Problem> {
         let number = self.bytes_of(token)?;
         match (least..=most).contains(&number) {
             true => Ok(number),
             false if most == u64::MAX || most == u64::from(u32::MAX) => Err(self.at(
                 token.trim(),
-                Fault::error(format!(
+                Problem::error(format!(
                     "{number} is out of range: at least {least}, below 2^32"
                 )),
             )),
             false => Err(self.at(
                 token.trim(),
-                Fault::error(format!("{number} is out of range: {least} to {most}")),
+                Problem::error(format!("{number} is out of range: {least} to {most}")),
             )),
         }
     }
 
-    pub(super) fn count(&self, least: u32, most: u32) -> Result<u32, Fault> {
+    pub(super) fn count(&self, least: u32, most: u32) -> Result<u32, Problem> {
         self.count_of(self.single()?, u64::from(least), u64::from(most))
             .map(|number| number as u32)
     }
 
-    pub(super) fn time_of(&self, token: &str, unit: TimeUnit) -> Result<Nanos, Fault> {
+    pub(super) fn time_of(&self, token: &str, unit: TimeUnit) -> Result<Nanos, Problem> {
         let token = token.trim();
         number::time(token, unit).map_err(|error| self.number_fault(token, &error))
     }
 
-    pub(super) fn time(&self, unit: TimeUnit) -> Result<Nanos, Fault> {
+    pub(super) fn time(&self, unit: TimeUnit) -> Result<Nanos, Problem> {
         self.time_of(self.single()?, unit)
     }
 
     /// 1 without a value; otherwise 0 or 1, or an equivalent word.
-    pub(super) fn boolean(&self) -> Result<bool, Fault> {
+    pub(super) fn boolean(&self) -> Result<bool, Problem> {
         if !self.given {
             return Ok(true);
         }
         switch(self.text).ok_or_else(|| {
-            Fault::error(format!("`{}` is neither 0 nor 1", self.text)).hint("write 0 or 1")
+            Problem::error(format!("`{}` is neither 0 nor 1", self.text)).hint("write 0 or 1")
         })
     }
 
-    pub(super) fn float_of(&self, token: &str) -> Result<f64, Fault> {
+    pub(super) fn float_of(&self, token: &str) -> Result<f64, Problem> {
         let token = token.trim();
         let plain = token
             .chars()
             .all(|c| c.is_ascii_digit() || matches!(c, '.' | '-' | '+' | 'e' | 'E'));
         match token.parse::<f64>() {
             Ok(number) if plain && number.is_finite() => Ok(number),
-            _ => Err(self.at(token, Fault::error(format!("`{token}` is not a number")))),
+            _ => Err(self.at(token, Problem::error(format!("`{token}` is not a number")))),
         }
     }
 
@@ -181,7 +181,7 @@ impl<'a> Value<'a> {
     pub(super) fn word<T: Copy>(
         &self,
         words: &[(&'static str, T)],
-    ) -> Result<(T, Option<&'a str>), Fault> {
+    ) -> Result<(T, Option<&'a str>), Problem> {
         let (word, after) = match self.text.split_once(':') {
             Some((word, after)) => (word.trim(), Some(after.trim())),
             None => (self.text, None),
@@ -193,33 +193,33 @@ impl<'a> Value<'a> {
     }
 
     /// Exactly one of the words.
-    pub(super) fn choice<T: Copy>(&self, words: &[(&'static str, T)]) -> Result<T, Fault> {
+    pub(super) fn choice<T: Copy>(&self, words: &[(&'static str, T)]) -> Result<T, Problem> {
         match self.word(words)? {
             (value, None) => Ok(value),
             (_, Some(after)) => Err(self.at(
                 after,
-                Fault::error(format!("`:{after}` means nothing here")),
+                Problem::error(format!("`:{after}` means nothing here")),
             )),
         }
     }
 
     /// Any non-empty text.
-    pub(super) fn string(&self) -> Result<&'a str, Fault> {
+    pub(super) fn string(&self) -> Result<&'a str, Problem> {
         match self.text.is_empty() {
-            true => Err(Fault::error("a value is missing")),
+            true => Err(Problem::error("a value is missing")),
             false => Ok(self.text),
         }
     }
 
     /// The value, which must not be a list.
-    pub(super) fn single(&self) -> Result<&'a str, Fault> {
+    pub(super) fn single(&self) -> Result<&'a str, Problem> {
         let text = self.string()?;
         let parts = split_outside(text, &[',']);
         match parts.len() {
             1 => Ok(text),
             _ => Err(self.at(
                 &text[parts[0].len()..],
-                Fault::error("one value is taken, not a list")
+                Problem::error("one value is taken, not a list")
                     .hint(format!("write `{}` alone", parts[0])),
             )),
         }
@@ -229,8 +229,8 @@ impl<'a> Value<'a> {
     pub(super) fn range_of<T: PartialOrd>(
         &self,
         token: &'a str,
-        read: impl Fn(&str) -> Result<T, Fault>,
-    ) -> Result<(T, T), Fault> {
+        read: impl Fn(&str) -> Result<T, Problem>,
+    ) -> Result<(T, T), Problem> {
         let parts = split_outside(token, &['-', ':']);
         match parts[..] {
             [only] => Ok((read(only)?, read(only)?)),
@@ -242,21 +242,21 @@ impl<'a> Value<'a> {
                     (high, low)
                 })
             }
-            _ => Err(self.at(token, Fault::error(format!("`{token}` is not a range")))),
+            _ => Err(self.at(token, Problem::error(format!("`{token}` is not a range")))),
         }
     }
 
     /// A comma-separated list for read, write, trim; any part may be empty.
     pub(super) fn parts<T>(
         &self,
-        read: impl Fn(&'a str) -> Result<T, Fault>,
-    ) -> Result<Parts<T>, Fault> {
+        read: impl Fn(&'a str) -> Result<T, Problem>,
+    ) -> Result<Parts<T>, Problem> {
         let text = self.string()?;
         let pieces = split_outside(text, &[',']);
         if pieces.len() > 3 {
             return Err(self.at(
                 pieces[3],
-                Fault::error("a list has at most three values: read, write, trim"),
+                Problem::error("a list has at most three values: read, write, trim"),
             ));
         }
         let mut parts = [None, None, None];
@@ -266,7 +266,7 @@ impl<'a> Value<'a> {
             }
         }
         if parts.iter().all(Option::is_none) {
-            return Err(Fault::error("a value is missing"));
+            return Err(Problem::error("a value is missing"));
         }
         Ok(parts)
     }
@@ -276,8 +276,8 @@ impl<'a> Value<'a> {
     pub(super) fn spread<T: Clone>(
         &self,
         onto: &mut PerDirection<T>,
-        read: impl Fn(&'a str) -> Result<T, Fault>,
-    ) -> Result<(), Fault> {
+        read: impl Fn(&'a str) -> Result<T, Problem>,
+    ) -> Result<(), Problem> {
         let lone_comma = self.text.trim_end().ends_with(',');
         match self.parts(read)? {
             [Some(all), None, None] if !lone_comma => *onto = PerDirection::all(all),
@@ -304,7 +304,7 @@ impl<'a> Value<'a> {
     }
 
     /// Names separated by colons; `\:` is a colon within a name.
-    pub(super) fn names(&self) -> Result<Vec<String>, Fault> {
+    pub(super) fn names(&self) -> Result<Vec<String>, Problem> {
         let mut names = vec![String::new()];
         let mut characters = self.string()?.chars().peekable();
         while let Some(character) = characters.next() {
@@ -319,13 +319,13 @@ impl<'a> Value<'a> {
         }
         names.retain(|name| !name.is_empty());
         match names.is_empty() {
-            true => Err(Fault::error("a name is missing")),
+            true => Err(Problem::error("a name is missing")),
             false => Ok(names),
         }
     }
 
     /// Parses a list of numbers such as `0-3,5`, each less than `limit`.
-    pub(super) fn number_list(&self, list: &str, limit: u32) -> Result<Vec<u32>, Fault> {
+    pub(super) fn number_list(&self, list: &str, limit: u32) -> Result<Vec<u32>, Problem> {
         let mut numbers = std::collections::BTreeSet::new();
         for part in list.split(',') {
             let part = part.trim();
@@ -334,14 +334,14 @@ impl<'a> Value<'a> {
                 Ok(number) if number < limit => Ok(number),
                 _ => Err(self.at(
                     part,
-                    Fault::error(format!("`{part}` is not a number below {limit}"))
+                    Problem::error(format!("`{part}` is not a number below {limit}"))
                         .hint("write numbers and ranges, such as `0-3,5`"),
                 )),
             };
             numbers.extend(read(first)?..=read(last)?);
         }
         match numbers.is_empty() {
-            true => Err(Fault::error(format!("`{list}` names nothing"))
+            true => Err(Problem::error(format!("`{list}` names nothing"))
                 .hint("write the smaller number first, such as `0-3`")),
             false => Ok(numbers.into_iter().collect()),
         }

@@ -2,7 +2,7 @@
 
 use iodyno_model::ImportedTable;
 
-use super::found::Found;
+use super::extract::Extract;
 use super::lines::Lines;
 
 /// What it is read as.
@@ -37,7 +37,7 @@ impl Row {
 }
 
 /// All listings.
-pub(super) fn read(lines: &Lines<'_>) -> Vec<Found> {
+pub(super) fn read(lines: &Lines<'_>) -> Vec<Extract> {
     let mut found = Vec::new();
     let mut number = 1;
     while number <= lines.count() {
@@ -55,11 +55,11 @@ pub(super) fn read(lines: &Lines<'_>) -> Vec<Found> {
             (None, true) => number += 1,
             (Some(_), true) => {
                 let why = "the head of /proc/interrupts without a row below it";
-                found.push(Found::unread(start..number, why));
+                found.push(Extract::unread(start..number, why));
             }
             (_, false) => {
                 let table = table(lines, start, cpus, &rows);
-                found.push(Found::table(start..number, table));
+                found.push(Extract::table(start..number, table));
             }
         }
     }
@@ -201,7 +201,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::found::FoundWhat;
+    use crate::extract::ExtractContent;
 
     const SEED: &str = include_str!("../tests/data/zfs-sysbench.txt");
 
@@ -210,7 +210,7 @@ mod tests {
         found
             .into_iter()
             .filter_map(|found| match found.what {
-                FoundWhat::Table(table) => Some(*table),
+                ExtractContent::Table(table) => Some(*table),
                 _ => None,
             })
             .collect()
@@ -284,7 +284,7 @@ mod tests {
             assert_eq!(tables(text), [], "{text}");
         }
         let found = read(&Lines::new("x", "  CPU0 CPU1\n\nend"));
-        assert!(matches!(found[0].what, FoundWhat::Unread(_)));
+        assert!(matches!(found[0].what, ExtractContent::Unread(_)));
     }
 
     proptest! {

@@ -9,8 +9,8 @@
 mod benchstat;
 mod clean;
 mod context;
+mod extract;
 mod fio;
-mod found;
 mod fsbench;
 mod interrupts;
 mod label;
@@ -27,7 +27,7 @@ pub use label::{Label, LabelError, LabelErrors, LabelPattern};
 pub use read::read;
 pub use table::{ColumnMap, ColumnMapError};
 
-use found::Found;
+use extract::Extract;
 use lines::Lines;
 
 /// One source.
@@ -101,7 +101,7 @@ impl FromStr for Form {
 }
 
 /// Finds results of its form in a whole text.
-type Reader = Box<dyn Fn(&Lines<'_>) -> Vec<Found>>;
+type Reader = Box<dyn Fn(&Lines<'_>) -> Vec<Extract>>;
 
 /// All readers, the most specific first: it gets a line that several understand.
 fn readers(options: &Options) -> Vec<(Form, Reader)> {

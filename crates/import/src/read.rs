@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use iodyno_model::{Duplicate, Imported, ImportedTrial, Observation, SourceLine, Unread};
 
-use super::found::{Found, FoundWhat};
+use super::extract::{Extract, ExtractContent};
 use super::label::Label;
 use super::lines::Lines;
 use super::unread::why_unread;
@@ -76,14 +76,14 @@ fn read_one(text: &Text<'_>, options: &Options) -> (Imported, Vec<Placed>) {
     };
     let (found, claimed) = scan(&lines, options);
     let mut trials = Vec::new();
-    for Found { lines: at, what } in found {
+    for Extract { lines: at, what } in found {
         match what {
-            FoundWhat::Trial(trial) => trials.push(placed(*trial, at, &lines)),
-            FoundWhat::Table(table) => imported.tables.push(*table),
-            FoundWhat::Claim(claim) => imported.claims.push(*claim),
-            FoundWhat::Unread(why) => imported.unread.push(unread(&lines, at.start, why)),
-            FoundWhat::Remark(text) => imported.remarks.push(text),
-            FoundWhat::Known => {}
+            ExtractContent::Trial(trial) => trials.push(placed(*trial, at, &lines)),
+            ExtractContent::Table(table) => imported.tables.push(*table),
+            ExtractContent::Claim(claim) => imported.claims.push(*claim),
+            ExtractContent::Unread(why) => imported.unread.push(unread(&lines, at.start, why)),
+            ExtractContent::Remark(text) => imported.remarks.push(text),
+            ExtractContent::Known => {}
         }
     }
     imported.unread.extend(stretches(&lines, &claimed));
@@ -168,7 +168,7 @@ fn name_by_headings(trials: &mut [Placed], lines: &Lines<'_>) {
 }
 
 /// Lets every reader look, and gives lines that several understood to the first of them.
-fn scan(lines: &Lines<'_>, options: &Options) -> (Vec<Found>, Vec<bool>) {
+fn scan(lines: &Lines<'_>, options: &Options) -> (Vec<Extract>, Vec<bool>) {
     let mut all = Vec::new();
     let mut claimed = vec![false; lines.count() as usize + 2];
     for (form, reader) in readers(options) {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use iodyno_model::ImportedTable;
 use iodyno_units::Bytes;
 
-use super::found::Found;
+use super::extract::Extract;
 use super::lines::Lines;
 
 /// What it is read as.
@@ -31,7 +31,7 @@ const SECTIONS: [&str; 6] = ["logs", "cache", "spares", "special", "dedup", "ind
 type Sample = [Option<f64>; 6];
 
 /// All tables of this form.
-pub(super) fn read(lines: &Lines<'_>) -> Vec<Found> {
+pub(super) fn read(lines: &Lines<'_>) -> Vec<Extract> {
     let mut found = Vec::new();
     let mut free_from = 1;
     for (number, text) in lines.iter() {
@@ -116,22 +116,22 @@ impl Listing {
         self.samples.entry(device).or_default().push(sample);
     }
 
-    fn found(self, lines: &Lines<'_>) -> Vec<Found> {
+    fn found(self, lines: &Lines<'_>) -> Vec<Extract> {
         let range = self.start..self.end;
         if self.other_columns {
             let why = "`zpool iostat` with further columns (-l, -q, -r, -w): only capacity, operations and \
                        bandwidth are read";
-            return vec![Found::unread(range, why)];
+            return vec![Extract::unread(range, why)];
         }
         if self.order.is_empty() {
-            return vec![Found::unread(
+            return vec![Extract::unread(
                 range,
                 "the head of `zpool iostat` without a row below it",
             )];
         }
         self.order
             .iter()
-            .map(|device| Found::table(range.clone(), self.table(lines, device)))
+            .map(|device| Extract::table(range.clone(), self.table(lines, device)))
             .collect()
     }
 
@@ -291,7 +291,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::found::FoundWhat;
+    use crate::extract::ExtractContent;
 
     const SEED: &str = include_str!("../tests/data/zfs-sysbench.txt");
 
@@ -300,7 +300,7 @@ mod tests {
         found
             .into_iter()
             .filter_map(|found| match found.what {
-                FoundWhat::Table(table) => Some(*table),
+                ExtractContent::Table(table) => Some(*table),
                 _ => None,
             })
             .collect()
@@ -439,7 +439,7 @@ mod tests {
         ] {
             let found = read(&Lines::new("x", text));
             assert_eq!(found.len(), 1);
-            let FoundWhat::Unread(why) = &found[0].what else {
+            let ExtractContent::Unread(why) = &found[0].what else {
                 panic!("{found:?}")
             };
             assert!(why.contains(words), "{why}");

@@ -20,7 +20,7 @@ mod work;
 
 pub use behaviour::behaviour;
 pub use compare::{
-    ALL_METRICS, CompareError, Fault, TooFewRounds, can_decide, check_claims, compare,
+    ALL_METRICS, CompareError, QuestionError, TooFewRounds, can_decide, check_claims, compare,
     default_rounds, default_rows, most_telling, primaries, telling_runs_apart, widest_interval,
 };
 pub use doctor::examine;

@@ -4,12 +4,12 @@
 //! option has a setter; an ignored or refused one is data only. A [`Table`] contains them by topic: it
 //! finds options by name, suggests names, and prints the tables of a compatibility page.
 
-mod fault;
+mod problem;
 mod spec;
 mod table;
 mod text;
 
-pub use fault::Fault;
+pub use problem::Problem;
 pub use spec::{OptionSpec, Status, Unit, differs, ignored, refused};
 pub use table::Table;
 pub use text::{one_of, quoted, switch};

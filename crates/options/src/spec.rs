@@ -1,6 +1,6 @@
 //! One option: its documentation and its effect, in one entry.
 
-use super::fault::Fault;
+use super::problem::Problem;
 
 /// Type of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -220,21 +220,21 @@ impl<S: Copy> OptionSpec<S> {
         &self,
         written: &str,
         value: &str,
-        set: impl FnOnce(S) -> Result<(), Fault>,
-    ) -> Result<(), Fault> {
+        set: impl FnOnce(S) -> Result<(), Problem>,
+    ) -> Result<(), Problem> {
         match self.status {
             Status::Honoured(setter) => set(setter),
             _ if self.neutral.contains(&value) => Ok(()),
             Status::Ignored { why, differs } => {
                 let message = format!("`{written}` is ignored: {why}");
                 let fault = match differs {
-                    true => Fault::warning(message),
-                    false => Fault::note(message),
+                    true => Problem::warning(message),
+                    false => Problem::note(message),
                 };
                 Err(fault.hint("leave it out"))
             }
             Status::Refused { why, instead } => {
-                Err(Fault::refusal(format!("`{written}` is not supported: {why}")).hint(instead))
+                Err(Problem::refusal(format!("`{written}` is not supported: {why}")).hint(instead))
             }
         }
     }

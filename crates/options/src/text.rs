@@ -2,17 +2,17 @@
 
 use iodyno_model::closest;
 
-use super::fault::Fault;
+use super::problem::Problem;
 
 /// The value of a word.
 ///
 /// # Errors
 /// The text is not one of the words; the hint names the closest one, or all.
-pub fn one_of<T: Copy>(text: &str, words: &[(&'static str, T)]) -> Result<T, Fault> {
+pub fn one_of<T: Copy>(text: &str, words: &[(&'static str, T)]) -> Result<T, Problem> {
     if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
         return Ok(*value);
     }
-    let fault = Fault::error(match text.is_empty() {
+    let fault = Problem::error(match text.is_empty() {
         true => "a value is missing".to_owned(),
         false => format!("`{text}` is not one of its values"),
     });

@@ -53,7 +53,7 @@ pub(crate) fn idle(waiting: &Waiting, job: &Job, ended: EndedBy) -> Ended {
     }
 }
 
-/// A clone whose thread ended, or did not come back (`None`): what its cells hold is kept in any case.
+/// A clone whose thread ended, or did not come back (`None`): what its counters hold is kept in any case.
 pub(crate) fn ended(
     waiting: &Waiting,
     job: &Job,
@@ -123,28 +123,28 @@ fn measured_so_far(shared: &CloneShared, now: u64) -> (u64, u64) {
 
 fn directions(shared: &CloneShared, left: &Left, runtime_ns: u64) -> Vec<DirectionResult> {
     use std::sync::atomic::Ordering::Relaxed;
-    let full = |cells: &Option<iodyno_engine::cells::LatencyCells>| {
-        let histogram = cells.as_ref()?.histogram();
+    let full = |counters: &Option<iodyno_engine::counters::LatencyCounters>| {
+        let histogram = counters.as_ref()?.histogram();
         (!histogram.is_empty()).then_some(histogram)
     };
     let mut results = Vec::new();
     for (index, direction) in Direction::EVERY.into_iter().enumerate() {
-        let cells = shared.measure.of(direction);
-        let service = cells.service.histogram();
-        if service.is_empty() && cells.errors.load(Relaxed) == 0 {
+        let counters = shared.measure.of(direction);
+        let service = counters.service.histogram();
+        if service.is_empty() && counters.errors.load(Relaxed) == 0 {
             continue;
         }
         let (bandwidth, iops) = left.rates[index];
         results.push(DirectionResult {
             direction,
             ops: service.count(),
-            bytes: cells.bytes.load(Relaxed),
-            short: cells.short.load(Relaxed),
+            bytes: counters.bytes.load(Relaxed),
+            short: counters.short.load(Relaxed),
             runtime_ns,
-            submission: full(&cells.submission),
-            completion: full(&cells.completion),
+            submission: full(&counters.submission),
+            completion: full(&counters.completion),
             service,
-            response: full(&cells.response),
+            response: full(&counters.response),
             bandwidth,
             iops,
         });

@@ -1,8 +1,8 @@
-//! The difference between two readings of a worker's cells.
+//! The difference between two readings of a worker's counters.
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use iodyno_engine::cells::{CellReader, DirectionCells};
+use iodyno_engine::counters::{DirectionCounters, LatencyReader};
 use iodyno_model::Histogram;
 
 /// What was added to a direction between two readings.
@@ -30,14 +30,14 @@ impl Gain {
     }
 }
 
-/// What was already read from the cells of one direction.
+/// What was already read from the counters of one direction.
 #[derive(Debug)]
 pub(crate) struct Taken {
     bytes: u64,
     errors: u64,
-    service: CellReader,
-    response: CellReader,
-    submission: CellReader,
+    service: LatencyReader,
+    response: LatencyReader,
+    submission: LatencyReader,
 }
 
 impl Taken {
@@ -45,23 +45,23 @@ impl Taken {
         Taken {
             bytes: 0,
             errors: 0,
-            service: CellReader::new(),
-            response: CellReader::new(),
-            submission: CellReader::new(),
+            service: LatencyReader::new(),
+            response: LatencyReader::new(),
+            submission: LatencyReader::new(),
         }
     }
 
     /// Returns what was added since the last reading. Submission latencies are read only where a log needs them.
-    pub(crate) fn advance(&mut self, cells: &DirectionCells, submissions: bool) -> Gain {
-        let bytes = cells.bytes.load(Relaxed);
-        let errors = cells.errors.load(Relaxed);
+    pub(crate) fn advance(&mut self, counters: &DirectionCounters, submissions: bool) -> Gain {
+        let bytes = counters.bytes.load(Relaxed);
+        let errors = counters.errors.load(Relaxed);
         let gain = Gain {
             bytes: bytes - self.bytes,
             errors: errors - self.errors,
-            service: self.service.advance(&cells.service),
-            response: cells.response.as_ref().map(|c| self.response.advance(c)),
-            submission: match (&cells.submission, submissions) {
-                (Some(cells), true) => Some(self.submission.advance(cells)),
+            service: self.service.advance(&counters.service),
+            response: counters.response.as_ref().map(|c| self.response.advance(c)),
+            submission: match (&counters.submission, submissions) {
+                (Some(counters), true) => Some(self.submission.advance(counters)),
                 _ => None,
             },
         };

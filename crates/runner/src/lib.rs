@@ -48,7 +48,7 @@ pub use child::LocalNode;
 pub use death::Death;
 pub use iodyno_target::settle::Unsettled;
 pub use operations::folder_name;
-pub use probe::{Found, HostProbe, Probe};
+pub use probe::{HostProbe, PathKind, Probe};
 pub use protocol::{Command, EngineSupport, Event, Hello, Message, PROTOCOL, TrialEnd};
 pub use resolve::{FileKind, Resolved, ResolvedClone, ResolvedFile, resolve};
 pub use serve::serve;

@@ -1,4 +1,4 @@
-//! Reads the workers' cells and makes frames of them.
+//! Reads the workers' counters and makes frames of them.
 //!
 //! A frame is the difference of two readings, so frames add up to the total exactly. A frame in which anything was
 //! measured is a `Measure` frame and holds only what was measured: where jobs have different ramp times, the ops of a job
@@ -18,7 +18,7 @@ use crate::gain::{Gain, Taken};
 use crate::logs::WindowLog;
 use crate::rates::Rates;
 
-/// A clone whose cells are read.
+/// A clone whose counters are read.
 #[derive(Debug)]
 struct Watch {
     job: usize,
@@ -36,8 +36,8 @@ impl Watch {
         // Asked before the reading, which then includes all of the ramp.
         let measured = self.shared.measure_start() != 0;
         for (index, direction) in Direction::EVERY.into_iter().enumerate() {
-            let cells = self.shared.measure.of(direction);
-            let gain = self.measure[index].advance(cells, self.log.is_some());
+            let counters = self.shared.measure.of(direction);
+            let gain = self.measure[index].advance(counters, self.log.is_some());
             if !gain.is_empty() {
                 self.rates.count(index, gain.service.count(), gain.bytes);
                 if let Some(log) = &mut self.log {
@@ -74,7 +74,7 @@ struct JobPending {
     measure: [Gain; Direction::COUNT],
 }
 
-/// The cells of all clones of a trial, and the frame under way.
+/// The counters of all clones of a trial, and the frame under way.
 #[derive(Debug)]
 pub(crate) struct Monitor {
     watches: Vec<Option<Watch>>,
@@ -168,7 +168,7 @@ impl Monitor {
             .filter_map(|watch| watch.log.as_ref())
     }
 
-    /// A clone has ended: reads its cells for the last time and removes it. Returns its rates by direction (bandwidth, IOPS)
+    /// A clone has ended: reads its counters for the last time and removes it. Returns its rates by direction (bandwidth, IOPS)
     /// and what went wrong with its log.
     pub(crate) fn leave(&mut self, clone: usize, end: u64) -> Left {
         let Some(mut watch) = self.watches[clone].take() else {

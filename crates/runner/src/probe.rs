@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, accessat, major, minor};
 
-/// What lies at a path.
+/// The kind of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
-    /// Nothing; its folder is there.
+pub enum PathKind {
+    /// It does not exist; its folder exists.
     Missing,
-    /// Nothing, not even its folder (the first one that is missing).
+    /// Neither it nor its folder exists (the topmost missing folder).
     NoFolder(PathBuf),
     /// A regular file of this length, bytes.
     File(u64),
@@ -29,7 +29,7 @@ pub enum Found {
 /// Looks at the files of a node.
 pub trait Probe {
     /// What lies at a path, links followed.
-    fn look(&self, path: &Path) -> Found;
+    fn look(&self, path: &Path) -> PathKind;
     /// Whether the path itself is a symbolic link.
     fn is_link(&self, path: &Path) -> bool;
     /// Bytes free to this user in the file system of a folder; `None` where it does not tell.
@@ -45,11 +45,11 @@ pub trait Probe {
 pub struct HostProbe;
 
 impl Probe for HostProbe {
-    fn look(&self, path: &Path) -> Found {
+    fn look(&self, path: &Path) -> PathKind {
         match fs::metadata(path) {
             Ok(metadata) => kind(&metadata),
             Err(error) if error.kind() == io::ErrorKind::NotFound => absent(path),
-            Err(error) => Found::Other(format!("cannot be looked at: {error}")),
+            Err(error) => PathKind::Other(format!("cannot be looked at: {error}")),
         }
     }
 
@@ -71,24 +71,24 @@ impl Probe for HostProbe {
     }
 }
 
-fn kind(metadata: &Metadata) -> Found {
+fn kind(metadata: &Metadata) -> PathKind {
     let kind = metadata.file_type();
     let device = metadata.rdev();
     if kind.is_file() {
-        return Found::File(metadata.len());
+        return PathKind::File(metadata.len());
     }
     if kind.is_dir() {
-        return Found::Folder;
+        return PathKind::Folder;
     }
     if kind.is_block_device() {
         return device_length(device).map_or_else(
-            || Found::Other("is a block device that is not in sysfs".to_owned()),
-            Found::Device,
+            || PathKind::Other("is a block device that is not in sysfs".to_owned()),
+            PathKind::Device,
         );
     }
     // /dev/null, /dev/zero, /dev/full.
     if kind.is_char_device() && major(device) == 1 && [3, 5, 7].contains(&minor(device)) {
-        return Found::Null;
+        return PathKind::Null;
     }
     let what = match () {
         () if kind.is_char_device() => "is a character device",
@@ -96,7 +96,7 @@ fn kind(metadata: &Metadata) -> Found {
         () if kind.is_socket() => "is a socket",
         () => "is of an unsupported file type",
     };
-    Found::Other(what.to_owned())
+    PathKind::Other(what.to_owned())
 }
 
 /// sysfs counts in sectors of 512 bytes, whatever the device's own are.
@@ -106,9 +106,9 @@ fn device_length(device: u64) -> Option<u64> {
     sectors.checked_mul(512)
 }
 
-fn absent(path: &Path) -> Found {
+fn absent(path: &Path) -> PathKind {
     if fs::symlink_metadata(path).is_ok() {
-        return Found::Other("is a dangling symbolic link".to_owned());
+        return PathKind::Other("is a dangling symbolic link".to_owned());
     }
     let missing = path
         .ancestors()
@@ -117,8 +117,8 @@ fn absent(path: &Path) -> Found {
         .take_while(|folder| !folder.exists())
         .last();
     match missing {
-        Some(folder) => Found::NoFolder(folder.to_owned()),
-        None => Found::Missing,
+        Some(folder) => PathKind::NoFolder(folder.to_owned()),
+        None => PathKind::Missing,
     }
 }
 
@@ -134,9 +134,9 @@ mod tests {
         std::os::unix::fs::symlink(at("file"), at("link")).unwrap();
         std::os::unix::fs::symlink(at("gone"), at("loose")).unwrap();
         let look = |name: &str| HostProbe.look(&at(name));
-        assert_eq!(look("file"), Found::File(700));
-        assert_eq!(look("link"), Found::File(700));
-        assert_eq!(look("new"), Found::Missing);
+        assert_eq!(look("file"), PathKind::File(700));
+        assert_eq!(look("link"), PathKind::File(700));
+        assert_eq!(look("new"), PathKind::Missing);
         for (name, link) in [
             ("file", false),
             ("link", true),
@@ -145,14 +145,14 @@ mod tests {
         ] {
             assert_eq!(HostProbe.is_link(&at(name)), link, "{name}");
         }
-        assert_eq!(look("a/b/c"), Found::NoFolder(at("a")));
-        assert_eq!(look(""), Found::Folder);
-        assert!(matches!(look("loose"), Found::Other(what) if what.contains("dangling")));
-        assert!(matches!(look("file/x"), Found::Other(_)));
-        assert_eq!(HostProbe.look(Path::new("/dev/null")), Found::Null);
+        assert_eq!(look("a/b/c"), PathKind::NoFolder(at("a")));
+        assert_eq!(look(""), PathKind::Folder);
+        assert!(matches!(look("loose"), PathKind::Other(what) if what.contains("dangling")));
+        assert!(matches!(look("file/x"), PathKind::Other(_)));
+        assert_eq!(HostProbe.look(Path::new("/dev/null")), PathKind::Null);
         assert!(matches!(
             HostProbe.look(Path::new("/dev/tty")),
-            Found::Other(_)
+            PathKind::Other(_)
         ));
         assert!(HostProbe.free(folder.path()).unwrap() > 0);
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use iodyno_model::{After, Amount, Blocks, BoundPlan, Diagnostic, Job, Target, Work};
 
 use crate::faults::{self, fault};
-use crate::probe::{Found, Probe};
+use crate::probe::{PathKind, Probe};
 use crate::scheduler;
 use crate::seeds;
 
@@ -97,7 +97,7 @@ pub fn resolve(plan: &BoundPlan, probe: &dyn Probe) -> Result<Resolved, Vec<Diag
     let mut resolved = Resolved::default();
     let target = &plan.configuration.target;
     if let Target::Path(path) = target
-        && matches!(probe.look(path), Found::Missing | Found::NoFolder(_))
+        && matches!(probe.look(path), PathKind::Missing | PathKind::NoFolder(_))
     {
         // If it were created as a file, the trial would measure another file system than the one that was unmounted.
         let message = format!("the target `{}` does not exist", path.display());
@@ -105,7 +105,7 @@ pub fn resolve(plan: &BoundPlan, probe: &dyn Probe) -> Result<Resolved, Vec<Diag
             "mount it or create it again; iodyno never creates a target",
         )]);
     }
-    let base = Base::of(target, |path| probe.look(path) == Found::Folder);
+    let base = Base::of(target, |path| probe.look(path) == PathKind::Folder);
     for (index, job) in plan.workload.jobs.iter().enumerate() {
         let mut told: Vec<Diagnostic> = Vec::new();
         for clone in 0..job.clones.max(1) {
@@ -219,7 +219,7 @@ impl Binding<'_> {
         base: Base<'_>,
         notes: &mut Vec<String>,
     ) -> Result<Vec<ResolvedFile>, Vec<Diagnostic>> {
-        let special = |path: &Path| matches!(self.probe.look(path), Found::Device(_));
+        let special = |path: &Path| matches!(self.probe.look(path), PathKind::Device(_));
         let paths = naming::paths(
             &self.job.name,
             &self.blocks.files,
@@ -267,30 +267,30 @@ impl Binding<'_> {
     fn existing(&self, path: &Path) -> Result<(Option<u64>, FileKind), Diagnostic> {
         let shown = path.display();
         match self.probe.look(path) {
-            Found::File(length) => Ok((Some(length), FileKind::Regular)),
-            Found::Device(length) => Ok((Some(length), FileKind::Device)),
-            Found::Null => Ok((None, FileKind::Null)),
-            Found::Missing if let Some(option) = self.blocks.read_only_by() => Err(fault(
+            PathKind::File(length) => Ok((Some(length), FileKind::Regular)),
+            PathKind::Device(length) => Ok((Some(length), FileKind::Device)),
+            PathKind::Null => Ok((None, FileKind::Null)),
+            PathKind::Missing if let Some(option) = self.blocks.read_only_by() => Err(fault(
                 format!("`{shown}` does not exist, and `{option}` creates nothing"),
                 format!("create it first, or remove `{option}`"),
             )),
-            Found::Missing if self.blocks.files.allow_create => Ok((None, FileKind::Regular)),
-            Found::Missing => Err(fault(
+            PathKind::Missing if self.blocks.files.allow_create => Ok((None, FileKind::Regular)),
+            PathKind::Missing => Err(fault(
                 format!("`{shown}` does not exist"),
                 "create it, or remove `allow_file_create=0`",
             )),
-            Found::NoFolder(folder) => Err(fault(
+            PathKind::NoFolder(folder) => Err(fault(
                 format!(
                     "`{shown}`: the folder `{}` does not exist",
                     folder.display()
                 ),
                 format!("create it: mkdir -p {}", folder.display()),
             )),
-            Found::Folder => Err(fault(
+            PathKind::Folder => Err(fault(
                 format!("`{shown}` is a folder"),
                 "name a file in it, or give it as `directory=`",
             )),
-            Found::Other(what) => Err(fault(
+            PathKind::Other(what) => Err(fault(
                 format!("`{shown}` {what}"),
                 "name a regular file or a block device",
             )),

@@ -1,6 +1,6 @@
 //! A session in virtual time: the trial runs in this process, on simulated devices.
 //!
-//! The trial is the one that a child process would carry out, with the same jobs, op streams, scheduler, cells and
+//! The trial is the one that a child process would carry out, with the same jobs, op streams, scheduler, counters and
 //! frames; but its time is that of an event queue, nothing of the host is sampled, and no pipe lies between.
 //! Everything but the environment and the wall clock follows from the plan: the same plan gives the same frames and the
 //! same part on any host.

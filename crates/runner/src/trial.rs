@@ -1,4 +1,4 @@
-//! A trial from ready clones to a part: one thread that carries out the scheduler's orders, reads the workers' cells
+//! A trial from ready clones to a part: one thread that carries out the scheduler's orders, reads the workers' counters
 //! when a frame or a window is over, and otherwise sleeps.
 
 use std::sync::Arc;

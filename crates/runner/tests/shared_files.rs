@@ -19,7 +19,7 @@ use iodyno_runner::{Event, TrialEnd};
 use iodyno_units::Nanos;
 use libtest_mimic::{Arguments, Trial};
 
-use stage::{LONG_MS, MIB, Told, run, watched};
+use stage::{LONG_MS, MIB, TrialRecord, run, watched};
 
 crate::tests![
     many_clones_share_many_files_that_were_prepared_by_several,
@@ -96,8 +96,8 @@ fn count(folder: &Path) -> usize {
     fs::read_dir(folder).unwrap().count()
 }
 
-fn ops(told: &Told, direction: Direction) -> u64 {
-    let clones = told.completed().clones.iter();
+fn ops(trial: &TrialRecord, direction: Direction) -> u64 {
+    let clones = trial.completed().clones.iter();
     clones
         .filter_map(|clone| clone.direction(direction))
         .map(|result| result.ops)
@@ -105,16 +105,16 @@ fn ops(told: &Told, direction: Direction) -> u64 {
 }
 
 /// What speaks against a trial that was refused, before anything was touched.
-fn faults(told: &Told) -> &[Diagnostic] {
-    match &told.end {
+fn faults(trial: &TrialRecord) -> &[Diagnostic] {
+    match &trial.end {
         TrialEnd::Refused(faults) => faults,
         other => panic!("it was not refused: {other:?}"),
     }
 }
 
 /// What speaks against a trial that failed before it began, after something was made or opened for it.
-fn failures(told: &Told) -> &[Diagnostic] {
-    match &told.end {
+fn failures(trial: &TrialRecord) -> &[Diagnostic] {
+    match &trial.end {
         TrialEnd::Unprepared(faults) => faults,
         other => panic!("it did not fail: {other:?}"),
     }
@@ -126,18 +126,18 @@ fn many_clones_share_many_files_that_were_prepared_by_several() {
         rule.validate = true
     });
     prepare.clones = 3;
-    let told = run(folder.path(), vec![prepare]);
-    assert_eq!(ops(&told, Direction::Write), 128 * 4);
-    let steps = &told.completed().steps;
+    let trial = run(folder.path(), vec![prepare]);
+    assert_eq!(ops(&trial, Direction::Write), 128 * 4);
+    let steps = &trial.completed().steps;
     assert!(steps.iter().any(|step| step.step == Step::EndFsync));
     assert!((0..128).all(|number| length(folder.path(), number) == Some(64 << 10)));
     for kind in [EngineKind::Psync, EngineKind::Libaio, EngineKind::Mmap] {
         let mut job = sharing(SharedMode::RandomMix, 128, 64 << 10);
         *job.work.engine_mut().unwrap() = Engine::new(kind, 4);
         let job = with(events(job, 30_000, 64), |rule| rule.validate = true);
-        let told = run(folder.path(), vec![job]);
-        let (reads, writes) = (ops(&told, Direction::Read), ops(&told, Direction::Write));
-        let syncs = ops(&told, Direction::Sync);
+        let trial = run(folder.path(), vec![job]);
+        let (reads, writes) = (ops(&trial, Direction::Read), ops(&trial, Direction::Write));
+        let syncs = ops(&trial, Direction::Sync);
         assert_eq!(reads + writes + syncs, 30_000, "{kind:?}");
         // Each of 64 clones may be a read or two ahead.
         assert!(reads.abs_diff(writes * 3 / 2) < 130, "{reads} {writes}");
@@ -150,11 +150,11 @@ fn missing_files_are_told_and_none_is_made() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(at(folder.path(), 0), vec![1; MIB as usize]).unwrap();
     fs::write(at(folder.path(), 1), b"short").unwrap();
-    let told = run(
+    let trial = run(
         folder.path(),
         vec![events(sharing(SharedMode::RandomMix, 9, MIB), 10, 4)],
     );
-    let faults = faults(&told);
+    let faults = faults(&trial);
     assert_eq!(faults.len(), 2, "{faults:?}");
     let text = format!("{faults:?}");
     for words in [
@@ -179,8 +179,8 @@ fn a_link_is_refused_and_what_it_leads_to_is_left_alone() {
         fs::write(&precious, vec![5; 2 * MIB as usize]).unwrap();
         fs::write(at(folder.path(), 0), vec![1; MIB as usize]).unwrap();
         symlink(&precious, at(folder.path(), 1)).unwrap();
-        let told = run(folder.path(), vec![sharing(mode, 2, MIB)]);
-        let text = format!("{:?}", faults(&told));
+        let trial = run(folder.path(), vec![sharing(mode, 2, MIB)]);
+        let text = format!("{:?}", faults(&trial));
         assert!(text.contains("test_file.1` is a symbolic link"), "{text}");
         assert_eq!(fs::read(&precious).unwrap(), vec![5; 2 * MIB as usize]);
         assert_eq!(length(folder.path(), 0), Some(MIB));
@@ -198,14 +198,14 @@ fn a_preparation_that_is_ended_early_leaves_what_was_there_before() {
     job.work.shared_files_mut().unwrap().block = 4096;
     let mut plan = samples::plan(folder.path(), vec![job]);
     plan.frame_ns = 20_000_000;
-    let told = watched(&plan, |event, stop| {
+    let trial = watched(&plan, |event, stop| {
         if let Event::Frame(frame) = event
             && frame.ops(Direction::Write) > 0
         {
             stop.finish();
         }
     });
-    let (part, outcome) = told.done();
+    let (part, outcome) = trial.done();
     assert!(matches!(outcome, Outcome::Interrupted(_)), "{outcome:?}");
     assert!(
         part.notes
@@ -221,11 +221,11 @@ fn a_preparation_that_is_ended_early_leaves_what_was_there_before() {
 
 fn a_preparation_that_cannot_fit_is_refused_before_it_begins() {
     let folder = tempfile::tempdir().unwrap();
-    let told = run(
+    let trial = run(
         folder.path(),
         vec![sharing(SharedMode::Prepare, 128, 1 << 40)],
     );
-    let text = format!("{:?}", faults(&told));
+    let text = format!("{:?}", faults(&trial));
     assert!(text.contains("free"), "{text}");
     assert_eq!(count(folder.path()), 0);
 }
@@ -237,9 +237,9 @@ fn a_sequential_write_makes_and_empties_its_files() {
         let mut job = sharing(SharedMode::SequentialWrite, 4, MIB);
         *job.work.engine_mut().unwrap() = Engine::new(kind, 1);
         let job = with(events(job, 4 * 64, 2), |rule| rule.fsync_every = 0);
-        let told = run(folder.path(), vec![job]);
-        assert_eq!(ops(&told, Direction::Write), 4 * 64);
-        assert_eq!(told.completed().clones[0].ended, EndedBy::Count);
+        let trial = run(folder.path(), vec![job]);
+        assert_eq!(ops(&trial, Direction::Write), 4 * 64);
+        assert_eq!(trial.completed().clones[0].ended, EndedBy::Count);
         assert!((0..4).all(|number| length(folder.path(), number) == Some(MIB)));
         let old = fs::read(at(folder.path(), 1)).unwrap();
         assert!(old.chunks(512).all(|chunk| chunk != [1; 512]));
@@ -251,11 +251,11 @@ fn a_sequential_write_empties_no_file_of_another_name() {
     let mine = folder.path().join("mine");
     fs::write(&mine, vec![1; MIB as usize]).unwrap();
     fs::hard_link(&mine, at(folder.path(), 0)).unwrap();
-    let told = run(
+    let trial = run(
         folder.path(),
         vec![sharing(SharedMode::SequentialWrite, 2, MIB)],
     );
-    let text = format!("{:?}", failures(&told));
+    let text = format!("{:?}", failures(&trial));
     assert!(text.contains("has another hard link"), "{text}");
     assert_eq!(fs::read(&mine).unwrap(), vec![1; MIB as usize]);
     assert_eq!(count(folder.path()), 2, "what was made is removed");
@@ -270,8 +270,8 @@ fn what_a_sequential_write_made_is_removed_where_it_never_began() {
         let mut job = sharing(SharedMode::SequentialWrite, 4, MIB);
         *job.work.engine_mut().unwrap() = Engine::new(kind, 1);
         let job = with(job, |rule| (rule.validate, rule.block) = (true, 8));
-        let told = run(folder.path(), vec![job]);
-        let text = format!("{:?}", failures(&told));
+        let trial = run(folder.path(), vec![job]);
+        let text = format!("{:?}", failures(&trial));
         assert!(text.contains("validate blocks of 8 bytes"), "{text}");
         assert_eq!(count(folder.path()), 2, "{kind:?}");
         assert!(length(folder.path(), 1).is_some());
@@ -284,12 +284,12 @@ fn what_a_sequential_write_made_stays_once_it_ran() {
     let mut job = sharing(SharedMode::SequentialWrite, 4, MIB);
     (job.work.engine_mut().unwrap().o_sync, job.end.runtime) =
         (true, Some(Nanos::from_millis(LONG_MS)));
-    let told = watched(&samples::plan(folder.path(), vec![job]), |event, stop| {
+    let trial = watched(&samples::plan(folder.path(), vec![job]), |event, stop| {
         if let Event::Frame(_) = event {
             stop.finish();
         }
     });
-    let (_, outcome) = told.done();
+    let (_, outcome) = trial.done();
     assert!(matches!(outcome, Outcome::Interrupted(_)), "{outcome:?}");
     assert_eq!(count(folder.path()), 4);
 }
@@ -306,8 +306,8 @@ fn a_bad_block_fails_the_trial_with_file_and_offset() {
     let job = with(sharing(SharedMode::SequentialRead, 4, MIB), |rule| {
         rule.validate = true
     });
-    let told = run(folder.path(), vec![events(job, 100_000, 1)]);
-    let (_, outcome) = told.done();
+    let trial = run(folder.path(), vec![events(job, 100_000, 1)]);
+    let (_, outcome) = trial.done();
     let Outcome::Failed(reason) = outcome else {
         panic!("{outcome:?}");
     };
@@ -321,8 +321,8 @@ fn direct_requests_that_are_no_multiples_are_refused() {
     run(folder.path(), vec![sharing(SharedMode::Prepare, 3, size)]).completed();
     assert!((0..3).all(|number| length(folder.path(), number) == Some(size)));
     let mut job = events(sharing(SharedMode::RandomRead, 3, size), 100, 4);
-    let told = run(folder.path(), vec![job.clone()]);
-    assert_eq!(ops(&told, Direction::Read), 100);
+    let trial = run(folder.path(), vec![job.clone()]);
+    assert_eq!(ops(&trial, Direction::Read), 100);
     job.work.engine_mut().unwrap().direct = true;
     let text = format!("{:?}", failures(&run(folder.path(), vec![job])));
     assert!(

@@ -12,7 +12,7 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use crate::location::companion;
-use crate::sqlite::Fault;
+use crate::sqlite::OperationError;
 use crate::{StoreError, upgrade};
 
 /// `iody` in ASCII.
@@ -24,7 +24,7 @@ pub(crate) enum SchemaStep {
     /// SQL statements.
     Sql(&'static str),
     /// Changes that SQL cannot express.
-    Rust(fn(&Transaction<'_>) -> Result<(), Fault>),
+    Rust(fn(&Transaction<'_>) -> Result<(), OperationError>),
 }
 
 /// The step at index n makes schema n + 1 from schema n; schema 0 is an empty database.
@@ -48,7 +48,7 @@ pub struct Upgrade {
 
 /// The kind of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum DatabaseKind {
     /// It is empty.
     Empty,
     /// A store with this schema version.
@@ -58,7 +58,7 @@ pub(crate) enum Found {
 }
 
 /// Determines the kind of a database, without changing it.
-pub(crate) fn inspect(connection: &Connection) -> rusqlite::Result<Found> {
+pub(crate) fn inspect(connection: &Connection) -> rusqlite::Result<DatabaseKind> {
     // In one transaction: another process may be creating the store.
     let _instant = match connection.is_autocommit() {
         true => Some(connection.unchecked_transaction()?),
@@ -70,13 +70,13 @@ pub(crate) fn inspect(connection: &Connection) -> rusqlite::Result<Found> {
     let version = number("PRAGMA user_version")?;
     Ok(match (application, version) {
         (application, _) if application == i64::from(APPLICATION_ID) => {
-            Found::Store(u32::try_from(version).unwrap_or(u32::MAX))
+            DatabaseKind::Store(u32::try_from(version).unwrap_or(u32::MAX))
         }
-        (0, 0) if objects == 0 => Found::Empty,
-        (0, _) => Found::Foreign(format!(
+        (0, 0) if objects == 0 => DatabaseKind::Empty,
+        (0, _) => DatabaseKind::Foreign(format!(
             "it is an SQLite database with {objects} tables and indexes of others"
         )),
-        (application, _) => Found::Foreign(format!(
+        (application, _) => DatabaseKind::Foreign(format!(
             "it is an SQLite database of another program (application id {application:#x})"
         )),
     })
@@ -88,13 +88,13 @@ pub(crate) fn migrate(
     connection: &Connection,
     steps: &[SchemaStep],
     path: Option<&Path>,
-) -> Result<Option<Upgrade>, Fault> {
+) -> Result<Option<Upgrade>, OperationError> {
     // This lock keeps other processes from writing, and from upgrading a second time.
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
     let from = match inspect(&transaction)? {
-        Found::Empty => 0,
-        Found::Store(version) => version,
-        Found::Foreign(_) => return Ok(None),
+        DatabaseKind::Empty => 0,
+        DatabaseKind::Store(version) => version,
+        DatabaseKind::Foreign(_) => return Ok(None),
     };
     let to = steps.len() as u32;
     if from >= to {
@@ -181,7 +181,7 @@ mod tests {
         migrate(&connection, &next, None).unwrap();
         assert_eq!(
             inspect(&connection).unwrap(),
-            Found::Store(next.len() as u32)
+            DatabaseKind::Store(next.len() as u32)
         );
         let row = connection.query_row("SELECT process, host FROM owners", [], |row| {
             Ok((row.get::<_, i64>(0)?, row.get::<_, Option<String>>(1)?))
@@ -203,7 +203,7 @@ mod tests {
         assert!(migrate(&connection, &next, None).is_err());
         assert_eq!(
             inspect(&connection).unwrap(),
-            Found::Store(STEPS.len() as u32)
+            DatabaseKind::Store(STEPS.len() as u32)
         );
         assert!(connection.prepare("SELECT x FROM more").is_err());
     }
@@ -220,20 +220,26 @@ mod tests {
         migrate(&connection, STEPS, None).unwrap();
         assert_eq!(
             inspect(&connection).unwrap(),
-            Found::Store(STEPS.len() as u32 + 1)
+            DatabaseKind::Store(STEPS.len() as u32 + 1)
         );
     }
 
     #[test]
     fn tells_a_database_of_others() {
         let connection = Connection::open_in_memory().unwrap();
-        assert_eq!(inspect(&connection).unwrap(), Found::Empty);
+        assert_eq!(inspect(&connection).unwrap(), DatabaseKind::Empty);
         connection.execute_batch("CREATE TABLE theirs (x)").unwrap();
-        assert!(matches!(inspect(&connection).unwrap(), Found::Foreign(_)));
+        assert!(matches!(
+            inspect(&connection).unwrap(),
+            DatabaseKind::Foreign(_)
+        ));
         connection
             .pragma_update(None, "application_id", 77)
             .unwrap();
-        assert!(matches!(inspect(&connection).unwrap(), Found::Foreign(_)));
+        assert!(matches!(
+            inspect(&connection).unwrap(),
+            DatabaseKind::Foreign(_)
+        ));
         migrate(&connection, STEPS, None).unwrap();
         assert!(connection.prepare("SELECT * FROM runs").is_err());
     }

@@ -11,11 +11,11 @@ use serde_json::{Map, Value};
 
 use crate::StoreError;
 use crate::blob::{decode, encode};
-use crate::sqlite::Fault;
+use crate::sqlite::OperationError;
 
 /// Schema 4: plans in the form of [`SCHEMA`] 2. A plan that cannot be read is left unchanged, and is reported as
 /// damaged when it is requested.
-pub(crate) fn stored_plans(transaction: &Transaction<'_>) -> Result<(), Fault> {
+pub(crate) fn stored_plans(transaction: &Transaction<'_>) -> Result<(), OperationError> {
     let mut plans = transaction.prepare("SELECT alias, plan FROM runs")?;
     let mut changed = transaction.prepare("UPDATE runs SET plan = ?2 WHERE alias = ?1")?;
     let mut rows = plans.query([])?;

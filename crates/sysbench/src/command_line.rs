@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use iodyno_model::{Diagnostic, Place, Severity, Source, closest};
-use iodyno_options::{Fault, Status, Unit, quoted};
+use iodyno_options::{Problem, Status, Unit, quoted};
 
 use super::Action;
 use super::draft::Draft;
@@ -157,7 +157,7 @@ impl Gathered<'_> {
         if honoured || value != option.default {
             let written = format!("--{}", option.name);
             let outcome = option.apply(&written, value, |set| {
-                set(&mut self.draft, value).map_err(|fault| Fault {
+                set(&mut self.draft, value).map_err(|fault| Problem {
                     message: format!("`{written}`: {}", fault.message),
                     ..fault
                 })

@@ -1,13 +1,13 @@
 //! The option table. A new option is one row.
 
 use iodyno_model::SharedMode;
-use iodyno_options::{Fault, Status, Table, Unit, Unit::*, ignored, one_of, refused};
+use iodyno_options::{Problem, Status, Table, Unit, Unit::*, ignored, one_of, refused};
 
 use crate::draft::{Draft, IoMode, Law};
 use crate::value::{count, number, number_within, seconds, size, switch};
 
 /// Sets an option in the draft of a job.
-pub(crate) type Setter = fn(&mut Draft, &str) -> Result<(), Fault>;
+pub(crate) type Setter = fn(&mut Draft, &str) -> Result<(), Problem>;
 
 /// An option of sysbench. Its aliases are the names in earlier releases.
 pub(crate) type OptionSpec = iodyno_options::OptionSpec<Setter>;
@@ -106,7 +106,7 @@ const FILES: &[OptionSpec] = &[
         |draft, text| switch(text).map(|value| draft.validate = value)).default("off"),
 ];
 
-fn file_extra_flags(draft: &mut Draft, text: &str) -> Result<(), Fault> {
+fn file_extra_flags(draft: &mut Draft, text: &str) -> Result<(), Problem> {
     (draft.sync, draft.dsync, draft.direct) = (false, false, false);
     for flag in text.split(',').filter(|flag| !flag.is_empty()) {
         match one_of(flag, &FLAGS)? {
@@ -118,7 +118,7 @@ fn file_extra_flags(draft: &mut Draft, text: &str) -> Result<(), Fault> {
     Ok(())
 }
 
-fn file_fsync_mode(draft: &mut Draft, text: &str) -> Result<(), Fault> {
+fn file_fsync_mode(draft: &mut Draft, text: &str) -> Result<(), Problem> {
     let words = [("fsync", false), ("fdatasync", true)];
     one_of(text, &words).map(|value| draft.data_only = value)
 }
@@ -190,10 +190,10 @@ const RANDOM: &[OptionSpec] = &[
         |draft, text| number_within(text, 0.0..=100.0).map(|value| draft.zipf_exponent = value)).default("0.8"),
 ];
 
-fn rand_pareto_h(draft: &mut Draft, text: &str) -> Result<(), Fault> {
+fn rand_pareto_h(draft: &mut Draft, text: &str) -> Result<(), Problem> {
     let h = number(text)?;
     if h <= 0.0 || h >= 1.0 {
-        return Err(Fault::error(format!("`{text}` is not between 0 and 1")));
+        return Err(Problem::error(format!("`{text}` is not between 0 and 1")));
     }
     draft.pareto_h = h;
     Ok(())

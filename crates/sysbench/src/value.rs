@@ -2,18 +2,18 @@
 
 use std::ops::RangeInclusive;
 
-use iodyno_options::Fault;
+use iodyno_options::Problem;
 use iodyno_units::Nanos;
 
 /// An integer within a range.
-pub(super) fn count(text: &str, range: RangeInclusive<u64>) -> Result<u64, Fault> {
+pub(super) fn count(text: &str, range: RangeInclusive<u64>) -> Result<u64, Problem> {
     let (least, most) = (*range.start(), *range.end());
     match digits(text) {
         Some(value) if range.contains(&value) => Ok(value),
-        Some(_) => Err(Fault::error(format!(
+        Some(_) => Err(Problem::error(format!(
             "`{text}` is not within {least} … {most}"
         ))),
-        None => Err(Fault::error(format!("`{text}` is not a whole number"))
+        None => Err(Problem::error(format!("`{text}` is not a whole number"))
             .hint("no suffixes are taken here")),
     }
 }
@@ -25,24 +25,24 @@ fn digits(text: &str) -> Option<u64> {
 }
 
 /// A number of at least 0, with or without a fraction.
-pub(super) fn number(text: &str) -> Result<f64, Fault> {
+pub(super) fn number(text: &str) -> Result<f64, Problem> {
     let plain = text
         .bytes()
         .all(|byte| byte.is_ascii_digit() || byte == b'.');
     let value = plain.then(|| text.parse::<f64>().ok()).flatten();
     value
         .filter(|value| value.is_finite())
-        .ok_or_else(|| Fault::error(format!("`{text}` is not a number of at least 0")))
+        .ok_or_else(|| Problem::error(format!("`{text}` is not a number of at least 0")))
 }
 
 /// A number within a range.
-pub(super) fn number_within(text: &str, range: RangeInclusive<f64>) -> Result<f64, Fault> {
+pub(super) fn number_within(text: &str, range: RangeInclusive<f64>) -> Result<f64, Problem> {
     let value = number(text)?;
     if range.contains(&value) {
         return Ok(value);
     }
     let (least, most) = (range.start(), range.end());
-    Err(Fault::error(format!(
+    Err(Problem::error(format!(
         "`{text}` is not within {least} … {most}"
     )))
 }
@@ -51,7 +51,7 @@ pub(super) fn number_within(text: &str, range: RangeInclusive<f64>) -> Result<f6
 const MOST_SECONDS: f64 = i32::MAX as f64;
 
 /// Seconds, with or without a fraction.
-pub(super) fn seconds(text: &str) -> Result<Nanos, Fault> {
+pub(super) fn seconds(text: &str) -> Result<Nanos, Problem> {
     let number = text.strip_suffix('s').unwrap_or(text);
     let value = number_within(number, 0.0..=MOST_SECONDS)
         .map_err(|fault| fault.hint("a time is given in seconds"))?;
@@ -60,13 +60,13 @@ pub(super) fn seconds(text: &str) -> Result<Nanos, Fault> {
 
 /// Bytes: an integer with `K`, `M`, `G` or `T`, powers of 1024, in either case; `KiB` and `KB` are
 /// equivalent.
-pub(super) fn size(text: &str) -> Result<u64, Fault> {
+pub(super) fn size(text: &str) -> Result<u64, Problem> {
     let end = text
         .find(|character: char| !character.is_ascii_digit())
         .unwrap_or(text.len());
     let (number, suffix) = text.split_at(end);
     let unread = || {
-        Fault::error(format!("`{text}` is not a size")).hint("write `4096`, `16K`, `512M`, `2G`")
+        Problem::error(format!("`{text}` is not a size")).hint("write `4096`, `16K`, `512M`, `2G`")
     };
     let value = digits(number).ok_or_else(unread)?;
     let shift = match suffix.to_ascii_uppercase().as_str() {
@@ -77,20 +77,20 @@ pub(super) fn size(text: &str) -> Result<u64, Fault> {
         "T" | "TB" | "TIB" => 40,
         _ if suffix.starts_with('.') => {
             let hint = "sizes are whole numbers: `1536M` for 1.5G";
-            return Err(Fault::error(format!("`{text}` has a fraction")).hint(hint));
+            return Err(Problem::error(format!("`{text}` has a fraction")).hint(hint));
         }
         _ => return Err(unread()),
     };
     value
         .checked_mul(1 << shift)
         .filter(|bytes| i64::try_from(*bytes).is_ok())
-        .ok_or_else(|| Fault::error(format!("`{text}` is more than files can hold")))
+        .ok_or_else(|| Problem::error(format!("`{text}` is more than files can hold")))
 }
 
 /// On or off.
-pub(super) fn switch(text: &str) -> Result<bool, Fault> {
+pub(super) fn switch(text: &str) -> Result<bool, Problem> {
     iodyno_options::switch(text)
-        .ok_or_else(|| Fault::error(format!("`{text}` is neither on nor off")))
+        .ok_or_else(|| Problem::error(format!("`{text}` is neither on nor off")))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use crate::commands::run::{command_line, fresh_seed, working_folder};
 use crate::configurations::configurations;
 use crate::context::Context;
 use crate::exit::Exit;
-use crate::experiment::{Audience, Begin, carry_out};
+use crate::experiment::{Begin, RunObserver, carry_out};
 use crate::failure::{Failure, reason};
 use crate::progress::{Mode, Reporter};
 use crate::screen::write_out;
@@ -101,14 +101,14 @@ fn measure(args: &FileioArgs, command: &Command, context: &Context) -> Result<Ex
         live: lines.map(|every| report::Live::new(every, command.percentile)),
         context,
     };
-    let carried = carry_out(Begin::New(&plan), &store, context, reporter, &mut printer)?;
-    if carried.end.unstored.is_none() {
-        let alias = carried.end.handle.alias;
+    let ended_run = carry_out(Begin::New(&plan), &store, context, reporter, &mut printer)?;
+    if ended_run.end.unstored.is_none() {
+        let alias = ended_run.end.handle.alias;
         context.note(&format!(
             "run {alias} stored; `iodyno show {alias}` prints its details"
         ));
     }
-    Ok(carried.exit)
+    Ok(ended_run.exit)
 }
 
 fn plan(command: &Command, job: &Job) -> Result<Plan, Failure> {
@@ -143,8 +143,8 @@ impl Printer<'_> {
     }
 }
 
-impl Audience for Printer<'_> {
-    fn told(&mut self, progress: &Progress<'_>) -> Result<(), Failure> {
+impl RunObserver for Printer<'_> {
+    fn on_progress(&mut self, progress: &Progress<'_>) -> Result<(), Failure> {
         let running = self.command.action == Action::Run;
         match progress {
             // Not earlier: if the trial cannot start, nothing is printed.

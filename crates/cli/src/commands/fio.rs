@@ -20,7 +20,7 @@ use crate::commands::run::{command_line, fresh_seed, working_folder};
 use crate::configurations::configurations;
 use crate::context::Context;
 use crate::exit::Exit;
-use crate::experiment::{Audience, Begin, carry_out};
+use crate::experiment::{Begin, RunObserver, carry_out};
 use crate::failure::{Failure, reason};
 use crate::progress::{Mode, Reporter};
 use crate::screen::write_out;
@@ -28,7 +28,7 @@ use crate::trials::{Drawn, FioForm, Series, has_figures, load};
 
 /// Runs the jobs as fio does, and stores the trial.
 pub(crate) fn fio(args: &FioArgs, context: &Context) -> ExitCode {
-    let exit = crate::told(carry(args, context), context);
+    let exit = crate::report(carry(args, context), context);
     ExitCode::from(exit.fio_code())
 }
 
@@ -116,14 +116,14 @@ fn measure(plan: Plan, output: &OutputOptions, context: &Context) -> Result<Exit
         key: None,
         next_status_ns,
     };
-    let carried = carry_out(Begin::New(&plan), &store, context, reporter, &mut printer)?;
-    if mode == Mode::Live && carried.end.unstored.is_none() {
-        let alias = carried.end.handle.alias;
+    let ended_run = carry_out(Begin::New(&plan), &store, context, reporter, &mut printer)?;
+    if mode == Mode::Live && ended_run.end.unstored.is_none() {
+        let alias = ended_run.end.handle.alias;
         context.note(&format!(
             "run {alias} stored; `iodyno show {alias}` prints its details"
         ));
     }
-    Ok(carried.exit)
+    Ok(ended_run.exit)
 }
 
 /// Writes the result, and intermediate results, in the requested formats.
@@ -137,8 +137,8 @@ struct Printer<'a> {
     next_status_ns: u64,
 }
 
-impl Audience for Printer<'_> {
-    fn told(&mut self, progress: &Progress<'_>) -> Result<(), Failure> {
+impl RunObserver for Printer<'_> {
+    fn on_progress(&mut self, progress: &Progress<'_>) -> Result<(), Failure> {
         match progress {
             Progress::Begun(handle) => {
                 self.key = Some(TrialKey {

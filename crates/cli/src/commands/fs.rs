@@ -13,9 +13,9 @@ use crate::commands::run::{finished, named_apart, show_plan, working_folder};
 use crate::configurations::configurations;
 use crate::context::Context;
 use crate::exit::Exit;
-use crate::experiment::{Audience, Begin};
+use crate::experiment::{Begin, RunObserver};
 use crate::failure::Failure;
-use crate::measure::{Telling, measure};
+use crate::measure::{ResultOutput, measure};
 use crate::progress::{Mode, Reporter};
 use crate::rounds::doubts;
 use crate::screen::write_out;
@@ -94,7 +94,7 @@ fn run(args: &FsRunArgs, context: &Context) -> Result<Exit, Failure> {
         experiment,
         context,
         reporter,
-        Telling {
+        ResultOutput {
             tables: &mut tables,
             compares,
         },
@@ -178,7 +178,7 @@ struct Tables<'a> {
     opening: String,
     /// The configuration of the current trial.
     configuration: String,
-    told: String,
+    printed: String,
 }
 
 impl<'a> Tables<'a> {
@@ -189,7 +189,7 @@ impl<'a> Tables<'a> {
             live: None,
             opening: String::new(),
             configuration: String::new(),
-            told: String::new(),
+            printed: String::new(),
         }
     }
 
@@ -207,8 +207,8 @@ impl<'a> Tables<'a> {
     }
 }
 
-impl Audience for Tables<'_> {
-    fn told(&mut self, progress: &Progress<'_>) -> Result<(), Failure> {
+impl RunObserver for Tables<'_> {
+    fn on_progress(&mut self, progress: &Progress<'_>) -> Result<(), Failure> {
         match progress {
             Progress::Trial {
                 configuration,
@@ -242,11 +242,11 @@ impl Audience for Tables<'_> {
                     return self.print(&format!("{closing}\n{line}\n{remarks}"));
                 }
                 let mut text = String::new();
-                if self.told.is_empty() {
+                if self.printed.is_empty() {
                     text += fsbench::benchmark_units();
                 }
-                if self.told != self.configuration {
-                    self.told.clone_from(&self.configuration);
+                if self.printed != self.configuration {
+                    self.printed.clone_from(&self.configuration);
                     text += &format!("configuration: {}\n", self.configuration);
                 }
                 self.print(&(text + &line))

@@ -10,9 +10,9 @@ use crate::args::{ExperimentArgs, RunArgs};
 use crate::configurations::configurations;
 use crate::context::Context;
 use crate::exit::Exit;
-use crate::experiment::{Audience, Begin};
+use crate::experiment::{Begin, RunObserver};
 use crate::failure::Failure;
-use crate::measure::{Telling, measure};
+use crate::measure::{ResultOutput, measure};
 use crate::plan_text::plan_text;
 use crate::progress::{Mode, Reporter};
 use crate::rounds::{doubts, with_rounds};
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &RunArgs, context: &Context) -> Result<Exit, Failure> {
             experiment,
             context,
             reporter,
-            Telling::all(&mut tables),
+            ResultOutput::all(&mut tables),
         );
     }
     let plan = plan(args, context)?;
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &RunArgs, context: &Context) -> Result<Exit, Failure> {
         experiment,
         context,
         reporter,
-        Telling::all(&mut tables),
+        ResultOutput::all(&mut tables),
     )
 }
 
@@ -206,8 +206,8 @@ impl<'a> Tables<'a> {
     }
 }
 
-impl Audience for Tables<'_> {
-    fn told(&mut self, progress: &Progress<'_>) -> Result<(), Failure> {
+impl RunObserver for Tables<'_> {
+    fn on_progress(&mut self, progress: &Progress<'_>) -> Result<(), Failure> {
         let Progress::Ended(ended) = progress else {
             return Ok(());
         };

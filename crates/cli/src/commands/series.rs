@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::screen::write_out;
 use iodyno_units::counted;
 
-use reading::{Fault, MOST_VALUES};
+use reading::{MOST_VALUES, ReadError};
 
 /// Maximum number of lines per subject; the samples of a longer trial are combined unless `--every` is given.
 const MOST_LINES: u64 = 600;
@@ -219,8 +219,8 @@ impl Stored {
         let every_ns = asked.every_ns(run.plan.sampling.every_ns, length_ns(&parts));
         let read = reading::read(store, key, &asked.kinds, every_ns, most);
         let telemetry = read.map_err(|fault| match fault {
-            Fault::Store(error) => error.into(),
-            Fault::TooMany => too_many(run),
+            ReadError::Store(error) => error.into(),
+            ReadError::TooMany => too_many(run),
         })?;
         let tables = telemetry.kinds().into_iter();
         let tables = tables.map(|kind| figures(&telemetry, kind, None)).collect();

@@ -4,7 +4,7 @@ use iodyno_model::{DepthUse, Direction, StopRequest};
 use iodyno_sys::{Backend, Clock, Completion, OpKind, Slot};
 
 use super::Driver;
-use crate::cells::{Cells, LatencyCells, add};
+use crate::counters::{LatencyCounters, OpCounters, add};
 use crate::counts;
 use crate::outcome::WorkerError;
 use crate::stream::{Issue, OpStream};
@@ -51,12 +51,12 @@ impl<B: Backend, C: Clock> Driver<'_, B, C> {
     pub(crate) fn forget_ramp(&mut self) {
         self.depth = DepthUse::default();
         self.errors.clear();
-        self.windows = LatencyCells::new();
+        self.windows = LatencyCounters::new();
         self.last_completion = [None; 4];
     }
 
     /// Records the duration of this turn's submission call for each op that it submitted.
-    pub(super) fn note_submissions(&mut self, cells: &Cells) {
+    pub(super) fn note_submissions(&mut self, counters: &OpCounters) {
         let ns = self.completions.submission_ns;
         for slot in self.issued.drain(..) {
             let state = &mut self.slots[slot as usize];
@@ -64,7 +64,7 @@ impl<B: Backend, C: Clock> Driver<'_, B, C> {
             if !state.issue.counted {
                 continue;
             }
-            if let Some(submission) = &cells.of(state.issue.direction).submission {
+            if let Some(submission) = &counters.of(state.issue.direction).submission {
                 submission.record(ns);
             }
         }
@@ -90,7 +90,7 @@ impl<B: Backend, C: Clock> Driver<'_, B, C> {
     pub(super) fn fell_short<S: OpStream>(
         &mut self,
         stream: &mut S,
-        cells: &Cells,
+        counters: &OpCounters,
         completion: &Completion,
         now: u64,
     ) {
@@ -100,7 +100,7 @@ impl<B: Backend, C: Clock> Driver<'_, B, C> {
         if completion.result > 0 {
             if state.first_submitted == 0 {
                 state.first_submitted = completion.submitted;
-                add(&cells.of(issue.direction).short, 1);
+                add(&counters.of(issue.direction).short, 1);
             }
             state.moved += completion.result as u32;
             let mut rest = issue.op;
@@ -123,7 +123,7 @@ impl<B: Backend, C: Clock> Driver<'_, B, C> {
         if filled {
             self.full = true;
         } else if counts && !cancelled {
-            add(&cells.of(issue.direction).errors, 1);
+            add(&counters.of(issue.direction).errors, 1);
             let file = &self.names[issue.op.file as usize];
             self.errors.count(issue.direction, errno, &issue.op, file);
             self.failed |= !goes_on;

@@ -50,9 +50,9 @@ fn simulate(job: Job, device: SimOptions, seconds: u64) -> (Histogram, Histogram
         .unwrap();
     assert_eq!(ended, EndedBy::Runtime);
     assert!(driver.drain(&mut stream, &shared.measure, 0).unwrap());
-    let cells = shared.measure.of(Direction::Read);
-    let response = cells.response.as_ref().unwrap().histogram();
-    (cells.service.histogram(), response, driver.clock.now())
+    let counters = shared.measure.of(Direction::Read);
+    let response = counters.response.as_ref().unwrap().histogram();
+    (counters.service.histogram(), response, driver.clock.now())
 }
 
 fn device(law: SimLaw, servers: u32) -> SimOptions {
@@ -207,8 +207,8 @@ fn timed(depth: u32, ms: u64) -> Job {
 
 const MS: u64 = 1_000_000;
 
-fn reads(cells: &Cells) -> u64 {
-    cells.of(Direction::Read).service.count()
+fn reads(counters: &OpCounters) -> u64 {
+    counters.of(Direction::Read).service.count()
 }
 
 #[test]
@@ -226,10 +226,10 @@ fn a_rate_is_kept_and_lateness_counts_as_response() {
         let (outcome, shared) = whole(paced, device, None);
         assert_eq!(outcome.ended, EndedBy::Runtime);
         assert_eq!(outcome.measured, (BEGIN, BEGIN + 600 * MS));
-        let cells = shared.measure.of(Direction::Read);
+        let counters = shared.measure.of(Direction::Read);
         let (service, response) = (
-            cells.service.histogram(),
-            cells.response.as_ref().unwrap().histogram(),
+            counters.service.histogram(),
+            counters.response.as_ref().unwrap().histogram(),
         );
         assert_eq!(
             (service.count(), response.count()),

@@ -13,7 +13,7 @@ use super::drain::drain;
 use super::folder::Folder;
 use super::plan::Plan;
 use super::share_count;
-use crate::cells::Cells;
+use crate::counters::OpCounters;
 use crate::lifecycle::{CloneWork, Course, Steps, carry_out};
 use crate::outcome::{CloneOutcome, WorkerError};
 use crate::placement::place;
@@ -127,8 +127,8 @@ impl CloneWork for FileOperationsClone<'_> {
         self.cycles.begin(now);
     }
 
-    fn run(&mut self, cells: &Cells, until: u64) -> Result<EndedBy, WorkerError> {
-        Ok(self.cycles.run(cells, until))
+    fn run(&mut self, counters: &OpCounters, until: u64) -> Result<EndedBy, WorkerError> {
+        Ok(self.cycles.run(counters, until))
     }
 
     fn discard_ramp(&mut self, ended: bool) {

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use super::fault::explain;
 use super::folder::{Failed, Folder, Halt};
 use super::plan::Plan;
-use crate::cells::{Cells, add};
+use crate::counters::{OpCounters, add};
 use crate::counts::{ErrorCounts, judge};
 use crate::outcome::WorkerError;
 use crate::shared::CloneShared;
@@ -20,7 +20,7 @@ const HEARING_NS: u64 = 50_000_000;
 /// A separate seed for arrivals.
 const ARRIVALS: u64 = 0x94d0_49bb_1331_11eb;
 
-/// Runs cycles, and keeps the results that are not in the cells.
+/// Runs cycles, and keeps the results that are not in the counters.
 pub(super) struct Cycles<'a> {
     pub(super) folder: Folder,
     plan: Plan,
@@ -103,7 +103,7 @@ impl<'a> Cycles<'a> {
     }
 
     /// Runs cycles until the instant `until`, or until none is left.
-    pub(super) fn run(&mut self, cells: &Cells, until: u64) -> EndedBy {
+    pub(super) fn run(&mut self, counters: &OpCounters, until: u64) -> EndedBy {
         self.now = self.clock.now();
         loop {
             if let Some(ended) = self.ended(until) {
@@ -118,11 +118,11 @@ impl<'a> Cycles<'a> {
                     continue;
                 }
             };
-            match self.cycle(cells, intended) {
+            match self.cycle(counters, intended) {
                 Ok(()) => self.left -= 1,
-                Err((_, Halt::Told)) => {}
+                Err((_, Halt::StopRequested)) => {}
                 Err((_, Halt::Empty)) => return EndedBy::Size,
-                Err((direction, Halt::Failed(failed))) => self.failed(cells, direction, failed),
+                Err((direction, Halt::Failed(failed))) => self.failed(counters, direction, failed),
             }
         }
     }
@@ -157,18 +157,22 @@ impl<'a> Cycles<'a> {
 
     /// Runs one cycle. Each step is recorded when it ends, the cycle when all steps have.
     #[inline]
-    fn cycle(&mut self, cells: &Cells, intended: Option<u64>) -> Result<(), (Direction, Halt)> {
+    fn cycle(
+        &mut self,
+        counters: &OpCounters,
+        intended: Option<u64>,
+    ) -> Result<(), (Direction, Halt)> {
         let (mut service, mut timed_end) = (0, 0);
         for index in 0..self.plan.steps.len() {
             let step = self.plan.steps[index];
             if index > 0 && self.shared.stop_request() != StopRequest::No {
-                return Err((step.direction, Halt::Told));
+                return Err((step.direction, Halt::StopRequested));
             }
             let done = self
                 .folder
                 .carry_out(step.deed, self.shared)
                 .map_err(|halt| (step.direction, halt))?;
-            let of = cells.of(step.direction);
+            let of = counters.of(step.direction);
             if done.bytes > 0 {
                 add(&of.bytes, done.bytes);
                 add(&of.short, done.short.into());
@@ -180,7 +184,7 @@ impl<'a> Cycles<'a> {
             }
             self.now = done.end;
         }
-        let op = cells.of(Direction::Op);
+        let op = counters.of(Direction::Op);
         if let (Some(response), Some(intended)) = (&op.response, intended) {
             response.record(timed_end.saturating_sub(intended));
         }
@@ -191,14 +195,14 @@ impl<'a> Cycles<'a> {
 
     /// Counts a failed step, and aborts its cycle.
     #[cold]
-    fn failed(&mut self, cells: &Cells, direction: Direction, failed: Failed) {
+    fn failed(&mut self, counters: &OpCounters, direction: Direction, failed: Failed) {
         let errno = failed.errno.raw_os_error();
         let (counts, goes_on) = judge(&self.job.errors, direction, errno);
         let filled = self.job.end.until_full && matches!(failed.errno, Errno::NOSPC | Errno::DQUOT);
         if filled {
             self.full = true;
         } else if counts {
-            add(&cells.of(direction).errors, 1);
+            add(&counters.of(direction).errors, 1);
             let path = self.folder.path_of(failed.about);
             let name = path.display().to_string();
             self.errors.count_at(direction, errno, failed.offset, &name);
@@ -212,7 +216,7 @@ impl<'a> Cycles<'a> {
         if let Err(Halt::Failed(failed)) = closed
             && !self.failed
         {
-            self.failed(cells, Direction::Close, failed);
+            self.failed(counters, Direction::Close, failed);
         }
         self.now = self.clock.now();
     }

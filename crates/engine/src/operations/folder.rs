@@ -37,7 +37,7 @@ pub(super) enum About {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Halt {
     /// The clone was asked to stop.
-    Told,
+    StopRequested,
     /// A set has no file left.
     Empty,
     /// A call failed.

@@ -280,7 +280,7 @@ impl Folder {
             let mut all = RawDir::new(entries, self.entry_bytes.spare_capacity_mut());
             loop {
                 if all.is_buffer_empty() && shared.stop_request() != StopRequest::No {
-                    return Err(Halt::Told);
+                    return Err(Halt::StopRequested);
                 }
                 match all.next() {
                     None => return Ok(()),
@@ -335,7 +335,7 @@ fn write(
     let mut done = Done::default();
     while done.bytes < bytes {
         if done.bytes > 0 && shared.stop_request() != StopRequest::No {
-            return Err(Halt::Told);
+            return Err(Halt::StopRequested);
         }
         let length = (bytes - done.bytes).min(CHUNK as u64) as usize;
         contents.next(length);

@@ -1,12 +1,12 @@
 //! Locks for blocks: where contents are verified, a block must not be read while it is written.
 //!
-//! The table has a fixed length, independent of the number of blocks, so two blocks may share a cell. Then one of
+//! The table has a fixed length, independent of the number of blocks, so two blocks may share a entry. Then one of
 //! them appears locked although it is not. This costs a second draw and is otherwise harmless.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-/// Number of cells: many more than ops in flight, so that cells are seldom shared.
+/// Number of counters: many more than ops in flight, so that counters are seldom shared.
 const CELLS: usize = 1 << 16;
 const WRITTEN: u32 = u32::MAX;
 
@@ -19,7 +19,7 @@ pub(crate) enum Kind {
     Write,
 }
 
-/// The table: number of readers for each cell, or [`WRITTEN`].
+/// The table: number of readers for each entry, or [`WRITTEN`].
 #[derive(Debug)]
 pub(super) struct BlockLocks(Box<[AtomicU32]>);
 
@@ -28,31 +28,31 @@ impl BlockLocks {
         BlockLocks((0..CELLS).map(|_| AtomicU32::new(0)).collect())
     }
 
-    fn cell(&self, block: u64) -> &AtomicU32 {
-        // Fibonacci hashing: neighbouring blocks get distant cells.
+    fn entry(&self, block: u64) -> &AtomicU32 {
+        // Fibonacci hashing: neighbouring blocks get distant counters.
         let hash = block.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         &self.0[(hash >> 48) as usize % CELLS]
     }
 
     /// Locks a block; `false` if it is locked.
     pub(super) fn take(&self, block: u64, kind: Kind) -> bool {
-        let cell = self.cell(block);
+        let entry = self.entry(block);
         match kind {
-            Kind::Write => cell.compare_exchange(0, WRITTEN, AcqRel, Relaxed).is_ok(),
+            Kind::Write => entry.compare_exchange(0, WRITTEN, AcqRel, Relaxed).is_ok(),
             Kind::Read => {
                 let one_more = |readers| (readers != WRITTEN).then(|| readers + 1);
-                cell.fetch_update(AcqRel, Acquire, one_more).is_ok()
+                entry.fetch_update(AcqRel, Acquire, one_more).is_ok()
             }
         }
     }
 
     /// Unlocks a block that was locked with this kind.
     pub(super) fn give_back(&self, block: u64, kind: Kind) {
-        let cell = self.cell(block);
+        let entry = self.entry(block);
         match kind {
-            Kind::Write => cell.store(0, Release),
+            Kind::Write => entry.store(0, Release),
             Kind::Read => {
-                cell.fetch_sub(1, Release);
+                entry.fetch_sub(1, Release);
             }
         }
     }
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_seldom_share_a_cell() {
+    fn neighbours_rarely_share_an_entry() {
         let locks = BlockLocks::new();
         let taken = (0..1000).filter(|block| locks.take(*block, Kind::Write));
         assert!(taken.count() > 980);

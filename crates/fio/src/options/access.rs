@@ -1,7 +1,7 @@
 //! Options of the access pattern: kinds of op and offsets.
 
 use iodyno_model::{Amount, Distribution, Order, PerDirection, Sequencer};
-use iodyno_options::{Fault, Unit::*, ignored, refused};
+use iodyno_options::{Problem, Unit::*, ignored, refused};
 
 use super::general::out_of_range;
 use crate::draft::{Draft, Suffix};
@@ -74,7 +74,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     refused("num_range", Count, "Ranges of one trim command.", "a trim has one range", "use a larger `bs`").neutral(&["1"]),
 ];
 
-fn rw_sequencer(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+fn rw_sequencer(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     draft.blocks.access.sequencer = value.choice(&[
         ("sequential", Sequencer::Sequential),
         ("identical", Sequencer::Identical),
@@ -82,16 +82,16 @@ fn rw_sequencer(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
     Ok(())
 }
 
-fn bs(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+fn bs(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     let mut bs = draft.bs;
     value.spread(&mut bs, |token| block_size(value, token))?;
     draft.bs = bs;
     Ok(())
 }
 
-fn bsrange(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+fn bsrange(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     if !value.text.contains(['-', ':']) {
-        return Err(Fault::error("a range has two ends").hint("write it as `4k-16k`"));
+        return Err(Problem::error("a range has two ends").hint("write it as `4k-16k`"));
     }
     let mut range = draft.bs_range;
     value.spread(&mut range, |token| {
@@ -103,21 +103,21 @@ fn bsrange(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
     Ok(())
 }
 
-fn bssplit(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+fn bssplit(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     let mut split = draft.bs_split.clone();
     value.spread(&mut split, |token| shares(value, token).map(Some))?;
     draft.bs_split = split;
     Ok(())
 }
 
-fn blockalign(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+fn blockalign(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     let mut align = draft.blocks.access.block_align;
     value.spread(&mut align, |token| value.count_of(token, 1, 1 << 40))?;
     draft.blocks.access.block_align = align;
     Ok(())
 }
 
-fn percentage_random(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+fn percentage_random(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     let mut share = draft.blocks.access.percent_random;
     value.spread(&mut share, |token| {
         value.count_of(token, 0, 100).map(|percent| percent as u32)
@@ -126,7 +126,7 @@ fn percentage_random(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
     Ok(())
 }
 
-fn read_write(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+fn read_write(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     use Order::{Random, Sequential};
     let ((reads, writes, trims, order), after) = value.word(&[
         ("read", (true, false, false, Sequential)),
@@ -162,12 +162,12 @@ fn read_write(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
     Ok(())
 }
 
-fn block_size(value: &Value, token: &str) -> Result<u64, Fault> {
+fn block_size(value: &Value, token: &str) -> Result<u64, Problem> {
     let token = token.trim();
     if split_outside(token, &['-', ':']).len() > 1 && !token.starts_with('-') {
         return Err(value.at(
             token,
-            Fault::error(format!(
+            Problem::error(format!(
                 "`{token}` is a range; `bs` takes one size a direction"
             ))
             .hint(format!(
@@ -180,7 +180,7 @@ fn block_size(value: &Value, token: &str) -> Result<u64, Fault> {
 }
 
 /// Parses `4k/60:64k/40`; sizes without a share divide the rest.
-fn shares(value: &Value, token: &str) -> Result<Vec<(u64, f64)>, Fault> {
+fn shares(value: &Value, token: &str) -> Result<Vec<(u64, f64)>, Problem> {
     let mut parts = Vec::new();
     for part in split_outside(token, &[':']) {
         if part.trim().is_empty() {
@@ -200,7 +200,7 @@ fn shares(value: &Value, token: &str) -> Result<Vec<(u64, f64)>, Fault> {
     if !complete {
         return Err(value.at(
             token,
-            Fault::error(format!("the shares add up to {given} %, not 100 %"))
+            Problem::error(format!("the shares add up to {given} %, not 100 %"))
                 .hint("correct them; a size without a share gets what is left over"),
         ));
     }
@@ -211,7 +211,7 @@ fn shares(value: &Value, token: &str) -> Result<Vec<(u64, f64)>, Fault> {
         .collect())
 }
 
-fn distribution(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+fn distribution(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     #[derive(Clone, Copy)]
     enum Law {
         Uniform,
@@ -236,7 +236,7 @@ fn distribution(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
         Law::ZonedAbsolute => zoned(value, after, true)?,
         Law::Sequence => {
             return Err(
-                Fault::refusal("the distribution `sequence` is not supported")
+                Problem::refusal("the distribution `sequence` is not supported")
                     .hint("use `random`: the random map meets each block once as well"),
             );
         }
@@ -273,7 +273,7 @@ fn parameter(
     default: f64,
     rule: &str,
     fits: fn(f64) -> bool,
-) -> Result<f64, Fault> {
+) -> Result<f64, Problem> {
     let Some(after) = after else {
         return Ok(default);
     };
@@ -281,7 +281,7 @@ fn parameter(
     if !center.is_empty() {
         return Err(value.at(
             center,
-            Fault::refusal("the centre of a distribution cannot be chosen")
+            Problem::refusal("the centre of a distribution cannot be chosen")
                 .hint("leave the second number out"),
         ));
     }
@@ -297,7 +297,7 @@ fn zoned(
     value: &Value,
     after: Option<&str>,
     absolute: bool,
-) -> Result<PerDirection<Distribution>, Fault> {
+) -> Result<PerDirection<Distribution>, Problem> {
     let list = after.unwrap_or_default();
     let read = |text: &str| zones(value, text, absolute).map(Distribution::Zoned);
     Ok(match split_outside(list, &[','])[..] {
@@ -315,13 +315,13 @@ fn zoned(
         _ => {
             return Err(value.at(
                 list,
-                Fault::error("a list has at most three values: read, write, trim"),
+                Problem::error("a list has at most three values: read, write, trim"),
             ));
         }
     })
 }
 
-fn zones(value: &Value, list: &str, absolute: bool) -> Result<Vec<(f64, Amount)>, Fault> {
+fn zones(value: &Value, list: &str, absolute: bool) -> Result<Vec<(f64, Amount)>, Problem> {
     let example = match absolute {
         true => "write share/length, such as `zoned_abs:60/10g:40/100g`",
         false => "write share/length in percent, such as `zoned:60/10:40/90`",
@@ -340,7 +340,7 @@ fn zones(value: &Value, list: &str, absolute: bool) -> Result<Vec<(f64, Amount)>
         let share = percent(share)? as f64;
         let length = match (length.trim(), absolute) {
             ("", true) => {
-                let fault = Fault::error(format!("the zone `{zone}` has no length"));
+                let fault = Problem::error(format!("the zone `{zone}` has no length"));
                 return Err(value.at(zone, fault.hint(example)));
             }
             ("", false) => {
@@ -354,7 +354,7 @@ fn zones(value: &Value, list: &str, absolute: bool) -> Result<Vec<(f64, Amount)>
     }
     let shares: f64 = zones.iter().map(|zone| zone.0).sum();
     if shares != 100.0 {
-        let fault = Fault::error(format!(
+        let fault = Problem::error(format!(
             "the shares of the ops add up to {shares} %, not 100 %"
         ));
         return Err(value.at(list, fault.hint(example)));
@@ -365,7 +365,7 @@ fn zones(value: &Value, list: &str, absolute: bool) -> Result<Vec<(f64, Amount)>
     });
     let rest = 100.0 - lengths.sum::<f64>();
     if rest < 0.0 {
-        let fault = Fault::error(format!("the zones take {} % of the region", 100.0 - rest));
+        let fault = Problem::error(format!("the zones take {} % of the region", 100.0 - rest));
         return Err(value.at(list, fault.hint(example)));
     }
     // Zones without a length divide the rest.

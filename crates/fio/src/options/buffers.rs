@@ -1,7 +1,7 @@
 //! Options of the content of writes, and of verification.
 
 use iodyno_model::{Checksum, Memory};
-use iodyno_options::{Fault, Unit::*, differs, ignored, refused};
+use iodyno_options::{Problem, Unit::*, differs, ignored, refused};
 
 use crate::draft::Draft;
 use crate::options::{OptionSpec, honoured};
@@ -71,7 +71,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     ignored("trim_backlog_batch", Count, "Number of blocks trimmed in a row.", "it only refines `trim_percentage`, which is refused"),
 ];
 
-fn mem(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+fn mem(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     let (memory, after) = value.word(&[
         ("malloc", Some(Memory::Anonymous)),
         ("mmap", Some(Memory::Anonymous)),
@@ -82,22 +82,21 @@ fn mem(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
         ("cudamalloc", None),
     ])?;
     if after.is_some() {
-        return Err(
-            Fault::refusal("buffers cannot lie in a file").hint("leave out what follows the colon")
-        );
+        return Err(Problem::refusal("buffers cannot lie in a file")
+            .hint("leave out what follows the colon"));
     }
     draft.job.buffers.memory = memory.ok_or_else(|| {
-        Fault::refusal("buffers cannot lie in an accelerator's memory")
+        Problem::refusal("buffers cannot lie in an accelerator's memory")
             .hint("write `mem=malloc`, or `mem=mmaphuge` for huge pages")
     })?;
     Ok(())
 }
 
-fn read_pattern(value: &Value) -> Result<iodyno_model::Pattern, Fault> {
-    pattern(value.string()?).map_err(|(message, hint)| Fault::error(message).hint(hint))
+fn read_pattern(value: &Value) -> Result<iodyno_model::Pattern, Problem> {
+    pattern(value.string()?).map_err(|(message, hint)| Problem::error(message).hint(hint))
 }
 
-fn verify(draft: &mut crate::draft::Draft, value: &Value) -> Result<(), Fault> {
+fn verify(draft: &mut crate::draft::Draft, value: &Value) -> Result<(), Problem> {
     #[derive(Clone, Copy, PartialEq)]
     enum Method {
         Off,
@@ -140,7 +139,7 @@ fn verify(draft: &mut crate::draft::Draft, value: &Value) -> Result<(), Fault> {
     };
     if method == Method::Other {
         value.remark(
-            Fault::warning(format!(
+            Problem::warning(format!(
                 "`{}` is carried out as xxhash64: it finds the same faults and costs less CPU",
                 value.text
             ))

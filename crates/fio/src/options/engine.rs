@@ -1,7 +1,7 @@
 //! Options of the engine: how ops reach the kernel.
 
 use iodyno_model::{EngineKind, SimClock, closest};
-use iodyno_options::{Fault, Status, Unit::*, ignored, refused};
+use iodyno_options::{Problem, Status, Unit::*, ignored, refused};
 
 use crate::draft::Draft;
 use crate::engines;
@@ -66,11 +66,11 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         |draft, value| value.choice(&[("virtual", SimClock::Virtual), ("real", SimClock::Real)]).map(|it| draft.sim.clock = it)).default("virtual"),
 ];
 
-fn iodepth_batch_complete_min(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+fn iodepth_batch_complete_min(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     let least = value.count(0, DEEPEST)?;
     if least == 0 {
         value.remark(
-            Fault::note("at least one completion is always waited for")
+            Problem::note("at least one completion is always waited for")
                 .hint("write 1: asking without waiting only burns CPU"),
         );
     }
@@ -78,7 +78,7 @@ fn iodepth_batch_complete_min(draft: &mut Draft, value: &Value) -> Result<(), Fa
     Ok(())
 }
 
-fn sync(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+fn sync(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     let (sync, dsync) = value.choice(&[
         ("none", (false, false)),
         ("0", (false, false)),
@@ -90,24 +90,24 @@ fn sync(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
     Ok(())
 }
 
-fn sqthread_poll_cpu(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+fn sqthread_poll_cpu(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     let limit = draft.cpus.max(1) - 1;
     draft.blocks.engine.sqthread_poll_cpu = Some(value.count(0, limit)?);
     Ok(())
 }
 
-fn force_async(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+fn force_async(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     let every = value.count(0, u32::MAX)?;
     if every > 1 {
         return Err(
-            Fault::refusal("either all ops are forced or none").hint("write `force_async=1`")
+            Problem::refusal("either all ops are forced or none").hint("write `force_async=1`")
         );
     }
     draft.blocks.engine.force_async = every == 1;
     Ok(())
 }
 
-fn engine(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+fn engine(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     let name = value.text.split(':').next().unwrap_or_default().trim();
     let found = engines::ENGINES.iter().find(|engine| engine.name == name);
     match found.map(|engine| engine.status) {
@@ -116,20 +116,20 @@ fn engine(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
                 && name == "pvsync"
             {
                 value.remark(
-                    Fault::note("pvsync is run as pvsync2, which adds only flags")
+                    Problem::note("pvsync is run as pvsync2, which adds only flags")
                         .hint("write `ioengine=pvsync2` to say so"),
                 );
             }
             draft.blocks.engine.kind = kind;
             Ok(())
         }
-        Some(Status::Refused { why, instead }) => Err(Fault::refusal(format!(
+        Some(Status::Refused { why, instead }) => Err(Problem::refusal(format!(
             "the engine `{name}` is not supported: {why}"
         ))
         .hint(instead)),
         Some(Status::Ignored { .. }) | None => {
             let names = engines::ENGINES.iter().map(|engine| engine.name);
-            Err(Fault::error(format!("there is no engine `{name}`")).hint(
+            Err(Problem::error(format!("there is no engine `{name}`")).hint(
                 match closest(name, names) {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => "use psync, libaio, io_uring, posixaio or mmap".to_owned(),

@@ -1,7 +1,7 @@
 //! Options of the amount of work, the region of the files, and the end of the job.
 
 use iodyno_options::{
-    Fault,
+    Problem,
     Unit::{self, *},
     differs, ignored, refused,
 };
@@ -55,19 +55,19 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     steady("steadystate_check_interval", &["ss_interval"], "How often to judge."),
 ];
 
-fn number_ios(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+fn number_ios(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     let ops = value.bytes()?;
     draft.job.end.ops = (ops > 0).then_some(ops);
     Ok(())
 }
 
-fn runtime(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+fn runtime(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     let time = value.time(TimeUnit::Seconds)?;
     draft.job.end.runtime = (time.0 > 0).then_some(time);
     Ok(())
 }
 
-fn zonemode(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+fn zonemode(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     draft.zone_mode = match value.choice(&[
         ("none", Some(false)),
         ("strided", Some(true)),
@@ -75,7 +75,7 @@ fn zonemode(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
     ])? {
         Some(strided) => Some(strided),
         None => {
-            return Err(Fault::refusal("zoned block devices are not supported")
+            return Err(Problem::refusal("zoned block devices are not supported")
                 .hint("use a conventional device, or zonemode=strided"));
         }
     };

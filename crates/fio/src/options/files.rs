@@ -1,7 +1,7 @@
 //! Options of the files: names, locations and layout.
 
 use iodyno_model::{Fallocate, FileService};
-use iodyno_options::{Fault, Unit::*, ignored, refused};
+use iodyno_options::{Problem, Unit::*, ignored, refused};
 
 use crate::draft::Draft;
 use crate::options::{OptionSpec, honoured};
@@ -54,27 +54,29 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     refused("write_hint", Words(&["none", "short", "medium", "long", "extreme"]), "Tells the device how long data will live.", "life-time hints are not given", "leave it out").neutral(&["none"]),
 ];
 
-fn filename(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+fn filename(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     for name in value.names()? {
         if name == "-" {
-            return Err(Fault::refusal("standard input and output are not storage")
-                .hint("name a file or a device"));
+            return Err(
+                Problem::refusal("standard input and output are not storage")
+                    .hint("name a file or a device"),
+            );
         }
         draft.blocks.files.names.push(name.into());
     }
     Ok(())
 }
 
-fn filename_format(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+fn filename_format(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     if value.text.contains("$clientuid") {
-        return Err(Fault::refusal("`$clientuid` is not supported")
+        return Err(Problem::refusal("`$clientuid` is not supported")
             .hint("use `$jobname`, `$jobnum` and `$filenum`"));
     }
     draft.blocks.files.format = value.string()?.to_owned();
     Ok(())
 }
 
-fn file_service_type(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+fn file_service_type(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     let (service, after) = value.word(&[
         ("roundrobin", Some(FileService::RoundRobin)),
         ("sequential", Some(FileService::Sequential)),
@@ -85,7 +87,7 @@ fn file_service_type(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
         ("gauss", None),
     ])?;
     let Some(service) = service else {
-        return Err(Fault::refusal(format!(
+        return Err(Problem::refusal(format!(
             "files cannot be chosen by the `{}` distribution",
             value.text
         ))
@@ -99,7 +101,7 @@ fn file_service_type(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
     Ok(())
 }
 
-fn fallocate(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+fn fallocate(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     draft.blocks.files.fallocate = value.choice(&[
         ("none", Fallocate::None),
         ("native", Fallocate::Native),
@@ -112,7 +114,7 @@ fn fallocate(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
     Ok(())
 }
 
-fn fadvise_hint(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+fn fadvise_hint(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     let (advise, exact) = value.choice(&[
         ("1", (true, true)),
         ("0", (false, true)),
@@ -123,14 +125,14 @@ fn fadvise_hint(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
     draft.blocks.files.advise = advise;
     if !exact {
         value.remark(
-            Fault::warning("the advice always follows `rw`, or there is none")
+            Problem::warning("the advice always follows `rw`, or there is none")
                 .hint("write `fadvise_hint=1` or `0`"),
         );
     }
     Ok(())
 }
 
-fn filesize(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+fn filesize(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     let (low, high) =
         value.range_of(value.single()?, |token| value.amount_of(token).map(Ordered))?;
     draft.blocks.files.size = Some((low.0, high.0));

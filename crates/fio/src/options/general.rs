@@ -1,7 +1,7 @@
 //! Options for names, copies, order and groups of jobs.
 
 use iodyno_model::Span;
-use iodyno_options::{Fault, Unit::*, differs, ignored, refused};
+use iodyno_options::{Problem, Unit::*, differs, ignored, refused};
 
 use crate::draft::Draft;
 use crate::number::TimeUnit;
@@ -57,12 +57,12 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     ignored("job_start_clock_id", Count, "The clock of `job_start`.", "start times are always those of the real-time clock"),
 ];
 
-fn description(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+fn description(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     draft.job.description = value.text.to_owned();
     Ok(())
 }
 
-fn startdelay(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+fn startdelay(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     let (min, max) = value.range_of(value.single()?, |token| {
         value.time_of(token, TimeUnit::Seconds)
     })?;
@@ -71,6 +71,6 @@ fn startdelay(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
 }
 
 /// An error for a value out of range.
-pub(super) fn out_of_range(text: &str, rule: &str) -> Fault {
-    Fault::error(format!("`{text}` is out of range: {rule}"))
+pub(super) fn out_of_range(text: &str, rule: &str) -> Problem {
+    Problem::error(format!("`{text}` is out of range: {rule}"))
 }

@@ -10,7 +10,7 @@ mod general;
 mod pacing;
 mod reporting;
 
-use iodyno_options::{Fault, Status, Table, Unit};
+use iodyno_options::{Problem, Status, Table, Unit};
 
 use crate::draft::Draft;
 use crate::value::Value;
@@ -18,7 +18,7 @@ use crate::value::Value;
 pub(super) use reporting::name_logs;
 
 /// Sets an option in the draft of a job.
-pub(crate) type Setter = fn(&mut Draft, &Value) -> Result<(), Fault>;
+pub(crate) type Setter = fn(&mut Draft, &Value) -> Result<(), Problem>;
 
 /// An option of fio.
 pub(crate) type OptionSpec = iodyno_options::OptionSpec<Setter>;

@@ -1,7 +1,7 @@
 //! Options of pacing, durability and failed ops.
 
 use iodyno_model::{Arrival, DirectionRate, PerDirection, closest};
-use iodyno_options::{Fault, Unit::*, ignored, refused};
+use iodyno_options::{Problem, Unit::*, ignored, refused};
 
 use crate::draft::Draft;
 use crate::errno;
@@ -55,22 +55,22 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     ignored("error_dump", Boolean, "Prints each failed op.", "errors are counted by kind in the result"),
 ];
 
-fn rate_process(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+fn rate_process(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     draft.job.pacing.arrival =
         value.choice(&[("linear", Arrival::Linear), ("poisson", Arrival::Poisson)])?;
     Ok(())
 }
 
-fn rate_cycle(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+fn rate_cycle(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     let time = value.time(TimeUnit::Milliseconds)?;
     if time.0 == 0 {
-        return Err(Fault::error("a rate cannot be judged over no time"));
+        return Err(Problem::error("a rate cannot be judged over no time"));
     }
     draft.job.pacing.check_every = time;
     Ok(())
 }
 
-fn continue_on_error(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+fn continue_on_error(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     let (read, write, verify) = value.choice(&[
         ("none", (false, false, false)),
         ("0", (false, false, false)),
@@ -87,7 +87,7 @@ fn continue_on_error(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
     Ok(())
 }
 
-fn ignore_error(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+fn ignore_error(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     let [read, write, verify] = value.parts(|token| error_list(value, token))?;
     if let Some(read) = read {
         draft.job.errors.ignore_read = read;
@@ -99,7 +99,7 @@ fn ignore_error(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
         None => {}
         Some([errno::EILSEQ]) => draft.job.errors.continue_verify = true,
         Some(_) => {
-            return Err(Fault::refusal(
+            return Err(Problem::refusal(
                 "only EILSEQ, a block that fails its check, can be ignored in verification",
             ));
         }
@@ -111,7 +111,7 @@ fn rates(
     draft: &mut Draft,
     value: &Value,
     set: impl Fn(&mut DirectionRate, u64),
-) -> Result<(), Fault> {
+) -> Result<(), Problem> {
     let mut numbers = PerDirection::all(None);
     value.spread(&mut numbers, |token| {
         value.count_of(token, 0, 1 << 60).map(Some)
@@ -129,7 +129,7 @@ fn rates(
     Ok(())
 }
 
-fn error_list(value: &Value, list: &str) -> Result<Vec<i32>, Fault> {
+fn error_list(value: &Value, list: &str) -> Result<Vec<i32>, Problem> {
     list.split(':')
         .map(str::trim)
         .filter(|token| !token.is_empty())
@@ -139,7 +139,7 @@ fn error_list(value: &Value, list: &str) -> Result<Vec<i32>, Fault> {
                 false => errno::by_name(token),
             };
             number.ok_or_else(|| {
-                let fault = Fault::error(format!("`{token}` is not an error that is known"));
+                let fault = Problem::error(format!("`{token}` is not an error that is known"));
                 let hint = match closest(token, errno::names()) {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => "write a name such as ENOSPC, or its number".to_owned(),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use iodyno_options::{Fault, Unit::*, differs, ignored, refused};
+use iodyno_options::{Problem, Unit::*, differs, ignored, refused};
 
 use crate::draft::Draft;
 use crate::options::{OptionSpec, honoured};
@@ -71,22 +71,22 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     refused("priohint", Count, "A hint to the device with the priority.", "priority hints are not given", "leave it out").neutral(&["0"]),
 ];
 
-fn write_bw_log(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+fn write_bw_log(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     draft.job.logs.bandwidth = Some(prefix(value));
     Ok(())
 }
 
-fn write_iops_log(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+fn write_iops_log(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     draft.job.logs.iops = Some(prefix(value));
     Ok(())
 }
 
-fn write_lat_log(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+fn write_lat_log(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     draft.job.logs.latency = Some(prefix(value));
     Ok(())
 }
 
-fn log_window_value(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+fn log_window_value(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     let largest = value.choice(&[
         ("avg", Some(false)),
         ("0", Some(false)),
@@ -95,12 +95,13 @@ fn log_window_value(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
         ("both", None),
     ])?;
     draft.job.logs.max_value = largest.ok_or_else(|| {
-        Fault::refusal("a log holds the mean or the maximum, not both").hint("write `avg` or `max`")
+        Problem::refusal("a log holds the mean or the maximum, not both")
+            .hint("write `avg` or `max`")
     })?;
     Ok(())
 }
 
-fn percentile_list(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+fn percentile_list(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     let percentiles: Vec<f64> = value
         .string()?
         .split(':')
@@ -108,7 +109,7 @@ fn percentile_list(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
             number if number > 0.0 && number <= 100.0 => Ok(number),
             _ => Err(value.at(
                 token,
-                Fault::error(format!("`{token}` is not a percentage above 0, up to 100")),
+                Problem::error(format!("`{token}` is not a percentage above 0, up to 100")),
             )),
         })
         .collect::<Result<_, _>>()?;
@@ -116,7 +117,7 @@ fn percentile_list(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
     Ok(())
 }
 
-fn cpumask(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+fn cpumask(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     let mask = value.bytes()?;
     let cpus: Vec<u32> = (0..64).filter(|bit| mask >> bit & 1 == 1).collect();
     match cpus.last() {
@@ -124,15 +125,15 @@ fn cpumask(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
             draft.job.placement.cpus = cpus;
             Ok(())
         }
-        Some(last) => Err(Fault::error(format!(
+        Some(last) => Err(Problem::error(format!(
             "there is no CPU {last}: this host has {}",
             draft.cpus
         ))),
-        None => Err(Fault::error("the mask is empty")),
+        None => Err(Problem::error("the mask is empty")),
     }
 }
 
-fn numa_mem_policy(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+fn numa_mem_policy(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     let (takes_nodes, after) = value.word(&[
         ("default", false),
         ("local", false),
@@ -146,24 +147,25 @@ fn numa_mem_policy(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
         (true, None) if value.text == "interleave" => Vec::new(),
         (true, None) => {
             return Err(
-                Fault::error("the nodes are missing").hint(format!("write `{}:0`", value.text))
+                Problem::error("the nodes are missing").hint(format!("write `{}:0`", value.text))
             );
         }
-        (false, Some(_)) => return Err(Fault::error("this policy takes no nodes")),
+        (false, Some(_)) => return Err(Problem::error("this policy takes no nodes")),
     };
     if takes_nodes && !value.text.starts_with("bind") {
         value.remark(
-            Fault::warning("the buffers are bound to these nodes").hint("write `bind:` to say so"),
+            Problem::warning("the buffers are bound to these nodes")
+                .hint("write `bind:` to say so"),
         );
     }
     Ok(())
 }
 
-fn nice(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
+fn nice(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     draft.job.placement.nice = match value.string()?.parse::<i32>() {
         Ok(nice @ -20..=19) => nice,
         _ => {
-            return Err(Fault::error(format!(
+            return Err(Problem::error(format!(
                 "`{}` is not a niceness from -20 to 19",
                 value.text
             )));
@@ -177,7 +179,7 @@ fn prefix(value: &Value) -> PathBuf {
     PathBuf::from(value.text)
 }
 
-fn nodes(value: &Value, list: &str) -> Result<Vec<u32>, Fault> {
+fn nodes(value: &Value, list: &str) -> Result<Vec<u32>, Problem> {
     match list {
         "all" => Ok(Vec::new()),
         _ => value.number_list(list, 1024),

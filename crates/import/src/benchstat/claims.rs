@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use iodyno_model::{Claim, ClaimRules, ClaimSubject, Observation};
 
-use super::super::found::Found;
+use super::super::extract::Extract;
 use super::super::lines::Lines;
 use super::input::{key, place};
 use super::units;
@@ -44,7 +44,7 @@ struct Cell {
 }
 
 /// All rows of all tables.
-pub(super) fn read(lines: &Lines<'_>) -> Vec<Found> {
+pub(super) fn read(lines: &Lines<'_>) -> Vec<Extract> {
     let mut found = Vec::new();
     let mut table: Option<Table> = None;
     // Keys since the last line of another kind: benchstat prints those that hold for a table above it.
@@ -53,7 +53,7 @@ pub(super) fn read(lines: &Lines<'_>) -> Vec<Found> {
         let at = number..number + 1;
         if let Some((next, first)) = head(lines, number, text, &keys) {
             table = Some(next);
-            found.push(Found::known(first..number + 1));
+            found.push(Extract::known(first..number + 1));
             continue;
         }
         if text.trim().is_empty() {
@@ -63,14 +63,14 @@ pub(super) fn read(lines: &Lines<'_>) -> Vec<Found> {
             if text.starts_with("```") {
                 table = None;
             } else if is_footnote(text) || is_blank_mean(text) {
-                found.push(Found::known(at));
+                found.push(Extract::known(at));
             } else if let Some(group) = group(text).filter(|_| current.rules == ClaimRules::Means) {
                 current.keys = group;
-                found.push(Found::known(at));
+                found.push(Extract::known(at));
             } else {
                 let claims = claims(lines, number, text, current);
                 if claims.is_empty() {
-                    found.push(Found::unread(
+                    found.push(Extract::unread(
                         at.clone(),
                         "not a row of the comparison above it: a value for each column was expected",
                     ));
@@ -78,7 +78,7 @@ pub(super) fn read(lines: &Lines<'_>) -> Vec<Found> {
                 found.extend(
                     claims
                         .into_iter()
-                        .map(|claim| Found::claim(at.clone(), claim)),
+                        .map(|claim| Extract::claim(at.clone(), claim)),
                 );
             }
         } else if let Some((key, value)) = key(text) {

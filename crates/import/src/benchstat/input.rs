@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use iodyno_model::{Better, Fact, FactClass, Figure, ImportedTrial, Kind, Metric};
 
-use super::super::found::Found;
+use super::super::extract::Extract;
 use super::super::fsbench::{of_cycles, of_line};
 use super::super::lines::Lines;
 use super::units;
@@ -23,7 +23,7 @@ const WORKLOAD: &str = "workload";
 const HOST: [&str; 5] = ["goos", "goarch", "cpu", "kernel", "host"];
 
 /// All results of this form.
-pub(super) fn read(lines: &Lines<'_>) -> Vec<Found> {
+pub(super) fn read(lines: &Lines<'_>) -> Vec<Extract> {
     let mut keys = Keys::of(lines);
     let mut found = Vec::new();
     for (number, text) in lines.iter() {
@@ -65,7 +65,7 @@ impl Keys {
     }
 
     /// The trial of a benchmark line, or why it is none; `None` for other lines.
-    pub(crate) fn benchmark(&self, lines: &Lines<'_>, number: u32, text: &str) -> Option<Found> {
+    pub(crate) fn benchmark(&self, lines: &Lines<'_>, number: u32, text: &str) -> Option<Extract> {
         benchmark(lines, number, text.trim(), &self.values, &self.directions)
     }
 }
@@ -106,7 +106,7 @@ fn benchmark(
     text: &str,
     keys: &BTreeMap<String, String>,
     directions: &HashMap<String, Better>,
-) -> Option<Found> {
+) -> Option<Extract> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let [name, iterations, values @ ..] = &words[..] else {
         return None;
@@ -119,7 +119,7 @@ fn benchmark(
     let at = number..number + 1;
     let pairs = match pairs(values) {
         Ok(pairs) => pairs,
-        Err(why) => return Some(Found::unread(at, why)),
+        Err(why) => return Some(Extract::unread(at, why)),
     };
     let mut trial = lines.trial(FORM, number);
     let name = place(&mut trial, name, keys);
@@ -139,7 +139,7 @@ fn benchmark(
             }
         }
     }
-    Some(Found::trial(at, trial))
+    Some(Extract::trial(at, trial))
 }
 
 /// (value, unit) pairs.

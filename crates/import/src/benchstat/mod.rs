@@ -6,11 +6,11 @@ mod units;
 
 pub(super) use self::input::Keys;
 
-use super::found::Found;
+use super::extract::Extract;
 use super::lines::Lines;
 
 /// All results and all rows of printed comparisons.
-pub(super) fn read(lines: &Lines<'_>) -> Vec<Found> {
+pub(super) fn read(lines: &Lines<'_>) -> Vec<Extract> {
     let mut found = input::read(lines);
     found.extend(claims::read(lines));
     found

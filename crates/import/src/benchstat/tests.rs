@@ -4,7 +4,7 @@ use iodyno_model::{Better, Claim, ClaimRules, ClaimSubject, ImportedTrial, Kind,
 use proptest::prelude::*;
 
 use super::*;
-use crate::found::FoundWhat;
+use crate::extract::ExtractContent;
 
 const SEED: &str = include_str!("../../tests/data/ext4-zfs-fsbench.txt");
 
@@ -19,9 +19,9 @@ fn everything(text: &str) -> Everything {
     let mut all = Everything::default();
     for found in read(&Lines::new("bench.txt", text)) {
         match found.what {
-            FoundWhat::Trial(trial) => all.trials.push(*trial),
-            FoundWhat::Claim(claim) => all.claims.push(*claim),
-            FoundWhat::Unread(why) => all.unread.push(why),
+            ExtractContent::Trial(trial) => all.trials.push(*trial),
+            ExtractContent::Claim(claim) => all.claims.push(*claim),
+            ExtractContent::Unread(why) => all.unread.push(why),
             _ => {}
         }
     }

@@ -51,7 +51,7 @@ pub(super) struct Entry {
     /// Metrics that could have been figures, with the reason against them.
     pub(super) withheld: Vec<Withheld>,
     /// Values that could not be read.
-    pub(super) faults: Vec<super::json::Fault>,
+    pub(super) faults: Vec<super::json::InvalidField>,
     /// What is to be said of it.
     pub(super) remarks: Vec<String>,
 }

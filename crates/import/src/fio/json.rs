@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::document::{Attempt, Joined};
 use super::entry::{DIRECTIONS, Direction, Entry, Latency, Syncs};
-use crate::found::Found;
+use crate::extract::Extract;
 use crate::lines::Lines;
 
 /// The form of the entries.
@@ -16,7 +16,7 @@ pub(super) const FORM: &str = "fio json";
 /// All jobs of all documents of a text, and the documents that are broken.
 ///
 /// Of a broken document the jobs before the break are read nonetheless.
-pub(super) fn entries(lines: &Lines<'_>) -> (Vec<Entry>, Vec<Found>) {
+pub(super) fn entries(lines: &Lines<'_>) -> (Vec<Entry>, Vec<Extract>) {
     let mut entries = Vec::new();
     let mut broken = Vec::new();
     let mut joined = Joined::of(lines);
@@ -60,7 +60,7 @@ pub(super) fn entries(lines: &Lines<'_>) -> (Vec<Entry>, Vec<Found>) {
                         broken: true,
                         ..Header::default()
                     };
-                    broken.push(Found::unread(line..line + 1, why));
+                    broken.push(Extract::unread(line..line + 1, why));
                 }
                 line += 1;
             }
@@ -196,7 +196,7 @@ const READ: [&str; 9] = [
 const WITHIN: [&str; 5] = ["lat", "lat_ns", "clat", "clat_ns", "percentile"];
 
 /// What stands in the place of a number and is none. What fio could not compute (`null`) is just not there.
-fn faults(direction: &'static str, object: &Map<String, Value>) -> Vec<Fault> {
+fn faults(direction: &'static str, object: &Map<String, Value>) -> Vec<InvalidField> {
     let mut found = Vec::new();
     for (name, value) in object {
         match value {
@@ -207,7 +207,7 @@ fn faults(direction: &'static str, object: &Map<String, Value>) -> Vec<Fault> {
             value => {
                 let is_read = READ.contains(&name.as_str()) || name.parse::<f64>().is_ok();
                 if is_read && number(object, name).is_none() {
-                    found.push(Fault {
+                    found.push(InvalidField {
                         direction,
                         name: name.clone(),
                         value: value.to_string(),
@@ -221,15 +221,15 @@ fn faults(direction: &'static str, object: &Map<String, Value>) -> Vec<Fault> {
 
 /// A field whose value cannot be read.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Fault {
+pub(super) struct InvalidField {
     direction: &'static str,
     name: String,
     value: String,
 }
 
-impl Fault {
+impl InvalidField {
     /// Where it stands: the first line with the field and the value, from the direction's own on.
-    fn found(&self, lines: &Lines<'_>, within: Range<u32>) -> Found {
+    fn found(&self, lines: &Lines<'_>, within: Range<u32>) -> Extract {
         let quoted = |name: &str| format!("\"{name}\"");
         let has = |text: &str| {
             let rest = text.split_once(&quoted(&self.name)).map(|pair| pair.1);
@@ -242,13 +242,13 @@ impl Fault {
             .into_iter()
             .find_map(|(line, text)| has(text).then_some(line))
             .unwrap_or(within.start);
-        let Fault {
+        let InvalidField {
             direction,
             name,
             value,
         } = self;
         let why = format!("`{name}` of {direction} is {value}, no number of at least 0");
-        Found::unread(line..line + 1, why)
+        Extract::unread(line..line + 1, why)
     }
 }
 

@@ -19,11 +19,11 @@ mod trial;
 use std::collections::HashSet;
 use std::ops::Range;
 
-use super::found::Found;
+use super::extract::Extract;
 use super::lines::Lines;
 
 /// Reads all of fio's output in a text.
-pub(super) fn read(lines: &Lines<'_>) -> Vec<Found> {
+pub(super) fn read(lines: &Lines<'_>) -> Vec<Extract> {
     let (json, mut found) = json::entries(lines);
     let (terse, broken) = terse::entries(lines);
     found.extend(broken);
@@ -49,9 +49,13 @@ pub(super) fn read(lines: &Lines<'_>) -> Vec<Found> {
         .collect();
     let (entries, _) = merge::one_format([json, terse, normal]);
     let entries = merge::clones_together(merge::last_reports(entries));
-    found.extend(trial::on_latencies(&entries).into_iter().map(Found::remark));
+    found.extend(
+        trial::on_latencies(&entries)
+            .into_iter()
+            .map(Extract::remark),
+    );
     for entry in &entries {
-        found.push(Found::trial(
+        found.push(Extract::trial(
             entry.lines.clone(),
             trial::trial(entry, lines),
         ));
@@ -60,14 +64,14 @@ pub(super) fn read(lines: &Lines<'_>) -> Vec<Found> {
     found.extend(
         places
             .into_iter()
-            .map(|(start, end)| Found::known(start..end)),
+            .map(|(start, end)| Extract::known(start..end)),
     );
     found.extend(reports);
     found
 }
 
 /// Lines around the results that repeat them or tell of progress.
-fn summaries(lines: &Lines<'_>, with_jobs: bool) -> Vec<Found> {
+fn summaries(lines: &Lines<'_>, with_jobs: bool) -> Vec<Extract> {
     let mut found = Vec::new();
     for (number, text) in lines.iter() {
         let text = text.trim();
@@ -79,7 +83,7 @@ fn summaries(lines: &Lines<'_>, with_jobs: bool) -> Vec<Found> {
             .any(|begin| text.starts_with(begin));
         let progress = text.starts_with("Jobs: ") && text.contains("[eta");
         if progress || (sums && with_jobs) {
-            found.push(Found::known(number..number + 1));
+            found.push(Extract::known(number..number + 1));
         }
     }
     found

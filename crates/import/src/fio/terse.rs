@@ -1,7 +1,7 @@
 //! fio's terse lines, versions 3 to 5: fields between semicolons, alone or within other output.
 
 use super::entry::{Direction, Entry, Latency};
-use crate::found::Found;
+use crate::extract::Extract;
 use crate::lines::Lines;
 
 /// The form of the entries.
@@ -14,7 +14,7 @@ fn direction_fields(version: u32) -> usize {
 }
 
 /// All terse lines of a text, and those that have too few fields.
-pub(super) fn entries(lines: &Lines<'_>) -> (Vec<Entry>, Vec<Found>) {
+pub(super) fn entries(lines: &Lines<'_>) -> (Vec<Entry>, Vec<Extract>) {
     let mut entries = Vec::new();
     let mut broken = Vec::new();
     for (line, text) in lines.iter() {
@@ -32,7 +32,7 @@ pub(super) fn entries(lines: &Lines<'_>) -> (Vec<Entry>, Vec<Found>) {
             None => {
                 let why =
                     format!("looks like fio's terse version {version}, but its fields are not");
-                broken.push(Found::unread(line..line + 1, why));
+                broken.push(Extract::unread(line..line + 1, why));
             }
         }
     }

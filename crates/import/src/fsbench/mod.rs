@@ -17,7 +17,7 @@ use self::names::Names;
 use self::table::{Line, Named, Row};
 use super::benchstat::Keys;
 use super::context::{Context, results_of};
-use super::found::{Found, FoundWhat};
+use super::extract::{Extract, ExtractContent};
 use super::lines::Lines;
 
 pub(super) use self::figures::{of_cycles, of_line};
@@ -87,7 +87,7 @@ impl Gathering {
 }
 
 /// All results of this form.
-pub(super) fn read(lines: &Lines<'_>) -> Vec<Found> {
+pub(super) fn read(lines: &Lines<'_>) -> Vec<Extract> {
     let mut reader = Reader {
         lines,
         keys: Keys::of(lines),
@@ -109,7 +109,7 @@ struct Reader<'l, 'a> {
     keys: Keys,
     names: Names,
     now: Gathering,
-    found: Vec<Found>,
+    found: Vec<Extract>,
 }
 
 impl Reader<'_, '_> {
@@ -196,10 +196,11 @@ impl Reader<'_, '_> {
         let lines = now.lines();
         let ended = Ended::of(now.closed.as_ref(), Some(named), now.below);
         let found = self.keys.benchmark(self.lines, number, text);
-        let (Some(ended), Some(FoundWhat::Trial(mut trial))) = (ended, found.map(|it| it.what))
+        let (Some(ended), Some(ExtractContent::Trial(mut trial))) =
+            (ended, found.map(|it| it.what))
         else {
             // The line's own reader says what is wrong with it.
-            self.found.push(Found::known(now.start..number));
+            self.found.push(Extract::known(now.start..number));
             return;
         };
         if trial.configuration.is_empty() {
@@ -212,7 +213,7 @@ impl Reader<'_, '_> {
             trial.facts.push(fact);
         }
         series::fill(&mut trial, &now.series, &ended);
-        self.found.push(Found::trial(lines, *trial));
+        self.found.push(Extract::trial(lines, *trial));
     }
 
     fn named(&mut self, number: u32, named: Named) {
@@ -230,7 +231,7 @@ impl Reader<'_, '_> {
             let mut trial = self.lines.trial("fsbench line", number);
             trial.configuration = configuration(&self.lines.context(number));
             of_line(&mut trial, &named.name, named.ops, named.rate);
-            self.found.push(Found::trial(number..number + 1, trial));
+            self.found.push(Extract::trial(number..number + 1, trial));
         }
     }
 
@@ -240,7 +241,7 @@ impl Reader<'_, '_> {
         let Some(optype) = now.optype() else {
             if !now.head.is_empty() {
                 let why = "the head of a table of file operations without a row below it";
-                self.found.push(Found::unread(now.lines(), why));
+                self.found.push(Extract::unread(now.lines(), why));
             }
             return;
         };
@@ -257,7 +258,7 @@ impl Reader<'_, '_> {
                 "{} rows of `{name}` without the row that closes them: the benchmark did not end, or was cut off here",
                 now.series.len()
             );
-            self.found.push(Found::unread(now.lines(), why));
+            self.found.push(Extract::unread(now.lines(), why));
             return;
         };
         let mut trial = self.lines.trial(FORM, now.start);
@@ -269,7 +270,7 @@ impl Reader<'_, '_> {
                 .push(figures::workload_fact("description", words));
         }
         series::fill(&mut trial, &now.series, &ended);
-        self.found.push(Found::trial(now.lines(), trial));
+        self.found.push(Extract::trial(now.lines(), trial));
     }
 }
 

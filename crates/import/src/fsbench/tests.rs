@@ -2,7 +2,7 @@ use iodyno_model::{ImportedTrial, Kind};
 use proptest::prelude::*;
 
 use super::*;
-use crate::found::FoundWhat;
+use crate::extract::ExtractContent;
 
 const SEED: &str = include_str!("../../tests/data/ext4-zfs-fsbench.txt");
 
@@ -14,8 +14,8 @@ fn found(text: &str) -> (Vec<ImportedTrial>, Vec<String>) {
     let (mut trials, mut unread) = (Vec::new(), Vec::new());
     for found in read(&Lines::new("notes.md", text)) {
         match found.what {
-            FoundWhat::Trial(trial) => trials.push(*trial),
-            FoundWhat::Unread(why) => unread.push(why),
+            ExtractContent::Trial(trial) => trials.push(*trial),
+            ExtractContent::Unread(why) => unread.push(why),
             _ => {}
         }
     }

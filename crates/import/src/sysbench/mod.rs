@@ -8,7 +8,7 @@ mod fsyncs;
 mod preamble;
 mod result;
 
-use super::found::Found;
+use super::extract::Extract;
 use super::fsbench::configuration;
 use super::lines::Lines;
 
@@ -22,7 +22,7 @@ const FORM: &str = "sysbench fileio";
 const FARTHEST: u32 = 60;
 
 /// All results of this form.
-pub(super) fn read(lines: &Lines<'_>) -> Vec<Found> {
+pub(super) fn read(lines: &Lines<'_>) -> Vec<Extract> {
     let mut found = Vec::new();
     let mut free_from = 1;
     for (number, text) in lines.iter() {
@@ -34,7 +34,7 @@ pub(super) fn read(lines: &Lines<'_>) -> Vec<Found> {
         free_from = end;
         if result.values() == 0 {
             let why = "`File operations:` without a figure of sysbench's below it";
-            found.push(Found::unread(number..end, why));
+            found.push(Extract::unread(number..end, why));
             continue;
         }
         let mut preamble = Preamble::read(lines.range(start..number));
@@ -50,7 +50,7 @@ pub(super) fn read(lines: &Lines<'_>) -> Vec<Found> {
         if let Some(apart) = apart {
             apart.fill(&mut trial);
         }
-        found.push(Found::trial(start..end, trial));
+        found.push(Extract::trial(start..end, trial));
     }
     found
 }

@@ -2,7 +2,7 @@ use iodyno_model::{ImportedTrial, Kind};
 use proptest::prelude::*;
 
 use super::*;
-use crate::found::FoundWhat;
+use crate::extract::ExtractContent;
 
 const SEED: &str = include_str!("../../tests/data/zfs-sysbench.txt");
 const RNDRD: &str = include_str!("../../tests/data/sysbench-rndrd-4-threads.txt");
@@ -17,7 +17,7 @@ fn trials(text: &str) -> Vec<ImportedTrial> {
     found
         .into_iter()
         .filter_map(|found| match found.what {
-            FoundWhat::Trial(trial) => Some(*trial),
+            ExtractContent::Trial(trial) => Some(*trial),
             _ => None,
         })
         .collect()
@@ -176,7 +176,7 @@ fn reads_figures_alone_and_says_where_there_are_none() {
     assert_eq!(trial.workload, "rndrw");
     assert!(!says(trial, "fsync-freq"), "{:?}", trial.remarks);
     let found = read(&Lines::new("x", "File operations:\n\nprose"));
-    assert!(matches!(found[0].what, FoundWhat::Unread(_)));
+    assert!(matches!(found[0].what, ExtractContent::Unread(_)));
     assert!(trials(PREPARE).is_empty());
 }
 

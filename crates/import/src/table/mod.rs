@@ -19,12 +19,12 @@ use std::collections::BTreeMap;
 
 pub use map::{ColumnMap, ColumnMapError};
 
-use super::found::{Found, FoundWhat};
+use super::extract::{Extract, ExtractContent};
 use super::lines::Lines;
 use grid::Grid;
 
 /// Reads all plain tables of a text.
-pub(super) fn read(lines: &Lines<'_>, map: Option<&ColumnMap>) -> Vec<Found> {
+pub(super) fn read(lines: &Lines<'_>, map: Option<&ColumnMap>) -> Vec<Extract> {
     let drawn = asciidoc::grids(lines).into_iter().chain(bars::grids(lines));
     let mut found = Vec::new();
     let mut guessed: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -39,7 +39,7 @@ pub(super) fn read(lines: &Lines<'_>, map: Option<&ColumnMap>) -> Vec<Found> {
         let (read, suggested) = table(&grid, map, lines);
         fits |= read
             .iter()
-            .any(|found| matches!(found.what, FoundWhat::Trial(_)));
+            .any(|found| matches!(found.what, ExtractContent::Trial(_)));
         taken[at].fill(!read.is_empty());
         found.extend(read);
         if let Some(map) = suggested {
@@ -49,12 +49,12 @@ pub(super) fn read(lines: &Lines<'_>, map: Option<&ColumnMap>) -> Vec<Found> {
     }
     if let Some(map) = map.filter(|_| !fits) {
         let source = lines.at(0).source;
-        found.push(Found::remark(format!(
+        found.push(Extract::remark(format!(
             "{source}: no table in it fits the column map `{map}`"
         )));
     }
     found.extend(guessed.into_iter().map(|(map, places)| {
-        Found::remark(format!(
+        Extract::remark(format!(
             "{}: as their form suggests, tables were read with `--table '{map}'`: line {}",
             lines.at(0).source,
             places.join(", ")
@@ -68,7 +68,7 @@ fn table(
     grid: &Grid,
     map: Option<&ColumnMap>,
     lines: &Lines<'_>,
-) -> (Vec<Found>, Option<ColumnMap>) {
+) -> (Vec<Extract>, Option<ColumnMap>) {
     let at = grid.lines.clone();
     let guessed = map.is_none();
     let map = match map {
@@ -78,16 +78,16 @@ fn table(
     match map.and_then(|map| Ok((apply::trials(grid, &map, lines)?, map))) {
         Ok((applied, map)) => {
             let trials = applied.trials.into_iter();
-            let trials = trials.map(|trial| Found::trial(at.clone(), trial));
+            let trials = trials.map(|trial| Extract::trial(at.clone(), trial));
             let unread = applied.unread.into_iter();
-            let unread = unread.map(|(line, why)| Found::unread(line..line + 1, why));
+            let unread = unread.map(|(line, why)| Extract::unread(line..line + 1, why));
             (trials.chain(unread).collect(), guessed.then_some(map))
         }
         // Prose in columns is no table that could not be read.
         Err(_) if grid.loose || !has_units(grid) => (Vec::new(), None),
         Err(why) => {
             let why = format!("a table, but {why}; say what its parts are by a column map");
-            (vec![Found::unread(at, why)], None)
+            (vec![Extract::unread(at, why)], None)
         }
     }
 }

@@ -9,12 +9,12 @@ use thiserror::Error;
 #[error("{}", lines(faults))]
 pub struct CompareError {
     /// At least one fault.
-    pub faults: Vec<Fault>,
+    pub faults: Vec<QuestionError>,
 }
 
 /// One fault of a question.
 #[derive(Debug, Clone, PartialEq, Error)]
-pub enum Fault {
+pub enum QuestionError {
     /// Nothing to compare.
     #[error("there are no trials to compare")]
     NoTrials,
@@ -125,8 +125,8 @@ pub(super) fn nearest(name: &str, there: &[String]) -> Option<String> {
         .map(|(_, known)| known.clone())
 }
 
-fn lines(faults: &[Fault]) -> String {
-    let lines: Vec<String> = faults.iter().map(Fault::to_string).collect();
+fn lines(faults: &[QuestionError]) -> String {
+    let lines: Vec<String> = faults.iter().map(QuestionError::to_string).collect();
     lines.join("\n")
 }
 

@@ -2,7 +2,7 @@
 
 use iodyno_model::{Observation, Question};
 
-use super::error::{CompareError, Fault, nearest};
+use super::error::{CompareError, QuestionError, nearest};
 
 /// Trials by row and column.
 #[derive(Debug)]
@@ -54,15 +54,15 @@ pub(super) fn group<'a>(
     Ok(place(&chosen, columns, question))
 }
 
-fn faults(observations: &[Observation], question: &Question) -> Vec<Fault> {
+fn faults(observations: &[Observation], question: &Question) -> Vec<QuestionError> {
     if observations.is_empty() {
-        return vec![Fault::NoTrials];
+        return vec![QuestionError::NoTrials];
     }
     let mut faults = Vec::new();
     let dimensions = distinct(observations.iter().flat_map(|o| o.dimensions.keys()));
     let mut known = |name: &String, role| {
         let is_there = dimensions.contains(name);
-        let fault = Fault::UnknownDimension {
+        let fault = QuestionError::UnknownDimension {
             name: name.clone(),
             role,
             there: dimensions.clone(),
@@ -100,8 +100,13 @@ fn faults(observations: &[Observation], question: &Question) -> Vec<Fault> {
     faults
 }
 
-fn unknown_value(dimension: &str, value: &str, role: &'static str, there: Vec<String>) -> Fault {
-    Fault::UnknownValue {
+fn unknown_value(
+    dimension: &str,
+    value: &str,
+    role: &'static str,
+    there: Vec<String>,
+) -> QuestionError {
+    QuestionError::UnknownValue {
         dimension: dimension.to_owned(),
         value: value.to_owned(),
         role,
@@ -110,7 +115,7 @@ fn unknown_value(dimension: &str, value: &str, role: &'static str, there: Vec<St
     }
 }
 
-fn unknown_facts(observations: &[Observation], question: &Question) -> Vec<Fault> {
+fn unknown_facts(observations: &[Observation], question: &Question) -> Vec<QuestionError> {
     let there = distinct(
         observations
             .iter()
@@ -118,7 +123,7 @@ fn unknown_facts(observations: &[Observation], question: &Question) -> Vec<Fault
     );
     let unknown = question.axis.iter().filter(|name| !there.contains(name));
     unknown
-        .map(|name| Fault::UnknownFact {
+        .map(|name| QuestionError::UnknownFact {
             name: name.clone(),
             near: nearest(name, &there),
             there: there.clone(),
@@ -126,7 +131,7 @@ fn unknown_facts(observations: &[Observation], question: &Question) -> Vec<Fault
         .collect()
 }
 
-fn unknown_metrics(observations: &[Observation], question: &Question) -> Vec<Fault> {
+fn unknown_metrics(observations: &[Observation], question: &Question) -> Vec<QuestionError> {
     let there = distinct(observations.iter().flat_map(|o| {
         let figures = o.figures.iter().map(|figure| &figure.metric.name);
         figures.chain(o.withheld.iter().map(|withheld| &withheld.metric))
@@ -136,7 +141,7 @@ fn unknown_metrics(observations: &[Observation], question: &Question) -> Vec<Fau
         .iter()
         .filter(|name| *name != super::ALL_METRICS && !there.contains(name));
     unknown
-        .map(|name| Fault::UnknownMetric {
+        .map(|name| QuestionError::UnknownMetric {
             name: name.clone(),
             near: nearest(name, &there),
             there: there.clone(),
@@ -144,17 +149,17 @@ fn unknown_metrics(observations: &[Observation], question: &Question) -> Vec<Fau
         .collect()
 }
 
-fn out_of_range(question: &Question) -> Vec<Fault> {
+fn out_of_range(question: &Question) -> Vec<QuestionError> {
     let mut faults = Vec::new();
     if !(question.alpha > 0.0 && question.alpha < 1.0) {
-        faults.push(Fault::OutOfRange {
+        faults.push(QuestionError::OutOfRange {
             name: "alpha",
             value: question.alpha,
             expected: "above 0 and below 1",
         });
     }
     if !(question.margin >= 0.0 && question.margin.is_finite()) {
-        faults.push(Fault::OutOfRange {
+        faults.push(QuestionError::OutOfRange {
             name: "the margin",
             value: question.margin,
             expected: "a share of 0 or more: 0.03 for 3 %",
@@ -174,12 +179,12 @@ fn chosen(observation: &Observation, question: &Question) -> bool {
 }
 
 /// The columns, baseline first.
-fn columns(chosen: &[&Observation], question: &Question) -> Result<Vec<String>, Fault> {
+fn columns(chosen: &[&Observation], question: &Question) -> Result<Vec<String>, QuestionError> {
     let dimension = question.columns.as_str();
     let own = || chosen.iter().copied().filter(|o| !o.again);
     let mut there = values(own(), dimension);
     if there.is_empty() {
-        return Err(Fault::NothingLeft {
+        return Err(QuestionError::NothingLeft {
             only: question.only.clone(),
         });
     }
@@ -192,7 +197,7 @@ fn columns(chosen: &[&Observation], question: &Question) -> Result<Vec<String>, 
     if let [value] = there.as_slice() {
         let others = distinct(own().flat_map(|o| o.dimensions.keys()));
         let others = others.into_iter().filter(|other| other != dimension);
-        return Err(Fault::OneColumn {
+        return Err(QuestionError::OneColumn {
             dimension: dimension.to_owned(),
             value: value.clone(),
             instead: others

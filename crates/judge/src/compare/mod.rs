@@ -33,7 +33,7 @@ use iodyno_model::{Claim, Comparison, Observation, Question};
 
 pub use claims::check_claims;
 pub use defaults::{default_rows, most_telling, telling_runs_apart};
-pub use error::{CompareError, Fault};
+pub use error::{CompareError, QuestionError};
 pub use projection::{TooFewRounds, can_decide, default_rounds, primaries, widest_interval};
 pub(crate) use words::regimes;
 

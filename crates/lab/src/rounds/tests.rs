@@ -8,12 +8,12 @@ use crate::testing::{Act, FakeJudge, FakeNode, FakeStore, lab, plan, told};
 const SECOND: u64 = 1_000_000_000;
 
 /// What a run came to, and on the way told.
-struct Carried {
+struct Executed {
     end: RunEnd,
     told: Vec<String>,
 }
 
-fn carry_out(plan: &Plan, store: &FakeStore, node: &FakeNode<'_>, judge: &FakeJudge) -> Carried {
+fn carry_out(plan: &Plan, store: &FakeStore, node: &FakeNode<'_>, judge: &FakeJudge) -> Executed {
     let stop = node.stop.clone();
     let mut words = Vec::new();
     let end = carry_out_with(
@@ -22,14 +22,14 @@ fn carry_out(plan: &Plan, store: &FakeStore, node: &FakeNode<'_>, judge: &FakeJu
         &judge.dependencies(node),
         &mut |progress| words.extend(told(&progress)),
     );
-    Carried {
+    Executed {
         end: end.unwrap(),
         told: words,
     }
 }
 
 /// As the fake node acts by round and configuration.
-fn acting(plan: &Plan, act: impl Fn(u32, &str) -> Act) -> (Carried, FakeStore, Vec<(u32, u32)>) {
+fn acting(plan: &Plan, act: impl Fn(u32, &str) -> Act) -> (Executed, FakeStore, Vec<(u32, u32)>) {
     let store = FakeStore::default();
     let (end, places) = {
         let node = FakeNode::new(|bound| act(bound.key.round, &bound.configuration.name));

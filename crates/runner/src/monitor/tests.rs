@@ -18,12 +18,16 @@ fn monitor(clones: &[usize]) -> (Monitor, Vec<Arc<CloneShared>>) {
 }
 
 fn record(shared: &CloneShared, direction: Direction, values: std::ops::Range<u64>) {
-    let cells = shared.measure.of(direction);
+    let counters = shared.measure.of(direction);
     for value in values {
-        cells.service.record(value * value);
-        cells.response.as_ref().unwrap().record(value * value + 5);
-        let bytes = cells.bytes.load(Relaxed);
-        cells.bytes.store(bytes + 4096, Relaxed);
+        counters.service.record(value * value);
+        counters
+            .response
+            .as_ref()
+            .unwrap()
+            .record(value * value + 5);
+        let bytes = counters.bytes.load(Relaxed);
+        counters.bytes.store(bytes + 4096, Relaxed);
     }
 }
 

@@ -7,7 +7,7 @@ use iodyno_model::{Action, Diagnostic, Job, Operations, Subject};
 
 use super::ResolvedClone;
 use crate::faults::fault;
-use crate::probe::{Found, Probe};
+use crate::probe::{PathKind, Probe};
 
 const DESCRIPTION: &str = "correct the workload's TOML file";
 
@@ -30,20 +30,20 @@ pub(super) fn faults(
 fn of_folder(folder: &Path, probe: &dyn Probe) -> Option<Diagnostic> {
     let shown = folder.display();
     let (message, hint) = match probe.look(folder) {
-        Found::Folder => (
+        PathKind::Folder => (
             format!("the folder `{shown}` {}", probe.unwritable(folder)?),
             "name a folder that this user may write to".to_owned(),
         ),
-        Found::Missing | Found::NoFolder(_) => (
+        PathKind::Missing | PathKind::NoFolder(_) => (
             format!("the folder `{shown}` does not exist"),
             "mount or create it; iodyno never creates a target".to_owned(),
         ),
         found => {
             let what = match found {
-                Found::File(_) => "is a file".to_owned(),
-                Found::Device(_) => "is a block device".to_owned(),
-                Found::Null => "is a null device".to_owned(),
-                Found::Other(what) => what,
+                PathKind::File(_) => "is a file".to_owned(),
+                PathKind::Device(_) => "is a block device".to_owned(),
+                PathKind::Null => "is a null device".to_owned(),
+                PathKind::Other(what) => what,
                 _ => "is not a folder".to_owned(),
             };
             (

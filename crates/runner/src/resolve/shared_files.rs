@@ -11,7 +11,7 @@ use iodyno_units::Bytes;
 use super::naming::{self, Base};
 use super::{FileKind, ResolvedFile};
 use crate::faults::fault;
-use crate::probe::{Found, Probe};
+use crate::probe::{PathKind, Probe};
 
 /// At most this many names appear in a message; the others are counted.
 const NAMED: usize = 3;
@@ -122,18 +122,18 @@ impl Look {
             return None;
         }
         match probe.look(path) {
-            Found::File(length) if length < rule.file_size && !rule.mode.makes_files() => {
+            PathKind::File(length) if length < rule.file_size && !rule.mode.makes_files() => {
                 self.short.push(format!("{name} ({})", Bytes(length)));
             }
-            Found::File(length) => return Some(length),
-            Found::Missing if rule.mode.makes_files() => {}
-            Found::Missing => self.missing.push(name.into_owned()),
-            Found::NoFolder(folder) => self.folder = Some(folder),
+            PathKind::File(length) => return Some(length),
+            PathKind::Missing if rule.mode.makes_files() => {}
+            PathKind::Missing => self.missing.push(name.into_owned()),
+            PathKind::NoFolder(folder) => self.folder = Some(folder),
             other => {
                 let what = match other {
-                    Found::Folder => "is a folder".to_owned(),
-                    Found::Device(_) => "is a device".to_owned(),
-                    Found::Other(what) => what,
+                    PathKind::Folder => "is a folder".to_owned(),
+                    PathKind::Device(_) => "is a device".to_owned(),
+                    PathKind::Other(what) => what,
                     _ => "is not a regular file".to_owned(),
                 };
                 self.wrong.push(format!("`{}` {what}", path.display()));
@@ -186,26 +186,26 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     /// A folder `/t` with files of these names and lengths, beside other things.
-    struct Fake(Vec<(&'static str, Found)>);
+    struct Fake(Vec<(&'static str, PathKind)>);
 
     impl Probe for Fake {
-        fn look(&self, path: &Path) -> Found {
+        fn look(&self, path: &Path) -> PathKind {
             if path == Path::new("/t") {
-                return Found::Folder;
+                return PathKind::Folder;
             }
             if path == Path::new("/f") {
-                return Found::File(5);
+                return PathKind::File(5);
             }
             if !path.starts_with("/t") {
-                return Found::NoFolder("/gone".into());
+                return PathKind::NoFolder("/gone".into());
             }
-            let known = |(name, _): &&(&str, Found)| path.ends_with(name);
+            let known = |(name, _): &&(&str, PathKind)| path.ends_with(name);
             let found = self.0.iter().find(known);
-            found.map_or(Found::Missing, |(_, found)| found.clone())
+            found.map_or(PathKind::Missing, |(_, found)| found.clone())
         }
 
         fn is_link(&self, path: &Path) -> bool {
-            path.ends_with("test_file.2") && matches!(self.look(path), Found::File(77))
+            path.ends_with("test_file.2") && matches!(self.look(path), PathKind::File(77))
         }
 
         fn free(&self, _: &Path) -> Option<u64> {
@@ -240,7 +240,7 @@ mod tests {
         }
     }
 
-    fn bound(job: Job, there: &[(&'static str, Found)]) -> Result<Resolved, String> {
+    fn bound(job: Job, there: &[(&'static str, PathKind)]) -> Result<Resolved, String> {
         let told = |faults: Vec<Diagnostic>| {
             let texts = faults.into_iter().map(|fault| {
                 let hint = fault.hint.unwrap_or_default();
@@ -251,17 +251,17 @@ mod tests {
         resolve(&plan("/t", vec![job]), &Fake(there.to_vec())).map_err(told)
     }
 
-    fn whole(count: usize) -> Vec<(&'static str, Found)> {
+    fn whole(count: usize) -> Vec<(&'static str, PathKind)> {
         const NAMES: [&str; 4] = ["test_file.0", "test_file.1", "test_file.2", "test_file.3"];
         let names = NAMES[..count].iter();
-        names.map(|name| (*name, Found::File(4 * MIB))).collect()
+        names.map(|name| (*name, PathKind::File(4 * MIB))).collect()
     }
 
     #[test]
     fn all_clones_work_on_the_same_files_from_start_to_end() {
         let mut there = whole(4);
         // A longer one is used as far as the others reach.
-        there[3].1 = Found::File(9 * MIB);
+        there[3].1 = PathKind::File(9 * MIB);
         let resolved = bound(sharing(rule(SharedMode::RandomMix), 4, 3), &there).unwrap();
         assert_eq!(resolved.clones.len(), 3);
         for clone in &resolved.clones {
@@ -282,8 +282,8 @@ mod tests {
     #[test]
     fn everything_that_is_wrong_with_the_files_is_said_once_and_at_once() {
         let mut there = whole(3);
-        there[1].1 = Found::File(MIB);
-        there[2].1 = Found::Folder;
+        there[1].1 = PathKind::File(MIB);
+        there[2].1 = PathKind::Folder;
         let told = bound(sharing(rule(SharedMode::RandomRead), 9, 4), &there).unwrap_err();
         let lines: Vec<&str> = told.lines().collect();
         assert_eq!(lines.len(), 3, "{told}");
@@ -304,7 +304,7 @@ mod tests {
     fn a_job_that_creates_files_needs_none_and_refuses_other_types() {
         for mode in [SharedMode::Prepare, SharedMode::SequentialWrite] {
             let mut there = whole(2);
-            there[1].1 = Found::File(7);
+            there[1].1 = PathKind::File(7);
             let resolved = bound(sharing(rule(mode), 4, 1), &there).unwrap();
             let existing: Vec<_> = resolved.clones[0]
                 .files
@@ -313,10 +313,10 @@ mod tests {
                 .collect();
             assert_eq!(existing, [Some(4 * MIB), Some(7), None, None]);
             for (found, word) in [
-                (Found::File(77), "is a symbolic link"),
-                (Found::Device(4 * MIB), "is a device"),
-                (Found::Null, "is not a regular file"),
-                (Found::Other("is a pipe".to_owned()), "is a pipe"),
+                (PathKind::File(77), "is a symbolic link"),
+                (PathKind::Device(4 * MIB), "is a device"),
+                (PathKind::Null, "is not a regular file"),
+                (PathKind::Other("is a pipe".to_owned()), "is a pipe"),
             ] {
                 let there = [("test_file.2", found)];
                 let told = bound(sharing(rule(mode), 4, 1), &there).unwrap_err();

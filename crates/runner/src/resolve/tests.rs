@@ -6,27 +6,27 @@ use std::collections::HashMap;
 const MIB: u64 = 1 << 20;
 
 /// A node with a few files in /t, 1000 MiB free, and nothing else.
-struct Fake(HashMap<&'static str, Found>);
+struct Fake(HashMap<&'static str, PathKind>);
 
 impl Fake {
     fn new() -> Fake {
         Fake(HashMap::from([
-            ("/t", Found::Folder),
-            ("/t/old", Found::File(8 * MIB)),
-            ("/t/empty", Found::File(0)),
-            ("/dev/d", Found::Device(100 * MIB)),
-            ("/dev/null", Found::Null),
-            ("/t/pipe", Found::Other("is a pipe".to_owned())),
+            ("/t", PathKind::Folder),
+            ("/t/old", PathKind::File(8 * MIB)),
+            ("/t/empty", PathKind::File(0)),
+            ("/dev/d", PathKind::Device(100 * MIB)),
+            ("/dev/null", PathKind::Null),
+            ("/t/pipe", PathKind::Other("is a pipe".to_owned())),
         ]))
     }
 }
 
 impl Probe for Fake {
-    fn look(&self, path: &Path) -> Found {
+    fn look(&self, path: &Path) -> PathKind {
         match self.0.get(path.to_str().unwrap()) {
             Some(found) => found.clone(),
-            None if path.parent() == Some(Path::new("/t")) => Found::Missing,
-            None => Found::NoFolder(path.parent().unwrap().to_owned()),
+            None if path.parent() == Some(Path::new("/t")) => PathKind::Missing,
+            None => PathKind::NoFolder(path.parent().unwrap().to_owned()),
         }
     }
 

@@ -9,7 +9,7 @@ use iodyno_model::{BoundPlan, Direction, Outcome, Step};
 use iodyno_runner::{Event, StopFlag, TrialEnd, carry_out};
 
 use crate::common;
-use crate::stage::{LONG_MS, MIB, Told, attempts, framed, node, wait_until, watched};
+use crate::stage::{LONG_MS, MIB, TrialRecord, attempts, framed, node, wait_until, watched};
 use crate::workloads::{
     creates, deletes, formatted, has, job, names, ops, own, plan, stats, timed,
 };
@@ -63,7 +63,7 @@ fn a_finish_in_set_up_leaves_nothing() {
         attempts(|| {
             let ground = Ground::new();
             let plan = plan(ground.0.path(), vec![deletes(100_000, 4096)]);
-            let told = watched(&plan, |event, stop| {
+            let trial = watched(&plan, |event, stop| {
                 if let Event::Progress {
                     step: Step::LayOut, ..
                 } = event
@@ -75,11 +75,11 @@ fn a_finish_in_set_up_leaves_nothing() {
                 }
             });
             // All files were there already.
-            if told.ready.is_some() {
+            if trial.ready.is_some() {
                 return None;
             }
-            let TrialEnd::Failed { outcome, death } = &told.end else {
-                panic!("{:?}", told.end);
+            let TrialEnd::Failed { outcome, death } = &trial.end else {
+                panic!("{:?}", trial.end);
             };
             assert!(matches!(outcome, Outcome::Interrupted(_)) && death.is_none());
             ground.is_as_before();
@@ -95,7 +95,7 @@ fn a_finish_and_an_abort_keep_what_was_measured_and_leave_nothing() {
         let mut job = creates(None, LONG_MS);
         job.clones = 2;
         let mut begun = 0;
-        let told = watched(&plan(ground.0.path(), vec![job]), |event, stop| {
+        let trial = watched(&plan(ground.0.path(), vec![job]), |event, stop| {
             if let Event::Frame(frame) = event {
                 begun += frame.ops(Direction::Op);
                 match abort {
@@ -105,10 +105,10 @@ fn a_finish_and_an_abort_keep_what_was_measured_and_leave_nothing() {
                 }
             }
         });
-        let (part, outcome) = told.done();
+        let (part, outcome) = trial.done();
         assert!(matches!(outcome, Outcome::Interrupted(_)), "{outcome:?}");
         let all = ops(part, Direction::Op);
-        assert!(all > 0 && all == framed(&told.frames, Direction::Op));
+        assert!(all > 0 && all == framed(&trial.frames, Direction::Op));
         assert!(has(part, Step::TearDown));
         ground.is_as_before();
     }
@@ -121,7 +121,7 @@ fn a_disk_that_fills_up_in_set_up_is_an_error_with_its_progress() {
     let mounted = disk.mount();
     let filler = mounted.point.join("filler");
     attempts(|| {
-        let told = watched(
+        let trial = watched(
             &plan(&mounted.point, vec![deletes(20_000, 8192)]),
             |event, _| {
                 if matches!(
@@ -138,12 +138,12 @@ fn a_disk_that_fills_up_in_set_up_is_an_error_with_its_progress() {
             },
         );
         // All files were there already.
-        if told.ready.is_some() {
+        if trial.ready.is_some() {
             let _ = fs::remove_file(&filler);
             return None;
         }
-        let TrialEnd::Unprepared(faults) = &told.end else {
-            panic!("{:?}", told.end);
+        let TrialEnd::Unprepared(faults) = &trial.end else {
+            panic!("{:?}", trial.end);
         };
         let message = &faults[0].message;
         for part in ["No space left", "of 20000 files", "job `fs`", "files.0"] {
@@ -169,8 +169,8 @@ fn a_disk_that_fills_up_in_the_measurement_is_a_failure_and_leaves_nothing() {
     ];
     let mut growing = job(Vec::new(), cycle.map(timed).to_vec());
     growing.end.runtime = Some(iodyno_units::Nanos::from_millis(LONG_MS));
-    let told = watched(&plan(&mounted.point, vec![growing]), |_, _| {});
-    let (part, outcome) = told.done();
+    let trial = watched(&plan(&mounted.point, vec![growing]), |_, _| {});
+    let (part, outcome) = trial.done();
     let Outcome::Failed(reason) = outcome else {
         panic!("{outcome:?}");
     };
@@ -184,14 +184,14 @@ fn a_folder_that_vanishes_is_told_as_such() {
     let ground = Ground::new();
     let plan = plan(ground.0.path(), vec![stats(100, LONG_MS)]);
     let own = own(&plan);
-    let told = watched(&plan, |event, _| {
+    let trial = watched(&plan, |event, _| {
         if let Event::Frame(_) = event
             && own.exists()
         {
             fs::remove_dir_all(&own).unwrap();
         }
     });
-    let (_, outcome) = told.done();
+    let (_, outcome) = trial.done();
     let Outcome::Failed(reason) = outcome else {
         panic!("{outcome:?}");
     };
@@ -228,7 +228,7 @@ fn the_folder_of_a_killed_node_is_removed_by_its_parent() {
         let plan = plan(ground.0.path(), vec![job]);
         let own = own(&plan);
         let mut killed = false;
-        let told: Told = watched(&plan, |event, _| {
+        let trial: TrialRecord = watched(&plan, |event, _| {
             let now = matches!(
                 event,
                 Event::Frame(_)
@@ -246,8 +246,8 @@ fn the_folder_of_a_killed_node_is_removed_by_its_parent() {
                 kill_node(&own);
             }
         });
-        let TrialEnd::Failed { outcome, death } = &told.end else {
-            panic!("{:?}", told.end);
+        let TrialEnd::Failed { outcome, death } = &trial.end else {
+            panic!("{:?}", trial.end);
         };
         let reason = outcome.reason().unwrap();
         assert!(death.is_some() && reason.contains("SIGKILL"), "{reason}");
@@ -307,7 +307,7 @@ fn what_is_mounted_or_linked_in_the_folder_is_left_alone() {
     let own = own(&plan);
     let inside = own.join("job0/mounted");
     let mut mounted = false;
-    let told = watched(&plan, |event, stop| {
+    let trial = watched(&plan, |event, stop| {
         if let Event::Started { .. } = event {
             std::os::unix::fs::symlink(&theirs, own.join("job0/link")).unwrap();
             fs::create_dir(&inside).unwrap();
@@ -326,7 +326,7 @@ fn what_is_mounted_or_linked_in_the_folder_is_left_alone() {
             stop.finish();
         }
     });
-    let (part, _) = told.done();
+    let (part, _) = trial.done();
     if mounted {
         common::run(&["umount", inside.to_str().unwrap()]).unwrap();
         let notes = part.notes.join("\n");

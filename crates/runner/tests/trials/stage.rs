@@ -1,4 +1,4 @@
-//! What every test needs: jobs on simulated devices, and a trial carried out with all it told.
+//! What every test needs: jobs on simulated devices, and a trial carried out with all it trial.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -38,9 +38,9 @@ pub(crate) fn wait_until(what: &str, mut come: impl FnMut() -> bool) {
     }
 }
 
-/// Everything a trial told.
+/// Everything a trial trial.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct TrialRecord {
     pub(crate) end: TrialEnd,
     pub(crate) frames: Vec<Frame>,
     pub(crate) telemetry: Vec<TelemetryBatch>,
@@ -50,7 +50,7 @@ pub(crate) struct Told {
     pub(crate) took: Duration,
 }
 
-impl Told {
+impl TrialRecord {
     /// The part of a trial that has one.
     pub(crate) fn done(&self) -> (&Part, &Outcome) {
         match &self.end {
@@ -72,10 +72,10 @@ pub(crate) fn node() -> LocalNode {
 }
 
 /// Carries out a trial; `watch` sees each event and may stop.
-pub(crate) fn watched(plan: &BoundPlan, mut watch: impl FnMut(&Event, &StopFlag)) -> Told {
+pub(crate) fn watched(plan: &BoundPlan, mut watch: impl FnMut(&Event, &StopFlag)) -> TrialRecord {
     let stop = StopFlag::new();
     let begin = Instant::now();
-    let mut told = Told {
+    let mut trial = TrialRecord {
         end: TrialEnd::Refused(Vec::new()),
         frames: Vec::new(),
         telemetry: Vec::new(),
@@ -87,16 +87,16 @@ pub(crate) fn watched(plan: &BoundPlan, mut watch: impl FnMut(&Event, &StopFlag)
     let end = carry_out(plan, &node(), &stop, &mut |event| {
         watch(&event, &stop);
         match event {
-            Event::Progress { step, done, total } => told.progress.push((step, done, total)),
-            Event::Ready { environment, notes } => told.ready = Some((environment, notes)),
-            Event::Started { unix_ms } => told.started = Some(unix_ms),
-            Event::Frame(frame) => told.frames.push(frame),
-            Event::Telemetry(batch) => told.telemetry.push(batch),
+            Event::Progress { step, done, total } => trial.progress.push((step, done, total)),
+            Event::Ready { environment, notes } => trial.ready = Some((environment, notes)),
+            Event::Started { unix_ms } => trial.started = Some(unix_ms),
+            Event::Frame(frame) => trial.frames.push(frame),
+            Event::Telemetry(batch) => trial.telemetry.push(batch),
         }
     });
-    told.end = end.unwrap();
-    told.took = begin.elapsed();
-    told
+    trial.end = end.unwrap();
+    trial.took = begin.elapsed();
+    trial
 }
 
 /// Tries until `attempt` has proved something. A host that is too busy may let the node finish what is to be disturbed
@@ -113,7 +113,7 @@ pub(crate) fn framed(frames: &[Frame], direction: Direction) -> u64 {
 }
 
 /// Carries out these jobs, relative paths from `folder`.
-pub(crate) fn run(folder: &Path, jobs: Vec<Job>) -> Told {
+pub(crate) fn run(folder: &Path, jobs: Vec<Job>) -> TrialRecord {
     watched(&samples::plan(folder, jobs), |_, _| {})
 }
 

@@ -4,7 +4,7 @@ use iodyno_model::RunId;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::read::run_id;
-use super::{Fault, SqliteStore};
+use super::{OperationError, SqliteStore};
 use crate::StoreError;
 
 /// Maximum number of candidates that an error lists.
@@ -29,7 +29,7 @@ pub(super) fn find(store: &SqliteStore, name: &str) -> Result<RunId, StoreError>
         match named.as_slice() {
             [] => Err(no_such_run(name, &what_there_is(transaction, name)?)),
             [(run, _)] => Ok(*run),
-            several => Err(Fault::Store(StoreError::Ambiguous {
+            several => Err(OperationError::Store(StoreError::Ambiguous {
                 name: name.to_owned(),
                 count: several.len(),
                 candidates: several
@@ -44,12 +44,12 @@ pub(super) fn find(store: &SqliteStore, name: &str) -> Result<RunId, StoreError>
 }
 
 /// The error for an identity that the store does not have.
-pub(super) fn unknown(run: RunId) -> Fault {
+pub(super) fn unknown(run: RunId) -> OperationError {
     no_such_run(&run.to_string(), "this store does not have it")
 }
 
-fn no_such_run(name: &str, why: &str) -> Fault {
-    Fault::Store(StoreError::NoSuchRun {
+fn no_such_run(name: &str, why: &str) -> OperationError {
+    OperationError::Store(StoreError::NoSuchRun {
         name: name.to_owned(),
         why: why.to_owned(),
     })
@@ -63,7 +63,7 @@ fn steps_back(name: &str) -> Option<u64> {
     }
 }
 
-fn last(connection: &Connection, name: &str, back: u64) -> Result<RunId, Fault> {
+fn last(connection: &Connection, name: &str, back: u64) -> Result<RunId, OperationError> {
     let offset = i64::try_from(back).unwrap_or(i64::MAX);
     let mut statement =
         connection.prepare("SELECT id FROM runs ORDER BY alias DESC LIMIT 1 OFFSET ?1")?;
@@ -83,7 +83,7 @@ fn last(connection: &Connection, name: &str, back: u64) -> Result<RunId, Fault> 
     Err(no_such_run(name, &why))
 }
 
-fn by_alias(connection: &Connection, name: &str) -> Result<Option<RunId>, Fault> {
+fn by_alias(connection: &Connection, name: &str) -> Result<Option<RunId>, OperationError> {
     // A number has no leading zero; an identity may begin with one.
     let Some(alias) = name
         .parse::<i64>()
@@ -97,7 +97,7 @@ fn by_alias(connection: &Connection, name: &str) -> Result<Option<RunId>, Fault>
     rows.next()?.map(|row| run_id(row, "id")).transpose()
 }
 
-fn by_name(connection: &Connection, name: &str) -> Result<Vec<(RunId, String)>, Fault> {
+fn by_name(connection: &Connection, name: &str) -> Result<Vec<(RunId, String)>, OperationError> {
     let mut statement =
         connection.prepare("SELECT alias, id FROM runs WHERE name = ?1 ORDER BY alias DESC")?;
     let mut rows = statement.query([name])?;
@@ -108,7 +108,7 @@ fn by_name(connection: &Connection, name: &str) -> Result<Vec<(RunId, String)>, 
     Ok(found)
 }
 
-fn by_prefix(connection: &Connection, name: &str) -> Result<Vec<(RunId, String)>, Fault> {
+fn by_prefix(connection: &Connection, name: &str) -> Result<Vec<(RunId, String)>, OperationError> {
     let digits: String = name.chars().filter(|character| *character != '-').collect();
     let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
     if !is_hex || digits.len() < SHORTEST_PREFIX || digits.len() > 32 {
@@ -128,7 +128,7 @@ fn by_prefix(connection: &Connection, name: &str) -> Result<Vec<(RunId, String)>
     Ok(found)
 }
 
-fn what_there_is(connection: &Connection, name: &str) -> Result<String, Fault> {
+fn what_there_is(connection: &Connection, name: &str) -> Result<String, OperationError> {
     let newest: Option<u64> = connection
         .query_row("SELECT max(alias) FROM runs", [], |row| row.get(0))
         .optional()?

@@ -13,7 +13,7 @@ use rusqlite::{
 use super::read::{Liveness, damaged, document, plan};
 use super::telemetry::encoded;
 use super::write::{checked, conflict, imported, json, word};
-use super::{Fault, SqliteStore, Survives};
+use super::{OperationError, SqliteStore, Survives};
 use crate::blob::encode;
 use crate::error::in_words;
 use crate::export::RunLine;
@@ -82,7 +82,7 @@ struct Staging<'a> {
 
 impl Staging<'_> {
     /// Packs the batches read so far. The trial has ended, so no more can be appended to it.
-    fn put_telemetry(&mut self) -> Result<(), Fault> {
+    fn put_telemetry(&mut self) -> Result<(), OperationError> {
         let batches = self.telemetry.take();
         if let Some(first) = batches.first() {
             let blob = encoded(&batches)?;
@@ -96,13 +96,13 @@ impl Staging<'_> {
     }
 }
 
-impl Sink<Fault> for Staging<'_> {
-    fn run(&mut self, id: RunId, run: RunLine) -> Result<(), Fault> {
+impl Sink<OperationError> for Staging<'_> {
+    fn run(&mut self, id: RunId, run: RunLine) -> Result<(), OperationError> {
         self.run = Some((id, run));
         Ok(())
     }
 
-    fn trial(&mut self, trial: Trial) -> Result<(), Fault> {
+    fn trial(&mut self, trial: Trial) -> Result<(), OperationError> {
         self.put_telemetry()?;
         let environment = trial.parts.first().map(|part| &part.environment);
         self.trial += 1;
@@ -130,7 +130,7 @@ impl Sink<Fault> for Staging<'_> {
         Ok(())
     }
 
-    fn frame(&mut self, frame: Frame) -> Result<(), Fault> {
+    fn frame(&mut self, frame: Frame) -> Result<(), OperationError> {
         let blob = encode(&frame).map_err(|source| StoreError::NotStorable {
             what: "a frame",
             source,
@@ -147,7 +147,7 @@ impl Sink<Fault> for Staging<'_> {
         Ok(())
     }
 
-    fn telemetry(&mut self, batch: TelemetryBatch) -> Result<(), Fault> {
+    fn telemetry(&mut self, batch: TelemetryBatch) -> Result<(), OperationError> {
         match self.telemetry.add(batch) {
             Ok(()) => Ok(()),
             Err(batch) => {
@@ -165,7 +165,7 @@ fn merge(
     transaction: &Transaction<'_>,
     id: RunId,
     run: &RunLine,
-) -> Result<ImportReport, Fault> {
+) -> Result<ImportReport, OperationError> {
     let known: Option<i64> = transaction
         .query_row(
             "SELECT alias FROM runs WHERE id = ?1",
@@ -233,7 +233,7 @@ fn goes_on(
     alias: i64,
     run: &RunLine,
     longest: &Plan,
-) -> Result<(), Fault> {
+) -> Result<(), OperationError> {
     transaction.execute(
         "UPDATE runs SET state = ?2, ended_unix_ms = ?3, rounds = ?4, plan = ?5
          WHERE alias = ?1 AND coalesce(ended_unix_ms, 0) <= coalesce(?3, 0)",
@@ -248,7 +248,11 @@ fn goes_on(
     Ok(())
 }
 
-fn insert_run(transaction: &Transaction<'_>, id: RunId, run: &RunLine) -> Result<i64, Fault> {
+fn insert_run(
+    transaction: &Transaction<'_>,
+    id: RunId,
+    run: &RunLine,
+) -> Result<i64, OperationError> {
     transaction.execute(
         "INSERT INTO runs
              (id, name, started_unix_ms, ended_unix_ms, state, cells, rounds, imported, plan)
@@ -272,7 +276,7 @@ fn known_trial(
     transaction: &Transaction<'_>,
     alias: i64,
     key: TrialKey,
-) -> Result<Option<i64>, Fault> {
+) -> Result<Option<i64>, OperationError> {
     Ok(transaction
         .prepare_cached(
             "SELECT number FROM trials
@@ -291,7 +295,7 @@ fn refuse_other_trial(
     staged: i64,
     trial: i64,
     key: TrialKey,
-) -> Result<(), Fault> {
+) -> Result<(), OperationError> {
     let blob: Vec<u8> = transaction.query_row(
         "SELECT record FROM staged_trials WHERE number = ?1",
         [staged],
@@ -320,7 +324,11 @@ fn refuse_other_trial(
 }
 
 /// Merges a staged trial; returns the number of its frames.
-fn insert_trial(transaction: &Transaction<'_>, alias: i64, staged: i64) -> Result<u64, Fault> {
+fn insert_trial(
+    transaction: &Transaction<'_>,
+    alias: i64,
+    staged: i64,
+) -> Result<u64, OperationError> {
     transaction
         .prepare_cached(
             "INSERT INTO trials (run, round, cell, attempt, configuration, workload,

@@ -20,7 +20,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavio
 
 use crate::location::companion;
 use crate::owner::Owner;
-use crate::schema::{self, Found, STEPS, Upgrade};
+use crate::schema::{self, DatabaseKind, STEPS, Upgrade};
 use crate::{ImportReport, Run, RunHandle, Store, StoreError};
 
 /// Maximum wait for locks of other processes. Importing a run of 10 hours holds the lock for some seconds.
@@ -43,22 +43,22 @@ pub struct SqliteStore {
 
 /// Why an operation failed.
 #[derive(Debug)]
-pub(crate) enum Fault {
+pub(crate) enum OperationError {
     /// An error of SQLite, reported with the path and the operation.
     Sqlite(rusqlite::Error),
     /// Any other error.
     Store(StoreError),
 }
 
-impl From<rusqlite::Error> for Fault {
-    fn from(error: rusqlite::Error) -> Fault {
-        Fault::Sqlite(error)
+impl From<rusqlite::Error> for OperationError {
+    fn from(error: rusqlite::Error) -> OperationError {
+        OperationError::Sqlite(error)
     }
 }
 
-impl From<StoreError> for Fault {
-    fn from(error: StoreError) -> Fault {
-        Fault::Store(error)
+impl From<StoreError> for OperationError {
+    fn from(error: StoreError) -> OperationError {
+        OperationError::Store(error)
     }
 }
 
@@ -155,7 +155,7 @@ impl SqliteStore {
             other => other?,
         };
         match store.found()? {
-            Found::Store(version) if (version as usize) < STEPS.len() => match unwritable {
+            DatabaseKind::Store(version) if (version as usize) < STEPS.len() => match unwritable {
                 full @ StoreError::Full { .. } => Err(full),
                 _ => Err(StoreError::Older {
                     path,
@@ -220,7 +220,7 @@ impl SqliteStore {
         })
     }
 
-    fn found(&self) -> Result<Found, StoreError> {
+    fn found(&self) -> Result<DatabaseKind, StoreError> {
         self.doing("opening it", |connection| Ok(schema::inspect(connection)?))
     }
 
@@ -228,13 +228,13 @@ impl SqliteStore {
     fn refuse_others(&self) -> Result<(), StoreError> {
         let path = self.path.clone();
         match self.found()? {
-            Found::Foreign(why) => Err(StoreError::NotAStore { path, why }),
-            Found::Store(found) if found as usize > STEPS.len() => Err(StoreError::Newer {
+            DatabaseKind::Foreign(why) => Err(StoreError::NotAStore { path, why }),
+            DatabaseKind::Store(found) if found as usize > STEPS.len() => Err(StoreError::Newer {
                 path,
                 found,
                 known: STEPS.len() as u32,
             }),
-            Found::Empty | Found::Store(_) => Ok(()),
+            DatabaseKind::Empty | DatabaseKind::Store(_) => Ok(()),
         }
     }
 
@@ -242,11 +242,11 @@ impl SqliteStore {
     fn doing<T>(
         &self,
         doing: &'static str,
-        work: impl FnOnce(&Connection) -> Result<T, Fault>,
+        work: impl FnOnce(&Connection) -> Result<T, OperationError>,
     ) -> Result<T, StoreError> {
         work(&self.connection).map_err(|fault| match fault {
-            Fault::Sqlite(error) => explain(&self.path, doing, error),
-            Fault::Store(error) => error,
+            OperationError::Sqlite(error) => explain(&self.path, doing, error),
+            OperationError::Store(error) => error,
         })
     }
 
@@ -256,7 +256,7 @@ impl SqliteStore {
         &self,
         doing: &'static str,
         survives: Survives,
-        work: impl FnOnce(&Transaction<'_>) -> Result<T, Fault>,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, OperationError>,
     ) -> Result<T, StoreError> {
         self.doing(doing, |connection| {
             let synced = survives == Survives::PowerCut;
@@ -277,7 +277,7 @@ impl SqliteStore {
     fn reading<T>(
         &self,
         doing: &'static str,
-        work: impl FnOnce(&Transaction<'_>) -> Result<T, Fault>,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, OperationError>,
     ) -> Result<T, StoreError> {
         self.doing(doing, |connection| {
             let transaction =

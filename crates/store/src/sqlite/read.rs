@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use super::{Fault, SqliteStore};
+use super::{OperationError, SqliteStore};
 use crate::blob::decode;
 use crate::owner::{Owners, lock_file};
 use crate::{Rebuilder, Run, StoreError};
@@ -110,7 +110,7 @@ fn unfinished(
     transaction: &Transaction<'_>,
     key: TrialKey,
     number: i64,
-) -> Result<Trial, Fault> {
+) -> Result<Trial, OperationError> {
     let liveness = Liveness::of(store)?;
     let (configuration, workload, started_unix_ms, owner) = transaction.query_row(
         "SELECT configuration, workload, started_unix_ms, owner FROM trials WHERE number = ?1",
@@ -150,7 +150,7 @@ fn unfinished(
 }
 
 /// Why an interrupted trial has no end, as text.
-fn cut_off(connection: &Connection, owner: Option<i64>) -> Result<String, Fault> {
+fn cut_off(connection: &Connection, owner: Option<i64>) -> Result<String, OperationError> {
     let process: Option<u32> = connection
         .prepare_cached("SELECT process FROM owners WHERE number = ?1")?
         .query_row([owner], |row| row.get(0))
@@ -161,7 +161,7 @@ fn cut_off(connection: &Connection, owner: Option<i64>) -> Result<String, Fault>
     })
 }
 
-fn run_summary(liveness: &Liveness, row: &Row<'_>) -> Result<RunSummary, Fault> {
+fn run_summary(liveness: &Liveness, row: &Row<'_>) -> Result<RunSummary, OperationError> {
     let state = match row.get::<_, Option<String>>("state")? {
         Some(state) => parse(row, "state", &format!("\"{state}\""))?,
         None if liveness.lives(row.get("owner")?)? => RunState::Running,
@@ -198,7 +198,7 @@ fn trial_summary(
     connection: &Connection,
     run: RunId,
     row: &Row<'_>,
-) -> Result<TrialSummary, Fault> {
+) -> Result<TrialSummary, OperationError> {
     let owner: Option<i64> = row.get("owner")?;
     let (state, reason) = match row.get::<_, Option<String>>("state")? {
         Some(state) => (
@@ -230,7 +230,7 @@ pub(super) fn plan(
     store: &SqliteStore,
     connection: &Connection,
     run: RunId,
-) -> Result<Plan, Fault> {
+) -> Result<Plan, OperationError> {
     let mut statement = connection.prepare_cached("SELECT plan FROM runs WHERE id = ?1")?;
     let mut rows = statement.query([run.0.as_bytes()])?;
     let row = rows.next()?.ok_or_else(|| super::find::unknown(run))?;
@@ -242,7 +242,7 @@ pub(super) fn document<T: DeserializeOwned>(
     connection: &Connection,
     trial: i64,
     kind: &str,
-) -> Result<Option<T>, Fault> {
+) -> Result<Option<T>, OperationError> {
     let mut statement =
         connection.prepare_cached("SELECT data FROM documents WHERE trial = ?1 AND kind = ?2")?;
     let mut rows = statement.query(params![trial, kind])?;
@@ -252,7 +252,7 @@ pub(super) fn document<T: DeserializeOwned>(
     }
 }
 
-pub(super) fn trial_number(connection: &Connection, key: TrialKey) -> Result<i64, Fault> {
+pub(super) fn trial_number(connection: &Connection, key: TrialKey) -> Result<i64, OperationError> {
     connection
         .prepare_cached(
             "SELECT number FROM trials JOIN runs ON alias = run
@@ -263,26 +263,30 @@ pub(super) fn trial_number(connection: &Connection, key: TrialKey) -> Result<i64
             |row| row.get(0),
         )
         .optional()?
-        .ok_or(Fault::Store(StoreError::NoSuchTrial(key)))
+        .ok_or(OperationError::Store(StoreError::NoSuchTrial(key)))
 }
 
 fn blob<T: DeserializeOwned>(
     store: &SqliteStore,
     row: &Row<'_>,
     column: usize,
-) -> Result<T, Fault> {
+) -> Result<T, OperationError> {
     let bytes = row.get_ref(column)?.as_blob();
     let bytes = bytes.map_err(|error| damaged(store, error.to_string()))?;
     decode(bytes).map_err(|why| damaged(store, why))
 }
 
-pub(super) fn run_id(row: &Row<'_>, column: &str) -> Result<RunId, Fault> {
+pub(super) fn run_id(row: &Row<'_>, column: &str) -> Result<RunId, OperationError> {
     let bytes: [u8; 16] = row.get(column)?;
     Ok(RunId(Uuid::from_bytes(bytes)))
 }
 
 /// Parses a text column that holds JSON.
-fn parse<T: DeserializeOwned>(row: &Row<'_>, column: &str, text: &str) -> Result<T, Fault> {
+fn parse<T: DeserializeOwned>(
+    row: &Row<'_>,
+    column: &str,
+    text: &str,
+) -> Result<T, OperationError> {
     serde_json::from_str(text).map_err(|error| {
         let index = row.as_ref().column_index(column).unwrap_or(0);
         let error = FromSqlError::other(error);
@@ -290,8 +294,8 @@ fn parse<T: DeserializeOwned>(row: &Row<'_>, column: &str, text: &str) -> Result
     })
 }
 
-pub(super) fn damaged(store: &SqliteStore, what: String) -> Fault {
-    Fault::Store(StoreError::Damaged {
+pub(super) fn damaged(store: &SqliteStore, what: String) -> OperationError {
+    OperationError::Store(StoreError::Damaged {
         path: store.path.clone(),
         what,
     })
@@ -321,7 +325,11 @@ impl Liveness {
     }
 
     /// The alias of a run. Refuses a run that a live process carries out.
-    pub(super) fn refuse_live(&self, connection: &Connection, run: RunId) -> Result<u64, Fault> {
+    pub(super) fn refuse_live(
+        &self,
+        connection: &Connection,
+        run: RunId,
+    ) -> Result<u64, OperationError> {
         let row = connection
             .query_row(
                 "SELECT alias, state IS NULL, owner, process
@@ -339,7 +347,7 @@ impl Liveness {
             .optional()?;
         let (alias, open, owner, process) = row.ok_or_else(|| super::find::unknown(run))?;
         match open && self.lives(owner)? {
-            true => Err(Fault::Store(StoreError::RunIsLive {
+            true => Err(OperationError::Store(StoreError::RunIsLive {
                 alias,
                 process: process.unwrap_or(0),
             })),

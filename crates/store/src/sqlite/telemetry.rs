@@ -9,7 +9,7 @@ use rusqlite::{Connection, Row, Transaction, params};
 
 use super::read::{damaged, trial_number};
 use super::write::{OpenTrial, conflict};
-use super::{Fault, SqliteStore, Survives};
+use super::{OperationError, SqliteStore, Survives};
 use crate::blob::{decode_telemetry, encode_telemetry, is_segment};
 use crate::error::in_words;
 use crate::segment::Packer;
@@ -98,7 +98,7 @@ fn pack_segment(
     transaction: &Transaction<'_>,
     trial: i64,
     from: u32,
-) -> Result<Option<u32>, Fault> {
+) -> Result<Option<u32>, OperationError> {
     let mut packer = Packer::default();
     {
         let mut statement = transaction.prepare_cached(
@@ -138,7 +138,7 @@ fn stored(
     connection: &Connection,
     trial: &OpenTrial,
     number: u32,
-) -> Result<Option<TelemetryBatch>, Fault> {
+) -> Result<Option<TelemetryBatch>, OperationError> {
     let sql = match trial.finished {
         false => "SELECT data FROM telemetry WHERE trial = ?1 AND number = ?2",
         true => {
@@ -160,7 +160,7 @@ fn insert(
     trial: i64,
     number: u32,
     blob: &[u8],
-) -> Result<(), Fault> {
+) -> Result<(), OperationError> {
     transaction
         .prepare_cached("INSERT INTO telemetry (trial, number, data) VALUES (?1, ?2, ?3)")?
         .execute(params![trial, number, blob])?;
@@ -176,7 +176,7 @@ pub(super) fn encoded(batches: &[TelemetryBatch]) -> Result<Vec<u8>, StoreError>
 }
 
 /// Decodes the batches in a row's first column.
-fn batches(store: &SqliteStore, row: &Row<'_>) -> Result<Vec<TelemetryBatch>, Fault> {
+fn batches(store: &SqliteStore, row: &Row<'_>) -> Result<Vec<TelemetryBatch>, OperationError> {
     let blob = row.get_ref(0)?.as_blob();
     let blob = blob.map_err(|error| damaged(store, error.to_string()))?;
     decode_telemetry(blob).map_err(|why| damaged(store, why))

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::read::{Liveness, damaged, plan};
-use super::{Fault, SqliteStore, Survives, telemetry};
+use super::{OperationError, SqliteStore, Survives, telemetry};
 use crate::blob::{decode, encode};
 use crate::error::in_words;
 use crate::owner::{Owner, lock_file};
@@ -270,7 +270,7 @@ pub(super) fn finish_run(
 }
 
 /// Refuses to change a run that another process owns.
-fn not_of_others(run: RunId, changed: usize) -> Result<(), Fault> {
+fn not_of_others(run: RunId, changed: usize) -> Result<(), OperationError> {
     match changed {
         0 => Err(conflict(format!("run {run} is not this process's"))),
         _ => Ok(()),
@@ -296,7 +296,7 @@ impl OpenTrial {
         store: &SqliteStore,
         connection: &Connection,
         key: TrialKey,
-    ) -> Result<OpenTrial, Fault> {
+    ) -> Result<OpenTrial, OperationError> {
         let row = connection
             .prepare_cached(
                 "SELECT number, trials.state, trials.owner, totals FROM trials
@@ -329,7 +329,7 @@ impl OpenTrial {
         })
     }
 
-    pub(super) fn refuse_finished(&self, key: TrialKey) -> Result<(), Fault> {
+    pub(super) fn refuse_finished(&self, key: TrialKey) -> Result<(), OperationError> {
         match self.finished {
             true => Err(conflict(format!(
                 "the trial of {} has ended already",
@@ -346,7 +346,7 @@ impl OpenTrial {
         kind: &str,
         blob: &[u8],
         record: &T,
-    ) -> Result<bool, Fault> {
+    ) -> Result<bool, OperationError> {
         let stored: Option<Vec<u8>> = transaction
             .query_row(
                 "SELECT data FROM documents WHERE trial = ?1 AND kind = ?2",
@@ -411,8 +411,8 @@ pub(super) fn checked<T: Serialize + DeserializeOwned>(
         .map(|_| blob)
 }
 
-pub(super) fn conflict(text: String) -> Fault {
-    Fault::Store(StoreError::Conflict(text))
+pub(super) fn conflict(text: String) -> OperationError {
+    OperationError::Store(StoreError::Conflict(text))
 }
 
 /// Encodes a text column as JSON.

@@ -171,12 +171,12 @@ mod tests {
     const WATCHDOG: Duration = Duration::from_secs(120);
 
     /// Returns the readings that the test sends, and blocks until there is one.
-    struct Told {
+    struct Scripted {
         words: Receiver<Result<u64, String>>,
         closed: Sender<()>,
     }
 
-    impl Sampler for Told {
+    impl Sampler for Scripted {
         fn kind(&self) -> SeriesKind {
             SeriesKind::Arc
         }
@@ -210,7 +210,7 @@ mod tests {
     fn background(wait: Duration) -> (Words, BackgroundSampler, Receiver<()>) {
         let (tell, words) = mpsc::channel();
         let (close, closed) = mpsc::channel();
-        let told = Told {
+        let told = Scripted {
             words,
             closed: close,
         };

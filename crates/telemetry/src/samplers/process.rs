@@ -29,7 +29,7 @@ const EXAMINE_ALL_EVERY: Duration = Duration::from_secs(10);
 type Values = [Option<u64>; 8];
 
 /// A process with a wanted name.
-struct Found {
+struct MatchedProcess {
     pid: u32,
     /// Index of its name.
     name: usize,
@@ -51,7 +51,7 @@ pub(crate) struct Process {
     page_size: u64,
     /// How often each process was examined.
     examined: HashMap<u32, u8>,
-    found: Vec<Found>,
+    found: Vec<MatchedProcess>,
     searched: Option<Instant>,
     /// When all processes were last examined, or the first search.
     examined_all: Option<Instant>,
@@ -102,7 +102,7 @@ impl Process {
                 continue;
             }
             if let Some(name) = self.processes.is_called(pid, &self.names) {
-                self.found.push(Found {
+                self.found.push(MatchedProcess {
                     pid,
                     name,
                     row: format!("{}[{pid}]", self.names[name]),

@@ -8,11 +8,11 @@ use proptest::prelude::*;
 use crate::host::{FILES, Heard, Host, SECOND, VMSTAT};
 
 /// What happens to a host's file of that name.
-type Fault = fn(&Host, &str);
+type Injection = fn(&Host, &str);
 
 #[test]
 fn a_file_that_fails_for_a_while_is_one_gap_and_one_return() {
-    let faults: [(&str, Fault); 4] = [
+    let faults: [(&str, Injection); 4] = [
         ("missing", |host, name| {
             fs::remove_file(host.path("proc").join(name)).unwrap();
         }),

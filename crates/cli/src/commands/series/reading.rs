@@ -14,15 +14,15 @@ pub(super) const MOST_VALUES: usize = 1 << 23;
 
 /// Why series cannot be read.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(super) enum ReadError {
     Store(StoreError),
     /// There are more values than the limit.
     TooMany,
 }
 
-impl From<StoreError> for Fault {
-    fn from(error: StoreError) -> Fault {
-        Fault::Store(error)
+impl From<StoreError> for ReadError {
+    fn from(error: StoreError) -> ReadError {
+        ReadError::Store(error)
     }
 }
 
@@ -34,7 +34,7 @@ pub(super) fn read(
     kinds: &[SeriesKind],
     every_ns: Option<u64>,
     most: usize,
-) -> Result<Telemetry, Fault> {
+) -> Result<Telemetry, ReadError> {
     let mut reading = Reading::new(kinds, every_ns);
     let mut next = 0;
     loop {
@@ -43,7 +43,7 @@ pub(super) fn read(
         next = batches.last().map_or(next, |batch| batch.number + 1);
         batches.into_iter().for_each(|batch| reading.add(batch));
         if values(&reading.read.samples) > most {
-            return Err(Fault::TooMany);
+            return Err(ReadError::TooMany);
         }
         if last {
             return Ok(reading.done());

@@ -1,8 +1,8 @@
 //! The recorder: counters that one worker writes and anyone may read, without lock or read-modify-write.
 //!
 //! A worker records each completion with plain loads and stores of relaxed atomics; it is the only
-//! writer. A watcher takes snapshots and subtracts: what a frame holds is the difference of two
-//! snapshots, so frames add up to the whole exactly, and the hot loop does no work for them.
+//! writer. The monitor reads snapshots and subtracts: a frame is the difference of two
+//! snapshots. Frames therefore add up exactly to the total, and the hot loop does no work for them.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -12,58 +12,58 @@ use iodyno_sys::memory::zeroed_counters;
 
 /// Counters of all directions of one worker.
 #[derive(Debug)]
-pub struct Cells {
-    directions: [DirectionCells; Direction::COUNT],
+pub struct OpCounters {
+    directions: [DirectionCounters; Direction::COUNT],
 }
 
 /// Counters of one direction.
 #[derive(Debug)]
-pub struct DirectionCells {
+pub struct DirectionCounters {
     /// Bytes moved.
     pub bytes: AtomicU64,
     /// Ops failed.
     pub errors: AtomicU64,
-    /// Ops that moved less than asked and were continued.
+    /// Ops that moved less than requested and were continued.
     pub short: AtomicU64,
     /// Submitted → completed.
-    pub service: LatencyCells,
+    pub service: LatencyCounters,
     /// Intended → completed.
-    pub response: Option<LatencyCells>,
+    pub response: Option<LatencyCounters>,
     /// Submission calls.
-    pub submission: Option<LatencyCells>,
+    pub submission: Option<LatencyCounters>,
     /// End of the submission call → completed.
-    pub completion: Option<LatencyCells>,
+    pub completion: Option<LatencyCounters>,
 }
 
-impl Cells {
-    /// Empty cells for ops of these kinds; latencies of others must not be recorded. Memory is only
+impl OpCounters {
+    /// Empty counters for ops of these kinds; latencies of others must not be recorded. Memory is only
     /// touched where something is recorded.
-    pub fn new(directions: &[Direction], paced: bool, submits: bool) -> Cells {
-        let cells = |index| {
+    pub fn new(directions: &[Direction], paced: bool, submits: bool) -> OpCounters {
+        let counters = |index| {
             let used = directions.contains(&Direction::EVERY[index]);
-            let where_used = |wanted: bool| (used && wanted).then(LatencyCells::new);
-            DirectionCells {
+            let where_used = |wanted: bool| (used && wanted).then(LatencyCounters::new);
+            DirectionCounters {
                 bytes: AtomicU64::new(0),
                 errors: AtomicU64::new(0),
                 short: AtomicU64::new(0),
                 service: if used {
-                    LatencyCells::new()
+                    LatencyCounters::new()
                 } else {
-                    LatencyCells::unused()
+                    LatencyCounters::unused()
                 },
                 response: where_used(paced),
                 submission: where_used(submits),
                 completion: where_used(submits),
             }
         };
-        Cells {
-            directions: std::array::from_fn(cells),
+        OpCounters {
+            directions: std::array::from_fn(counters),
         }
     }
 
-    /// The cells of a direction.
+    /// The counters of a direction.
     #[inline]
-    pub fn of(&self, direction: Direction) -> &DirectionCells {
+    pub fn of(&self, direction: Direction) -> &DirectionCounters {
         &self.directions[direction as usize]
     }
 }
@@ -76,7 +76,7 @@ pub(crate) fn add(counter: &AtomicU64, value: u64) {
 
 /// A dense latency histogram with exact extremes.
 #[derive(Debug)]
-pub struct LatencyCells {
+pub struct LatencyCounters {
     bins: Box<[AtomicU64]>,
     sum: AtomicU64,
     min: AtomicU64,
@@ -84,20 +84,20 @@ pub struct LatencyCells {
     overflow: AtomicU64,
 }
 
-impl LatencyCells {
+impl LatencyCounters {
     /// Empty.
     #[allow(clippy::new_without_default)]
-    pub fn new() -> LatencyCells {
-        LatencyCells::with_bins(BinLayout::BINS)
+    pub fn new() -> LatencyCounters {
+        LatencyCounters::with_bins(BinLayout::BINS)
     }
 
     /// Without bins: nothing can be recorded, and no memory is reserved.
-    fn unused() -> LatencyCells {
-        LatencyCells::with_bins(0)
+    fn unused() -> LatencyCounters {
+        LatencyCounters::with_bins(0)
     }
 
-    fn with_bins(bins: usize) -> LatencyCells {
-        LatencyCells {
+    fn with_bins(bins: usize) -> LatencyCounters {
+        LatencyCounters {
             bins: zeroed_counters(bins),
             sum: AtomicU64::new(0),
             min: AtomicU64::new(u64::MAX),
@@ -137,13 +137,13 @@ impl LatencyCells {
 
     /// Everything recorded so far.
     pub fn histogram(&self) -> Histogram {
-        CellReader::new().advance(self)
+        LatencyReader::new().advance(self)
     }
 }
 
 /// A watcher's memory of what it has already taken from a histogram.
 #[derive(Debug)]
-pub struct CellReader {
+pub struct LatencyReader {
     /// Made when something is first seen.
     taken: Option<Vec<u64>>,
     sum: u64,
@@ -152,11 +152,11 @@ pub struct CellReader {
     max: u64,
 }
 
-impl CellReader {
+impl LatencyReader {
     /// Nothing taken yet.
     #[allow(clippy::new_without_default)]
-    pub fn new() -> CellReader {
-        CellReader {
+    pub fn new() -> LatencyReader {
+        LatencyReader {
             taken: None,
             sum: 0,
             overflow: 0,
@@ -170,8 +170,8 @@ impl CellReader {
     ///
     /// Stretches add up to the whole exactly, sums and extremes included. A value that is being recorded
     /// meanwhile may show in the sum of this stretch and in the bins of the next.
-    pub fn advance(&mut self, cells: &LatencyCells) -> Histogram {
-        let (min, max) = (cells.min.load(Relaxed), cells.max.load(Relaxed));
+    pub fn advance(&mut self, counters: &LatencyCounters) -> Histogram {
+        let (min, max) = (counters.min.load(Relaxed), counters.max.load(Relaxed));
         if min > max {
             return Histogram::default();
         }
@@ -180,9 +180,9 @@ impl CellReader {
         let mut seen: Option<(usize, usize)> = None;
         // Nothing lies beyond the extremes; what is recorded there meanwhile is seen the next time.
         let (low, high) = (BinLayout::index(min), BinLayout::index(max));
-        let bins = cells.bins[low..=high].iter().zip(&mut taken[low..=high]);
-        for (index, (cell, before)) in (low..).zip(bins) {
-            let count = cell.load(Acquire);
+        let bins = counters.bins[low..=high].iter().zip(&mut taken[low..=high]);
+        for (index, (bin, before)) in (low..).zip(bins) {
+            let count = bin.load(Acquire);
             if count != *before {
                 builder.bin(index, count - *before);
                 *before = count;
@@ -193,8 +193,8 @@ impl CellReader {
         let Some((first, last)) = seen else {
             return Histogram::default();
         };
-        let (min, max) = (cells.min.load(Relaxed), cells.max.load(Relaxed));
-        let (sum, overflow) = (cells.sum.load(Relaxed), cells.overflow.load(Relaxed));
+        let (min, max) = (counters.min.load(Relaxed), counters.max.load(Relaxed));
+        let (sum, overflow) = (counters.sum.load(Relaxed), counters.overflow.load(Relaxed));
         let (mut new_min, mut new_max) = (0, u64::MAX);
         // An extreme belongs to the stretch that has its bin.
         if min < self.min && BinLayout::index(min) == first {
@@ -220,67 +220,67 @@ mod tests {
 
     #[test]
     fn stretches_add_up_to_the_whole() {
-        let cells = LatencyCells::new();
-        let mut reader = CellReader::new();
+        let counters = LatencyCounters::new();
+        let mut reader = LatencyReader::new();
         let mut whole = Histogram::default();
         for round in 0..5u64 {
             for value in 0..1000u64 {
-                cells.record(value * value * (round + 1) + 17);
+                counters.record(value * value * (round + 1) + 17);
             }
-            let stretch = reader.advance(&cells);
+            let stretch = reader.advance(&counters);
             assert_eq!(stretch.count(), 1000);
             whole.merge(&stretch);
         }
-        assert_eq!(whole, cells.histogram());
+        assert_eq!(whole, counters.histogram());
         assert_eq!((whole.min_ns(), whole.max_ns()), (17, 999 * 999 * 5 + 17));
-        assert!(reader.advance(&cells).is_empty());
+        assert!(reader.advance(&counters).is_empty());
     }
 
     #[test]
     fn a_look_in_the_middle_of_recording_loses_nothing() {
-        let cells = LatencyCells::new();
-        let mut reader = CellReader::new();
+        let counters = LatencyCounters::new();
+        let mut reader = LatencyReader::new();
         let mut whole = Histogram::default();
         for value in [1000, 5_000_000, 7, 9_000_000] {
             // All of recording but its last step, the bin.
-            add(&cells.sum, value);
-            cells.max.fetch_max(value, Relaxed);
-            cells.min.fetch_min(value, Relaxed);
-            whole.merge(&reader.advance(&cells));
-            add(&cells.bins[BinLayout::index(value)], 1);
+            add(&counters.sum, value);
+            counters.max.fetch_max(value, Relaxed);
+            counters.min.fetch_min(value, Relaxed);
+            whole.merge(&reader.advance(&counters));
+            add(&counters.bins[BinLayout::index(value)], 1);
         }
-        whole.merge(&reader.advance(&cells));
-        assert_eq!(whole, cells.histogram());
+        whole.merge(&reader.advance(&counters));
+        assert_eq!(whole, counters.histogram());
         assert_eq!((whole.count(), whole.sum_ns()), (4, 14_001_007));
         assert_eq!((whole.min_ns(), whole.max_ns()), (7, 9_000_000));
     }
 
     #[test]
     fn looks_beside_a_recording_thread_add_up() {
-        let cells = LatencyCells::new();
-        let mut reader = CellReader::new();
+        let counters = LatencyCounters::new();
+        let mut reader = LatencyReader::new();
         let mut whole = Histogram::default();
         std::thread::scope(|scope| {
             let recorder = scope.spawn(|| {
                 for value in 0..300_000u64 {
-                    cells.record(value.wrapping_mul(0x9e37_79b9) % 1_000_003 + value / 7);
+                    counters.record(value.wrapping_mul(0x9e37_79b9) % 1_000_003 + value / 7);
                 }
             });
             while !recorder.is_finished() {
-                whole.merge(&reader.advance(&cells));
+                whole.merge(&reader.advance(&counters));
             }
         });
-        whole.merge(&reader.advance(&cells));
-        assert_eq!(whole, cells.histogram());
+        whole.merge(&reader.advance(&counters));
+        assert_eq!(whole, counters.histogram());
     }
 
     #[test]
     fn every_value_above_an_hour_counts_as_overflow() {
-        let cells = LatencyCells::new();
+        let counters = LatencyCounters::new();
         for _ in 0..3 {
-            cells.record(BinLayout::MAX_NS + 1);
+            counters.record(BinLayout::MAX_NS + 1);
         }
-        let histogram = cells.histogram();
+        let histogram = counters.histogram();
         assert_eq!((histogram.count(), histogram.overflow()), (3, 3));
         assert_eq!(histogram.max_ns(), BinLayout::MAX_NS + 1);
     }

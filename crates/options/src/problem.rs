@@ -4,7 +4,7 @@ use iodyno_model::{Diagnostic, Place, Severity};
 
 /// A problem with a value. It becomes a [`Diagnostic`] when the location is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
+pub struct Problem {
     /// Errors prevent the job from running.
     pub severity: Severity,
     /// The problem, without the remedy.
@@ -17,10 +17,10 @@ pub struct Fault {
     pub span: Option<(usize, usize)>,
 }
 
-impl Fault {
+impl Problem {
     /// An error about the whole value.
-    pub fn error(message: impl Into<String>) -> Fault {
-        Fault {
+    pub fn error(message: impl Into<String>) -> Problem {
+        Problem {
             severity: Severity::Error,
             message: message.into(),
             hint: None,
@@ -30,32 +30,32 @@ impl Fault {
     }
 
     /// An error: the requested feature is not supported.
-    pub fn refusal(message: impl Into<String>) -> Fault {
-        Fault {
+    pub fn refusal(message: impl Into<String>) -> Problem {
+        Problem {
             refusal: true,
-            ..Fault::error(message)
+            ..Problem::error(message)
         }
     }
 
     /// A warning about the whole value.
-    pub fn warning(message: impl Into<String>) -> Fault {
-        Fault {
+    pub fn warning(message: impl Into<String>) -> Problem {
+        Problem {
             severity: Severity::Warning,
-            ..Fault::error(message)
+            ..Problem::error(message)
         }
     }
 
     /// A note about the whole value.
-    pub fn note(message: impl Into<String>) -> Fault {
-        Fault {
+    pub fn note(message: impl Into<String>) -> Problem {
+        Problem {
             severity: Severity::Note,
-            ..Fault::error(message)
+            ..Problem::error(message)
         }
     }
 
     /// Adds the remedy.
-    pub fn hint(self, hint: impl Into<String>) -> Fault {
-        Fault {
+    pub fn hint(self, hint: impl Into<String>) -> Problem {
+        Problem {
             hint: Some(hint.into()),
             ..self
         }

@@ -1,0 +1,75 @@
+//! What a reader extracted from a text, with its lines.
+
+use std::ops::Range;
+
+use iodyno_model::{Claim, ImportedTable, ImportedTrial};
+
+/// An extracted part of a text.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Extract {
+    /// Its lines, from 1, without the end. Later readers do not get them.
+    pub(crate) lines: Range<u32>,
+    /// Its content.
+    pub(crate) what: ExtractContent,
+}
+
+/// Content of an extracted part.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum ExtractContent {
+    /// A result. An empty configuration or workload is filled in from the label or the source's name.
+    Trial(Box<ImportedTrial>),
+    /// A table of other figures.
+    Table(Box<ImportedTable>),
+    /// A row of a printed comparison.
+    Claim(Box<Claim>),
+    /// A result in a known format that could not be parsed, with the reason.
+    Unread(String),
+    /// A remark, reported once even if it applies to several results.
+    Remark(String),
+    /// A known part without figures: a heading, a line of progress.
+    Known,
+}
+
+impl Extract {
+    pub(crate) fn trial(lines: Range<u32>, trial: ImportedTrial) -> Extract {
+        Extract {
+            lines,
+            what: ExtractContent::Trial(Box::new(trial)),
+        }
+    }
+
+    pub(crate) fn table(lines: Range<u32>, table: ImportedTable) -> Extract {
+        Extract {
+            lines,
+            what: ExtractContent::Table(Box::new(table)),
+        }
+    }
+
+    pub(crate) fn claim(lines: Range<u32>, claim: Claim) -> Extract {
+        Extract {
+            lines,
+            what: ExtractContent::Claim(Box::new(claim)),
+        }
+    }
+
+    pub(crate) fn unread(lines: Range<u32>, why: impl Into<String>) -> Extract {
+        Extract {
+            lines,
+            what: ExtractContent::Unread(why.into()),
+        }
+    }
+
+    pub(crate) fn remark(text: impl Into<String>) -> Extract {
+        Extract {
+            lines: 0..0,
+            what: ExtractContent::Remark(text.into()),
+        }
+    }
+
+    pub(crate) fn known(lines: Range<u32>) -> Extract {
+        Extract {
+            lines,
+            what: ExtractContent::Known,
+        }
+    }
+}
