@@ -16,6 +16,8 @@
 //! failure loses what the kernel had not yet written back, with its default settings about the last half minute of
 //! the running trial.
 //!
+//! Space: nothing is written unless the file system has room to spare, see `room`. A full store stays readable.
+//!
 //! Formats: the schema is in `schema`, the blobs in `blob`, packed telemetry in `segment`, exported runs in `export`.
 
 mod blob;
@@ -26,6 +28,7 @@ mod location;
 mod numbers;
 mod owner;
 mod rebuild;
+mod room;
 mod schema;
 mod segment;
 mod sqlite;

@@ -1,6 +1,8 @@
 //! The default location of the store.
 
 use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::StoreError;
@@ -27,6 +29,11 @@ pub(crate) fn companion(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
+}
+
+/// The permissions of files beside a store: those of the store, as SQLite does it.
+pub(crate) fn mode(store: &Path) -> u32 {
+    fs::metadata(store).map_or(0o600, |found| found.permissions().mode() & 0o666)
 }
 
 #[cfg(test)]

@@ -4,14 +4,15 @@
 //! one step to [`STEPS`], which converts the schema before it. A released step is never changed. Before an upgrade
 //! the store is copied to a file beside it.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
-use crate::location::companion;
+use crate::location::{companion, mode};
 use crate::sqlite::OperationError;
 use crate::{StoreError, upgrade};
 
@@ -134,6 +135,13 @@ fn back_up(path: &Path, schema: u32) -> Result<PathBuf, StoreError> {
         }
         _ => {}
     }
+    // SQLite fills an empty file, and would make a new one accessible to all.
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(mode(path))
+        .open(&unfinished)
+        .map_err(|error| StoreError::io(&unfinished, doing, error))?;
     let copied = copy(path, &unfinished)
         .map_err(|error| StoreError::sqlite(&backup, doing, error))
         .and_then(|()| {

@@ -59,7 +59,7 @@ fn told(error: &StoreError) -> String {
 
 #[test]
 fn a_full_disk_is_told_of_and_costs_only_what_did_not_fit() {
-    let Some(disk) = Tmpfs::new("size=400k") else {
+    let Some(disk) = Tmpfs::new("size=700k") else {
         return;
     };
     let store = SqliteStore::open(disk.store()).unwrap();
@@ -286,6 +286,50 @@ fn folders_are_made_for_their_user_alone() {
 }
 
 #[test]
+fn files_are_made_for_their_user_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = in_memory();
+    let folder = folder.path();
+    let path = folder.join("old.db");
+    rusqlite::Connection::open(&path)
+        .unwrap()
+        .execute_batch(include_str!("fixtures/schema-3.sql"))
+        .unwrap();
+    let modes = || {
+        let mut modes: Vec<(String, u32)> = fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| {
+                let entry = entry.unwrap();
+                let mode = entry.metadata().unwrap().permissions().mode() & 0o777;
+                (entry.file_name().into_string().unwrap(), mode)
+            })
+            .collect();
+        modes.sort();
+        modes
+    };
+    // SQLite's files and the copy are as accessible as the store is; the file of locks is empty.
+    for (store, mode, copy) in [("old.db", 0o640, true), ("new.db", 0o600, false)] {
+        let path = folder.join(store);
+        if path.exists() {
+            allow(&path, mode);
+        }
+        let open = SqliteStore::open(&path).unwrap();
+        finished_run(&open, "p", 2);
+        let mut found = modes();
+        found.retain(|(name, _)| name.starts_with(store) && !name.ends_with("-owners"));
+        let mut expected = vec![("", mode), ("-shm", mode), ("-wal", mode)];
+        if copy {
+            expected.push((".schema-3.bak", mode));
+        }
+        let expected: Vec<(String, u32)> = expected
+            .into_iter()
+            .map(|(suffix, mode)| (format!("{store}{suffix}"), mode))
+            .collect();
+        assert_eq!(found, expected);
+    }
+}
+
+#[test]
 fn what_is_no_store_is_refused_and_not_touched() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
@@ -488,9 +532,16 @@ fn assert_untouched(disk: &Tmpfs) {
 
 #[test]
 fn an_old_store_is_not_upgraded_where_its_copy_does_not_fit() {
-    let Some(disk) = old_store("size=180k") else {
+    let Some(disk) = old_store("size=1400k") else {
         return;
     };
+    // Room to grow, but not for a copy.
+    rusqlite::Connection::open(disk.store())
+        .unwrap()
+        .execute_batch(
+            "INSERT INTO documents (trial, kind, data) VALUES (1, 'x', zeroblob(800000))",
+        )
+        .unwrap();
     for opened in [
         SqliteStore::open(disk.store()),
         SqliteStore::open_for_reading(disk.store()),

@@ -9,6 +9,7 @@ use std::process::Command;
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::filesystem::FileSystem;
 use crate::harness::{Home, root, skip, stop, wait_for};
 
 const SHORT: &str = "[t]\nioengine=null\nrw=randread\nbs=4k\nsize=1m\n";
@@ -32,18 +33,16 @@ impl Small {
         }
         Some(Small(point))
     }
+}
 
-    fn fill(&self) {
-        use std::io::Write;
-        let mut file = std::fs::File::create(self.0.join("filler")).unwrap();
-        while file.write_all(&[1; 4096]).is_ok() {}
+/// Writes to a file until there is no space left on its file system.
+fn fill(folder: &Path) -> std::fs::File {
+    use std::io::Write;
+    let mut file = std::fs::File::create(folder.join("filler")).unwrap();
+    for size in [1 << 16, 1 << 10] {
+        while file.write_all(&vec![1; size]).is_ok() {}
     }
-
-    fn empty(&self) {
-        for entry in std::fs::read_dir(&self.0).unwrap() {
-            std::fs::remove_file(entry.unwrap().path()).unwrap();
-        }
-    }
+    file
 }
 
 impl Drop for Small {
@@ -99,7 +98,7 @@ fn a_full_store_is_told_before_any_io() {
     let Some(small) = Small::new(&home, "256k") else {
         return;
     };
-    small.fill();
+    fill(&small.0);
     home.file("job.fio", "[t]\nrw=write\nbs=4k\nsize=1m\n");
     home.iodyno(&["run", "job.fio", "--store", "small/x.db"])
         .exits(2)
@@ -119,28 +118,56 @@ fn frames_in(home: &Home, store: &str) -> usize {
 #[test]
 fn a_store_that_fills_up_does_not_end_the_run() {
     let home = Home::new();
-    let Some(small) = Small::new(&home, "1m") else {
-        return;
-    };
+    if let Some(small) = Small::new(&home, "1m") {
+        fills_up(&home, &small.0);
+    }
+}
+
+/// File systems where the kernel allocates blocks when a mapped file is written to, and kills who writes if there are none.
+fn allocates_late(home: &Home) -> impl Iterator<Item = FileSystem> {
+    let kinds: [(&str, u64, &[&str]); 2] = [
+        (
+            "ext4",
+            8,
+            &["mkfs.ext4", "-q", "-F", "-m", "0", "-b", "1024"],
+        ),
+        ("btrfs", 128, &["mkfs.btrfs", "-q", "-f"]),
+    ];
+    let made = kinds.map(|(name, mib, tool)| FileSystem::new(home, name, mib, tool));
+    made.into_iter().flatten()
+}
+
+#[test]
+fn a_store_that_fills_up_does_not_end_the_run_where_blocks_are_allocated_late() {
+    let home = Home::new();
+    for small in allocates_late(&home) {
+        fills_up(&home, &small.folder);
+    }
+}
+
+fn fills_up(home: &Home, folder: &Path) {
     home.file(
         "job.fio",
         "[t]\nioengine=null\nrw=randread\nbs=4k\nsize=16m\nruntime=5\ntime_based\n",
     );
+    let store = folder.join("x.db");
+    let store = store.to_str().unwrap();
     let running = wait_for("a run that can be halted early", || {
-        let running = home.start(&["run", "job.fio", "--store", "small/x.db"]);
-        running.wait_for("a frame", || {
-            (frames_in(&home, "small/x.db") > 0).then_some(())
-        });
+        let running = home.start(&["run", "job.fio", "--store", store]);
+        running.wait_for("a frame", || (frames_in(home, store) > 0).then_some(()));
         // The node goes on; of what it brings, frames and their end are yet to be stored.
         stop(running.pid());
-        if frames_in(&home, "small/x.db") <= 2 {
+        if frames_in(home, store) <= 2 {
             return Some(running);
         }
         drop(running);
-        small.empty();
+        for suffix in ["", "-wal", "-shm", "-owners"] {
+            std::fs::remove_file(format!("{store}{suffix}")).unwrap();
+        }
         None
     });
-    small.fill();
+    fill(folder);
+    rustix::fs::sync();
     running.signal(Signal::CONT);
     let done = running.done().exits(1).tells("no space left");
     assert!(
@@ -148,6 +175,50 @@ fn a_store_that_fills_up_does_not_end_the_run() {
         "{}",
         done.stdout
     );
+    home.iodyno(&["list", "--store", store])
+        .succeeds()
+        .prints("job");
+}
+
+#[test]
+fn a_store_on_a_nearly_full_file_system_is_read_and_not_written() {
+    let home = Home::new();
+    home.file(
+        "job.fio",
+        "[t]\nioengine=sim\nrw=randread\nbs=4k\nsize=1m\nruntime=2\ntime_based\n",
+    );
+    for folder in ["a", "b"] {
+        std::fs::create_dir(home.work().join(folder)).unwrap();
+    }
+    for small in allocates_late(&home) {
+        let store = small.folder.join("x.db");
+        let store = store.to_str().unwrap();
+        let run = ["run", "job.fio", "--store", store, "--on", "a", "--on", "b"];
+        home.iodyno(&[&run[..], &["--rounds", "2"]].concat())
+            .succeeds();
+        let mut filler = fill(&small.folder);
+        for free in (0..=64).step_by(4) {
+            rustix::fs::sync();
+            for (command, text) in [("list", "job"), ("show", "IOPS"), ("compare", "b")] {
+                let arguments = [command, "last", "--store", store];
+                let shown = match command {
+                    "list" => home.iodyno(&["list", "--store", store]),
+                    _ => home.iodyno(&arguments),
+                };
+                assert_eq!(shown.code, 0, "{command}, {free} KiB free: {shown:?}");
+                shown.prints(text);
+            }
+            let refused = home.iodyno(&run);
+            assert_eq!(refused.code, 2, "{free} KiB free: {refused:?}");
+            refused.tells("no space left").tells("--store PATH");
+            let rest = filler.metadata().unwrap().len() - (4 << 10);
+            filler.set_len(rest).unwrap();
+        }
+        filler.set_len(0).unwrap();
+        filler = std::fs::File::open(&small.folder).unwrap();
+        filler.sync_all().unwrap();
+        home.iodyno(&run).succeeds();
+    }
 }
 
 #[test]

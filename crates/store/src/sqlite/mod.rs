@@ -7,19 +7,21 @@ mod telemetry;
 mod write;
 
 use std::cell::{Cell, OnceCell};
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufRead};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use iodyno_model::{
     Environment, Frame, Plan, RunId, RunState, RunSummary, TelemetryBatch, Trial, TrialKey,
 };
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
 use crate::location::companion;
 use crate::owner::Owner;
+use crate::room::refuse_full;
 use crate::schema::{self, DatabaseKind, STEPS, Upgrade};
 use crate::{ImportReport, Run, RunHandle, Store, StoreError};
 
@@ -72,11 +74,12 @@ enum Survives {
 }
 
 impl SqliteStore {
-    /// Opens the store at a path for reading and writing. Creates it, and missing parent folders (accessible to this
-    /// user only), if it does not exist. Upgrades an older schema.
+    /// Opens the store at a path for reading and writing. Creates it, and missing parent folders (both accessible to
+    /// this user only), if it does not exist. Upgrades an older schema.
     ///
     /// # Errors
-    /// Refuses files of other programs and of newer versions of iodyno, without changing them.
+    /// [`StoreError::Full`] if the file system has no room for it to grow. Refuses files of other programs and of newer
+    /// versions of iodyno, without changing them.
     pub fn open(path: impl Into<PathBuf>) -> Result<SqliteStore, StoreError> {
         let path = resolved(path.into())?;
         refuse_no_database(&path)?;
@@ -87,6 +90,14 @@ impl SqliteStore {
                 .create(folder)
                 .map_err(|error| StoreError::io(folder, "making the store's folder", error))?;
         }
+        refuse_full(&path, "opening it")?;
+        // SQLite would create it accessible to all, and makes the files beside it as accessible as it. If this fails, so
+        // does SQLite, and tells why.
+        let _ = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path);
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
         let mut store = SqliteStore::connect(&path, &path, flags)?;
         if store.read_only()? {
@@ -111,7 +122,7 @@ impl SqliteStore {
     }
 
     /// Opens an existing store for reading. If it is writable, this is the same as [`SqliteStore::open`]; read-only
-    /// files and file systems are read as they are.
+    /// files, read-only file systems and full ones are read as they are.
     ///
     /// # Errors
     /// [`StoreError::Missing`] if it does not exist; otherwise as [`SqliteStore::open`].
@@ -133,27 +144,9 @@ impl SqliteStore {
             ) => error,
             opened => return opened,
         };
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
-        let readable = SqliteStore::connect(&path, &path, flags).and_then(|store| {
-            store.refuse_others()?;
-            Ok(store)
-        });
-        let store = match readable {
-            // Readers of a WAL store share an index file beside it. If that is missing and cannot be created, no
-            // process has the store open. All data is then in the main file, unless there is a write-ahead log.
-            Err(StoreError::Io { .. } | StoreError::ReadOnly { .. })
-                if fs::metadata(companion(&path, "-wal")).is_ok_and(|log| log.len() > 0) =>
-            {
-                readable?
-            }
-            Err(StoreError::Io { .. } | StoreError::ReadOnly { .. }) => {
-                let flags = flags | OpenFlags::SQLITE_OPEN_URI;
-                let store = SqliteStore::connect(&path, &immutable(&path), flags)?;
-                store.refuse_others()?;
-                store
-            }
-            other => other?,
-        };
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+        let store = SqliteStore::connect(&path, &unchanged(&path), flags)?;
+        store.refuse_others()?;
         match store.found()? {
             DatabaseKind::Store(version) if (version as usize) < STEPS.len() => match unwritable {
                 full @ StoreError::Full { .. } => Err(full),
@@ -258,6 +251,7 @@ impl SqliteStore {
         survives: Survives,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, OperationError>,
     ) -> Result<T, StoreError> {
+        refuse_full(&self.path, doing)?;
         self.doing(doing, |connection| {
             let synced = survives == Survives::PowerCut;
             if self.synced.get() != synced {
@@ -269,6 +263,9 @@ impl SqliteStore {
                 Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
             let done = work(&transaction)?;
             transaction.commit()?;
+            // The first reader of a commit marks it in the index of the log. See `room`: by the next read, the file
+            // system may be full.
+            schema::inspect(connection)?;
             Ok(done)
         })
     }
@@ -287,6 +284,18 @@ impl SqliteStore {
     }
 }
 
+impl Drop for SqliteStore {
+    /// The last connection takes the log into the main file, which changes the index: see `room`. The next one that has
+    /// room does it.
+    fn drop(&mut self) {
+        if refuse_full(&self.path, "closing it").is_err() {
+            let _ = self
+                .connection
+                .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+        }
+    }
+}
+
 /// The canonical path of a store: lock files lie beside it, so links to the store must lead to the same ones. An
 /// absolute path also cannot be one of SQLite's special names (`:memory:`).
 fn resolved(path: PathBuf) -> Result<PathBuf, StoreError> {
@@ -302,7 +311,7 @@ fn resolved(path: PathBuf) -> Result<PathBuf, StoreError> {
 fn refuse_no_database(path: &Path) -> Result<(), StoreError> {
     let why = match fs::metadata(path) {
         Ok(found) if found.is_dir() => "it is a folder",
-        Ok(found) if !found.is_file() => "it is no regular file",
+        Ok(found) if !found.is_file() => "it is not a regular file",
         // SQLite treats a file shorter than its smallest page as empty, and may overwrite it.
         Ok(found) if (1..SMALLEST_PAGE).contains(&found.len()) => "it is not an SQLite database",
         _ => return Ok(()),
@@ -313,8 +322,26 @@ fn refuse_no_database(path: &Path) -> Result<(), StoreError> {
     })
 }
 
-/// The SQLite URI of a file that no process changes.
-fn immutable(path: &Path) -> PathBuf {
+/// The SQLite URI that opens a store without changing any of its files.
+///
+/// Readers of a store share the index of its log, a file beside it, and mark in it what they read. `readonly_shm` reads an
+/// index that another process keeps, without marks, and otherwise builds one in memory; the file must exist for that. If
+/// it does not, no process has the store open, and without a log all data is in the main file.
+fn unchanged(path: &Path) -> PathBuf {
+    let index = companion(path, "-shm");
+    let log = fs::metadata(companion(path, "-wal")).is_ok_and(|log| log.len() > 0);
+    if log {
+        // An empty file needs no space. Where it cannot be made, SQLite tells why.
+        let _ = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&index);
+    }
+    let how = match log || index.exists() {
+        true => "?readonly_shm=1",
+        false => "?immutable=1",
+    };
     let mut name = String::from("file:");
     for byte in path.as_os_str().as_encoded_bytes() {
         match byte {
@@ -324,7 +351,7 @@ fn immutable(path: &Path) -> PathBuf {
             other => name.push_str(&format!("%{other:02X}")),
         }
     }
-    PathBuf::from(name + "?immutable=1")
+    PathBuf::from(name + how)
 }
 
 /// The error of SQLite, with the errno where SQLite hides it.
