@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use iodyno_lab::NamedTarget;
 use iodyno_model::{Configuration, Diagnostic, Target};
 
 /// The name of the only configuration of a run without `--on`.
@@ -65,6 +66,18 @@ pub(crate) fn configurations(
         true => Ok(found),
         false => Err(faults),
     }
+}
+
+/// The targets of the `--on` flags beside `--resume`, which names again what the run uses.
+pub(crate) fn named_targets(on: &[OsString], folder: &Path) -> Vec<NamedTarget> {
+    let target = |text: &OsString| {
+        let (name, path) = split(text, folder);
+        NamedTarget {
+            configuration: name.unwrap_or_default(),
+            path: folder.join(path),
+        }
+    };
+    on.iter().map(target).collect()
 }
 
 /// Splits `NAME=PATH`; for a `PATH` alone, the name is its last component, seen from `folder`. A text

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use iodyno_lab::{Ended, Lab, Progress, ResumeError, RunEnd};
+use iodyno_lab::{Ended, Lab, Permission, Progress, ResumeError, RunEnd};
 use iodyno_model::{Diagnostic, Plan, RunId, RunState, StopRequest, Target};
 use iodyno_runner::{LocalNode, StopFlag};
 use iodyno_store::SqliteStore;
@@ -29,8 +29,12 @@ pub(crate) enum Begin<'a> {
     Resume {
         /// The run.
         run: RunId,
+        /// Its plan, with what may be destroyed now.
+        plan: &'a Plan,
         /// Total number of rounds; `None` keeps the plan's.
         rounds: Option<u32>,
+        /// What the user allows now.
+        permission: Permission,
     },
 }
 
@@ -77,9 +81,8 @@ pub(crate) fn carry_out(
     mut reporter: Reporter<'_>,
     observer: &mut dyn RunObserver,
 ) -> Result<EndedRun, Failure> {
-    if let Begin::New(plan) = begin {
-        context.tell(&unmet_destroys(plan));
-    }
+    let (Begin::New(plan) | Begin::Resume { plan, .. }) = &begin;
+    context.tell(&unmet_destroys(plan));
     let stop = StopFlag::new();
     let _watch = watch_signals(&stop, context)?;
     let mut node = LocalNode::this_program().map_err(|error| {
@@ -112,9 +115,13 @@ pub(crate) fn carry_out(
     };
     let end = match begin {
         Begin::New(plan) => iodyno_lab::carry_out(plan, &lab, &mut on_progress)?,
-        Begin::Resume { run, rounds } => {
-            iodyno_lab::resume(run, rounds, &lab, &mut on_progress).map_err(resume_failure)?
-        }
+        Begin::Resume {
+            run,
+            rounds,
+            permission,
+            ..
+        } => iodyno_lab::resume(run, rounds, &permission, &lab, &mut on_progress)
+            .map_err(resume_failure)?,
     };
     context.screen.clear();
     if end.state == RunState::Interrupted {

@@ -8,6 +8,7 @@
 mod downsampler;
 mod experiment;
 mod interim;
+mod permission;
 mod place;
 mod progress;
 mod resume;
@@ -25,6 +26,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use experiment::{Lab, RunEnd, StopReason, carry_out};
 pub use iodyno_runner::Unsettled;
+pub use permission::{NamedTarget, Permission};
 pub use progress::{Ended, Progress};
 pub use resume::{ResumeError, resume};
 pub use schedule::with_again;

@@ -5,6 +5,7 @@ use iodyno_model::{
 };
 use iodyno_store::{Run, Store, StoreError};
 
+use crate::permission::{NamedTarget, Permission};
 use crate::rounds::{Dependencies, Rounds};
 use crate::{Lab, Progress, RunEnd};
 
@@ -28,6 +29,17 @@ pub enum ResumeError {
         /// Its number in the store.
         alias: u64,
     },
+    /// It came from another store, and paths that it uses were not named in this invocation; or a path was named that the
+    /// run does not use.
+    #[error("{}", unnamed(*alias, missing, unknown))]
+    Unnamed {
+        /// Its number in the store.
+        alias: u64,
+        /// The paths that were not named.
+        missing: Vec<NamedTarget>,
+        /// The paths that it does not use.
+        unknown: Vec<NamedTarget>,
+    },
     /// An error of the store.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -42,9 +54,44 @@ impl ResumeError {
                 Some(format!("give it more rounds with `--rounds {more}`"))
             }
             ResumeError::Imported { .. } => None,
+            ResumeError::Unnamed { missing, .. } if missing.is_empty() => {
+                Some("leave it out: a resumed run keeps its targets".to_owned())
+            }
+            ResumeError::Unnamed { missing, .. } => {
+                let flags: Vec<String> = missing
+                    .iter()
+                    .map(|one| format!(" {}", flag(one)))
+                    .collect();
+                Some(format!(
+                    "if these paths are meant, on this host, add `{}`",
+                    flags.concat().trim_start()
+                ))
+            }
             ResumeError::Store(error) => error.hint(),
         }
     }
+}
+
+fn flag(target: &NamedTarget) -> String {
+    format!("--on {}={}", target.configuration, target.path.display())
+}
+
+fn unnamed(alias: u64, missing: &[NamedTarget], unknown: &[NamedTarget]) -> String {
+    let mut lines = Vec::new();
+    for target in unknown {
+        lines.push(format!("`{}` is not a target of run {alias}", flag(target)));
+    }
+    if !missing.is_empty() {
+        lines.push(format!(
+            "run {alias} was imported: its targets have to be named again before anything is written to them"
+        ));
+        let uses = |target: &NamedTarget| {
+            let path = target.path.display();
+            format!("  uses: {path}, for `{}`", target.configuration)
+        };
+        lines.extend(missing.iter().map(uses));
+    }
+    lines.join("\n")
 }
 
 /// Runs the missing trials of a run in their original order.
@@ -54,23 +101,34 @@ impl ResumeError {
 /// again is given up again. A target that differs from that of the run's earlier trials is not touched: its trials
 /// fail. `rounds`, the total number, extends a run that is complete or was ended by a stopping rule; if it is given, all
 /// of them are run, whatever the width of the intervals. The time limit counts from this call. Earlier results are read
-/// from the store, one trial at a time, for the interim comparison.
+/// from the store, one trial at a time, for the interim comparison. Nothing is overwritten but what `permission` allows
+/// now; a run of which anything came from another store needs its targets in [`Permission::named`].
 ///
 /// # Errors
-/// [`ResumeError::Complete`] if nothing is missing; [`StoreError::RunIsLive`] while another process runs it.
+/// [`ResumeError::Complete`] if nothing is missing; [`ResumeError::Unnamed`]; [`StoreError::RunIsLive`] while another
+/// process runs it.
 pub fn resume(
     run: RunId,
     rounds: Option<u32>,
+    permission: &Permission,
     lab: &Lab<'_>,
     observer: &mut dyn FnMut(Progress<'_>),
 ) -> Result<RunEnd, ResumeError> {
-    resume_with(run, rounds, lab, &Dependencies::here(), observer)
+    resume_with(
+        run,
+        rounds,
+        permission,
+        lab,
+        &Dependencies::here(),
+        observer,
+    )
 }
 
 /// [`resume`] with another judge and clock.
 pub(crate) fn resume_with(
     run: RunId,
     rounds: Option<u32>,
+    permission: &Permission,
     lab: &Lab<'_>,
     dependencies: &Dependencies<'_>,
     observer: &mut dyn FnMut(Progress<'_>),
@@ -91,6 +149,18 @@ pub(crate) fn resume_with(
         };
         return Err(ResumeError::Complete { alias, rounds });
     }
+    let (missing, unknown) = permission.compare(&before.plan);
+    if !unknown.is_empty() || (before.foreign && !missing.is_empty()) {
+        let missing = match before.foreign {
+            true => missing,
+            false => Vec::new(),
+        };
+        return Err(ResumeError::Unnamed {
+            alias,
+            missing,
+            unknown,
+        });
+    }
     let handle = lab.store.resume_run(run)?;
     if wanted != before.summary.rounds {
         lab.store.set_rounds(run, wanted)?;
@@ -99,6 +169,7 @@ pub(crate) fn resume_with(
     let stored = lab.store.run(run)?;
     let mut plan = Plan {
         rounds: wanted,
+        destroy: permission.destroy.clone(),
         ..stored.plan.clone()
     };
     if let Some(rounds) = rounds {

@@ -151,7 +151,9 @@ pub struct Plan {
     pub rounds: u32,
     /// Seed of all randomness.
     pub seed: u64,
-    /// Devices whose signatures may be overwritten, by the exact path that the user gave.
+    /// Devices and disk images whose content may be overwritten, as the user named them. Given for one invocation: it
+    /// is not stored, and what an older version stored is ignored.
+    #[serde(skip)]
     pub destroy: Vec<PathBuf>,
     /// The question that the trials are to answer.
     #[serde(default)]
@@ -286,6 +288,19 @@ mod tests {
             work: Work::FileOperations(operations),
             ..Job::default()
         }]));
+    }
+
+    #[test]
+    fn permission_to_destroy_is_neither_stored_nor_read() {
+        let plan = Plan {
+            destroy: vec!["/dev/x".into()],
+            ..Plan::new("p", Vec::new(), Vec::new())
+        };
+        let mut stored = serde_json::to_value(&plan).unwrap();
+        assert_eq!(stored.get("destroy"), None);
+        stored["destroy"] = serde_json::json!(["/dev/x"]);
+        let read: Plan = serde_json::from_value(stored).unwrap();
+        assert!(read.destroy.is_empty());
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub struct Run {
     pub summary: RunSummary,
     /// Its plan.
     pub plan: Plan,
+    /// The run, or a trial of it, was read from an export: its plan was not made in this store.
+    pub foreign: bool,
     /// Its trials by round, cell and attempt.
     pub trials: Vec<TrialSummary>,
 }

@@ -37,8 +37,9 @@ pub(crate) struct RunArgs {
     pub(crate) files: Vec<PathBuf>,
 
     /// Continue this interrupted run in the same order and with the same settings. Failed trials are
-    /// repeated.
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["files", "on", "settings", "aa", "stop_width", "destroy", "seed", "name", "baseline", "metric", "margin", "sample", "sample_every", "dry_run", "max_time", "no_settle"])]
+    /// repeated. What may be overwritten is not stored: give `--destroy` again where it is needed. The
+    /// targets of an imported run have to be named again with `--on NAME=PATH`.
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["files", "settings", "aa", "stop_width", "seed", "name", "baseline", "metric", "margin", "sample", "sample_every", "dry_run", "max_time", "no_settle"])]
     pub(crate) resume: Option<String>,
 
     /// Override an option in every job. For file operations, the flags of `iodyno fs run`: `--set

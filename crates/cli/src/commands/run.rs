@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use iodyno_lab::Progress;
+use iodyno_lab::{Permission, Progress};
 use iodyno_model::{Diagnostic, Plan, RunId, Severity, Workload};
 use iodyno_store::Store;
 
 use crate::args::{ExperimentArgs, RunArgs};
-use crate::configurations::configurations;
+use crate::configurations::{configurations, named_targets};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::experiment::{Begin, RunObserver};
@@ -27,13 +27,24 @@ pub(crate) fn run(args: &RunArgs, context: &Context) -> Result<Exit, Failure> {
     if let Some(name) = &args.resume {
         let store = context.store()?;
         let run = store.run(store.find(name)?)?;
+        let folder = working_folder()?;
+        let plan = Plan {
+            destroy: destroyed(args, &folder),
+            ..run.plan
+        };
         let begin = Begin::Resume {
             run: run.summary.id,
+            plan: &plan,
             rounds: experiment.rounds,
+            permission: Permission {
+                destroy: plan.destroy.clone(),
+                named: named_targets(&experiment.on, &folder),
+                folder,
+            },
         };
-        let mut tables = Tables::of(&run.plan, context);
+        let mut tables = Tables::of(&plan, context);
         return measure(
-            &run.plan,
+            &plan,
             begin,
             &store,
             experiment,
@@ -98,10 +109,15 @@ fn plan(args: &RunArgs, context: &Context) -> Result<Plan, Failure> {
         workloads.extend(workload.map(|workload| named_apart(workload, file, &workloads)));
     }
     let plan = Plan {
-        destroy: args.destroy.iter().map(|path| folder.join(path)).collect(),
+        destroy: destroyed(args, &folder),
         ..Plan::new("", configurations, workloads)
     };
     finished(plan, faults, experiment, context)
+}
+
+/// The paths of `--destroy`.
+fn destroyed(args: &RunArgs, folder: &Path) -> Vec<PathBuf> {
+    args.destroy.iter().map(|path| folder.join(path)).collect()
 }
 
 /// Applies the flags that `run` and `fs run` share. Prints warnings; fails if `faults` has an error.

@@ -8,10 +8,10 @@ use rustix::process::{Signal, kill_process};
 use crate::harness::{Home, alive, root, skip, stop, wait_for};
 
 /// A loop device of the test's own; detached at the end.
-struct Loop(PathBuf);
+pub(crate) struct Loop(pub(crate) PathBuf);
 
 impl Loop {
-    fn new(home: &Home, size: u64) -> Option<Loop> {
+    pub(crate) fn new(home: &Home, size: u64) -> Option<Loop> {
         if !root() {
             skip("loop devices need root");
             return None;
@@ -34,7 +34,7 @@ impl Loop {
         }
     }
 
-    fn format(&self) -> bool {
+    pub(crate) fn format(&self) -> bool {
         let made = Command::new("mkfs.ext4")
             .arg("-q")
             .arg("-F")

@@ -19,6 +19,7 @@ mod kills;
 mod logging;
 mod moved;
 mod results;
+mod resume;
 mod streams;
 mod telemetry;
 mod usage;

@@ -93,12 +93,18 @@ fn the_width_of_the_intervals_ends_the_run_and_its_resumption_sees_all_rounds() 
     let (node, stop) = (node(), StopFlag::new());
     let mut rounds = Vec::new();
     let run = end.handle.id;
-    resume(run, Some(9), &lab(&store, &node, &stop), &mut |progress| {
-        if let Progress::Round { comparison, .. } = progress {
-            let comparison = comparison.unwrap();
-            rounds.push((comparison.rounds, by_numbers(comparison).1.clone()));
-        }
-    })
+    resume(
+        run,
+        Some(9),
+        &crate::Permission::default(),
+        &lab(&store, &node, &stop),
+        &mut |progress| {
+            if let Progress::Round { comparison, .. } = progress {
+                let comparison = comparison.unwrap();
+                rounds.push((comparison.rounds, by_numbers(comparison).1.clone()));
+            }
+        },
+    )
     .unwrap();
     assert_eq!(rounds, [(8, Verdict::Faster), (9, Verdict::Faster)]);
 }

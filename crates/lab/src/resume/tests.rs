@@ -1,7 +1,7 @@
 use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -54,6 +54,7 @@ fn go_on(
     let end = resume_with(
         run,
         rounds,
+        &Permission::default(),
         &lab(store, &node, &stop),
         &judge.dependencies(&node),
         &mut |one| words.extend(told(&one)),
@@ -224,6 +225,7 @@ fn go_on_without(
     let end = resume_with(
         store.id(),
         None,
+        &Permission::default(),
         &lab(store, &node, &stop),
         &dependencies,
         &mut |_| {},
@@ -349,6 +351,7 @@ fn a_cell_that_had_been_given_up_has_another_chance_in_every_round() {
     let end = resume_with(
         store.id(),
         None,
+        &Permission::default(),
         &lab(&store, &node, &stop),
         &dependencies,
         &mut |_| {},
@@ -520,4 +523,79 @@ fn a_run_killed_with_signal_9_lacks_nothing_once_it_was_resumed() {
             .collect();
         assert_eq!(cells.len(), 24);
     }
+}
+
+/// Goes on with a run whose first trial died, with this permission; what its trials may destroy.
+fn permitted(foreign: bool, permission: &Permission) -> Result<Vec<PathBuf>, ResumeError> {
+    let plan = plan(2, 1, 1);
+    let store = FakeStore::default();
+    die_at(0, &plan, &store);
+    store.foreign.set(foreign);
+    let before = store.log();
+    let node = FakeNode::new(|_| Act::Complete);
+    let stop = node.stop.clone();
+    let judge = FakeJudge::default();
+    let end = resume_with(
+        store.id(),
+        None,
+        permission,
+        &lab(&store, &node, &stop),
+        &judge.dependencies(&node),
+        &mut |_| {},
+    );
+    match end {
+        Ok(end) => assert_eq!(end.completed, 2),
+        Err(error) => {
+            assert_eq!(store.log(), before, "nothing is done");
+            return Err(error);
+        }
+    }
+    let bound = node.bound.borrow();
+    assert_eq!(bound[0].destroy, bound[1].destroy);
+    Ok(bound[0].destroy.clone())
+}
+
+#[test]
+fn what_may_be_destroyed_is_said_anew_when_a_run_is_resumed() {
+    let none = Permission::default();
+    assert_eq!(permitted(false, &none).unwrap(), Vec::<PathBuf>::new());
+    let destroy = vec![PathBuf::from("/c1")];
+    let given = Permission {
+        destroy: destroy.clone(),
+        ..none
+    };
+    assert_eq!(permitted(false, &given).unwrap(), destroy);
+}
+
+#[test]
+fn an_imported_run_goes_on_only_on_targets_that_are_named_again() {
+    let named = |targets: &[(&str, &str)]| Permission {
+        named: targets
+            .iter()
+            .map(|(configuration, path)| NamedTarget {
+                configuration: (*configuration).to_owned(),
+                path: path.into(),
+            })
+            .collect(),
+        ..Permission::default()
+    };
+    let both = [("c0", "/c0"), ("c1", "/c1")];
+    let error = permitted(true, &named(&both[..1])).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "run 1 was imported: its targets have to be named again before anything is written to them\n  \
+         uses: /c1, for `c1`"
+    );
+    let hint = error.hint().unwrap();
+    assert_eq!(
+        hint,
+        "if these paths are meant, on this host, add `--on c1=/c1`"
+    );
+    assert!(permitted(true, &named(&both)).is_ok());
+    // A target of another path is another run.
+    let error = permitted(true, &named(&[both[0], both[1], ("c1", "/x")])).unwrap_err();
+    assert_eq!(error.to_string(), "`--on c1=/x` is not a target of run 1");
+    // An own run keeps its targets: to name them is allowed.
+    assert!(permitted(false, &named(&both[1..])).is_ok());
+    assert!(permitted(false, &named(&[("c1", "/x")])).is_err());
 }

@@ -17,6 +17,8 @@ pub(crate) struct FakeStore {
     log: RefCell<Vec<String>>,
     run: RefCell<Option<(RunId, Plan)>>,
     rounds: Cell<u32>,
+    /// The run came from another store.
+    pub(crate) foreign: Cell<bool>,
     state: Cell<Option<RunState>>,
     begun: RefCell<BTreeMap<TrialKey, Vec<Frame>>>,
     telemetry: RefCell<BTreeMap<TrialKey, Vec<TelemetryBatch>>>,
@@ -176,6 +178,7 @@ impl Store for FakeStore {
                 host: None,
                 totals: Vec::new(),
             },
+            foreign: self.foreign.get(),
             plan: plan.clone(),
             trials,
         })

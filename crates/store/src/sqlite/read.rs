@@ -66,11 +66,21 @@ pub(super) fn run(store: &SqliteStore, run: RunId) -> Result<Run, StoreError> {
             trials.push(trial_summary(&liveness, transaction, run, row)?);
         }
         Ok(Run {
+            foreign: foreign(transaction, summary.alias)?,
             plan: plan(store, transaction, run)?,
             summary,
             trials,
         })
     })
+}
+
+/// Whether a run or a trial of it was imported: only then it has no owner.
+fn foreign(connection: &Connection, alias: u64) -> Result<bool, OperationError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT owner IS NULL OR EXISTS (SELECT 1 FROM trials WHERE run = alias AND trials.owner IS NULL)
+         FROM runs WHERE alias = ?1",
+    )?;
+    Ok(statement.query_row([alias], |row| row.get(0))?)
 }
 
 pub(super) fn trial(store: &SqliteStore, key: TrialKey) -> Result<Trial, StoreError> {

@@ -1,0 +1,123 @@
+//! What a resumed run may write to: what it began on, and what the user allows in this very invocation.
+
+use std::path::Path;
+
+use rustix::process::Signal;
+
+use crate::guard::Loop;
+use crate::harness::{Home, alive, skip, wait_for};
+
+/// A job that writes to its file or device until it is stopped.
+const WRITES_ON: &str = "[t]\nioengine=psync\nrw=write\nbs=64k\nsize=1m\nruntime=1h\ntime_based\n";
+
+/// Two rounds of a short job, so that a resumed run ends.
+const WRITES: &str = "[t]\nioengine=psync\nrw=write\nbs=64k\nsize=1m\nnumber_ios=16\n";
+
+/// Runs `on.fio` with these arguments until it measures, kills program and node, and waits for their end.
+fn killed(home: &Home, arguments: &[&str]) {
+    home.file("on.fio", WRITES_ON);
+    let running = home.start(&[&["run", "on.fio"], arguments].concat());
+    running.wait_until_it_measures(home);
+    let node = running.node();
+    running.signal(Signal::KILL);
+    running.done().exits(-9);
+    wait_for("the node's end", || (!alive(node)).then_some(()));
+}
+
+/// Resumes the last run with further arguments until it measures, and ends it.
+fn goes_on(home: &Home, arguments: &[&str]) {
+    let before = attempt(home);
+    let resumed = [&["run", "--resume", "last"], arguments].concat();
+    let running = home.start(&resumed);
+    running.wait_for("another attempt", || (attempt(home) > before).then_some(()));
+    running.wait_until_it_measures(home);
+    running.signal(Signal::INT);
+    running.done().exits(130);
+}
+
+/// The number of the latest attempt of the run's only trial.
+fn attempt(home: &Home) -> Option<u64> {
+    let run = home.iodyno(&["show", "last", "--json"]).succeeds().json();
+    run["trials"].as_array()?.last()?["attempt"].as_u64()
+}
+
+#[test]
+fn permission_to_overwrite_a_device_ends_with_its_invocation() {
+    let home = Home::new();
+    let Some(device) = Loop::new(&home, 16 << 20) else {
+        return;
+    };
+    if !device.format() {
+        return skip("no mkfs.ext4 here");
+    }
+    let path = device.0.to_str().unwrap();
+    killed(&home, &["--on", path, "--destroy", path]);
+    // What iodyno wrote and nobody else touched.
+    goes_on(&home, &[]);
+    assert!(device.format());
+    let before = std::fs::read(&device.0).unwrap();
+    home.iodyno(&["run", "--resume", "last"])
+        .exits(3)
+        .tells("holds ext4")
+        .tells("--destroy");
+    assert!(std::fs::read(&device.0).unwrap() == before);
+    goes_on(&home, &["--destroy", path]);
+    assert!(std::fs::read(&device.0).unwrap() != before);
+}
+
+#[test]
+fn permission_to_overwrite_a_disk_image_ends_with_its_invocation() {
+    let home = Home::new();
+    let image = home.work().join("vm.qcow2");
+    let hold = |image: &Path| {
+        // In place: it stays the same file.
+        std::fs::write(image, [&b"QFI\xfb\0\0\0\x03"[..], &[0; 2 << 20]].concat()).unwrap();
+    };
+    hold(&image);
+    let path = image.to_str().unwrap();
+    killed(&home, &["--on", path, "--destroy", path]);
+    hold(&image);
+    let before = std::fs::read(&image).unwrap();
+    home.iodyno(&["run", "--resume", "last"])
+        .exits(3)
+        .tells("holds qcow image")
+        .tells("--destroy");
+    assert!(std::fs::read(&image).unwrap() == before);
+    goes_on(&home, &["--destroy", path]);
+    assert!(std::fs::read(&image).unwrap() != before);
+}
+
+#[test]
+fn an_imported_run_writes_to_nothing_that_is_not_named_again() {
+    let theirs = Home::new();
+    let ours = Home::new();
+    let precious = ours.file("precious.db", &"a page of a database\n".repeat(1000));
+    let before = std::fs::read(&precious).unwrap();
+    // The bundle names a file of this host; so could any that was changed and got a new checksum.
+    theirs.file("job.fio", WRITES);
+    let on = format!("db={}", precious.display());
+    let bundle = theirs.work().join("run.jsonl");
+    theirs.iodyno(&["run", "job.fio", "--on", &on]).succeeds();
+    let export = ["export", "last", "--output", bundle.to_str().unwrap()];
+    theirs.iodyno(&export).succeeds();
+    std::fs::write(&precious, &before).unwrap();
+    ours.iodyno(&["import", bundle.to_str().unwrap()])
+        .succeeds();
+
+    let resume = ["run", "--resume", "last", "--rounds", "2"];
+    ours.iodyno(&resume)
+        .exits(2)
+        .tells("run 1 was imported")
+        .tells(&format!("uses: {}, for `db`", precious.display()))
+        .tells("add `--on")
+        .tells(&on);
+    for wrong in ["db=/nowhere", &format!("other={}", precious.display())] {
+        ours.iodyno(&[&resume[..], &["--on", wrong]].concat())
+            .exits(2)
+            .tells(&format!("`--on {wrong}` is not a target of run 1"));
+    }
+    assert_eq!(std::fs::read(&precious).unwrap(), before);
+    ours.iodyno(&[&resume[..], &["--on", &on]].concat())
+        .succeeds();
+    assert_ne!(std::fs::read(&precious).unwrap(), before);
+}

@@ -1,0 +1,245 @@
+//! What the user allows in one invocation: which content may be overwritten, and which paths an imported run may use.
+//!
+//! What must stay true: nothing of it is stored or imported. A file that somebody else made never decides what is
+//! written to on this host.
+
+use std::path::{Path, PathBuf};
+
+use iodyno_model::{Blocks, Job, Plan, Target, Work};
+
+/// What the user allows when a run is resumed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Permission {
+    /// The arguments of `--destroy`.
+    pub destroy: Vec<PathBuf>,
+    /// The arguments of `--on`: the name of a configuration and a path, absolute.
+    pub named: Vec<NamedTarget>,
+    /// The current folder; relative names of log files start there.
+    pub folder: PathBuf,
+}
+
+/// A path that a configuration uses.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NamedTarget {
+    /// The configuration's name.
+    pub configuration: String,
+    /// A folder, a file, a device, or what the names of log files begin with.
+    pub path: PathBuf,
+}
+
+/// Every path that a plan names and its trials may write to, in order, each once. Names that iodyno makes up lie in one of
+/// the folders among them. Simulated devices have no path.
+pub(crate) fn named_by(plan: &Plan, here: &Path) -> Vec<NamedTarget> {
+    let mut all: Vec<NamedTarget> = Vec::new();
+    for configuration in plan.configurations.iter().filter(|one| !one.again) {
+        let jobs = plan.workloads.iter().flat_map(|workload| &workload.jobs);
+        for path in jobs.flat_map(|job| paths_of(&configuration.target, job, here)) {
+            let target = NamedTarget {
+                configuration: configuration.name.clone(),
+                path,
+            };
+            if !all.contains(&target) {
+                all.push(target);
+            }
+        }
+    }
+    all
+}
+
+fn paths_of(target: &Target, job: &Job, here: &Path) -> Vec<PathBuf> {
+    let engine = job.work.engine();
+    let simulated = engine.is_some_and(|engine| engine.kind.without_files());
+    let mut paths = match target {
+        _ if simulated => Vec::new(),
+        Target::Path(path) => vec![path.clone()],
+        Target::AsWritten { folder } => match &job.work {
+            Work::Blocks(blocks) => files_of(&job.name, blocks, folder),
+            // They lie in the folder itself.
+            Work::FileOperations(_) | Work::SharedFiles(_) => vec![folder.clone()],
+        },
+    };
+    let beside = match target {
+        Target::AsWritten { folder } => folder,
+        Target::Path(_) => here,
+    };
+    let logs = &job.logs;
+    let logs = [&logs.bandwidth, &logs.iops, &logs.latency];
+    paths.extend(logs.into_iter().flatten().map(|path| beside.join(path)));
+    let verify = job.work.blocks().and_then(|blocks| blocks.verify.as_ref());
+    if verify.is_some_and(|verify| verify.dump) {
+        paths.push(beside.to_owned());
+    }
+    paths
+}
+
+fn files_of(job: &str, blocks: &Blocks, folder: &Path) -> Vec<PathBuf> {
+    let files = &blocks.files;
+    let made_up = Path::new(&files.format);
+    if !files.directories.is_empty() {
+        // Even an absolute name lies below them.
+        files
+            .directories
+            .iter()
+            .map(|one| folder.join(one))
+            .collect()
+    } else if !files.names.is_empty() {
+        files.names.iter().map(|one| folder.join(one)).collect()
+    } else if Path::new(job).is_absolute() {
+        // A job may be named after its device.
+        vec![folder.to_owned(), PathBuf::from(job)]
+    } else if made_up.components().count() > 1 {
+        vec![folder.join(made_up)]
+    } else {
+        vec![folder.to_owned()]
+    }
+}
+
+impl Permission {
+    /// What is missing in, and what is unknown of, the paths that the user named for this plan.
+    pub(crate) fn compare(&self, plan: &Plan) -> (Vec<NamedTarget>, Vec<NamedTarget>) {
+        let uses = named_by(plan, &self.folder);
+        let lacks = |some: &[NamedTarget], others: &[NamedTarget]| -> Vec<NamedTarget> {
+            let some = some.iter().filter(|one| !others.contains(one));
+            some.cloned().collect()
+        };
+        (lacks(&uses, &self.named), lacks(&self.named, &uses))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use iodyno_model::{
+        Checksum, Configuration, Engine, EngineKind, Files, Logs, Verify, Workload,
+    };
+
+    use super::*;
+
+    fn blocks(name: &str, change: impl FnOnce(&mut Job, &mut Blocks)) -> Job {
+        let mut job = Job {
+            name: name.to_owned(),
+            ..Job::default()
+        };
+        let mut blocks = Blocks::default();
+        change(&mut job, &mut blocks);
+        Job {
+            work: Work::Blocks(blocks),
+            ..job
+        }
+    }
+
+    fn files(names: &[&str], directories: &[&str]) -> Files {
+        let paths = |texts: &[&str]| texts.iter().map(PathBuf::from).collect();
+        Files {
+            names: paths(names),
+            directories: paths(directories),
+            ..Files::default()
+        }
+    }
+
+    fn check(target: &Target, job: Job, expected: &[&str]) {
+        let mut again = Configuration::new("c (again)", target.clone());
+        again.again = true;
+        let plan = Plan::new(
+            "p",
+            vec![Configuration::new("c", target.clone()), again],
+            vec![
+                Workload::new("w", Vec::new(), vec![job.clone()]),
+                Workload::new("x", Vec::new(), vec![job]),
+            ],
+        );
+        let named = named_by(&plan, Path::new("/here"));
+        assert!(named.iter().all(|one| one.configuration == "c"));
+        let named: Vec<String> = named
+            .iter()
+            .map(|one| one.path.display().to_string())
+            .collect();
+        assert_eq!(named, expected, "{target:?}");
+    }
+
+    #[test]
+    fn every_path_that_a_plan_may_write_to_is_named() {
+        let written = Target::AsWritten {
+            folder: "/w".into(),
+        };
+        let path = Target::Path("/dev/sdx".into());
+        let named = |names: &[&str], directories: &[&str]| {
+            let files = files(names, directories);
+            blocks("j", |_, blocks| blocks.files = files)
+        };
+        check(&written, blocks("j", |_, _| {}), &["/w"]);
+        check(
+            &written,
+            named(&["f", "/dev/sdb"], &[]),
+            &["/w/f", "/dev/sdb"],
+        );
+        check(
+            &written,
+            named(&["/dev/sdb"], &["/d", "e"]),
+            &["/d", "/w/e"],
+        );
+        check(&path, named(&["f", "/dev/sdb"], &["/d"]), &["/dev/sdx"]);
+        check(&written, blocks("/dev/sdc", |_, _| {}), &["/w", "/dev/sdc"]);
+        let format = |format: &str| {
+            let format = format.to_owned();
+            blocks("j", |_, blocks| blocks.files.format = format)
+        };
+        check(&written, format("/etc/$jobname"), &["/etc/$jobname"]);
+        check(&written, format("$jobname.$filenum"), &["/w"]);
+        let logs = |engine| {
+            blocks("j", move |job, blocks| {
+                blocks.engine = Engine::new(engine, 1);
+                job.logs = Logs {
+                    bandwidth: Some("/etc/b".into()),
+                    iops: Some("i".into()),
+                    ..Logs::default()
+                };
+            })
+        };
+        check(&written, logs(EngineKind::Psync), &["/w", "/etc/b", "/w/i"]);
+        check(&path, logs(EngineKind::Sim), &["/etc/b", "/here/i"]);
+        let dumps = blocks("j", |_, blocks| {
+            blocks.verify = Some(Verify {
+                checksum: Checksum::Crc32c,
+                interval: 0,
+                do_verify: true,
+                only: false,
+                backlog: 0,
+                backlog_batch: 0,
+                fatal: false,
+                dump: true,
+                check_sequence: true,
+                check_seed: true,
+            });
+        });
+        check(&path, dumps, &["/dev/sdx", "/here"]);
+    }
+
+    #[test]
+    fn what_was_named_is_compared_with_what_the_plan_uses() {
+        let plan = crate::testing::plan(2, 1, 1);
+        let target = |configuration: &str, path: &str| NamedTarget {
+            configuration: configuration.to_owned(),
+            path: path.into(),
+        };
+        let compare = |named: &[NamedTarget]| {
+            Permission {
+                named: named.to_vec(),
+                ..Permission::default()
+            }
+            .compare(&plan)
+        };
+        let (first, second) = (target("c0", "/c0"), target("c1", "/c1"));
+        let both = vec![first.clone(), second.clone()];
+        assert_eq!(compare(&[]), (both.clone(), vec![]));
+        assert_eq!(compare(&both), (vec![], vec![]));
+        assert_eq!(
+            compare(&[target("c0", "/c0/.")]).0,
+            std::slice::from_ref(&second)
+        );
+        let other = target("c0", "/c1");
+        assert_eq!(
+            compare(&[other.clone(), second]),
+            (vec![first], vec![other])
+        );
+    }
+}
