@@ -85,11 +85,13 @@ impl Home {
         Running::of(self.command(arguments))
     }
 
-    /// Ops of the latest run as far as they are stored.
-    pub(crate) fn stored_ops(&self) -> Option<u64> {
+    /// Ops of the latest run as far as they are stored, if it is in this state.
+    pub(crate) fn stored_ops(&self, state: &str) -> Option<u64> {
         let list = self.iodyno(&["list", "--json"]);
         let list: Value = serde_json::from_str(&list.stdout).ok()?;
-        list["runs"].as_array()?.last()?["totals"][0]["ops"].as_u64()
+        let latest = list["runs"].as_array()?.last()?;
+        let right = latest["state"] == state;
+        right.then(|| latest["totals"][0]["ops"].as_u64())?
     }
 }
 
@@ -203,11 +205,11 @@ impl Running {
         self.wait_for(text, || self.stderr.so_far().contains(text).then_some(()));
     }
 
-    /// Waits until the store holds ops of its run, which is the latest.
+    /// Waits until the store holds ops of its run. Before that is stored, the latest one is an earlier one.
     #[track_caller]
     pub(crate) fn wait_until_it_measures(&self, home: &Home) {
         self.wait_for("ops in the store", || {
-            home.stored_ops().filter(|ops| *ops > 0)
+            home.stored_ops("running").filter(|ops| *ops > 0)
         });
     }
 

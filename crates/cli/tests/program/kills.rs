@@ -23,7 +23,7 @@ fn interrupted_with_data(home: &Home) {
         "{}",
         list.stdout
     );
-    assert!(home.stored_ops().unwrap() > 0);
+    assert!(home.stored_ops("interrupted").unwrap() > 0);
     home.iodyno(&["show", "victim"])
         .succeeds()
         .prints("read")
