@@ -25,32 +25,32 @@ fn introduction(text: &mut String) {
         "# fio's options in iodyno\n\n\
          This page is generated from the option table; do not edit it. Regenerate it with\n\
          `cargo run -p iodyno-fio --example fio_compatibility > docs/fio-compatibility.md`.\n\n\
-         Of {} options {honoured} are honoured, {ignored} are ignored (taken, without effect) and {refused} are refused \
-         (a job that has one is not run).\nAn ignored or refused option may have a value that \
-         asks for nothing special, such as `atomic=0`.\n\n",
+         Of {} options, {honoured} are honoured, {ignored} are ignored (accepted without effect) and {refused} are refused \
+         (a job with one is not run).\nAn ignored or refused option is accepted silently with a value that \
+         has no effect, such as `lockmem=0`.\n\n",
         honoured + ignored + refused,
     );
     text.push_str(DIFFERENCES);
 }
 
 const DIFFERENCES: &str = "\
-## Read otherwise than by fio
+## Differences from fio
 
-| point | here |
+| input | iodyno |
 |---|---|
-| numbers with garbage after them (`4x`, `1.5k`, `1e4`, `4 k`) | an error with its line; fio takes the digits |
-| `bs = 4k` | 4096; fio takes 4, and a warning says so |
+| numbers with trailing text (`4x`, `1.5k`, `1e4`, `4 k`) | an error with its line; fio uses the digits |
+| `bs = 4k` | 4096, with a warning; fio uses 4 |
 | `4KiB` | 4000 as in fio, with a warning; `kb_base=1000` makes it 4096 |
-| `runtime=1min`, `runtime=30sec` | an error; fio takes microseconds |
-| `runtime=0.5` | an error; fio takes no limit |
-| `bs=4k-16k` | an error that names `bsrange`; fio takes the sizes of reads and writes |
+| `runtime=1min`, `runtime=30sec` | an error; fio assumes microseconds |
+| `runtime=0.5` | an error; fio sets no limit |
+| `bs=4k-16k` | an error that names `bsrange`; fio parses the sizes of reads and writes |
 | shares of `bssplit` that do not add up to 100 | an error |
 | `direct=true`, `group_reporting=yes` | the same as 1 |
 | a boolean without a value | 1 |
-| `${VAR}` that is not set | nothing, with a warning |
-| options before several job files | count for all files; fio applies them to the first |
+| `${VAR}` that is not set | an empty text, with a warning |
+| options before several job files | apply to all files; fio applies them to the first |
 | a number in parentheses | arithmetic with `+ - * / % ^`, suffixes and `$ncpus`, `$pagesize`, `$mb_memory` |
-| `time_based` without `runtime` | an error; fio goes on without it |
+| `time_based` without `runtime` | an error; fio ignores `time_based` |
 
 ";
 
@@ -75,7 +75,7 @@ fn engines(text: &mut String) {
 fn flags(text: &mut String) {
     text.push_str(
         "## Command line\n\n`iodyno fio` takes fio's own command line.\n\n\
-         | flag | status | what it does |\n|---|---|---|\n",
+         | flag | status | description |\n|---|---|---|\n",
     );
     for flag in FLAGS {
         let _ = writeln!(

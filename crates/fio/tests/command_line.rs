@@ -150,7 +150,7 @@ fn help_and_version_need_no_job() {
     assert_eq!(read("-v").action, Action::Version);
     for (text, words) in [
         ("--help", "--output-format=…"),
-        ("--cmdhelp=iodepth", "Ops in flight at most"),
+        ("--cmdhelp=iodepth", "Maximum number of ops in flight"),
         ("--cmdhelp=iodepht", "did you mean `iodepth`?"),
         ("--cmdhelp", "numjobs"),
         ("--enghelp", "io_uring"),

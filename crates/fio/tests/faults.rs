@@ -401,7 +401,7 @@ fn surprising_options_give_warnings() {
         "ss=iops:10%",
         &[(
             "iops:10%",
-            "warning `ss` is ignored: the job runs its whole length",
+            "warning `ss` is ignored: the job runs to its end",
         )],
     );
     check("thread", &[]);

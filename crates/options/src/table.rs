@@ -51,7 +51,7 @@ impl<S: Copy> Table<S> {
         for (topic, options) in self.topics {
             let _ = write!(
                 text,
-                "## {topic}\n\n| option | value | default | status | what it does |\n|---|---|---|---|---|\n"
+                "## {topic}\n\n| option | value | default | status | description |\n|---|---|---|---|---|\n"
             );
             for option in options.iter() {
                 let _ = writeln!(text, "{}", self.row(option));

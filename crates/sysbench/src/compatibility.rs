@@ -8,8 +8,8 @@ use super::options::OPTIONS;
 pub fn compatibility() -> String {
     let mut text = String::new();
     introduction(&mut text);
-    text.push_str(READ_OTHERWISE);
-    text.push_str(MENDED);
+    text.push_str(PARSING);
+    text.push_str(CORRECTIONS);
     text.push_str(PREPARE);
     text.push_str(FSYNCS);
     text.push_str(LATENCY);
@@ -26,78 +26,78 @@ fn introduction(text: &mut String) {
         "# sysbench fileio in iodyno\n\n\
          This page is generated from the option table; do not edit it. Regenerate it with\n\
          `cargo run -p iodyno-sysbench --example sysbench_compatibility > docs/sysbench-compatibility.md`.\n\n\
-         `iodyno fileio` takes what follows `sysbench fileio`: `prepare`, `run` and `cleanup` in the current folder, with the\n\
-         options and defaults of sysbench 1.0. Of {} options {honoured} are honoured, {ignored} are ignored (taken, without effect) and {refused} are\n\
-         refused (the command is not carried out).\n\n",
+         `iodyno fileio` accepts the arguments of `sysbench fileio`: `prepare`, `run` and `cleanup` in the current folder, with the\n\
+         options and defaults of sysbench 1.0. Of {} options, {honoured} are honoured, {ignored} are ignored (accepted without effect) and {refused} are\n\
+         refused (the command is not run).\n\n",
         honoured + ignored + refused,
     );
 }
 
-const READ_OTHERWISE: &str = "\
-## Read otherwise than by sysbench
+const PARSING: &str = "\
+## Differences in parsing
 
-| point | here |
+| input | iodyno |
 |---|---|
-| `--file-total-size=1.5G`, `1Q` | an error that says what to write; sysbench takes 0 |
-| `2GB`, `2GiB` | 2 GiB, as sysbench takes it; `2Gx` is an error, where sysbench takes 2 GiB |
-| `yes`, `no` | as `on`, `off`; sysbench knows on, true, 1, off, false, 0 |
-| `--threads 4` | an error that says `--threads=4`; sysbench takes the 4 for the command |
-| `--time=0.5`, `--rate=0.5`, `--percentile=99.9` | taken; sysbench wants whole numbers |
-| `directio` in `--file-extra-flags` | as `direct` |
-| `--num-threads`, `--max-time`, `--max-requests`, `--tx-rate`, `--test=fileio`, `--init-rng` | taken, with a note |
-| options before `fileio`, `sysbench` before that | taken: a whole command can be pasted |
-| `--warmup-time`, `--rand-type=zipfian` | taken, as by later releases than 1.0.20 |
+| `--file-total-size=1.5G`, `1Q` | an error with a remedy; sysbench uses 0 |
+| `2GB`, `2GiB` | 2 GiB, as in sysbench; `2Gx` is an error, where sysbench uses 2 GiB |
+| `yes`, `no` | like `on`, `off`; sysbench accepts on, true, 1, off, false, 0 |
+| `--threads 4` | an error that suggests `--threads=4`; sysbench parses the 4 as the command |
+| `--time=0.5`, `--rate=0.5`, `--percentile=99.9` | accepted; sysbench accepts only integers |
+| `directio` in `--file-extra-flags` | like `direct` |
+| `--num-threads`, `--max-time`, `--max-requests`, `--tx-rate`, `--test=fileio`, `--init-rng` | accepted with a note |
+| options before `fileio`, `sysbench` before that | accepted: a whole command can be pasted |
+| `--warmup-time`, `--rand-type=zipfian` | accepted, as in releases after 1.0.20 |
 | a block larger than a file, files without whole sectors with `direct`, open flags with `mmap` | errors with their remedy |
-| several faults | reported together |
+| several errors | reported together |
 
 ";
 
-const MENDED: &str = "\
-## What is mended
+const CORRECTIONS: &str = "\
+## Corrected behaviour
 
-| in sysbench | here |
+| sysbench | iodyno |
 |---|---|
-| where `file-num` does not divide `file-total-size`, an offset may lie in a file beyond the last one | each file has the part rounded down, and offsets end with the last file |
-| `async` times only the submission of a request | from submission to completion |
-| `async` syncs files, and with `file-fsync-all` each write, while writes are still in flight | a sync waits until the writes of its thread are done |
-| latencies lie in 1024 bins from 1 µs to 100 s, and percentiles are cut off at both ends | 3 significant digits, from 1 ns on |
-| `mmap` calls msync, whatever `file-fsync-mode` says | fsync; for fdatasync msync, which is Linux's fdatasync of what is mapped |
-| `rand-type` is taken and every offset is uniform | it has its effect, and a warning says that sysbench's figures are of uniform offsets. Without the option offsets are uniform |
-| at the end each thread syncs all files | they are synced once, as a step of its own with its time, and the figures are of the run before it |
-| reads, writes and fsyncs share one histogram of latency | each has its own, and the report has the one of all of them too |
-| with `rate`, requests that find no room in a queue of 131 072 end the run | they are late, and latencies count from the intended instant |
-| `prepare` writes zeroes, which some storage never stores | what is written cannot be compressed, and no two blocks are alike |
-| `prepare` writes whole blocks, beyond the end of a file whose length is none | files have the length they should have |
-| errors of fsync in `prepare` are not looked at | they end it |
+| if `file-num` does not divide `file-total-size`, an offset may be in a file after the last one | the file size is rounded down, and offsets end with the last file |
+| `async` measures only the submission of a request | latency is measured from submission to completion |
+| `async` syncs files, and with `file-fsync-all` each write, while writes are still in flight | a sync waits until the writes of its thread have completed |
+| latencies are in 1024 bins from 1 µs to 100 s, and percentiles are truncated at both ends | 3 significant digits, from 1 ns |
+| `mmap` calls msync, whatever `file-fsync-mode` says | fsync; for fdatasync msync, which is the equivalent for mapped pages on Linux |
+| `rand-type` is accepted, but all offsets are uniform | it has its effect, and a warning says that sysbench's results have uniform offsets. The default is uniform |
+| at the end each thread syncs all files | they are synced once, as a separate step with its time, and the results cover the run before it |
+| reads, writes and fsyncs share one histogram of latency | each has its own, and the report also contains the combined one |
+| with `rate`, the run ends when a queue of 131 072 requests is full | requests are late, and latencies are measured from the intended start |
+| `prepare` writes zeroes, which some storage does not store | data are incompressible, and all blocks differ |
+| `prepare` writes whole blocks, beyond the end of a file whose length is not a multiple | files have exactly the requested length |
+| `prepare` ignores errors of fsync | an error ends it |
 
-With `file-fsync-all` a write and its fsync are one event, as in sysbench: `events`, the number of events, avg and sum say so.
-The smallest, largest and percentile latency are those of single calls, since the two are recorded apart.
+With `file-fsync-all`, a write and its fsync are one event, as in sysbench: this affects `events`, the number of events, avg and sum.
+Minimum, maximum and percentiles are of single calls, because writes and fsyncs are recorded separately.
 
-With `rand-type` gaussian is a normal distribution around the middle of all files, with the deviation of the mean of
-`rand-spec-iter` uniform numbers. special has 50 steps that follow it, and in the middle `rand-spec-pct` percent of the
-files that get `rand-spec-res` percent of the requests besides. pareto and zipfian draw a rank; ranks are
-scattered over all files, so that the busiest blocks are not the first ones.
+For `rand-type`, gaussian is a normal distribution around the middle of all files, with the standard deviation of the mean of
+`rand-spec-iter` uniform numbers. special approximates it in 50 steps; in addition, the middle `rand-spec-pct` percent of the
+files get `rand-spec-res` percent of the requests. pareto and zipfian draw a rank; ranks are
+scattered over all files, so that the most frequent blocks are not the first ones.
 
 ";
 
 const PREPARE: &str = "\
 ## prepare
 
-Files are made by one thread, one after the other, as sysbench does, whatever `--threads` says; `--file-test-mode`,
-`--time` and `--events` have no effect on it. What is there of a file stays, and it is written on from there. At
-the end all files are synced. Open flags count. A request has as many blocks as fit into 1 MiB, since the
-block size matters to `run` only; `--file-merged-requests=1` writes block by block, as sysbench does. It is a trial like
-any other, so that throughput, interrupts and pool activity during it are stored.
+As in sysbench, one thread creates the files one after the other, whatever the value of `--threads`; `--file-test-mode`,
+`--time` and `--events` have no effect. Existing content of a file is kept, and writing continues after it. At
+the end all files are synced. Open flags apply. A request has as many blocks as fit into 1 MiB, because only `run` depends on
+the block size; `--file-merged-requests=1` writes single blocks, as sysbench does. It is a normal trial,
+so that throughput, interrupts and pool activity during it are stored.
 
-`cleanup` removes `test_file.0` and on, as many as `--file-num` says, and nothing else.
+`cleanup` removes the files `test_file.0`, `test_file.1`, … up to the number in `--file-num`, and nothing else.
 
 ";
 
 const FSYNCS: &str = "\
-## Why there are so many fsyncs
+## Number of fsyncs
 
-After every `file-fsync-freq` requests all files are synced, one by one, if something was written since. In `rndrw` reads
-count among those requests too. So with the defaults 100 requests bring 128 fsyncs:
+After every `file-fsync-freq` requests all files are synced, one by one, if there were writes since the last sync. In `rndrw`,
+reads count as requests, too. With the defaults, 100 requests therefore cause 128 fsyncs:
 
     fsyncs/s = (reads/s + writes/s) ÷ file-fsync-freq × file-num
 
@@ -105,20 +105,20 @@ A published run with 6248.29 reads/s, 4165.52 writes/s and 128 files has
 
     (6248 + 4166) ÷ 100 × 128 = 13 330 fsyncs/s,
 
-and it printed 13329.94. That is the behaviour users compare by, and it is kept; the report says it next to the
-figures. `--file-fsync-freq=0` turns it off. In `seqwr` and `seqrewr` every request is a write; in `seqrd` and `rndrd` nothing
-is written, and nothing synced.
+and it printed 13329.94. iodyno keeps this behaviour, so that results are comparable; the report explains the number next to the
+results. `--file-fsync-freq=0` disables it. In `seqwr` and `seqrewr` every request is a write; in `seqrd` and `rndrd` nothing
+is written or synced.
 
-`rndrw` reads while (reads + 1) ÷ (writes + 1) is less than `file-rw-ratio`, by each thread's own counts: 3 reads to 2 writes
-with 1.5. With 128 files that is 3 reads, 2 writes and 6.4 fsyncs.
+`rndrw` reads while (reads + 1) ÷ (writes + 1) is less than `file-rw-ratio`, with the counts of each thread: 3 reads per 2 writes
+with 1.5. With 128 files, these cause 6.4 fsyncs.
 
 ";
 
 const LATENCY: &str = "\
-## What latencies are of
+## Latencies
 
-sysbench counts reads, writes and fsyncs together as events, with one histogram. Where most events are fsyncs of files without
-anything to write, its average is theirs: the run above printed 0.04 ms with 13 330 fsyncs and 10 414 other requests. Here reads,
-writes and fsyncs are measured apart. The block `Latency (ms)` is of all of them merged, as sysbench's, so that
-scripts and comparisons go on; the lines for each kind stand beside it, in the store and in `iodyno show`.
+sysbench counts reads, writes and fsyncs together as events, with one histogram. If most events are fsyncs of files without
+dirty data, they dominate its average: the run above printed 0.04 ms with 13 330 fsyncs and 10 414 other requests. iodyno measures
+reads, writes and fsyncs separately. The block `Latency (ms)` combines them, as in sysbench, so that
+scripts and comparisons keep working; further lines, the store and `iodyno show` contain each kind separately.
 ";

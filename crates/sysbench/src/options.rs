@@ -77,30 +77,30 @@ const MOST: u64 = i32::MAX as u64;
 
 #[rustfmt::skip]
 const FILES: &[OptionSpec] = &[
-    honoured("file-num", Count, "Files, `test_file.0` and on, in the current folder.",
+    honoured("file-num", Count, "Number of files: `test_file.0`, `test_file.1`, … in the current folder.",
         |draft, text| count(text, 1..=MOST).map(|value| draft.file_num = value as u32)).default("128"),
-    honoured("file-block-size", Bytes, "Bytes of a request.",
+    honoured("file-block-size", Bytes, "Length of a request.",
         |draft, text| size(text).map(|value| draft.block = value)).default("16384"),
-    honoured("file-total-size", Bytes, "Bytes of all files together; each has the file-num-th part of it.",
+    honoured("file-total-size", Bytes, "Total length of all files, divided equally among them.",
         |draft, text| size(text).map(|value| draft.total = value)).default("2G"),
-    honoured("file-test-mode", Words(MODE_NAMES), "What `run` does: writes new files, rewrites, or reads them in order; reads, writes, or both, at random.",
+    honoured("file-test-mode", Words(MODE_NAMES), "Test mode of `run`: sequential write of new files, rewrite or read; random read, write or both.",
         |draft, text| one_of(text, &MODES).map(|value| draft.mode = Some(value))),
     honoured("file-io-mode", Words(&["sync", "async", "mmap"]), "pread and pwrite; Linux AIO with file-async-backlog requests of a thread in flight; mapped files.",
         |draft, text| one_of(text, &IO_MODES).map(|value| draft.io_mode = value)).default("sync"),
-    honoured("file-async-backlog", Count, "Requests of one thread in flight, with `--file-io-mode=async`.",
+    honoured("file-async-backlog", Count, "Number of requests in flight per thread, with `--file-io-mode=async`.",
         |draft, text| count(text, 1..=65536).map(|value| draft.backlog = value as u32)).default("128"),
-    honoured("file-extra-flags", SomeOf(&["sync", "dsync", "direct"]), "How files are opened besides: O_SYNC, O_DSYNC, O_DIRECT; `directio` is `direct`.",
+    honoured("file-extra-flags", SomeOf(&["sync", "dsync", "direct"]), "Additional open flags: O_SYNC, O_DSYNC, O_DIRECT; `directio` is `direct`.",
         file_extra_flags),
     honoured("file-fsync-freq", Count, "Syncs all files after this number of requests; 0: never.",
         |draft, text| count(text, 0..=MOST).map(|value| draft.fsync_freq = value as u32)).default("100"),
-    honoured("file-fsync-all", Switch, "The file is synced after each write; turns file-fsync-freq and file-fsync-end off.",
+    honoured("file-fsync-all", Switch, "Syncs the file after each write; disables file-fsync-freq and file-fsync-end.",
         |draft, text| switch(text).map(|value| draft.fsync_all = value)).default("off"),
-    honoured("file-fsync-end", Switch, "All files are synced at the end of a run that writes.",
+    honoured("file-fsync-end", Switch, "Syncs all files at the end of a run that writes.",
         |draft, text| switch(text).map(|value| draft.fsync_end = value)).default("on"),
-    honoured("file-fsync-mode", Words(&["fsync", "fdatasync"]), "How files are synced.", file_fsync_mode).default("fsync"),
-    honoured("file-merged-requests", Count, "Blocks of one request, where requests follow one another; 0: one.",
+    honoured("file-fsync-mode", Words(&["fsync", "fdatasync"]), "Method of syncing files.", file_fsync_mode).default("fsync"),
+    honoured("file-merged-requests", Count, "Number of blocks per sequential request; 0: one.",
         |draft, text| count(text, 0..=MOST).map(|value| draft.merged_requests = value as u32)).default("0"),
-    honoured("file-rw-ratio", Number, "Reads to a write, in `rndrw`.",
+    honoured("file-rw-ratio", Number, "Ratio of reads to writes in `rndrw`.",
         |draft, text| number(text).map(|value| draft.ratio = value)).default("1.5"),
     honoured("validate", Switch, "Each block written ends in a checksum and its offset, and each block read is checked against them; for `prepare` as well as for `run`.",
         |draft, text| switch(text).map(|value| draft.validate = value)).default("off"),
@@ -128,7 +128,7 @@ const SEEDED: &str = "every run is seeded; `--rand-seed` repeats one";
 
 #[rustfmt::skip]
 const RUN: &[OptionSpec] = &[
-    honoured("threads", Count, "Threads, which share the files.",
+    honoured("threads", Count, "Number of threads, which share the files.",
         |draft, text| count(text, 1..=65536).map(|value| draft.threads = value as u32)).default("1").alias(&["num-threads"]),
     honoured("events", Count, "Ends after this number of events of all threads, where an event is a request or the fsync of a file; 0: no limit.",
         |draft, text| count(text, 0..=i64::MAX as u64).map(|value| draft.events = value)).default("0").alias(&["max-requests"]),
@@ -136,32 +136,32 @@ const RUN: &[OptionSpec] = &[
         |draft, text| seconds(text).map(|value| draft.time = value)).default("10").alias(&["max-time"]),
     honoured("warmup-time", Seconds, "Time to run before the measurement.",
         |draft, text| seconds(text).map(|value| draft.warmup = value)).default("0"),
-    honoured("rate", Number, "Events a second of all threads together, at random instants; 0: as fast as they go.",
+    honoured("rate", Number, "Events per second of all threads together, at random times; 0: no limit.",
         |draft, text| number_within(text, 0.0..=1e12).map(|value| draft.rate = value)).default("0").alias(&["tx-rate"]),
-    ignored("forced-shutdown", Text, "How long after the end a request that hangs is waited for.", "what is in flight at the end is waited for; Ctrl-C ends a run that hangs").default("off"),
-    ignored("thread-stack-size", Bytes, "Stack of a thread.", "buffers lie elsewhere, and the stack is as large as it must be").default("64K"),
-    ignored("thread-init-timeout", Seconds, "How long threads may take to begin.", "threads begin together, however long they take; Ctrl-C ends it").default("30"),
+    ignored("forced-shutdown", Text, "Time to wait for hanging requests at the end.", "requests in flight at the end are waited for; Ctrl-C ends a run that hangs").default("off"),
+    ignored("thread-stack-size", Bytes, "Stack size of a thread.", "buffers are not on the stack, whose size is sufficient").default("64K"),
+    ignored("thread-init-timeout", Seconds, "Time limit for starting threads.", "threads start together when all are ready; Ctrl-C ends the wait").default("30"),
     ignored("luajit-cmd", Text, "A command to LuaJIT.", NO_LUA),
     refused("config-file", Text, "A file of options.", "options are read from the command line only", "write its lines as options"),
-    honoured("help", Switch, "Prints this, and does nothing else.",
+    honoured("help", Switch, "Prints this help and exits.",
         |draft, text| switch(text).map(|value| draft.help = value)).default("off"),
-    honoured("version", Switch, "Prints the program's version, and does nothing else.",
+    honoured("version", Switch, "Prints the program's version and exits.",
         |draft, text| switch(text).map(|value| draft.version = value)).default("off"),
-    ignored("tx-jitter", Number, "How far instants of `--tx-rate` were scattered, in release 0.5.", "instants are random as it is").default("0"),
+    ignored("tx-jitter", Number, "Jitter of `--tx-rate`, in release 0.5.", "times are always random").default("0"),
 ];
 
 #[rustfmt::skip]
 const REPORT: &[OptionSpec] = &[
     honoured("report-interval", Seconds, "Prints a line at this interval; 0: never.",
         |draft, text| seconds(text).map(|value| draft.report_interval = value)).default("0"),
-    refused("report-checkpoints", Text, "Prints a report at these times, and restarts all counts.", "a trial has one report, and the last checkpoint would cut off what came before", "leave it out; each second is in the store, and `--report-interval` prints as it goes"),
-    honoured("percentile", Percent, "The percentile of latency that is printed; 0: none.",
+    refused("report-checkpoints", Text, "Prints a report at these times, and resets all counters.", "a trial has one report", "leave it out: each second is stored, and `--report-interval` prints during the run"),
+    honoured("percentile", Percent, "Latency percentile to print; 0: none.",
         |draft, text| number_within(text, 0.0..=100.0).map(|value| draft.percentile = value)).default("95"),
-    honoured("histogram", Switch, "Prints the latencies' histogram.",
+    honoured("histogram", Switch, "Prints the histogram of latencies.",
         |draft, text| switch(text).map(|value| draft.histogram = value)).default("off"),
-    ignored("debug", Switch, "Prints more.", "the trial's record has each thread's figures as it is").default("off"),
-    ignored("verbosity", Count, "How much is printed, 0 to 5.", "errors and the report are always printed").default("3"),
-    ignored("init-rng", Switch, "Seeded the random numbers, in release 0.4.", SEEDED).default("off").alias(&["seed-rng", "rand-init"]),
+    ignored("debug", Switch, "Prints debug output.", "the trial's record contains the figures of each thread").default("off"),
+    ignored("verbosity", Count, "Verbosity, 0 to 5.", "errors and the report are always printed").default("3"),
+    ignored("init-rng", Switch, "Seeds the random numbers, in release 0.4.", SEEDED).default("off").alias(&["seed-rng", "rand-init"]),
 ];
 
 const LAWS: [(&str, Law); 5] = [
@@ -174,19 +174,19 @@ const LAWS: [(&str, Law); 5] = [
 
 #[rustfmt::skip]
 const RANDOM: &[OptionSpec] = &[
-    honoured("rand-type", Words(&["uniform", "gaussian", "special", "pareto", "zipfian"]), "How random offsets are distributed.",
+    honoured("rand-type", Words(&["uniform", "gaussian", "special", "pareto", "zipfian"]), "Distribution of random offsets.",
         |draft, text| one_of(text, &LAWS).map(|value| draft.law = value)).default("uniform"),
-    honoured("rand-seed", Count, "Random offsets and contents follow from it; 0: from the trial's own seed, which is recorded.",
+    honoured("rand-seed", Count, "Seed of random offsets and contents; 0: the trial's own seed, which is recorded.",
         |draft, text| count(text, 0..=i64::MAX as u64).map(|value| draft.seed = value)).default("0"),
-    honoured("rand-spec-iter", Count, "gaussian, special: uniform numbers whose mean is taken; the deviation is the region ÷ √(12 × this).",
+    honoured("rand-spec-iter", Count, "gaussian, special: number of uniform random numbers to average; the standard deviation is the region ÷ √(12 × this).",
         |draft, text| count(text, 1..=1_000_000).map(|value| draft.iterations = value as u32)).default("12"),
-    honoured("rand-spec-pct", Percent, "special: share of the region, in its middle, that is met most often.",
+    honoured("rand-spec-pct", Percent, "special: percentage of the region, in its middle, that gets most requests.",
         |draft, text| number_within(text, 0.001..=100.0).map(|value| draft.special_percent = value)).default("1"),
-    honoured("rand-spec-res", Percent, "special: share of requests that go there; the others are gaussian.",
+    honoured("rand-spec-res", Percent, "special: percentage of requests in that part; the others are gaussian.",
         |draft, text| number_within(text, 0.0..=100.0).map(|value| draft.special_share = value)).default("75"),
     honoured("rand-pareto-h", Number, "pareto: a share h of the region gets a share 1 − h of the requests.",
         rand_pareto_h).default("0.2"),
-    honoured("rand-zipfian-exp", Number, "zipfian: the law's exponent; 0 is uniform.",
+    honoured("rand-zipfian-exp", Number, "zipfian: exponent; 0: uniform.",
         |draft, text| number_within(text, 0.0..=100.0).map(|value| draft.zipf_exponent = value)).default("0.8"),
 ];
 
@@ -201,7 +201,7 @@ fn rand_pareto_h(draft: &mut Draft, text: &str) -> Result<(), Problem> {
 
 const fn unused(name: &'static str) -> OptionSpec {
     let why = "fileio uses no database";
-    ignored(name, Unit::Text, "Of database tests.", why)
+    ignored(name, Unit::Text, "For database tests.", why)
 }
 
 const DATABASES: &[OptionSpec] = &[

@@ -13,46 +13,46 @@ use crate::value::Value;
 
 #[rustfmt::skip]
 pub(super) const OPTIONS: &[OptionSpec] = &[
-    honoured("size", Amount, "Region of each clone over all its files, and the bytes it does.",
+    honoured("size", Amount, "Size of each clone's region over all its files, and number of bytes to process.",
         |draft, value| value.amount().map(|it| draft.blocks.extent.size = Some(it))),
-    honoured("io_size", Amount, "Bytes each clone does, where that is not `size`.",
+    honoured("io_size", Amount, "Number of bytes that each clone processes, if it is not `size`.",
         |draft, value| value.amount().map(|it| draft.blocks.passes.io_size = Some(it))).alias(&["io_limit"]),
-    honoured("offset", Amount, "Where in each file the region begins.",
+    honoured("offset", Amount, "Start of the region in each file.",
         |draft, value| value.amount().map(|it| draft.blocks.extent.offset = it)).alias(&["fileoffset"]).default("0"),
-    honoured("offset_increment", Amount, "Added to `offset` once for each clone before this one.",
+    honoured("offset_increment", Amount, "Added to `offset` for each preceding clone.",
         |draft, value| value.amount().map(|it| draft.blocks.extent.offset_increment = it)).default("0"),
     honoured("offset_align", Bytes, "Offsets given in percent are rounded down to a multiple of this.",
         |draft, value| value.bytes().map(|it| draft.blocks.extent.offset_align = it)).default("0"),
     honoured("number_ios", Count, "Ends after this number of ops.", number_ios).default("0"),
-    honoured("loops", Count, "Passes over the region.",
+    honoured("loops", Count, "Number of passes over the region.",
         |draft, value| value.count(0, u32::MAX).map(|it| draft.blocks.passes.loops = u64::from(it.max(1)))).default("1"),
     honoured("runtime", Seconds, "Ends after this measured time.", runtime).alias(&["timeout"]).default("0"),
-    honoured("time_based", Boolean, "Goes on until `runtime`, over the region again and again.",
+    honoured("time_based", Boolean, "Repeats the region until `runtime`.",
         |draft, value| value.boolean().map(|it| draft.blocks.passes.time_based = it)),
     honoured("ramp_time", Seconds, "Time to run before the measurement; added to `runtime`.",
         |draft, value| value.time(TimeUnit::Seconds).map(|it| draft.job.end.ramp = it)).default("0"),
-    refused("ramp_size", Bytes, "Bytes to move before the measurement.", "the ramp is a time", "use `ramp_time`").neutral(&["0"]),
+    refused("ramp_size", Bytes, "Bytes to process before the measurement.", "the ramp is a time", "use `ramp_time`").neutral(&["0"]),
     honoured("zonemode", Words(&["none", "strided", "zbd"]), "How the region is divided into zones.",
         zonemode).default("none"),
-    honoured("zonesize", Bytes, "Bytes of each zone that are used.",
+    honoured("zonesize", Bytes, "Length of the used part of a zone.",
         |draft, value| value.bytes().map(|it| draft.blocks.extent.zone_size = it)).default("0"),
-    honoured("zonerange", Bytes, "A zone's whole length; `zonesize` without it.",
+    honoured("zonerange", Bytes, "Full length of a zone; default: `zonesize`.",
         |draft, value| value.bytes().map(|it| draft.blocks.extent.zone_range = it)).default("0"),
-    honoured("zoneskip", Bytes, "Bytes left out between two zones.",
+    honoured("zoneskip", Bytes, "Bytes skipped between zones.",
         |draft, value| value.bytes().map(|it| draft.blocks.extent.zone_skip = it)).default("0"),
-    zoned("zonecapacity", Bytes, "Bytes of a zone that can be written."),
+    zoned("zonecapacity", Bytes, "Writable part of a zone."),
     zoned("read_beyond_wp", Boolean, "Reads past the write pointer."),
-    zoned("max_open_zones", Count, "Zones open at once."),
-    zoned("job_max_open_zones", Count, "Zones a clone has open at once."),
+    zoned("max_open_zones", Count, "Maximum number of open zones."),
+    zoned("job_max_open_zones", Count, "Maximum number of open zones of a clone."),
     zoned("ignore_zone_limits", Boolean, "Opens more zones than the device allows."),
-    zoned("zone_reset_threshold", Number, "Share of written blocks that begins resets."),
-    zoned("zone_reset_frequency", Number, "How often zones are reset."),
-    zoned("recover_zbd_write_error", Boolean, "Goes on after a failed zone write."),
+    zoned("zone_reset_threshold", Number, "Percentage of written blocks at which resets start."),
+    zoned("zone_reset_frequency", Number, "Frequency of zone resets."),
+    zoned("recover_zbd_write_error", Boolean, "Continues after a failed zone write."),
     zoned("write_zone_remainder", Boolean, "Fills up zones."),
-    differs("steadystate", Text, "Ends once the figures are steady.", "the job runs its whole length; the result says from when on it was steady").alias(&["ss"]),
-    steady("steadystate_duration", &["ss_dur"], "How long it must have been steady."),
-    steady("steadystate_ramp_time", &["ss_ramp"], "How long to wait before judging."),
-    steady("steadystate_check_interval", &["ss_interval"], "How often to judge."),
+    differs("steadystate", Text, "Ends when the results are steady.", "the job runs to its end; the result states since when it was steady").alias(&["ss"]),
+    steady("steadystate_duration", &["ss_dur"], "Period of steadiness."),
+    steady("steadystate_ramp_time", &["ss_ramp"], "Time before steadiness is checked."),
+    steady("steadystate_check_interval", &["ss_interval"], "Interval of the checks."),
 ];
 
 fn number_ios(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
@@ -83,7 +83,7 @@ fn zonemode(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
 }
 
 const fn zoned(name: &'static str, unit: Unit, text: &'static str) -> OptionSpec {
-    let why = "it only refines `zonemode=zbd`, which is refused";
+    let why = "it only modifies `zonemode=zbd`, which is refused";
     ignored(name, unit, text, why)
 }
 
@@ -92,6 +92,6 @@ const fn steady(
     aliases: &'static [&'static str],
     text: &'static str,
 ) -> OptionSpec {
-    let why = "it only refines `steadystate`, which is ignored";
+    let why = "it only modifies `steadystate`, which is ignored";
     ignored(name, Unit::Seconds, text, why).alias(aliases)
 }

@@ -147,7 +147,7 @@ fn errors_have_a_location_and_a_remedy() {
         ),
         (
             "--report-checkpoints=5,10 prepare",
-            "--report-checkpoints=5,10 | error `--report-checkpoints` is not supported: a trial has one report, and the last checkpoint would cut off what came before | leave it out; each second is in the store, and `--report-interval` prints as it goes",
+            "--report-checkpoints=5,10 | error `--report-checkpoints` is not supported: a trial has one report | leave it out: each second is stored, and `--report-interval` prints during the run",
         ),
         (
             "prepare run",
