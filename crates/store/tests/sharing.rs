@@ -78,6 +78,23 @@ fn an_import_keeps_no_live_run_waiting_while_the_file_is_read() {
     assert_eq!(store.frames(key(imported), 0, 1000).unwrap().len(), 30);
 }
 
+#[test]
+fn readers_do_not_wait_for_a_writer() {
+    let (_folder, path) = fresh();
+    let run = finished_run(&SqliteStore::open(&path).unwrap(), "p", 3);
+    let writer = rusqlite::Connection::open(&path).unwrap();
+    // Until the end: whoever waited for it would give up with an error.
+    writer
+        .execute_batch("BEGIN IMMEDIATE; UPDATE runs SET name = 'q'")
+        .unwrap();
+    let store = SqliteStore::open_for_reading(&path).unwrap();
+    assert_eq!(store.find("p").unwrap(), run);
+    assert_eq!(store.frames(key(run), 0, 9).unwrap().len(), 3);
+    assert_eq!(store.runs(9, 0).unwrap().len(), 1);
+    writer.execute_batch("COMMIT").unwrap();
+    assert_eq!(store.find("q").unwrap(), run);
+}
+
 struct Interleaved<'a, F> {
     file: &'a [u8],
     between: F,

@@ -110,7 +110,11 @@ impl SqliteStore {
         let mut upgraded = None;
         store.doing("making its tables", |connection| {
             // Create the tables first: a file in WAL mode then always carries our application id.
-            upgraded = schema::migrate(connection, STEPS, Some(&path))?;
+            // A store that is up to date is not locked: who only reads does not wait for who writes.
+            let newest = DatabaseKind::Store(STEPS.len() as u32);
+            if schema::inspect(connection)? != newest {
+                upgraded = schema::migrate(connection, STEPS, Some(&path))?;
+            }
             use_wal(connection)?;
             Ok(connection.pragma_update(None, "synchronous", "NORMAL")?)
         })?;
