@@ -7,6 +7,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -42,6 +43,7 @@ impl LogFile {
                 .write(true)
                 .create(true)
                 .truncate(true)
+                .mode(0o600)
                 .open(&path)
         })();
         match made {

@@ -1,8 +1,9 @@
 //! `iodyno export`: writes a run to a file.
 
 use std::fs::{self, File};
-use std::io::{BufWriter, Write, stdout};
-use std::path::Path;
+use std::io::{self, BufWriter, ErrorKind, Write, stdout};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 
 use iodyno_store::{Store, StoreError};
 
@@ -21,9 +22,7 @@ pub(crate) fn export(args: &ExportArgs, context: &Context) -> Result<Exit, Failu
         let written = iodyno_store::export(&store, run, &mut out);
         return match written.and_then(|_| out.flush().map_err(StoreError::ExportWrite)) {
             // A reader that closes the pipe early is not an error.
-            Err(StoreError::ExportWrite(error))
-                if error.kind() == std::io::ErrorKind::BrokenPipe =>
-            {
+            Err(StoreError::ExportWrite(error)) if error.kind() == ErrorKind::BrokenPipe => {
                 Ok(Exit::Fine)
             }
             Err(StoreError::ExportWrite(error)) => Err(Failure::output(&error)),
@@ -41,24 +40,51 @@ pub(crate) fn export(args: &ExportArgs, context: &Context) -> Result<Exit, Failu
     Ok(Exit::Fine)
 }
 
-/// Writes a new file, and removes it if that fails.
+/// Writes a new file, accessible to its user only, under a name beside its own, and renames it when it is whole and synced.
 fn write_file<T>(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<File>) -> Result<T, StoreError>,
 ) -> Result<T, Failure> {
-    let file = File::create_new(path).map_err(|error| Failure::file("create", path, &error))?;
+    let create = |error: io::Error| Failure::file("create", path, &error);
+    if fs::symlink_metadata(path).is_ok() {
+        return Err(create(rustix::io::Errno::EXIST.into()));
+    }
+    let mut unfinished = path.as_os_str().to_owned();
+    unfinished.push(format!(".{}.unfinished", std::process::id()));
+    let unfinished = PathBuf::from(unfinished);
+    let file = File::options()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&unfinished)
+        .map_err(create)?;
     let mut file = BufWriter::new(file);
     let written = write(&mut file).and_then(|report| {
         file.flush()
             .and_then(|()| file.get_ref().sync_all())
+            .and_then(|()| name(&unfinished, path))
             .map_err(StoreError::ExportWrite)?;
         Ok(report)
     });
     written.map_err(|error| {
-        let _ = fs::remove_file(path);
+        let _ = fs::remove_file(&unfinished);
         match error {
             StoreError::ExportWrite(error) => Failure::file("write", path, &error),
             other => other.into(),
         }
     })
+}
+
+/// Gives a file its name, unless another one has it by now, and syncs the folder.
+fn name(unfinished: &Path, path: &Path) -> io::Result<()> {
+    match fs::hard_link(unfinished, path) {
+        Ok(()) => fs::remove_file(unfinished)?,
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => return Err(error),
+        // Not every file system has hard links.
+        Err(_) => fs::rename(unfinished, path)?,
+    }
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }

@@ -1,6 +1,6 @@
 //! `iodyno list`: the runs in the store.
 
-use iodyno_model::{Direction, DirectionTotal, RunSummary};
+use iodyno_model::{Diagnostic, Direction, DirectionTotal, RunSummary};
 use iodyno_report::text::{RunRow, list as table};
 use iodyno_store::Store;
 use iodyno_units::{Bytes, Nanos, Rate};
@@ -47,7 +47,22 @@ pub(crate) fn list(args: &ListArgs, context: &Context) -> Result<Exit, Failure> 
         let rows: Vec<RunRow> = runs.iter().map(|run| row(run, context, now_ms)).collect();
         write_out(table(&rows, context.style_out()))?;
     }
-    Ok(Exit::Fine)
+    let damaged: Vec<Diagnostic> = runs
+        .iter()
+        .filter_map(|run| {
+            let what = run.damaged.as_ref()?;
+            let fault = format!("the record of run {} is damaged: {what}", run.alias);
+            Some(
+                Diagnostic::error(fault)
+                    .hint("copy the store away; the other runs can be exported"),
+            )
+        })
+        .collect();
+    context.tell(&damaged);
+    Ok(match damaged.is_empty() {
+        true => Exit::Fine,
+        false => Exit::CheckFailed,
+    })
 }
 
 /// `schema` = `iodyno.runs/1` and `runs`, newest last.
@@ -66,16 +81,22 @@ fn document(runs: &[RunSummary], context: &Context) -> String {
 fn row(run: &RunSummary, context: &Context, now_ms: u64) -> RunRow {
     let count = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
     let imported = run.imported > 0 || run.cells == 0;
-    let so_far = now_ms.saturating_sub(run.started_unix_ms);
+    let ended_ms = match run.damaged {
+        None => now_ms,
+        Some(_) => run.started_unix_ms,
+    };
+    let so_far = ended_ms.saturating_sub(run.started_unix_ms);
     RunRow {
         alias: run.alias.to_string(),
         started_unix_ms: run.started_unix_ms,
         utc_offset_s: context.utc_offset_s(run.started_unix_ms),
         span_ns: Nanos::from_millis(run.duration_ms.unwrap_or(so_far)).0,
-        state: match imported {
-            true => "imported".to_owned(),
-            false => run.state.name().to_owned(),
-        },
+        state: match (&run.damaged, imported) {
+            (Some(_), _) => "damaged",
+            (None, true) => "imported",
+            (None, false) => run.state.name(),
+        }
+        .to_owned(),
         trials_done: count(run.trials_completed + run.imported),
         trials_planned: count(run.trials_planned + run.imported),
         name: run.name.clone(),

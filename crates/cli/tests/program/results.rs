@@ -1,6 +1,7 @@
 //! What is stored: listed, shown in every form, exported and imported.
 
 use crate::harness::Home;
+use std::os::unix::fs::PermissionsExt;
 
 const JOB: &str =
     "[global]\nioengine=psync\nbs=4k\nsize=1m\n[reader]\nrw=randread\n[writer]\nrw=write\n";
@@ -104,6 +105,11 @@ fn an_exported_run_is_the_same_in_another_store() {
     home.iodyno(&["export", "last", "-o", "one.iodyno"])
         .exits(2)
         .tells("File exists");
+    let found = std::fs::metadata(home.work().join("one.iodyno")).unwrap();
+    assert_eq!(found.permissions().mode() & 0o777, 0o600);
+    let left = std::fs::read_dir(home.work()).unwrap();
+    let mut left = left.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    assert!(!left.any(|name| name.contains("unfinished")));
     let other = ["--store", "other.db"];
     home.iodyno(&["import", "one.iodyno", other[0], other[1]])
         .succeeds();
@@ -199,4 +205,36 @@ fn options_set_on_the_command_line_win_over_the_file() {
         .exits(2)
         .tells("bz")
         .tells("did you mean");
+}
+
+#[test]
+fn a_damaged_record_of_a_run_does_not_hide_the_others() {
+    let home = home_with_runs(3);
+    let store = rusqlite::Connection::open(home.store()).unwrap();
+    let whole = home.iodyno(&["list", "--json"]).succeeds().json();
+    for damage in [
+        "state = 'lost'",
+        "id = x'00'",
+        "name = CAST(x'ff00' AS TEXT)",
+        "started_unix_ms = -1",
+        "rounds = -1",
+    ] {
+        store
+            .execute(&format!("UPDATE runs SET {damage} WHERE alias = 2"), [])
+            .unwrap();
+        let listed = home
+            .iodyno(&["list", "--json"])
+            .exits(1)
+            .tells("run 2 is damaged");
+        let listed = listed.json();
+        for run in [0, 2] {
+            assert_eq!(listed["runs"][run], whole["runs"][run], "{damage}");
+        }
+        assert!(listed["runs"][1]["damaged"].is_string(), "{damage}");
+        home.iodyno(&["list"])
+            .exits(1)
+            .prints("damaged")
+            .prints("completed");
+        home.iodyno(&["show", "last"]).succeeds();
+    }
 }

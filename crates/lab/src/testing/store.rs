@@ -177,6 +177,7 @@ impl Store for FakeStore {
                 imported: 0,
                 host: None,
                 totals: Vec::new(),
+                damaged: None,
             },
             foreign: self.foreign.get(),
             plan: plan.clone(),

@@ -17,7 +17,7 @@ pub struct RunRow {
     pub utc_offset_s: i32,
     /// How long it took or has taken, ns.
     pub span_ns: u64,
-    /// `completed`, `interrupted`, `failed`, `running`.
+    /// `completed`, `interrupted`, `failed`, `running`, `damaged`.
     pub state: String,
     /// Trials completed.
     pub trials_done: u32,
@@ -47,7 +47,7 @@ pub fn list(rows: &[RunRow], style: Style) -> String {
     ]);
     for row in rows {
         let paint = match row.state.as_str() {
-            "failed" | "refused" => Some(Paint::Red),
+            "failed" | "refused" | "damaged" => Some(Paint::Red),
             "interrupted" => Some(Paint::Yellow),
             _ => None,
         };

@@ -6,7 +6,7 @@ use iodyno_model::{
     Environment, Frame, Outcome, Plan, RunId, RunState, RunSummary, Telemetry, Trial, TrialKey,
     TrialState, TrialSummary,
 };
-use rusqlite::types::{FromSqlError, Type};
+use rusqlite::types::{FromSqlError, Type, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
@@ -39,7 +39,10 @@ pub(super) fn runs(
         let mut rows = statement.query([bounded(limit), bounded(offset)])?;
         let mut found = Vec::new();
         while let Some(row) = rows.next()? {
-            found.push(run_summary(&liveness, row)?);
+            found.push(match run_summary(&liveness, row) {
+                Err(OperationError::Sqlite(error)) => damaged_run(row, &error),
+                summary => summary?,
+            });
         }
         Ok(found)
     })
@@ -200,7 +203,32 @@ fn run_summary(liveness: &Liveness, row: &Row<'_>) -> Result<RunSummary, Operati
             Some(totals) => parse(row, "totals", &totals)?,
             None => Vec::new(),
         },
+        damaged: None,
     })
+}
+
+/// What can be read of a run whose record is damaged: the others are listed nevertheless.
+fn damaged_run(row: &Row<'_>, error: &rusqlite::Error) -> RunSummary {
+    let text = row.get_ref("name").ok().and_then(|name| match name {
+        ValueRef::Text(name) => Some(String::from_utf8_lossy(name).into_owned()),
+        _ => None,
+    });
+    RunSummary {
+        alias: row.get("alias").unwrap_or_default(),
+        id: run_id(row, "id").unwrap_or(RunId(Uuid::nil())),
+        name: text.unwrap_or_default(),
+        state: RunState::Failed,
+        started_unix_ms: row.get("started_unix_ms").unwrap_or_default(),
+        duration_ms: None,
+        cells: 0,
+        rounds: 0,
+        trials_planned: 0,
+        trials_completed: 0,
+        imported: 0,
+        host: None,
+        totals: Vec::new(),
+        damaged: Some(error.to_string()),
+    }
 }
 
 fn trial_summary(
