@@ -119,7 +119,7 @@ impl Context {
 
     /// Serializes a value as an indented JSON document.
     pub(crate) fn json(&self, value: &impl Serialize) -> String {
-        serde_json::to_string_pretty(value).expect("plain data are valid JSON") + "\n"
+        iodyno_report::json::print(value)
     }
 
     /// Wall clock, ms since 1970.

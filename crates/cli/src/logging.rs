@@ -7,6 +7,7 @@ use std::fmt;
 use std::io;
 
 use iodyno_model::Diagnostic;
+use iodyno_model::printable::on_one_line;
 use tracing::{Event, Subscriber};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::Writer;
@@ -81,10 +82,11 @@ where
             std::process::id(),
             about.target()
         )?;
+        let mut fields = String::new();
         context
             .field_format()
-            .format_fields(writer.by_ref(), event)?;
-        writeln!(writer)
+            .format_fields(Writer::new(&mut fields), event)?;
+        writeln!(writer, "{}", on_one_line(&fields))
     }
 }
 

@@ -25,6 +25,7 @@ mod workloads;
 use std::process::ExitCode;
 
 use clap::Parser;
+use iodyno_report::safe_text;
 
 use crate::args::{Cli, Command};
 use crate::context::Context;
@@ -33,7 +34,18 @@ use crate::failure::Failure;
 use crate::terminal::Terminal;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // The message repeats the arguments, which may come from a script.
+            let message = error.to_string();
+            if safe_text(&message, false) == message {
+                error.exit();
+            }
+            screen::write_err(&message);
+            return Exit::BadInput.into();
+        }
+    };
     let process = if matches!(cli.command, Command::Node) {
         "node"
     } else {
@@ -43,6 +55,7 @@ fn main() -> ExitCode {
     let mut terminal = Terminal::find(cli.color);
     // A line that is redrawn in place would be mixed with the log.
     terminal.redraws &= !logs.as_ref().is_ok_and(|logs| *logs);
+    screen::allow_colors(&terminal);
     let context = Context::new(terminal, cli.store, cli.verbose);
     if let Err(failure) = logs {
         return report(Err(failure), &context).into();

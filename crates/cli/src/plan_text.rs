@@ -1,6 +1,7 @@
 //! A plan as text, for `--dry-run`.
 
 use iodyno_fio::resolved_options;
+use iodyno_model::printable::on_one_line;
 use iodyno_model::{Configuration, Observation, Plan, Target, Workload};
 use iodyno_report::Style;
 use iodyno_units::{Nanos, counted, percent};
@@ -118,7 +119,7 @@ fn workload(workload: &Workload, style: Style) -> String {
 fn line(label: &str, text: &str, style: Style) -> String {
     let room = style.width.max(40) - LABEL;
     let mut lines = vec![String::new()];
-    for word in text.split(' ') {
+    for word in on_one_line(text).split(' ') {
         let last = lines.last_mut().expect("there is one from the start");
         match last.chars().count() + 1 + word.chars().count() > room && !last.is_empty() {
             true => lines.push(word.to_owned()),

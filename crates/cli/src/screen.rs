@@ -5,9 +5,24 @@
 //! at any time leaves the terminal usable. Errors of standard error are ignored.
 
 use std::io::{ErrorKind, Write, stderr, stdout};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use iodyno_report::safe_text;
 
 use crate::failure::Failure;
+use crate::terminal::Terminal;
+
+/// Whether standard output and standard error show colours.
+static COLORS: OnceLock<(bool, bool)> = OnceLock::new();
+
+/// Lets the colours of reports pass where the terminal shows them. Until this is called, none do.
+pub(crate) fn allow_colors(terminal: &Terminal) {
+    let _ = COLORS.set((terminal.colour_out, terminal.colour_err));
+}
+
+fn colors() -> (bool, bool) {
+    COLORS.get().copied().unwrap_or_default()
+}
 
 /// Standard error with its live line.
 #[derive(Debug, Default)]
@@ -19,19 +34,20 @@ impl Screen {
     /// Writes lines above the live line.
     pub(crate) fn note(&self, text: &str) {
         let live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = text.trim_end_matches('\n');
+        let text = safe_text(text.trim_end_matches('\n'), colors().1);
         match live.is_empty() {
-            true => write_err(&format!("{text}\n")),
-            false => write_err(&format!("\r\x1b[K{text}\n{live}\r")),
+            true => write_raw(&format!("{text}\n")),
+            false => write_raw(&format!("\r\x1b[K{text}\n{live}\r")),
         }
     }
 
     /// Replaces the live line. `text` must fit on one line.
     pub(crate) fn live(&self, text: &str) {
         let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = safe_text(text, colors().1);
         if *live != text {
-            write_err(&format!("\r{text}\x1b[K\r"));
-            text.clone_into(&mut live);
+            write_raw(&format!("\r{text}\x1b[K\r"));
+            *live = text.into_owned();
         }
     }
 
@@ -39,7 +55,7 @@ impl Screen {
     pub(crate) fn clear(&self) {
         let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
         if !live.is_empty() {
-            write_err("\r\x1b[K");
+            write_raw("\r\x1b[K");
             live.clear();
         }
     }
@@ -47,21 +63,27 @@ impl Screen {
 
 /// Writes to standard error; errors are ignored.
 pub(crate) fn write_err(text: &str) {
+    write_raw(&safe_text(text, colors().1));
+}
+
+fn write_raw(text: &str) {
     let mut stderr = stderr().lock();
     let _ = stderr
         .write_all(text.as_bytes())
         .and_then(|()| stderr.flush());
 }
 
-/// Writes data to standard output. A closed pipe (`iodyno list | head`) is not an error.
-pub(crate) fn write_out(data: impl AsRef<[u8]>) -> Result<(), Failure> {
-    write_on(data).map(|_| ())
+/// Writes text to standard output, without what could steer a terminal; JSON has that escaped already. A closed pipe
+/// (`iodyno list | head`) is not an error.
+pub(crate) fn write_out(text: impl AsRef<str>) -> Result<(), Failure> {
+    write_on(text).map(|_| ())
 }
 
 /// The same for endless output: `false` once the pipe is closed.
-pub(crate) fn write_on(data: impl AsRef<[u8]>) -> Result<bool, Failure> {
+pub(crate) fn write_on(text: impl AsRef<str>) -> Result<bool, Failure> {
+    let text = safe_text(text.as_ref(), colors().0);
     let mut stdout = stdout().lock();
-    let written = stdout.write_all(data.as_ref());
+    let written = stdout.write_all(text.as_bytes());
     match written.and_then(|()| stdout.flush()) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use iodyno_model::{Action, Arrival, Content, CycleStep, FileSet, Job, Subject};
+use iodyno_model::{Action, Arrival, Content, CycleStep, FileSet, Job, Subject, printable};
 use toml_writer::TomlStringBuilder;
 
 use super::Described;
@@ -47,7 +47,8 @@ pub fn write(described: &Described) -> String {
     for step in &operations.cycle {
         text.step(step);
     }
-    text.0
+    // TOML has the escapes of JSON.
+    printable::json(&text.0).into_owned()
 }
 
 /// The rate of all threads together which, divided by their number, gives exactly the rate of each.

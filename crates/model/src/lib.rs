@@ -27,6 +27,7 @@ mod operations;
 mod pacing;
 mod part;
 mod plan;
+pub mod printable;
 mod run;
 mod shared_files;
 mod stop;

@@ -24,4 +24,4 @@ mod table;
 pub mod text;
 pub mod watch;
 
-pub use style::Style;
+pub use style::{Style, safe_text};

@@ -1,6 +1,48 @@
 //! How text is printed: colour, width, characters.
 
+use std::borrow::Cow;
+
+use iodyno_model::printable::steers;
 use unicode_width::UnicodeWidthStr;
+
+pub(crate) use iodyno_model::printable::on_one_line as sanitize;
+
+/// The sequences that [`Style::paint`] writes.
+const COLORS: [&str; 7] = [
+    "\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[36m",
+];
+
+/// Any text as it may leave for a terminal, a pipe or a file: without characters that steer a terminal or change the order of
+/// text, except newlines, tabs and, with `color`, the sequences of this crate. Others become `?`.
+///
+/// Reports sanitize names where they need their width. This is for all output, so that nothing can be forgotten.
+pub fn safe_text(text: &str, color: bool) -> Cow<'_, str> {
+    let unsafe_here = |character| steers(character) && !matches!(character, '\n' | '\t');
+    if !text.chars().any(unsafe_here) {
+        return Cow::Borrowed(text);
+    }
+    let mut safe = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(character) = rest.chars().next() {
+        let painted = COLORS.iter().find(|color| rest.starts_with(**color));
+        let taken = match painted.filter(|_| color) {
+            Some(sequence) => {
+                safe.push_str(sequence);
+                sequence.len()
+            }
+            None => {
+                safe.push(if unsafe_here(character) {
+                    '?'
+                } else {
+                    character
+                });
+                character.len_utf8()
+            }
+        };
+        rest = &rest[taken..];
+    }
+    Cow::Owned(safe)
+}
 
 /// What the reader's terminal can show. The environment (`NO_COLOR`, the terminal's width, the locale) is the caller's
 /// concern.
@@ -234,20 +276,38 @@ pub(crate) fn trimmed(lines: &str) -> String {
         .collect()
 }
 
-/// The text without control characters: names come from job files and folders, and could steer the terminal.
-pub(crate) fn sanitize(text: &str) -> String {
-    text.chars()
-        .map(|character| match character {
-            '\n' | '\t' => ' ',
-            character if character.is_control() => '?',
-            character => character,
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_printed_steers_nothing_but_its_own_colors() {
+        let style = Style {
+            color: true,
+            ..Style::default()
+        };
+        let paints = [
+            Paint::Strong,
+            Paint::Dim,
+            Paint::Red,
+            Paint::Yellow,
+            Paint::Green,
+            Paint::Cyan,
+        ];
+        for paint in paints {
+            let painted = style.paint(paint, "µs");
+            assert_eq!(safe_text(&painted, true), painted);
+            assert!(!safe_text(&painted, false).contains('\x1b'));
+        }
+        let hostile = "a\x1b]0;title\x07\x1b[2J\x1b[31;5mb\u{202e}c\u{9b}d\r\n\te";
+        for color in [true, false] {
+            assert_eq!(
+                safe_text(hostile, color),
+                "a?]0;title??[2J?[31;5mb?c?d?\n\te"
+            );
+        }
+        assert!(matches!(safe_text("a\tµ\n", false), Cow::Borrowed(_)));
+    }
 
     #[test]
     fn lines_break_between_values_and_never_within_one() {

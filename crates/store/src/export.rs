@@ -21,7 +21,9 @@
 
 use std::io::{self, Write};
 
-use iodyno_model::{Frame, Plan, RunId, RunState, TelemetryBatch, Trial, TrialKey, TrialState};
+use iodyno_model::{
+    Frame, Plan, RunId, RunState, TelemetryBatch, Trial, TrialKey, TrialState, printable,
+};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
@@ -215,10 +217,12 @@ impl LineWriter<'_> {
     }
 
     fn write(&mut self, line: LineRef<'_>) -> Result<(), StoreError> {
-        let mut text = serde_json::to_vec(&line)
+        let text = serde_json::to_string(&line)
             .map_err(|error| StoreError::ExportWrite(io::Error::other(error)))?;
-        text.push(b'\n');
-        self.hash.update(&text);
-        self.out.write_all(&text).map_err(StoreError::ExportWrite)
+        let text = printable::json(&text).into_owned() + "\n";
+        self.hash.update(text.as_bytes());
+        self.out
+            .write_all(text.as_bytes())
+            .map_err(StoreError::ExportWrite)
     }
 }

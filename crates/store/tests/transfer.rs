@@ -385,3 +385,21 @@ proptest! {
         check_damaged(lines.join("\n").as_bytes());
     }
 }
+
+#[test]
+fn an_export_has_no_characters_that_steer_a_terminal_and_is_read_as_it_was() {
+    let (_folder, path) = fresh();
+    let store = SqliteStore::open(&path).unwrap();
+    let name = "x\u{1b}[2J\u{7}\u{9b}\u{202e}y\u{2066}\u{7f}";
+    let run = finished_run(&store, name, 2);
+    let mut file = Vec::new();
+    export(&store, run, &mut file).unwrap();
+    let text = std::str::from_utf8(&file).unwrap();
+    let steers = |character| printable::steers(character) && character != '\n';
+    assert!(!text.contains(steers), "{text:?}");
+    let (_other, other) = fresh();
+    let other = SqliteStore::open(other).unwrap();
+    other.import(&mut file.as_slice()).unwrap();
+    assert_eq!(other.run(run).unwrap().plan, store.run(run).unwrap().plan);
+    assert_eq!(other.run(run).unwrap().plan.name, name);
+}

@@ -11,6 +11,6 @@ use crate::screen::write_out;
 pub(crate) fn completions(args: &CompletionsArgs) -> Result<Exit, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "iodyno", &mut script);
-    write_out(script)?;
+    write_out(String::from_utf8_lossy(&script))?;
     Ok(Exit::Fine)
 }

@@ -12,6 +12,7 @@ use iodyno_fio::{
 use iodyno_lab::Progress;
 use iodyno_model::{Diagnostic, Plan, Severity, TrialKey, Workload};
 use iodyno_report::fio::{VERSION, banner};
+use iodyno_report::safe_text;
 use iodyno_runner::Event;
 use iodyno_store::SqliteStore;
 
@@ -243,7 +244,7 @@ impl Sink {
             false => Ok(()),
         };
         written
-            .and_then(|()| file.write_all(text.as_bytes()))
+            .and_then(|()| file.write_all(safe_text(text, false).as_bytes()))
             .map_err(|error| Failure {
                 exit: Exit::CheckFailed,
                 faults: vec![Diagnostic::error(format!(

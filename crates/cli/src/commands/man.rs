@@ -17,7 +17,7 @@ pub(crate) fn man(args: &ManArgs) -> Result<Exit, Failure> {
     let mut program = Cli::command();
     program.build();
     match &args.folder {
-        None => write_out(page(program))?,
+        None => write_out(String::from_utf8_lossy(&page(program)))?,
         Some(folder) => {
             let count = write_pages(folder, program)?;
             write_err(&format!(

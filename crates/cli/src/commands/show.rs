@@ -1,5 +1,6 @@
 //! `iodyno show`: prints a stored run in one of several formats.
 
+use iodyno_model::printable::on_one_line;
 use iodyno_model::{Diagnostic, Imported};
 use iodyno_report::fio::cannot_tell;
 use iodyno_store::{Run, SqliteStore, Store};
@@ -67,8 +68,8 @@ fn text_of_import(run: &Run, imported: &Imported, context: &Context) -> Result<E
     write_out(format!(
         "run {} `{}` was imported by: {}\n",
         run.summary.alias,
-        run.summary.name,
-        run.plan.command.join(" ")
+        on_one_line(&run.summary.name),
+        on_one_line(&run.plan.command.join(" "))
     ))?;
     Ok(Exit::Fine)
 }
@@ -85,11 +86,11 @@ fn text(store: &SqliteStore, run: &Run, context: &Context) -> Result<(), Failure
     write_out(format!(
         "run {} `{}` is {}: {} of {} trials completed. Command: {}\n",
         summary.alias,
-        summary.name,
+        on_one_line(&summary.name),
         summary.state.name(),
         summary.trials_completed,
         summary.trials_planned,
-        run.plan.command.join(" ")
+        on_one_line(&run.plan.command.join(" "))
     ))
 }
 

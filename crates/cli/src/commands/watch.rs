@@ -10,6 +10,7 @@ use crossterm::event::{self, Event, KeyCode, KeyModifiers};
 use crossterm::{cursor, execute, queue, style, terminal};
 use iodyno_judge::figures;
 use iodyno_model::{Diagnostic, FigureTable, SeriesKind, SeriesShape, Telemetry};
+use iodyno_report::safe_text;
 use iodyno_report::watch::{self, History, WatchView};
 use iodyno_target::{Roots, environment};
 use iodyno_telemetry::{Collector, Devices, Pools, Scope};
@@ -225,7 +226,8 @@ impl AlternateScreen {
     /// Draws with a single write, to avoid flicker.
     fn draw(&self, monitor: &Monitor<'_>) -> std::io::Result<()> {
         let height = terminal::size().map_or(24, |(_, rows)| usize::from(rows.max(1)));
-        let lines = watch::screen(&monitor.view(), monitor.context.style_out(), height);
+        let style_out = monitor.context.style_out();
+        let lines = watch::screen(&monitor.view(), style_out, height);
         let mut output = Vec::new();
         queue!(
             output,
@@ -238,7 +240,7 @@ impl AlternateScreen {
             }
             queue!(
                 output,
-                style::Print(line),
+                style::Print(safe_text(line, style_out.color)),
                 terminal::Clear(terminal::ClearType::UntilNewLine)
             )?;
         }

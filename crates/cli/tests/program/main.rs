@@ -18,6 +18,7 @@ mod interruption;
 mod kills;
 mod logging;
 mod moved;
+mod printed;
 mod results;
 mod resume;
 mod streams;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use iodyno_model::{
-    DeviceUse, Direction, DirectionResult, Histogram, Part, Reporting, Trial, Workload,
+    DeviceUse, Direction, DirectionResult, Histogram, Part, Reporting, Trial, Workload, printable,
 };
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -220,7 +220,8 @@ fn print(document: &Document) -> String {
     let done = document.serialize(&mut serializer);
     debug_assert!(done.is_ok());
     bytes.push(b'\n');
-    String::from_utf8(bytes).unwrap_or_default()
+    let text = String::from_utf8(bytes).unwrap_or_default();
+    printable::json(&text).into_owned()
 }
 
 fn job_object<'a>(

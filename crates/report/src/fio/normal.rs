@@ -9,6 +9,7 @@ use super::json::{SECTOR, utilisation};
 use super::numbers::{Base, DIGITS, both, prefixed};
 use super::{Context, VERSION, latency};
 use crate::clock;
+use crate::style::sanitize;
 
 /// What fio says before a run: a line a job, the version, the number of workers.
 pub fn banner(workload: &Workload) -> String {
@@ -18,7 +19,7 @@ pub fn banner(workload: &Workload) -> String {
         let sizes = &blocks.access.block_sizes;
         text += &format!(
             "{}: (g={}): rw={}, bs=(R) {}, (W) {}, (T) {}, ioengine={}, iodepth={}\n",
-            job.name,
+            sanitize(&job.name),
             job.reporting.group,
             blocks.access.pattern(),
             size_range(&sizes.read),
@@ -73,14 +74,14 @@ fn status(entry: &Entry, entries: &[Entry], context: &Context) -> String {
     };
     let mut text = format!(
         "{}: (groupid={}, jobs={}): {error}: pid={}: {}\n",
-        job.name,
+        sanitize(&job.name),
         job.reporting.group,
         entry.members,
         context.pid,
         clock::ctime(context.now_unix_ms, context.utc_offset_s)
     );
     if !job.description.is_empty() {
-        text += &format!("  Description  : [{}]\n", job.description);
+        text += &format!("  Description  : [{}]\n", sanitize(&job.description));
     }
     for result in entry.moved().iter().filter(|result| result.bytes > 0) {
         text += &direction_status(entry, entries, result);

@@ -13,7 +13,7 @@ mod work;
 use iodyno_model::{
     Comparison, DeviceShare, DeviceSummary, DirectionFrame, EndedBy, ErrorCount, Finding, Frame,
     GroupSummary, Histogram, Quantile, Row, ServerUse, StepTime, Summary, Trial, Workload,
-    errno_name,
+    errno_name, printable,
 };
 use serde::Serialize;
 
@@ -63,12 +63,12 @@ pub fn trial(view: &TrialView) -> String {
     print(&TrialDocument(view))
 }
 
-/// Prints a document whose keys are all strings; a number that is not finite becomes null.
-pub(crate) fn print(document: &impl Serialize) -> String {
+/// Prints a document whose keys are all strings; a number that is not finite becomes null. Ends with a newline.
+pub fn print(document: &impl Serialize) -> String {
     // Only a key that is not a string can fail, and there is none.
     let text = serde_json::to_string_pretty(document);
     debug_assert!(text.is_ok());
-    text.unwrap_or_default() + "\n"
+    printable::json(&text.unwrap_or_default()).into_owned() + "\n"
 }
 
 type RunParts<'a> = (&'a RunView, Option<&'a Comparison>, &'a [TrialView<'a>]);

@@ -1,6 +1,6 @@
 //! A picture for programs.
 
-use iodyno_model::FigureTable;
+use iodyno_model::{FigureTable, printable};
 use serde::Serialize;
 
 use super::WatchView;
@@ -30,5 +30,5 @@ pub fn json(view: &WatchView) -> String {
     // Only a key that is not a string can fail, and there is none.
     let text = serde_json::to_string(&document);
     debug_assert!(text.is_ok());
-    text.unwrap_or_default() + "\n"
+    printable::json(&text.unwrap_or_default()).into_owned() + "\n"
 }
