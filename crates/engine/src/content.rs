@@ -11,7 +11,7 @@ pub(crate) struct Filler {
     random: Xoshiro256PlusPlus,
     /// Seeds of earlier blocks, to be repeated by deduplicable ones.
     repeated: [u64; 16],
-    /// No two stretches of so many bytes are alike.
+    /// All chunks of this number of bytes differ.
     stretch: usize,
 }
 

@@ -46,7 +46,7 @@ pub(crate) fn shared_rule(mode: SharedMode, file_size: u64, block: u64) -> Share
     }
 }
 
-/// A job of one clone that does this to so many files.
+/// A job of one clone with this access to this number of files.
 pub(crate) fn shared_job(rule: &SharedFiles, files: u32) -> Job {
     Job {
         name: "fileio".to_owned(),

@@ -241,7 +241,7 @@ fn fsyncs_come_after_every_so_many_writes() {
     }
 }
 
-/// Tells a clone to stop once it has done so many ops of this direction; what came of it.
+/// Stops a clone after this number of ops of this direction; returns its results.
 fn stopped_after(
     spec: CloneSpec,
     (direction, count): (Direction, u64),

@@ -17,7 +17,7 @@ pub(crate) struct Heading {
 }
 
 impl Heading {
-    /// It names a section, and is no item of a list.
+    /// It names a section and is not a list item.
     pub(crate) fn is_section(&self) -> bool {
         self.level < ITEM
     }

@@ -14,7 +14,7 @@ mod tests;
 
 use iodyno_model::{Behaviour, Course, Kind, Point, Regime};
 
-use levels::Stretch;
+use levels::Segment;
 
 /// A series with fewer whole seconds is not judged: SNIA's window has five rounds.
 const LEAST_SECONDS: usize = 5;
@@ -34,7 +34,7 @@ const LEAST_FOR_CORRELATION: usize = 20;
 /// - by a factor of 3 or more, where every second before the change is on one side and every second after it on
 ///   the other, each second has at least 1000 ops, and both parts have at least 1/20 of the time or of the ops.
 ///   Two seconds are enough;
-/// - by 5 % or more of the mean, between stretches of at least five seconds (E-divisive, α = 1, p ≤ 0.001). It
+/// - by 5 % or more of the mean, between segments of at least five seconds (E-divisive, α = 1, p ≤ 0.001). It
 ///   is a drift instead if a straight line fits the series better, or if four or more levels all move in one
 ///   direction.
 ///
@@ -45,13 +45,13 @@ pub fn behaviour(series: &[Point], kind: Kind) -> Behaviour {
     let Some(seconds) = Seconds::of(series) else {
         return Behaviour::default();
     };
-    let (course, stretches) = match kind {
+    let (course, segments) = match kind {
         Kind::Finite => finite(&seconds),
         Kind::Timed | Kind::Unknown => timed(&seconds),
     };
     Behaviour {
         course,
-        regimes: regimes(&seconds, &stretches, kind),
+        regimes: regimes(&seconds, &segments, kind),
         autocorrelation_time: correlation(&seconds.rates),
     }
 }
@@ -95,75 +95,75 @@ fn ops(point: &Point) -> f64 {
     point.iops * point.span_ns as f64 / 1e9
 }
 
-fn finite(seconds: &Seconds) -> (Course, Vec<Stretch>) {
-    let jumped = jumps::stretches(&seconds.whole);
-    let stretches: Vec<Stretch> = jumped
+fn finite(seconds: &Seconds) -> (Course, Vec<Segment>) {
+    let jumped = jumps::segments(&seconds.whole);
+    let segments: Vec<Segment> = jumped
         .into_iter()
-        .flat_map(|stretch| {
-            let parts = levels::within(&seconds.rates, stretch);
+        .flat_map(|segment| {
+            let parts = levels::within(&seconds.rates, segment);
             match levels::drifts_rather(&seconds.rates, &parts) {
-                true => vec![stretch],
+                true => vec![segment],
                 false => parts,
             }
         })
         .collect();
-    match stretches.len() {
+    match segments.len() {
         1 => settled(seconds),
-        _ => (Course::Regimes, stretches),
+        _ => (Course::Regimes, segments),
     }
 }
 
 /// Classifies a series of one level: whether it is steady, and from when.
-fn settled(seconds: &Seconds) -> (Course, Vec<Stretch>) {
+fn settled(seconds: &Seconds) -> (Course, Vec<Segment>) {
     let count = seconds.rates.len();
-    let stretch = |start| vec![Stretch { start, end: count }];
+    let segment = |start| vec![Segment { start, end: count }];
     if count >= LEAST_SECONDS {
         let from = steadiness::warm_up(&seconds.rates, count / WARM_UP_PART);
         let course = one_level(seconds, from);
         if matches!(course, Course::Steady { .. }) {
-            return (course, stretch(from));
+            return (course, segment(from));
         }
     }
-    (one_level(seconds, 0), stretch(0))
+    (one_level(seconds, 0), segment(0))
 }
 
-fn timed(seconds: &Seconds) -> (Course, Vec<Stretch>) {
+fn timed(seconds: &Seconds) -> (Course, Vec<Segment>) {
     let count = seconds.rates.len();
     if count < LEAST_SECONDS {
         return settled(seconds);
     }
-    let jumped = jumps::stretches(&seconds.whole);
+    let jumped = jumps::segments(&seconds.whole);
     let sudden = jumped.len() > 1;
-    let stretches: Vec<Stretch> = jumped
+    let segments: Vec<Segment> = jumped
         .into_iter()
-        .flat_map(|stretch| levels::within(&seconds.rates, stretch))
+        .flat_map(|segment| levels::within(&seconds.rates, segment))
         .collect();
     let most = count / WARM_UP_PART;
     let warm = steadiness::warm_up(&seconds.rates, most);
-    let later = stretches.iter().map(|stretch| stretch.start);
+    let later = segments.iter().map(|segment| segment.start);
     let later = later.filter(|start| *start > warm && *start <= most);
     for from in std::iter::once(warm).chain(later) {
         if count - from < LEAST_SECONDS {
             break;
         }
-        if levels::within_limits(&seconds.rates, &stretches, from)
+        if levels::within_limits(&seconds.rates, &segments, from)
             && let course @ Course::Steady { .. } = one_level(seconds, from)
         {
             return (
                 course,
-                vec![Stretch {
+                vec![Segment {
                     start: from,
                     end: count,
                 }],
             );
         }
     }
-    let drift = !sudden && levels::drifts_rather(&seconds.rates, &stretches);
-    match stretches.len() > 1 && !drift {
-        true => (Course::Regimes, stretches),
+    let drift = !sudden && levels::drifts_rather(&seconds.rates, &segments);
+    match segments.len() > 1 && !drift {
+        true => (Course::Regimes, segments),
         false => (
             one_level(seconds, 0),
-            vec![Stretch {
+            vec![Segment {
                 start: 0,
                 end: count,
             }],
@@ -195,16 +195,16 @@ fn one_level(seconds: &Seconds, from: usize) -> Course {
     }
 }
 
-fn regimes(seconds: &Seconds, stretches: &[Stretch], kind: Kind) -> Vec<Regime> {
-    let borders = levels::borders(&seconds.whole, stretches);
-    let mut regimes = Vec::with_capacity(stretches.len());
-    for (place, stretch) in stretches.iter().enumerate() {
+fn regimes(seconds: &Seconds, segments: &[Segment], kind: Kind) -> Vec<Regime> {
+    let borders = levels::borders(&seconds.whole, segments);
+    let mut regimes = Vec::with_capacity(segments.len());
+    for (place, segment) in segments.iter().enumerate() {
         let start_ns = match place {
-            0 => seconds.whole[stretch.start].start_ns,
+            0 => seconds.whole[segment.start].start_ns,
             _ => borders[place - 1],
         };
         let end_ns = borders.get(place).copied().unwrap_or(seconds.end_ns());
-        let own = &seconds.whole[stretch.start..stretch.end];
+        let own = &seconds.whole[segment.start..segment.end];
         let short = seconds.all.iter().copied().filter(|point| {
             let inside = (start_ns..end_ns).contains(&point.start_ns);
             kind == Kind::Finite && inside && !is_whole(seconds, point)
@@ -215,7 +215,7 @@ fn regimes(seconds: &Seconds, stretches: &[Stretch], kind: Kind) -> Vec<Regime> 
             start_ns,
             end_ns,
             rate: points().map(ops).sum::<f64>() / span,
-            deviation: deviation(&seconds.rates[stretch.start..stretch.end]),
+            deviation: deviation(&seconds.rates[segment.start..segment.end]),
         });
     }
     regimes

@@ -10,7 +10,7 @@ use iodyno_model::{Sample, SeriesGap, SeriesKind, SeriesShape, Telemetry};
 /// Samples of a series: steps of a second in a trial of half an hour, of 16 or 32 in one of ten hours.
 const MOST_SAMPLES: usize = 2048;
 
-/// Values of a series, 64 MiB. Only the interrupts of a host of many CPUs have so many.
+/// Maximum number of values of a series, 64 MiB. Only the interrupts of a host with many CPUs reach it.
 const MOST_VALUES: usize = 1 << 22;
 
 /// Gaps of a trial, over all series. Each is told once, so that more are a host in disorder.
@@ -136,7 +136,7 @@ mod tests {
 
     use super::*;
 
-    /// A series of two disks, of which one reads 3 times a second with 5 in flight.
+    /// A series of two disks; one of them reads 3 times per second with 5 in flight.
     fn disks(seconds: u32) -> Telemetry {
         let rows = |_| {
             vec![

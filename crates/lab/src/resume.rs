@@ -102,7 +102,7 @@ fn unnamed(alias: u64, missing: &[NamedTarget], unknown: &[NamedTarget]) -> Stri
 /// fail. `rounds`, the total number, extends a run that is complete or was ended by a stopping rule; if it is given, all
 /// of them are run, whatever the width of the intervals. The time limit counts from this call. Earlier results are read
 /// from the store, one trial at a time, for the interim comparison. Nothing is overwritten but what `permission` allows
-/// now; a run of which anything came from another store needs its targets in [`Permission::named`].
+/// now; a run that partly came from another store needs its targets in [`Permission::named`].
 ///
 /// # Errors
 /// [`ResumeError::Complete`] if nothing is missing; [`ResumeError::Unnamed`]; [`StoreError::RunIsLive`] while another

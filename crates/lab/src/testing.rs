@@ -155,7 +155,7 @@ impl<'a> FakeNode<'a> {
         }
     }
 
-    /// What lies at a path after so many trials, as [`Node::describe`] and a trial have it.
+    /// The file at a path after a number of trials, as in [`Node::describe`] and in a trial.
     fn target(&self, path: PathBuf, made: usize) -> TargetInfo {
         let mut target = made_up::part(Vec::new()).environment.targets.remove(0);
         let unmounted = (self.unmounted)(made);

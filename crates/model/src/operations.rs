@@ -197,7 +197,7 @@ impl Operations {
 pub struct Needs {
     /// Maximum number of bytes that exist at the same time, without unlimited growth.
     pub bytes: u64,
-    /// The part of `bytes` that is reached only by appending: files of which only the last few are kept.
+    /// The part of `bytes` that is reached only by appending to files; only the last few of them are kept.
     pub appended: u64,
     /// Bytes that each cycle appends until `appended` is reached.
     pub appended_per_op: u64,

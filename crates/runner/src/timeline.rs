@@ -1,6 +1,6 @@
 //! What time a trial runs in, and how its trial thread waits: for the kernel's clock, or in virtual time.
 //!
-//! In virtual time the trial thread and the clones are actors of one event queue, of which one runs at a
+//! In virtual time the trial thread and the clones are actors of one event queue; one of them runs at a
 //! time. A clone prepares and ends outside of it: the trial thread really waits for that, so that what it
 //! hears next does not depend on the host.
 

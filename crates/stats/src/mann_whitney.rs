@@ -97,7 +97,7 @@ pub fn mann_whitney(baseline: &[f64], candidate: &[f64]) -> Result<MannWhitney, 
     })
 }
 
-/// The lower tail at 2U where there are two distinct values, with so many low and high ones, as benchstat counts it.
+/// The lower tail at 2U if there are two distinct values, with these numbers of low and high ones, as in benchstat.
 ///
 /// It rounds the most high values that the baseline may have toward zero where that is negative, and so counts
 /// assignments that are not in the tail. The exact tail is there for every other use.

@@ -37,7 +37,7 @@ fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// What each step costs with so many trials, µs a trial.
+/// Cost of each step with this number of trials, µs per trial.
 fn costs(trials: u32) -> [(&'static str, f64); 4] {
     let (_folder, path) = fresh();
     let store = SqliteStore::open(&path).expect("a new store");

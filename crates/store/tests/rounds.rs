@@ -6,7 +6,7 @@ use common::*;
 use iodyno_model::*;
 use iodyno_store::{SqliteStore, Store, StoreError, export};
 
-/// Stores a run of two cells with so many rounds made and frames a trial.
+/// Stores a run of two cells with this number of rounds, and of frames per trial.
 fn run_of(store: &SqliteStore, planned: u32, made: u32, frames: u32) -> RunId {
     let run = store
         .begin_run(&plan("p", 2, planned), START_MS)

@@ -6,7 +6,7 @@ use common::*;
 use iodyno_model::*;
 use iodyno_store::{SqliteStore, Store, StoreError};
 
-/// A run whose only trial has begun, with so many batches.
+/// A run whose only trial has started, with this number of batches.
 fn begun(store: &SqliteStore, batches: u32) -> TrialKey {
     let run = store.begin_run(&plan("p", 1, 1), START_MS).unwrap().id;
     let key = key(run);

@@ -83,7 +83,7 @@ fn a_run_that_was_cut_off_is_exported_with_what_it_had() {
     assert_eq!(
         (live.trials, live.left_out),
         (0, 1),
-        "a running trial is no result"
+        "a running trial is not a result"
     );
     drop(store);
 

@@ -305,7 +305,7 @@ fn intervals_percentile_and_histogram_are_printed_as_asked() {
         assert!(done.stdout.contains(words), "{words}:\n{}", done.stdout);
     }
     let reads = figure(&done.stdout, "reads/s:");
-    // No op is early, and the intervals between them are random: so many more than 400 in two seconds do not come about.
+    // No op is early, and the intervals between them are random: many more than 400 in two seconds cannot occur.
     assert!(reads > 0.0 && reads < 280.0, "{reads}");
 }
 

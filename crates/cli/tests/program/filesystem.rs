@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use crate::harness::{Home, root, skip};
 
-/// A kind of file system, and how it is made: in so many MiB, the least that its tool accepts and more.
+/// A kind of file system, its command, and its size in MiB, which is more than the minimum of the command.
 pub(crate) const KINDS: [(&str, u64, &[&str]); 3] = [
     ("ext4", 64, &["mkfs.ext4", "-q", "-F", "-m", "0"]),
     ("xfs", 320, &["mkfs.xfs", "-q", "-f"]),
@@ -48,7 +48,7 @@ impl FileSystem {
         }
     }
 
-    /// ext4 of so many MiB.
+    /// ext4 of this size in MiB.
     pub(crate) fn ext4(home: &Home, mib: u64) -> Option<FileSystem> {
         FileSystem::new(home, "ext4", mib, KINDS[0].2)
     }

@@ -448,7 +448,7 @@ fn a_disk_that_fills_up_on_the_way_fails_the_trial_with_what_was_measured_and_is
         (done.stdout.clone() + &done.stderr).contains("ENOSPC"),
         "{done:?}"
     );
-    // What was measured is shown, and is no result for benchstat.
+    // The measurements are shown, but not as a result for benchstat.
     assert!(closing(&done) > 10, "{}", done.stdout);
     assert!(!done.stdout.contains("Benchmark"), "{}", done.stdout);
     assert_eq!(entries(&disk.folder), [""; 0]);

@@ -187,7 +187,7 @@ fn a_disk_image_is_overwritten_only_when_destroy_names_it() {
     assert_eq!(std::fs::read(&image).unwrap(), before);
     home.iodyno(&["run", "job.fio", "--on", path, "--destroy", path])
         .succeeds();
-    // What is in it now is no image any more.
+    // Its content is no longer an image.
     home.iodyno(&["run", "job.fio", "--on", path]).succeeds();
 }
 

@@ -344,7 +344,7 @@ pub(crate) fn stop(pid: Pid) {
     });
 }
 
-/// The process exists (and is no zombie).
+/// Whether the process exists and is not a zombie.
 pub(crate) fn alive(pid: Pid) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
     test_kill_process(pid).is_ok() && stat.is_ok_and(|stat| !stat.contains(") Z "))

@@ -122,7 +122,7 @@ fn the_baseline_made_twice_gives_the_noise_floor() {
     let ratio = &json["rows"][0]["cells"][0]["ratio"]["value"];
     assert_eq!(rounded(ratio), 1.4965);
     assert_eq!(trials_completed(&home, 0), 30);
-    // Alone, it is no comparison and has no verdict.
+    // A single one is not a comparison and has no verdict.
     home.iodyno(&["run", "slow.fio", "--aa", "--rounds", "6", "--seed", "7"])
         .succeeds()
         .prints("A/A 1.01× [0.97, 1.02], 6 rounds: what differs by less than 3.2 % is noise here");

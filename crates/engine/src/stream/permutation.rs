@@ -4,7 +4,7 @@ use rand::Rng;
 
 /// Visits each block once per pass, in an order determined by a key.
 ///
-/// A bijection on the next power of two (three rounds of multiply, add and fold, each of which is invertible),
+/// A bijection on the next power of two (three rounds of multiply, add and fold, which are all invertible),
 /// repeated until the result is below n: the cycle-walking of Black and Rogaway, "Ciphers with arbitrary finite
 /// domains" (CT-RSA 2002). Fewer than two steps on average. Not cryptographically secure.
 #[derive(Debug, Clone)]

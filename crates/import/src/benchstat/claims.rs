@@ -281,7 +281,7 @@ fn subject(lines: &Lines<'_>, label: &str, table: &Table, indices: &[usize]) -> 
     let name = label.strip_prefix("Benchmark").unwrap_or(label);
     let benchmark = place(&mut trial, name, &BTreeMap::new());
     let geomean = GEOMEAN.contains(&label);
-    // Before 2022 the mean is over all groups of rows, of which the last would hold here.
+    // Before 2022 the mean is over all groups of rows; the keys here would be those of the last group.
     let mut keys = match geomean && table.rules == ClaimRules::Means {
         true => BTreeMap::new(),
         false => table.keys.clone(),
@@ -306,7 +306,7 @@ fn bare(name: &str) -> &str {
     name.strip_prefix("fsbench/").unwrap_or(name)
 }
 
-/// A row's label and its cells, of which some may be empty.
+/// A row's label and its cells, some of them possibly empty.
 ///
 /// Where the words after the first fill all columns, they are its cells wherever they stand. Otherwise the label has
 /// several words or a cell is empty, and the places of the columns part them.

@@ -104,7 +104,7 @@ pub(super) fn added(counts: impl Iterator<Item = u64>) -> u64 {
 }
 
 impl Latency {
-    /// A percentile from the bins: the least value that so many percent of the ops do not exceed.
+    /// A percentile from the bins: the smallest value that this percentage of the ops does not exceed.
     pub(super) fn percentile_of_bins(&self, percent: f64) -> Option<f64> {
         let all = added(self.bins.iter().map(|bin| bin.1));
         let wanted = ((percent / 100.0 * all as f64).ceil() as u64).max(1);

@@ -76,7 +76,7 @@ pub(super) fn dimensions(entry: &Entry) -> BTreeMap<String, String> {
     dimensions
 }
 
-/// `4096`, `4K`, `4k` → `4k`; what is no single size stays.
+/// `4096`, `4K`, `4k` → `4k`; a text that is not a single size is unchanged.
 fn block_size(text: &str) -> String {
     match size(text, 1024).map(|size| size.bytes) {
         Ok(bytes) if bytes > 0 && bytes % (1 << 20) == 0 => format!("{}m", bytes >> 20),

@@ -83,7 +83,7 @@ fn table(
             let unread = unread.map(|(line, why)| Extract::unread(line..line + 1, why));
             (trials.chain(unread).collect(), guessed.then_some(map))
         }
-        // Prose in columns is no table that could not be read.
+        // Prose in columns is not reported as an unread table.
         Err(_) if grid.loose || !has_units(grid) => (Vec::new(), None),
         Err(why) => {
             let why = format!("a table, but {why}; say what its parts are by a column map");

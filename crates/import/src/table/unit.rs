@@ -77,7 +77,7 @@ pub(super) fn unit_in(text: &str) -> Option<Measure> {
 /// A number, with what follows it.
 pub(super) fn value(cell: &str) -> Option<(f64, Option<Measure>)> {
     let text = plain(cell);
-    // What is said of its spread is no part of the value.
+    // The spread is not part of the value.
     let text = text.split('±').next()?.trim();
     let end = text
         .find(|c: char| !c.is_ascii_digit() && !matches!(c, '.' | ','))

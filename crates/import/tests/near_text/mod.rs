@@ -1,6 +1,6 @@
 //! Texts that come near to what the readers of others' results know.
 
-/// Pieces of which texts are made that come near to what readers know.
+/// Fragments of texts similar to the formats that readers know.
 pub(crate) const PIECES: [&str; 48] = [
     "{",
     "}",

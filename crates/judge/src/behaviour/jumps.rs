@@ -7,7 +7,7 @@
 
 use iodyno_model::Point;
 
-use super::levels::Stretch;
+use super::levels::Segment;
 use super::ops;
 
 /// Minimum ratio of the slowest second of the fast side to the fastest second of the slow side.
@@ -21,8 +21,8 @@ const LEAST_OPS: f64 = 1000.0;
 const LEAST_SHARE: f64 = 0.05;
 
 /// Splits a series at its jumps. A second that contains a jump belongs to neither side and is left out.
-pub(super) fn stretches(points: &[&Point]) -> Vec<Stretch> {
-    let whole = Stretch {
+pub(super) fn segments(points: &[&Point]) -> Vec<Segment> {
+    let whole = Segment {
         start: 0,
         end: points.len(),
     };
@@ -30,16 +30,16 @@ pub(super) fn stretches(points: &[&Point]) -> Vec<Stretch> {
     let mut found = Vec::new();
     let mut open = vec![whole];
     // The right part is pushed first, so that the left one is processed first and the result is in order.
-    while let Some(stretch) = open.pop() {
-        match best(points, stretch, least) {
+    while let Some(segment) = open.pop() {
+        match best(points, segment, least) {
             Some((left, right)) => open.extend([right, left]),
-            None => found.push(stretch),
+            None => found.push(segment),
         }
     }
     found
 }
 
-/// Share of a stretch in the time and in the ops.
+/// Share of a segment in the time and in the ops.
 #[derive(Clone, Copy)]
 struct Share {
     time: f64,
@@ -47,8 +47,8 @@ struct Share {
 }
 
 impl Share {
-    fn of(points: &[&Point], stretch: Stretch) -> Share {
-        let own = &points[stretch.start..stretch.end];
+    fn of(points: &[&Point], segment: Segment) -> Share {
+        let own = &points[segment.start..segment.end];
         Share {
             time: own.iter().map(|point| point.span_ns as f64).sum(),
             ops: own.iter().map(|point| ops(point)).sum(),
@@ -101,8 +101,8 @@ fn apart(left: Extremes, right: Extremes) -> f64 {
     }
 }
 
-fn best(points: &[&Point], stretch: Stretch, least: Share) -> Option<(Stretch, Stretch)> {
-    let own = &points[stretch.start..stretch.end];
+fn best(points: &[&Point], segment: Segment, least: Share) -> Option<(Segment, Segment)> {
+    let own = &points[segment.start..segment.end];
     let before: Vec<Extremes> = own
         .iter()
         .scan(Extremes::NONE, |seen, point| {
@@ -136,13 +136,13 @@ fn best(points: &[&Point], stretch: Stretch, least: Share) -> Option<(Stretch, S
         }
     }
     let (_, end, start) = best?;
-    let left = Stretch {
-        start: stretch.start,
-        end: stretch.start + end,
+    let left = Segment {
+        start: segment.start,
+        end: segment.start + end,
     };
-    let right = Stretch {
-        start: stretch.start + start,
-        end: stretch.end,
+    let right = Segment {
+        start: segment.start + start,
+        end: segment.end,
     };
     let large = |side| Share::of(points, side).reaches(least);
     (large(left) && large(right)).then_some((left, right))

@@ -16,12 +16,12 @@ const DRIFTING_LEVELS: usize = 4;
 
 /// Seconds from `start` to before `end`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stretch {
+pub(super) struct Segment {
     pub(super) start: usize,
     pub(super) end: usize,
 }
 
-impl Stretch {
+impl Segment {
     fn of<'a>(&self, rates: &'a [f64]) -> &'a [f64] {
         &rates[self.start..self.end]
     }
@@ -34,26 +34,26 @@ const NEIGHBOURS: usize = 4;
 /// A second is an outlier if it is at least this many deviations from the median of its window.
 const OUTLIER: f64 = 3.0;
 
-/// The levels within a stretch; the stretch itself if its level does not change.
+/// The levels within a segment; the segment itself if its level does not change.
 ///
 /// Outliers are first replaced by the median of their neighbourhood. Otherwise one stalled second among fifty
 /// would widen the distribution and hide changes.
-pub(super) fn within(rates: &[f64], stretch: Stretch) -> Vec<Stretch> {
+pub(super) fn within(rates: &[f64], segment: Segment) -> Vec<Segment> {
     let options = ChangePointOptions {
         min_change: LEAST_CHANGE,
         ..ChangePointOptions::default()
     };
-    match change_points(&without_outliers(stretch.of(rates)), &options) {
+    match change_points(&without_outliers(segment.of(rates)), &options) {
         Ok(found) => found
             .segments
             .iter()
-            .map(|segment| Stretch {
-                start: stretch.start + segment.start,
-                end: stretch.start + segment.end,
+            .map(|part| Segment {
+                start: segment.start + part.start,
+                end: segment.start + part.end,
             })
             .collect(),
         // Only values whose squares overflow get here; their levels cannot be determined.
-        Err(_) => vec![stretch],
+        Err(_) => vec![segment],
     }
 }
 
@@ -76,29 +76,29 @@ pub(super) fn without_outliers(rates: &[f64]) -> Vec<f64> {
 }
 
 /// Whether the levels after `from` stay within the range of a steady series.
-pub(super) fn within_limits(rates: &[f64], stretches: &[Stretch], from: usize) -> bool {
-    let levels: Vec<f64> = stretches
+pub(super) fn within_limits(rates: &[f64], segments: &[Segment], from: usize) -> bool {
+    let levels: Vec<f64> = segments
         .iter()
-        .filter(|stretch| stretch.end > from)
-        .map(|stretch| mean(&rates[stretch.start.max(from)..stretch.end]))
+        .filter(|segment| segment.end > from)
+        .map(|segment| mean(&rates[segment.start.max(from)..segment.end]))
         .collect();
     let largest = levels.iter().copied().fold(f64::MIN, f64::max);
     let smallest = levels.iter().copied().fold(f64::MAX, f64::min);
     largest - smallest <= LEVEL_RANGE * mean(&rates[from..])
 }
 
-/// Whether the stretches are one drift: a straight line fits better by the Bayesian information criterion, or
+/// Whether the segments are one drift: a straight line fits better by the Bayesian information criterion, or
 /// all levels move in one direction.
-pub(super) fn drifts_rather(rates: &[f64], stretches: &[Stretch]) -> bool {
-    let (Some(first), Some(last)) = (stretches.first(), stretches.last()) else {
+pub(super) fn drifts_rather(rates: &[f64], segments: &[Segment]) -> bool {
+    let (Some(first), Some(last)) = (segments.first(), segments.last()) else {
         return false;
     };
-    if stretches.len() < 2 {
+    if segments.len() < 2 {
         return false;
     }
-    let levels: Vec<f64> = stretches
+    let levels: Vec<f64> = segments
         .iter()
-        .map(|stretch| mean(stretch.of(rates)))
+        .map(|segment| mean(segment.of(rates)))
         .collect();
     if levels.len() >= DRIFTING_LEVELS && (levels.is_sorted() || levels.iter().rev().is_sorted()) {
         return true;
@@ -110,13 +110,13 @@ pub(super) fn drifts_rather(rates: &[f64], stretches: &[Stretch]) -> bool {
     let criterion = |squares: f64, parameters: usize| {
         count * ((squares + floor) / count).ln() + parameters as f64 * count.ln()
     };
-    let steps: f64 = stretches
+    let steps: f64 = segments
         .iter()
         .zip(&levels)
-        .map(|(stretch, level)| squares(stretch.of(rates), |_| *level))
+        .map(|(segment, level)| squares(segment.of(rates), |_| *level))
         .sum();
-    // Parameters: one level per stretch, and the positions of the changes.
-    criterion(line_squares(values), 2) <= criterion(steps, 2 * stretches.len() - 1)
+    // Parameters: one level per segment, and the positions of the changes.
+    criterion(line_squares(values), 2) <= criterion(steps, 2 * segments.len() - 1)
 }
 
 fn squares(values: &[f64], fitted: impl Fn(f64) -> f64) -> f64 {
@@ -140,14 +140,14 @@ pub(super) fn line_squares(values: &[f64]) -> f64 {
     squares(values, |place| level + slope * (place - middle))
 }
 
-/// The instants between stretches, ns. Within a second that contains a change, the instant is interpolated from
+/// The instants between segments, ns. Within a second that contains a change, the instant is interpolated from
 /// the second's rate.
-pub(super) fn borders(points: &[&Point], stretches: &[Stretch]) -> Vec<u64> {
-    let level = |stretch: &Stretch| {
-        let own = &points[stretch.start..stretch.end];
+pub(super) fn borders(points: &[&Point], segments: &[Segment]) -> Vec<u64> {
+    let level = |segment: &Segment| {
+        let own = &points[segment.start..segment.end];
         own.iter().map(|point| point.iops).sum::<f64>() / own.len() as f64
     };
-    stretches
+    segments
         .windows(2)
         .map(|pair| match pair[1].start - pair[0].end {
             0 => points[pair[1].start].start_ns,

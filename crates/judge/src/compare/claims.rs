@@ -979,7 +979,7 @@ fn against_ratio(
         .then(|| format!("the difference is {percent:+.2}%, not {}", claim.delta))
 }
 
-/// The trials of a side, of which the tool may have left out some as outliers.
+/// The trials of a side; the tool may have excluded some as outliers.
 fn held_words(side: &Recomputed, claim: &Claim) -> String {
     let held = side.figures.len();
     let number = match held {

@@ -96,7 +96,7 @@ fn member<'a, 'b>(
     &mut found[place]
 }
 
-/// Whether a dimension has several values within a column, of which some occur in several columns.
+/// Whether a dimension has several values within a column, and some of them occur in several columns.
 fn tells_apart(row: &Row, dimension: &str) -> bool {
     let values: Vec<Vec<String>> = row
         .columns

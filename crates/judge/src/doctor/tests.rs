@@ -212,7 +212,7 @@ fn what_else_runs_makes_a_host_unfit() {
     );
     seen("other load", cpus([8, 8, 84, 0, 0]), Note, "9.0 %");
     seen("other load", cpus([2, 1, 97, 0, 0]), Fine, "2.5 %");
-    // Waiting is no work.
+    // Waiting is not CPU time.
     seen("other load", cpus([2, 1, 0, 97, 0]), Fine, "2.5 %");
     check(
         "load average",

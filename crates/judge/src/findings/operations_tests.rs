@@ -384,7 +384,7 @@ fn failed_steps_come_with_what_to_do() {
     );
     let remedy = full[0].remedy.as_deref().unwrap_or_default();
     assert!(remedy.contains("inodes"), "{remedy}");
-    // 60 000 steps were done, in 20 000 cycles: a cycle is no further attempt.
+    // 60 000 steps were done, in 20 000 cycles: a cycle is not a further attempt.
     check(
         "most",
         made::create_empty_trial(),

@@ -59,7 +59,7 @@ pub fn write_sync() -> Job {
     ))
 }
 
-/// `delete` of so many files, until all are gone.
+/// `delete` of this number of files, until none is left.
 pub fn delete(files: u64) -> Job {
     let unlink = Action::Unlink {
         of: Subject::Set {
@@ -93,7 +93,7 @@ pub fn all_alike(count: u64, ns: u64) -> Histogram {
     builder.build()
 }
 
-/// `ops` ops of this length and so many bytes each, within 20 s.
+/// `ops` ops of this duration and number of bytes each, within 20 s.
 pub fn did(direction: Direction, ops: u64, ns: u64, bytes: u64) -> DirectionResult {
     DirectionResult {
         ops,
@@ -157,7 +157,7 @@ pub fn create_empty_trial() -> (Workload, Trial) {
     (workload, trial)
 }
 
-/// 30 cycles a second of `write_sync`, of which the appends take a quarter; the device wrote all of it.
+/// 30 cycles per second of `write_sync`; the appends take a quarter of the time, and the device wrote all data.
 pub fn write_sync_trial() -> (Workload, Trial) {
     trial(
         write_sync(),

@@ -41,7 +41,7 @@ pub(super) fn reach(estimated: &Estimated) -> Option<f64> {
     (value > 0.0 && low >= 0.0 && reach.is_finite()).then_some(reach)
 }
 
-/// `671/s ±3%`; without the second part where there is no interval.
+/// `671/s ±3%`; without the second part if there is no interval.
 pub(super) fn median(median: &Estimated, unit: &Unit) -> String {
     let value = value(median.value, unit);
     match reach(median) {

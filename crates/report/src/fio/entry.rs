@@ -66,7 +66,7 @@ impl<'a> Entry<'a> {
                     &mut stats.mean,
                     &mut stats.stddev,
                 ];
-                // No format has a word for what is no number.
+                // The formats cannot express a value that is not a number.
                 for field in fields.into_iter().filter(|field| !field.is_finite()) {
                     *field = 0.0;
                 }

@@ -395,7 +395,7 @@ pub(super) fn utilisation(device: &DeviceUse, span_ns: u64) -> f64 {
     }
 }
 
-/// Six decimals, as fio prints them; what is no number is 0, as JSON knows no other.
+/// Six decimals, as fio prints them; a value that is not a number is 0, because JSON cannot express it.
 fn rounded(value: f64) -> f64 {
     match value.is_finite() {
         // Beyond that a double has no decimals left to round.

@@ -1,4 +1,4 @@
-//! Numbers as fio's human output writes them: at most so many characters, then the next prefix.
+//! Numbers in the format of fio's normal output: the prefix changes when a number has too many characters.
 
 /// Powers of 1024 (`KiB`) or of 1000 (`kB`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

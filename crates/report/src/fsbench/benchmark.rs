@@ -25,7 +25,7 @@ pub fn benchmark_units() -> &'static str {
 /// included, all in ns. Several threads stand in the name: `/threads=4`. Empty where no cycle completed, and for a trial that did not.
 pub fn benchmark_line(workload: &Workload, trial: &Trial) -> String {
     let (op, clones) = operations::all_cycles(trial);
-    // What did not come to its end is no result to be compared.
+    // A trial that did not complete is not a result for comparison.
     if trial.outcome != Outcome::Completed || op.ops == 0 || op.runtime_ns == 0 {
         return String::new();
     }

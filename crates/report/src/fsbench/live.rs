@@ -5,10 +5,10 @@ use iodyno_model::{Direction, Frame, Histogram, Step};
 use super::optype;
 use crate::digits;
 
-/// A head stands above every so many rows.
+/// The header is repeated after this number of rows.
 const ROWS_PER_HEAD: u32 = 20;
 
-/// A frame shorter than this, at the end of a trial, is no second: its ops are in the closing row, ns.
+/// A shorter frame at the end of a trial has no row: its ops are in the closing row, ns.
 const SHORTEST_NS: u64 = 100_000_000;
 
 const HEAD: &str =

@@ -23,7 +23,7 @@ use crate::style::{cut, left, sanitize};
 /// Columns of a name; what is longer is cut.
 const NAME: usize = 10;
 
-/// The name as it stands in a row, in so many columns.
+/// The name in a row, in this number of columns.
 fn optype(name: &str) -> String {
     left(&cut(&sanitize(name), NAME), NAME)
 }

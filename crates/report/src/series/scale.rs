@@ -26,7 +26,7 @@ const BYTES: [(&str, f64); 5] = [
 const NANOS: [(&str, f64); 4] = [("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
 
 impl Scale {
-    /// For values of that unit, a typical one of which is given: an outlier is not to make zeros of the others.
+    /// The scale for values of a unit, from a typical value, so that an outlier does not make the others zero.
     pub(crate) fn of(unit: SeriesUnit, typical: f64) -> Scale {
         let plain = |divisor, decimals| Scale {
             unit: "",
@@ -89,7 +89,7 @@ pub(crate) fn typical(values: impl Iterator<Item = Option<f64>>) -> f64 {
     sizes.get(sizes.len() / 2).copied().unwrap_or(0.0)
 }
 
-/// The largest unit of which there is one at least; below all of them the first.
+/// The largest unit that is at most the value, or the first if all are larger.
 fn largest_below(units: &[(&'static str, f64)], value: f64) -> (&'static str, f64) {
     let fits = |unit: &&(&'static str, f64)| value.abs() >= unit.1;
     let found = units.iter().rev().find(fits);

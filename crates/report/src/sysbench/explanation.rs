@@ -1,4 +1,4 @@
-//! Why there are so many fsyncs.
+//! Explains the number of fsyncs.
 
 use iodyno_model::{Job, Trial};
 use iodyno_units::significant;

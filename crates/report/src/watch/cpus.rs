@@ -25,7 +25,7 @@ const NUMBER: usize = 7;
 /// Of more CPUs than this, several stand in a line.
 const MOST_LINES: usize = 8;
 
-/// Then each has so many columns at least, with its name in so many.
+/// Minimum number of columns per CPU, and number of columns for its name.
 const CELL: usize = 26;
 const SHORT_NAME: usize = 6;
 

@@ -32,7 +32,7 @@ const NAME: usize = 10;
 /// With this many left, the last pictures' utilisation stands beside.
 const LEAST_HISTORY: usize = 22;
 
-/// A line for each disk; what there is no room for is counted.
+/// A line for each disk; disks without a line are counted.
 pub(super) fn section<'a>(view: &'a WatchView<'a>, style: Style) -> Option<Section<'a>> {
     let latest = view.latest(SeriesKind::Disk)?;
     let mut rows: Vec<&FigureRow> = latest.rows.iter().collect();

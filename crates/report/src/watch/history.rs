@@ -89,7 +89,7 @@ impl History {
         }
     }
 
-    /// The last values of a subject, at most so many, the latest at the end.
+    /// The last values of a subject, at most this number, the latest at the end.
     pub(super) fn track(
         &self,
         kind: SeriesKind,

@@ -63,7 +63,7 @@ pub(super) fn pressure<'a>(view: &WatchView<'a>, style: Style) -> Option<Section
     let room = columns(style) - LABEL;
     let name = latest.rows.iter().map(|row| width(&row.subject)).max();
     let name = name.unwrap_or(0) + 1;
-    // Where there is no room for both, that some were stalled is what counts.
+    // If there is no space for both, `some` is shown.
     let full = room / latest.rows.len().max(1) >= name + 20;
     for row in latest.rows {
         let all = latest.value(row, "full");

@@ -18,7 +18,7 @@ pub(super) fn section<'a>(view: &'a WatchView<'a>, style: Style) -> Option<Secti
     let all = latest.row("all")?;
     let mut lines = vec![whole(&latest, all, style), by_cpu(&latest, all, style)];
     let serving = view.sources.iter().any(|source| source.serves.is_some());
-    // It has its line even while there is no such interrupt, so that nothing moves.
+    // It has a line even without such an interrupt, so that the other lines do not move.
     if serving {
         lines.push(of_storage(view, &latest, style));
     }

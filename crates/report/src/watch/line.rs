@@ -34,13 +34,13 @@ impl LineBuilder {
         self
     }
 
-    /// Text set to the left of so many columns, and never more.
+    /// Text aligned left in this number of columns, truncated if it is longer.
     pub(super) fn left(self, text: &str, columns: usize) -> LineBuilder {
         let text = shortened(&sanitize(text), columns, self.style);
         self.push(&left(&text, columns))
     }
 
-    /// Text set to the right of so many columns; a number that needs more takes more.
+    /// Text aligned right in this number of columns; a longer number is not truncated.
     pub(super) fn right(self, paint: Option<Paint>, text: &str, columns: usize) -> LineBuilder {
         self.paint(paint, &right(text, columns))
     }

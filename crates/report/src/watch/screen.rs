@@ -15,7 +15,7 @@ pub(super) struct Section<'a> {
 }
 
 impl<'a> Section<'a> {
-    /// `draw` makes at most so many lines as it is told, from `least` to `most`.
+    /// `draw` produces at most the requested number of lines, from `least` to `most`.
     pub(super) fn new(
         least: usize,
         most: usize,

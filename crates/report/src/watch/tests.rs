@@ -21,7 +21,7 @@ fn name(kind: &str, number: u64) -> &'static str {
     Box::leak(format!("{kind}{number}").into_boxed_str())
 }
 
-/// A host of so many CPUs and disks, for so many seconds.
+/// A host with this number of CPUs and disks, for this number of seconds.
 fn host(cpus: u64, disks: u64, seconds: u32) -> Telemetry {
     let cpu = |second: u32| {
         let row = |number: u64| {

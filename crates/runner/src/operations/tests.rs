@@ -33,7 +33,7 @@ fn own(folder: &Path, key: &TrialKey) -> io::Result<Own> {
     Own::make(opened(folder), folder, key)
 }
 
-/// A job of file operations that makes files of so many bytes.
+/// A job of file operations that creates files of this length, bytes.
 fn makes(bytes: u64, sets: &[(u64, u64)], clones: u32) -> Job {
     let cycle = [Action::Create, Action::Write { bytes }, Action::Close];
     let sets = sets.iter().enumerate().map(|(index, set)| FileSet {
@@ -377,7 +377,7 @@ fn growth_that_may_exceed_what_is_free_is_said_with_both_figures_and_only_then()
         assert!(said.contains(part), "{part}: {said}");
     }
     assert_eq!(by_time.outgrows(at, 4 * gib), None);
-    // A number of cycles is room that is asked for beforehand, and without a bound there is no figure.
+    // The space for a number of cycles is checked in advance; without a limit there is no number.
     assert_eq!(appends(Some(1), Some(10)).outgrows(at, 0), None);
     assert_eq!(appends(None, None).outgrows(at, 0), None);
 }

@@ -12,7 +12,7 @@ use crate::protocol::{EngineSupport, Hello};
 use crate::samples::{job, plan};
 use crate::{Death, LocalNode};
 
-/// Random reads for this time, each of which takes this long, in virtual time.
+/// Random reads of this duration each, for this time, in virtual time.
 fn simulated(runtime_ms: u64, latency_ns: u64) -> Job {
     let mut job = job("sim");
     job.work.blocks_mut().unwrap().engine = Engine::new(EngineKind::Sim, 1);

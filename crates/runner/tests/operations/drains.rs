@@ -1,4 +1,4 @@
-//! What follows the measured time is no part of its frames.
+//! Steps after the measured time are not part of its frames.
 
 use iodyno_model::{Direction, Frame, Job, Step};
 

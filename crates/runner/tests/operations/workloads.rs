@@ -108,7 +108,7 @@ pub(crate) fn has(part: &Part, step: Step) -> bool {
     part.steps.iter().any(|took| took.step == step)
 }
 
-/// A loop device of so many MiB with a file system on it; `None`, said aloud, where that is not possible.
+/// A loop device of this number of MiB with a file system; `None` with a message if that is not possible.
 pub(crate) fn formatted(mib: u64, make: &[&str]) -> Option<Loop> {
     let disk = Loop::blank(mib)?;
     let command = [make, &[disk.path()]].concat();

@@ -117,7 +117,7 @@ pub(crate) fn run(folder: &Path, jobs: Vec<Job>) -> TrialRecord {
     watched(&samples::plan(folder, jobs), |_, _| {})
 }
 
-/// A job of random reads on a simulated device, each of which takes 100 µs, for `ms`.
+/// A job of random reads of 100 µs each on a simulated device, for `ms`.
 pub(crate) fn simulated(name: &str, ms: u64) -> Job {
     let mut job = timed(samples::job(name), ms);
     job.work.blocks_mut().unwrap().engine = Engine::new(EngineKind::Sim, 4);

@@ -123,7 +123,7 @@ fn samples_of_every_series_come_with_the_trial() {
     assert!(cost.samples as usize >= instants(&telemetry, SeriesKind::Cpu).len());
     assert!(cost.wall_ns > 0 && cost.longest_ns <= cost.wall_ns);
     assert!(of(SeriesKind::Pool).is_none(), "there is no pool below");
-    // Sampling is no worker's work.
+    // Sampling does not use a worker.
     let worker = part.clones[0].cpu.user_ns + part.clones[0].cpu.system_ns;
     let harness = part.host.harness_user_ns + part.host.harness_system_ns;
     assert!(worker < harness, "{worker} of {harness}");

@@ -8,7 +8,7 @@ use iodyno_model::{
 use super::{around, both, compared, first_cell, only_cell, otherwise_around};
 use crate::testing::operations as made;
 
-/// A trial a round on a configuration, its ops taking so many times as long as the made one's.
+/// One trial per round on a configuration; its ops take `factor` times as long as those of the sample.
 fn own(
     configuration: &str,
     made: impl Fn() -> (Workload, Trial),

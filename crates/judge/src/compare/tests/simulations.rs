@@ -88,7 +88,7 @@ fn a_noisy_host_does_not_make_a_difference_of_ten_percent_equivalent() {
     assert_eq!(equivalent.count(), 0);
 }
 
-/// What INCONCLUSIVE promises: with so many more rounds there is mostly a verdict.
+/// The estimate of INCONCLUSIVE: with that number of further rounds there usually is a verdict.
 #[test]
 fn asks_for_about_the_rounds_that_a_verdict_takes() {
     let mut asked = Vec::new();

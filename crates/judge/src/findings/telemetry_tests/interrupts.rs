@@ -176,7 +176,7 @@ fn queues_of_one_device_are_judged_together_and_sources_of_one_name_apart() {
     sampled("one disk", one.done(), &[], &[]);
 }
 
-/// The table of seed 000: eight CPUs, of which CPU0 takes a disk's interrupts.
+/// The table of seed 000: eight CPUs; CPU0 handles a disk's interrupts.
 #[test]
 fn the_disk_of_the_first_write_up_is_found_and_the_network_beside_it_is_not() {
     let by_cpu = |counts: [u64; 8]| {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// vda read so many MiB more than the jobs' 1.53 GiB.
+/// vda read this number of MiB more than the jobs' 1.53 GiB.
 fn excess(trial: &mut Trial, mib: u64) {
     part(trial).host.devices[0].bytes[0] += mib << 20;
 }

@@ -90,7 +90,7 @@ impl Host {
         let nonblock = rustix::fs::OFlags::NONBLOCK.bits() as i32;
         let mut options = OpenOptions::new();
         options.write(true).custom_flags(nonblock);
-        // There is no such file, or nobody reads it, until then.
+        // Until then the file does not exist or is not read.
         let mut gate = within(|| options.open(self.folder.path().join(gate)).ok());
         gate.write_all(b"\n").unwrap();
     }
@@ -307,7 +307,7 @@ fn where_there_is_no_zpool_it_is_told_only_to_who_asks_for_a_pool() {
     assert!(Pool::open(&roots, &scope(Pools::All, 100 * MS)).is_none());
     fs::create_dir_all(folder.path().join("proc/spl/kstat/zfs")).unwrap();
     assert!(Pool::open(&roots, &scope(Pools::All, 100 * MS)).is_some());
-    // Something that is there and is no program.
+    // A file that exists and is not a program.
     let host = Host::new("");
     let mode = fs::Permissions::from_mode(0o644);
     fs::set_permissions(host.folder.path().join("usr/sbin/zpool"), mode).unwrap();

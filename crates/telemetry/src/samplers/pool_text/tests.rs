@@ -33,7 +33,7 @@ fn of(report: &Report, name: &str) -> [Option<u64>; 6] {
 
 #[test]
 fn reads_a_report_of_two_pools_and_drops_the_one_since_the_boot() {
-    // Without -v there is no head but the first: each report ends where it is quiet, as here where a pool stands again.
+    // Without -v there is only the first header: a report ends after a pause, or, as here, when a pool appears again.
     let mut reader = Reader::new(true);
     let mut reports = Vec::new();
     for line in TWO.lines() {
