@@ -209,8 +209,8 @@ impl<'a> Reporter<'a> {
                     || live::plain_line(frame, elapsed, planned, style),
                 );
             }
-            // Evaluated at the end of the trial.
-            Event::Telemetry(_) => {}
+            // Stored; or evaluated at the end of the trial.
+            Event::Admitted { .. } | Event::Telemetry(_) => {}
             Event::Ready { .. } | Event::Started { .. } => self.begin(None),
         }
     }

@@ -17,6 +17,7 @@ mod schedule;
 mod settle;
 mod stop;
 mod store_place;
+mod targets;
 #[cfg(test)]
 mod testing;
 mod trial_run;

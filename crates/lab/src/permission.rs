@@ -33,7 +33,10 @@ pub(crate) fn named_by(plan: &Plan, here: &Path) -> Vec<NamedTarget> {
     let mut all: Vec<NamedTarget> = Vec::new();
     for configuration in plan.configurations.iter().filter(|one| !one.again) {
         let jobs = plan.workloads.iter().flat_map(|workload| &workload.jobs);
-        for path in jobs.flat_map(|job| paths_of(&configuration.target, job, here)) {
+        let target = &configuration.target;
+        let paths =
+            jobs.flat_map(|job| [paths_of(target, job), beside(target, job, here)].concat());
+        for path in paths {
             let target = NamedTarget {
                 configuration: configuration.name.clone(),
                 path,
@@ -46,10 +49,11 @@ pub(crate) fn named_by(plan: &Plan, here: &Path) -> Vec<NamedTarget> {
     all
 }
 
-fn paths_of(target: &Target, job: &Job, here: &Path) -> Vec<PathBuf> {
+/// The folders, files and devices that a job on this target works on, as they are named.
+pub(crate) fn paths_of(target: &Target, job: &Job) -> Vec<PathBuf> {
     let engine = job.work.engine();
     let simulated = engine.is_some_and(|engine| engine.kind.without_files());
-    let mut paths = match target {
+    match target {
         _ if simulated => Vec::new(),
         Target::Path(path) => vec![path.clone()],
         Target::AsWritten { folder } => match &job.work {
@@ -57,19 +61,21 @@ fn paths_of(target: &Target, job: &Job, here: &Path) -> Vec<PathBuf> {
             // They lie in the folder itself.
             Work::FileOperations(_) | Work::SharedFiles(_) => vec![folder.clone()],
         },
-    };
-    let beside = match target {
+    }
+}
+
+/// What a job writes beside that: logs, and copies of bad blocks.
+fn beside(target: &Target, job: &Job, here: &Path) -> Vec<PathBuf> {
+    let folder = match target {
         Target::AsWritten { folder } => folder,
         Target::Path(_) => here,
     };
     let logs = &job.logs;
     let logs = [&logs.bandwidth, &logs.iops, &logs.latency];
-    paths.extend(logs.into_iter().flatten().map(|path| beside.join(path)));
+    let logs = logs.into_iter().flatten().map(|path| folder.join(path));
     let verify = job.work.blocks().and_then(|blocks| blocks.verify.as_ref());
-    if verify.is_some_and(|verify| verify.dump) {
-        paths.push(beside.to_owned());
-    }
-    paths
+    let dumps = verify.is_some_and(|verify| verify.dump);
+    logs.chain(dumps.then(|| folder.to_owned())).collect()
 }
 
 fn files_of(job: &str, blocks: &Blocks, folder: &Path) -> Vec<PathBuf> {

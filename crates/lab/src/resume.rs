@@ -177,6 +177,7 @@ pub(crate) fn resume_with(
     }
     observer(Progress::Begun(handle));
     let mut going = Rounds::new(lab, &plan, dependencies, handle);
+    going.began_on(lab.store.targets(run)?);
     for cell in 0..plan.cells() {
         if let Some(environment) = ran_on(lab.store, &stored, cell) {
             going.ran_on(cell, &environment);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use iodyno_model::{
-    Comparison, Environment, Plan, RunState, Trial, TrialKey, TrialState, Workload,
+    Comparison, Environment, KnownTarget, Plan, RunState, Trial, TrialKey, TrialState, Workload,
 };
 use iodyno_store::RunHandle;
 
@@ -13,6 +13,7 @@ use crate::place::Places;
 use crate::schedule::order;
 use crate::settle::Settler;
 use crate::stop::{RetryLimit, Timing};
+use crate::targets::KnownTargets;
 use crate::trial_run::{TrialResult, TrialRun};
 use crate::{Lab, Progress, RunEnd, StopReason, unix_ms};
 
@@ -43,6 +44,7 @@ pub(crate) struct Rounds<'a> {
     earlier: BTreeMap<(u32, u32), Earlier>,
     settler: Settler<'a>,
     places: Places,
+    targets: KnownTargets,
     interim: InterimComparison<'a>,
     retries: RetryLimit,
     timing: Timing,
@@ -74,6 +76,7 @@ impl<'a> Rounds<'a> {
             earlier: BTreeMap::new(),
             settler: Settler::new(lab, plan),
             places: Places::default(),
+            targets: KnownTargets::default(),
             interim: InterimComparison::new(plan, dependencies.judge, run),
             retries: RetryLimit::new(plan),
             timing: Timing::new(match virtual_time(plan) {
@@ -118,6 +121,11 @@ impl<'a> Rounds<'a> {
         self.settler.learn(environment);
     }
 
+    /// Adds what the run's targets were, as its earlier trials stored it.
+    pub(crate) fn began_on(&mut self, targets: Vec<KnownTarget>) {
+        self.targets.learn(targets);
+    }
+
     /// Adds the results of an earlier trial.
     pub(crate) fn saw(&mut self, trial: &Trial) {
         self.interim.add(trial);
@@ -125,6 +133,7 @@ impl<'a> Rounds<'a> {
 
     /// Runs all missing trials, or until a stopping rule applies, and ends the run.
     pub(crate) fn carry_out(mut self, observer: &mut dyn FnMut(Progress<'_>)) -> RunEnd {
+        self.targets.begin(self.plan, self.lab.node);
         self.end.stopped = self.all(observer);
         self.count_unrepeated();
         match self.end.stopped {
@@ -308,7 +317,7 @@ impl<'a> Rounds<'a> {
             workload,
         });
         let run = TrialRun::new(self.lab, self.plan, key, settled);
-        let made = run.carry_out(number, &mut self.places, observer);
+        let made = run.carry_out(number, &mut self.places, &mut self.targets, observer);
         let state = made.trial.outcome.state();
         self.end.count(state);
         if workload.in_virtual_time() {

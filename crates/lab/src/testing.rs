@@ -4,14 +4,14 @@ mod store;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use iodyno_judge::testing as made_up;
 use iodyno_judge::testing::telemetry::recording;
 use iodyno_model::{
     Behaviour, BoundPlan, Comparison, Configuration, Diagnostic, Direction, EngineKind, Frame,
-    Kind, Observation, Outcome, Part, Plan, Question, RunId, SeriesKind, Settling, StackLayer,
-    Target, TargetInfo, TelemetryBatch, Trial, TrialKey, Workload,
+    Identity, Kind, Observation, Outcome, Part, Plan, Question, RunId, SeriesKind, Settling,
+    StackLayer, Target, TargetInfo, TelemetryBatch, Trial, TrialKey, Workload,
 };
 use iodyno_runner::{
     Command, EngineSupport, Event, Hello, Message, Node, PROTOCOL, RunnerError, Session, StopFlag,
@@ -122,6 +122,8 @@ pub(crate) struct FakeNode<'a> {
     pub(crate) own_paths: bool,
     /// Paths below which nothing is mounted any more, by the number of trials it was to make so far.
     pub(crate) unmounted: fn(usize) -> &'static [&'static str],
+    /// What a path leads to after so many trials.
+    pub(crate) identity: fn(&Path, usize) -> Option<Identity>,
 }
 
 impl<'a> FakeNode<'a> {
@@ -139,6 +141,7 @@ impl<'a> FakeNode<'a> {
             unsettled: Vec::new(),
             own_paths: false,
             unmounted: |_| &[],
+            identity: |_, _| None,
         }
     }
 
@@ -228,6 +231,14 @@ impl Node for FakeNode<'_> {
     fn settle(&self, _: &Settling, targets: &[PathBuf], _: &StopFlag) -> Vec<Unsettled> {
         self.settled.borrow_mut().push(targets.to_vec());
         self.unsettled.clone()
+    }
+
+    fn identify(&self, targets: &[PathBuf]) -> Vec<Option<Identity>> {
+        let made = self.bound.borrow().len();
+        targets
+            .iter()
+            .map(|path| (self.identity)(path, made))
+            .collect()
     }
 
     fn describe(&self, targets: &[PathBuf]) -> Vec<TargetInfo> {

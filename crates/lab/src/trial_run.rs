@@ -12,6 +12,7 @@ use crate::place::Places;
 use crate::resume::drop_histograms;
 use crate::schedule::bind;
 use crate::store_place::store_on_target;
+use crate::targets::KnownTargets;
 use crate::writer::{StoreHealth, StoreWriter};
 use crate::{Ended, Lab, Progress, unix_ms};
 
@@ -71,6 +72,7 @@ impl<'a> TrialRun<'a> {
         mut self,
         number: u32,
         places: &mut Places,
+        targets: &mut KnownTargets,
         observer: &mut dyn FnMut(Progress<'_>),
     ) -> TrialResult {
         let (configuration, workload) = self.plan.cell(self.key.cell);
@@ -84,9 +86,14 @@ impl<'a> TrialRun<'a> {
             "trial begins"
         );
         self.begin(observer);
-        let end = match places.lost(self.plan, self.key.cell, self.lab.node) {
+        if let Some(targets) = targets.take_unstored() {
+            tell(self.writer.targets(targets), observer);
+        }
+        let (cell, node) = (self.key.cell, self.lab.node);
+        let lost_target = places.lost(self.plan, cell, node);
+        let end = match lost_target.or_else(|| targets.changed(self.plan, cell, node)) {
             Some(why) => Ok(TrialEnd::Unprepared(vec![lost(why)])),
-            None => self.make(observer),
+            None => self.make(targets, observer),
         };
         let startable = end.is_ok();
         let (mut outcome, mut parts, mut faults) = self.result(end, workload);
@@ -117,14 +124,18 @@ impl<'a> TrialRun<'a> {
         }
     }
 
-    fn make(&mut self, observer: &mut dyn FnMut(Progress<'_>)) -> Result<TrialEnd, RunnerError> {
+    fn make(
+        &mut self,
+        targets: &mut KnownTargets,
+        observer: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<TrialEnd, RunnerError> {
         let bound = BoundPlan {
             protected: self.lab.store_files.clone(),
             ..bind(self.plan, self.key)
         };
         let (node, stop) = (self.lab.node, self.lab.stop);
         carry_out(&bound, node, stop, &mut |event| {
-            let health = self.keep(&event);
+            let health = self.keep(&event, targets);
             observer(Progress::Node(&event));
             tell(health, observer);
         })
@@ -190,8 +201,15 @@ impl<'a> TrialRun<'a> {
     }
 
     /// Stores an event of the node.
-    fn keep(&mut self, event: &Event) -> StoreHealth {
+    fn keep(&mut self, event: &Event, targets: &mut KnownTargets) -> StoreHealth {
         match event {
+            Event::Admitted { targets: found } => {
+                targets.learn(found.iter().cloned());
+                match targets.take_unstored() {
+                    Some(targets) => self.writer.targets(targets),
+                    None => StoreHealth::Unchanged,
+                }
+            }
             Event::Ready { environment, notes } => {
                 self.environment = Some((**environment).clone());
                 self.notes.clone_from(notes);

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use iodyno_model::{Environment, Frame, TelemetryBatch, Trial, TrialKey};
+use iodyno_model::{Environment, Frame, KnownTarget, TelemetryBatch, Trial, TrialKey};
 use iodyno_store::{Store, StoreError};
 
 /// While the store fails, every tenth write tries again; there are two writes each second. A try on a locked store takes
@@ -19,6 +19,7 @@ enum Write {
         started_unix_ms: u64,
     },
     Environment(Box<Environment>),
+    Targets(Vec<KnownTarget>),
     Frame(Box<Frame>),
     Telemetry(TelemetryBatch),
 }
@@ -69,6 +70,10 @@ impl<'a> StoreWriter<'a> {
 
     pub(crate) fn environment(&mut self, environment: &Environment) -> StoreHealth {
         self.write(Write::Environment(Box::new(environment.clone())))
+    }
+
+    pub(crate) fn targets(&mut self, targets: Vec<KnownTarget>) -> StoreHealth {
+        self.write(Write::Targets(targets))
     }
 
     pub(crate) fn frame(&mut self, frame: &Frame) -> StoreHealth {
@@ -123,6 +128,7 @@ impl<'a> StoreWriter<'a> {
                 Write::Environment(environment) => {
                     self.store.set_environment(self.key, environment)?
                 }
+                Write::Targets(targets) => self.store.set_targets(self.key, targets)?,
                 Write::Frame(frame) => self.store.append_frame(self.key, frame)?,
                 Write::Telemetry(batch) => self.store.append_telemetry(self.key, batch)?,
             }

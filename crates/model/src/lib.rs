@@ -18,6 +18,7 @@ mod files;
 mod finding;
 mod frame;
 mod histogram;
+mod identity;
 mod import;
 mod job;
 mod key;
@@ -59,6 +60,7 @@ pub use files::{Amount, Fallocate, FileService, Files};
 pub use finding::{Finding, FindingKind, Weight};
 pub use frame::{DirectionFrame, Frame, JobFrame};
 pub use histogram::{BinLayout, Histogram, HistogramBuilder};
+pub use identity::{Identity, Inode, KnownTarget};
 pub use import::{
     Claim, ClaimRules, ClaimSubject, Duplicate, Imported, ImportedPoint, ImportedTable,
     ImportedTrial, Unread,

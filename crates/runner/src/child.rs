@@ -12,10 +12,9 @@ use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use iodyno_model::{BoundPlan, Outcome, Settling, Step, TargetInfo};
-use iodyno_target::Roots;
+use iodyno_model::{BoundPlan, Identity, Outcome, Settling, Step, TargetInfo};
 use iodyno_target::settle::{Unsettled, settle};
-use iodyno_target::stack;
+use iodyno_target::{Roots, identity, stack};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use crate::death::Death;
@@ -74,6 +73,14 @@ impl Node for LocalNode {
 
     fn settle(&self, settling: &Settling, targets: &[PathBuf], stop: &StopFlag) -> Vec<Unsettled> {
         settle(&Roots::host(), settling, targets, &|| stop.is_set())
+    }
+
+    fn identify(&self, targets: &[PathBuf]) -> Vec<Option<Identity>> {
+        let roots = Roots::host();
+        let targets = targets.iter();
+        targets
+            .map(|target| identity::identify(target, &roots))
+            .collect()
     }
 
     fn describe(&self, targets: &[PathBuf]) -> Vec<TargetInfo> {

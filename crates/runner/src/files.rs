@@ -8,7 +8,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use iodyno_engine::JobFile;
-use iodyno_model::{Blocks, BoundPlan, Diagnostic, Engine, FileState, Job, Order, SharedFiles};
+use iodyno_model::{
+    Blocks, BoundPlan, Diagnostic, Engine, FileState, Job, KnownTarget, Order, SharedFiles,
+};
+use iodyno_target::identity;
 use iodyno_target::space::{self, Need};
 use iodyno_target::{
     AdmitError, Admitted, Guard, Kind, OpenFlags, Request, Roots, WrittenDevice, state_folder,
@@ -123,6 +126,18 @@ impl Files {
             });
         }
         Ok(files)
+    }
+
+    /// What each of them is, where that can be told.
+    pub(crate) fn identities(&self) -> Vec<KnownTarget> {
+        let roots = Roots::host();
+        let known = |file: &TrialFile| {
+            Some(KnownTarget {
+                path: file.wanted.path.clone(),
+                identity: identity::identity(file.admitted.as_fd(), &roots)?,
+            })
+        };
+        self.list.iter().filter_map(known).collect()
     }
 
     /// Any was not there before.

@@ -21,11 +21,13 @@ use crate::logs::{self, CloneLogs};
 use crate::message_writer::MessageSender;
 use crate::operations::Site;
 use crate::probe::HostProbe;
-use crate::protocol::Event;
+use crate::protocol::{Command, Event};
 use crate::resolve::{Resolved, ResolvedClone, resolve};
 use crate::seeds;
 use crate::shared_files;
+use crate::timeline::Timeline;
 use crate::wanted::{self, Wanted};
+use crate::worker::Signal;
 
 /// A clone that waits for its thread.
 #[derive(Debug)]
@@ -63,6 +65,7 @@ pub(crate) fn prepare(
     plan: &BoundPlan,
     control: &Control,
     messages: &MessageSender,
+    timeline: &Timeline,
 ) -> Result<Prepared, Unready> {
     let jobs = &plan.workload.jobs;
     let resolved = resolve(plan, &HostProbe);
@@ -78,6 +81,9 @@ pub(crate) fn prepare(
         files: Files::admit(plan, wanted)?,
         ..Prepared::default()
     };
+    if let Err(unready) = tell(&prepared.files, messages, timeline) {
+        return Err(prepared.undo(unready, messages));
+    }
     if let Err(unready) = make(plan, control, messages, &resolved, &mut prepared) {
         return Err(prepared.undo(unready, messages));
     }
@@ -92,6 +98,25 @@ pub(crate) fn prepare(
     prepared.states.extend(folders);
     prepared.environment = environment.get();
     Ok(prepared)
+}
+
+/// Tells what was admitted, and waits until the parent has stored it: should both be killed, the next trial knows these
+/// files and devices again.
+fn tell(files: &Files, messages: &MessageSender, timeline: &Timeline) -> Result<(), Unready> {
+    let targets = files.identities();
+    if targets.is_empty() {
+        return Ok(());
+    }
+    messages.event(Event::Admitted { targets });
+    loop {
+        match timeline.next() {
+            Some(Signal::Command(Command::Proceed)) => return Ok(()),
+            Some(Signal::Command(Command::Finish | Command::Abort) | Signal::ParentGone) | None => {
+                return Err(Unready::Withdrawn);
+            }
+            Some(_) => {}
+        }
+    }
 }
 
 impl Prepared {

@@ -7,8 +7,8 @@
 use std::io::{self, Read, Write};
 
 use iodyno_model::{
-    BoundPlan, Diagnostic, EngineKind, Environment, Frame, Job, Outcome, Part, SeriesKind, Step,
-    TelemetryBatch,
+    BoundPlan, Diagnostic, EngineKind, Environment, Frame, Job, KnownTarget, Outcome, Part,
+    SeriesKind, Step, TelemetryBatch,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ use crate::death::Death;
 use crate::faults::{self, Unready};
 
 /// The version of the protocol; both ends must have the same.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 4;
 
 /// The largest frame, bytes. A part of a thousand clones with wide histograms takes some 100 MB.
 const LONGEST: u32 = 512 << 20;
@@ -36,6 +36,8 @@ pub enum Command {
         /// The trial.
         plan: Box<BoundPlan>,
     },
+    /// The answer to [`Event::Admitted`]: what is told there may be written from now on.
+    Proceed,
     /// Tell the time: answered by [`Message::Clock`].
     Ping {
         /// Comes back with the answer.
@@ -166,6 +168,12 @@ pub enum Event {
         done: u64,
         /// All there is to do.
         total: u64,
+    },
+    /// What the trial is about to write to, or to read: open, and as it was found. To be stored at once; nothing is
+    /// written before [`Command::Proceed`]. A trial without files does not tell it.
+    Admitted {
+        /// Each file and device that can be told from others.
+        targets: Vec<KnownTarget>,
     },
     /// Everything is ready to start.
     Ready {

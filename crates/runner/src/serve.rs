@@ -107,7 +107,7 @@ pub(crate) fn trial(
     messages: &MessageSender,
     timeline: Timeline,
 ) -> (TrialEnd, Vec<WrittenDevice>) {
-    let prepared = match prepare(plan, control, messages) {
+    let prepared = match prepare(plan, control, messages, &timeline) {
         Ok(prepared) => prepared,
         Err(unready) => return (unready.into(), Vec::new()),
     };

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
-use iodyno_model::{BoundPlan, Settling, StopRequest, TargetInfo};
+use iodyno_model::{BoundPlan, Identity, Settling, StopRequest, TargetInfo};
 use iodyno_target::settle::Unsettled;
 
 use crate::clock;
@@ -74,6 +74,9 @@ pub trait Node {
     /// settled. Returns soon after `stop` is set.
     fn settle(&self, settling: &Settling, targets: &[PathBuf], stop: &StopFlag) -> Vec<Unsettled>;
 
+    /// What these paths lead to now, in their order; `None` where the node cannot tell. Changes nothing.
+    fn identify(&self, targets: &[PathBuf]) -> Vec<Option<Identity>>;
+
     /// What lies below these paths now, in their order. Touches nothing.
     fn describe(&self, targets: &[PathBuf]) -> Vec<TargetInfo>;
 }
@@ -129,7 +132,14 @@ pub fn drive(
             member.forward_stop(stop);
             if let Some(event) = member.poll() {
                 idle = false;
-                event.into_iter().for_each(|event| events(index, event));
+                if let Some(event) = event {
+                    let admitted = matches!(event, Event::Admitted { .. });
+                    events(index, event);
+                    // A request to stop takes its place.
+                    if admitted && !stop.is_set() {
+                        member.send(Command::Proceed);
+                    }
+                }
             }
         }
         idle &= !synchronise(&mut members);

@@ -110,7 +110,8 @@ impl Running {
 impl Session for Simulation {
     fn send(&mut self, command: Command) {
         match command {
-            Command::Hello { .. } => {}
+            // It has no files.
+            Command::Hello { .. } | Command::Proceed => {}
             Command::Prepare { plan } => self.prepare(*plan),
             Command::Ping { number } => {
                 let now_ns = VIRTUAL_START_NS;

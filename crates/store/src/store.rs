@@ -1,8 +1,8 @@
 //! The interface of a store. Small and with few, large calls, so that a database server can implement it.
 
 use iodyno_model::{
-    Environment, Frame, Plan, RunId, RunState, RunSummary, TelemetryBatch, Trial, TrialKey,
-    TrialSummary,
+    Environment, Frame, KnownTarget, Plan, RunId, RunState, RunSummary, TelemetryBatch, Trial,
+    TrialKey, TrialSummary,
 };
 
 use crate::StoreError;
@@ -64,6 +64,10 @@ pub trait Store {
     /// Stores the environment of a trial, as soon as it is known.
     fn set_environment(&self, key: TrialKey, environment: &Environment) -> Result<(), StoreError>;
 
+    /// Stores what the run's targets are, as far as a trial of this process knows them, in place of what was stored of them
+    /// for this trial. It survives the end of this process once this returns. It is not exported.
+    fn set_targets(&self, key: TrialKey, targets: &[KnownTarget]) -> Result<(), StoreError>;
+
     /// Appends a frame. It survives the end of this process once this returns.
     fn append_frame(&self, key: TrialKey, frame: &Frame) -> Result<(), StoreError>;
 
@@ -93,6 +97,9 @@ pub trait Store {
 
     /// Reads a run without results.
     fn run(&self, run: RunId) -> Result<Run, StoreError>;
+
+    /// What the run's targets are, as its latest trial stored them; empty if none did.
+    fn targets(&self, run: RunId) -> Result<Vec<KnownTarget>, StoreError>;
 
     /// Reads a trial without frames and telemetry. An interrupted trial has a part rebuilt from its frames, and the
     /// reason; a running trial is returned as if it were interrupted now.

@@ -12,6 +12,7 @@ pub mod extents;
 #[cfg(test)]
 mod fake;
 pub mod guard;
+pub mod identity;
 mod mounts;
 mod roots;
 pub mod settle;

@@ -121,3 +121,34 @@ fn an_imported_run_writes_to_nothing_that_is_not_named_again() {
         .succeeds();
     assert_ne!(std::fs::read(&precious).unwrap(), before);
 }
+
+#[test]
+fn a_file_that_took_the_place_of_a_target_is_not_touched() {
+    for (name, arguments) in [("disk.img", &["--on", "f=disk.img"][..]), ("t.0.0", &[])] {
+        let home = Home::new();
+        let path = home.file(name, "");
+        std::fs::File::options()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_len(1 << 20)
+            .unwrap();
+        killed(&home, arguments);
+        goes_on(&home, &[]);
+        // The other file exists beside it before it takes its place: it has another inode.
+        let other = home.file("other", &"precious\n".repeat(200_000));
+        let before = std::fs::read(&other).unwrap();
+        std::fs::rename(&other, &path).unwrap();
+        home.iodyno(&["run", "--resume", "last"])
+            .exits(4)
+            .tells("the target has changed")
+            .tells(name)
+            .tells("inode");
+        assert!(std::fs::read(&path).unwrap() == before, "{name}");
+        // A file that is gone is made again.
+        std::fs::remove_file(&path).unwrap();
+        if arguments.is_empty() {
+            goes_on(&home, &[]);
+        }
+    }
+}

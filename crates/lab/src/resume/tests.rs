@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use iodyno_model::{Imported, Outcome, Stopping};
+use iodyno_model::{Identity, Imported, Inode, Outcome, Stopping};
 use iodyno_store::SqliteStore;
 use proptest::prelude::*;
 
@@ -598,4 +598,66 @@ fn an_imported_run_goes_on_only_on_targets_that_are_named_again() {
     // An own run keeps its targets: to name them is allowed.
     assert!(permitted(false, &named(&both[1..])).is_ok());
     assert!(permitted(false, &named(&[("c1", "/x")])).is_err());
+}
+
+/// A file that was there before the run, and whose inode has this number.
+fn file(number: u64) -> Option<Identity> {
+    let inode = Inode {
+        number,
+        made_ns: None,
+    };
+    Some(Identity::File { inode, length: 9 })
+}
+
+#[test]
+fn a_target_that_was_replaced_since_the_run_began_is_not_touched() {
+    let plan = plan(2, 1, 1);
+    let store = FakeStore::default();
+    let mut node = FakeNode::new(|_| Act::Panic);
+    node.identity = |path, _| file(path.as_os_str().len() as u64);
+    let (stop, judge) = (node.stop.clone(), FakeJudge::default());
+    let died = catch_unwind(AssertUnwindSafe(|| {
+        let dependencies = judge.dependencies(&node);
+        carry_out_with(
+            &plan,
+            &lab(&store, &node, &stop),
+            &dependencies,
+            &mut |_| {},
+        )
+    }));
+    assert!(died.is_err());
+    let log = store.log();
+    let begun = log.iter().position(|one| one.starts_with("begin c"));
+    assert_eq!(
+        log[begun.unwrap() + 1],
+        "targets",
+        "before anything is done"
+    );
+
+    let mut node = FakeNode::new(|_| Act::Complete);
+    node.identity = |path, _| file(if path == Path::new("/c1") { 77 } else { 3 });
+    let stop = node.stop.clone();
+    let mut faults = Vec::new();
+    let end = resume_with(
+        store.id(),
+        None,
+        &Permission::default(),
+        &lab(&store, &node, &stop),
+        &judge.dependencies(&node),
+        &mut |progress| {
+            if let Progress::Ended(ended) = progress {
+                faults.extend(ended.faults.iter().map(|fault| fault.message.clone()));
+            }
+        },
+    );
+    let end = end.unwrap();
+    assert_eq!((end.made, end.completed), (2, 1));
+    assert_eq!(
+        faults,
+        [
+            "the target has changed: /c1 was a file of 9 bytes, inode 3, and is a file of 9 bytes, inode 77"
+        ]
+    );
+    let bound = node.bound.borrow();
+    assert!(bound.iter().all(|plan| plan.configuration.name == "c0"));
 }

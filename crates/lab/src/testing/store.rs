@@ -4,8 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use iodyno_model::{
-    Environment, Frame, Plan, RunId, RunState, RunSummary, TelemetryBatch, Trial, TrialKey,
-    TrialState, TrialSummary,
+    Environment, Frame, KnownTarget, Plan, RunId, RunState, RunSummary, TelemetryBatch, Trial,
+    TrialKey, TrialState, TrialSummary,
 };
 use iodyno_store::{Run, RunHandle, Store, StoreError};
 
@@ -19,6 +19,7 @@ pub(crate) struct FakeStore {
     rounds: Cell<u32>,
     /// The run came from another store.
     pub(crate) foreign: Cell<bool>,
+    targets: RefCell<Vec<KnownTarget>>,
     state: Cell<Option<RunState>>,
     begun: RefCell<BTreeMap<TrialKey, Vec<Frame>>>,
     telemetry: RefCell<BTreeMap<TrialKey, Vec<TelemetryBatch>>>,
@@ -117,6 +118,16 @@ impl Store for FakeStore {
         let mut begun = self.begun.borrow_mut();
         begun.entry(key).or_default().push(frame.clone());
         Ok(())
+    }
+
+    fn set_targets(&self, _: TrialKey, targets: &[KnownTarget]) -> Result<(), StoreError> {
+        self.note("targets".to_owned())?;
+        *self.targets.borrow_mut() = targets.to_vec();
+        Ok(())
+    }
+
+    fn targets(&self, _: RunId) -> Result<Vec<KnownTarget>, StoreError> {
+        Ok(self.targets.borrow().clone())
     }
 
     fn append_telemetry(&self, key: TrialKey, batch: &TelemetryBatch) -> Result<(), StoreError> {

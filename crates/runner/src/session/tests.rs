@@ -197,7 +197,10 @@ impl Session for AheadSession<'_> {
     fn send(&mut self, command: Command) {
         self.0.told.borrow_mut().push(command.clone());
         self.1.extend(match command {
-            Command::Prepare { .. } => Some(Message::Event(Event::Ready {
+            Command::Prepare { .. } => Some(Message::Event(Event::Admitted {
+                targets: Vec::new(),
+            })),
+            Command::Proceed => Some(Message::Event(Event::Ready {
                 environment: Box::default(),
                 notes: Vec::new(),
             })),
@@ -235,6 +238,10 @@ impl Session for AheadSession<'_> {
 }
 
 impl Node for Ahead {
+    fn identify(&self, targets: &[PathBuf]) -> Vec<Option<Identity>> {
+        vec![None; targets.len()]
+    }
+
     fn open(&self, _: &BoundPlan) -> Result<Box<dyn Session + '_>, RunnerError> {
         let hello = Message::Hello(self.hello.clone());
         Ok(Box::new(AheadSession(self, VecDeque::from([hello]))))

@@ -22,6 +22,7 @@ crate::tests![
     every_fault_is_told_and_nothing_is_made,
     a_layout_that_cannot_fit_is_refused_before_it_begins,
     a_layout_that_is_interrupted_leaves_nothing,
+    nothing_is_written_before_it_is_known_what_was_admitted,
     the_disk_of_a_loop_device_is_refused,
     a_target_folder_holds_the_files_of_the_jobs,
     a_disk_that_fills_up_meanwhile_leaves_nothing,
@@ -185,6 +186,21 @@ fn a_layout_that_cannot_fit_is_refused_before_it_begins() {
         panic!("{:?}", told.end);
     };
     assert!(faults[0].message.contains("more are needed"), "{faults:?}");
+    assert!(names(folder.path()).is_empty());
+}
+
+fn nothing_is_written_before_it_is_known_what_was_admitted() {
+    let folder = tempfile::tempdir().unwrap();
+    let jobs = vec![on_file("a", "f", READ, MIB)];
+    let mut told = Vec::new();
+    let _ = watched(&plan(folder.path(), jobs), |event, stop| {
+        if let Event::Admitted { targets } = event {
+            let length = fs::metadata(folder.path().join("f")).unwrap().len();
+            told.push((targets.len(), length));
+            stop.finish();
+        }
+    });
+    assert_eq!(told, [(1, 0)]);
     assert!(names(folder.path()).is_empty());
 }
 

@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use iodyno_model::{
-    Environment, Frame, Plan, RunId, RunState, RunSummary, TelemetryBatch, Trial, TrialKey,
+    Environment, Frame, KnownTarget, Plan, RunId, RunState, RunSummary, TelemetryBatch, Trial,
+    TrialKey,
 };
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
@@ -428,6 +429,14 @@ impl Store for SqliteStore {
 
     fn set_environment(&self, key: TrialKey, environment: &Environment) -> Result<(), StoreError> {
         write::set_environment(self, key, environment)
+    }
+
+    fn set_targets(&self, key: TrialKey, targets: &[KnownTarget]) -> Result<(), StoreError> {
+        write::set_targets(self, key, targets)
+    }
+
+    fn targets(&self, run: RunId) -> Result<Vec<KnownTarget>, StoreError> {
+        read::targets(self, run)
     }
 
     fn append_frame(&self, key: TrialKey, frame: &Frame) -> Result<(), StoreError> {

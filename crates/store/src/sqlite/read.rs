@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use iodyno_model::{
-    Environment, Frame, Outcome, Plan, RunId, RunState, RunSummary, Telemetry, Trial, TrialKey,
-    TrialState, TrialSummary,
+    Environment, Frame, KnownTarget, Outcome, Plan, RunId, RunState, RunSummary, Telemetry, Trial,
+    TrialKey, TrialState, TrialSummary,
 };
 use rusqlite::types::{FromSqlError, Type, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
@@ -84,6 +84,21 @@ fn foreign(connection: &Connection, alias: u64) -> Result<bool, OperationError> 
          FROM runs WHERE alias = ?1",
     )?;
     Ok(statement.query_row([alias], |row| row.get(0))?)
+}
+
+/// The targets that the run's latest trial stored.
+pub(super) fn targets(store: &SqliteStore, run: RunId) -> Result<Vec<KnownTarget>, StoreError> {
+    store.reading("reading a run's targets", |transaction| {
+        let mut statement = transaction.prepare_cached(
+            "SELECT data FROM runs JOIN trials ON run = alias JOIN documents ON trial = number
+             WHERE id = ?1 AND kind = 'targets' ORDER BY number DESC LIMIT 1",
+        )?;
+        let mut rows = statement.query([run.0.as_bytes()])?;
+        match rows.next()? {
+            Some(row) => blob(store, row, 0),
+            None => Ok(Vec::new()),
+        }
+    })
 }
 
 pub(super) fn trial(store: &SqliteStore, key: TrialKey) -> Result<Trial, StoreError> {

@@ -3,7 +3,8 @@
 use std::io;
 
 use iodyno_model::{
-    DirectionTotal, Environment, Frame, Plan, RunId, RunState, Telemetry, Trial, TrialKey,
+    DirectionTotal, Environment, Frame, KnownTarget, Plan, RunId, RunState, Telemetry, Trial,
+    TrialKey,
 };
 use rusqlite::{Connection, OptionalExtension, Transaction, named_params, params};
 use serde::Serialize;
@@ -155,6 +156,22 @@ pub(super) fn set_environment(
                 params![trial.number, environment.host],
             )?;
         }
+        Ok(())
+    })
+}
+
+pub(super) fn set_targets(
+    store: &SqliteStore,
+    key: TrialKey,
+    targets: &[KnownTarget],
+) -> Result<(), StoreError> {
+    let blob = checked("the targets", &targets.to_vec())?;
+    store.writing("storing the targets", Survives::Kill, |transaction| {
+        let trial = OpenTrial::find(store, transaction, key)?;
+        transaction.execute(
+            "INSERT OR REPLACE INTO documents (trial, kind, data) VALUES (?1, 'targets', ?2)",
+            params![trial.number, blob],
+        )?;
         Ok(())
     })
 }

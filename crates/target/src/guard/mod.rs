@@ -34,6 +34,7 @@ use crate::roots::Roots;
 use crate::signatures;
 
 use open::{Pinned, PinnedKind, create, open_flags, reopen};
+pub(crate) use own_writes::device_name;
 use own_writes::{Claim, Records};
 pub use own_writes::{WrittenDevice, state_folder};
 pub use refusal::{AdmitError, Reason, Refusal};

@@ -165,6 +165,15 @@ fn read(path: &Path) -> Option<Record> {
 /// attached gets the same one. A wrong match is not dangerous by itself, because the digests must match as
 /// well.
 pub(super) fn identity(roots: &Roots, block: &Block, device: impl AsFd) -> String {
+    device_name(roots, block, device).0
+}
+
+/// See [`identity`]; and the boot that it is valid for, where no name of the device lasts longer.
+pub(crate) fn device_name(
+    roots: &Roots,
+    block: &Block,
+    device: impl AsFd,
+) -> (String, Option<String>) {
     let disk = block.parent();
     let whole = disk.as_ref().unwrap_or(block);
     let attribute = |name: &str| whole.attribute(name).filter(|value| !value.is_empty());
@@ -182,19 +191,22 @@ pub(super) fn identity(roots: &Roots, block: &Block, device: impl AsFd) -> Strin
                 "{} {serial}",
                 attribute("device/model").unwrap_or_default()
             ))
-        })
-        .unwrap_or_else(|| {
-            // Without an identifier, the record is valid until the next boot.
-            let boot = crate::roots::text(roots.proc.join("sys/kernel/random/boot_id"));
-            let sequence = attribute("diskseq").unwrap_or_default();
-            let boot = boot.unwrap_or_default();
-            format!("{} {} {sequence} {boot}", whole.name, whole.number)
         });
+    let boot = name.is_none().then(|| {
+        let boot = crate::roots::text(roots.proc.join("sys/kernel/random/boot_id"));
+        boot.unwrap_or_default()
+    });
+    let name = name.unwrap_or_else(|| {
+        let sequence = attribute("diskseq").unwrap_or_default();
+        let boot = boot.as_deref().unwrap_or_default();
+        format!("{} {} {sequence} {boot}", whole.name, whole.number)
+    });
     let length = block.length();
-    match (&disk, block.start()) {
+    let name = match (&disk, block.start()) {
         (Some(_), Some(start)) => format!("{name}, {length} bytes from {start}"),
         _ => format!("{name}, {length} bytes"),
-    }
+    };
+    (name, boot)
 }
 
 /// A loop device is identified by its backing file and its offset.

@@ -1,0 +1,90 @@
+//! What the run's targets are, so that a trial never writes to what came in their place.
+//!
+//! They are identified before the run's first trial, and again by each trial when it has opened its files and before it
+//! writes to them. All of it is stored, by the process that found it and for this store alone: an exported run has
+//! none of it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use iodyno_model::{Identity, KnownTarget, Plan};
+use iodyno_runner::Node;
+
+use crate::permission::paths_of;
+
+/// The targets of a run, by path.
+#[derive(Debug, Default)]
+pub(crate) struct KnownTargets {
+    known: BTreeMap<PathBuf, Identity>,
+    unstored: bool,
+}
+
+impl KnownTargets {
+    /// Adds what trials found, in place of what was known.
+    pub(crate) fn learn(&mut self, found: impl IntoIterator<Item = KnownTarget>) {
+        for KnownTarget { path, identity } in found {
+            self.unstored |= self.known.get(&path) != Some(&identity);
+            self.known.insert(path, identity);
+        }
+    }
+
+    /// Identifies the paths that the plan names and that are not known yet. To be called before the first trial.
+    pub(crate) fn begin(&mut self, plan: &Plan, node: &dyn Node) {
+        let paths = (0..plan.cells()).flat_map(|cell| planned(plan, cell));
+        let mut new: Vec<PathBuf> = paths
+            .filter(|path| !self.known.contains_key(path))
+            .collect();
+        new.sort();
+        new.dedup();
+        let identities = node.identify(&new);
+        let found = new.into_iter().zip(identities);
+        self.learn(found.filter_map(|(path, identity)| {
+            let identity = identity?;
+            Some(KnownTarget { path, identity })
+        }));
+    }
+
+    /// How the targets of a cell differ from what they were.
+    pub(crate) fn changed(&self, plan: &Plan, cell: u32, node: &dyn Node) -> Option<String> {
+        let planned = planned(plan, cell);
+        let paths: Vec<PathBuf> = self
+            .known
+            .keys()
+            .filter(|path| planned.iter().any(|planned| path.starts_with(planned)))
+            .cloned()
+            .collect();
+        let identities = node.identify(&paths);
+        let changes: Vec<String> = paths
+            .iter()
+            .zip(identities)
+            .filter_map(|(path, now)| {
+                let (before, now) = (&self.known[path], now?);
+                before
+                    .differs_from(&now)
+                    .then(|| format!("{} was {before}, and is {now}", path.display()))
+            })
+            .collect();
+        (!changes.is_empty()).then(|| format!("the target has changed: {}", changes.join("; ")))
+    }
+
+    /// Everything that is known, if any of it is not stored.
+    pub(crate) fn take_unstored(&mut self) -> Option<Vec<KnownTarget>> {
+        std::mem::take(&mut self.unstored).then(|| {
+            let known = self.known.iter();
+            known
+                .map(|(path, identity)| KnownTarget {
+                    path: path.clone(),
+                    identity: identity.clone(),
+                })
+                .collect()
+        })
+    }
+}
+
+/// The paths that a cell's jobs name.
+fn planned(plan: &Plan, cell: u32) -> Vec<PathBuf> {
+    let (configuration, workload) = plan.cell(cell);
+    let jobs = workload.jobs.iter();
+    jobs.flat_map(|job| paths_of(&configuration.target, job))
+        .collect()
+}

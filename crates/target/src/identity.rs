@@ -1,0 +1,97 @@
+//! What a path leads to, told from everything else that may come to lie there.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+
+use iodyno_model::{Identity, Inode};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags};
+
+use crate::block::{Block, DeviceNumber};
+use crate::guard::device_name;
+use crate::roots::Roots;
+
+/// File systems whose inode numbers change while a file stays the same: overlayfs when a file is copied up or its inode
+/// leaves the cache, FUSE when the server forgets it.
+const UNSTABLE: [u64; 2] = [0x794c_7630, 0x6573_5546];
+/// What is mounted anew is empty: its root folder says nothing.
+const VOLATILE: [u64; 2] = [0x0102_1994, 0x8584_58f6];
+
+/// What a path leads to; `None` where the host does not tell or it is of no kind that can be a target. A device is opened
+/// for reading and closed again; nothing else is opened.
+pub fn identify(path: &Path, roots: &Roots) -> Option<Identity> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let pinned = match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(pinned) => pinned,
+        Err(error) if error == rustix::io::Errno::NOENT => return Some(Identity::Absent),
+        Err(_) => return None,
+    };
+    let state = rustix::fs::fstat(&pinned).ok()?;
+    if FileType::from_raw_mode(state.st_mode) != FileType::BlockDevice {
+        return identity(pinned.as_fd(), roots);
+    }
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let device = rustix::fs::open(path, flags, Mode::empty()).ok()?;
+    identity(device.as_fd(), roots)
+}
+
+/// As [`identify`], of an open file. Devices have to be open for reading or writing.
+pub fn identity(file: BorrowedFd<'_>, roots: &Roots) -> Option<Identity> {
+    let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+    let state = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, mask).ok()?;
+    let kind = FileType::from_raw_mode(u32::from(state.stx_mode));
+    if kind == FileType::BlockDevice {
+        let number = DeviceNumber {
+            major: state.stx_rdev_major,
+            minor: state.stx_rdev_minor,
+        };
+        let block = Block::find(roots, number).ok()?;
+        let (name, boot) = device_name(roots, &block, file);
+        return Some(Identity::Device { name, boot });
+    }
+    let system = rustix::fs::fstatfs(file).ok()?.f_type as u64;
+    if UNSTABLE.contains(&system) {
+        return None;
+    }
+    let told = state.stx_mask & StatxFlags::BTIME.bits() != 0;
+    let made = state.stx_btime;
+    let inode = Inode {
+        number: state.stx_ino,
+        made_ns: told.then(|| made.tv_sec * 1_000_000_000 + i64::from(made.tv_nsec)),
+    };
+    match kind {
+        FileType::RegularFile => Some(Identity::File {
+            inode,
+            length: state.stx_size,
+        }),
+        FileType::Directory if !VOLATILE.contains(&system) => Some(Identity::Folder(inode)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_known_by_its_inode_and_not_by_its_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = |name: &str| identify(&folder.path().join(name), &Roots::host());
+        assert_eq!(of("f"), Some(Identity::Absent));
+        let path = folder.path().join("f");
+        std::fs::write(&path, b"four").unwrap();
+        let Some(before) = of("f") else {
+            // The file system has no stable inodes.
+            return;
+        };
+        assert!(matches!(before, Identity::File { length: 4, .. }));
+        std::fs::rename(&path, folder.path().join("g")).unwrap();
+        assert_eq!(of("g").as_ref(), Some(&before));
+        std::fs::write(&path, b"five!").unwrap();
+        assert!(before.differs_from(&of("f").unwrap()));
+        let open = File::open(folder.path().join("g")).unwrap();
+        assert_eq!(identity(open.as_fd(), &Roots::host()), Some(before));
+        assert_eq!(identify(Path::new("/dev/null"), &Roots::host()), None);
+    }
+}
