@@ -8,6 +8,7 @@
 
 mod benchstat;
 mod clean;
+mod command;
 mod context;
 mod extract;
 mod fio;

@@ -6,10 +6,11 @@ use std::ops::Range;
 
 use iodyno_model::{Duplicate, Imported, ImportedTrial, Observation, SourceLine, Unread};
 
+use super::command;
 use super::extract::{Extract, ExtractContent};
 use super::label::Label;
 use super::lines::Lines;
-use super::unread::why_unread;
+use super::unread::{STATEMENT, why_unread};
 use super::{Options, Text, readers};
 
 /// Reads all results in some texts. Never fails: what cannot be read is in `unread`.
@@ -93,6 +94,9 @@ fn read_one(text: &Text<'_>, options: &Options) -> (Imported, Vec<Placed>) {
     imported.claims.sort_by_key(|claim| claim.at.line);
     imported.unread.sort_by_key(|unread| unread.at.line);
     name_by_headings(&mut trials, &lines);
+    let mut unexplained: Vec<&mut ImportedTrial> =
+        trials.iter_mut().map(|it| &mut it.trial).collect();
+    command::apply(&mut unexplained, &lines);
     name(&mut trials, &label, text.source);
     if trials.is_empty() && imported.tables.is_empty() && imported.claims.is_empty() {
         imported
@@ -210,12 +214,14 @@ fn stretches(lines: &Lines<'_>, claimed: &[bool]) -> Vec<Unread> {
             within = false;
             continue;
         }
-        if within {
-            continue;
-        }
-        if let Some(why) = why_unread(text) {
-            found.push(unread(lines, number, why.to_owned()));
-            within = true;
+        // Each statement stands for itself; of other lines, the first stands for all up to the next blank one.
+        match why_unread(text) {
+            Some(STATEMENT) => found.push(unread(lines, number, STATEMENT.to_owned())),
+            Some(why) if !within => {
+                found.push(unread(lines, number, why.to_owned()));
+                within = true;
+            }
+            _ => {}
         }
     }
     found

@@ -50,6 +50,9 @@ pub(super) fn why_unread(line: &str) -> Option<&'static str> {
     if WORDS.iter().any(|word| lower.contains(word)) {
         return Some("looks like a tool's output, but not in a form that is known");
     }
+    if is_statement(&lower) {
+        return Some(STATEMENT);
+    }
     if !has_rate(&lower) {
         return is_row(&lower)
             .then_some("a table whose columns are not known; name them by a column map");
@@ -67,6 +70,50 @@ fn is_sysbench_1_1(lower: &str) -> bool {
     rest.is_some_and(|rest| {
         rest.contains("iops=") && rest.contains(" mib/s (") && !rest.contains("bw=")
     })
+}
+
+/// Of a line of prose that states a relative difference.
+pub(super) const STATEMENT: &str =
+    "a claim in prose: whether the results support it needs a reader's judgement";
+
+/// Words that compare, by their beginnings. In lower case.
+const COMPARING: [&str; 20] = [
+    "fast", "slow", "better", "worse", "improv", "increas", "decreas", "reduc", "higher", "lower",
+    "more", "less", "regress", "gain", "drop", "speed", "degrad", "boost", "up", "down",
+];
+
+/// Prose that gives a relative difference: `increased by 50%`, `+10 %`, `2x faster`, `3 times slower`. In lower case.
+fn is_statement(lower: &str) -> bool {
+    if lower.starts_with('|') {
+        return false;
+    }
+    let words: Vec<&str> = lower
+        .split_whitespace()
+        .map(|word| word.trim_matches(['(', ')', '"', '*', '`', ',', '.', ';', ':']))
+        .collect();
+    let is_number = |word: &str| {
+        word.trim_start_matches(['+', '-', '−', '~'])
+            .parse::<f64>()
+            .is_ok()
+    };
+    let mut signed = false;
+    let mut relative = false;
+    for (place, word) in words.iter().enumerate() {
+        let next = words.get(place + 1).copied().unwrap_or("");
+        let percent = word.strip_suffix('%').is_some_and(is_number)
+            || (is_number(word) && ["%", "percent"].contains(&next));
+        let times = word.strip_suffix(['x', '×']).is_some_and(is_number)
+            || (is_number(word) && next == "times");
+        relative |= percent || times;
+        signed |= percent && word.starts_with(['+', '-', '−']);
+    }
+    let compares = |word: &&str| COMPARING.iter().any(|begin| word.starts_with(begin));
+    // A row of figures is not prose.
+    let letters = words
+        .iter()
+        .filter(|word| word.starts_with(char::is_alphabetic))
+        .count();
+    relative && letters >= 3 && (signed || words.iter().any(compares))
 }
 
 /// A number with a rate's unit right after it.
@@ -135,7 +182,17 @@ mod tests {
             ("random reads from 16 files (MB/s).", false),
             ("the 4k block bandwidth", false),
             ("| Node | Bandwidth |", false),
-            ("improved by 50%, and the IOPs by 10%,", false),
+            ("improved by 50%, and the IOPs by 10%,", true),
+            (
+                "and the IOPs by 10%, by more carefully selecting the preferred",
+                true,
+            ),
+            ("reads gain +50 % and writes +10 %", true),
+            ("ext4 was 3 times slower", true),
+            ("zfs is 2.5x faster here", true),
+            ("the disk was 50% full", false),
+            ("cpu : usr=3.10%, sys=8.20%, ctx=100", false),
+            ("tank 12% 3% 5%", false),
             ("", false),
         ] {
             assert_eq!(why_unread(line).is_some(), unread, "{line}");

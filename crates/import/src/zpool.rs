@@ -119,7 +119,7 @@ impl Listing {
     fn found(self, lines: &Lines<'_>) -> Vec<Extract> {
         let range = self.start..self.end;
         if self.other_columns {
-            let why = "`zpool iostat` with further columns (-l, -q, -r, -w): only capacity, operations and \
+            let why = "`zpool iostat` with further columns (-l, -q, -r, -w) is not read: only capacity, operations and \
                        bandwidth are read";
             return vec![Extract::unread(range, why)];
         }

@@ -21,6 +21,15 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
     for run in &runs {
         trials.extend(observations(&store, run)?);
     }
+    let claims = claims(&runs);
+    if trials.is_empty() && !claims.is_empty() && !args.json && args.format == CompareFormat::Text {
+        let checks = iodyno_judge::check_claims(&claims, &trials);
+        write_out(draw::claims(&checks, context.style_out()))?;
+        return Ok(match args.fail_on {
+            None => Exit::Fine,
+            Some(_) => Exit::Inconclusive,
+        });
+    }
     let question = question(args, &runs, &trials)?;
     let judged = judge(&runs, &mut trials, &question)?;
     let format = match args.json {
@@ -106,10 +115,7 @@ pub(crate) fn judge(
     trials: &mut [Observation],
     question: &Question,
 ) -> Result<Judged, Failure> {
-    let imported = runs.iter().filter_map(|run| run.plan.imported.as_ref());
-    let claims: Vec<Claim> = imported
-        .flat_map(|imported| imported.claims.clone())
-        .collect();
+    let claims = claims(runs);
     let columns = |trials: &[Observation]| {
         let own = trials.iter().filter(|trial| !trial.again);
         let values = own.map(|trial| trial.dimension(&question.columns).to_owned());
@@ -131,6 +137,14 @@ pub(crate) fn judge(
     iodyno_judge::compare(&title(runs), trials, question, &claims)
         .map(|comparison| Judged::Compared(Box::new(comparison)))
         .map_err(|error| Failure::input(faults(&error)))
+}
+
+/// The rows of printed comparisons in imported runs.
+fn claims(runs: &[Run]) -> Vec<Claim> {
+    let imported = runs.iter().filter_map(|run| run.plan.imported.as_ref());
+    imported
+        .flat_map(|imported| imported.claims.clone())
+        .collect()
 }
 
 /// Number of pairs of configuration and workload, without the second baseline of an A/A test.

@@ -19,8 +19,9 @@ use iodyno_units::counted;
 /// Number of bytes at the start of a file that are searched for the header of an exported run.
 const HEAD: usize = 256;
 
-/// Larger files are refused: they are disk images rather than results, bytes.
-const LARGEST: u64 = 1 << 30;
+/// Larger files of other tools are refused, bytes: they are held in memory whole, with several times their size for what is
+/// found in them. Exported runs are read line by line and may have any size.
+const LARGEST: u64 = 256 << 20;
 
 /// Imports the files: each exported run on its own, all others together as one run.
 pub(crate) fn import(args: &ImportArgs, context: &Context) -> Result<Exit, Failure> {
@@ -98,16 +99,24 @@ fn whole(mut input: Input) -> Result<(String, String), Diagnostic> {
         false => input.path.display().to_string(),
     };
     let mut bytes = input.head;
-    let read = input.rest.by_ref().take(LARGEST).read_to_end(&mut bytes);
-    let why = match read {
-        Err(error) => crate::failure::reason(&error),
-        Ok(_) if bytes.len() as u64 > LARGEST => "it is larger than 1 GiB".to_owned(),
-        Ok(_) if bytes.iter().take(8192).any(|byte| *byte == 0) => {
-            "it is not a text file".to_owned()
+    let cannot = |why: &str| Diagnostic::error(format!("cannot read `{name}`: {why}"));
+    // Up to there first: a device of zeros has no end.
+    for until in [8192, LARGEST + 1] {
+        let more = until.saturating_sub(bytes.len() as u64);
+        let read = input.rest.by_ref().take(more).read_to_end(&mut bytes);
+        read.map_err(|error| cannot(&crate::failure::reason(&error)))?;
+        if bytes.iter().take(8192).any(|byte| *byte == 0) {
+            return Err(cannot("it is not a text file"));
         }
-        Ok(_) => return Ok((name, String::from_utf8_lossy(&bytes).into_owned())),
-    };
-    Err(Diagnostic::error(format!("cannot read `{name}`: {why}")))
+    }
+    if bytes.len() as u64 > LARGEST {
+        return Err(cannot("it is larger than 256 MiB").hint(
+            "import its parts one by one; a run of iodyno that was exported may have any size",
+        ));
+    }
+    let text = String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+    Ok((name, text))
 }
 
 /// Imports an exported run.
@@ -176,7 +185,7 @@ fn results(
             .map_err(|errors| Failure::input(errors.0.iter().map(fault).collect()))?;
     }
     let imported = read(&texts, options);
-    if imported.trials.is_empty() && imported.tables.is_empty() {
+    if imported.trials.is_empty() && imported.tables.is_empty() && imported.claims.is_empty() {
         let mut faults: Vec<Diagnostic> = imported.unread.iter().map(unread).collect();
         faults.push(
             Diagnostic::error(format!(
@@ -189,7 +198,14 @@ fn results(
     }
     write_out(match args.json {
         true => context.json(&imported),
-        false => iodyno_report::imported::text(&imported, context.style_out()),
+        false => {
+            let mut text = iodyno_report::imported::text(&imported, context.style_out());
+            if imported.trials.is_empty() {
+                let checks = iodyno_judge::check_claims(&imported.claims, &[]);
+                text += &iodyno_report::compare::claims(&checks, context.style_out());
+            }
+            text
+        }
     })?;
     if args.dry_run {
         return Ok(Exit::Fine);

@@ -190,3 +190,51 @@ fn our_own_benchstat_export_comes_back_with_the_same_ratio() {
     let warnings = String::from_utf8_lossy(&read.stderr);
     assert!(warnings.is_empty(), "{warnings}");
 }
+
+#[test]
+fn sums_of_machines_are_no_results_of_their_own_and_commands_are_facts() {
+    let home = Home::new();
+    write_up(&home, "falcon-zvol-tables.adoc");
+    let imported = home.iodyno(&["import", "falcon-zvol-tables.adoc", "--json"]);
+    let imported = imported.succeeds().json();
+    let json = compared(&home, &[]);
+    assert_eq!(json["primaries"], 8, "four machines, two block sizes");
+    let trials = imported["trials"].as_array().unwrap();
+    assert_eq!(trials.len(), 20, "with the sums");
+}
+
+#[test]
+fn a_printed_comparison_without_its_trials_is_kept_and_shown() {
+    let home = Home::new();
+    let table = "name                  old ops/sec  new ops/sec  delta\n\
+                 fsbench/create_empty     672 ± 5%    1117 ± 7%   ~     (p=0.100 n=3+3)\n";
+    home.file("claims.txt", table);
+    home.iodyno(&["import", "claims.txt"])
+        .succeeds()
+        .prints("cannot be checked");
+    home.iodyno(&["compare", "last"])
+        .succeeds()
+        .prints("create_empty")
+        .prints("cannot be checked");
+    home.iodyno(&["compare", "last", "--fail-on", "regression"])
+        .exits(5);
+}
+
+#[test]
+fn a_text_that_is_too_large_is_refused_with_its_limit() {
+    let home = Home::new();
+    let file = std::fs::File::create(home.work().join("large.txt")).unwrap();
+    file.set_len((256 << 20) + 1).unwrap();
+    home.iodyno(&["import", "large.txt"])
+        .exits(2)
+        .tells("not a text file");
+    home.iodyno(&["import", "/dev/zero"])
+        .exits(2)
+        .tells("not a text file");
+    let text = vec![b'x'; 8192];
+    std::os::unix::fs::FileExt::write_all_at(&file, &text, 0).unwrap();
+    home.iodyno(&["import", "large.txt"])
+        .exits(2)
+        .tells("256 MiB")
+        .tells("import its parts");
+}

@@ -16,8 +16,10 @@ mod terse;
 mod tests;
 mod trial;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
+
+use iodyno_model::Fact;
 
 use super::extract::Extract;
 use super::lines::Lines;
@@ -87,4 +89,12 @@ fn summaries(lines: &Lines<'_>, with_jobs: bool) -> Vec<Extract> {
         }
     }
     found
+}
+
+/// What fio's options on a command line say: dimensions and facts.
+pub(crate) fn facts_of_options(options: &BTreeMap<String, String>) -> Vec<Fact> {
+    options::facts(&entry::Entry {
+        options: Some(options.clone()),
+        ..entry::Entry::default()
+    })
 }

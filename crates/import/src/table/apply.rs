@@ -368,7 +368,9 @@ fn sum(mut whole: ImportedTrial, members: &[&ImportedTrial]) -> Option<ImportedT
             })
         })
         .collect();
-    whole.primary = Some(figures.first()?.metric.name.clone());
+    figures.first()?;
+    // Its parts are compared already: the sum is no result of its own.
+    whole.primary = None;
     whole.figures = figures;
     whole.at = members.last()?.at.clone();
     whole.remarks.push(format!(

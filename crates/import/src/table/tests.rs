@@ -1,5 +1,6 @@
 //! Plain tables: those of two write-ups as they were published, and forms that people paste.
 
+use crate::unread::STATEMENT;
 use iodyno_model::Imported;
 
 use crate::{Options, Text, read};
@@ -61,7 +62,9 @@ fn a_table_with_groups_of_columns_gives_a_trial_a_number() {
                 "{expected}: {rows:#?}"
             );
         }
-        assert_eq!(imported.unread, []);
+        let unread = imported.unread.iter();
+        let unread: Vec<(u32, &str)> = unread.map(|it| (it.at.line, it.why.as_str())).collect();
+        assert_eq!(unread, [(3, STATEMENT), (4, STATEMENT)]);
         assert_eq!(imported.trials[0].at.line, 41);
         let told = imported.remarks.iter().any(|remark| {
             remark.contains("config=head1, workload=row+head2+head3, row=row, unit=head4")
@@ -96,6 +99,7 @@ fn tables_under_headings_take_their_names_from_them_and_machines_add_up() {
             .iter()
             .find(|t| t.dimensions["node"] == "a+b+c+d")
             .unwrap();
+        assert_eq!(sum.primary, None, "its parts are compared already");
         assert!(
             sum.figures[0]
                 .derived

@@ -53,9 +53,10 @@ pub(super) fn rows<'t, 'a>(table: &'t Table<'a>, question: &Question) -> Vec<Ask
             });
         };
         let further = exploratory(row, &primary, question);
-        let (role, others) = match row.floor {
-            true => (Role::Floor, Role::Floor),
-            false => (Role::Primary, Role::Exploratory),
+        let (role, others) = match (row.floor, is_computed(row)) {
+            (true, _) => (Role::Floor, Role::Floor),
+            (false, true) => (Role::Exploratory, Role::Exploratory),
+            (false, false) => (Role::Primary, Role::Exploratory),
         };
         add(primary, own, role, notes);
         for metric in further {
@@ -65,6 +66,17 @@ pub(super) fn rows<'t, 'a>(table: &'t Table<'a>, question: &Question) -> Vec<Ask
     }
     asked.sort_by_key(|asked| (asked.role != Role::Primary, asked.role == Role::Floor));
     asked
+}
+
+/// Whether all of a row was computed from other rows, such as the sum over machines: to count it as well would count the same
+/// result twice.
+fn is_computed(row: &Row) -> bool {
+    row.trials().all(|trial| {
+        let mut figures = trial.figures.iter();
+        trial.primary.is_none()
+            && !trial.figures.is_empty()
+            && figures.all(|figure| figure.derived.is_some())
+    })
 }
 
 /// The row's metric, the metric of each of its workloads, and remarks. Ratios have no unit, so the workloads of

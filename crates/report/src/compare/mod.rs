@@ -34,5 +34,5 @@ pub use json::json;
 pub use markup::{asciidoc, markdown};
 pub use progress::progress_line;
 pub use repeats::{Again, repeats};
-pub use text::text;
+pub use text::{claims, text};
 pub use words::{Counts, summary_counts, verdict_words};

@@ -1,7 +1,7 @@
 //! A comparison for the terminal: one table where it fits, else a table for each candidate, else two lines for each row, else
 //! a block for each row.
 
-use iodyno_model::Comparison;
+use iodyno_model::{ClaimCheck, Comparison};
 
 use super::claims::Claims;
 use super::view::{ResultView, RowView, Tone, ViewModel, view};
@@ -29,8 +29,7 @@ pub fn text(comparison: &Comparison, style: Style) -> String {
     }
     text += &facts(&view, style);
     if let Some(claims) = &view.claims {
-        text += &style.paragraph(&claims.title, 2, Paint::Strong);
-        text += &claims_table(claims).draw(style.columns(), style);
+        text += &titled_claims(claims, style);
     }
     for note in &view.notes {
         text += &style.paragraph(&format!("! {note}"), 2, Paint::Yellow);
@@ -185,6 +184,17 @@ fn facts(view: &ViewModel, style: Style) -> String {
             parts.map(|part| style.paragraph(part, 2, None)).collect()
         }
     }
+}
+
+/// Claims without a comparison of trials: a title and a table; empty without claims.
+pub fn claims(checks: &[ClaimCheck], style: Style) -> String {
+    let text = super::claims::claims(checks).map(|claims| titled_claims(&claims, style));
+    style.plain(&trimmed(&text.unwrap_or_default()))
+}
+
+fn titled_claims(claims: &Claims, style: Style) -> String {
+    style.paragraph(&claims.title, 2, Paint::Strong)
+        + &claims_table(claims).draw(style.columns(), style)
 }
 
 fn claims_table(claims: &Claims) -> Table {

@@ -1,0 +1,169 @@
+//! fio's command lines in a write-up: what they say applies to the results below them that say nothing themselves.
+
+use std::collections::BTreeMap;
+
+use iodyno_model::ImportedTrial;
+
+use super::fio;
+use super::lines::Lines;
+
+/// A command line of fio.
+struct Command {
+    line: u32,
+    /// Line and depth of the heading over it.
+    section: Option<(u32, usize)>,
+    options: BTreeMap<String, String>,
+}
+
+/// Gives results of tables the options of the fio commands above them, under the same heading, as facts.
+///
+/// Of several commands, the options that all have in common apply to each result; the others apply to a result whose workload
+/// names their values: `4k block bandwidth` is of the command with `--bs=4k`. Where no command can be told, a remark says so.
+pub(crate) fn apply(trials: &mut [&mut ImportedTrial], lines: &Lines<'_>) {
+    let commands = commands(lines);
+    for trial in trials.iter_mut().filter(|trial| trial.facts.is_empty()) {
+        let over = lines.context(trial.at.line);
+        let applies = |command: &&Command| {
+            command.line < trial.at.line
+                && command.section.is_none_or(|(line, _)| {
+                    over.headings.iter().any(|heading| heading.line == line)
+                })
+        };
+        let depth = |command: &Command| command.section.map_or(0, |(_, depth)| depth);
+        let near: Vec<&Command> = commands.iter().filter(applies).collect();
+        let deepest = near.iter().map(|command| depth(command)).max();
+        let near: Vec<&Command> = near
+            .into_iter()
+            .filter(|command| Some(depth(command)) == deepest)
+            .collect();
+        let Some(first) = near.first() else {
+            continue;
+        };
+        let common: BTreeMap<String, String> = first
+            .options
+            .iter()
+            .filter(|(name, value)| near.iter().all(|it| it.options.get(*name) == Some(value)))
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        let workload = trial.workload.to_lowercase();
+        let words: Vec<&str> = workload.split(|c: char| !c.is_alphanumeric()).collect();
+        let names = |value: &String| {
+            let value = value.to_lowercase();
+            words
+                .iter()
+                .any(|word| *word == value || *word == format!("{value}b"))
+        };
+        let named: Vec<&&Command> = near
+            .iter()
+            .filter(|command| {
+                let mut own = command.options.iter();
+                own.all(|(name, value)| common.contains_key(name) || names(value))
+            })
+            .collect();
+        let options = match named.as_slice() {
+            [only] => &only.options,
+            _ => {
+                trial.remarks.push(format!(
+                    "made by one of {} fio commands, but not known by which: only the options that they share are facts",
+                    near.len()
+                ));
+                &common
+            }
+        };
+        trial.facts = fio::facts_of_options(options);
+    }
+}
+
+/// All command lines of fio; a line that ends with a backslash goes on.
+fn commands(lines: &Lines<'_>) -> Vec<Command> {
+    let mut commands = Vec::new();
+    let mut begun: Option<(u32, String)> = None;
+    for (number, text) in lines.iter() {
+        let text = text.trim();
+        let words = text.trim_start_matches(['$', '#', ' ']);
+        let words = words.strip_prefix("sudo ").unwrap_or(words);
+        let (line, so_far) = match begun.take() {
+            Some((line, so_far)) => (line, so_far + " " + text),
+            None if words == "fio" || words.starts_with("fio ") => (number, words.to_owned()),
+            None => continue,
+        };
+        match so_far.strip_suffix('\\') {
+            Some(so_far) => begun = Some((line, so_far.to_owned())),
+            None => commands.extend(command(line, &so_far, lines)),
+        }
+    }
+    commands
+}
+
+/// A command line with at least one option; `None` for prose that begins with `fio`.
+fn command(line: u32, text: &str, lines: &Lines<'_>) -> Option<Command> {
+    let options: BTreeMap<String, String> = text
+        .split_whitespace()
+        .filter_map(|word| {
+            let (name, value) = word
+                .strip_prefix("--")
+                .map(|it| it.split_once('=').unwrap_or((it, "")))?;
+            let value = value.trim_matches(['"', '\'']);
+            Some((name.to_owned(), value.to_owned()))
+        })
+        .collect();
+    let headings = lines.context(line).headings;
+    let sections = headings.iter().filter(|heading| heading.is_section());
+    let section = sections
+        .enumerate()
+        .last()
+        .map(|(depth, heading)| (heading.line, depth + 1));
+    (!options.is_empty()).then_some(Command {
+        line,
+        section,
+        options,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Options, Text, read};
+
+    const TEXT: &str = "= A\n\n== One\n\n4kB blocks\n\n----\nfio \\\n  --name=w \\\n  --rw=randwrite \\\n  --bs=4k \\\n  --iodepth=8\n----\n\n\
+        $ sudo fio --name=w --rw=randwrite --bs=512 --iodepth=8\n\nfio is a tool.\n\n=== Zvol\n\n4k block bandwidth\n\n|Node|Bandwidth\n|-|-\n|a|1 MiB/s\n\n\
+        512 block bandwidth\n\n|Node|Bandwidth\n|-|-\n|a|2 MiB/s\n\nother bandwidth\n\n|Node|Bandwidth\n|-|-\n|a|3 MiB/s\n\n\
+        == Two\n\n4k block bandwidth\n\n|Node|Bandwidth\n|-|-\n|a|4 MiB/s\n";
+
+    #[test]
+    fn commands_are_facts_of_the_results_under_their_heading() {
+        let text = Text {
+            source: "t.adoc",
+            text: TEXT,
+        };
+        let imported = read(&[text], &Options::default());
+        let found: Vec<(&str, String)> = imported
+            .trials
+            .iter()
+            .map(|trial| {
+                let facts: Vec<String> = trial
+                    .facts
+                    .iter()
+                    .map(|fact| format!("{}={}", fact.name, fact.value))
+                    .collect();
+                (trial.workload.as_str(), facts.join(" "))
+            })
+            .collect();
+        let facts = |text: &str| text.to_owned();
+        assert_eq!(
+            found,
+            [
+                ("4k block bandwidth", facts("bs=4k depth=8 rw=randwrite")),
+                ("512 block bandwidth", facts("bs=512 depth=8 rw=randwrite")),
+                ("other bandwidth", facts("depth=8 rw=randwrite")),
+                ("4k block bandwidth", facts("")),
+            ]
+        );
+        let remarks = &imported.trials[2].remarks;
+        assert!(
+            remarks
+                .iter()
+                .any(|remark| remark.contains("one of 2 fio commands")),
+            "{remarks:?}"
+        );
+    }
+}
