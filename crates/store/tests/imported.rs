@@ -106,7 +106,9 @@ fn an_imported_run_is_exported_and_taken_in_elsewhere_as_it_was() {
     assert_eq!((report.trials, report.frames), (0, 0));
     let report = to.import(&mut file.as_slice()).unwrap();
     assert!(report.new_run);
-    assert_eq!(to.run(run).unwrap(), from.run(run).unwrap());
+    let mut ours = to.run(run).unwrap();
+    assert!(std::mem::take(&mut ours.foreign), "it came from elsewhere");
+    assert_eq!(ours, from.run(run).unwrap());
     assert_eq!(to.runs(1, 0).unwrap()[0].imported, 7);
     assert!(to.import(&mut file.as_slice()).unwrap().changed_nothing());
     drop(to);

@@ -42,6 +42,7 @@ fn an_imported_run_is_the_exported_one() {
     assert_eq!((report.trials_added, report.frames_added), (1, 600));
     let (mut ours, theirs) = (to.run(run).unwrap(), from.run(run).unwrap());
     ours.summary.alias = theirs.summary.alias;
+    assert!(std::mem::take(&mut ours.foreign), "it came from elsewhere");
     assert_eq!(ours, theirs);
     assert_eq!(to.trial(key(run)).unwrap(), from.trial(key(run)).unwrap());
     assert_eq!(
