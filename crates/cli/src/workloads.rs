@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use iodyno_fileops::{self as operations, Described, Overrides};
-use iodyno_fio::{SystemHost, parse_files};
+use iodyno_fio::{Host, SystemHost, parse_files};
 use iodyno_model::{Diagnostic, Workload};
 use iodyno_units::Nanos;
 
@@ -34,7 +34,7 @@ pub(crate) fn read(
 pub(crate) fn described(file: &Path) -> Result<Described, Vec<Diagnostic>> {
     let shown = file.display().to_string();
     if is_toml(file) {
-        return match std::fs::read_to_string(file) {
+        return match SystemHost.read(file) {
             Ok(text) => operations::read(&shown, &text),
             Err(error) => {
                 let message = format!("cannot read `{shown}`: {}", reason(&error));

@@ -1,6 +1,6 @@
 //! Builds a workload from sections: global options, groups, and references between jobs.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use iodyno_model::{After, Diagnostic, Job, Severity, Source, Workload};
@@ -25,6 +25,8 @@ pub(super) struct Assembly<'h> {
     /// Whether jobs that write or trim are refused.
     pub(super) read_only: bool,
     jobs: Vec<Job>,
+    /// How many jobs have each name.
+    named: HashMap<String, usize>,
     files: usize,
     name: Option<String>,
     group: u32,
@@ -42,6 +44,7 @@ impl<'h> Assembly<'h> {
             met: Vec::new(),
             read_only: false,
             jobs: Vec::new(),
+            named: HashMap::new(),
             files: 0,
             name: None,
             group: 0,
@@ -158,6 +161,7 @@ impl<'h> Assembly<'h> {
                     .hint("remove `trim` from `rw=`: only what was written is checked")
             });
         }
+        *self.named.entry(job.name.clone()).or_default() += 1;
         self.jobs.push(job);
     }
 
@@ -180,7 +184,7 @@ impl<'h> Assembly<'h> {
     }
 
     fn check_wait(&mut self, draft: &Draft, job: &Job, name: &str) {
-        let before = self.jobs.iter().filter(|other| other.name == *name).count();
+        let before = self.named.get(name).copied().unwrap_or(0);
         let fault = match before {
             1 => return,
             _ if job.name == *name => Diagnostic::error(format!("`{name}` waits for itself"))
@@ -199,13 +203,18 @@ impl<'h> Assembly<'h> {
     }
 
     fn names(&self) -> String {
-        let names: Vec<&str> = self.jobs.iter().map(|job| job.name.as_str()).collect();
-        names.join(", ")
+        const MOST: usize = 20;
+        let names = self.jobs.iter().map(|job| job.name.as_str());
+        let names: Vec<&str> = names.take(MOST).collect();
+        match self.jobs.len() > MOST {
+            true => format!("{}, …", names.join(", ")),
+            false => names.join(", "),
+        }
     }
 
     fn warn_of_namesake(&mut self, draft: &Draft, job: &Job) {
         // A global `name=` gives all jobs one name on purpose.
-        let twice = draft.name.is_none() && self.jobs.iter().any(|other| other.name == job.name);
+        let twice = draft.name.is_none() && self.named.contains_key(&job.name);
         if !twice {
             return;
         }
@@ -265,15 +274,15 @@ impl<'h> Assembly<'h> {
 
 /// Sorts by position in the text; messages without a location come last, and files keep their order.
 fn sort_by_place(diagnostics: &mut [Diagnostic]) {
-    let mut files: Vec<PathBuf> = Vec::new();
+    let mut files: HashMap<PathBuf, usize> = HashMap::new();
     for place in diagnostics.iter().filter_map(|said| said.place.as_ref()) {
-        if !files.contains(&place.file) {
-            files.push(place.file.clone());
+        if !files.contains_key(&place.file) {
+            files.insert(place.file.clone(), files.len());
         }
     }
     diagnostics.sort_by_key(|said| match &said.place {
         Some(place) => {
-            let file = files.iter().position(|file| *file == place.file);
+            let file = files.get(&place.file).copied();
             (file.unwrap_or(usize::MAX), place.line, place.column)
         }
         None => (usize::MAX, 0, 0),

@@ -1,7 +1,12 @@
 //! Access of the parser to the host.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
+
+/// The longest job file or included file, bytes.
+const LONGEST_TEXT: u64 = 16 << 20;
 
 /// Files, environment variables and properties of the host. The parser itself reads nothing.
 pub trait Host {
@@ -10,6 +15,13 @@ pub trait Host {
     /// # Errors
     /// Those of the system; `InvalidData` if it is not UTF-8.
     fn read(&self, path: &Path) -> io::Result<String>;
+    /// The text of an included file: never standard input or a pipe.
+    ///
+    /// # Errors
+    /// As [`Host::read`].
+    fn read_included(&self, path: &Path) -> io::Result<String> {
+        self.read(path)
+    }
     /// An environment variable.
     fn env(&self, name: &str) -> Option<String>;
     /// Page size, bytes: `$pagesize`.
@@ -26,9 +38,23 @@ pub struct SystemHost;
 
 impl Host for SystemHost {
     fn read(&self, path: &Path) -> io::Result<String> {
-        match path == Path::new("-") {
-            true => io::read_to_string(io::stdin()),
-            false => std::fs::read_to_string(path),
+        if path == Path::new("-") {
+            return bounded(io::stdin());
+        }
+        // `<(…)` of a shell is a pipe with such a name. Any other pipe may have no writer.
+        let handed_over = ["/dev/fd", "/proc/self/fd", "/dev/stdin"];
+        let handed_over = handed_over.iter().any(|folder| path.starts_with(folder));
+        let kind = path.metadata()?.file_type();
+        if !(kind.is_file() || kind.is_dir() || (handed_over && !kind.is_block_device())) {
+            return Err(io::Error::other("it is not a regular file"));
+        }
+        bounded(File::open(path)?)
+    }
+
+    fn read_included(&self, path: &Path) -> io::Result<String> {
+        match path.metadata()?.is_file() {
+            true => bounded(File::open(path)?),
+            false => Err(io::Error::other("it is not a regular file")),
         }
     }
 
@@ -55,6 +81,19 @@ impl Host for SystemHost {
             .ok()
             .and_then(|text| total_memory_mb(&text))
             .unwrap_or(0)
+    }
+}
+
+/// Reads a text of at most [`LONGEST_TEXT`] bytes.
+fn bounded(file: impl Read) -> io::Result<String> {
+    let mut text = String::new();
+    file.take(LONGEST_TEXT + 1).read_to_string(&mut text)?;
+    match text.len() as u64 > LONGEST_TEXT {
+        true => Err(io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            format!("it is longer than {} MiB", LONGEST_TEXT >> 20),
+        )),
+        false => Ok(text),
     }
 }
 
@@ -106,6 +145,37 @@ mod tests {
             vector.extend(word.to_ne_bytes());
         }
         assert_eq!(page_size_of(&vector), Some(16384));
+    }
+
+    #[test]
+    fn a_text_is_bounded_and_comes_from_a_file_or_what_was_handed_over() {
+        let host = SystemHost;
+        let refused = |path: &str| host.read(Path::new(path)).unwrap_err().to_string();
+        assert_eq!(refused("/dev/zero"), "it is not a regular file");
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        if made.is_ok_and(|status| status.success()) {
+            // Nobody writes to it: to open it would wait for ever.
+            assert_eq!(refused(pipe.to_str().unwrap()), "it is not a regular file");
+        }
+        let (from, mut to) = io::pipe().unwrap();
+        std::io::Write::write_all(&mut to, b"[job]\n").unwrap();
+        drop(to);
+        let handed_over = format!("/dev/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&from));
+        let handed_over = Path::new(&handed_over);
+        assert!(host.read_included(handed_over).is_err());
+        assert_eq!(host.read(handed_over).unwrap(), "[job]\n");
+        let file = folder.path().join("long");
+        let long = File::create(&file).unwrap();
+        for (length, fits) in [(LONGEST_TEXT, true), (LONGEST_TEXT + 1, false)] {
+            long.set_len(length).unwrap();
+            assert_eq!(host.read(&file).is_ok(), fits);
+            assert_eq!(host.read_included(&file).is_ok(), fits);
+        }
+        let error = host.read(&file).unwrap_err();
+        assert_eq!(error.to_string(), "it is longer than 16 MiB");
+        assert!(host.read_included(Path::new("-")).is_err());
     }
 
     #[test]

@@ -9,6 +9,10 @@ use super::host::Host;
 
 /// Maximum depth of nested includes.
 const DEPTH: usize = 16;
+/// Bytes of all texts of a command, at most. Includes within includes multiply.
+const MOST_BYTES: usize = 64 << 20;
+/// Files of a command, at most, each as often as it is read.
+const MOST_FILES: usize = 10_000;
 
 /// `key=value`, or a key alone.
 #[derive(Debug, Clone)]
@@ -43,6 +47,8 @@ pub(super) struct Report {
     pub(super) diagnostics: Vec<Diagnostic>,
     /// Number of errors about valid features that are not supported.
     pub(super) refusals: usize,
+    /// The bytes of all texts so far.
+    bytes: usize,
 }
 
 impl Report {
@@ -81,6 +87,31 @@ pub(super) fn read_sections(
     sections
 }
 
+/// Adds a text that was read to the others.
+///
+/// # Errors
+/// They are too many or too long together: which limit is reached.
+fn keep(
+    path: &Path,
+    text: &str,
+    report: &mut Report,
+    sources: &mut Vec<Source>,
+) -> Result<(), String> {
+    report.bytes = report.bytes.saturating_add(text.len());
+    if report.bytes > MOST_BYTES {
+        let most = MOST_BYTES >> 20;
+        return Err(format!("all job files and included files together are longer than {most} MiB"));
+    }
+    if sources.len() >= MOST_FILES {
+        return Err(format!("there are more than {MOST_FILES} job files and included files"));
+    }
+    sources.push(Source {
+        name: path.display().to_string(),
+        text: text.to_owned(),
+    });
+    Ok(())
+}
+
 fn unreadable(path: &Path, error: &io::Error) -> Diagnostic {
     let diagnostic = Diagnostic::error(format!("cannot read `{}`: {error}", path.display()));
     match error.kind() {
@@ -99,15 +130,12 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn keep(&mut self, path: &Path, text: &str) {
-        self.sources.push(Source {
-            name: path.display().to_string(),
-            text: text.to_owned(),
-        });
-    }
-
     fn sections(&mut self, path: &Path, text: &str) -> Vec<Section> {
-        self.keep(path, text);
+        if let Err(limit) = keep(path, text, self.report, self.sources) {
+            let fault = Diagnostic::error(format!("cannot read `{}`: {limit}", path.display()));
+            self.report.push(fault.hint("give fewer job files"));
+            return Vec::new();
+        }
         let mut sections: Vec<Section> = Vec::new();
         let mut stray = false;
         for line in lines(path, text) {
@@ -182,13 +210,24 @@ impl Reader<'_> {
         }
     }
 
+    fn exhausted(&self) -> bool {
+        self.report.bytes > MOST_BYTES
+    }
+
     fn include(&mut self, line: &Line, name: &str) -> Vec<Entry> {
         let place = line.place(name);
         let beside = line.file.parent().unwrap_or(Path::new("")).join(name);
         let named = PathBuf::from(name);
-        let read = self.host.read(&named).map(|text| (named, text));
+        // After a limit was reached, nothing more is read.
+        if self.exhausted() {
+            return Vec::new();
+        }
+        let read = self.host.read_included(&named).map(|text| (named, text));
         let read = read.or_else(|error| match error.kind() {
-            io::ErrorKind::NotFound => self.host.read(&beside).map(|text| (beside, text)),
+            io::ErrorKind::NotFound => {
+                let read = self.host.read_included(&beside);
+                read.map(|text| (beside, text))
+            }
             _ => Err(error),
         });
         let (path, text) = match read {
@@ -210,7 +249,15 @@ impl Reader<'_> {
             );
             return Vec::new();
         }
-        self.keep(&path, &text);
+        if let Err(limit) = keep(&path, &text, self.report, self.sources) {
+            self.report.bytes = usize::MAX;
+            self.report.push(
+                Diagnostic::error(format!("cannot include `{name}`: {limit}"))
+                    .at(place)
+                    .hint("include fewer or shorter files"),
+            );
+            return Vec::new();
+        }
         self.open.push(path.clone());
         let mut entries = Vec::new();
         for line in lines(&path, &text) {

@@ -750,3 +750,80 @@ proptest! {
         }
     }
 }
+
+/// Counts how many included files were read.
+struct Counting {
+    files: FakeHost,
+    read: std::cell::Cell<usize>,
+}
+
+impl iodyno_fio::Host for Counting {
+    fn read(&self, path: &std::path::Path) -> std::io::Result<String> {
+        self.files.read(path)
+    }
+
+    fn read_included(&self, path: &std::path::Path) -> std::io::Result<String> {
+        self.read.set(self.read.get() + 1);
+        self.files.read(path)
+    }
+
+    fn env(&self, _: &str) -> Option<String> {
+        None
+    }
+
+    fn page_size(&self) -> u64 {
+        4096
+    }
+
+    fn cpus(&self) -> u32 {
+        4
+    }
+
+    fn memory_mb(&self) -> u64 {
+        8192
+    }
+}
+
+#[test]
+fn includes_that_multiply_end_at_a_limit() {
+    // Each of 15 files includes the next one a hundred times.
+    let names: Vec<String> = (0..15).map(|depth| format!("f{depth}")).collect();
+    let mut files = vec![("test.fio", "[a]\nsize=1m\ninclude f0\n".to_owned())];
+    for (name, next) in names.iter().zip(&names[1..]) {
+        files.push((name, format!("include {next}\n").repeat(100)));
+    }
+    let last = names.last().unwrap();
+    let read = |lowest: &str| {
+        let files = files.iter().map(|(name, text)| (*name, text.as_str()));
+        let files: Vec<(&str, &str)> = files.chain([(last.as_str(), lowest)]).collect();
+        let host = Counting {
+            files: FakeHost::with(&files),
+            read: std::cell::Cell::default(),
+        };
+        let parsed = iodyno_fio::parse_files(&["test.fio".into()], &[], &host);
+        assert!(parsed.workload.is_none());
+        assert_eq!(parsed.diagnostics.len(), 1, "{:?}", parsed.diagnostics);
+        (host.read.get(), parsed.diagnostics[0].message.clone())
+    };
+    let (count, message) = read("");
+    assert_eq!(count, 10_000);
+    assert!(message.ends_with("there are more than 10000 job files and included files"));
+    let (count, message) = read(&"; a comment of a mebibyte\n".repeat(40_000));
+    assert!(count < 100, "{count}");
+    assert!(message.ends_with("together are longer than 64 MiB"), "{message}");
+}
+
+#[test]
+fn many_jobs_of_one_name_are_each_warned_of() {
+    let text = "[a]\nsize=1m\n[b]\nsize=1m\n".repeat(50);
+    let parsed = parse(&text);
+    assert_eq!(parsed.workload.unwrap().jobs.len(), 100);
+    let twice = parsed.diagnostics.iter();
+    let twice = twice.filter(|said| said.message.starts_with("two jobs are named"));
+    assert_eq!(twice.count(), 98);
+    let waits = "[a]\nsize=1m\n".repeat(50) + "[b]\nsize=1m\nwait_for=c\n";
+    let parsed = parse(&waits);
+    let faults = parsed.diagnostics.iter();
+    let hint = faults.filter_map(|said| said.hint.as_deref()).next_back();
+    assert_eq!(hint, Some(format!("there are: {}…", "a, ".repeat(20)).as_str()));
+}
