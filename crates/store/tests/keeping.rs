@@ -329,3 +329,78 @@ fn an_ambiguous_name_lists_the_newest_few() {
         "{text}"
     );
 }
+
+#[test]
+fn a_run_whose_trials_have_all_ended_has_ended_though_its_process_was_killed() {
+    let failed = Outcome::Failed("EIO".to_owned());
+    // The outcome of each attempt of the second of two trials; `None`: it was cut off.
+    for (attempts, state) in [
+        (vec![], RunState::Interrupted),
+        (vec![None], RunState::Interrupted),
+        (vec![Some(Outcome::Completed)], RunState::Completed),
+        (vec![Some(failed.clone())], RunState::Failed),
+        (vec![Some(failed.clone()), None], RunState::Interrupted),
+        (vec![None, Some(Outcome::Completed)], RunState::Completed),
+    ] {
+        let (_folder, path) = fresh();
+        let store = SqliteStore::open(&path).unwrap();
+        let run = store.begin_run(&plan("p", 1, 2), START_MS).unwrap().id;
+        let make = |key: TrialKey, outcome: Option<Outcome>| {
+            store.begin_trial(key, "c0", "p", START_MS).unwrap();
+            if let Some(outcome) = outcome {
+                store.finish_trial(&trial(key, outcome)).unwrap();
+            }
+        };
+        make(key(run), Some(Outcome::Completed));
+        for (attempt, outcome) in attempts.iter().enumerate() {
+            let (round, attempt) = (1, attempt as u32);
+            let key = TrialKey {
+                round,
+                attempt,
+                ..key(run)
+            };
+            make(key, outcome.clone());
+        }
+        assert_eq!(store.run(run).unwrap().summary.state, RunState::Running);
+        drop(store);
+        let store = SqliteStore::open(&path).unwrap();
+        assert_eq!(store.run(run).unwrap().summary.state, state, "{attempts:?}");
+        assert_eq!(store.runs(9, 0).unwrap()[0].state, state);
+    }
+}
+
+#[test]
+fn what_the_targets_are_is_kept_for_this_store_alone() {
+    let (_folder, path) = fresh();
+    let store = SqliteStore::open(&path).unwrap();
+    let run = store.begin_run(&plan("p", 1, 2), START_MS).unwrap().id;
+    assert_eq!(store.targets(run).unwrap(), []);
+    let targets = |path: &str| {
+        vec![KnownTarget {
+            path: path.into(),
+            identity: Identity::Absent,
+        }]
+    };
+    for round in 0..2 {
+        let key = TrialKey { round, ..key(run) };
+        store.begin_trial(key, "c0", "p", START_MS).unwrap();
+        store.set_targets(key, &targets("/early")).unwrap();
+        store.set_targets(key, &targets("/late")).unwrap();
+        store.finish_trial(&trial(key, Outcome::Completed)).unwrap();
+        assert_eq!(store.targets(run).unwrap(), targets("/late"));
+    }
+    store
+        .finish_run(run, RunState::Completed, START_MS)
+        .unwrap();
+    assert!(!store.run(run).unwrap().foreign);
+    let mut file = Vec::new();
+    iodyno_store::export(&store, run, &mut file).unwrap();
+
+    let (_folder, path) = fresh();
+    let other = SqliteStore::open(&path).unwrap();
+    other.import(&mut file.as_slice()).unwrap();
+    assert_eq!(other.targets(run).unwrap(), []);
+    assert!(other.run(run).unwrap().foreign);
+    other.resume_run(run).unwrap();
+    assert!(other.run(run).unwrap().foreign, "its trials are not ours");
+}

@@ -20,6 +20,12 @@ const RUN_COLUMNS: &str = "
     alias, id, name, started_unix_ms, ended_unix_ms, state, owner, cells, rounds, imported,
     (SELECT count(DISTINCT round * cells + cell) FROM trials
         WHERE run = alias AND trials.state = 'completed') AS completed,
+    (SELECT count(*) FROM trials AS latest
+        WHERE run = alias AND round < rounds AND latest.state IS NOT NULL AND NOT EXISTS
+            (SELECT 1 FROM trials AS later WHERE later.run = alias AND later.round = latest.round
+                AND later.cell = latest.cell AND later.attempt > latest.attempt)) AS ended,
+    (SELECT count(DISTINCT round * cells + cell) FROM trials
+        WHERE run = alias AND round < rounds AND trials.state = 'completed') AS whole,
     (SELECT host FROM trials
         WHERE run = alias AND host IS NOT NULL ORDER BY number DESC LIMIT 1) AS host,
     (SELECT max(started_unix_ms + last_ns / 1000000) FROM trials WHERE run = alias) AS last_ms,
@@ -190,9 +196,15 @@ fn cut_off(connection: &Connection, owner: Option<i64>) -> Result<String, Operat
 }
 
 fn run_summary(liveness: &Liveness, row: &Row<'_>) -> Result<RunSummary, OperationError> {
+    let (cells, rounds): (u32, u32) = (row.get("cells")?, row.get("rounds")?);
+    let trials_planned = u64::from(cells) * u64::from(rounds);
+    let all = |column| Ok::<bool, OperationError>(row.get::<_, u64>(column)? == trials_planned);
     let state = match row.get::<_, Option<String>>("state")? {
         Some(state) => parse(row, "state", &format!("\"{state}\""))?,
         None if liveness.lives(row.get("owner")?)? => RunState::Running,
+        // Its process was killed after the last trial, before it could store the end.
+        None if all("whole")? => RunState::Completed,
+        None if all("ended")? => RunState::Failed,
         None => RunState::Interrupted,
     };
     let started_unix_ms: u64 = row.get("started_unix_ms")?;
@@ -200,7 +212,6 @@ fn run_summary(liveness: &Liveness, row: &Row<'_>) -> Result<RunSummary, Operati
         None if state != RunState::Running => row.get::<_, Option<u64>>("last_ms")?,
         ended => ended,
     };
-    let (cells, rounds): (u32, u32) = (row.get("cells")?, row.get("rounds")?);
     Ok(RunSummary {
         alias: row.get("alias")?,
         id: run_id(row, "id")?,
@@ -210,7 +221,7 @@ fn run_summary(liveness: &Liveness, row: &Row<'_>) -> Result<RunSummary, Operati
         duration_ms: ended.map(|ended| ended.saturating_sub(started_unix_ms)),
         cells,
         rounds,
-        trials_planned: u64::from(cells) * u64::from(rounds),
+        trials_planned,
         trials_completed: row.get("completed")?,
         imported: row.get("imported")?,
         host: row.get("host")?,
