@@ -100,10 +100,14 @@ fn keep(
     report.bytes = report.bytes.saturating_add(text.len());
     if report.bytes > MOST_BYTES {
         let most = MOST_BYTES >> 20;
-        return Err(format!("all job files and included files together are longer than {most} MiB"));
+        return Err(format!(
+            "all job files and included files together are longer than {most} MiB"
+        ));
     }
     if sources.len() >= MOST_FILES {
-        return Err(format!("there are more than {MOST_FILES} job files and included files"));
+        return Err(format!(
+            "there are more than {MOST_FILES} job files and included files"
+        ));
     }
     sources.push(Source {
         name: path.display().to_string(),

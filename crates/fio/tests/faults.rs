@@ -810,7 +810,10 @@ fn includes_that_multiply_end_at_a_limit() {
     assert!(message.ends_with("there are more than 10000 job files and included files"));
     let (count, message) = read(&"; a comment of a mebibyte\n".repeat(40_000));
     assert!(count < 100, "{count}");
-    assert!(message.ends_with("together are longer than 64 MiB"), "{message}");
+    assert!(
+        message.ends_with("together are longer than 64 MiB"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -825,5 +828,8 @@ fn many_jobs_of_one_name_are_each_warned_of() {
     let parsed = parse(&waits);
     let faults = parsed.diagnostics.iter();
     let hint = faults.filter_map(|said| said.hint.as_deref()).next_back();
-    assert_eq!(hint, Some(format!("there are: {}…", "a, ".repeat(20)).as_str()));
+    assert_eq!(
+        hint,
+        Some(format!("there are: {}…", "a, ".repeat(20)).as_str())
+    );
 }

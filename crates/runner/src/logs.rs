@@ -5,14 +5,14 @@
 //! latencies in ns, directions 0 to 2, size 0 where the line stands for a window. Time begins with
 //! the clone's measured time. A write error ends the log and is noted; it does not fail the trial.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use iodyno_engine::OpLog;
 use iodyno_model::{Direction, Histogram, Logs};
+use iodyno_target::create_output;
 
 use crate::gain::Gain;
 
@@ -34,19 +34,7 @@ impl LogFile {
         let mut name = prefix.as_os_str().to_owned();
         name.push(format!("_{kind}.{number}.log"));
         let path = PathBuf::from(name);
-        let made = (|| {
-            // A device or pipe must not be overwritten by a log.
-            if path.metadata().is_ok_and(|found| !found.is_file()) {
-                return Err(io::Error::other("it exists and is not a regular file"));
-            }
-            OpenOptions::new()
-                .write(true)
-                .create(true)
-                .truncate(true)
-                .mode(0o600)
-                .open(&path)
-        })();
-        match made {
+        match create_output(&path) {
             Ok(file) => Ok(LogFile {
                 path,
                 to: BufWriter::with_capacity(1 << 14, file),

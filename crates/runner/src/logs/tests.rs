@@ -1,6 +1,6 @@
 use super::*;
 use iodyno_engine::OpRecord;
-use std::fs;
+use std::fs::{self, OpenOptions};
 
 const MS: u64 = 1_000_000;
 

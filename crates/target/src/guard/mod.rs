@@ -12,6 +12,7 @@
 
 mod content;
 mod device;
+mod links;
 mod open;
 mod own_writes;
 mod refusal;
@@ -33,6 +34,7 @@ use crate::mounts;
 use crate::roots::Roots;
 use crate::signatures;
 
+pub use links::create_output;
 use open::{Pinned, PinnedKind, create, open_flags, reopen};
 pub(crate) use own_writes::device_name;
 use own_writes::{Claim, Records};
@@ -254,6 +256,12 @@ impl Guard {
             }
             other => other.map_err(failed)?,
         };
+        if request.intent.changes()
+            && !matches!(pinned.kind, PinnedKind::Folder)
+            && let Some(reason) = links::planted(request.path, &pinned)
+        {
+            return Err(refused(request, &pinned, vec![reason]));
+        }
         match pinned.kind {
             PinnedKind::File => self.admit_file(request, &pinned),
             PinnedKind::Folder => self.admit_folder(request, &pinned),

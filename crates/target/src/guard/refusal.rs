@@ -117,6 +117,11 @@ pub enum Reason {
     Protected,
     /// The file would be created in a folder of device nodes.
     AmongDevices,
+    /// The path ends in a symlink that another user may have put there.
+    PlantedLink {
+        /// The user id of its owner.
+        owner: u32,
+    },
     /// Not a file, folder or block device.
     WrongKind {
         /// `a FIFO`, …
@@ -230,6 +235,10 @@ impl fmt::Display for Reason {
             Reason::AmongDevices => {
                 f.write_str("no such device exists, and no file is created among device nodes")
             }
+            Reason::PlantedLink { owner } => write!(
+                f,
+                "the path is a symlink of user {owner}, in a folder where others may create one"
+            ),
             Reason::WrongKind { kind } => write!(f, "it is {kind}"),
         }
     }
@@ -310,6 +319,9 @@ impl Refusal {
             }
             Some(Reason::AmongDevices) => {
                 "check the device's name with `lsblk`, or name a folder elsewhere".to_owned()
+            }
+            Some(Reason::PlantedLink { .. }) => {
+                "name the file itself if it is meant, or remove the symlink".to_owned()
             }
             Some(Reason::WrongKind { .. }) => "name a file, a folder or a block device".to_owned(),
             Some(Reason::Unknown { .. }) => {

@@ -1,0 +1,134 @@
+//! Symlinks that others planted: in a folder like /tmp, or in somebody else's, anybody can put a symlink at the name of a
+//! file that iodyno is about to write, and lead it to a file that only its user may write.
+//!
+//! Linux follows no such symlink in a sticky folder that everybody may write (`fs.protected_symlinks`), if the host
+//! has that enabled. Here it holds always, and for folders of other users as well.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{FileType, Mode, OFlags, Stat};
+use rustix::process::geteuid;
+
+use super::folder_of;
+use super::open::{Pinned, PinnedKind, reopen};
+use super::refusal::Reason;
+
+/// Why what is pinned may not be written by this path: its last component is a symlink of another user (root excepted)
+/// in a folder where other users can create one; or it no longer leads to what is pinned.
+pub(super) fn planted(path: &Path, pinned: &Pinned) -> Option<Reason> {
+    let (link, state) = at(path)?;
+    if FileType::from_raw_mode(state.st_mode) != FileType::Symlink {
+        // It is the file itself. If it was exchanged since it was pinned, a symlink may have been here.
+        let now = Pinned::descriptor(link).ok()?;
+        return (now.file != pinned.file).then_some(Reason::WrongKind {
+            kind: "another file than a moment ago".to_owned(),
+        });
+    }
+    let own = |user: u32| user == geteuid().as_raw() || user == 0;
+    let folder = rustix::fs::stat(folder_of(path)).ok();
+    let exposed = folder.is_none_or(|folder| !own(folder.st_uid) || folder.st_mode & 0o022 != 0);
+    (exposed && !own(state.st_uid)).then_some(Reason::PlantedLink {
+        owner: state.st_uid,
+    })
+}
+
+/// What lies at a path, symlinks not followed.
+fn at(path: &Path) -> Option<(OwnedFd, Stat)> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let link = rustix::fs::open(path, flags, Mode::empty()).ok()?;
+    let state = rustix::fs::fstat(&link).ok()?;
+    Some((link, state))
+}
+
+/// Creates a file for output that only this user can read, or empties the one that is there. Neither a device or pipe
+/// nor what a symlink of others leads to is written.
+///
+/// # Errors
+/// As open(2); and where something else than a file is there, or a symlink that others may have planted.
+pub fn create_output(path: &Path) -> io::Result<File> {
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+    let new = flags | OFlags::CREATE | OFlags::EXCL;
+    let mode = Mode::from_raw_mode(0o600);
+    match rustix::fs::open(path, new, mode) {
+        Err(rustix::io::Errno::EXIST) => {}
+        other => return Ok(other?.into()),
+    }
+    let pinned = Pinned::path(path)?;
+    if !matches!(pinned.kind, PinnedKind::File) {
+        return Err(io::Error::other("it exists and is not a regular file"));
+    }
+    if let Some(reason) = planted(path, &pinned) {
+        return Err(io::Error::other(reason.to_string()));
+    }
+    let file = File::from(reopen(pinned.as_fd(), flags)?);
+    file.set_len(0)?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, lchown, symlink};
+
+    use super::*;
+
+    /// Whether what a symlink of this user, in a folder of that user and mode, leads to is written.
+    fn written(link_of: u32, folder_of: u32, mode: u32) -> bool {
+        let folder = tempfile::tempdir().unwrap();
+        let (target, inside) = (folder.path().join("target"), folder.path().join("in"));
+        std::fs::write(&target, "precious").unwrap();
+        std::fs::create_dir(&inside).unwrap();
+        let link = inside.join("link");
+        symlink(&target, &link).unwrap();
+        lchown(&link, Some(link_of), None).unwrap();
+        lchown(&inside, Some(folder_of), None).unwrap();
+        std::fs::set_permissions(&inside, PermissionsExt::from_mode(mode)).unwrap();
+        let pinned = Pinned::path(&link).unwrap();
+        let refused = planted(&link, &pinned).is_some();
+        assert_eq!(create_output(&link).is_err(), refused);
+        let left = std::fs::read_to_string(&target).unwrap();
+        assert_eq!(left == "precious", refused);
+        !refused
+    }
+
+    #[test]
+    #[allow(
+        clippy::print_stdout,
+        reason = "skipped tests are counted by what they print"
+    )]
+    fn a_symlink_of_others_is_not_followed_where_others_can_create_one() {
+        if geteuid().as_raw() != 0 {
+            println!("SKIPPED: files of other users need root");
+            return;
+        }
+        const OTHER: u32 = 4711;
+        assert!(written(0, 0, 0o755));
+        assert!(written(OTHER, 0, 0o755), "in a folder that is ours alone");
+        assert!(written(0, OTHER, 0o755), "a symlink of our own");
+        assert!(!written(OTHER, OTHER, 0o755));
+        assert!(!written(OTHER, 0, 0o1777));
+        assert!(!written(OTHER, 0, 0o775));
+    }
+
+    #[test]
+    fn an_output_is_new_and_for_its_user_alone_or_emptied() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let made = create_output(&path).unwrap();
+        let mode = made.metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0);
+        std::fs::write(&path, "old").unwrap();
+        create_output(&path).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"");
+        for special in ["/dev/null", folder.path().to_str().unwrap()] {
+            assert!(create_output(Path::new(special)).is_err(), "{special}");
+        }
+        // The name is a symlink that leads nowhere.
+        let dangling = folder.path().join("dangling");
+        symlink("nothing", &dangling).unwrap();
+        assert!(create_output(&dangling).is_err());
+        assert!(!folder.path().join("nothing").exists());
+    }
+}
