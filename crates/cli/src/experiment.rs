@@ -136,13 +136,10 @@ pub(crate) fn carry_out(
         context.tell(&[fault]);
         exit = exit.max(Exit::CheckFailed);
     }
-    if file_at(store.path()) != store_file {
-        let path = store.path().display();
-        let message = format!(
-            "the store is no longer at `{path}`: the run was stored in a file that was moved or removed"
-        );
-        let hint = "if it was moved, move it back together with its `-wal` file";
-        context.tell(&[Diagnostic::error(message).hint(hint)]);
+    if let Some(before) = store_file
+        && file_at(store.path()) != Some(before)
+    {
+        context.tell(&[store_gone(store.path(), before)]);
         exit = exit.max(Exit::CheckFailed);
     }
     match failed {
@@ -151,6 +148,32 @@ pub(crate) fn carry_out(
             ..failure
         }),
         None => Ok(EndedRun { end, exit }),
+    }
+}
+
+/// The store's file, of this device and inode, is no longer at its path: the error says where it is.
+fn store_gone(path: &Path, file: (u64, u64)) -> Diagnostic {
+    let path = path.display();
+    let open = std::fs::read_dir("/proc/self/fd").into_iter().flatten();
+    let found = open.flatten().find_map(|entry| {
+        let same = file_at(&entry.path()) == Some(file);
+        same.then(|| std::fs::read_link(entry.path()).ok())?
+    });
+    match found {
+        Some(now) if file_at(&now) == Some(file) => {
+            let now = now.display();
+            let message =
+                format!("the store is no longer at `{path}`: the run was stored in `{now}`");
+            Diagnostic::error(message).hint(format!(
+                "use it with `--store {now}`, after its `-wal` file was moved beside it"
+            ))
+        }
+        _ => {
+            let message = format!(
+                "the store is no longer at `{path}`: it was removed, and the results of the run with it"
+            );
+            Diagnostic::error(message).hint("what is printed is all that is left of the run")
+        }
     }
 }
 

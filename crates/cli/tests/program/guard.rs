@@ -212,15 +212,21 @@ fn the_store_is_not_its_own_target() {
 }
 
 #[test]
-fn a_store_that_was_removed_during_the_run_is_told() {
-    let home = Home::new();
-    home.file("on.fio", WRITES_ON);
-    let running = home.start(&["run", "on.fio"]);
-    running.wait_until_it_measures(&home);
-    std::fs::remove_file(home.store()).unwrap();
-    running.signal(Signal::INT);
-    let done = running.done().exits(130);
-    done.tells("the store is no longer at");
+fn a_store_that_was_removed_or_moved_during_the_run_is_told() {
+    for moved in [None, Some("elsewhere.db")] {
+        let home = Home::new();
+        home.file("on.fio", WRITES_ON);
+        let running = home.start(&["run", "on.fio"]);
+        running.wait_until_it_measures(&home);
+        match moved {
+            None => std::fs::remove_file(home.store()).unwrap(),
+            Some(name) => std::fs::rename(home.store(), home.work().join(name)).unwrap(),
+        }
+        running.signal(Signal::INT);
+        let done = running.done().exits(130);
+        done.tells("the store is no longer at")
+            .tells(moved.unwrap_or("removed"));
+    }
 }
 
 #[test]
