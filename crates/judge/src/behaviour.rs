@@ -15,12 +15,17 @@ mod tests;
 use iodyno_model::{Behaviour, Course, Kind, Point, Regime};
 
 use levels::Segment;
+use steadiness::Answer;
 
 /// A series with fewer whole seconds is not judged: SNIA's window has five rounds.
 const LEAST_SECONDS: usize = 5;
 
 /// A warm-up lasts at most 1/N of the series, where N is this constant; a later change counts as a change.
 const WARM_UP_PART: usize = 3;
+
+/// Minimum number of seconds on either side of a jump. A fixed amount of work may have been done within one second; in
+/// a trial with a fixed duration, one stalled second is noise.
+const LEAST_SIDE: (usize, usize) = (1, 2);
 
 /// In a shorter series the autocorrelation time cannot be estimated.
 const LEAST_FOR_CORRELATION: usize = 20;
@@ -33,14 +38,15 @@ const LEAST_FOR_CORRELATION: usize = 20;
 ///
 /// - by a factor of 3 or more, where every second before the change is on one side and every second after it on
 ///   the other, each second has at least 1000 ops, and both parts have at least 1/20 of the time or of the ops.
-///   Two seconds are enough;
+///   One second on either side is enough for a fixed amount of work, two for a fixed duration;
 /// - by 5 % or more of the mean, between segments of at least five seconds (E-divisive, α = 1, p ≤ 0.001). It
 ///   is a drift instead if a straight line fits the series better, or if four or more levels all move in one
 ///   direction.
 ///
 /// A fixed amount of work with any change has regimes. A trial with a fixed duration is steady after its
 /// warm-up (at most a third of the series) if all later levels lie within 20 % of their mean and SNIA's limits
-/// are kept.
+/// are kept. If the seconds deviate by more than 25 % and independent noise may be the reason, the series is too short
+/// to tell.
 pub fn behaviour(series: &[Point], kind: Kind) -> Behaviour {
     let Some(seconds) = Seconds::of(series) else {
         return Behaviour::default();
@@ -96,7 +102,7 @@ fn ops(point: &Point) -> f64 {
 }
 
 fn finite(seconds: &Seconds) -> (Course, Vec<Segment>) {
-    let jumped = jumps::segments(&seconds.whole);
+    let jumped = jumps::segments(&seconds.whole, LEAST_SIDE.0);
     let segments: Vec<Segment> = jumped
         .into_iter()
         .flat_map(|segment| {
@@ -132,7 +138,7 @@ fn timed(seconds: &Seconds) -> (Course, Vec<Segment>) {
     if count < LEAST_SECONDS {
         return settled(seconds);
     }
-    let jumped = jumps::segments(&seconds.whole);
+    let jumped = jumps::segments(&seconds.whole, LEAST_SIDE.1);
     let sudden = jumped.len() > 1;
     let segments: Vec<Segment> = jumped
         .into_iter()
@@ -174,21 +180,23 @@ fn timed(seconds: &Seconds) -> (Course, Vec<Segment>) {
 /// Classifies a series whose level does not change after `from`.
 fn one_level(seconds: &Seconds, from: usize) -> Course {
     let count = seconds.rates.len();
+    let too_short = Course::TooShort {
+        seconds: u32::try_from(count).unwrap_or(u32::MAX),
+    };
     if count - from < LEAST_SECONDS {
-        return Course::TooShort {
-            seconds: u32::try_from(count).unwrap_or(u32::MAX),
-        };
+        return too_short;
     }
     let found = steadiness::assess(&seconds.rates[from..]);
-    match found.steady {
-        true => Course::Steady {
+    match found.answer {
+        Answer::TooFew => too_short,
+        Answer::Steady => Course::Steady {
             from_ns: match from {
                 0 => 0,
                 from => seconds.whole[from].start_ns,
             },
             range_percent: found.range * 100.0,
         },
-        false => Course::Drifting {
+        Answer::Unsteady => Course::Drifting {
             rise_percent: found.rise * 100.0,
             range_percent: found.range * 100.0,
         },

@@ -20,8 +20,9 @@ const LEAST_OPS: f64 = 1000.0;
 /// explain its completion time.
 const LEAST_SHARE: f64 = 0.05;
 
-/// Splits a series at its jumps. A second that contains a jump belongs to neither side and is left out.
-pub(super) fn segments(points: &[&Point]) -> Vec<Segment> {
+/// Splits a series at its jumps; either side has at least `least_seconds` points. A second that contains a jump
+/// belongs to neither side and is left out.
+pub(super) fn segments(points: &[&Point], least_seconds: usize) -> Vec<Segment> {
     let whole = Segment {
         start: 0,
         end: points.len(),
@@ -31,7 +32,7 @@ pub(super) fn segments(points: &[&Point]) -> Vec<Segment> {
     let mut open = vec![whole];
     // The right part is pushed first, so that the left one is processed first and the result is in order.
     while let Some(segment) = open.pop() {
-        match best(points, segment, least) {
+        match best(points, segment, least, least_seconds) {
             Some((left, right)) => open.extend([right, left]),
             None => found.push(segment),
         }
@@ -101,7 +102,12 @@ fn apart(left: Extremes, right: Extremes) -> f64 {
     }
 }
 
-fn best(points: &[&Point], segment: Segment, least: Share) -> Option<(Segment, Segment)> {
+fn best(
+    points: &[&Point],
+    segment: Segment,
+    least: Share,
+    least_seconds: usize,
+) -> Option<(Segment, Segment)> {
     let own = &points[segment.start..segment.end];
     let before: Vec<Extremes> = own
         .iter()
@@ -126,7 +132,8 @@ fn best(points: &[&Point], segment: Segment, least: Share) -> Option<(Segment, S
             let (Some(right), left) = (after.get(start), before[end - 1]) else {
                 continue;
             };
-            if start > end && !between(own[end].iops, left, *right) {
+            let short = end < least_seconds || own.len() - start < least_seconds;
+            if short || (start > end && !between(own[end].iops, left, *right)) {
                 continue;
             }
             let factor = apart(left, *right);

@@ -1,6 +1,6 @@
 //! Tests whether one level is steady, and finds the end of its warm-up.
 
-use iodyno_stats::{SteadyCriteria, assess_window, student_t_quantile};
+use iodyno_stats::{SteadyCriteria, assess_window, normal_quantile, student_t_quantile};
 
 use super::levels::{self, without_outliers};
 use super::{deviation, mean};
@@ -20,12 +20,25 @@ const NOISE_RANGE: f64 = 4.60;
 /// their mean.
 const SWING: f64 = 0.25;
 
+/// Probability that independent normal seconds with a deviation of [`SWING`] are taken for an oscillation. Six to
+/// eight such seconds often deviate by 40 %.
+const SWING_CHANCE: f64 = 0.001;
+
 /// Seconds at the start count as warm-up while they differ from the mean of the rest by more than this fraction
 /// …
 const WARM_UP_SHARE: f64 = 0.05;
 
 /// … and by more than one value in a thousand would, on one side, by the noise of the rest.
 const WARM_UP_CHANCE: f64 = 0.001;
+
+/// Whether a level is steady.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answer {
+    Steady,
+    Unsteady,
+    /// The seconds deviate widely, and there are too few to tell an oscillation from noise.
+    TooFew,
+}
 
 /// Statistics of one level.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -34,11 +47,12 @@ pub(super) struct Steadiness {
     pub(super) range: f64,
     /// Rise of the least-squares line ÷ mean.
     pub(super) rise: f64,
-    pub(super) steady: bool,
+    pub(super) answer: Answer,
 }
 
 /// SNIA's test on five rounds of equal length: the means stay within 20 %, the line through the seconds rises
-/// by at most 10 % or by what noise explains, and the seconds do not oscillate. Needs at least five values.
+/// by at most 10 % or by what noise explains, and the seconds do not oscillate by more than noise explains. Needs at
+/// least five values.
 pub(super) fn assess(rates: &[f64]) -> Steadiness {
     let count = rates.len();
     let whole = SteadyCriteria {
@@ -56,19 +70,37 @@ pub(super) fn assess(rates: &[f64]) -> Steadiness {
         return Steadiness {
             range: f64::INFINITY,
             rise: 0.0,
-            steady: false,
+            answer: Answer::Unsteady,
         };
     };
     let limits = SteadyCriteria::default();
     let most_range = limits.max_range.max(range_of_noise(rates) / level);
     let most_rise = limits.max_rise.max(rise_of_noise(rates) / level);
+    let swing = deviation(rates) / level;
+    let answer = if rounds.range > most_range
+        || seconds.rise.abs() > most_rise
+        || swing > swing_of_noise(count)
+    {
+        Answer::Unsteady
+    } else if swing > SWING {
+        Answer::TooFew
+    } else {
+        Answer::Steady
+    };
     Steadiness {
         range: seconds.range,
         rise: seconds.rise,
-        steady: rounds.range <= most_range
-            && seconds.rise.abs() <= most_rise
-            && deviation(rates) <= SWING * level,
+        answer,
     }
+}
+
+/// The relative deviation that independent normal seconds exceed with a probability of [`SWING_CHANCE`] if their
+/// true one is [`SWING`]: by the chi-squared distribution, in the approximation of Wilson and Hilferty (1931).
+fn swing_of_noise(count: usize) -> f64 {
+    let freedom = count.saturating_sub(1).max(1) as f64;
+    let z = normal_quantile(1.0 - SWING_CHANCE).unwrap_or(f64::INFINITY);
+    let part = 2.0 / (9.0 * freedom);
+    SWING * (1.0 - part + z * part.sqrt()).powi(3).sqrt()
 }
 
 /// Range of the rounds' means that noise alone explains. The noise is estimated from differences of

@@ -130,6 +130,44 @@ fn noise_alone_is_seldom_taken_for_anything_else() {
     }
 }
 
+/// The rate of a second for a normal value.
+type Noise = fn(f64) -> f64;
+
+/// Distributions of independent seconds.
+const NOISES: [(&str, Noise); 9] = [
+    ("normal 5 %", |z| 1.0 + 0.05 * z),
+    ("normal 10 %", |z| 1.0 + 0.10 * z),
+    ("normal 20 %", |z| 1.0 + 0.20 * z),
+    ("normal 25 %", |z| 1.0 + 0.25 * z),
+    ("normal 30 %", |z| 1.0 + 0.30 * z),
+    ("log-normal 20 %", |z| (0.20 * z).exp()),
+    ("log-normal 30 %", |z| (0.30 * z).exp()),
+    // One second in ten stalls.
+    ("stalls to 80 %", |z| {
+        if z > 1.2816 { 0.8 } else { 1.0 + 0.02 * z }
+    }),
+    ("stalls to 30 %", |z| {
+        if z > 1.2816 { 0.3 } else { 1.0 + 0.05 * z }
+    }),
+];
+
+#[test]
+fn independent_seconds_of_a_short_trial_are_seldom_unsteady() {
+    const TRIALS: usize = 2000;
+    for (name, rate) in NOISES {
+        for count in [6, 7, 8] {
+            let unsteady = (0..TRIALS).filter(|trial| {
+                let second = |second| 5e4 * rate(noise(trial * 1009 + second)).max(0.0);
+                let rates: Vec<f64> = (0..count).map(second).collect();
+                let course = behaviour(&series(&rates), Kind::Timed).course;
+                matches!(course, Course::Drifting { .. } | Course::Regimes)
+            });
+            let percent = unsteady.count() as f64 * 100.0 / TRIALS as f64;
+            assert!(percent <= 5.0, "{name}, {count} s: {percent:.1} %");
+        }
+    }
+}
+
 #[test]
 fn a_steady_series_ranges_as_far_as_its_seconds_do() {
     let found = behaviour(
