@@ -318,11 +318,12 @@ impl OpsLog {
         }
     }
 
-    /// Writes the rest. Returns what went wrong or affects the figures.
-    pub(crate) fn close(mut self, start: u64) -> Option<String> {
+    /// Writes the rest. Returns what went wrong or affects the figures. A worker that waited for the log lost time in
+    /// real time only.
+    pub(crate) fn close(mut self, start: u64, in_virtual_time: bool) -> Option<String> {
         self.drain(|| start);
         let waits = self.queue.waits();
-        let slowed = (waits > 0).then(|| {
+        let slowed = (waits > 0 && !in_virtual_time).then(|| {
             format!("logging each op delayed its worker {waits} times: the figures are too low")
         });
         let faults = faults(self.files.0);

@@ -356,7 +356,7 @@ impl<'a> Trial<'a> {
         if let Some(log) = worker.ops_log.take() {
             self.prepared
                 .notes
-                .extend(log.close(shared.measure_start()));
+                .extend(log.close(shared.measure_start(), self.timeline.is_virtual()));
         }
         let (waiting, origin) = (&worker.waiting, self.due.origin());
         let ended = assemble::ended(waiting, job, &shared, &left, result, origin, now);

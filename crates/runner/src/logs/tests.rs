@@ -90,9 +90,33 @@ fn each_op_is_written_once_and_only_in_the_measured_time() {
             log.queue.push(record, || false);
         }
         log.drain(|| start);
-        assert_eq!(log.close(start), None);
+        assert_eq!(log.close(start, false), None);
         let text = fs::read_to_string(folder.path().join("x_clat.1.log")).unwrap();
         assert_eq!(text, expected);
+    }
+}
+
+#[test]
+fn a_log_that_delays_its_worker_affects_figures_in_real_time_only() {
+    for in_virtual_time in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let made = create(&logs(folder.path(), 0), Path::new("/"), 1).unwrap();
+        let log = made.ops.unwrap();
+        for n in 0..=QUEUE as u64 {
+            let record = OpRecord {
+                at: n,
+                submission: 0,
+                service: 300,
+                direction: Direction::Read,
+                bytes: 4096,
+                offset: 0,
+            };
+            // The last one finds the queue full.
+            log.queue.push(record, || true);
+        }
+        let told = log.close(0, in_virtual_time);
+        let delayed = told.is_some_and(|text| text.contains("delayed its worker 1 times"));
+        assert_eq!(delayed, !in_virtual_time);
     }
 }
 
@@ -122,7 +146,7 @@ fn an_op_logged_while_the_log_is_written_counts_from_the_start_that_it_has_by_th
         if asked.get() > 1 { 11 * MS } else { 0 }
     });
     assert_eq!(asked.get(), QUEUE as u64);
-    assert_eq!(log.close(11 * MS), None);
+    assert_eq!(log.close(11 * MS, false), None);
     let text = fs::read_to_string(folder.path().join("x_lat.1.log")).unwrap();
     let times: Vec<u64> = text
         .lines()
