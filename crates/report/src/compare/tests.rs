@@ -202,7 +202,7 @@ fn verdicts_have_the_words_of_the_method() {
                 ratio: bare(1.0),
                 ..decided(inconclusive(None))
             },
-            "INCONCLUSIVE: more rounds than can be foretold",
+            "INCONCLUSIVE: more rounds, number unknown",
         ),
         (
             unpaired(three, 3),

@@ -53,7 +53,7 @@ pub(super) fn still_needed(pairing: Pairing, more: Option<u32>) -> String {
         Some(1) if pairing == Pairing::Paired => "about 1 more round".to_owned(),
         Some(1) => "about 1 more trial a side".to_owned(),
         Some(more) => format!("about {more} more {}", unit(pairing)),
-        None => format!("more {} than can be foretold", unit(pairing)),
+        None => format!("more {}, number unknown", unit(pairing)),
     }
 }
 
