@@ -163,5 +163,7 @@ fn used(before: Usage, after: Usage) -> CpuUse {
         involuntary: after.involuntary - before.involuntary,
         minor_faults: after.minor_faults - before.minor_faults,
         major_faults: after.major_faults - before.major_faults,
+        run_delay_ns: (before.run_delay_ns.zip(after.run_delay_ns))
+            .map(|(before, after)| after.saturating_sub(before)),
     }
 }

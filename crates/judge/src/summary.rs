@@ -345,7 +345,18 @@ fn cpu(workload: &Workload, trial: &Trial, clones: &[&CloneResult]) -> CpuSummar
         other_ns: all.saturating_sub(worker_user_ns + worker_system_ns),
         span_ns,
         ops: clones.iter().map(|clone| work::ops(workload, clone)).sum(),
+        run_delay: run_delay(clones),
     }
+}
+
+fn run_delay(clones: &[&CloneResult]) -> Option<f64> {
+    let known = clones
+        .iter()
+        .filter_map(|clone| Some((clone.cpu.run_delay_ns?, clone.runtime_ns)));
+    let (waited, time) = known.fold((0.0, 0.0), |(waited, time), clone| {
+        (waited + clone.0 as f64, time + clone.1 as f64)
+    });
+    (time > 0.0).then(|| waited / time)
 }
 
 /// Uses the trial's record; if telemetry is not yet in the record, uses the samples.

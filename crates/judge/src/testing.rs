@@ -139,6 +139,7 @@ pub fn clone(job: u32, clone: u32, directions: Vec<DirectionResult>) -> CloneRes
             involuntary: 400,
             minor_faults: 30,
             major_faults: 0,
+            run_delay_ns: Some(20_000_000),
         },
         depth: DepthUse {
             level: [10, 20, 40, 80, 99_850, 0, 0],
@@ -240,6 +241,7 @@ fn environment() -> Environment {
             total: 24 * GIB,
             available: 20 * GIB,
             swap_used: 0,
+            limit: None,
         },
         clock_source: "tsc".to_owned(),
         clock_read_ns: 22,

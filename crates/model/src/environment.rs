@@ -35,6 +35,17 @@ pub struct MemoryInfo {
     pub available: u64,
     /// Swap in use, bytes.
     pub swap_used: u64,
+    /// The smallest memory limit of the harness's control groups and those above them, bytes; `None`: no limit below
+    /// `total`.
+    #[serde(default)]
+    pub limit: Option<u64>,
+}
+
+impl MemoryInfo {
+    /// Bytes that the harness can use at most, page cache included.
+    pub fn usable(&self) -> u64 {
+        self.limit.map_or(self.total, |limit| limit.min(self.total))
+    }
 }
 
 /// A mount.

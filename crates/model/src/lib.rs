@@ -72,8 +72,9 @@ pub use observation::{Fact, FactClass, Flag, Kind, Observation, SourceLine};
 pub use operations::{Action, CycleStep, FileSet, Needs, Operations, PickOrder, Subject};
 pub use pacing::{Arrival, DirectionRate, Flow, Pacing, ThinkTime};
 pub use part::{
-    CloneResult, CpuUse, DepthUse, DeviceUse, DirectionResult, EndedBy, EngineUsed, ErrorCount,
-    FileState, HostUse, Part, RunningStats, SampleStats, ServerUse, Step, StepTime, VerifyResult,
+    CloneResult, ControlGroupUse, CpuUse, DepthUse, DeviceUse, DirectionResult, EndedBy,
+    EngineUsed, ErrorCount, FileState, HostUse, Part, RunningStats, SampleStats, ServerUse, Step,
+    StepTime, VerifyResult,
 };
 pub use plan::{
     BoundPlan, Configuration, Plan, Sampling, Settling, Source, Stopping, Target, Workload,

@@ -212,6 +212,9 @@ pub struct CpuUse {
     pub minor_faults: u64,
     /// Major page faults.
     pub major_faults: u64,
+    /// Time in which the thread was ready to run and waited for a CPU, ns (/proc/PID/task/TID/schedstat); `None`: unknown.
+    #[serde(default)]
+    pub run_delay_ns: Option<u64>,
 }
 
 /// Number of ops in flight at each submission, and batch sizes.
@@ -377,6 +380,22 @@ pub struct HostUse {
     /// Processes that the user named, one entry per name: servers under test.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<ServerUse>,
+    /// Limits of the harness's control groups that took effect; `None`: no CPU quota and no memory limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control_group: Option<ControlGroupUse>,
+}
+
+/// CPU quota and memory limit of the harness's control groups over the measured time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ControlGroupUse {
+    /// Periods of the CPU quota in which the group had work; 0: no quota.
+    pub periods: u64,
+    /// Periods in which the quota was used up.
+    pub throttled_periods: u64,
+    /// Time in which CPUs had work of the group and no quota left, ns: the sum over CPUs.
+    pub throttled_ns: u64,
+    /// How often an allocation met the smallest memory limit; `None`: no limit.
+    pub memory_limit_hits: Option<u64>,
 }
 
 /// The processes of one name over the measured time, from the samples that lie within it.

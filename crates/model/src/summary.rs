@@ -97,6 +97,8 @@ pub struct CpuSummary {
     pub span_ns: u64,
     /// Ops completed, all directions but sync; for file operations the cycles.
     pub ops: u64,
+    /// Share of the worker threads' measured time in which they were ready to run and waited for a CPU; `None`: unknown.
+    pub run_delay: Option<f64>,
 }
 
 impl CpuSummary {

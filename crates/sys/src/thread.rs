@@ -17,6 +17,8 @@ pub struct Usage {
     pub minor_faults: u64,
     /// Page faults with I/O.
     pub major_faults: u64,
+    /// Time in which it was ready to run and waited for a CPU, ns; `None`: the kernel does not count it.
+    pub run_delay_ns: Option<u64>,
 }
 
 /// Usage of the calling thread so far.
@@ -35,7 +37,14 @@ pub fn thread_usage() -> Usage {
         involuntary: raw.ru_nivcsw as u64,
         minor_faults: raw.ru_minflt as u64,
         major_faults: raw.ru_majflt as u64,
+        run_delay_ns: run_delay_ns(),
     }
+}
+
+/// The second number of schedstat (kernel, scheduler/sched-stats.rst).
+fn run_delay_ns() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    text.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
 /// Restricts the calling thread to these CPUs.

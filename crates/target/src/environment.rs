@@ -9,7 +9,7 @@ use std::time::Instant;
 use iodyno_model::{Cpu, Environment, Governor, MemoryInfo};
 
 use crate::roots::{Roots, names, text};
-use crate::stack;
+use crate::{control_group, stack};
 
 /// Reads the environment. `version` is iodyno's version; `paths` are the files, folders and devices in use.
 /// Files of one folder are one target. Unknown values are empty.
@@ -25,7 +25,7 @@ pub fn read(roots: &Roots, version: &str, paths: &[PathBuf]) -> Environment {
         system: system(roots),
         boot_id: kernel("random/boot_id"),
         cpu: cpu(roots),
-        memory: text(roots.proc.join("meminfo")).map_or_else(MemoryInfo::default, |t| memory(&t)),
+        memory: memory(roots),
         virtualisation: virtualisation(roots, hypervisor().as_deref()),
         clock_source: text(
             roots
@@ -123,8 +123,16 @@ fn governor(cpus: &Path) -> Governor {
     }
 }
 
+fn memory(roots: &Roots) -> MemoryInfo {
+    let info = text(roots.proc.join("meminfo")).map_or_else(MemoryInfo::default, |t| meminfo(&t));
+    MemoryInfo {
+        limit: control_group::memory_limit(roots, info.total),
+        ..info
+    }
+}
+
 /// Parses /proc/meminfo.
-fn memory(text: &str) -> MemoryInfo {
+pub(crate) fn meminfo(text: &str) -> MemoryInfo {
     let bytes = |name: &str| {
         text.lines()
             .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
@@ -135,6 +143,7 @@ fn memory(text: &str) -> MemoryInfo {
         total: bytes("MemTotal"),
         available: bytes("MemAvailable"),
         swap_used: bytes("SwapTotal").saturating_sub(bytes("SwapFree")),
+        limit: None,
     }
 }
 

@@ -6,6 +6,7 @@
 //! system roots from [`Roots`], so that tests can pass simulated hosts.
 
 mod block;
+pub mod control_group;
 pub mod counters;
 pub mod environment;
 pub mod extents;

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::filesystem::FileSystem;
-use crate::harness::{Done, Home, Running};
+use crate::harness::{Done, Home, Running, skip};
 
 const JOB: &str = "[t]\nioengine=psync\nrw=randrw\nbs=4k\nsize=16m\nruntime=2500ms\ntime_based\n";
 
@@ -385,4 +385,134 @@ fn a_limit_of_the_control_group_is_found_and_named() {
             .succeeds()
             .prints("threshold");
     }
+}
+
+/// The one trial of a run of this job by the command.
+fn trial_of(command: Command) -> Value {
+    let run = Running::of(command).done().succeeds().json();
+    run["trials"][0].clone()
+}
+
+#[test]
+fn a_worker_beside_a_busy_loop_has_its_wait_for_the_cpu_recorded() {
+    let home = Home::new();
+    let spin = "[t]\nioengine=null\nrw=read\nsize=1g\nruntime=500ms\ntime_based\ncpus_allowed=0\n";
+    home.file("job.fio", spin);
+    let mut busy = Command::new("taskset");
+    let busy = busy.args(["-c", "0", "sh", "-c", "while :; do :; done"]);
+    let Ok(mut busy) = busy.spawn() else {
+        return skip("taskset is not installed");
+    };
+    let trial = trial_of(home.command(&["run", "job.fio", "--json"]));
+    busy.kill().unwrap();
+    busy.wait().unwrap();
+    let share = trial["cpu"]["worker_run_delay_share"].as_f64();
+    match std::path::Path::new("/proc/self/schedstat").exists() {
+        // How long it waited is the scheduler's business.
+        true => assert!(share.is_some_and(|share| share > 0.0), "{share:?}"),
+        false => skip("the kernel has no schedstat"),
+    }
+}
+
+/// A control group below the top, removed in the end.
+struct Group(std::path::PathBuf);
+
+impl Group {
+    /// `None`, and a message: there is no such controller, or this user may not use it.
+    fn new(controller: &str, name: &str, files: &[(&str, &str)]) -> Option<Group> {
+        // Version 2, in its own place or beside version 1, and version 1.
+        let tops = [
+            "/sys/fs/cgroup".to_owned(),
+            "/sys/fs/cgroup/unified".to_owned(),
+        ];
+        let two = tops.into_iter().filter(|top| {
+            let listed = std::fs::read_to_string(format!("{top}/cgroup.subtree_control"));
+            listed.is_ok_and(|listed| listed.split_whitespace().any(|word| word == controller))
+        });
+        let mut tops = two.chain([format!("/sys/fs/cgroup/{controller}")]);
+        let made = tops.find_map(|top| {
+            let folder = std::path::Path::new(&top)
+                .join(format!("iodyno-test-{name}-{}", std::process::id()));
+            std::fs::create_dir(&folder).ok()?;
+            let group = Group(folder);
+            let limited =
+                |(file, text): &(&str, &str)| std::fs::write(group.0.join(file), text).is_ok();
+            files.iter().any(limited).then_some(group)
+        });
+        if made.is_none() {
+            skip(&format!(
+                "no control group with the controller {controller} can be made"
+            ));
+        }
+        made
+    }
+
+    /// iodyno with these arguments, in the group.
+    fn iodyno(&self, home: &Home, arguments: &[&str]) -> Command {
+        let inner = home.command(arguments);
+        let mut command = Command::new("sh");
+        command
+            .env_clear()
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]);
+        command.arg(self.0.join("cgroup.procs"));
+        command.arg(inner.get_program()).args(inner.get_args());
+        let set = inner
+            .get_envs()
+            .filter_map(|(name, value)| Some((name, value?)));
+        command.envs(set);
+        command.current_dir(inner.get_current_dir().unwrap());
+        command
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // The last process may still be on its way out.
+        let gone = || std::fs::remove_dir(&self.0).is_ok().then_some(());
+        crate::harness::wait_for("the control group to be empty", gone);
+    }
+}
+
+#[test]
+fn a_cpu_quota_is_recorded_with_its_use() {
+    let home = Home::new();
+    home.file(
+        "job.fio",
+        "[t]\nioengine=null\nrw=read\nsize=1g\nruntime=1s\ntime_based\n",
+    );
+    // A tenth of a CPU, in either version's file.
+    let files = [("cpu.max", "10000 100000"), ("cpu.cfs_quota_us", "10000")];
+    let Some(group) = Group::new("cpu", "quota", &files) else {
+        return;
+    };
+    let trial = trial_of(group.iodyno(&home, &["run", "job.fio", "--json"]));
+    let used = &trial["nodes"][0]["host"]["control_group"];
+    // Whether it is used up depends on who else wants the CPU.
+    assert!(used["periods"].as_u64() > Some(0), "{used}");
+    assert!(
+        used["throttled_periods"].as_u64() <= used["periods"].as_u64(),
+        "{used}"
+    );
+    assert!(used["throttled_ns"].is_u64(), "{used}");
+}
+
+#[test]
+fn a_memory_limit_of_the_control_group_is_recorded() {
+    let home = Home::new();
+    home.file("job.fio", &JOB.replace("2500ms", "300ms"));
+    const LIMIT: &str = "268435456";
+    let files = [("memory.max", LIMIT), ("memory.limit_in_bytes", LIMIT)];
+    let Some(group) = Group::new("memory", "limit", &files) else {
+        return;
+    };
+    let trial = trial_of(group.iodyno(&home, &["run", "job.fio", "--json"]));
+    let node = &trial["nodes"][0];
+    assert_eq!(node["environment"]["memory_limit_bytes"], 256 << 20);
+    assert!(
+        node["host"]["control_group"]["memory_limit_hits"].is_u64(),
+        "{node}"
+    );
 }

@@ -208,7 +208,7 @@ fn host(trial: &Trial, found: &mut Vec<Fact>) {
         ),
         (
             "memory",
-            Values::of(environments(trial).map(|e| match e.memory.total {
+            Values::of(environments(trial).map(|e| match e.memory.usable() {
                 0 => String::new(),
                 bytes => Bytes(bytes).to_string(),
             })),

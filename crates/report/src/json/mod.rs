@@ -212,6 +212,8 @@ object!(CpuView<'a>(summary in &'a Summary) {
     worker_ns_per_op: summary.cpu.worker_ns_per_op(),
     other_threads_ns_per_op: summary.cpu.other_ns_per_op(),
     iops_per_core: summary.cpu.iops_per_core(),
+    // Of the worker threads' time: ready to run, and waiting for a CPU.
+    worker_run_delay_share: summary.cpu.run_delay,
     // Of all processes under test.
     server_cores [opt]: summary.server_cores(),
     server_ns_per_op [opt]: summary.server_ns_per_op(),

@@ -1,7 +1,8 @@
 //! What a part of a trial ran on, and the host meanwhile.
 
 use iodyno_model::{
-    DeviceLayer, DeviceUse, Environment, FileState, HostUse, Part, StackLayer, TargetInfo,
+    ControlGroupUse, DeviceLayer, DeviceUse, Environment, FileState, HostUse, Part, StackLayer,
+    TargetInfo,
 };
 
 use super::{list, object};
@@ -33,6 +34,8 @@ object!(EnvironmentView<'a>(it in &'a Environment) {
     boost: it.cpu.governor.boost,
     memory_bytes: it.memory.total,
     memory_available_bytes: it.memory.available,
+    // Of the control groups.
+    memory_limit_bytes: it.memory.limit,
     swap_used_bytes: it.memory.swap_used,
     clock_source: it.clock_source,
     clock_read_ns: it.clock_read_ns,
@@ -143,7 +146,15 @@ object!(HostView<'a>(host in &'a HostUse) {
     clock_drift_ns: host.clock_drift_ns,
     arc_hits: host.arc_hits.map(|arc| arc.0),
     arc_misses: host.arc_hits.map(|arc| arc.1),
+    control_group: host.control_group.as_ref().map(ControlGroupView),
     devices: list(&host.devices, CountersView),
+});
+
+object!(ControlGroupView<'a>(group in &'a ControlGroupUse) {
+    periods: group.periods,
+    throttled_periods: group.throttled_periods,
+    throttled_ns: group.throttled_ns,
+    memory_limit_hits: group.memory_limit_hits,
 });
 
 // As in /proc/diskstats.

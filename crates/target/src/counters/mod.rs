@@ -7,6 +7,8 @@ use std::time::{Instant, SystemTime};
 use iodyno_model::{DeviceUse, HostUse, TargetInfo};
 use iodyno_sys::host::{ProcessUse, process_use};
 
+use crate::control_group;
+use crate::environment::meminfo;
 use crate::roots;
 use crate::roots::Roots;
 
@@ -36,6 +38,7 @@ pub struct Snapshot {
     devices: Vec<(String, Option<DiskStats>)>,
     arc: Option<(u64, u64)>,
     process: ProcessUse,
+    groups: control_group::Counts,
 }
 
 impl Snapshot {
@@ -56,6 +59,7 @@ impl Snapshot {
                 .collect(),
             arc: arc_hits(&read("spl/kstat/zfs/arcstats")),
             process: process_use(),
+            groups: control_group::Counts::read(roots, meminfo(&read("meminfo")).total),
         }
     }
 
@@ -91,6 +95,7 @@ impl Snapshot {
             clock_drift_ns: drift_ns(earlier.wall, self.wall, span.as_nanos() as i128),
             // Named processes are sampled and have no counters here.
             servers: Vec::new(),
+            control_group: self.groups.since(&earlier.groups),
         }
     }
 

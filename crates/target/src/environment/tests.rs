@@ -69,6 +69,7 @@ fn all_properties_of_a_host_are_read() {
             total: 102_400,
             available: 61_440,
             swap_used: 7168,
+            limit: None,
         },
         clock_source: "hpet".to_owned(),
         load_1min_x100: 157,

@@ -9,14 +9,11 @@ use std::path::{Path, PathBuf};
 
 use iodyno_model::{CGROUP, Reading, SeriesColumn, SeriesKind, SeriesRow};
 use iodyno_target::Roots;
+use iodyno_target::control_group::{ControlGroup, Version, groups};
 
 use crate::sampler::{Read, Readings, Sampler};
 use crate::scope::Devices;
 use crate::text::Text;
-
-mod place;
-
-use place::{Place, Version};
 
 /// major:minor.
 type Number = (u32, u32);
@@ -70,9 +67,7 @@ impl Cgroup {
         if *devices == Devices::Named(Vec::new()) {
             return None;
         }
-        let files = place::places(roots)
-            .into_iter()
-            .find_map(|place| files(&place))?;
+        let files = groups(roots, "blkio").iter().find_map(files)?;
         Some(Cgroup {
             files,
             devices: devices.clone(),
@@ -133,14 +128,14 @@ impl Sampler for Cgroup {
 }
 
 /// The files of a group, if it counts I/O.
-fn files(place: &Place) -> Option<Files> {
+fn files(group: &ControlGroup) -> Option<Files> {
     let text = |folder: &Path, name: &str| {
         let path = folder.join(name);
         path.exists().then(|| Text::new(path))
     };
-    match place.version {
+    match group.version {
         Version::Two => {
-            let above = place.with_above();
+            let above = group.with_above();
             let counting = above
                 .iter()
                 .position(|folder| folder.join("io.stat").exists())?;
@@ -156,9 +151,9 @@ fn files(place: &Place) -> Option<Files> {
             })
         }
         Version::One => {
-            let counts = |name: &str, from| Some((text(&place.folder, name)?, Counts::From(from)));
+            let counts = |name: &str, from| Some((text(&group.folder, name)?, Counts::From(from)));
             let limits = LIMITS.iter().enumerate().filter_map(|(number, name)| {
-                Some((text(&place.folder, name)?, Limits::Of(COUNTS + number)))
+                Some((text(&group.folder, name)?, Limits::Of(COUNTS + number)))
             });
             Some(Files {
                 counts: vec![
