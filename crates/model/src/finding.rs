@@ -68,6 +68,45 @@ pub enum FindingKind {
     OtherIo,
     /// A process under test used all CPU time that its threads can use, or a whole core.
     ServerSaturated,
+    /// Workers were ready to run and waited for a CPU.
+    CpuContention,
+    /// The CPU quota of a control group was used up.
+    CpuQuota,
+}
+
+impl FindingKind {
+    /// A short description for lists and tables.
+    pub fn words(self) -> &'static str {
+        match self {
+            FindingKind::ClientSaturated => "client saturated",
+            FindingKind::DeviceCapped => "capped by the device",
+            FindingKind::CacheServed => "served by a cache",
+            FindingKind::SmallerThanMemory => "smaller than memory",
+            FindingKind::Compressible => "compressible data",
+            FindingKind::Unwritten => "extents never written before",
+            FindingKind::Steal => "CPU time taken by the hypervisor",
+            FindingKind::ClockTrouble => "clock set or slow",
+            FindingKind::ResolutionLimited => "percentiles below the resolution",
+            FindingKind::RateMissed => "requested rate missed",
+            FindingKind::Fallback => "features not available",
+            FindingKind::IoErrors => "ops failed",
+            FindingKind::VerifyFailed => "verification failed",
+            FindingKind::TooShort => "too few ops for the tail",
+            FindingKind::StoreOnTarget => "results stored on the storage under test",
+            FindingKind::Interrupted => "interrupted",
+            FindingKind::Unsteady => "not steady",
+            FindingKind::Deferred => "long drain after the ops",
+            FindingKind::SyncsDominate => "mostly syncs",
+            FindingKind::InterruptsOnOneCpu => "interrupts on one CPU",
+            FindingKind::QueueSaturated => "queue saturated",
+            FindingKind::MemoryPressure => "memory reclaimed or swapped",
+            FindingKind::DirtyThrottled => "writers throttled by dirty limits",
+            FindingKind::OtherIo => "I/O of other processes",
+            FindingKind::ServerSaturated => "server saturated",
+            FindingKind::CpuContention => "workers waited for a CPU",
+            FindingKind::CpuQuota => "CPU quota used up",
+        }
+    }
 }
 
 /// One finding.

@@ -12,7 +12,7 @@
 //! | a cache served one side | every verdict | both: noted, flagged |
 //! | data compressible, or never written, on one side | a difference | flagged |
 //! | another process's I/O on one side's devices | every verdict, but a difference with that side ahead | ahead: "at least"; both: noted; flagged |
-//! | memory short, writers throttled, a full queue, a saturated server or interrupt CPU, on one side | nothing | noted, flagged |
+//! | memory short, writers throttled, a full queue, a saturated server or interrupt CPU, a CPU quota or contention, on one side | nothing | noted, flagged |
 //! | … on both sides | nothing | flagged |
 //! | fewer seconds than a course needs, or no series | nothing | noted where trials are timed |
 //!
@@ -219,7 +219,7 @@ fn course_unknown(sides: Sides) -> Option<String> {
         (true, true) => format!("{} and {}", sides.columns.0, sides.columns.1),
     };
     Some(format!(
-        "whether all trials of {columns} were steady is not known: too few seconds, or no series"
+        "steadiness of {columns} unknown: trials too short, or without a series"
     ))
 }
 
@@ -338,9 +338,14 @@ fn reasons_of_its_own(sides: Sides, claims: Claims, found: &mut Objections) {
         (FindingKind::MemoryPressure, "was short of memory"),
         (
             FindingKind::DirtyThrottled,
-            "had its writers slowed down by dirty limits",
+            "had its writers throttled by dirty limits",
         ),
         (FindingKind::QueueSaturated, "had a full queue"),
+        (FindingKind::CpuQuota, "used up its CPU quota"),
+        (
+            FindingKind::CpuContention,
+            "had workers that waited for a CPU",
+        ),
         (
             FindingKind::ServerSaturated,
             "had a server without CPU time left",
@@ -368,7 +373,7 @@ pub(super) fn flags(side: &[&Observation]) -> Vec<String> {
         let warned = observation.flags.iter();
         let mut own: Vec<&str> = warned
             .filter(|flag| flag.weight >= Weight::Warning)
-            .map(|flag| in_words(flag.kind))
+            .map(|flag| flag.kind.words())
             .collect();
         let course = &observation.behaviour.course;
         if observation.kind == Kind::Timed
@@ -393,34 +398,4 @@ pub(super) fn flags(side: &[&Observation]) -> Vec<String> {
             false => format!("{words} in {count} of {all} trials"),
         })
         .collect()
-}
-
-fn in_words(kind: FindingKind) -> &'static str {
-    match kind {
-        FindingKind::ClientSaturated => "client saturated",
-        FindingKind::DeviceCapped => "capped by the device",
-        FindingKind::CacheServed => "served by a cache",
-        FindingKind::SmallerThanMemory => "smaller than memory",
-        FindingKind::Compressible => "compressible data",
-        FindingKind::Unwritten => "reads of what was never written",
-        FindingKind::Steal => "CPU time taken by the hypervisor",
-        FindingKind::ClockTrouble => "trouble with the clock",
-        FindingKind::ResolutionLimited => "below the harness's resolution",
-        FindingKind::RateMissed => "asked rate not kept",
-        FindingKind::Fallback => "a feature was not available",
-        FindingKind::IoErrors => "ops failed",
-        FindingKind::VerifyFailed => "verification failed",
-        FindingKind::TooShort => "too short for its tail",
-        FindingKind::StoreOnTarget => "results stored on the storage under test",
-        FindingKind::Interrupted => "cut off",
-        FindingKind::Unsteady => "swings widely",
-        FindingKind::Deferred => "work left for after the ops",
-        FindingKind::SyncsDominate => "mostly syncs",
-        FindingKind::InterruptsOnOneCpu => "interrupts on one CPU",
-        FindingKind::QueueSaturated => "queue saturated",
-        FindingKind::MemoryPressure => "memory reclaimed or swapped",
-        FindingKind::DirtyThrottled => "writers slowed down by dirty limits",
-        FindingKind::OtherIo => "I/O of other processes",
-        FindingKind::ServerSaturated => "server saturated",
-    }
 }

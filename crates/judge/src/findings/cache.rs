@@ -96,8 +96,7 @@ fn cache_remedy(evidence: &Evidence, direction: Direction) -> &'static str {
             (evidence.workload.jobs.iter()).filter_map(|job| job.work.file_operations());
         return match operations.any(|of| of.times(Direction::Sync)) {
             true => {
-                "what was synced is not on the device known: a layer between keeps it, or stores less than it is \
-                 given (compression)"
+                "the known device did not receive the synced data: a layer above it keeps or compresses them"
             }
             false => {
                 "add a timed sync step to the cycle, or judge by the completion with its drain"
@@ -113,15 +112,15 @@ fn cache_remedy(evidence: &Evidence, direction: Direction) -> &'static str {
                 "set file-extra-flags=direct, or file-total-size well above the host's memory"
             }
             (Direction::Read, true) => {
-                "file-extra-flags=direct does not pass this file system's cache, or a layer below keeps one: take \
+                "file-extra-flags=direct does not bypass this file system's cache, or a layer below has one: use \
                  file-total-size well above the host's memory"
             }
             (_, false) => {
                 "add the time of the fsyncs at the end, or set file-extra-flags=direct or file-fsync-all"
             }
             (_, true) => {
-                "file-extra-flags=direct does not pass this file system's cache, or it stores less than it is given \
-                 (compression, deduplication)"
+                "file-extra-flags=direct does not bypass this file system's cache, or the file system compresses or \
+                 deduplicates"
             }
         };
     }
@@ -137,20 +136,20 @@ fn cache_remedy(evidence: &Evidence, direction: Direction) -> &'static str {
     match (direction, direct) {
         (Direction::Read, false) => "set direct=1, or a size well above the host's memory",
         (Direction::Read, true) if on_devices(evidence) => {
-            "direct=1 passes this host's cache: a layer below the device keeps one, or its blocks \
+            "direct=1 bypasses this host's cache: a layer below the device has one, or its blocks \
              were never written (a sparse image, a thin volume); fill the device first"
         }
         (Direction::Read, true) => {
-            "direct=1 does not pass this file system's cache (ZFS: set primarycache=metadata), \
-             or take a size well above the host's memory"
+            "direct=1 does not bypass this file system's cache (ZFS: set primarycache=metadata), \
+             or use a size well above the host's memory"
         }
         (_, false) if synced => {
-            "add the time of end_fsync, which stands among the steps, or set direct=1"
+            "add the time of end_fsync, listed among the steps, or set direct=1"
         }
-        (_, false) => "set end_fsync=1 and look at the time it takes, or direct=1",
+        (_, false) => "set end_fsync=1 and add its time, or set direct=1",
         (_, true) => {
-            "direct=1 does not pass this file system's cache, or it stores less than it is given \
-             (compression, deduplication): set end_fsync=1 and incompressible buffers"
+            "direct=1 does not bypass this file system's cache, or the file system compresses or \
+             deduplicates: set end_fsync=1 and incompressible buffers"
         }
     }
 }
@@ -195,7 +194,7 @@ fn arc(evidence: &Evidence) -> Option<Finding> {
                 false => Weight::Warning,
             },
             format!(
-                "the ARC answered {:.0} % of {} lookups meanwhile",
+                "the ARC served {:.0} % of {} lookups",
                 hit_share * 100.0,
                 lookups
             ),
@@ -253,9 +252,7 @@ fn memory_target(evidence: &Evidence) -> Option<Finding> {
     Some(finding(
         FindingKind::CacheServed,
         Weight::Note,
-        format!(
-            "the target lies in memory ({what}): the figures are those of memory and its driver"
-        ),
+        format!("the target is in memory ({what}): the figures are those of memory and its driver"),
         "a target on tmpfs, ramfs, zram or a RAM disk",
     ))
 }
@@ -280,8 +277,8 @@ fn smaller_than_memory(evidence: &Evidence) -> Option<Finding> {
         .trial
         .parts
         .iter()
-        .map(|part| part.environment.memory.total)
-        .min()?;
+        .map(|part| &part.environment.memory)
+        .min_by_key(|memory| memory.usable())?;
     // Clones that share a file each count it once: the length of the files is the upper limit.
     let files: u64 = evidence
         .trial
@@ -295,7 +292,7 @@ fn smaller_than_memory(evidence: &Evidence) -> Option<Finding> {
         files => own.min(files),
     };
     let set = own.saturating_add(shared);
-    if set == 0 || set >= memory || in_memory {
+    if set == 0 || set >= memory.usable() || in_memory {
         return None;
     }
     // If the device moved every byte, the cache had no effect in this trial.
@@ -308,11 +305,15 @@ fn smaller_than_memory(evidence: &Evidence) -> Option<Finding> {
             FindingKind::SmallerThanMemory,
             weight,
             format!(
-                "cached reads of {} fit into the host's {} of memory",
+                "cached reads of {} fit into the {} {} of memory",
                 Bytes(set),
-                Bytes(memory)
+                match memory.limit {
+                    Some(_) => "control group's",
+                    None => "host's",
+                },
+                Bytes(memory.usable())
             ),
-            "bytes read through a cache < the host's memory",
+            "bytes read through a cache < the host's memory, or the memory limit of its control group",
         ),
         match evidence.only_shared() {
             true => "set file-extra-flags=direct, or file-total-size well above the host's memory",

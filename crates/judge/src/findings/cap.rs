@@ -1,14 +1,14 @@
-//! Whether the device was throttled: by a cloud volume's limit or a control group.
+//! Whether the device was capped: by a cloud volume's limit or a control group.
 //!
 //! The limit of the harness's own control group is read from the system. Other limits are inferred from the
 //! series:
 //!
-//! The rate of storage varies from second to second; that of a token bucket does not. Fast devices on a bus are
-//! also even, so an even rate counts as a limit only at a round number that limits are usually set to. A rate
-//! that falls to an even level and stays there counts whatever the number: spent burst credit, or a device that
-//! throttles itself.
+//! The rate of storage varies from second to second; that of a token bucket does not, except in seconds with burst
+//! credit or less work. Fast devices on a bus are also even, so an even rate counts as a limit only at a number
+//! that limits are usually set to. A rate that falls to an even level and stays there counts whatever the number:
+//! spent burst credit, or a device that limits itself.
 
-use iodyno_model::{Course, DeviceUse, Finding, FindingKind, Point, Regime, SeriesKind, Weight};
+use iodyno_model::{DeviceUse, Finding, FindingKind, Part, Point, Regime, SeriesKind, Weight};
 use iodyno_units::{Bytes, Nanos};
 
 use super::{Evidence, finding, remedied};
@@ -22,21 +22,30 @@ const FLAT_PERCENT: f64 = 2.0;
 /// … or by one op per second if that is more, up to the variation of storage without a limit.
 const SCATTER_PERCENT: f64 = 5.0;
 
-/// Minimum duration, ns: a few seconds can be close together by chance.
-const LEAST_NS: u64 = 10_000_000_000;
+/// In this percentage of the seconds: the others had burst credit, or less to do.
+const MOST_PERCENT: f64 = 60.0;
+
+/// Minimum number of such seconds: a few can be close together by chance.
+const LEAST_SECONDS: usize = 10;
+
+/// The same as a duration, ns.
+const LEAST_NS: u64 = LEAST_SECONDS as u64 * 1_000_000_000;
 
 /// The device had I/O in flight for this percentage of the time; otherwise something else limited the rate.
 const BUSY_PERCENT: f64 = 95.0;
 
-/// The device's rate is at most this percentage below a round number …
-const BELOW_PERCENT: f64 = 1.0;
+/// The device's rate is at most this percentage below a usual limit …
+const BELOW_PERCENT: f64 = 0.15;
 
 /// … or this percentage above it: a limit is exceeded only by the difference of two clocks. A random rate is
-/// this close to one of [`ROUND`] with a probability of one in thirteen, for each of the three units.
-const ABOVE_PERCENT: f64 = 0.5;
+/// this close to one of [`USUAL_IOPS`] or [`USUAL_BANDWIDTHS`] (in MB/s and in MiB/s) with a probability below 2 %.
+const ABOVE_PERCENT: f64 = 0.1;
 
-/// Usual values of limits, times any power of ten: 125 MiB/s, 250 MB/s, 3000 and 16 000 IOPS.
-const ROUND: [f64; 12] = [1.0, 1.25, 1.5, 1.6, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.5, 8.0];
+/// Usual limits, times any power of ten: 500, 3000 and 16 000 IOPS.
+const USUAL_IOPS: [f64; 7] = [1.0, 1.6, 2.0, 3.0, 5.0, 6.0, 7.5];
+
+/// The same in MB/s and MiB/s: 125, 250, 1000.
+const USUAL_BANDWIDTHS: [f64; 5] = [1.0, 1.25, 2.0, 2.5, 5.0];
 
 /// Limits are not set below these rates: bytes and ops per second.
 const LEAST: (f64, f64) = (1e6, 100.0);
@@ -51,42 +60,72 @@ const FALL: f64 = 0.8;
 pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
     let set = limits_set(evidence);
     if !set.is_empty() {
-        // The traces would repeat the same finding.
+        // The series would repeat the same finding.
         return set;
     }
-    match evidence.summary.behaviour.course {
-        Course::Regimes => credit_spent(evidence).into_iter().collect(),
-        _ => at_a_round_number(evidence),
-    }
-}
-
-fn at_a_round_number(evidence: &Evidence) -> Vec<Finding> {
-    if !even(evidence) || evidence.workload.jobs.iter().any(own_pace) {
+    if evidence.workload.jobs.iter().any(own_pace) {
         return Vec::new();
     }
-    let parts = evidence.trial.parts.iter();
-    parts
-        .flat_map(|part| {
-            let uses = devices::lowest_uses(part).into_iter();
-            uses.filter_map(move |device| Some((device, limit(device, part.host.span_ns)?)))
-        })
-        .map(|(device, limit)| capped(device, &limit))
-        .collect()
+    match credit_spent(evidence) {
+        Some(spent) => vec![spent],
+        None => at_a_usual_limit(evidence),
+    }
 }
 
-fn even(evidence: &Evidence) -> bool {
-    let behaviour = &evidence.summary.behaviour;
-    let long = behaviour
-        .regimes
-        .last()
-        .is_some_and(|regime| regime.end_ns.saturating_sub(regime.start_ns) >= LEAST_NS);
-    match behaviour.course {
-        Course::Steady { range_percent, .. } => {
-            let rate = behaviour.regimes.last().map_or(0.0, |regime| regime.rate);
-            long && range_percent <= flat_percent(rate)
-        }
-        _ => false,
+fn at_a_usual_limit(evidence: &Evidence) -> Vec<Finding> {
+    let parts = evidence.trial.parts.iter();
+    let uses = parts.flat_map(|part| {
+        let uses = devices::lowest_uses(part).into_iter();
+        uses.map(move |device| (part, device))
+    });
+    uses.filter_map(|(part, device)| {
+        let seconds = seconds(evidence, part, device);
+        let limit = limit(&seconds)?;
+        Some(capped(device, &limit, seconds.len()))
+    })
+    .collect()
+}
+
+/// What a device did in a second.
+#[derive(Debug, Clone, Copy)]
+struct Second {
+    ops: f64,
+    bytes: f64,
+    busy_percent: f64,
+    /// The number of ops that the rates were computed from, as a rate.
+    counted: f64,
+}
+
+/// The seconds of a device from its samples. Without samples: from the seconds of the jobs, as shares of the
+/// device's counters.
+fn seconds(evidence: &Evidence, part: &Part, device: &DeviceUse) -> Vec<Second> {
+    if evidence.sampled(SeriesKind::Disk) {
+        let samples = evidence.telemetry.of(SeriesKind::Disk);
+        let views = samples.flat_map(|(shape, sample)| View::of(shape, sample));
+        let own = views.filter(|view| view.subject() == device.name);
+        return own.filter_map(|view| second(&view)).collect();
     }
+    let span = part.host.span_ns.max(1) as f64;
+    let rates = whole_rates(&evidence.summary.series, |_| true);
+    let mean = rates.iter().sum::<f64>() / rates.len().max(1) as f64;
+    let per_second = |count: u64, rate: f64| count as f64 * 1e9 / span * (rate / mean);
+    let second = |rate: &f64| Second {
+        ops: per_second(device.ios[0] + device.ios[1], *rate),
+        bytes: per_second(device.bytes[0] + device.bytes[1], *rate),
+        busy_percent: device.busy_ms as f64 * 1e8 / span,
+        counted: *rate,
+    };
+    rates.iter().map(second).collect()
+}
+
+fn second(view: &View) -> Option<Second> {
+    let ops = view.per_second("reads")? + view.per_second("writes")?;
+    Some(Second {
+        ops,
+        bytes: view.per_second("read_bytes")? + view.per_second("written_bytes")?,
+        busy_percent: view.percent_of_span("busy_time")?,
+        counted: ops,
+    })
 }
 
 /// If only a few large ops fit into a second, even a constant rate varies by one op.
@@ -100,56 +139,88 @@ fn own_pace(job: &iodyno_model::Job) -> bool {
     job.pacing.scheduled() || job.pacing.think.is_some() || job.pacing.flow.is_some()
 }
 
-/// The limit at which a busy device's rate lies, in words.
-fn limit(device: &DeviceUse, span_ns: u64) -> Option<String> {
-    let busy = device.busy_ms as f64 * 1e8 / span_ns.max(1) as f64;
-    if busy < BUSY_PERCENT {
+/// A limit at which a busy device spent most seconds.
+struct Limit {
+    words: String,
+    seconds: usize,
+}
+
+fn limit(seconds: &[Second]) -> Option<Limit> {
+    let mib = f64::from(1 << 20);
+    let bytes = |second: &Second| second.bytes;
+    let ops = |second: &Second| second.ops;
+    at(seconds, bytes, 1e6, LEAST.0, &USUAL_BANDWIDTHS, "MB/s")
+        .or_else(|| at(seconds, bytes, mib, LEAST.0, &USUAL_BANDWIDTHS, "MiB/s"))
+        .or_else(|| at(seconds, ops, 1.0, LEAST.1, &USUAL_IOPS, "IOPS"))
+}
+
+/// Whether most seconds have one rate, and this rate is a usual limit.
+fn at(
+    seconds: &[Second],
+    rate: fn(&Second) -> f64,
+    unit: f64,
+    least: f64,
+    usual: &[f64],
+    name: &str,
+) -> Option<Limit> {
+    let middle = |value: fn(&Second) -> f64| {
+        let mut values: Vec<f64> = seconds.iter().map(value).collect();
+        values.sort_unstable_by(f64::total_cmp);
+        values.get(values.len() / 2).copied()
+    };
+    let one_op = 100.0 / middle(|second| second.counted)?.max(1.0);
+    let reach = one_op.clamp(FLAT_PERCENT / 2.0, SCATTER_PERCENT);
+    let middle = middle(rate)?;
+    let even = |second: &&Second| (rate(second) / middle - 1.0).abs() * 100.0 <= reach;
+    let even: Vec<&Second> = seconds.iter().filter(even).collect();
+    let most = even.len() as f64 * 100.0 >= MOST_PERCENT * seconds.len() as f64;
+    if even.len() < LEAST_SECONDS || !most || middle < least {
         return None;
     }
-    let seconds = span_ns as f64 / 1e9;
-    let bytes = (device.bytes[0] + device.bytes[1]) as f64 / seconds;
-    let ops = (device.ios[0] + device.ios[1]) as f64 / seconds;
-    let mib = f64::from(1 << 20);
-    if bytes >= LEAST.0 {
-        if let Some(limit) = nearest(bytes / 1e6) {
-            return Some(format!("{limit} MB/s"));
-        }
-        if let Some(limit) = nearest(bytes / mib) {
-            return Some(format!("{limit} MiB/s"));
-        }
+    let mean = |value: fn(&Second) -> f64| {
+        even.iter().map(|second| value(second)).sum::<f64>() / even.len() as f64
+    };
+    if mean(|second| second.busy_percent) < BUSY_PERCENT {
+        return None;
     }
-    let limit = (ops >= LEAST.1).then(|| nearest(ops)).flatten()?;
-    Some(format!("{limit} IOPS"))
+    Some(Limit {
+        words: format!("{} {name}", nearest(mean(rate) / unit, usual)?),
+        seconds: even.len(),
+    })
 }
 
-/// The nearest round number within the tolerance.
-fn nearest(value: f64) -> Option<f64> {
+/// The nearest usual limit within the tolerance.
+fn nearest(value: f64, usual: &[f64]) -> Option<f64> {
     let scale = 10f64.powf(value.log10().floor());
-    // 9.95 is near 10, the first number of the next power.
-    ROUND
+    // 9.99 is near 10, the first number of the next power.
+    usual
         .iter()
         .chain(&[10.0])
-        .map(|round| round * scale)
-        .find(|round| (-BELOW_PERCENT..=ABOVE_PERCENT).contains(&((value / round - 1.0) * 100.0)))
+        .map(|usual| usual * scale)
+        .find(|usual| (-BELOW_PERCENT..=ABOVE_PERCENT).contains(&((value / usual - 1.0) * 100.0)))
 }
 
-fn capped(device: &DeviceUse, limit: &str) -> Finding {
+fn capped(device: &DeviceUse, limit: &Limit, seconds: usize) -> Finding {
+    let when = match limit.seconds == seconds {
+        true => "all the time".to_owned(),
+        false => format!("in {} of {seconds} seconds", limit.seconds),
+    };
     remedied(
         finding(
             FindingKind::DeviceCapped,
             Weight::Warning,
             format!(
-                "{} was busy all the time at an even {limit}: a limit set on it, and not what lies above it, \
-                 seems to have made the figure",
-                device.name
+                "{} was busy at an even {} {when}: the figure is probably a limit set on the device",
+                device.name, limit.words
             ),
             format!(
-                "one-second rates range over ≤ {FLAT_PERCENT} % (or one op, at most {SCATTER_PERCENT} %) for ≥ {} s, the device is busy ≥ {BUSY_PERCENT} % \
-                 and at most {BELOW_PERCENT} % below or {ABOVE_PERCENT} % above a round number of MB/s, MiB/s or IOPS",
-                LEAST_NS / 1_000_000_000
+                "≥ {MOST_PERCENT} % of the seconds, and ≥ {LEAST_SECONDS}, within {} % (or one op, at most {SCATTER_PERCENT} %) of their median, \
+                 the device busy ≥ {BUSY_PERCENT} % in them, their mean at most {BELOW_PERCENT} % below or {ABOVE_PERCENT} % above \
+                 a usual limit in MB/s, MiB/s or IOPS",
+                FLAT_PERCENT / 2.0
             ),
         ),
-        "look up the volume's limits and any throttle; compare below them",
+        "look up the limits of the volume; compare below them",
     )
 }
 
@@ -177,49 +248,86 @@ fn limits_set(evidence: &Evidence) -> Vec<Finding> {
     each.collect()
 }
 
-/// A limit is an upper bound: an average this close to it was throttled nearly all the time.
+/// A limit is an upper bound: an average this close to it was capped nearly all the time. In single samples the
+/// rate may be above it (a burst) or below it (less to do).
 fn limit_reached(
     evidence: &Evidence,
     subject: &str,
     (count, limit, called): (&str, &str, &str),
 ) -> Option<Finding> {
-    let (mut samples, mut done, mut allowed, mut seconds) = (0u32, 0.0, 0.0, 0.0);
+    let mut samples: Vec<Allowed> = Vec::new();
     for (shape, sample) in evidence.telemetry.of(SeriesKind::Cgroup) {
         let row = View::of(shape, sample).find(|row| row.subject() == subject);
         let values = row.and_then(|row| Some((row.value(count)?, row.value(limit)?)));
-        let Some((value, limit)) = values.filter(|(_, limit)| *limit > 0.0) else {
-            continue;
-        };
-        let span = sample.span_ns as f64 / 1e9;
-        samples += 1;
-        done += value;
-        allowed += limit * span;
-        seconds += span;
+        if let Some((done, limit)) = values.filter(|(_, limit)| *limit > 0.0) {
+            let seconds = sample.span_ns as f64 / 1e9;
+            let allowed = limit * seconds;
+            samples.push(Allowed {
+                done,
+                allowed,
+                seconds,
+            });
+        }
     }
-    let near = (done - allowed).abs() * 100.0 <= AT_LIMIT_PERCENT * allowed;
-    if samples < super::LEAST_SAMPLES || !near {
+    let at_limit: Vec<&Allowed> = samples.iter().filter(|sample| sample.at_limit()).collect();
+    let most = at_limit.len() as f64 * 100.0 >= MOST_PERCENT * samples.len() as f64;
+    let all = total(samples.iter());
+    let (capped, when) = match (all.at_limit(), most) {
+        (true, _) => (all, String::new()),
+        (false, true) => (
+            total(at_limit.iter().copied()),
+            format!(" in {} of {} samples", at_limit.len(), samples.len()),
+        ),
+        (false, false) => return None,
+    };
+    if samples.len() < super::LEAST_SAMPLES as usize {
         return None;
     }
-    let (rate, set) = (done / seconds, allowed / seconds);
-    let words = |rate: f64| match count.ends_with("bytes") {
-        true => format!("{}/s {called}", Bytes(rate as u64)),
-        false => format!("{rate:.0} {called}/s"),
+    let words = |amount: f64| {
+        let rate = amount / capped.seconds;
+        match count.ends_with("bytes") {
+            true => format!("{}/s {called}", Bytes(rate as u64)),
+            false => format!("{rate:.0} {called}/s"),
+        }
     };
     Some(remedied(
         finding(
             FindingKind::DeviceCapped,
             Weight::Warning,
             format!(
-                "{subject}: {}, and the control group allows {}: the limit made the figure",
-                words(rate),
-                words(set)
+                "{subject}: {}{when}, and the control group allows {}: the figure is this limit",
+                words(capped.done),
+                words(capped.allowed)
             ),
             format!(
-                "the rate of the measured time within {AT_LIMIT_PERCENT} % of a limit of the harness's control group"
+                "the rate of the measured time, or of ≥ {MOST_PERCENT} % of the samples, within {AT_LIMIT_PERCENT} % of a limit \
+                 of the harness's control group"
             ),
         ),
         "lift the limit (io.max, blkio.throttle.*), or compare below it",
     ))
+}
+
+/// The amount that was done, and the amount that a limit allows in this time.
+#[derive(Debug, Clone, Copy, Default)]
+struct Allowed {
+    done: f64,
+    allowed: f64,
+    seconds: f64,
+}
+
+impl Allowed {
+    fn at_limit(&self) -> bool {
+        (self.done - self.allowed).abs() * 100.0 <= AT_LIMIT_PERCENT * self.allowed
+    }
+}
+
+fn total<'a>(samples: impl Iterator<Item = &'a Allowed>) -> Allowed {
+    samples.fold(Allowed::default(), |sum, sample| Allowed {
+        done: sum.done + sample.done,
+        allowed: sum.allowed + sample.allowed,
+        seconds: sum.seconds + sample.seconds,
+    })
 }
 
 /// Whether the rate fell to an even level and stayed there.
@@ -229,7 +337,7 @@ fn credit_spent(evidence: &Evidence) -> Option<Finding> {
     };
     let long = after.end_ns.saturating_sub(after.start_ns) >= LEAST_NS;
     let fell = after.rate <= FALL * before.rate;
-    if !long || !fell || evidence.workload.jobs.iter().any(own_pace) {
+    if !long || !fell {
         return None;
     }
     if range_percent(&evidence.summary.series, after)? > flat_percent(after.rate) {
@@ -243,8 +351,8 @@ fn credit_spent(evidence: &Evidence) -> Option<Finding> {
             FindingKind::DeviceCapped,
             Weight::Warning,
             format!(
-                "{} fell from {:.0} to an even {:.0} ops/s at {} and was busy all the time: credit for bursts was spent, or it \
-                 holds itself back",
+                "{} fell from {:.0} to an even {:.0} ops/s at {} and was busy all the time: burst credit was spent, or the \
+                 device limits itself",
                 device.name,
                 before.rate,
                 after.rate,
@@ -256,25 +364,32 @@ fn credit_spent(evidence: &Evidence) -> Option<Finding> {
                 LEAST_NS / 1_000_000_000
             ),
         ),
-        "measure each level on its own: after the credit is spent (ramp_time), and with it full; look up the volume's \
+        "measure each level separately: after the credit is spent (ramp_time), and with full credit; look up the volume's \
          burst rules and the device's temperature",
     ))
 }
 
 /// Variation of the whole seconds of a regime, in percent of their mean.
 fn range_percent(series: &[Point], regime: &Regime) -> Option<f64> {
-    let longest = series.iter().map(|point| point.span_ns).max()?;
-    let own = series.iter().filter(|point| {
+    let inside = |point: &Point| {
         let end = point.start_ns.saturating_add(point.span_ns);
-        point.start_ns >= regime.start_ns && end <= regime.end_ns && 2 * point.span_ns >= longest
-    });
-    let rates: Vec<f64> = own.map(|point| point.iops).collect();
+        point.start_ns >= regime.start_ns && end <= regime.end_ns
+    };
+    let rates = whole_rates(series, inside);
     let (least, most) = (
         rates.iter().copied().fold(f64::MAX, f64::min),
         rates.iter().copied().fold(0.0, f64::max),
     );
     let mean = rates.iter().sum::<f64>() / rates.len() as f64;
     (mean > 0.0).then(|| (most - least) * 100.0 / mean)
+}
+
+/// Ops per second of the whole points that `inside` accepts. The last point of a trial may be short.
+fn whole_rates(series: &[Point], inside: impl Fn(&Point) -> bool) -> Vec<f64> {
+    let longest = series.iter().map(|point| point.span_ns).max().unwrap_or(0);
+    let whole = series.iter().filter(|point| 2 * point.span_ns >= longest);
+    let inside = whole.filter(|point| inside(point));
+    inside.map(|point| point.iops).collect()
 }
 
 /// Uses the samples within the regime: over the whole trial the device may have been busy with earlier work.
@@ -293,4 +408,37 @@ fn busy_in(evidence: &Evidence, device: &DeviceUse, regime: &Regime) -> bool {
         }
     }
     span > 0 && busy as f64 * 100.0 >= BUSY_PERCENT * span as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_random_rate_is_seldom_round() {
+        const RATES: u32 = 20_000;
+        let mut state = 1u64;
+        let mut uniform = || {
+            // SplitMix64.
+            state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            (mixed ^ (mixed >> 31)) as f64 / u64::MAX as f64
+        };
+        for block in [512u32, 4096, 16 << 10, 64 << 10, 128 << 10, 1 << 20] {
+            let round = (0..RATES).filter(|_| {
+                // Between 100 and 1 000 000 ops a second, evenly on a logarithmic scale.
+                let ops = (10f64.powf(2.0 + 4.0 * uniform()) * 20.0).floor() / 20.0;
+                let second = Second {
+                    ops,
+                    bytes: ops * f64::from(block),
+                    busy_percent: 100.0,
+                    counted: ops,
+                };
+                limit(&[second; 20]).is_some()
+            });
+            let percent = round.count() as f64 * 100.0 / f64::from(RATES);
+            assert!(percent <= 2.0, "{block} B: {percent:.1} %");
+        }
+    }
 }

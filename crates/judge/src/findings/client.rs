@@ -4,6 +4,8 @@ use iodyno_model::{
     CloneResult, Direction, EngineKind, Finding, FindingKind, Job, SeriesKind, Weight,
 };
 
+use iodyno_units::Nanos;
+
 use super::{Evidence, finding, list, remedied};
 use crate::series::{View, share};
 
@@ -28,6 +30,14 @@ const HOST_SAMPLES: f64 = 0.9;
 /// busy.
 const OWN_SHARE: f64 = 0.5;
 
+/// A worker was ready to run and waited for a CPU for this percentage of its time: it submitted and reaped later by as
+/// much.
+const WAITED_PERCENT: f64 = 10.0;
+
+/// A CPU quota was used up in this percentage of its periods: all ops in flight then wait for the next period, which
+/// reaches the 95th percentile.
+const QUOTA_PERCENT: f64 = 5.0;
+
 pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
     let workers = saturated(evidence)
         .into_iter()
@@ -37,8 +47,74 @@ pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
     if found.is_empty() {
         found.extend(host_saturated(evidence));
     }
+    let quota = quota(evidence);
+    // Without quota, threads wait for a CPU as well.
+    found.extend(match quota.is_empty() {
+        true => contention(evidence).into_iter().collect(),
+        false => quota,
+    });
     found.extend(fallbacks(evidence));
     found
+}
+
+fn quota(evidence: &Evidence) -> Vec<Finding> {
+    let parts = evidence.trial.parts.iter();
+    let groups = parts.filter_map(|part| part.host.control_group);
+    let used_up = groups.filter(|group| {
+        let percent = group.throttled_periods as f64 * 100.0 / group.periods.max(1) as f64;
+        percent >= QUOTA_PERCENT
+    });
+    let found = used_up.map(|group| {
+        remedied(
+            finding(
+                FindingKind::CpuQuota,
+                Weight::Warning,
+                format!(
+                    "the CPU quota of the control group was used up in {} of {} periods: its threads waited for {} (the sum over \
+                     CPUs)",
+                    group.throttled_periods,
+                    group.periods,
+                    Nanos(group.throttled_ns)
+                ),
+                format!("nr_throttled ≥ {QUOTA_PERCENT} % of nr_periods (cpu.stat of any group above)"),
+            ),
+            "raise the quota (cpu.max, cpu.cfs_quota_us), or use fewer workers",
+        )
+    });
+    found.collect()
+}
+
+fn contention(evidence: &Evidence) -> Option<Finding> {
+    let (mut workers, mut waited, mut highest) = (0, 0, 0.0f64);
+    for clone in evidence.clones() {
+        let Some(delay) = clone.cpu.run_delay_ns else {
+            continue;
+        };
+        if clone.runtime_ns < LEAST_TIME_NS {
+            continue;
+        }
+        workers += 1;
+        let percent = delay as f64 * 100.0 / clone.runtime_ns as f64;
+        waited += u32::from(percent >= WAITED_PERCENT);
+        highest = highest.max(percent);
+    }
+    let (who, up_to) = match (waited, workers) {
+        (0, _) => return None,
+        (_, 1) => ("the worker".to_owned(), ""),
+        _ => (format!("{waited} of {workers} workers"), "up to "),
+    };
+    Some(remedied(
+        finding(
+            FindingKind::CpuContention,
+            Weight::Warning,
+            format!(
+                "{who} waited for a CPU for {up_to}{highest:.0} % of the time: other processes, or too many workers for the CPUs, \
+                 lowered the figure"
+            ),
+            format!("run delay of a worker (schedstat) ≥ {WAITED_PERCENT} % of its measured time"),
+        ),
+        "stop other processes, use fewer workers, or pin them to idle CPUs (cpus_allowed)",
+    ))
 }
 
 fn saturated(evidence: &Evidence) -> Option<Finding> {
@@ -81,14 +157,12 @@ fn saturated(evidence: &Evidence) -> Option<Finding> {
         false => remedied(
             found(
                 Weight::Warning,
-                format!("{text}: the client set the figure, not the storage"),
+                format!("{text}: the client limited the figure, not the storage"),
             ),
             match (evidence.only_operations(), evidence.only_shared()) {
-                (true, _) => {
-                    "raise the number of threads, or put less besides calls into the cycle"
-                }
-                (_, true) => "raise the number of threads, or take larger blocks",
-                _ => "raise numjobs, or take a cheaper engine (io_uring) or larger blocks",
+                (true, _) => "raise the number of threads, or use larger steps",
+                (_, true) => "raise the number of threads, or use larger blocks",
+                _ => "raise numjobs, or use a cheaper engine (io_uring) or larger blocks",
             },
         ),
     })
@@ -129,11 +203,11 @@ fn host_saturated(evidence: &Evidence) -> Option<Finding> {
     let (weight, means) = match own >= OWN_SHARE * cpus as f64 {
         true => (
             Weight::Warning,
-            "CPU time, and not the storage, set the figure",
+            "CPU time limited the figure, not the storage",
         ),
         false => (
             Weight::Note,
-            "what else runs on this host takes part in the figure",
+            "other processes on this host affect the figure",
         ),
     };
     Some(remedied(
@@ -152,8 +226,8 @@ fn host_saturated(evidence: &Evidence) -> Option<Finding> {
             ),
         ),
         match weight {
-            Weight::Note => "end what else runs: top shows it",
-            _ => "take fewer jobs or a cheaper engine (io_uring), or measure from another host",
+            Weight::Note => "stop other processes: top shows them",
+            _ => "use fewer jobs or a cheaper engine (io_uring), or measure from another host",
         },
     ))
 }
@@ -197,15 +271,15 @@ fn in_the_kernel(evidence: &Evidence) -> Option<Finding> {
             FindingKind::ClientSaturated,
             Weight::Note,
             format!(
-                "{who} used a whole core (up to {highest:.0} %), and was within its calls meanwhile: the file \
-                 system's own CPU time, and not the device, set the pace"
+                "{who} used a whole core (up to {highest:.0} %), most of it within its calls: the file system's CPU \
+                 time limited the rate, not the device"
             ),
             format!(
                 "CPU time of a worker ≥ {SATURATED_PERCENT} % of its measured time, calls ≥ {:.0} % of it",
                 WITHIN_SHARE * 100.0
             ),
         ),
-        "more threads show whether the file system does it on several cores at once",
+        "try more threads: the file system may use several cores",
     ))
 }
 
@@ -230,10 +304,13 @@ fn fallbacks(evidence: &Evidence) -> Option<Finding> {
     // File operations use no optional features, but requests that were not met are reported, such as the end of
     // the drain.
     let (what, threshold) = match evidence.only_operations() {
-        true => ("not as asked", "anything that could not be done as asked"),
+        true => (
+            "not done as requested",
+            "anything that could not be done as requested",
+        ),
         false => (
-            "not available, the next best was used",
-            "any feature asked for or usual that the kernel or device does not have",
+            "not available, replaced by the next best",
+            "any feature, requested or default, that the kernel or device lacks",
         ),
     };
     (!missing.is_empty()).then(|| {

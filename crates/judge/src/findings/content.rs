@@ -42,10 +42,13 @@ fn compressible(evidence: &Evidence) -> Option<Finding> {
     let reducer = reducing_layer(evidence);
     let text = match &reducer {
         Some(layer) => format!(
-            "{} on {layer}, which stores less than it is given",
+            "{} on {layer}, which may compress or deduplicate",
             list(&what)
         ),
-        None => format!("the data are easy to store: {}", list(&what)),
+        None => format!(
+            "the data are easy to compress or deduplicate: {}",
+            list(&what)
+        ),
     };
     let weight = match reducer {
         Some(_) => Weight::Warning,
@@ -56,10 +59,10 @@ fn compressible(evidence: &Evidence) -> Option<Finding> {
             FindingKind::Compressible,
             weight,
             text,
-            "any zero, pattern, compressible or repeated buffers; it weighs more on storage that \
+            "any zero, pattern, compressible or repeated buffers; a warning on storage that \
              compresses or deduplicates",
         ),
-        "leave buffers at their default (incompressible), unless this is what is measured",
+        "use the default buffers (incompressible), unless this is what is measured",
     ))
 }
 
@@ -153,12 +156,12 @@ fn unwritten(evidence: &Evidence) -> Option<Finding> {
                     false => Weight::Warning,
                 },
                 format!(
-                    "{amount} had never been written when reading began: such reads touch no data"
+                    "{amount} had never been written when reading began: such reads access no data"
                 ),
             ),
             match shared {
                 true => "make the files with `prepare` first",
-                false => "write the files first, or remove them so that they are laid out",
+                false => "write the files first, or remove them: iodyno then lays them out",
             },
         ),
         false => remedied(

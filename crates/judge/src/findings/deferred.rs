@@ -31,8 +31,8 @@ fn drained_long(evidence: &Evidence) -> Option<Finding> {
         Nanos(measured),
         Nanos(drain),
         match finite {
-            true => "the completion has it, rates and latencies have not",
-            false => "rates and latencies do not have it",
+            true => "the completion time includes it, rates and latencies do not",
+            false => "rates and latencies do not include it",
         }
     );
     let weight = match finite {

@@ -1,7 +1,8 @@
 //! How the trial ended: interrupted, failed ops, wrong data.
 
 use iodyno_model::{
-    Direction, ErrorCount, Finding, FindingKind, Outcome, VerifyResult, Weight, errno_name,
+    Direction, EngineKind, ErrorCount, Finding, FindingKind, Outcome, VerifyResult, Weight,
+    errno_name,
 };
 use iodyno_units::Nanos;
 
@@ -23,8 +24,8 @@ fn interrupted(evidence: &Evidence) -> Option<Finding> {
         return None;
     };
     let text = match crate::summary::measured_ns(evidence.trial) {
-        0 => format!("cut off before anything was measured: {reason}"),
-        span => format!("cut off after {} of measuring: {reason}", Nanos(span)),
+        0 => format!("interrupted before anything was measured: {reason}"),
+        span => format!("interrupted after {} of measurement: {reason}", Nanos(span)),
     };
     Some(finding(
         FindingKind::Interrupted,
@@ -66,14 +67,14 @@ fn verify(evidence: &Evidence) -> Option<Finding> {
             FindingKind::VerifyFailed,
             Weight::Invalid,
             format!(
-                "{} of {} blocks read back were not what had been written ({}){first}",
+                "{} of {} blocks read back differ from what was written ({}){first}",
                 sum.bad(),
                 sum.checked.max(sum.bad()),
                 kinds.join(", ")
             ),
             "any block that differs",
         ),
-        "suspect the storage, or another writer of the same files; keep the files and look at the block named",
+        "check the storage, and whether another process writes to these files; keep the files and examine the named block",
     ))
 }
 
@@ -123,17 +124,28 @@ fn errors(evidence: &Evidence) -> Option<Finding> {
         ),
         format!("any failed op; ≥ {MANY_ERRORS_PERCENT} % of all: nothing was measured"),
     );
-    Some(
-        match errors
+    let remedy = match simulated(evidence) {
+        true => Some("the simulated device fails these ops because the job's sim_faults says so"),
+        false => errors
             .iter()
             .find_map(|error| match is_step(evidence, error) {
                 true => advice_for_steps(error.errno),
                 false => advice(error.errno, error.direction),
-            }) {
-            Some(remedy) => remedied(found, remedy),
-            None => found,
-        },
-    )
+            }),
+    };
+    Some(match remedy {
+        Some(remedy) => remedied(found, remedy),
+        None => found,
+    })
+}
+
+/// Whether all failed ops are of simulated devices.
+fn simulated(evidence: &Evidence) -> bool {
+    let mut failed = evidence.clones().filter(|clone| !clone.errors.is_empty());
+    failed.all(|clone| {
+        let engine = evidence.job(clone).and_then(|job| job.work.engine());
+        engine.is_some_and(|engine| engine.kind == EngineKind::Sim)
+    })
 }
 
 /// A failed step of a cycle; it has no offset.
@@ -145,26 +157,24 @@ fn is_step(evidence: &Evidence, error: &ErrorCount) -> bool {
 fn advice_for_steps(errno: i32) -> Option<&'static str> {
     match errno {
         1 | 13 => Some("the folder must let this user make and remove files in it"),
-        2 => Some(
-            "something else removed the file or its folder, or the file system was unmounted meanwhile",
-        ),
+        2 => {
+            Some("another process removed the file or its folder, or the file system was unmounted")
+        }
         5 => Some("look at the kernel's log: the device or its path failed"),
-        17 => Some(
-            "something else makes files in the trial's own folder: nothing else may work in it",
-        ),
+        17 => Some("another process creates files in the trial's folder: stop it"),
         23 | 24 => {
             Some("raise the limit of open files (ulimit -n), or lower the number of threads")
         }
         27 => Some("lower the size of files: the file system or a limit allows no file this large"),
-        28 => Some(
-            "free some space or inodes, or ask for fewer or smaller files, or for fewer ops or less time",
-        ),
-        30 => Some("remount it writable; a file system goes read-only after errors of its own"),
-        31 => Some(
-            "the file system allows no more folders in one: give each thread a folder of its own",
-        ),
-        95 => Some("this file system does not know the operation: leave that step out"),
-        122 => Some("raise the quota, or ask for fewer or smaller files"),
+        28 => {
+            Some("free some space or inodes, or use fewer or smaller files, fewer ops or less time")
+        }
+        30 => Some("remount it writable; a file system becomes read-only after internal errors"),
+        31 => {
+            Some("the file system limits the number of subfolders: give each thread its own folder")
+        }
+        95 => Some("this file system does not support the operation: remove the step"),
+        122 => Some("raise the quota, or use fewer or smaller files"),
         _ => None,
     }
 }
@@ -179,7 +189,7 @@ fn advice(errno: i32, direction: Direction) -> Option<&'static str> {
         (27, _) => Some("lower size: the file system or a limit allows no file this large"),
         (28, _) => Some("free some space, or lower size"),
         (30, _) => {
-            Some("remount it writable; a file system goes read-only after errors of its own")
+            Some("remount it writable; a file system becomes read-only after internal errors")
         }
         (95, Direction::Trim) => Some("this target does not support trim"),
         (122, _) => Some("raise the quota, or lower size"),

@@ -62,12 +62,12 @@ fn steal(host: &HostUse) -> Option<Finding> {
                 FindingKind::Steal,
                 Weight::Warning,
                 format!(
-                    "the hypervisor took {percent:.1} % of all CPU time ({}) away",
+                    "the hypervisor took {percent:.1} % of all CPU time ({})",
                     Nanos(host.steal_ns)
                 ),
                 format!("steal ≥ {STEAL_PERCENT} % of all CPU time"),
             ),
-            "measure on a host of your own, or repeat when its neighbours are quiet",
+            "measure on a dedicated host, or repeat while the other guests are idle",
         )
     })
 }
@@ -102,10 +102,10 @@ fn steal_in_stretches(evidence: &Evidence) -> Option<Finding> {
                     most.0, most.1
                 ),
                 format!(
-                    "steal ≥ {STRETCH_PERCENT} % of one CPU in ≥ {STRETCHES_PERCENT} % of the samples, {LEAST_STRETCHES} at least"
+                    "steal ≥ {STRETCH_PERCENT} % of one CPU in ≥ {STRETCHES_PERCENT} % of the samples, and at least {LEAST_STRETCHES}"
                 ),
             ),
-            "look at the tail of the latencies with that in mind; repeat when the host's neighbours are quiet",
+            "it affects the tail of the latencies: repeat while the other guests are idle",
         )
     })
 }
@@ -118,7 +118,7 @@ fn clock_set(host: &HostUse) -> Option<Finding> {
             FindingKind::ClockTrouble,
             Weight::Warning,
             format!(
-                "the wall clock was set by {}{} meanwhile: times of day are off, latencies are not",
+                "the wall clock was set by {}{} during the trial: times of day are wrong, latencies are not affected",
                 if host.clock_drift_ns < 0 { "−" } else { "+" },
                 Nanos(drift)
             ),

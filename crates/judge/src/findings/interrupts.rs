@@ -245,6 +245,6 @@ fn remedy(device: &Device, idlest: u32) -> String {
                  (cpus_allowed), or move it: echo {idlest} > /proc/irq/{number}/smp_affinity_list"
             )
         }
-        _ => "deal the queues out over the CPUs: run irqbalance, or set /proc/irq/*/smp_affinity_list".to_owned(),
+        _ => "distribute the queues over the CPUs: run irqbalance, or set /proc/irq/*/smp_affinity_list".to_owned(),
     }
 }

@@ -6,8 +6,9 @@ use iodyno_units::Nanos;
 use super::{Evidence, finding, list, remedied};
 use crate::summary::{VALUES_BEYOND_PERCENTILE, WINDOWS_PER_RESOLVED_PERCENTILE};
 
-/// The percentile that a trial should be long enough for.
-const TAIL_PERCENT: f64 = 99.9;
+/// The percentile that a trial should be long enough for, and resolve. Percentiles above and below it are marked in the
+/// tables and need no finding.
+const TAIL_PERCENT: f64 = 99.0;
 
 pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
     let groups = &evidence.summary.groups;
@@ -60,23 +61,27 @@ fn of(name: Option<&str>) -> String {
 }
 
 fn limited(group: &GroupSummary, name: Option<&str>) -> Option<Finding> {
-    let which = marked(group, |quantile| quantile.resolution_limited);
-    if which.is_empty() {
+    let tail =
+        |quantile: &Quantile| quantile.percent >= TAIL_PERCENT && quantile.resolution_limited;
+    if marked(group, tail).is_empty() {
         return None;
     }
+    let which = marked(group, |quantile| quantile.resolution_limited);
     let which: Vec<&str> = which.iter().map(String::as_str).collect();
     Some(remedied(
         finding(
             FindingKind::ResolutionLimited,
             Weight::Note,
             format!(
-                "{}{} lie below {}, {WINDOWS_PER_RESOLVED_PERCENTILE} × as long as a completion may wait \
-                 to be seen: they are upper limits",
+                "{}{} are below {}, {WINDOWS_PER_RESOLVED_PERCENTILE} × the time for which a completion may be \
+                 unseen: they are upper limits",
                 of(name),
                 list(&which),
                 Nanos(group.resolution_ns)
             ),
-            format!("a percentile < {WINDOWS_PER_RESOLVED_PERCENTILE} × the stamp window's p99"),
+            format!(
+                "p{TAIL_PERCENT} or a higher percentile < {WINDOWS_PER_RESOLVED_PERCENTILE} × the stamp window's p99"
+            ),
         ),
         match is_of_cycles(group) {
             true => "put the steps into a cycle several times over, and divide",
@@ -106,7 +111,7 @@ fn too_short(group: &GroupSummary, name: Option<&str>) -> Option<Finding> {
             FindingKind::TooShort,
             Weight::Note,
             format!(
-                "{}too few ops to know p{TAIL_PERCENT}: {}",
+                "{}too few ops for p{TAIL_PERCENT}: {}",
                 of(name),
                 list(&short)
             ),

@@ -27,8 +27,42 @@ const THROUGHOUT_PERCENT: f64 = 90.0;
 pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
     pressure(evidence)
         .into_iter()
+        .chain(limit_met(evidence))
         .chain(throttled(evidence))
         .collect()
+}
+
+/// Whether the memory limit of the control group, and not the host's memory, limited the page cache.
+fn limit_met(evidence: &Evidence) -> Vec<Finding> {
+    let parts = evidence.trial.parts.iter();
+    let found = parts.filter_map(|part| {
+        let limit = part.environment.memory.limit?;
+        let hits = part.host.control_group?.memory_limit_hits?;
+        let per_second = hits as f64 * 1e9 / part.host.span_ns.max(1) as f64;
+        let weight = match evidence.uses_page_cache() {
+            true => Weight::Warning,
+            false => Weight::Note,
+        };
+        (per_second >= STALLS_PER_SECOND).then(|| {
+            remedied(
+                finding(
+                    FindingKind::MemoryPressure,
+                    weight,
+                    format!(
+                        "the control group's memory limit of {} was met {per_second:.0} times per second: it limited the page cache, \
+                         and allocations had to reclaim memory first",
+                        Bytes(limit)
+                    ),
+                    format!(
+                        "memory limit met ≥ {STALLS_PER_SECOND:.0} times/s (memory.events, memory.failcnt); a note where no job uses \
+                         the page cache"
+                    ),
+                ),
+                "raise the limit (memory.max, memory.limit_in_bytes), or compare only with the same limit",
+            )
+        })
+    });
+    found.collect()
 }
 
 fn pressure(evidence: &Evidence) -> Option<Finding> {
@@ -51,7 +85,7 @@ fn pressure(evidence: &Evidence) -> Option<Finding> {
     }
     if stalls >= STALLS_PER_SECOND {
         said.push(format!(
-            "{stalls:.0} allocations a second had to reclaim memory first ({} looked through)",
+            "{stalls:.0} allocations per second had to reclaim memory first ({} scanned)",
             Bytes(host.count("scanned_direct"))
         ));
     }
@@ -59,7 +93,7 @@ fn pressure(evidence: &Evidence) -> Option<Finding> {
         false => Weight::Warning,
         true if kswapd >= KSWAPD_PER_SECOND && !evidence.uses_page_cache() => {
             said.push(format!(
-                "memory was reclaimed ({} looked through) although no job uses the page cache",
+                "memory was reclaimed ({} scanned) although no job uses the page cache",
                 Bytes(host.count("scanned_kswapd"))
             ));
             Weight::Note
@@ -76,14 +110,14 @@ fn pressure(evidence: &Evidence) -> Option<Finding> {
             weight,
             format!("{}{stalled}", said.join("; ")),
             format!(
-                "swap ≥ {}/s, or ≥ {STALLS_PER_SECOND:.0} allocations/s that reclaim themselves; a note: kswapd looks through \
+                "swap ≥ {}/s, or ≥ {STALLS_PER_SECOND:.0} allocations/s that reclaim themselves; a note: kswapd scans \
                  ≥ {}/s and every job is direct",
                 Bytes(SWAP_PER_SECOND as u64),
                 Bytes(KSWAPD_PER_SECOND as u64)
             ),
         ),
-        "end what else uses memory, set direct=1, or lower the ARC's limit (zfs_arc_max); compare what is measured \
-         with the same memory free",
+        "stop other users of memory, set direct=1, or lower the ARC's limit (zfs_arc_max); compare only trials with the \
+         same free memory",
     ))
 }
 
@@ -113,7 +147,7 @@ fn throttled(evidence: &Evidence) -> Option<Finding> {
     let (weight, means) = match percent >= THROUGHOUT_PERCENT {
         true => (
             Weight::Note,
-            "the figure is the pace at which the storage takes what is written",
+            "the figure is the rate at which the storage takes writes",
         ),
         false => (
             Weight::Warning,
@@ -129,17 +163,17 @@ fn throttled(evidence: &Evidence) -> Option<Finding> {
             FindingKind::DirtyThrottled,
             weight,
             format!(
-                "writers were slowed down in {percent:.0} % of the time: up to {} were dirty or being written, and from {} on \
-                 they have to wait{stalled}: {means}",
+                "writers were throttled in {percent:.0} % of the time: up to {} were dirty or in write-back, and above {} \
+                 the kernel delays writers{stalled}: {means}",
                 Bytes(most),
                 Bytes(limit)
             ),
             format!(
                 "dirty + write-back above the middle of background threshold and limit in ≥ {THROTTLED_PERCENT:.0} % of the samples while a \
-                 job writes through the page cache; a note from {THROUGHOUT_PERCENT:.0} % on"
+                 job writes through the page cache; a note from {THROUGHOUT_PERCENT:.0} % upwards"
             ),
         ),
-        "set direct=1 or end_fsync=1, or measure so long that memory plays no part; vm.dirty_bytes and \
+        "set direct=1 or end_fsync=1, or run until memory has no effect on the rate; vm.dirty_bytes and \
          vm.dirty_background_bytes set the limits",
     ))
 }

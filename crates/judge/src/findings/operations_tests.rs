@@ -98,7 +98,7 @@ fn a_drain_that_was_given_up_is_no_missing_feature() {
         even_delete(),
         |_, trial| trial.parts[0].clones[0].engine.fallbacks = vec![given_up],
         &[(Fallback, Note)],
-        &["not as asked: the drain was given up"],
+        &["not done as requested: the drain was given up"],
     );
     assert!(!found[0].text.contains("next best"), "{found:?}");
 }
@@ -110,7 +110,7 @@ fn ops_too_short_or_too_few_are_told_of_the_op_alone() {
         made::create_empty_trial(),
         |_, trial| trial.parts[0].clones[0].stamp_window_ns = (50_000, 200_000),
         &[(ResolutionLimited, Note)],
-        &["op all percentiles lie below"],
+        &["op all percentiles are below"],
     );
     check(
         "few",
@@ -182,7 +182,7 @@ fn a_core_that_the_file_system_keeps_busy_is_no_fault_of_the_client() {
         made::create_empty_trial(),
         |_, trial| trial.parts[0].clones[0].cpu.system_ns = 19_500_000_000,
         &[(ClientSaturated, Note)],
-        &["the worker", "file system's own CPU time"],
+        &["the worker", "file system's CPU time"],
     );
     check(
         "between calls",
@@ -195,7 +195,7 @@ fn a_core_that_the_file_system_keeps_busy_is_no_fault_of_the_client() {
             }
         },
         &[(ClientSaturated, Warning)],
-        &["the client set the figure"],
+        &["the client limited the figure"],
     );
 }
 
@@ -281,11 +281,11 @@ fn a_drain_longer_than_the_ops_holds_what_they_cost() {
         &[
             "the ops took 14.0 s",
             "40.0 s more",
-            "the completion has it",
+            "the completion time includes it",
         ],
     );
     assert!(found[0].threshold.contains("1 ×"), "{found:?}");
-    drained(false, 25_000_000_000)(&[(Deferred, Warning)], &["do not have it"]);
+    drained(false, 25_000_000_000)(&[(Deferred, Warning)], &["do not include it"]);
     drained(true, 13_000_000_000)(&[], &[]);
     drained(false, 19_000_000_000)(&[], &[]);
     check(
@@ -345,7 +345,7 @@ fn a_rate_asked_of_cycles_is_held_against_cycles() {
         made::create_empty_trial(),
         paced(1250.0),
         &[(RateMissed, Warning)],
-        &["1.25k ops/s were asked for and 1.00k ops/s kept (-20.0 %)"],
+        &["1.25k ops/s requested, 1.00k ops/s achieved (-20.0 %)"],
     );
     let remedy = missed[0].remedy.as_deref().unwrap_or_default();
     assert!(remedy.contains("threads"), "{remedy}");
@@ -357,7 +357,7 @@ fn a_rate_asked_of_cycles_is_held_against_cycles() {
             workload.jobs[0].pacing.ops_per_s = 5000.0;
         },
         &[(RateMissed, Warning), (SyncsDominate, Note)],
-        &["10.0k ops/s were asked for and 5.00k ops/s kept"],
+        &["10.0k ops/s requested, 5.00k ops/s achieved"],
     );
 }
 
@@ -538,7 +538,7 @@ fn buffered_shared_files_are_suspect_as_other_files_are() {
         unsynced(),
         sparse(SharedMode::RandomRead),
         &[(Unwritten, Invalid)],
-        &["touch no data"],
+        &["access no data"],
     );
     assert!(
         found[0]

@@ -77,9 +77,7 @@ fn of_direction(
         }
         false if direction == Direction::Read && looked && reads_are_exact(evidence) => (
             Weight::Note,
-            format!(
-                "{devices}, which direct reads do not explain, and no process was seen that did it"
-            ),
+            format!("{devices}: direct reads do not explain it, and no process was seen doing it"),
         ),
         false => return None,
     };
@@ -96,7 +94,7 @@ fn of_direction(
                 EXPLAINED_SHARE * 100.0
             ),
         ),
-        "stop it, or move it to another device; a server under test is named with --sample",
+        "stop the process, or move it to another device; name a server under test with --sample",
     ))
 }
 

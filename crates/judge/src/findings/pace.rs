@@ -58,16 +58,16 @@ fn missed(evidence: &Evidence, index: usize, job: &Job, direction: Direction) ->
     let asked = each * clones.len() as f64;
     let off = off_percent(job, clones.len(), ops, got / asked)?;
     let text = format!(
-        "{}: {} {} were asked for and {} kept ({off:+.1} %)",
+        "{}: {} {} requested, {} achieved ({off:+.1} %)",
         job.name,
-        show(asked),
         direction.name(),
+        show(asked),
         show(got)
     );
     Some(off_the_rate(
         text,
         off,
-        "ask for less, or raise iodepth or numjobs: response latency grows without bound meanwhile",
+        "lower the rate, or raise iodepth or numjobs: response latency grows for as long as the rate is missed",
     ))
 }
 
@@ -89,7 +89,7 @@ fn missed_together(evidence: &Evidence, index: usize, job: &Job) -> Option<Findi
     }
     let off = off_percent(job, clones.len(), ops, got / asked)?;
     let text = format!(
-        "{}: {} ops/s were asked for and {} ops/s kept ({off:+.1} %)",
+        "{}: {} ops/s requested, {} ops/s achieved ({off:+.1} %)",
         job.name,
         Rate(asked),
         Rate(got)
@@ -97,7 +97,7 @@ fn missed_together(evidence: &Evidence, index: usize, job: &Job) -> Option<Findi
     Some(off_the_rate(
         text,
         off,
-        "ask for less, or raise the number of threads: response latency grows without bound meanwhile",
+        "lower the rate, or raise the number of threads: response latency grows for as long as the rate is missed",
     ))
 }
 
@@ -118,7 +118,7 @@ fn off_the_rate(text: String, off: f64, remedy: &str) -> Finding {
         FindingKind::RateMissed,
         Weight::Warning,
         text,
-        format!("more than {RATE_PERCENT} % off the asked rate, beyond chance"),
+        format!("more than {RATE_PERCENT} % off the requested rate, and more than chance explains"),
     );
     match off < 0.0 {
         true => remedied(found, remedy),
@@ -202,7 +202,7 @@ fn unsteady(evidence: &Evidence) -> Option<Finding> {
         finding(
             FindingKind::Unsteady,
             Weight::Note,
-            format!("{text}: one figure does not describe them"),
+            format!("{text}: one figure does not describe the trial"),
             CHANGES,
         ),
         remedy,

@@ -117,15 +117,15 @@ fn full(evidence: &Evidence, device: &DeviceLayer, disk: &Total) -> Option<Findi
     let length = disk.percent_of_span("queue_time") / 100.0;
     let asked = match asked {
         Some(depth) => format!("the jobs keep {depth} in flight"),
-        None => "the page cache asks for as much as it likes".to_owned(),
+        None => "the page cache submits without a limit".to_owned(),
     };
     Some(remedied(
         finding(
             FindingKind::QueueSaturated,
             Weight::Warning,
             format!(
-                "{}: {length:.0} requests in the queue on average, as many as it takes (nr_requests {places}), while {asked}: \
-                 the rest wait for a place{}",
+                "{}: {length:.0} requests in the queue on average, its maximum (nr_requests {places}), while {asked}: \
+                 the rest wait outside the queue{}",
                 device.name,
                 seen_by_jobs(evidence, disk)
             ),
@@ -136,7 +136,7 @@ fn full(evidence: &Evidence, device: &DeviceLayer, disk: &Total) -> Option<Findi
             ),
         ),
         format!(
-            "lower iodepth or numjobs where latency counts, or raise /sys/block/{}/queue/nr_requests",
+            "lower iodepth or numjobs if latency matters, or raise /sys/block/{}/queue/nr_requests",
             device.name
         ),
     ))
@@ -208,7 +208,7 @@ fn between_layers(target: &TargetInfo, lowest: &[&str], disks: &[Total]) -> Opti
                         FindingKind::QueueSaturated,
                         Weight::Note,
                         format!(
-                            "{count} take {} at {upper} and {} of it at {lower}: {:.0} % is waiting above {lower}, not its own time",
+                            "{count} take {} at {upper} and {} of it at {lower}: {:.0} % is waiting above {lower}",
                             Nanos(one as u64),
                             Nanos(other as u64),
                             (1.0 - other / one) * 100.0
@@ -220,7 +220,7 @@ fn between_layers(target: &TargetInfo, lowest: &[&str], disks: &[Total]) -> Opti
                             (ALIKE - 1.0) * 100.0
                         ),
                     ),
-                    "lower the jobs' depth where latency counts; the layers between pass on less than they are given",
+                    "lower the jobs' depth if latency matters: the layers between pass on fewer requests than they receive",
                 )
             })
         })
@@ -262,8 +262,8 @@ fn longer(evidence: &Evidence, device: &str) -> Option<Finding> {
         FindingKind::QueueSaturated,
         Weight::Note,
         format!(
-            "{device} did {:.0} requests/s with {:.1} of them in its queue and {:.0}/s with {:.1}: the longer queue made \
-             them wait and did no more",
+            "{device} did {:.0} requests/s with {:.1} of them in its queue and {:.0}/s with {:.1}: the longer queue \
+             added waiting and no throughput",
             rate.0, queue.0, rate.1, queue.1
         ),
         format!(

@@ -68,14 +68,14 @@ impl Process {
             (true, _) => (
                 Weight::Warning,
                 format!(
-                    "{name} used {cores:.2} cores, all that its {threads} thread{} can: it set the pace, and not the storage below it",
+                    "{name} used {cores:.2} cores, all that its {threads} thread{} can use: it limited the rate, not the storage below it",
                     if threads == 1 { "" } else { "s" }
                 ),
             ),
             (false, true) => (
                 Weight::Note,
                 format!(
-                    "{name} used {cores:.2} cores all the time, as one busy thread of its {threads} would: that one may have set the pace"
+                    "{name} used {cores:.2} cores all the time, as one busy thread of its {threads} would: this thread may have limited the rate"
                 ),
             ),
             (false, false) => return None,
@@ -91,7 +91,7 @@ impl Process {
                     SAMPLES * 100.0
                 ),
             ),
-            "give the server more threads, or look at which of them is busy: top -H -p PID",
+            "give the server more threads, or find the busy thread: top -H -p PID",
         ))
     }
 }

@@ -260,10 +260,7 @@ fn timed_trials_have_to_be_steady_and_finite_ones_have_not() {
         o.behaviour.course = Course::TooShort { seconds: 3 }
     });
     check(&short, None);
-    assert!(has(
-        &short,
-        "whether all trials of zfs were steady is not known"
-    ));
+    assert!(has(&short, "steadiness of zfs unknown: trials too short"));
 }
 
 #[test]
@@ -399,7 +396,7 @@ fn what_a_side_met_by_its_own_doing_is_told_and_takes_no_verdict_away() {
         ),
         (
             FindingKind::DirtyThrottled,
-            "zfs alone had its writers slowed down",
+            "zfs alone had its writers throttled",
         ),
         (FindingKind::QueueSaturated, "zfs alone had a full queue"),
         (

@@ -49,8 +49,69 @@ fn a_limit_of_the_control_group_is_named() {
         &[(DeviceCapped, Warning)],
         &["995 reads/s"],
     );
-    let sometimes = by_second(|second| if second < 17 { 1000 } else { 700 });
-    sampled("not all the time", sometimes, &[], &[]);
+    sampled(
+        "in most samples",
+        by_second(|second| if second < 12 { 1000 } else { 700 }),
+        &[(DeviceCapped, Warning)],
+        &["loop0: 1000 reads/s in 12 of 20 samples, and the control group allows 1000 reads/s"],
+    );
+    sampled(
+        "with bursts",
+        by_second(|second| if second % 4 > 0 { 1000 } else { 1500 }),
+        &[(DeviceCapped, Warning)],
+        &["in 15 of 20 samples"],
+    );
+    let sometimes = by_second(|second| if second < 11 { 1000 } else { 700 });
+    sampled("in fewer samples", sometimes, &[], &[]);
+}
+
+#[test]
+fn a_usual_limit_in_most_seconds_is_a_limit() {
+    let device = |reads: fn(u32) -> u64, busy_percent: u64| {
+        let second = move |second| {
+            let reads = reads(second);
+            vec![
+                ("reads", reads),
+                ("read_bytes", reads * 4096),
+                ("busy_time", SECOND * busy_percent / 100),
+            ]
+        };
+        seconds(Disk, move |number| vec![("vda", second(number))])
+    };
+    let capped: &[(FindingKind, Weight)] = &[(DeviceCapped, Warning)];
+    let bursts = |second: u32| if second.is_multiple_of(5) { 2100 } else { 500 };
+    sampled(
+        "a burst in every fifth second",
+        device(bursts, 100),
+        capped,
+        &["vda was busy at an even 500 IOPS in 16 of 20 seconds"],
+    );
+    let less = |second: u32| {
+        if second >= 12 {
+            310 + u64::from(second)
+        } else {
+            500
+        }
+    };
+    sampled(
+        "less to do at the end",
+        device(less, 100),
+        capped,
+        &["500 IOPS in 12 of 20 seconds"],
+    );
+    let half = |second: u32| {
+        if second >= 11 {
+            310 + u64::from(second)
+        } else {
+            500
+        }
+    };
+    sampled("in half of the seconds", device(half, 100), &[], &[]);
+    sampled("a device with time left", device(bursts, 90), &[], &[]);
+    let unusual = |second: u32| if second.is_multiple_of(5) { 2100 } else { 507 };
+    sampled("an unusual number", device(unusual, 100), &[], &[]);
+    let uneven = |second: u32| 480 + u64::from(second * 7919 % 40);
+    sampled("a mean of 500", device(uneven, 100), &[], &[]);
 }
 
 /// Seconds of a reader's rate.

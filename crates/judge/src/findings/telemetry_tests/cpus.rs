@@ -16,7 +16,7 @@ fn all_cpus_busy_is_a_saturated_client() {
         &[(ClientSaturated, Note)],
         &[
             "all 2 CPUs were busy (100 %; the harness used 0.6",
-            "what else runs",
+            "other processes on this host",
         ],
     );
     check(
@@ -26,7 +26,7 @@ fn all_cpus_busy_is_a_saturated_client() {
             trial.telemetry = cpus(full, full);
         },
         &[(ClientSaturated, Warning)],
-        &["the harness used 1.21 cores): CPU time, and not the storage"],
+        &["the harness used 1.21 cores): CPU time limited the figure"],
     );
     check(
         "all, most of it by a server under test",

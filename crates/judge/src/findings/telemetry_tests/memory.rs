@@ -21,7 +21,7 @@ fn memory_that_is_short_is_said() {
         "allocations that reclaim",
         reclaim(vec![("stalls", 10), ("scanned_direct", 1 << 20)]),
         &[(MemoryPressure, Warning)],
-        &["10 allocations a second", "20 MiB looked through"],
+        &["10 allocations per second", "20 MiB scanned"],
     );
     sampled("few of them", reclaim(vec![("stalls", 9)]), &[], &[]);
     let kswapd = || reclaim(vec![("scanned_kswapd", 11 << 20)]);
@@ -91,7 +91,7 @@ fn writers_that_wait_for_write_back_are_slowed_down() {
         &[
             "in 40 % of the time",
             "up to 310 MiB",
-            "from 300 MiB on",
+            "above 300 MiB",
             "part memory's",
         ],
     );
@@ -99,7 +99,7 @@ fn writers_that_wait_for_write_back_are_slowed_down() {
         "throughout",
         writer(false, 18, 310 * MIB),
         &[(DirtyThrottled, Note)],
-        &["the pace at which the storage takes"],
+        &["the rate at which the storage takes"],
     );
     check("below the middle", writer(false, 20, 300 * MIB), &[], &[]);
     check(
@@ -137,7 +137,7 @@ fn the_arc_is_accused_by_its_series_where_nothing_else_counts_it() {
         "hits",
         on_zfs(arc(950, 50)),
         &[(CacheServed, Weight::Invalid)],
-        &["the ARC answered 95 % of 20000"],
+        &["the ARC served 95 % of 20000"],
     );
     check("misses", on_zfs(arc(5, 950)), &[], &[]);
     check(

@@ -58,7 +58,7 @@ fn io_of_other_processes_is_named() {
         "less: somebody not seen",
         beside(400, 170),
         &[(OtherIo, Note)],
-        &["no process was seen that did it"],
+        &["no process was seen doing it"],
     );
     check(
         "a device that reads ahead explains itself",

@@ -37,7 +37,7 @@ fn a_queue_that_is_full_while_jobs_have_more_is_saturated() {
                 .clones
                 .iter_mut()
                 .for_each(|clone| clone.engine.depth = depth);
-            trial.telemetry = seconds(Disk, move |_| vec![disk("vda", 20_000, 100_000, queue_x10)]);
+            trial.telemetry = seconds(Disk, move |_| vec![disk("vda", 21_000, 100_000, queue_x10)]);
         }
     };
     check(
@@ -74,7 +74,7 @@ fn a_queue_that_is_full_while_jobs_have_more_is_saturated() {
             full("64", 0, 64)(&mut testing::workload("w", vec![]), trial);
             trial.telemetry = seconds(Disk, |second| {
                 let queue = if second < 9 { 630 } else { 400 };
-                vec![disk("vda", 20_000, 100_000, queue)]
+                vec![disk("vda", 21_000, 100_000, queue)]
             });
         },
         &[],
@@ -110,18 +110,18 @@ fn what_waits_above_the_device_is_told_from_what_the_device_takes() {
     };
     check(
         "waits",
-        layers((2_000, 4_200_000), (2_000, 900_000)),
+        layers((2_300, 4_200_000), (2_300, 900_000)),
         &[(QueueSaturated, Note)],
         &["reads take 4.20 ms at loop0 and 900 µs of it at vda: 79 % is waiting above vda"],
     );
     for (name, above, below) in [
-        ("less than twice", (2_000, 1_790_000), (2_000, 900_000)),
+        ("less than twice", (2_300, 1_790_000), (2_300, 900_000)),
         (
             "no longer than code takes",
-            (2_000, 150_000),
-            (2_000, 60_000),
+            (2_300, 150_000),
+            (2_300, 60_000),
         ),
-        ("split below", (2_000, 4_200_000), (4_000, 900_000)),
+        ("split below", (2_300, 4_200_000), (4_000, 900_000)),
         ("few", (49, 4_200_000), (49, 900_000)),
     ] {
         check(name, layers(above, below), &[], &[]);
@@ -129,7 +129,7 @@ fn what_waits_above_the_device_is_told_from_what_the_device_takes() {
     check(
         "a single layer",
         |_, trial| {
-            trial.telemetry = seconds(Disk, |_| vec![disk("vda", 2_000, 4_200_000, 80)]);
+            trial.telemetry = seconds(Disk, |_| vec![disk("vda", 2_300, 4_200_000, 80)]);
         },
         &[],
         &[],
@@ -153,13 +153,13 @@ fn a_longer_queue_that_did_no_more_only_made_requests_wait() {
     sampled("more", halves((20_000, 30), (21_500, 160)), &[], &[]);
     sampled(
         "hardly longer",
-        halves((20_000, 100), (20_000, 190)),
+        halves((21_000, 100), (21_000, 190)),
         &[],
         &[],
     );
     sampled(
         "short all the same",
-        halves((20_000, 10), (20_000, 39)),
+        halves((21_000, 10), (21_000, 39)),
         &[],
         &[],
     );
