@@ -2,7 +2,8 @@
 
 use iodyno_fio::resolved_options;
 use iodyno_model::{
-    Comparison, Frame, Histogram, Outcome, Plan, RunState, Summary, Trial, TrialKey, Workload,
+    Comparison, Finding, FindingKind, Frame, Histogram, Outcome, Plan, RunState, Summary, Trial,
+    TrialKey, Workload,
 };
 use iodyno_report::json::{RunView, TrialView};
 use iodyno_report::{Style, fio, fsbench, json, text};
@@ -85,15 +86,15 @@ impl<'a> Drawn<'a> {
         }
     }
 
-    /// The table.
-    pub(crate) fn text(&self, style: Style) -> String {
-        text::trial(
-            self.workload,
-            self.trial,
-            &self.summary,
-            &self.trial.findings,
-            style,
-        )
+    /// The table. Kinds of notes on the set-up in `printed` are left out, and the others are added to it: a run prints each
+    /// once.
+    pub(crate) fn text(&self, printed: &mut Vec<FindingKind>, style: Style) -> String {
+        let new =
+            |finding: &&Finding| !text::on_set_up(finding) || !printed.contains(&finding.kind);
+        let findings: Vec<Finding> = self.trial.findings.iter().filter(new).cloned().collect();
+        let notes = findings.iter().filter(|one| text::on_set_up(one));
+        printed.extend(notes.map(|note| note.kind));
+        text::trial(self.workload, self.trial, &self.summary, &findings, style)
     }
 
     /// The table with the thresholds of the findings.

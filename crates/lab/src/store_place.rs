@@ -2,21 +2,33 @@
 
 use std::collections::BTreeSet;
 
-use iodyno_model::{Environment, Finding, FindingKind, MountInfo, StackLayer, Weight};
+use iodyno_model::{
+    Environment, Finding, FindingKind, Job, MountInfo, StackLayer, SyncPolicy, Weight, Work,
+    Workload,
+};
 
 /// A finding if the store's file shares a mount, or a block device of any layer, with a target.
 /// `store` is the stack below the store's file.
 ///
-/// What lies below a loop device is another file system than the one on it: sharing that weighs as little as sharing
-/// a disk.
-pub(crate) fn store_on_target(store: &[StackLayer], environment: &Environment) -> Option<Finding> {
+/// A few KiB per second are stored, without a sync. They matter where the jobs sync or change metadata, because the file
+/// system's journal then writes both together; otherwise the finding is a note. What lies below a loop device is another
+/// file system than the one on it: sharing that matters as little as sharing a disk.
+pub(crate) fn store_on_target(
+    store: &[StackLayer],
+    environment: &Environment,
+    workload: &Workload,
+) -> Option<Finding> {
     let targets = environment.targets.iter();
     let stacks: Vec<&[StackLayer]> = targets.map(|target| target.stack.as_slice()).collect();
     if let Some(mount) = in_common(above_loops(store), stacks.iter().map(|s| above_loops(s))) {
         let point = mount.point.display();
+        let weight = match workload.jobs.iter().any(uses_journal) {
+            true => Weight::Warning,
+            false => Weight::Note,
+        };
         return Some(finding(
-            Weight::Warning,
-            format!("the store lies on the file system under test, {point}"),
+            weight,
+            format!("the store is on the file system under test, {point}"),
         ));
     }
     let below: BTreeSet<(u32, u32)> = stacks.iter().flat_map(|stack| numbers(stack)).collect();
@@ -44,6 +56,23 @@ pub(crate) fn store_on_target(store: &[StackLayer], environment: &Environment) -
     ))
 }
 
+/// Whether the job syncs, or changes metadata.
+fn uses_journal(job: &Job) -> bool {
+    match &job.work {
+        Work::Blocks(blocks) => {
+            let SyncPolicy {
+                fsync_every,
+                fdatasync_every,
+                ..
+            } = blocks.sync;
+            let engine = &blocks.engine;
+            fsync_every > 0 || fdatasync_every > 0 || engine.o_sync || engine.o_dsync
+        }
+        Work::FileOperations(_) => true,
+        Work::SharedFiles(files) => files.fsync_every > 0 || files.fsync_all,
+    }
+}
+
 /// What is written to as files: without what holds the files of loop devices.
 fn above_loops(stack: &[StackLayer]) -> &[StackLayer] {
     let first = stack
@@ -68,8 +97,8 @@ fn finding(weight: Weight, text: String) -> Finding {
     Finding {
         kind: FindingKind::StoreOnTarget,
         weight,
-        text: format!("{text}: each second's frame is written there, too"),
-        threshold: "a file system or device in common".to_owned(),
+        text: format!("{text}: results are written there every second"),
+        threshold: "a file system or device in common; a warning where a job on this file system syncs or changes metadata".to_owned(),
         remedy: Some("keep the store elsewhere with `--store PATH`".to_owned()),
     }
 }
@@ -122,13 +151,59 @@ mod tests {
         })
     }
 
+    fn blocks(sync: SyncPolicy, o_dsync: bool) -> Workload {
+        let mut blocks = iodyno_model::Blocks {
+            sync,
+            ..iodyno_model::Blocks::default()
+        };
+        blocks.engine.o_dsync = o_dsync;
+        let job = Job {
+            work: Work::Blocks(blocks),
+            ..Job::default()
+        };
+        Workload::new("w", Vec::new(), vec![Job::default(), job])
+    }
+
+    /// One of two jobs syncs.
+    fn syncs() -> Workload {
+        let each_write = SyncPolicy {
+            fsync_every: 1,
+            ..SyncPolicy::default()
+        };
+        blocks(each_write, false)
+    }
+
+    #[test]
+    fn the_same_file_system_is_a_warning_where_jobs_use_its_journal() {
+        let stack = [mount("/", "/dev/vda1"), disk("vda", 0)];
+        let environment = Environment {
+            targets: vec![TargetInfo {
+                path: "/x".into(),
+                stack: stack.to_vec(),
+            }],
+            ..Environment::default()
+        };
+        let at_the_end = SyncPolicy {
+            end_fsync: true,
+            ..SyncPolicy::default()
+        };
+        for (workload, weight) in [
+            (syncs(), Weight::Warning),
+            (blocks(SyncPolicy::default(), true), Weight::Warning),
+            (blocks(at_the_end, false), Weight::Note),
+        ] {
+            let found = store_on_target(&stack, &environment, &workload).unwrap();
+            assert_eq!(found.weight, weight, "{workload:?}");
+        }
+    }
+
     #[test]
     fn tells_the_same_file_system_from_the_same_disk_and_from_neither() {
         for (store, target, expected) in [
             (
                 vec![mount("/", "/dev/vda1"), disk("vda", 0)],
                 vec![mount("/", "/dev/vda1")],
-                Some((Weight::Warning, "lies on the file system under test, /")),
+                Some((Weight::Warning, "is on the file system under test, /")),
             ),
             (
                 vec![mount("/", "/dev/vda1"), disk("vda", 0)],
@@ -164,7 +239,7 @@ mod tests {
                     mount("/", "/dev/vda1"),
                     disk("vda", 0),
                 ],
-                Some((Weight::Warning, "lies on the file system under test, /mnt")),
+                Some((Weight::Warning, "is on the file system under test, /mnt")),
             ),
             (
                 vec![mount("/tmp", "tmpfs")],
@@ -190,7 +265,7 @@ mod tests {
                 }],
                 ..Environment::default()
             };
-            let found = store_on_target(&store, &environment);
+            let found = store_on_target(&store, &environment, &syncs());
             let weight = found.as_ref().map(|finding| finding.weight);
             assert_eq!(
                 weight,
@@ -198,7 +273,7 @@ mod tests {
                 "{store:?} {target:?}"
             );
             if let (Some(found), Some((_, text))) = (found, expected) {
-                let whole = format!("the store {text}: each second's frame is written there, too");
+                let whole = format!("the store {text}: results are written there every second");
                 assert_eq!(found.text, whole);
             }
         }

@@ -191,7 +191,7 @@ impl<'a> TrialRun<'a> {
         // What follows from it was found; whoever wants more of it has the store.
         trial.telemetry = Telemetry::default();
         if let Some(environment) = &self.environment {
-            let found = store_on_target(&self.lab.store_stack, environment);
+            let found = store_on_target(&self.lab.store_stack, environment, workload);
             trial.findings.extend(found);
             trial
                 .findings

@@ -253,7 +253,8 @@ impl RunObserver for Tables<'_> {
             }
             Progress::Ended(ended) if ended.faults.is_empty() => {
                 let drawn = Drawn::new(ended.workload, ended.trial);
-                self.context.note(&drawn.text(self.context.style_err()));
+                self.context
+                    .note(&drawn.text(&mut Vec::new(), self.context.style_err()));
                 Ok(())
             }
             _ => Ok(()),

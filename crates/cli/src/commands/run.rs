@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use iodyno_lab::{Permission, Progress};
-use iodyno_model::{Diagnostic, Plan, RunId, Severity, Workload};
+use iodyno_model::{Diagnostic, FindingKind, Plan, RunId, Severity, Workload};
 use iodyno_store::Store;
 
 use crate::args::{ExperimentArgs, RunArgs};
@@ -210,6 +210,8 @@ struct Tables<'a> {
     silent: bool,
     /// Print an empty line after each table.
     spaced: bool,
+    /// Kinds of notes printed so far.
+    notes: Vec<FindingKind>,
 }
 
 impl<'a> Tables<'a> {
@@ -218,6 +220,7 @@ impl<'a> Tables<'a> {
             context,
             silent: plan.rounds > 1,
             spaced: plan.cells() > 1,
+            notes: Vec::new(),
         }
     }
 }
@@ -232,12 +235,14 @@ impl RunObserver for Tables<'_> {
         }
         if !has_figures(ended.trial) {
             if ended.faults.is_empty() {
-                self.context
-                    .note(&Drawn::new(ended.workload, ended.trial).text(self.context.style_err()));
+                let style = self.context.style_err();
+                let drawn = Drawn::new(ended.workload, ended.trial);
+                self.context.note(&drawn.text(&mut self.notes, style));
             }
             return Ok(());
         }
-        let table = Drawn::new(ended.workload, ended.trial).text(self.context.style_out());
+        let drawn = Drawn::new(ended.workload, ended.trial);
+        let table = drawn.text(&mut self.notes, self.context.style_out());
         write_out(match self.spaced {
             false => table,
             true => table + "\n",

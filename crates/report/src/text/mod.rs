@@ -14,7 +14,7 @@ use iodyno_model::{EndedBy, Finding, FindingKind, Step, Summary, Trial, Workload
 use iodyno_units::{Nanos, Rate};
 
 pub use list::{RunRow, list};
-pub use remarks::remarks;
+pub use remarks::{on_set_up, remarks};
 
 use remarks::Detail;
 
@@ -25,8 +25,11 @@ use crate::{course, spark, sysbench};
 /// Columns of the words that lines begin with.
 const LABEL: usize = 9;
 
-/// One trial: what was done, rates and latencies, the series, CPU and devices, steps, a latency histogram, and its
-/// findings.
+/// Below this share, the time for which workers waited for a CPU is not printed.
+const LEAST_RUN_DELAY: f64 = 0.01;
+
+/// One trial: what was done, rates and latencies, the series, CPU and devices, steps, a latency histogram, its
+/// findings, and the kinds of its notes on the set-up.
 pub fn trial(
     workload: &Workload,
     trial: &Trial,
@@ -37,7 +40,7 @@ pub fn trial(
     drawn(workload, trial, summary, findings, Detail::Brief, style)
 }
 
-/// The same, with the threshold below each finding.
+/// The same with every note, and the threshold below each finding.
 pub fn trial_in_full(
     workload: &Workload,
     trial: &Trial,
@@ -168,6 +171,12 @@ fn cpu(summary: &Summary, cycles: bool) -> String {
     if let (Some(worker), Some(other)) = (cpu.worker_ns_per_op(), cpu.other_ns_per_op()) {
         let [worker, other] = [worker, other].map(|ns| Nanos(ns.round() as u64));
         text += &format!(", {worker}/op (harness +{other})");
+    }
+    if let Some(share) = cpu.run_delay.filter(|share| *share >= LEAST_RUN_DELAY) {
+        text += &format!(
+            ", workers waited for a CPU {:.0} % of the time",
+            share * 100.0
+        );
     }
     if let Some(rate) = cpu.iops_per_core() {
         let unit = if cycles {

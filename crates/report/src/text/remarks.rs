@@ -1,4 +1,7 @@
 //! The findings of a trial, its notes, and why it failed.
+//!
+//! Notes on the set-up share a line, except in full detail: most trials have some, and what is always printed is not
+//! read.
 
 use iodyno_model::{Finding, FindingKind, Outcome, Trial, Weight};
 
@@ -7,9 +10,9 @@ use crate::style::{Paint, Style, trimmed};
 /// How much of a finding is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Detail {
-    /// The finding and its remedy.
+    /// Findings with their remedies; notes on the set-up in one line, by their kinds.
     Brief,
-    /// Also the threshold.
+    /// All findings with remedies and thresholds.
     Full,
 }
 
@@ -19,14 +22,53 @@ pub fn remarks(trial: &Trial, findings: &[Finding], style: Style) -> String {
 }
 
 pub(super) fn told(trial: &Trial, findings: &[Finding], detail: Detail, style: Style) -> String {
+    let in_line = |finding: &&Finding| detail == Detail::Full || !on_set_up(finding);
     let mut text: String = findings
         .iter()
+        .filter(in_line)
         .map(|finding| objection(finding, detail, style))
         .collect();
+    if detail == Detail::Brief {
+        text += &kinds_of_notes(findings, style);
+    }
     for note in trial.parts.iter().flat_map(|part| &part.notes) {
         text += &style.paragraph(&format!("- {note}"), 2, Paint::Dim);
     }
     text + &failure(trial, findings, style)
+}
+
+/// Whether the finding is a note on how the trial was set up, and not on what it measured. A run prints each kind of them
+/// once.
+pub fn on_set_up(finding: &Finding) -> bool {
+    finding.weight == Weight::Note
+        && matches!(
+            finding.kind,
+            FindingKind::StoreOnTarget
+                | FindingKind::Unwritten
+                | FindingKind::TooShort
+                | FindingKind::ResolutionLimited
+                | FindingKind::SmallerThanMemory
+                | FindingKind::Compressible
+                | FindingKind::Fallback
+        )
+}
+
+/// `notes: too few ops for the tail, compressible data (details: iodyno show)`; empty without such notes.
+fn kinds_of_notes(findings: &[Finding], style: Style) -> String {
+    let mut kinds: Vec<&str> = Vec::new();
+    for finding in findings.iter().filter(|one| on_set_up(one)) {
+        let words = finding.kind.words();
+        if !kinds.contains(&words) {
+            kinds.push(words);
+        }
+    }
+    match kinds.is_empty() {
+        true => String::new(),
+        false => {
+            let line = format!("notes: {} (details: iodyno show)", kinds.join(", "));
+            style.paragraph(&line, 2, Paint::Dim)
+        }
+    }
 }
 
 fn objection(finding: &Finding, detail: Detail, style: Style) -> String {

@@ -328,26 +328,47 @@ fn one_device_below_the_target_needs_no_layers() {
 }
 
 #[test]
-fn shown_in_full_each_finding_has_its_threshold() {
+fn notes_share_a_line_unless_they_are_shown_in_full_with_their_thresholds() {
     let (workload, trial) = testing::four_clones();
     let summary = iodyno_judge::summary(&workload, &trial);
-    let findings = [Finding {
-        kind: FindingKind::QueueSaturated,
-        weight: Weight::Note,
-        text: "vda: 61.2 requests were queued or in flight on average, of 16 that it works on"
-            .to_owned(),
-        threshold: "twice as many as the device works on at a time, over half of the measured time"
-            .to_owned(),
-        remedy: Some("lower iodepth, or read latency as waiting time".to_owned()),
-    }];
-    let brief = super::trial(&workload, &trial, &summary, &findings, WIDE);
-    let full = super::trial_in_full(&workload, &trial, &summary, &findings, WIDE);
-    let more = full.strip_prefix(brief.as_str());
-    let more: Vec<&str> = more.expect("the rest is the same").lines().collect();
+    let finding = |kind: FindingKind, weight: Weight| Finding {
+        kind,
+        weight,
+        text: format!("{kind:?}: 61.2 requests"),
+        threshold: "twice as many as the device works on at a time".to_owned(),
+        remedy: Some("lower iodepth".to_owned()),
+    };
+    let findings = [
+        finding(FindingKind::QueueSaturated, Weight::Warning),
+        finding(FindingKind::TooShort, Weight::Note),
+        finding(FindingKind::Unwritten, Weight::Note),
+        finding(FindingKind::TooShort, Weight::Note),
+    ];
+    let end = |text: &str| -> Vec<String> {
+        let lines = text.lines().skip_while(|line| !line.starts_with('!'));
+        lines.map(str::to_owned).collect()
+    };
+    let threshold = "  threshold: twice as many as the device works on at a time";
     assert_eq!(
-        more,
+        end(&super::trial_in_full(
+            &workload, &trial, &summary, &findings, WIDE
+        )),
         [
-            "  threshold: twice as many as the device works on at a time, over half of the measured time"
+            "! QueueSaturated: 61.2 requests → lower iodepth",
+            threshold,
+            "! TooShort: 61.2 requests → lower iodepth",
+            threshold,
+            "! Unwritten: 61.2 requests → lower iodepth",
+            threshold,
+            "! TooShort: 61.2 requests → lower iodepth",
+            threshold,
+        ]
+    );
+    assert_eq!(
+        end(&super::trial(&workload, &trial, &summary, &findings, WIDE)),
+        [
+            "! QueueSaturated: 61.2 requests → lower iodepth",
+            "notes: too few ops for the tail, extents never written before (details: iodyno show)",
         ]
     );
     for columns in [40, 60] {
