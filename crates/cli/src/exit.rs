@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use iodyno_model::{Finding, FindingKind, Outcome, Trial};
+use iodyno_model::{EndedBy, Finding, FindingKind, Outcome, Trial};
 
 /// The outcome of a command. Of several, the last in this order determines the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,10 +53,23 @@ impl Exit {
             Outcome::Completed if trial.findings.iter().any(fails_a_check) => Exit::CheckFailed,
             Outcome::Completed => Exit::Fine,
             Outcome::Interrupted(_) if by_user => Exit::Interrupted,
+            Outcome::Failed(_) if only_checks_failed(trial) => Exit::CheckFailed,
             Outcome::Interrupted(_) | Outcome::Failed(_) => Exit::WorkloadFailed,
             Outcome::Refused(_) => Exit::Refused,
         }
     }
+}
+
+/// Whether blocks that were not what had been written are all that the trial failed by.
+fn only_checks_failed(trial: &Trial) -> bool {
+    const EILSEQ: i32 = 84;
+    let clones = trial.parts.iter().flat_map(|part| &part.clones);
+    let mut failed = clones.filter(|clone| clone.ended == EndedBy::Error);
+    trial.findings.iter().any(fails_a_check)
+        && failed.all(|clone| {
+            let bad = clone.verify.as_ref().is_some_and(|verify| verify.bad() > 0);
+            bad && clone.errors.iter().all(|error| error.errno == EILSEQ)
+        })
 }
 
 fn fails_a_check(finding: &Finding) -> bool {

@@ -9,7 +9,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use iodyno_engine::{CloneShared, CloneSpec, JobFile, run};
+use iodyno_engine::{ClonePart, CloneShared, CloneSpec, JobFile, run};
 use iodyno_model::{Direction, Engine, EngineKind};
 
 #[path = "../src/testing.rs"]
@@ -101,9 +101,7 @@ impl Case {
             seed: 5,
             log: None,
             flow: None,
-            dumps: std::env::temp_dir(),
-            operations: None,
-            shared_files: None,
+            part: ClonePart::default(),
         };
         shared.gate.release(0);
         let worker = || run(spec, &shared).unwrap();

@@ -3,16 +3,16 @@
 use iodyno_model::{EndedBy, EngineUsed, Step, StopRequest, Verify, Work};
 use iodyno_sys::{Backend, Clock, OpKind};
 
+use crate::checks::Checks;
 use crate::counters::OpCounters;
 use crate::driver::{Driver, Parts};
 use crate::lifecycle::{CloneWork, Course, Steps, carry_out};
 use crate::outcome::{CloneOutcome, WorkerError};
-use crate::shared_files::SharedFilesPart;
-use crate::spec::CloneSpec;
+use crate::spec::{ClonePart, CloneSpec};
 use crate::stream::{CloneStream, Issue, ListStream, checked_read, end_sync, sync_kind};
 
 /// How long cancelled ops are waited for before they are given up as stuck, ns.
-const PATIENCE_NS: u64 = 3_000_000_000;
+const PATIENCE_NS: u64 = 1_000_000_000;
 
 /// What is bound before the backend is made.
 pub(crate) struct Bound<S> {
@@ -90,11 +90,10 @@ impl<B: Backend, C: Clock, S: CloneStream> CloneWork for DrivenClone<'_, B, C, S
         self.stream.leave();
         if steps.broken.is_none() {
             let counters = &steps.shared.measure;
-            let back = steps.run(self, Step::Drain, |clone| {
+            steps.run(self, Step::Drain, |clone| {
                 let (driver, stream) = (&mut clone.driver, &mut clone.stream);
                 Ok(driver.drain(stream, counters, PATIENCE_NS)?)
             });
-            note_stuck(steps, back);
         }
         self.driver.finish();
     }
@@ -106,8 +105,10 @@ impl<B: Backend, C: Clock, S: CloneStream> CloneWork for DrivenClone<'_, B, C, S
     /// End fsync and verify pass, unless the user ended the trial.
     fn end_steps(&mut self, steps: &mut Steps<'_>, ended: EndedBy) -> EndedBy {
         let job = self.spec.job.clone();
+        let stuck = self.driver.stuck;
         let usable = |steps: &Steps<'_>| {
             steps.broken.is_none()
+                && !stuck
                 && steps.shared.stop_request() < StopRequest::Finish
                 && ended != EndedBy::Error
         };
@@ -129,8 +130,10 @@ impl<B: Backend, C: Clock, S: CloneStream> CloneWork for DrivenClone<'_, B, C, S
                 }
             }
             Work::SharedFiles(rule) => {
-                let part = self.spec.shared_files.as_ref();
-                let files = part.map(SharedFilesPart::leave).unwrap_or_default();
+                let files = match &self.spec.part {
+                    ClonePart::SharedFiles(part) => part.leave(),
+                    _ => &[],
+                };
                 if !files.is_empty() && usable(steps) {
                     let syncs = files.iter().map(|file| end_sync(sync_kind(rule), *file));
                     let syncs: Vec<Issue> = syncs.collect();
@@ -156,6 +159,11 @@ impl<B: Backend, C: Clock, S: CloneStream> CloneWork for DrivenClone<'_, B, C, S
         let dump_fault = verifier.and_then(|verifier| verifier.dump_fault());
         self.engine.fallbacks.extend(dump_fault.map(str::to_owned));
         let windows = self.driver.windows.histogram();
+        let verify = verifier.map(|verifier| verifier.result().clone());
+        let written = match self.driver.stuck {
+            true => None,
+            false => self.driver.verifier.take().and_then(Checks::into_written),
+        };
         CloneOutcome {
             ended: course.ended,
             broken: course.broken,
@@ -164,7 +172,9 @@ impl<B: Backend, C: Clock, S: CloneStream> CloneWork for DrivenClone<'_, B, C, S
             cpu: course.cpu,
             depth: self.driver.depth,
             errors: self.driver.errors.into_vec(),
-            verify: verifier.map(|verifier| verifier.result().clone()),
+            verify,
+            stuck: self.driver.stuck,
+            written,
             engine: self.engine,
             stamp_window: (windows.percentile_ns(50.0), windows.percentile_ns(99.0)),
         }
@@ -176,21 +186,9 @@ impl<B: Backend, C: Clock, S: CloneStream> DrivenClone<'_, B, C, S> {
     fn list(&mut self, steps: &mut Steps<'_>, step: Step, issues: impl Iterator<Item = Issue>) {
         let mut stream = ListStream(issues);
         let counters = &steps.shared.measure;
-        let back = steps.run(self, step, |clone| {
+        steps.run(self, step, |clone| {
             clone.driver.drive(&mut stream, counters, u64::MAX)?;
             Ok(clone.driver.drain(&mut stream, counters, PATIENCE_NS)?)
-        });
-        note_stuck(steps, back);
-    }
-}
-
-fn note_stuck(steps: &mut Steps<'_>, back: Option<bool>) {
-    if back == Some(false) {
-        steps.fail(WorkerError {
-            what: "get all ops back".to_owned(),
-            cause: "some did not end within 3 s of being cancelled: the storage is stuck"
-                .to_owned(),
-            hint: None,
         });
     }
 }

@@ -3,6 +3,7 @@
 use iodyno_model::VerifyResult;
 use iodyno_sys::{Op, Slot};
 
+use crate::outcome::WrittenBlocks;
 use crate::shared_files::Trailers;
 use crate::verify::Verifier;
 
@@ -31,10 +32,17 @@ impl Checks {
         }
     }
 
+    /// Called after a write that failed: it may have been carried out or not.
+    pub(crate) fn write_failed(&mut self, op: &Op) {
+        if let Checks::Headers(headers) = self {
+            headers.forget(op);
+        }
+    }
+
     /// Called after a successful trim.
     pub(crate) fn trimmed(&mut self, op: &Op) {
         if let Checks::Headers(headers) = self {
-            headers.trimmed(op);
+            headers.forget(op);
         }
     }
 
@@ -59,6 +67,14 @@ impl Checks {
         match self {
             Checks::Headers(headers) => &headers.result,
             Checks::Trailers(trailers) => &trailers.result,
+        }
+    }
+
+    /// What was written, for a record of it; `None`: there are no headers, or nothing was to be written.
+    pub(crate) fn into_written(self) -> Option<WrittenBlocks> {
+        match self {
+            Checks::Headers(headers) => headers.into_written(),
+            Checks::Trailers(_) => None,
         }
     }
 

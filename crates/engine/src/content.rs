@@ -26,7 +26,7 @@ impl Filler {
         }
     }
 
-    /// No two stretches of so many bytes are alike, where otherwise no two whole blocks are: storage that
+    /// Makes any two stretches of this length in bytes differ, and not only any two blocks: storage that
     /// stores alike pages once would store long blocks nearly once.
     pub(crate) fn differing_every(mut self, bytes: usize) -> Filler {
         self.stretch = bytes.max(8);

@@ -108,7 +108,7 @@ impl LatencyCounters {
 
     /// Counts one value, ns. Only one thread may call this.
     ///
-    /// The bin comes last and is released: whoever sees a value in its bin sees it everywhere else.
+    /// The bin comes last and is released: a reader that sees a value in its bin sees it in the other counters too.
     #[inline]
     pub fn record(&self, value: u64) {
         add(&self.sum, value);

@@ -16,6 +16,7 @@ use crate::checks::Checks;
 use crate::content::Filler;
 use crate::counters::{LatencyCounters, OpCounters, add};
 use crate::counts::{self, ErrorCounts};
+use crate::in_flight::OpsInFlight;
 use crate::log::{OpLog, OpRecord};
 use crate::minimum_rates::MinimumRates;
 use crate::outcome::WorkerError;
@@ -87,7 +88,8 @@ pub(crate) struct Driver<'a, B, C> {
     atomic: bool,
     bad_block_fails: bool,
     shared: &'a CloneShared,
-    names: Vec<String>,
+    /// What its watchers see of the slots.
+    seen: Arc<OpsInFlight>,
     slots: Box<[InFlight]>,
     free: Vec<Slot>,
     in_flight: u32,
@@ -114,6 +116,8 @@ pub(crate) struct Driver<'a, B, C> {
     pub(crate) fault: Option<WorkerError>,
     /// The storage is full, and the job ends when it is.
     full: bool,
+    /// Ops did not end within a given time of being cancelled.
+    pub(crate) stuck: bool,
     /// The job's end steps are running: only the user ends them.
     finishing: bool,
     rates: Option<MinimumRates>,
@@ -199,7 +203,7 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
             }
             let place = &mut self.slots[slot as usize].issue;
             match stream.next(now, slot, place) {
-                Next::Op => self.issue(slot),
+                Next::Op => self.issue(slot, now),
                 Next::WaitUntil(instant) => return Wait::Until(instant),
                 Next::SpinUntil(instant) => return Wait::Spin(instant),
                 Next::WaitForCompletion => return Wait::Completion,
@@ -212,7 +216,7 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
     }
 
     #[inline(always)]
-    fn issue(&mut self, slot: Slot) {
+    fn issue(&mut self, slot: Slot, now: u64) {
         self.free.pop();
         let state = &mut self.slots[slot as usize];
         (state.moved, state.first_submitted, state.submission_ns) = (0, 0, 0);
@@ -224,6 +228,8 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
                 verifier.seal(slot, &issue.op, buffer);
             }
         }
+        let at = (issue.op.file, issue.op.offset);
+        self.seen.begin(slot, issue.direction, at, now);
         self.backend.prep(slot, &issue.op);
         self.in_flight += 1;
         if self.capabilities.submits_apart {
@@ -330,6 +336,7 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         now: u64,
     ) {
         self.in_flight -= 1;
+        self.seen.end(slot);
         self.free.push(slot);
         stream.completed(slot, well, bytes, now);
     }
@@ -351,13 +358,14 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         }
     }
 
-    /// No new ops; waits for those in flight, unless aborted. `false` if some never came back.
+    /// No new ops; waits for those in flight. After an abort they are cancelled; those that do not end within
+    /// `patience_ns` are given up (see [`Driver::stuck`]).
     pub(crate) fn drain<S: OpStream>(
         &mut self,
         stream: &mut S,
         counters: &OpCounters,
         patience_ns: u64,
-    ) -> Result<bool, BackendError> {
+    ) -> Result<(), BackendError> {
         let mut cancelled_at = None;
         while self.in_flight > 0 {
             let now = self.clock.now();
@@ -367,12 +375,13 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
                     now
                 });
                 if now - since > patience_ns {
-                    return Ok(false);
+                    self.stuck = true;
+                    break;
                 }
             }
             self.turn(stream, counters, self.in_flight, now + HEARING_NS)?;
         }
-        Ok(true)
+        Ok(())
     }
 
     pub(crate) fn new(backend: B, clock: C, parts: Parts<'a>) -> Driver<'a, B, C> {
@@ -392,7 +401,7 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
             atomic: parts.engine.atomic,
             bad_block_fails: parts.bad_block_fails,
             shared: parts.shared,
-            names: parts.names,
+            seen: parts.shared.show_in_flight(parts.names, depth),
             slots: vec![idle; depth as usize].into_boxed_slice(),
             free: (0..depth).rev().collect(),
             in_flight: 0,
@@ -413,6 +422,7 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
             failed: false,
             fault: None,
             full: false,
+            stuck: false,
             finishing: false,
             rates: None,
             rates_due: u64::MAX,

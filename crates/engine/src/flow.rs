@@ -49,7 +49,7 @@ mod tests {
 
     use super::*;
     use crate::shared::CloneShared;
-    use crate::spec::{CloneSpec, JobFile, Simulated};
+    use crate::spec::{ClonePart, CloneSpec, JobFile, Simulated};
     use crate::testing::random_reads;
 
     /// Ops of each clone after `rounds` in which each that may issues one.
@@ -126,9 +126,7 @@ mod tests {
             byte_budget: u64::MAX / 2,
             log: None,
             flow: Some(Arc::clone(flow)),
-            dumps: std::env::temp_dir(),
-            operations: None,
-            shared_files: None,
+            part: ClonePart::default(),
         };
         (spec, shared)
     }

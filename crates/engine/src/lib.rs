@@ -12,6 +12,7 @@ pub mod counters;
 mod counts;
 mod driver;
 mod flow;
+mod in_flight;
 mod lifecycle;
 mod log;
 mod minimum_rates;
@@ -33,12 +34,15 @@ use std::sync::Arc;
 use iodyno_model::Work;
 
 pub use flow::SharedFlow;
+pub use in_flight::{OpInFlight, OpsInFlight};
 pub use iodyno_sys::{Clock, VirtualClock};
 pub use log::{OpLog, OpRecord};
-pub use outcome::{CloneOutcome, StepSpan, WorkerError};
+pub use outcome::{CloneOutcome, StepSpan, WorkerError, WrittenBlocks};
 pub use shared::{CloneShared, Gate};
 pub use shared_files::{SharedFilesPart, SharedFilesState, TRAILER};
-pub use spec::{CloneSpec, JobFile, Simulated};
+pub use spec::{
+    BlocksPart, ClonePart, CloneSpec, JobFile, RecordedBlocks, RecordedUnit, Simulated,
+};
 pub use support::unusable;
 
 /// Runs one clone to its end: prepares its backend and buffers, arrives at the gate, waits for its

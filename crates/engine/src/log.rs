@@ -1,4 +1,4 @@
-//! A bounded queue of single ops, from a worker to whoever writes the latency log.
+//! A bounded queue of single ops, from a worker to the writer of the latency log.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 

@@ -44,10 +44,24 @@ pub struct CloneOutcome {
     pub errors: Vec<ErrorCount>,
     /// Verification.
     pub verify: Option<VerifyResult>,
+    /// Ops did not end after they were cancelled: the storage is stuck.
+    pub stuck: bool,
+    /// What it wrote to each unit; `None` where its blocks have no headers, or it is not known.
+    pub written: Option<WrittenBlocks>,
     /// The backend.
     pub engine: EngineUsed,
     /// p50 and p99 of the time for which a completion may have waited unseen, ns.
     pub stamp_window: (u64, u64),
+}
+
+/// The last write of a clone to each unit of its files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WrittenBlocks {
+    /// Bytes of a unit.
+    pub unit: u64,
+    /// By file, in the clone's order: the sequence number of each unit's last write, 0 where there was none or it is not
+    /// known whether it was carried out.
+    pub sequences: Vec<Vec<u32>>,
 }
 
 impl From<BackendError> for WorkerError {

@@ -18,7 +18,7 @@ use crate::outcome::{CloneOutcome, WorkerError};
 use crate::placement::place;
 use crate::shared::CloneShared;
 use crate::shared_files::{TRAILER, Trailers};
-use crate::spec::{CloneSpec, Simulated};
+use crate::spec::{BlocksPart, ClonePart, CloneSpec, Simulated};
 use crate::stream::{CloneStream, JobStream, SharedStream};
 use crate::verify::{HEADER, Verifier};
 
@@ -62,14 +62,14 @@ pub(crate) fn shared_files(
     shared: &CloneShared,
 ) -> Result<CloneOutcome, WorkerError> {
     let job = Arc::clone(&spec.job);
-    let part = spec.shared_files.as_ref();
-    let Some(state) = part.map(|part| Arc::clone(part.state())) else {
+    let ClonePart::SharedFiles(part) = &spec.part else {
         return Err(WorkerError {
             what: "use shared files".to_owned(),
             cause: "the clones were not told of one another".to_owned(),
             hint: None,
         });
     };
+    let state = Arc::clone(part.state());
     let parts = Parts {
         engine: rule.engine.clone(),
         writes: rule.mode.writes(),
@@ -262,11 +262,18 @@ fn verifier(spec: &CloneSpec, blocks: &Blocks) -> Result<Option<Checks>, WorkerE
         .iter()
         .map(|file| (file.name.as_str(), file.base, file.length))
         .collect();
+    let none = BlocksPart::default();
+    let part = match &spec.part {
+        ClonePart::Blocks(part) => part,
+        _ => &none,
+    };
     let dumps = rule.dump;
-    let mut verifier = Verifier::new(rule, seed, smallest, &files, blocks.engine.depth.max(1));
+    let seeds = (seed, part.trial);
+    let mut verifier = Verifier::new(rule, seeds, smallest, &files, blocks.engine.depth.max(1));
     if dumps {
-        verifier.dump_to(&spec.dumps);
+        verifier.dump_to(&part.dumps);
     }
+    verifier.expect_recorded(&part.recorded);
     Ok(Some(Checks::Headers(verifier)))
 }
 

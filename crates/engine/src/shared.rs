@@ -4,11 +4,12 @@
 //! loop.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 
 use iodyno_model::{Direction, Job, Step, StopRequest};
 
 use crate::counters::OpCounters;
+use crate::in_flight::OpsInFlight;
 
 /// One worker, as its watchers see it. Instants are the engine clock's (CLOCK_MONOTONIC), ns.
 #[derive(Debug)]
@@ -23,6 +24,7 @@ pub struct CloneShared {
     pub measure: OpCounters,
     /// Holds it until its start.
     pub gate: Gate,
+    in_flight: OnceLock<Arc<OpsInFlight>>,
 }
 
 const IDLE: u8 = 255;
@@ -50,6 +52,7 @@ impl CloneShared {
             ramp: OpCounters::new(directions, paced, submits),
             measure: OpCounters::new(directions, paced, submits),
             gate: Gate::default(),
+            in_flight: OnceLock::new(),
         }
     }
 
@@ -87,6 +90,17 @@ impl CloneShared {
             _ => IDLE,
         };
         self.phase.store(word, Ordering::Release);
+    }
+
+    /// Worker: has its ops in flight seen from here on.
+    pub(crate) fn show_in_flight(&self, names: Vec<String>, depth: u32) -> Arc<OpsInFlight> {
+        let ops = Arc::new(OpsInFlight::new(names, depth));
+        Arc::clone(self.in_flight.get_or_init(|| ops))
+    }
+
+    /// Its ops in flight; `None` before it is ready.
+    pub fn in_flight(&self) -> Option<&OpsInFlight> {
+        self.in_flight.get().map(|ops| &**ops)
     }
 
     /// When its measured time began; 0 before.

@@ -48,12 +48,63 @@ pub struct CloneSpec {
     pub log: Option<Arc<OpLog>>,
     /// What it shares with the other clones of its job's flow, if it has one.
     pub flow: Option<Arc<SharedFlow>>,
+    /// What its kind of work needs.
+    pub part: ClonePart,
+}
+
+/// What a clone needs for its job's kind of work.
+#[derive(Debug)]
+pub enum ClonePart {
+    /// Reads and writes at offsets.
+    Blocks(BlocksPart),
+    /// File operations.
+    FileOperations(OperationsPart),
+    /// Files that all clones of the job share.
+    SharedFiles(SharedFilesPart),
+}
+
+impl Default for ClonePart {
+    fn default() -> ClonePart {
+        ClonePart::Blocks(BlocksPart::default())
+    }
+}
+
+/// What verification of blocks needs.
+#[derive(Debug, Clone, Default)]
+pub struct BlocksPart {
     /// The folder that bad blocks are written to (`verify.dump`).
     pub dumps: PathBuf,
-    /// Where and with whom it does file operations; `Some` where the job has any.
-    pub operations: Option<OperationsPart>,
-    /// What it shares with the other clones of its job; `Some` where the job has `shared_files`.
-    pub shared_files: Option<SharedFilesPart>,
+    /// The identity of the trial: a part of each block's header.
+    pub trial: u64,
+    /// What an earlier trial recorded of each file's blocks. Empty: nothing is known of any.
+    pub recorded: Vec<RecordedBlocks>,
+}
+
+/// What a trial wrote last to each unit of a region: a block, or `verify_interval` bytes of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RecordedBlocks {
+    /// Bytes of a unit. A record of units of another length is not used.
+    pub unit: u64,
+    /// The trial and the sequence number of each unit's last write, from the start of the region. Units beyond are not
+    /// recorded.
+    pub units: Vec<RecordedUnit>,
+}
+
+/// What is recorded of a unit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum RecordedUnit {
+    /// Nothing: no trial, or one that kept no record.
+    #[default]
+    Unknown,
+    /// The trial did not write it, or it is not known whether its write was carried out.
+    Unwritten,
+    /// Its last write.
+    Written {
+        /// The trial.
+        trial: u64,
+        /// The sequence number.
+        sequence: u32,
+    },
 }
 
 /// What a simulated device needs to know beside its options.

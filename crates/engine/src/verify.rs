@@ -11,9 +11,13 @@
 //! | 28–31 | length of the unit |
 //! | 32–39 | hash of the file's name |
 //! | 40–47 | checksum of all other bytes of the unit |
+//! | 48–55 | identity of the trial |
 //!
 //! All little-endian. A wrong checksum means a torn or corrupt unit; a right one with another offset or file a
-//! misplaced unit; with another seed or sequence number a stale unit.
+//! misplaced unit; with another seed, trial or sequence number a stale unit.
+//!
+//! Trial and sequence number are compared where it is known what was written last: by this clone itself, or as an earlier
+//! trial recorded it. Units of the first version end with the checksum and have no trial.
 
 use std::path::{Path, PathBuf};
 
@@ -22,9 +26,17 @@ use iodyno_sys::{Op, Slot};
 use xxhash_rust::xxh64::{Xxh64, xxh64};
 
 use crate::content::repeat;
+use crate::outcome::WrittenBlocks;
+use crate::spec::{RecordedBlocks, RecordedUnit};
 
-const MAGIC: u64 = u64::from_le_bytes(*b"iodynoB1");
-pub(crate) const HEADER: usize = 48;
+const MAGIC: u64 = u64::from_le_bytes(*b"iodynoB2");
+/// Of the first version.
+const MAGIC_1: u64 = u64::from_le_bytes(*b"iodynoB1");
+/// Up to the end of the checksum.
+const CHECKED_HEADER: usize = 48;
+pub(crate) const HEADER: usize = 56;
+/// Expected of a unit that a trial recorded as not written.
+const UNWRITTEN: u32 = u32::MAX;
 /// Maximum number of bad units that one clone writes to files: enough to examine, too few to fill a disk.
 const MOST_DUMPS: u32 = 64;
 
@@ -33,6 +45,8 @@ const MOST_DUMPS: u32 = 64;
 pub(crate) struct Verifier {
     rule: Verify,
     seed: u64,
+    /// Identity of the trial.
+    trial: u64,
     unit: usize,
     files: Vec<CheckedFile>,
     sequence: u32,
@@ -52,8 +66,10 @@ struct CheckedFile {
     name: String,
     hash: u64,
     base: u64,
-    /// Sequence number of each unit's last write; 0: not written by this job. Untouched pages take no memory.
+    /// Sequence number of each unit's last write; 0: not known. Untouched pages take no memory.
     written: Vec<u32>,
+    /// The trials of recorded units, which this clone does not write. Empty: nothing is recorded.
+    trials: Vec<u64>,
 }
 
 struct Header {
@@ -61,13 +77,15 @@ struct Header {
     offset: u64,
     sequence: u32,
     file: u64,
+    /// `None`: the first version.
+    trial: Option<u64>,
 }
 
 impl Verifier {
-    /// `files` are (name, base, length); `unit` is the smallest block.
+    /// Of a clone with this seed in the trial of this identity; `files` are (name, base, length).
     pub(crate) fn new(
         rule: Verify,
-        seed: u64,
+        (seed, trial): (u64, u64),
         smallest_block: u64,
         files: &[(&str, u64, u64)],
         slots: u32,
@@ -86,6 +104,7 @@ impl Verifier {
         Verifier {
             rule,
             seed,
+            trial,
             unit: unit as usize,
             files: files
                 .iter()
@@ -94,6 +113,7 @@ impl Verifier {
                     hash: xxh64(name.as_bytes(), 0),
                     base: *base,
                     written: vec![0; length.div_ceil(unit) as usize],
+                    trials: Vec::new(),
                 })
                 .collect(),
             sequence: 0,
@@ -104,6 +124,33 @@ impl Verifier {
             dumped: 0,
             dump_fault: None,
         }
+    }
+
+    /// Expects what an earlier trial recorded of each file. This clone writes nothing.
+    pub(crate) fn expect_recorded(&mut self, recorded: &[RecordedBlocks]) {
+        for (file, record) in self.files.iter_mut().zip(recorded) {
+            if record.unit != self.unit as u64 {
+                continue;
+            }
+            file.trials = vec![0; file.written.len()];
+            let expected = file.written.iter_mut().zip(&mut file.trials);
+            for ((written, trial), unit) in expected.zip(&record.units) {
+                (*written, *trial) = match *unit {
+                    RecordedUnit::Unknown => (0, 0),
+                    RecordedUnit::Unwritten => (UNWRITTEN, 0),
+                    RecordedUnit::Written { trial, sequence } => (sequence, trial),
+                };
+            }
+        }
+    }
+
+    /// What was written, unless the units have no headers.
+    pub(crate) fn into_written(self) -> Option<WrittenBlocks> {
+        let headers = self.pattern.is_empty() && !self.rule.only;
+        headers.then(|| WrittenBlocks {
+            unit: self.unit as u64,
+            sequences: self.files.into_iter().map(|file| file.written).collect(),
+        })
     }
 
     /// Enables writing bad units to files of this folder.
@@ -134,7 +181,8 @@ impl Verifier {
 
     /// Called before a write: puts a header on each unit of the buffer.
     pub(crate) fn seal(&mut self, slot: Slot, op: &Op, buffer: &mut [u8]) {
-        self.sequence = self.sequence.checked_add(1).unwrap_or(1);
+        // 0 and `UNWRITTEN` have a meaning of their own.
+        self.sequence = self.sequence % (UNWRITTEN - 1) + 1;
         self.sealed[slot as usize] = self.sequence;
         let mut offset = op.offset;
         for unit in buffer[..op.length as usize].chunks_mut(self.unit) {
@@ -147,6 +195,7 @@ impl Verifier {
                     (16, offset),
                     (24, u64::from(self.sequence) | (unit.len() as u64) << 32),
                     (32, self.files[op.file as usize].hash),
+                    (48, self.trial),
                 ];
                 for (at, word) in words {
                     unit[at..at + 8].copy_from_slice(&word.to_le_bytes());
@@ -171,8 +220,9 @@ impl Verifier {
         file.written[first.min(end)..end].fill(sequence);
     }
 
-    /// Called after a successful trim: the content of its units is undefined until they are written again.
-    pub(crate) fn trimmed(&mut self, op: &Op) {
+    /// Called after a trim, and after a write that failed: the content of its units is undefined until they are written
+    /// again.
+    pub(crate) fn forget(&mut self, op: &Op) {
         self.expect(op, 0);
     }
 
@@ -182,6 +232,10 @@ impl Verifier {
         let mut offset = op.offset;
         for unit in buffer[..op.length as usize].chunks(self.unit) {
             let bad = self.result.bad();
+            if self.expected(op.file, offset).0 == UNWRITTEN {
+                offset += unit.len() as u64;
+                continue;
+            }
             self.result.checked += 1;
             if !self.pattern.is_empty() {
                 if unit != &self.pattern[..unit.len()] {
@@ -206,8 +260,7 @@ impl Verifier {
             return self.tell(op, offset, if empty { "zeroes" } else { "no header" });
         };
         let file = &self.files[op.file as usize];
-        let index = ((offset - file.base) / self.unit as u64) as usize;
-        let expected = file.written.get(index).copied().unwrap_or(0);
+        let (expected, trial) = self.expected(op.file, offset);
         let stored = u64::from_le_bytes(unit[40..48].try_into().unwrap_or_default());
         if stored != self.checksum(unit) {
             self.result.corrupt += 1;
@@ -223,24 +276,36 @@ impl Verifier {
                 offset,
                 &format!("the block of offset {}", header.offset),
             );
-        } else if (self.rule.check_seed && header.seed != self.seed)
-            || (self.rule.check_sequence && expected != 0 && header.sequence != expected)
+        } else if self.rule.check_seed
+            && (header.seed != self.seed || (expected != 0 && header.trial != Some(trial)))
         {
+            self.result.stale += 1;
+            self.tell(op, offset, "a block of another job or an earlier trial");
+        } else if self.rule.check_sequence && expected != 0 && header.sequence != expected {
             self.result.stale += 1;
             let found = format!("write {} in place of {expected}", header.sequence);
             self.tell(op, offset, &found);
         }
     }
 
+    /// Sequence number and trial of the last write to the unit at this offset; 0: not known.
+    fn expected(&self, file: u32, offset: u64) -> (u32, u64) {
+        let file = &self.files[file as usize];
+        let index = ((offset - file.base) / self.unit as u64) as usize;
+        let sequence = file.written.get(index).copied().unwrap_or(0);
+        let trial = file.trials.get(index).copied();
+        (sequence, trial.unwrap_or(self.trial))
+    }
+
     fn checksum(&self, unit: &[u8]) -> u64 {
         match self.rule.checksum {
             Checksum::Crc32c => {
-                crc32c::crc32c_append(crc32c::crc32c(&unit[..40]), &unit[HEADER..]).into()
+                crc32c::crc32c_append(crc32c::crc32c(&unit[..40]), &unit[CHECKED_HEADER..]).into()
             }
             Checksum::Xxhash64 => {
                 let mut hash = Xxh64::new(0);
                 hash.update(&unit[..40]);
-                hash.update(&unit[HEADER..]);
+                hash.update(&unit[CHECKED_HEADER..]);
                 hash.digest()
             }
             Checksum::Pattern(_) | Checksum::HeaderOnly => 0,
@@ -279,12 +344,17 @@ impl Verifier {
 
 fn header(unit: &[u8]) -> Option<Header> {
     let word = |at: usize| unit[at..at + 8].try_into().map(u64::from_le_bytes).ok();
-    (word(0)? == MAGIC).then_some(())?;
+    let trial = match word(0)? {
+        MAGIC => Some(word(48)?),
+        MAGIC_1 => None,
+        _ => return None,
+    };
     Some(Header {
         seed: word(8)?,
         offset: word(16)?,
         sequence: word(24)? as u32,
         file: word(32)?,
+        trial,
     })
 }
 
@@ -298,7 +368,13 @@ mod tests {
             checksum,
             ..Verify::default()
         };
-        Verifier::new(rule, 9, 4096, &[("a", 0, 1 << 20), ("b", 8192, 1 << 20)], 4)
+        Verifier::new(
+            rule,
+            (9, 77),
+            4096,
+            &[("a", 0, 1 << 20), ("b", 8192, 1 << 20)],
+            4,
+        )
     }
 
     fn write(file: u32, offset: u64) -> Op {
@@ -368,7 +444,7 @@ mod tests {
                     check_sequence,
                     ..Verify::default()
                 };
-                Verifier::new(rule, 9, 4096, &[("a", 0, 1 << 20)], 4)
+                Verifier::new(rule, (9, 77), 4096, &[("a", 0, 1 << 20)], 4)
             };
             let (mut first, mut second) = (clone(), clone());
             sealed(&mut second, &write(0, 65536));
@@ -381,6 +457,96 @@ mod tests {
             let elsewhere = sealed(&mut second, &write(0, 65536));
             assert!(!first.check(&write(0, 0), &elsewhere));
         }
+    }
+
+    /// A clone of the trial of this identity, on one file.
+    fn of_trial(trial: u64, rule: Verify) -> Verifier {
+        Verifier::new(rule, (9, trial), 4096, &[("a", 0, 1 << 20)], 4)
+    }
+
+    #[test]
+    fn an_equal_block_of_an_earlier_trial_is_stale() {
+        let op = write(0, 16384);
+        let (mut earlier, mut now) = (
+            of_trial(77, Verify::default()),
+            of_trial(78, Verify::default()),
+        );
+        let old = sealed(&mut earlier, &op);
+        let new = sealed(&mut now, &op);
+        assert!(now.check(&op, &new));
+        assert!(!now.check(&op, &old));
+        assert_eq!(now.result.stale, 2);
+        // What this trial did not write may be of any trial.
+        let elsewhere = write(0, 65536);
+        let other = sealed(&mut earlier, &elsewhere);
+        assert!(now.check(&elsewhere, &other));
+    }
+
+    #[test]
+    fn a_recorded_write_is_expected_and_no_other() {
+        let (first, second) = (write(0, 0), write(0, 8192));
+        let mut writer = of_trial(77, Verify::default());
+        let lost = sealed(&mut writer, &first);
+        let kept = sealed(&mut writer, &second);
+        let current = sealed(&mut writer, &first);
+        let written = writer.into_written().unwrap();
+        assert_eq!(
+            (written.unit, &written.sequences[0][..5]),
+            (4096, &[3, 3, 2, 2, 0][..])
+        );
+        let unit = |sequence: &u32| match *sequence {
+            0 => RecordedUnit::Unwritten,
+            sequence => RecordedUnit::Written {
+                trial: 77,
+                sequence,
+            },
+        };
+        let record = RecordedBlocks {
+            unit: written.unit,
+            units: written.sequences[0].iter().map(unit).collect(),
+        };
+        let only = Verify {
+            only: true,
+            ..Verify::default()
+        };
+        let mut checker = of_trial(90, only.clone());
+        checker.expect_recorded(std::slice::from_ref(&record));
+        assert!(checker.check(&first, &current) && checker.check(&second, &kept));
+        assert_eq!(checker.result.checked, 4);
+        assert!(!checker.check(&first, &lost));
+        assert_eq!(checker.result.stale, 2);
+        // What was not written is not checked, and what is not recorded as far as it can be.
+        assert!(checker.check(&write(0, 32768), &[0; 8192]));
+        assert_eq!(checker.result.checked, 6);
+        let mut unrecorded = of_trial(90, only);
+        assert!(unrecorded.check(&first, &lost) && unrecorded.into_written().is_none());
+    }
+
+    #[test]
+    fn blocks_of_the_first_version_can_be_checked() {
+        let op = write(0, 0);
+        let mut writer = of_trial(77, Verify::default());
+        let mut old = sealed(&mut writer, &op);
+        for unit in old.chunks_mut(4096) {
+            unit[..8].copy_from_slice(b"iodynoB1");
+            let checksum = writer.checksum(unit);
+            unit[40..48].copy_from_slice(&checksum.to_le_bytes());
+        }
+        let only = Verify {
+            only: true,
+            ..Verify::default()
+        };
+        assert!(of_trial(78, only).check(&op, &old));
+        assert!(!writer.check(&op, &old));
+    }
+
+    #[test]
+    fn a_failed_write_leaves_its_blocks_unchecked() {
+        let mut verifier = verifier(Checksum::Crc32c);
+        let op = write(0, 0);
+        sealed(&mut verifier, &op);
+        verifier.forget(&op);
+        assert_eq!(verifier.ranges(1 << 20), []);
     }
 
     #[test]

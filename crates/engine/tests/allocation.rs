@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use iodyno_engine::{CloneShared, CloneSpec, JobFile, Simulated, run};
+use iodyno_engine::{ClonePart, CloneShared, CloneSpec, JobFile, Simulated, run};
 use iodyno_model::{Direction, EndedBy, EngineKind, StopRequest};
 use iodyno_sys::counting::{CountingAllocator, count_this_thread, counted_allocations};
 
@@ -55,9 +55,7 @@ fn a_million_ops_allocate_nothing() {
             seed: 5,
             log: None,
             flow: None,
-            dumps: std::env::temp_dir(),
-            operations: None,
-            shared_files: None,
+            part: ClonePart::default(),
         };
         std::thread::scope(|scope| {
             let worker = scope.spawn(|| {

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use iodyno_engine::{CloneOutcome, CloneShared, CloneSpec, JobFile, Simulated, run};
+use iodyno_engine::{CloneOutcome, ClonePart, CloneShared, CloneSpec, JobFile, Simulated, run};
 use iodyno_model::{
     Direction, EndedBy, Engine, EngineKind, Job, Order, SimFault, SimLaw, SimOptions, Step,
     StopRequest, Verify,
@@ -75,9 +75,7 @@ fn spec(job: Job, file: Option<File>) -> CloneSpec {
         seed: 7,
         log: None,
         flow: None,
-        dumps: std::env::temp_dir(),
-        operations: None,
-        shared_files: None,
+        part: ClonePart::default(),
     }
 }
 

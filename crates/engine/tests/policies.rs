@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use iodyno_engine::{CloneOutcome, CloneShared, CloneSpec, JobFile, Simulated, run};
+use iodyno_engine::{
+    BlocksPart, CloneOutcome, ClonePart, CloneShared, CloneSpec, JobFile, Simulated, run,
+};
 use iodyno_model::{
     Amount, Checksum, Direction, Distribution, EndedBy, Engine, EngineKind, Job, Order, Pattern,
     PerDirection, SimFault, SimLaw, SimOptions, Step, StopRequest, Verify,
@@ -62,9 +64,10 @@ fn spec(job: Job, path: Option<&Path>, folder: &Path) -> CloneSpec {
         seed: 7,
         log: None,
         flow: None,
-        dumps: folder.to_owned(),
-        operations: None,
-        shared_files: None,
+        part: ClonePart::Blocks(BlocksPart {
+            dumps: folder.to_owned(),
+            ..BlocksPart::default()
+        }),
     }
 }
 

@@ -8,7 +8,8 @@ use std::process::Command;
 use std::sync::Arc;
 
 use iodyno_engine::{
-    CloneOutcome, CloneShared, CloneSpec, JobFile, SharedFilesPart, SharedFilesState, run,
+    CloneOutcome, ClonePart, CloneShared, CloneSpec, JobFile, SharedFilesPart, SharedFilesState,
+    run,
 };
 use iodyno_model::{Direction, EndedBy, Engine, EngineKind, Job, SharedFiles, SharedMode, Step};
 use iodyno_units::Nanos;
@@ -107,9 +108,7 @@ fn start(folder: &Path, rule: &SharedFiles, engine: Engine, change: impl FnOnce(
         byte_budget: 0,
         log: None,
         flow: None,
-        dumps: folder.to_owned(),
-        operations: None,
-        shared_files: Some(SharedFilesPart::new(&state)),
+        part: ClonePart::SharedFiles(SharedFilesPart::new(&state)),
     };
     let shared: Vec<_> = (0..job.clones)
         .map(|_| Arc::new(CloneShared::of(&job)))

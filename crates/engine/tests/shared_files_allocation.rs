@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use iodyno_engine::{CloneShared, CloneSpec, JobFile, SharedFilesPart, SharedFilesState, run};
+use iodyno_engine::{
+    ClonePart, CloneShared, CloneSpec, JobFile, SharedFilesPart, SharedFilesState, run,
+};
 use iodyno_model::{Direction, Engine, EngineKind, SharedMode, StopRequest};
 use iodyno_sys::counting::{CountingAllocator, count_this_thread, counted_allocations};
 
@@ -54,9 +56,7 @@ fn many_requests_of_two_clones_allocate_nothing() {
                 byte_budget: 0,
                 log: None,
                 flow: None,
-                dumps: folder.path().to_owned(),
-                operations: None,
-                shared_files: Some(SharedFilesPart::new(&state)),
+                part: ClonePart::SharedFiles(SharedFilesPart::new(&state)),
             };
             let clones: Vec<_> = (0..2)
                 .map(|number| (spec(number), CloneShared::of(&job)))

@@ -8,8 +8,8 @@ use common::{job, jobs, parse};
 use iodyno_fio::{self as fio, resolved_options};
 use iodyno_model::{
     After, Amount, Arrival, BlockSizes, Checksum, Content, Direction, Distribution, EngineKind,
-    Fallocate, FileService, Memory, MixSequence, Order, Pattern, Sequencer, SimClock, SimFault,
-    SimLaw,
+    Fallocate, FileService, LoadState, Memory, MixSequence, Order, Pattern, Sequencer, SimClock,
+    SimFault, SimLaw,
 };
 use iodyno_units::Nanos;
 
@@ -689,6 +689,20 @@ fn verification_keeps_its_method() {
         (verify.interval, verify.backlog, verify.backlog_batch),
         (512, 1024, 32)
     );
+    for (options, save, load) in [
+        ("", true, LoadState::IfThere),
+        ("verify_state_save=0", false, LoadState::IfThere),
+        ("verify_state_load=1", true, LoadState::Required),
+        ("verify_state_load=0", true, LoadState::Never),
+    ] {
+        let job = job(&format!("rw=write\nverify=crc32c\n{options}"));
+        let verify = job.work.blocks().unwrap().verify.clone().unwrap();
+        assert_eq!(
+            (verify.save_state, verify.load_state),
+            (save, load),
+            "{options}"
+        );
+    }
     let unequal = job("rw=write\nverify=crc32c\nbsrange=4k-16k")
         .work
         .blocks()

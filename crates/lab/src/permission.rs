@@ -115,7 +115,7 @@ impl Permission {
 #[cfg(test)]
 mod tests {
     use iodyno_model::{
-        Checksum, Configuration, Engine, EngineKind, Files, Logs, Verify, Workload,
+        Checksum, Configuration, Engine, EngineKind, Files, LoadState, Logs, Verify, Workload,
     };
 
     use super::*;
@@ -215,6 +215,8 @@ mod tests {
                 dump: true,
                 check_sequence: true,
                 check_seed: true,
+                save_state: true,
+                load_state: LoadState::IfThere,
             });
         });
         check(&path, dumps, &["/dev/sdx", "/here"]);

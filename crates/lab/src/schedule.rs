@@ -48,6 +48,7 @@ pub(crate) fn bind(plan: &Plan, key: TrialKey) -> BoundPlan {
         protected: Vec::new(),
         frame_ns: Nanos::SECOND.0,
         sampling: plan.sampling.clone(),
+        stuck_after_ns: plan.stuck_after_ns,
     }
 }
 

@@ -73,8 +73,8 @@ pub use operations::{Action, CycleStep, FileSet, Needs, Operations, PickOrder, S
 pub use pacing::{Arrival, DirectionRate, Flow, Pacing, ThinkTime};
 pub use part::{
     CloneResult, ControlGroupUse, CpuUse, DepthUse, DeviceUse, DirectionResult, EndedBy,
-    EngineUsed, ErrorCount, FileState, HostUse, Part, RunningStats, SampleStats, ServerUse, Step,
-    StepTime, VerifyResult,
+    EngineUsed, ErrorCount, FileState, HostUse, OpInFlight, Part, RunningStats, SampleStats,
+    ServerUse, Step, StepTime, VerifyResult,
 };
 pub use plan::{
     BoundPlan, Configuration, Plan, Sampling, Settling, Source, Stopping, Target, Workload,
@@ -92,7 +92,7 @@ pub use telemetry::{
     Telemetry, TelemetryBatch, Thinner,
 };
 pub use trial::{Outcome, Trial, TrialState};
-pub use verify::{Checksum, Verify};
+pub use verify::{Checksum, LoadState, Verify};
 pub use work::{Blocks, Extent, Passes, SyncPolicy, Work};
 
 /// Schema number of everything stored or sent; incremented when a reader must know of a change.

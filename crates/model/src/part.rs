@@ -317,6 +317,24 @@ pub struct CloneResult {
     pub files: Vec<String>,
     /// Maximum delay between a completion and its detection, ns: p50 and p99.
     pub stamp_window_ns: (u64, u64),
+    /// Ops that were still in flight when the storage was found stuck or the clone was given up, the oldest first (the
+    /// first few).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub in_flight: Vec<OpInFlight>,
+}
+
+/// An op that did not complete.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpInFlight {
+    /// Its kind.
+    pub direction: Direction,
+    /// The file, or the folder of file operations.
+    pub file: String,
+    /// Offset in the file, bytes; `None` for syncs and file operations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offset: Option<u64>,
+    /// When it began, on the trial's clock, ns.
+    pub since_ns: u64,
 }
 
 impl CloneResult {

@@ -167,12 +167,22 @@ pub struct Plan {
     /// Telemetry of the host.
     #[serde(default)]
     pub sampling: Sampling,
+    /// A trial is stuck after this time without progress, ns; 0: never.
+    #[serde(default = "stuck_after_ns")]
+    pub stuck_after_ns: u64,
     /// Results imported from other tools. Such a plan has no trials and is not executed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<Imported>,
 }
 
+fn stuck_after_ns() -> u64 {
+    Plan::STUCK_AFTER_NS
+}
+
 impl Plan {
+    /// The default of [`Plan::stuck_after_ns`]. Disks and their drivers repeat or give up a command within it.
+    pub const STUCK_AFTER_NS: u64 = 30_000_000_000;
+
     /// A plan with one round, without a question or a fixed seed.
     pub fn new(
         name: impl Into<String>,
@@ -192,6 +202,7 @@ impl Plan {
             stopping: Stopping::default(),
             settling: Settling::default(),
             sampling: Sampling::default(),
+            stuck_after_ns: Plan::STUCK_AFTER_NS,
             imported: None,
         }
     }
@@ -238,6 +249,9 @@ pub struct BoundPlan {
     /// Telemetry of the host.
     #[serde(default)]
     pub sampling: Sampling,
+    /// As in [`Plan::stuck_after_ns`].
+    #[serde(default = "stuck_after_ns")]
+    pub stuck_after_ns: u64,
 }
 
 #[cfg(test)]

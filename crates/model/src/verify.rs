@@ -41,9 +41,28 @@ pub struct Verify {
     /// Report a block of an earlier write than the last known one as stale.
     #[serde(default = "yes")]
     pub check_sequence: bool,
-    /// Report a block with the seed of another job as stale.
+    /// Report a block with the seed of another job, or of another trial than the last known one, as stale.
     #[serde(default = "yes")]
     pub check_seed: bool,
+    /// A job that writes records its last write to each block, for a later check.
+    #[serde(default = "yes")]
+    pub save_state: bool,
+    /// Whether a job that only checks expects what was recorded.
+    #[serde(default)]
+    pub load_state: LoadState,
+}
+
+/// Whether the record of an earlier trial's writes is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LoadState {
+    /// If there is one.
+    #[default]
+    IfThere,
+    /// It must be there.
+    Required,
+    /// No.
+    Never,
 }
 
 fn yes() -> bool {
@@ -63,6 +82,8 @@ impl Default for Verify {
             dump: false,
             check_sequence: true,
             check_seed: true,
+            save_state: true,
+            load_state: LoadState::default(),
         }
     }
 }

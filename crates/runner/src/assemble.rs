@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use iodyno_engine::{CloneOutcome, CloneShared, StepSpan, WorkerError};
+use iodyno_engine::{CloneOutcome, CloneShared, StepSpan, WorkerError, WrittenBlocks};
 use iodyno_model::{
-    CloneResult, CpuUse, DepthUse, Direction, DirectionResult, EndedBy, EngineUsed, Job, Outcome,
-    Step, StepTime, StopRequest, errno_name,
+    CloneResult, CpuUse, DepthUse, Direction, DirectionResult, EndedBy, EngineUsed, Job,
+    OpInFlight, Outcome, Step, StepTime, StopRequest, errno_name,
 };
+use iodyno_units::Nanos;
 
 use crate::control::Control;
 use crate::monitor::Left;
@@ -19,8 +20,10 @@ pub(crate) struct Ended {
     pub(crate) steps: Vec<StepSpan>,
     /// What broke.
     pub(crate) broken: Option<WorkerError>,
-    /// It never came back.
+    /// Its thread, or some of its ops, did not come back.
     pub(crate) stuck: bool,
+    /// What it wrote, for the record.
+    pub(crate) written: Option<WrittenBlocks>,
 }
 
 /// A clone that did nothing: never started, or had only files to lay out.
@@ -46,10 +49,12 @@ pub(crate) fn idle(waiting: &Waiting, job: &Job, ended: EndedBy) -> Ended {
             region_bytes: waiting.region_bytes,
             files: waiting.files.clone(),
             stamp_window_ns: (0, 0),
+            in_flight: Vec::new(),
         },
         steps: Vec::new(),
         broken: None,
         stuck: false,
+        written: None,
     }
 }
 
@@ -63,7 +68,7 @@ pub(crate) fn ended(
     origin: u64,
     now: u64,
 ) -> Ended {
-    let stuck = outcome.is_none();
+    let gone = outcome.is_none();
     let (outcome, broken) = match outcome {
         Some(Ok(mut outcome)) => {
             let broken = outcome.broken.take();
@@ -72,7 +77,7 @@ pub(crate) fn ended(
         Some(Err(error)) => (None, Some(error)),
         None => (None, None),
     };
-    let because = match (&outcome, stuck) {
+    let because = match (&outcome, gone) {
         (Some(outcome), _) => outcome.ended,
         (None, true) => EndedBy::Interruption,
         (None, false) => EndedBy::Error,
@@ -82,6 +87,7 @@ pub(crate) fn ended(
         None => measured_so_far(shared, now),
     };
     let mut ended = idle(waiting, job, because);
+    ended.stuck = outcome.as_ref().map_or(gone, |outcome| outcome.stuck);
     let result = &mut ended.result;
     result.start_ns = start.saturating_sub(origin);
     result.runtime_ns = end.saturating_sub(start);
@@ -93,13 +99,14 @@ pub(crate) fn ended(
         result.cpu = outcome.cpu;
         result.depth = outcome.depth;
         result.errors = outcome.errors;
+        ended.written = outcome.written;
         result.verify = outcome.verify;
         result.engine = outcome.engine;
         result.stamp_window_ns = outcome.stamp_window;
         result.done_ns = done(&outcome.steps, origin);
         ended.steps = outcome.steps;
     }
-    (ended.broken, ended.stuck) = (broken, stuck);
+    ended.broken = broken;
     ended
 }
 
@@ -196,6 +203,41 @@ fn relative(instant: u64, origin: u64) -> i64 {
 /// Faults told in an outcome; further ones are counted.
 const TOLD: usize = 3;
 
+/// The outcome of a trial whose storage made no progress for this time, ns.
+pub(crate) fn stuck(ended: &[Ended], after_ns: u64) -> Outcome {
+    Outcome::Failed(format!(
+        "the storage is stuck: no op completed, and the storage made no progress, for {}; in flight: {}",
+        Nanos(after_ns),
+        in_flight(ended)
+    ))
+}
+
+/// The ops in flight, the oldest first.
+fn in_flight(ended: &[Ended]) -> String {
+    let mut ops: Vec<&OpInFlight> = ended
+        .iter()
+        .flat_map(|clone| &clone.result.in_flight)
+        .collect();
+    ops.sort_by_key(|op| op.since_ns);
+    let more = ops.len().saturating_sub(TOLD);
+    let mut named: Vec<String> = ops
+        .into_iter()
+        .take(TOLD)
+        .map(|op| {
+            let offset = op.offset.map(|offset| format!(" at offset {offset}"));
+            format!(
+                "{} of `{}`{} since {:.1} s into the trial",
+                op.direction.name(),
+                op.file,
+                offset.unwrap_or_default(),
+                op.since_ns as f64 / 1e9
+            )
+        })
+        .collect();
+    named.extend((more > 0).then(|| format!("and {more} more")));
+    named.join(", ")
+}
+
 /// What the whole is called. A failure weighs more than an interruption: it came first.
 pub(crate) fn outcome(ended: &[Ended], jobs: &[Job], control: &Control) -> Outcome {
     let mut faults: Vec<String> = Vec::new();
@@ -229,8 +271,9 @@ pub(crate) fn outcome(ended: &[Ended], jobs: &[Job], control: &Control) -> Outco
     match stuck.is_empty() {
         true => Outcome::Interrupted(reason.to_owned()),
         false => Outcome::Interrupted(format!(
-            "{reason}; I/O of job `{}` did not complete",
-            stuck.join("`, `")
+            "{reason}; I/O of job `{}` did not complete: {}",
+            stuck.join("`, `"),
+            in_flight(ended)
         )),
     }
 }
@@ -304,6 +347,7 @@ mod tests {
             files: vec!["f".to_owned()],
             spec: None,
             logs: CloneLogs::default(),
+            places: Vec::new(),
         }
     }
 

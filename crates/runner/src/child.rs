@@ -1,7 +1,9 @@
 //! Trials on this host: a session with a child process, and with a simulation for workloads in virtual time.
 //!
-//! What must stay true: no stop depends on the child's cooperation. A child that was told to abort and neither reports nor
-//! ends in time is killed, and one that cannot even be killed is abandoned and reported.
+//! What must stay true: no stop depends on the child's cooperation, and a session ends within 5 s of the first request to
+//! stop, whatever the storage does. A child that was told to end and neither reports nor ends in time is killed, and one that
+//! cannot even be killed is abandoned and reported. Only a child that removes the trial's files, and makes progress, has more
+//! time; one that makes none goes on in the background.
 
 use std::ffi::OsString;
 use std::io::{self, BufReader};
@@ -27,11 +29,15 @@ use crate::stop::StopFlag;
 
 /// A program that is a node sends its hello within this.
 const HELLO: Duration = Duration::from_secs(10);
-/// From `Abort` to SIGKILL. The child itself waits 3.5 s for stuck workers, and 3 s for samplers that hang, before it
-/// reports.
-const AFTER_ABORT: Duration = Duration::from_secs(8);
+/// From the first request to stop to SIGKILL. The child itself waits 2.3 s for stuck workers, and 0.5 s for samplers that
+/// hang, before it reports.
+const AFTER_STOP: Duration = Duration::from_millis(3800);
 /// From the child's last message to SIGKILL, and from SIGKILL to giving up on it.
 const AFTER_END: Duration = Duration::from_secs(3);
+/// From SIGKILL to giving up on a child that is blocked in the kernel.
+const AFTER_KILL: Duration = Duration::from_millis(300);
+/// The least time between the last message and SIGKILL.
+const LEAST_AFTER_END: Duration = Duration::from_millis(100);
 /// From one progress report of the removal of its files to SIGKILL: on busy storage a single large file takes seconds.
 const AFTER_TEAR_DOWN: Duration = Duration::from_secs(30);
 
@@ -136,12 +142,17 @@ struct ChildSession<'a> {
     reports: Receiver<Report>,
     state: State,
     greeted: bool,
-    aborted: bool,
+    /// When the child has to have ended, once it was told to stop.
+    stop_by: Option<Instant>,
+    /// It removes the trial's files.
+    removes: bool,
     /// The folder of the trial's file operations, once the child may have made it.
     orphan: Option<OrphanFolder>,
-    /// When the child is killed, or given up where it was killed.
+    /// When the child is killed, or looked after where it was killed.
     deadline: Option<Instant>,
     killed: bool,
+    /// When it is given up at the latest although it was killed.
+    give_up: Option<Instant>,
 }
 
 impl<'a> ChildSession<'a> {
@@ -174,10 +185,12 @@ impl<'a> ChildSession<'a> {
             reports,
             state: State::Open,
             greeted: false,
-            aborted: false,
+            stop_by: None,
+            removes: false,
             orphan: None,
             deadline: Some(Instant::now() + HELLO),
             killed: false,
+            give_up: None,
         };
         let pipes = (stdin.zip(stdout)).ok_or_else(|| io::ErrorKind::BrokenPipe.into());
         let served = pipes.and_then(|(stdin, stdout)| {
@@ -216,10 +229,8 @@ impl<'a> ChildSession<'a> {
                     protocol = hello.version,
                     "the node said hello"
                 );
-                // The deadline of an abort stays.
-                if !self.aborted {
-                    self.deadline = None;
-                }
+                // The deadline of a stop stays.
+                self.deadline = self.stop_by;
                 return Some(Message::Hello(hello));
             }
             Report::Message(_) if !self.greeted => {
@@ -238,6 +249,7 @@ impl<'a> ChildSession<'a> {
                         ..
                     })
                 );
+                self.removes |= removes;
                 if removes && self.deadline.is_some() && !self.killed {
                     self.deadline = Some(now + AFTER_TEAR_DOWN);
                 }
@@ -263,23 +275,30 @@ impl<'a> ChildSession<'a> {
     /// Ends the conversation at `now`; the child is to exit.
     fn close(&mut self, ending: Ending, now: Instant) {
         let _ = self.commands.send(None);
-        self.deadline = Some(now + AFTER_END);
+        let stop_by = self.stop_by.map(|by| by.max(now + LEAST_AFTER_END));
+        let end_by = now + AFTER_END;
+        self.deadline = Some(stop_by.map_or(end_by, |by| by.min(end_by)));
         self.state = State::Closing(ending);
     }
 
     fn kill(&mut self, now: Instant) {
         self.killed = true;
         tracing::debug!(pid = self.child.id(), "killing the node");
-        self.deadline = Some(now + AFTER_END);
+        (self.deadline, self.give_up) = (Some(now + AFTER_KILL), Some(now + AFTER_END));
         let _ = self.child.kill();
     }
 
-    /// Kills the child if its deadline has passed at `now`. Returns whether it was killed before and has not exited in time.
+    /// Kills the child if its deadline has passed at `now`. Returns whether it is given up: it was killed before and has not
+    /// exited in time, or it still removes files after its last message.
     fn overdue(&mut self, now: Instant) -> bool {
         if self.deadline.is_none_or(|end| now < end) {
             return false;
         }
         if self.killed {
+            // On a busy host a child that is not blocked may take longer to exit.
+            return is_blocked(self.child.id()) || self.give_up.is_some_and(|end| now >= end);
+        }
+        if self.removes && matches!(self.state, State::Closing(Ending::Ended(_))) {
             return true;
         }
         self.kill(now);
@@ -295,6 +314,11 @@ impl<'a> ChildSession<'a> {
         self.state = State::Ended;
         let pid = self.child.id();
         let death = match (ending, status) {
+            (Ending::Ended(end), None) if self.killed => {
+                let held = self.orphan.take().map(|orphan| orphan.held());
+                let end = held_by(end, &Death::Stuck { pid }, held);
+                return Ok(Some(Message::Ended(end)));
+            }
             (Ending::Ended(end), _) => return Ok(Some(Message::Ended(end))),
             (Ending::Unusable(error), _) => return Err(error),
             (Ending::NotANode(why), status) => {
@@ -346,10 +370,12 @@ impl<'a> ChildSession<'a> {
 impl Session for ChildSession<'_> {
     fn send(&mut self, command: Command) {
         match &command {
-            Command::Abort => {
-                self.aborted = true;
-                if matches!(self.state, State::Open) {
-                    self.deadline = Some(Instant::now() + AFTER_ABORT);
+            Command::Finish | Command::Abort => {
+                let stop_by = *self
+                    .stop_by
+                    .get_or_insert_with(|| Instant::now() + AFTER_STOP);
+                if matches!(self.state, State::Open) && !self.killed && !self.removes {
+                    self.deadline = Some(stop_by);
                 }
             }
             Command::Prepare { plan } => self.orphan = OrphanFolder::of(plan),
@@ -378,10 +404,14 @@ impl Session for ChildSession<'_> {
                 }
                 State::Closing(ending) => {
                     let status = self.child.try_wait().ok().flatten();
+                    self.state = State::Closing(ending);
                     if status.is_none() && !self.overdue(now) {
-                        self.state = State::Closing(ending);
                         return Ok(None);
                     }
+                    let State::Closing(ending) = std::mem::replace(&mut self.state, State::Ended)
+                    else {
+                        return Ok(None);
+                    };
                     let shown = status.map_or("unknown".to_owned(), |it| it.to_string());
                     tracing::debug!(status = shown, "the node exited");
                     if let Some(message) = self.exited(ending, status)? {
@@ -416,6 +446,34 @@ fn failed(outcome: Outcome, death: Death) -> Message {
         outcome,
         death: Some(death),
     })
+}
+
+/// Whether a thread of a process is blocked in the kernel (state D).
+fn is_blocked(pid: u32) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
+    let stats = tasks.into_iter().flatten().flatten();
+    let mut stats = stats.filter_map(|task| std::fs::read_to_string(task.path().join("stat")).ok());
+    stats.any(|stat| {
+        stat.rsplit_once(") ")
+            .is_some_and(|(_, rest)| rest.starts_with('D'))
+    })
+}
+
+/// A trial's end, with the process that could not be killed, and what it holds.
+fn held_by(end: TrialEnd, death: &Death, held: Option<String>) -> TrialEnd {
+    let words = [Some(death.to_string()), held];
+    let words = words.into_iter().flatten().collect::<Vec<_>>().join("; ");
+    match end {
+        TrialEnd::Done(mut part, outcome) => {
+            part.notes.push(words.clone());
+            TrialEnd::Done(part, with(outcome, &words))
+        }
+        TrialEnd::Failed { outcome, .. } => TrialEnd::Failed {
+            outcome: with(outcome, &words),
+            death: Some(death.clone()),
+        },
+        end => end,
+    }
 }
 
 /// An outcome with more words to its reason.
@@ -492,8 +550,8 @@ mod tests {
         }))
     }
 
-    /// A session whose child said hello and was told to abort, and an instant right after that.
-    fn aborted(node: &LocalNode) -> (ChildSession<'_>, Instant) {
+    /// A session whose child said hello and was told to stop, and an instant right after that.
+    fn stopped(node: &LocalNode, command: Command) -> (ChildSession<'_>, Instant) {
         let mut session = ChildSession::open(node).unwrap();
         let hello = Message::Hello(Hello::new(Vec::new()));
         assert!(
@@ -502,14 +560,14 @@ mod tests {
                 .is_some()
         );
         assert_eq!(session.deadline, None);
-        session.send(Command::Abort);
+        session.send(command);
         (session, Instant::now())
     }
 
     #[test]
-    fn each_report_of_removed_files_delays_the_kill_after_an_abort() {
+    fn each_report_of_removed_files_delays_the_kill_after_a_stop() {
         let node = silent();
-        let (mut session, mut now) = aborted(&node);
+        let (mut session, mut now) = stopped(&node, Command::Abort);
         for _ in 0..9 {
             now += AFTER_TEAR_DOWN - Duration::from_secs(1);
             assert!(session.handle(progress(Step::TearDown), now).is_some());
@@ -523,11 +581,55 @@ mod tests {
     }
 
     #[test]
-    fn other_progress_does_not_delay_the_kill_after_an_abort() {
+    fn other_progress_and_a_second_request_do_not_delay_the_kill_after_a_stop() {
         let node = silent();
-        let (mut session, now) = aborted(&node);
-        assert!(session.handle(progress(Step::LayOut), now).is_some());
-        assert!(!session.overdue(now + AFTER_ABORT / 2) && !session.killed);
-        assert!(!session.overdue(now + AFTER_ABORT) && session.killed);
+        for command in [Command::Finish, Command::Abort] {
+            let (mut session, now) = stopped(&node, command);
+            assert!(session.handle(progress(Step::LayOut), now).is_some());
+            assert!(!session.overdue(now + AFTER_STOP / 2) && !session.killed);
+            session.send(Command::Abort);
+            assert!(!session.overdue(now + AFTER_STOP) && session.killed);
+        }
+    }
+
+    #[test]
+    fn a_last_message_does_not_delay_the_kill_after_a_stop() {
+        let node = silent();
+        let (mut session, now) = stopped(&node, Command::Finish);
+        let late = now + AFTER_STOP - Duration::from_secs(1);
+        let end = Report::Message(Message::Ended(TrialEnd::withdrawn()));
+        assert!(session.handle(end, late).is_none());
+        assert!(!session.overdue(now + AFTER_STOP - LEAST_AFTER_END) && !session.killed);
+        assert!(!session.overdue(now + AFTER_STOP) && session.killed);
+    }
+
+    #[test]
+    fn a_child_that_still_removes_files_after_its_last_message_is_left_alone() {
+        let node = silent();
+        let (mut session, now) = stopped(&node, Command::Finish);
+        assert!(session.handle(progress(Step::TearDown), now).is_some());
+        let end = Report::Message(Message::Ended(TrialEnd::withdrawn()));
+        assert!(session.handle(end, now).is_none());
+        assert!(!session.overdue(now + AFTER_END - LEAST_AFTER_END));
+        assert!(session.overdue(now + AFTER_STOP) && !session.killed);
+    }
+
+    #[test]
+    fn a_process_that_cannot_be_killed_is_reported_with_the_result() {
+        let end = TrialEnd::Failed {
+            outcome: Outcome::Failed("the storage is stuck".to_owned()),
+            death: None,
+        };
+        let held = held_by(end, &Death::Stuck { pid: 7 }, Some("a folder".to_owned()));
+        let TrialEnd::Failed { outcome, death } = held else {
+            panic!("{held:?}");
+        };
+        assert_eq!(death, Some(Death::Stuck { pid: 7 }));
+        let reason = outcome.reason().unwrap();
+        assert!(
+            reason.starts_with("the storage is stuck; process 7 is blocked")
+                && reason.ends_with("; a folder"),
+            "{reason}"
+        );
     }
 }

@@ -1,10 +1,12 @@
 //! Reads the parent's commands on a thread of its own, so that no step of a trial delays them.
 
+use std::fs::File;
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::thread;
+use std::time::Duration;
 
 use iodyno_model::StopRequest;
 
@@ -13,6 +15,9 @@ use crate::message_writer::MessageSender;
 use crate::protocol::{self, Command, Message, ReadError};
 use crate::stop::StopFlag;
 use crate::worker::Signal;
+
+/// From a request to stop to the release of standard error: before the parent's patience ends.
+const UNTIL_RELEASE: Duration = Duration::from_millis(3600);
 
 /// What the parent wants of the trial, shared by the thread that reads its commands and those that obey.
 #[derive(Debug, Clone, Default)]
@@ -32,6 +37,24 @@ impl Control {
     pub(crate) fn is_parent_gone(&self) -> bool {
         self.parent_gone.load(Ordering::Relaxed)
     }
+}
+
+/// Redirects standard error to /dev/null. A process that the kernel blocks on stuck storage would otherwise keep a pipe open
+/// that others read to its end.
+pub(crate) fn release_stderr() {
+    if let Ok(null) = File::options().write(true).open("/dev/null") {
+        let _ = rustix::stdio::dup2_stdout(&null);
+        let _ = rustix::stdio::dup2_stderr(&null);
+    }
+}
+
+/// … shortly before the parent kills this process, if it has not ended by then.
+fn release_stderr_later() {
+    let work = || {
+        thread::sleep(UNTIL_RELEASE);
+        release_stderr();
+    };
+    let _ = thread::Builder::new().name("stderr".to_owned()).spawn(work);
 }
 
 /// Reads commands until the parent has gone. Input that is not a command counts as the parent's end, since nothing after
@@ -66,6 +89,9 @@ pub(crate) fn read_commands(
                 Command::Finish => control.stop.request(StopRequest::Finish),
                 Command::Abort => control.stop.request(StopRequest::Abort),
                 _ => {}
+            }
+            if matches!(command, Command::Finish | Command::Abort) {
+                release_stderr_later();
             }
             if signals.send(Signal::Command(command)).is_err() {
                 return;

@@ -20,6 +20,8 @@ pub(crate) struct Due {
     window: u64,
     ops_log: u64,
     look: u64,
+    /// Whether the storage is stuck: the instant, and the interval; 0: never.
+    stuck: (u64, u64),
     /// The first end of a ramp, unless something is measured before it.
     measure: u64,
     /// The latest known end of a runtime; 0: none.
@@ -41,9 +43,24 @@ impl Due {
             window: origin + rates::WINDOW_NS,
             ops_log: ever(single_ops),
             look: ever(followed),
+            stuck: (NEVER, 0),
             measure: NEVER,
             end: 0,
         }
+    }
+
+    /// Checks every `every_ns` whether the storage is stuck.
+    pub(crate) fn watch_storage(&mut self, every_ns: u64) {
+        self.stuck = (self.origin + every_ns, every_ns);
+    }
+
+    /// Whether a check for stuck storage is due.
+    pub(crate) fn stuck(&mut self, now: u64) -> bool {
+        let due = now >= self.stuck.0;
+        if due {
+            self.stuck.0 = next(self.origin, self.stuck.1, now);
+        }
+        due
     }
 
     /// The trial's start.
@@ -127,6 +144,7 @@ impl Due {
         self.window
             .min(self.ops_log)
             .min(self.look)
+            .min(self.stuck.0)
             .min(self.measure)
             .min(self.frame_end())
     }

@@ -38,9 +38,11 @@ mod session;
 mod shared_files;
 mod simulate;
 mod stop;
+mod stuck;
 mod telemetry;
 mod timeline;
 mod trial;
+mod verify_records;
 mod wanted;
 mod worker;
 

@@ -1,6 +1,8 @@
 //! Sends the node's messages to the parent from a thread of its own, so that a slow reader never delays the trial.
 
 use std::io::{BufWriter, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
 use std::thread::{self, JoinHandle, Thread};
 
@@ -11,7 +13,13 @@ const QUEUED: usize = 64;
 
 /// Queues messages; any thread may have one. A message that is sent after the reader has gone is dropped.
 #[derive(Debug, Clone)]
-pub(crate) enum MessageSender {
+pub(crate) struct MessageSender {
+    queue: Queue,
+    sent: Arc<AtomicU64>,
+}
+
+#[derive(Debug, Clone)]
+enum Queue {
     /// Never blocks.
     Unbounded(Sender<Option<Message>>),
     /// Blocks while [`QUEUED`] messages wait, and wakes the thread that reads them.
@@ -21,18 +29,32 @@ pub(crate) enum MessageSender {
 impl MessageSender {
     fn unbounded() -> (MessageSender, Receiver<Option<Message>>) {
         let (send, receive) = mpsc::channel();
-        (MessageSender::Unbounded(send), receive)
+        (MessageSender::of(Queue::Unbounded(send)), receive)
     }
 
     /// For a simulation in this process, which may be far faster than its messages can be stored.
     /// It is read by the calling thread.
     pub(crate) fn bounded() -> (MessageSender, Receiver<Option<Message>>) {
         let (send, receive) = mpsc::sync_channel(QUEUED);
-        (MessageSender::Bounded(send, thread::current()), receive)
+        let queue = Queue::Bounded(send, thread::current());
+        (MessageSender::of(queue), receive)
+    }
+
+    fn of(queue: Queue) -> MessageSender {
+        MessageSender {
+            queue,
+            sent: Arc::default(),
+        }
+    }
+
+    /// Number of messages sent so far, by all threads.
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
     }
 
     /// Queues a message.
     pub(crate) fn send(&self, message: Message) {
+        self.sent.fetch_add(1, Ordering::Relaxed);
         self.queue(Some(message));
     }
 
@@ -43,9 +65,9 @@ impl MessageSender {
 
     /// `None` ends the writer.
     fn queue(&self, message: Option<Message>) {
-        let _ = match self {
-            MessageSender::Unbounded(sender) => sender.send(message),
-            MessageSender::Bounded(sender, reader) => {
+        let _ = match &self.queue {
+            Queue::Unbounded(sender) => sender.send(message),
+            Queue::Bounded(sender, reader) => {
                 let sent = sender.send(message);
                 reader.unpark();
                 sent

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use iodyno_engine::{CloneSpec, SharedFlow, Simulated};
+use iodyno_engine::{BlocksPart, ClonePart, CloneSpec, SharedFlow, Simulated};
 use iodyno_model::{
     BoundPlan, Diagnostic, EngineKind, Environment, FileState, Job, Step, Target, Work,
 };
@@ -26,6 +26,7 @@ use crate::resolve::{Resolved, ResolvedClone, resolve};
 use crate::seeds;
 use crate::shared_files;
 use crate::timeline::Timeline;
+use crate::verify_records::{ClonePlaces, Recorder, recorded_places};
 use crate::wanted::{self, Wanted};
 use crate::worker::Signal;
 
@@ -41,6 +42,8 @@ pub(crate) struct Waiting {
     /// `None`: its files are laid out and that is all it asked for.
     pub(crate) spec: Option<CloneSpec>,
     pub(crate) logs: CloneLogs,
+    /// Where its last writes are recorded, if they are.
+    pub(crate) places: ClonePlaces,
 }
 
 /// Everything that a trial needs.
@@ -55,6 +58,8 @@ pub(crate) struct Prepared {
     pub(crate) notes: Vec<String>,
     /// When files were laid out, if any were: from, to; the clock's ns.
     pub(crate) layout: Option<(u64, u64)>,
+    /// Records the last writes to blocks with headers.
+    pub(crate) recorder: Recorder,
 }
 
 /// A clone's names in the result.
@@ -89,6 +94,7 @@ pub(crate) fn prepare(
     }
     let (files, site) = (&prepared.files, &prepared.site);
     prepared.notes = resolved.notes;
+    prepared.notes.extend(prepared.recorder.take_notes());
     prepared.notes.extend(real_time(plan));
     prepared.notes.extend(files.notes());
     prepared.notes.extend(site.iter().flat_map(Site::notes));
@@ -211,8 +217,10 @@ fn make(
         true => Unready::Unprepared(faults),
         false => Unready::untouched(plan, faults),
     })?;
-    prepared.clones =
-        open_all(plan, resolved, files, site, &jobs, &folder).map_err(Unready::Unprepared)?;
+    let mut recorder = Recorder::begin(resolved, &plan.workload.jobs, files);
+    prepared.clones = open_all(plan, resolved, files, site, &jobs, &folder, &mut recorder)
+        .map_err(Unready::Unprepared)?;
+    prepared.recorder = recorder;
     let mut needed = files.list.iter().any(|file| !file.wanted.ready());
     let from = clock::now();
     let stop = || control.stop.is_set();
@@ -239,8 +247,10 @@ fn open_all(
     site: Option<&Site>,
     jobs: &[Arc<Job>],
     folder: &Path,
+    recorder: &mut Recorder,
 ) -> Result<Vec<Waiting>, Vec<Diagnostic>> {
     let mut shared = Shared {
+        recorder,
         files,
         by_path: files.by_path(),
         site,
@@ -280,6 +290,7 @@ struct Shared<'a> {
     /// The jobs of a flow share its count of ops.
     flows: HashMap<u32, Arc<SharedFlow>>,
     states: shared_files::States,
+    recorder: &'a mut Recorder,
 }
 
 impl Shared<'_> {
@@ -292,24 +303,33 @@ impl Shared<'_> {
     ) -> Result<Waiting, Vec<Diagnostic>> {
         let of_job = |fault| vec![faults::of_job(fault, job)];
         let open = |how: &Opening<'_>| self.files.open(job, how, clone, &self.by_path);
-        let (mut operations, mut shared_files, mut create_only) = (None, None, false);
-        let files = match &job.work {
+        let (mut create_only, mut places) = (false, Vec::new());
+        let (files, part) = match &job.work {
             Work::Blocks(blocks) => {
                 create_only = blocks.files.create_only;
-                open(&Opening::of_blocks(blocks))?
+                places = recorded_places(blocks, clone);
+                let part = BlocksPart {
+                    dumps: self.folder.to_owned(),
+                    trial: seeds::trial_identity(&self.plan.key),
+                    recorded: self
+                        .recorder
+                        .expected(blocks, clone, self.files)
+                        .map_err(of_job)?,
+                };
+                (open(&Opening::of_blocks(blocks))?, ClonePart::Blocks(part))
             }
             Work::FileOperations(_) => {
                 let part = self.site.map(|site| site.part(clone.job, clone.clone));
-                operations = part.transpose().map_err(of_job)?.flatten();
-                Vec::new()
+                let part = part.transpose().map_err(of_job)?.flatten();
+                let part = part.map_or_else(ClonePart::default, ClonePart::FileOperations);
+                (Vec::new(), part)
             }
             Work::SharedFiles(rule) => {
                 let files = open(&Opening::of_shared_files(rule))?;
                 let part = self
                     .states
                     .part(clone.job, job, rule, &clone.files, clone.seed);
-                shared_files = Some(part);
-                files
+                (files, ClonePart::SharedFiles(part))
             }
         };
         let logs = logs::create(&job.logs, self.folder, number)
@@ -331,9 +351,7 @@ impl Shared<'_> {
             byte_budget: clone.byte_budget,
             log: logs.ops.as_ref().map(|ops| Arc::clone(&ops.queue)),
             flow: flow.map(|flow| Arc::clone(flows.entry(flow.id).or_default())),
-            dumps: self.folder.to_owned(),
-            operations,
-            shared_files,
+            part,
         };
         let names = spec.files.iter().take(NAMES).map(|file| file.name.clone());
         let folder = self.site.and_then(|site| site.path(clone.job, clone.clone));
@@ -345,6 +363,7 @@ impl Shared<'_> {
             files: names.chain(folder).collect(),
             spec: (!create_only).then_some(spec),
             logs,
+            places,
         })
     }
 }

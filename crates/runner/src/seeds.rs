@@ -1,6 +1,6 @@
 //! Where each clone's randomness comes from.
 
-use iodyno_model::{BoundPlan, Job, Work};
+use iodyno_model::{BoundPlan, Job, TrialKey, Work};
 
 /// The seed of repeatable jobs that do not set one.
 const REPEATABLE: u64 = 0x10D7_4E05;
@@ -31,6 +31,19 @@ pub(crate) fn device(plan: &BoundPlan, index: u32, clone: u32) -> u64 {
     mix(seed ^ (u64::from(index) << 32 | u64::from(clone)))
 }
 
+/// The identity of a trial, as the headers of verified blocks have it: no two trials share one.
+pub(crate) fn trial_identity(key: &TrialKey) -> u64 {
+    let (high, low) = key.run.0.as_u64_pair();
+    let rest = [
+        u64::from(key.round) << 32 | u64::from(key.cell),
+        key.attempt.into(),
+    ];
+    [low]
+        .into_iter()
+        .chain(rest)
+        .fold(mix(high), |identity, word| mix(identity ^ word))
+}
+
 /// The n-th number below `limit` of a seed's own sequence; 0 for a limit of 0.
 pub(crate) fn below(seed: u64, n: u64, limit: u64) -> u64 {
     let drawn = mix(seed ^ mix(n.wrapping_add(1)));
@@ -38,7 +51,7 @@ pub(crate) fn below(seed: u64, n: u64, limit: u64) -> u64 {
 }
 
 /// The finaliser of SplitMix64 (Steele, Lea, Flood 2014): neighbouring numbers become unrelated ones.
-fn mix(value: u64) -> u64 {
+pub(crate) fn mix(value: u64) -> u64 {
     let mut z = value.wrapping_add(0x9E37_79B9_7F4A_7C15);
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -49,6 +62,7 @@ fn mix(value: u64) -> u64 {
 mod tests {
     use super::*;
     use crate::samples::job;
+    use iodyno_model::RunId;
     use std::collections::HashSet;
 
     #[test]
@@ -70,6 +84,22 @@ mod tests {
         assert_eq!(clone(1, &job, 0, 0), clone(1, &job, 0, 0));
         job.work.blocks_mut().unwrap().access.seed = Some(5);
         assert_eq!(clone(1, &job, 0, 0), clone(2, &job, 0, 0));
+    }
+
+    #[test]
+    fn no_two_trials_share_an_identity() {
+        let run = || RunId::fresh();
+        let (one, other) = (run(), run());
+        let keys = [one, other].into_iter().flat_map(|run| {
+            (0..27).map(move |n| TrialKey {
+                run,
+                round: n / 9,
+                cell: n / 3 % 3,
+                attempt: n % 3,
+            })
+        });
+        let identities: HashSet<u64> = keys.map(|key| trial_identity(&key)).collect();
+        assert_eq!(identities.len(), 54);
     }
 
     #[test]

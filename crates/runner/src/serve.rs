@@ -5,15 +5,18 @@ use std::io::{self, BufReader};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc;
 
-use iodyno_model::{BoundPlan, Diagnostic, EngineKind};
-use iodyno_target::WrittenDevice;
+use iodyno_model::{BoundPlan, Diagnostic, EngineKind, Outcome, Target};
+use iodyno_target::{Roots, WrittenDevice, stack};
+use iodyno_units::Nanos;
 
 use crate::control::{self, Control};
+use crate::faults::Unready;
 use crate::message_writer::{MessageSender, MessageWriter};
 use crate::prepare::prepare;
 use crate::protocol::{Command, EngineSupport, Hello, Message, PROTOCOL, TrialEnd};
+use crate::stuck::StuckGuard;
 use crate::timeline::Timeline;
-use crate::trial::Trial;
+use crate::trial::{Remains, Trial};
 use crate::worker::Signal;
 
 /// The main function of a node process: speaks the protocol on stdin and stdout until the trial has ended. Returns the
@@ -63,12 +66,12 @@ fn session(input: File, output: File) -> bool {
         return false;
     }
     let timeline = Timeline::real(sender, signals);
-    let mut devices = Vec::new();
+    let (mut devices, mut remains, mut stuck) = (Vec::new(), None, false);
     let end = match await_plan(&timeline) {
         Plan::Trial(plan) => {
-            let (end, written) = trial(&plan, &control, &messages, timeline);
-            devices = written;
-            Some(end)
+            let ended = trial(&plan, &control, &messages, timeline);
+            (devices, remains, stuck) = (ended.written, ended.remains, ended.stuck);
+            Some(ended.end)
         }
         Plan::Withdrawn => Some(TrialEnd::withdrawn()),
         Plan::NoParent => None,
@@ -78,6 +81,12 @@ fn session(input: File, output: File) -> bool {
         messages.send(Message::Ended(end));
     }
     writer.close();
+    if stuck {
+        control::release_stderr();
+    }
+    if let Some(remains) = remains {
+        remains.remove(&messages);
+    }
     // After the last message: on a device that hangs this may hang too. If it fails, or the parent kills this process
     // meanwhile, the next run on the device is refused.
     for device in devices {
@@ -100,29 +109,84 @@ fn engines() -> Vec<EngineSupport> {
     EngineKind::ALL.map(support).to_vec()
 }
 
-/// Carries out a trial. Returns how it ended, and the devices that it may have written to.
+/// How a trial ended.
+pub(crate) struct Ended {
+    pub(crate) end: TrialEnd,
+    /// The devices that it may have written to.
+    written: Vec<WrittenDevice>,
+    /// What is to be removed once the end was sent.
+    remains: Option<Remains>,
+    /// Its storage is stuck.
+    stuck: bool,
+}
+
+impl Ended {
+    fn unready(unready: Unready, written: Vec<WrittenDevice>) -> Ended {
+        Ended {
+            end: unready.into(),
+            written,
+            remains: None,
+            stuck: false,
+        }
+    }
+}
+
+/// Carries out a trial.
 pub(crate) fn trial(
     plan: &BoundPlan,
     control: &Control,
     messages: &MessageSender,
     timeline: Timeline,
-) -> (TrialEnd, Vec<WrittenDevice>) {
+) -> Ended {
+    let guard = (!timeline.is_virtual()).then(|| guard_preparation(plan, control, messages));
     let prepared = match prepare(plan, control, messages, &timeline) {
         Ok(prepared) => prepared,
-        Err(unready) => return (unready.into(), Vec::new()),
+        Err(unready) => return Ended::unready(unready, Vec::new()),
     };
-    let devices = prepared.files.written_devices();
+    let written = prepared.files.written_devices();
     let mut trial = match Trial::new(plan, prepared, control, messages, timeline) {
         Ok(trial) => trial,
-        Err(unready) => return (unready.into(), devices),
+        Err(unready) => return Ended::unready(unready, written),
     };
+    drop(guard);
     messages.event(trial.ready());
     let instant = match trial.await_start() {
         Ok(instant) => instant,
-        Err(unready) => return (unready.into(), devices),
+        Err(unready) => return Ended::unready(unready, written),
     };
-    let (part, outcome) = trial.run(instant);
-    (TrialEnd::Done(Box::new(part), outcome), devices)
+    let finished = trial.run(instant);
+    Ended {
+        end: TrialEnd::Done(Box::new(finished.part), finished.outcome),
+        written,
+        remains: finished.remains,
+        stuck: finished.stuck,
+    }
+}
+
+/// Ends the trial if its preparation gets stuck: a file that is created, opened or laid out blocks in the kernel.
+fn guard_preparation(plan: &BoundPlan, control: &Control, messages: &MessageSender) -> StuckGuard {
+    let place = match &plan.configuration.target {
+        Target::AsWritten { folder } => folder.clone(),
+        Target::Path(path) => path.clone(),
+    };
+    let limit_ns = plan.stuck_after_ns;
+    let fail = {
+        let (messages, place) = (messages.clone(), place.clone());
+        move || {
+            let why = format!(
+                "the storage is stuck: the preparation of the trial's files on `{}` made no progress for {}",
+                place.display(),
+                Nanos(limit_ns)
+            );
+            messages.send(Message::Ended(TrialEnd::Failed {
+                outcome: Outcome::Failed(why),
+                death: None,
+            }));
+            control::release_stderr();
+        }
+    };
+    let targets = move || vec![stack::describe(&place, &Roots::host())];
+    StuckGuard::watch(limit_ns, false, (control, messages), targets, fail)
 }
 
 enum Plan {

@@ -64,8 +64,8 @@ impl Simulation {
             let (control, signals, clock) = (self.control.clone(), signals.clone(), clock.clone());
             move || {
                 let timeline = Timeline::simulated(signals, received, clock);
-                let (end, _) = serve::trial(&plan, &control, &sender, timeline);
-                sender.send(Message::Ended(end));
+                let ended = serve::trial(&plan, &control, &sender, timeline);
+                sender.send(Message::Ended(ended.end));
             }
         };
         let thread = thread::Builder::new().name("simulation".to_owned());
@@ -372,13 +372,58 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_never_answers_fails_the_trial_after_a_day() {
+    fn a_device_that_stops_answering_is_stuck_after_the_limit() {
+        let stalled = |for_ns| {
+            let mut job = simulated("stalled", 2, 60_000);
+            let from_ns = 500_000_000;
+            let stall = SimFault::Stall { from_ns, for_ns };
+            device(&mut job, SimLaw::Constant(1_000_000), 0, vec![stall]);
+            run(vec![simulated("sound", 1, 200), job])
+        };
+        // A pause that is shorter than the limit is none of it.
+        let (end, _) = stalled(29_000_000_000);
+        assert!(matches!(end, TrialEnd::Done(_, Outcome::Completed)));
+        let (end, frames) = stalled(u64::MAX / 2);
+        let TrialEnd::Done(part, Outcome::Failed(why)) = end else {
+            panic!("{end:?}");
+        };
+        let read = part.clones[1].direction(Direction::Read).unwrap();
+        assert_eq!((read.ops, part.clones[0].ended), (998, EndedBy::Runtime));
+        // Seen with the first look after the last completion, at 1 s, and 30 s later.
+        assert_eq!(frames.last().unwrap().end_ns, 31_000_000_000);
+        assert!(part.clones[0].in_flight.is_empty());
+        let ops = &part.clones[1].in_flight;
+        assert_eq!(ops.len(), 2);
+        for op in ops {
+            assert_eq!((op.direction, op.since_ns), (Direction::Read, 499_000_000));
+            let named = format!("read of `{}` at offset {}", op.file, op.offset.unwrap());
+            assert!(why.contains(&named), "{why}");
+        }
+        let words =
+            "the storage is stuck: no op completed, and the storage made no progress, for 30.0 s";
+        assert!(why.starts_with(words), "{why}");
+        assert!(why.contains("since 0.5 s into the trial"), "{why}");
+    }
+
+    #[test]
+    fn a_job_that_waits_for_its_next_op_is_not_stuck() {
+        let mut slow = simulated("slow", 1, 300_000);
+        slow.pacing.rates.read.iops = 0.01;
+        let (end, _) = run(vec![slow]);
+        assert!(
+            matches!(end, TrialEnd::Done(_, Outcome::Completed)),
+            "{end:?}"
+        );
+    }
+
+    #[test]
+    fn without_a_limit_a_device_that_never_answers_fails_the_trial_after_a_day() {
         let mut stalled = simulated("stalled", 1, 1000);
         let (from_ns, for_ns) = (500_000_000, u64::MAX / 2);
         let stall = SimFault::Stall { from_ns, for_ns };
         device(&mut stalled, SimLaw::Constant(1_000_000), 0, vec![stall]);
         let mut plan = plan("/", vec![stalled]);
-        plan.frame_ns = 3600 * 1_000_000_000;
+        (plan.frame_ns, plan.stuck_after_ns) = (3600 * 1_000_000_000, 0);
         let mut last = 0;
         let end = simulate(&plan, &StopFlag::new(), &mut |event| {
             if let Event::Frame(frame) = event {

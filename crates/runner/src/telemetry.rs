@@ -25,6 +25,8 @@ use sample_grid::SampleGrid;
 
 /// The longest wait for the samplers to open, or to end.
 const TIMEOUT: Duration = Duration::from_secs(3);
+/// … to end, once the user has ended the trial or the storage is stuck.
+const HURRIED: Duration = Duration::from_millis(500);
 /// At most one batch is sent in each period of this length, ns.
 const BATCH_NS: u64 = 1_000_000_000;
 
@@ -114,6 +116,11 @@ impl BackgroundSampler {
     /// A job will end at this instant, the clock's ns.
     pub(crate) fn ends(&self, at: u64) {
         let _ = self.orders.send(Order::Ends(at));
+    }
+
+    /// From now on it is waited for a moment only: the user has ended the trial, or the storage is stuck.
+    pub(crate) fn hurry(&mut self) {
+        self.timeout = self.timeout.min(HURRIED);
     }
 
     /// Nothing is measured any more: takes the last sample and ends all samplers. Returns the cost of sampling; `Err`: why

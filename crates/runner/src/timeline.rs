@@ -206,7 +206,7 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::mpsc;
 
-    use iodyno_engine::Simulated;
+    use iodyno_engine::{ClonePart, Simulated};
     use iodyno_model::{Engine, EngineKind, Job, SimOptions};
     use iodyno_units::Nanos;
 
@@ -239,9 +239,7 @@ mod tests {
             byte_budget: u64::MAX,
             log: None,
             flow: None,
-            dumps: "/".into(),
-            operations: None,
-            shared_files: None,
+            part: ClonePart::default(),
         }
     }
 

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use iodyno_engine::{CloneShared, CloneSpec};
-use iodyno_model::{BoundPlan, Diagnostic, EndedBy, Job, Outcome, Part, Step, StopRequest, Work};
+use iodyno_engine::{CloneShared, CloneSpec, OpsInFlight};
+use iodyno_model::{BoundPlan, Diagnostic, EndedBy, Job, OpInFlight, Step, StopRequest, Work};
 
 use crate::assemble::{self, Ended};
 use crate::clock;
@@ -18,15 +18,22 @@ use crate::monitor::Monitor;
 use crate::prepare::{Prepared, Waiting};
 use crate::protocol::{Command, Event};
 use crate::scheduler::{Order, Scheduler};
+use crate::stuck::{StorageProgress, StuckWatch};
 use crate::telemetry::BackgroundSampler;
 use crate::timeline::Timeline;
 use crate::worker::Signal;
 
 mod ending;
 
+pub(crate) use ending::{Finished, Remains};
+
+/// Ops that have not completed this long after the user ended the trial are cancelled.
+const FINISH_TIMEOUT_NS: u64 = 1_200_000_000;
 /// A worker that was aborted and has not returned after this is given up. (The engine itself gives up ops that do not
-/// complete within 3 s.)
-const ABORT_TIMEOUT_NS: u64 = 3_500_000_000;
+/// complete within 1 s.)
+const ABORT_TIMEOUT_NS: u64 = 1_100_000_000;
+/// At most this many ops in flight of a clone are named.
+const NAMED_OPS: usize = 8;
 /// How long a trial in virtual time may run beyond what its jobs ask for, before it is aborted: 24 h.
 pub(crate) const LONGEST_VIRTUAL_NS: u64 = 24 * 3600 * 1_000_000_000;
 
@@ -36,6 +43,8 @@ struct WorkerState {
     waiting: Waiting,
     shared: Option<Arc<CloneShared>>,
     ops_log: Option<OpsLog>,
+    /// The ops that did not complete, once the storage was found stuck or the worker was given up.
+    in_flight: Vec<OpInFlight>,
     ended: Option<Ended>,
 }
 
@@ -58,6 +67,9 @@ pub(crate) struct Trial<'a> {
     reported_step: Option<Step>,
     /// It was aborted after [`LONGEST_VIRTUAL_NS`].
     overtime: bool,
+    watch: StuckWatch,
+    /// It was aborted because its storage is stuck.
+    stuck: bool,
 }
 
 impl<'a> Trial<'a> {
@@ -77,6 +89,7 @@ impl<'a> Trial<'a> {
             .into_iter()
             .map(|mut waiting| WorkerState {
                 ops_log: waiting.logs.ops.take(),
+                in_flight: Vec::new(),
                 ended: None,
                 shared: None,
                 waiting,
@@ -95,7 +108,11 @@ impl<'a> Trial<'a> {
         };
         prepared.notes.extend(note);
         let host = (!timeline.is_virtual()).then(|| HostWatch::new(&prepared.environment.targets));
+        let storage =
+            (!timeline.is_virtual()).then(|| StorageProgress::of(&prepared.environment.targets));
         let mut trial = Trial {
+            watch: StuckWatch::new(plan.stuck_after_ns, storage, 0),
+            stuck: false,
             plan,
             control,
             messages,
@@ -196,7 +213,7 @@ impl<'a> Trial<'a> {
     }
 
     /// Runs all jobs to their ends and puts the part together.
-    pub(crate) fn run(mut self, instant: u64) -> (Part, Outcome) {
+    pub(crate) fn run(mut self, instant: u64) -> Finished {
         let origin = instant.max(self.timeline.now());
         self.begin(origin);
         let orders = self.scheduler.start(origin);
@@ -214,10 +231,18 @@ impl<'a> Trial<'a> {
                 self.overtime = true;
                 self.stop_all(StopRequest::Abort);
             }
-            if let Some((StopRequest::Abort, since)) = stopped
-                && now >= since + ABORT_TIMEOUT_NS
-            {
-                break;
+            if stopped.is_none() && self.due.stuck(now) && self.is_stuck(now) {
+                self.stuck = true;
+                stopped = Some((StopRequest::Abort, now));
+                self.stop_all(StopRequest::Abort);
+            }
+            match stopped {
+                Some((StopRequest::Finish, since)) if now >= since + FINISH_TIMEOUT_NS => {
+                    stopped = Some((StopRequest::Abort, now));
+                    self.stop_all(StopRequest::Abort);
+                }
+                Some((StopRequest::Abort, since)) if now >= since + ABORT_TIMEOUT_NS => break,
+                _ => {}
             }
             self.do_due_work(now);
             self.wait(stopped);
@@ -228,6 +253,10 @@ impl<'a> Trial<'a> {
     fn begin(&mut self, origin: u64) {
         let single_ops = self.workers.iter().any(|worker| worker.ops_log.is_some());
         self.due = Due::new(origin, self.plan.frame_ns, single_ops, self.followed());
+        self.watch.begin(origin);
+        if let Some(every_ns) = self.watch.every_ns() {
+            self.due.watch_storage(every_ns);
+        }
         self.host.iter_mut().for_each(HostWatch::begin);
         self.monitor.start(origin, self.timeline.cpu());
         if let Some(telemetry) = &self.telemetry {
@@ -254,6 +283,42 @@ impl<'a> Trial<'a> {
             Work::FileOperations(operations) => operations.drain,
             Work::SharedFiles(rule) => rule.fsync_end && rule.mode.writes(),
         })
+    }
+
+    /// Whether the storage is stuck. If so, notes the ops in flight: after the abort they may come back cancelled.
+    fn is_stuck(&mut self, now: u64) -> bool {
+        let shared = self
+            .workers
+            .iter()
+            .filter_map(|worker| worker.shared.as_ref());
+        let ops: Vec<&OpsInFlight> = shared.filter_map(|shared| shared.in_flight()).collect();
+        let done = ops.iter().map(|ops| ops.ended()).sum();
+        let waiting = ops.iter().any(|ops| ops.any());
+        let stuck = self.watch.look(now, done, waiting);
+        if stuck {
+            (0..self.workers.len()).for_each(|clone| self.note_in_flight(clone));
+        }
+        stuck
+    }
+
+    /// Notes a clone's ops in flight, unless that was done before.
+    fn note_in_flight(&mut self, clone: usize) {
+        let origin = self.due.origin();
+        let worker = &mut self.workers[clone];
+        let shared = worker
+            .shared
+            .as_ref()
+            .filter(|_| worker.in_flight.is_empty());
+        let ops = shared.and_then(|shared| shared.in_flight());
+        let listed = ops.map(OpsInFlight::list).unwrap_or_default().into_iter();
+        worker
+            .in_flight
+            .extend(listed.take(NAMED_OPS).map(|op| OpInFlight {
+                direction: op.direction,
+                file: op.file,
+                offset: op.offset,
+                since_ns: op.since.saturating_sub(origin),
+            }));
     }
 
     /// Passes a new request to stop on to the workers. `stopped`: the request passed on before, and when.
@@ -305,8 +370,10 @@ impl<'a> Trial<'a> {
             .chain(self.monitor.next_window())
             .min()
             .unwrap_or(u64::MAX);
-        if let Some((StopRequest::Abort, since)) = stopped {
-            wake = wake.min(since + ABORT_TIMEOUT_NS);
+        match stopped {
+            Some((StopRequest::Finish, since)) => wake = wake.min(since + FINISH_TIMEOUT_NS),
+            Some((StopRequest::Abort, since)) => wake = wake.min(since + ABORT_TIMEOUT_NS),
+            _ => {}
         }
         if let Some(signal) = self.timeline.wait(wake) {
             self.handle(signal);
@@ -346,6 +413,14 @@ impl<'a> Trial<'a> {
         result: Option<Result<iodyno_engine::CloneOutcome, iodyno_engine::WorkerError>>,
         now: u64,
     ) {
+        let stuck = match &result {
+            Some(Ok(outcome)) => outcome.stuck,
+            Some(Err(_)) => false,
+            None => true,
+        };
+        if stuck {
+            self.note_in_flight(clone);
+        }
         let left = self.monitor.leave(clone, now);
         let job = &self.plan.workload.jobs[self.workers[clone].waiting.job as usize];
         let worker = &mut self.workers[clone];
@@ -359,7 +434,8 @@ impl<'a> Trial<'a> {
                 .extend(log.close(shared.measure_start(), self.timeline.is_virtual()));
         }
         let (waiting, origin) = (&worker.waiting, self.due.origin());
-        let ended = assemble::ended(waiting, job, &shared, &left, result, origin, now);
+        let mut ended = assemble::ended(waiting, job, &shared, &left, result, origin, now);
+        ended.result.in_flight = std::mem::take(&mut worker.in_flight);
         worker.ended = Some(ended);
     }
 

@@ -244,6 +244,7 @@ impl JobSum {
             region_bytes: 0,
             files: Vec::new(),
             stamp_window_ns: (0, 0),
+            in_flight: Vec::new(),
         }
     }
 }

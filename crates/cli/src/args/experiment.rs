@@ -1,6 +1,7 @@
 //! Flags of `run` and `fs run`: targets, rounds, comparison and output.
 
 use clap::{Args, ValueHint};
+use iodyno_units::Nanos;
 
 use super::{FailOn, Percent, SamplingArgs};
 
@@ -36,7 +37,7 @@ pub(crate) struct ExperimentArgs {
 
     /// Do not start a round that would end after this time: `90s`, `2h`.
     #[arg(long, value_name = "TIME")]
-    pub(crate) max_time: Option<iodyno_units::Nanos>,
+    pub(crate) max_time: Option<Nanos>,
 
     /// The configuration (or workload, with one target) that the others are compared with [default:
     /// the first].
@@ -61,6 +62,14 @@ pub(crate) struct ExperimentArgs {
     #[command(flatten)]
     pub(crate) sampling: SamplingArgs,
 
+    /// End a trial whose storage makes no progress for this time; `0`: never.
+    ///
+    /// The storage is stuck if ops are in flight, none completes, and neither the devices below the
+    /// target nor writeback make progress. The trial has then failed, with the ops in flight named, and
+    /// the run goes on with the next trial.
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = stuck_after)]
+    pub(crate) stuck_after: Nanos,
+
     /// Exit with 1 if a comparison is SLOWER, or with 5 if one is undecided.
     #[arg(long, value_name = "WHAT", value_enum)]
     pub(crate) fail_on: Option<FailOn>,
@@ -84,4 +93,40 @@ pub(crate) struct ExperimentArgs {
     /// Do not show progress; warnings and errors are still printed.
     #[arg(short, long)]
     pub(crate) quiet: bool,
+}
+
+/// Parses the time after which storage is stuck; 0 never ends a trial.
+fn stuck_after(text: &str) -> Result<Nanos, String> {
+    if text.trim() == "0" {
+        return Ok(Nanos(0));
+    }
+    let after: Nanos = text.parse().map_err(|error| format!("{error}"))?;
+    match after {
+        after if after < Nanos::SECOND => {
+            Err("the minimum is 1s; `0` never ends a trial".to_owned())
+        }
+        after => Ok(after),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn storage_is_stuck_after_a_second_at_the_earliest_or_never() {
+        for (text, expected) in [
+            ("30s", Some(30_000_000_000)),
+            ("1s", Some(1_000_000_000)),
+            ("0", Some(0)),
+            ("999ms", None),
+            ("5", None),
+        ] {
+            assert_eq!(
+                stuck_after(text).ok().map(|after| after.0),
+                expected,
+                "{text}"
+            );
+        }
+    }
 }

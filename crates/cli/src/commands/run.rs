@@ -140,6 +140,7 @@ pub(crate) fn finished(
         command: command_line(),
         seed: args.seed.unwrap_or_else(fresh_seed),
         sampling: args.sampling.sampling(),
+        stuck_after_ns: args.stuck_after.0,
         ..plan
     };
     with_rounds(plan, args).map_err(Failure::input)

@@ -69,8 +69,13 @@ fn what_is_written_is_what_verification_reads() {
     std::fs::write(&file, bytes).unwrap();
     home.file("again.fio", "[t]\nrw=randread\nbs=4k\nsize=4m\nverify=crc32c\nverify_fatal=0\ncontinue_on_error=verify\n");
     let done = home.iodyno(&["run", "again.fio"]);
-    assert!(done.code == 1 || done.code == 4, "{done:?}");
-    done.prints("1 bad");
+    done.exits(1).prints("1 bad");
+    // The same where a bad block ends the job.
+    home.file(
+        "fatal.fio",
+        "[t]\nrw=randread\nbs=4k\nsize=4m\nverify=crc32c\nverify_fatal=1\n",
+    );
+    home.iodyno(&["run", "fatal.fio"]).exits(1).prints("1 bad");
 }
 
 #[test]

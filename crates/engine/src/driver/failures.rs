@@ -79,7 +79,7 @@ impl<B: Backend, C: Clock> Driver<'_, B, C> {
         } else if issue.op.kind == OpKind::Trim {
             verifier.trimmed(&issue.op);
         } else if issue.checked && !verifier.check(&issue.op, self.backend.buffer(slot)) {
-            let file = &self.names[issue.op.file as usize];
+            let file = &self.seen.names[issue.op.file as usize];
             self.errors.count(Direction::Read, EILSEQ, &issue.op, file);
             self.failed |= self.bad_block_fails;
         }
@@ -124,13 +124,18 @@ impl<B: Backend, C: Clock> Driver<'_, B, C> {
             self.full = true;
         } else if counts && !cancelled {
             add(&counters.of(issue.direction).errors, 1);
-            let file = &self.names[issue.op.file as usize];
+            let file = &self.seen.names[issue.op.file as usize];
             self.errors.count(issue.direction, errno, &issue.op, file);
             self.failed |= !goes_on;
             let atomic = self.atomic && issue.op.kind == OpKind::Write;
             if atomic && !goes_on && self.fault.is_none() {
                 self.fault = not_atomic(&issue.op, file, errno);
             }
+        }
+        if issue.op.kind == OpKind::Write
+            && let Some(verifier) = &mut self.verifier
+        {
+            verifier.write_failed(&issue.op);
         }
         self.release(stream, slot, false, 0, now);
     }

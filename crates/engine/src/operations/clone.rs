@@ -18,7 +18,7 @@ use crate::lifecycle::{CloneWork, Course, Steps, carry_out};
 use crate::outcome::{CloneOutcome, WorkerError};
 use crate::placement::place;
 use crate::shared::CloneShared;
-use crate::spec::{CloneSpec, OperationsPart};
+use crate::spec::{ClonePart, CloneSpec, OperationsPart};
 
 /// Different seeds for contents, files and arrivals.
 const CONTENT: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -48,12 +48,11 @@ pub(crate) fn run(
     operations: &Operations,
     shared: &CloneShared,
 ) -> Result<CloneOutcome, WorkerError> {
-    let part = spec.operations.take();
-    let unfinished = Unfinished(part.as_ref().map(|part| Arc::clone(&part.unfinished)));
-    let job = Arc::clone(&spec.job);
-    let Some(part) = part else {
+    let ClonePart::FileOperations(part) = std::mem::take(&mut spec.part) else {
         return Err(impossible("the clone was given no folder".to_owned()));
     };
+    let unfinished = Unfinished(Some(Arc::clone(&part.unfinished)));
+    let job = Arc::clone(&spec.job);
     let notes = place(&job.placement, spec.clone);
     exact_timers();
     let (cycles, contents_note) = prepare(&spec, &job, part, operations, shared)?;
@@ -196,6 +195,8 @@ impl CloneWork for FileOperationsClone<'_> {
             depth,
             errors: self.cycles.errors.into_vec(),
             verify: None,
+            stuck: false,
+            written: None,
             engine: EngineUsed {
                 name: "file operations".to_owned(),
                 depth: 1,

@@ -1,5 +1,7 @@
 //! The loop: pace, do the steps of a cycle, record. It allocates only for the message of a failed step.
 
+use std::sync::Arc;
+
 use iodyno_model::{Direction, DirectionRate, EndedBy, Job, StopRequest};
 use iodyno_sys::{Clock, MonotonicClock};
 use rand::SeedableRng;
@@ -11,6 +13,7 @@ use super::folder::{Failed, Folder, Halt};
 use super::plan::Plan;
 use crate::counters::{OpCounters, add};
 use crate::counts::{ErrorCounts, judge};
+use crate::in_flight::OpsInFlight;
 use crate::outcome::WorkerError;
 use crate::shared::CloneShared;
 use crate::stream::pacing::Schedule;
@@ -26,6 +29,8 @@ pub(super) struct Cycles<'a> {
     plan: Plan,
     job: &'a Job,
     shared: &'a CloneShared,
+    /// What its watchers see: the call under way.
+    seen: Arc<OpsInFlight>,
     clock: MonotonicClock,
     schedule: Option<Schedule>,
     arrivals: Xoshiro256PlusPlus,
@@ -56,7 +61,9 @@ impl<'a> Cycles<'a> {
             iops: job.pacing.ops_per_s,
             ..DirectionRate::default()
         };
+        let name = folder.path.display().to_string();
         Cycles {
+            seen: shared.show_in_flight(vec![name], 1),
             folder,
             plan,
             shared,
@@ -168,10 +175,10 @@ impl<'a> Cycles<'a> {
             if index > 0 && self.shared.stop_request() != StopRequest::No {
                 return Err((step.direction, Halt::StopRequested));
             }
-            let done = self
-                .folder
-                .carry_out(step.deed, self.shared)
-                .map_err(|halt| (step.direction, halt))?;
+            self.seen.begin(0, step.direction, (0, 0), self.now);
+            let done = self.folder.carry_out(step.deed, self.shared);
+            self.seen.end(0);
+            let done = done.map_err(|halt| (step.direction, halt))?;
             let of = counters.of(step.direction);
             if done.bytes > 0 {
                 add(&of.bytes, done.bytes);
@@ -223,7 +230,10 @@ impl<'a> Cycles<'a> {
 
     /// Closes the files that are still open.
     pub(super) fn close_all(&mut self) {
-        if let Err(Halt::Failed(failed)) = self.folder.close_all()
+        self.seen.begin(0, Direction::Close, (0, 0), self.now);
+        let closed = self.folder.close_all();
+        self.seen.end(0);
+        if let Err(Halt::Failed(failed)) = closed
             && !self.failed
         {
             let shared = self.shared;

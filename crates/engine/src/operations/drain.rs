@@ -15,7 +15,7 @@
 
 use std::os::fd::OwnedFd;
 
-use iodyno_model::{FileSet, StopRequest};
+use iodyno_model::{Direction, FileSet, StopRequest};
 use iodyno_sys::{Clock, MonotonicClock};
 use rustix::fs::{fstatfs, syncfs};
 use rustix::io::{Errno, retry_on_intr};
@@ -63,7 +63,14 @@ pub(super) fn drain(
     shared: &CloneShared,
 ) -> Result<Drained, Errno> {
     let clock = MonotonicClock;
-    retry_on_intr(|| syncfs(folder))?;
+    if let Some(seen) = shared.in_flight() {
+        seen.begin(0, Direction::Sync, (0, 0), clock.now());
+    }
+    let result = retry_on_intr(|| syncfs(folder));
+    if let Some(seen) = shared.in_flight() {
+        seen.end(0);
+    }
+    result?;
     let synced = clock.now();
     let free = || {
         let found = retry_on_intr(|| fstatfs(folder))?;

@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use iodyno_engine::operations::{OperationsPart, file_name, share};
-use iodyno_engine::{CloneOutcome, CloneShared, CloneSpec, WorkerError, run};
+use iodyno_engine::{CloneOutcome, ClonePart, CloneShared, CloneSpec, WorkerError, run};
 use iodyno_model::{
     Action, CycleStep, Direction, FileSet, Histogram, Job, Operations, PickOrder, StopRequest,
     Subject, Work,
@@ -164,14 +164,12 @@ impl Bench {
             byte_budget: 0,
             log: None,
             flow: None,
-            dumps: std::env::temp_dir(),
-            operations: Some(OperationsPart {
+            part: ClonePart::FileOperations(OperationsPart {
                 folder: File::open(&path).unwrap().into(),
                 path,
                 prefix: format!("c{clone}."),
                 unfinished: Arc::clone(&self.left),
             }),
-            shared_files: None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Options of the content of writes, and of verification.
 
-use iodyno_model::{Checksum, Memory};
+use iodyno_model::{Checksum, LoadState, Memory};
 use iodyno_options::{Problem, Unit::*, differs, ignored, refused};
 
 use crate::draft::Draft;
@@ -59,8 +59,13 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     ignored("verifysort", Boolean, "Checks in the order of offsets.", "the order does not affect the result"),
     ignored("verifysort_nr", Count, "Checks in the order of offsets, in parts.", "the order does not affect the result"),
     ignored("experimental_verify", Boolean, "Repeats the offsets instead of storing them.", "offsets are always repeated from the seed"),
-    refused("verify_state_load", Boolean, "Loads what an interrupted run had written.", "the state of a run is stored only in its blocks", "use `verify_only=1`").neutral(&["0"]),
-    ignored("verify_state_save", Boolean, "Stores what an interrupted run had written.", "each block contains its sequence number"),
+    honoured("verify_state_load", Boolean, "A job that only checks expects the last recorded write of each block; by default if there is a record. 1: the record is required. 0: it is not used.",
+        |draft, value| value.boolean().map(|it| draft.verify.load_state = match it {
+            true => LoadState::Required,
+            false => LoadState::Never,
+        })),
+    honoured("verify_state_save", Boolean, "Records the last write of each block in the state folder of iodyno (`docs/verification.md`), for a later `verify_only=1`.",
+        |draft, value| value.boolean().map(|it| draft.verify.save_state = it)).default("1"),
     honoured("verify_write_sequence", Boolean, "Checks the sequence number; 0 where clones write the same blocks.",
         |draft, value| value.boolean().map(|it| draft.verify.check_sequence = it)).default("1"),
     honoured("verify_header_seed", Boolean, "Checks the seed; 0 where another run may have written the blocks.",

@@ -12,8 +12,8 @@ mod work;
 
 use iodyno_model::{
     Comparison, DeviceShare, DeviceSummary, DirectionFrame, EndedBy, ErrorCount, Finding, Frame,
-    GroupSummary, Histogram, Quantile, Row, ServerUse, StepTime, Summary, Trial, Workload,
-    errno_name, printable,
+    GroupSummary, Histogram, OpInFlight, Quantile, Row, ServerUse, StepTime, Summary, Trial,
+    Workload, errno_name, printable,
 };
 use serde::Serialize;
 
@@ -118,6 +118,8 @@ object!(TrialDocument<'a>(view in &'a TrialView<'a>) {
         .flat_map(|part| part.steps.iter().map(|step| StepView((&part.node, step))))
         .collect::<Vec<_>>(),
     findings: view.findings,
+    // Ops that did not complete, where the storage is stuck.
+    in_flight [opt]: Some(in_flight(view)).filter(|ops| !ops.is_empty()),
     nodes: list(&view.trial.parts, node::NodeView),
 });
 
@@ -146,6 +148,31 @@ object!(GroupView<'a>((view, group) in (&'a TrialView<'a>, &'a GroupSummary)) {
     operations [opt]: work::operations(view.workload, group, view.trial),
     // The files that all clones share.
     shared_files [opt]: work::shared(view.workload, group),
+});
+
+fn in_flight<'a>(view: &TrialView<'a>) -> Vec<OpInFlightView<'a>> {
+    let clones = view.trial.parts.iter().flat_map(|part| &part.clones);
+    let name = |job: u32| {
+        view.workload
+            .jobs
+            .get(job as usize)
+            .map(|job| job.name.as_str())
+    };
+    let ops = clones.flat_map(|clone| {
+        let named = move |op| OpInFlightView((name(clone.job).unwrap_or_default(), op));
+        clone.in_flight.iter().map(named)
+    });
+    ops.collect()
+}
+
+object!(OpInFlightView<'a>((job, op) in (&'a str, &'a OpInFlight)) {
+    job: job,
+    direction: op.direction,
+    file: op.file,
+    // Not of syncs and file operations.
+    offset_bytes [opt]: op.offset,
+    // When it began, from the start of the trial.
+    since_ns: op.since_ns,
 });
 
 object!(EndedView<'a>((by, clones) in &'a (EndedBy, u32)) {

@@ -54,6 +54,7 @@ pub fn plan(plan: &Plan) -> String {
         stopping: &plan.stopping,
         settling: &plan.settling,
         sampling: &plan.sampling,
+        stuck_after_ns: plan.stuck_after_ns,
         imported: plan.imported.as_ref(),
     })
 }
@@ -72,6 +73,7 @@ struct PlanObject<'a> {
     stopping: &'a Stopping,
     settling: &'a Settling,
     sampling: &'a Sampling,
+    stuck_after_ns: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     imported: Option<&'a Imported>,
 }

@@ -236,6 +236,7 @@ fn clone_result() -> impl Strategy<Value = CloneResult> {
         runtime_ns: times.1,
         done_ns: None,
         stamp_window_ns: (0, times.2),
+        in_flight: Vec::new(),
         ..testing::clone(job, 0, directions)
     })
 }

@@ -1,14 +1,167 @@
 //! The end of a trial: the last frames, the last sample of the host, clean-up, and the part.
+//!
+//! What must stay true: storage that is stuck does not delay the part. Nothing on it is touched before the part is sent.
 
-use iodyno_model::{EndedBy, Outcome, Part, SamplerCost, Step, StepTime, StopRequest};
+use iodyno_engine::WrittenBlocks;
+use iodyno_model::{EndedBy, Outcome, Part, SamplerCost, Step, StepTime};
+use iodyno_target::Roots;
+use iodyno_target::stack;
 
 use super::Trial;
 use crate::assemble::{self, Ended};
+use crate::control;
 use crate::host::HostWatch;
+use crate::message_writer::MessageSender;
 use crate::operations::Site;
+use crate::protocol::{Event, Message, TrialEnd};
+use crate::seeds;
 use crate::shared_files;
+use crate::stuck::StuckGuard;
+use crate::telemetry::BackgroundSampler;
+use crate::timeline::Timeline;
+use crate::verify_records::ClonePlaces;
+use crate::worker::Signal;
+
+/// At most this many files are named in a note.
+const NAMED_FILES: usize = 3;
+
+/// A trial that has ended.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) part: Part,
+    pub(crate) outcome: Outcome,
+    /// What could not be removed before the part is sent.
+    pub(crate) remains: Option<Remains>,
+    /// Ops or threads did not come back.
+    pub(crate) stuck: bool,
+}
+
+/// The folder of a trial on stuck storage.
+#[derive(Debug)]
+pub(crate) struct Remains {
+    site: Site,
+    timeline: Timeline,
+    /// Workers that have not returned.
+    workers: usize,
+}
+
+impl Remains {
+    /// Removes the folder as soon as the storage responds: waits for the workers, for as long as it takes.
+    pub(crate) fn remove(mut self, messages: &MessageSender) {
+        while self.workers > 0 {
+            match self.timeline.next() {
+                Some(Signal::Ended(..)) => self.workers -= 1,
+                Some(_) => {}
+                None => return,
+            }
+        }
+        let mut tell = |done, total| {
+            let step = Step::TearDown;
+            messages.event(Event::Progress { step, done, total });
+        };
+        if let Some(left) = self.site.tear_down(&mut tell) {
+            tracing::warn!(left.message, "the folder of a trial remains");
+        }
+    }
+}
 
 impl Trial<'_> {
+    /// Removes what is not to stay after the trial. If that gets stuck, the part is sent without it.
+    fn clean_up(
+        &mut self,
+        part: &mut Part,
+        outcome: &Outcome,
+        written: Vec<(usize, WrittenBlocks)>,
+    ) {
+        let origin = self.due.origin();
+        let finished = |job: usize| {
+            let mut clones = part.clones.iter();
+            clones.all(|clone| clone.job as usize != job || clone.ended == EndedBy::Size)
+        };
+        let jobs = &self.plan.workload.jobs;
+        let shares = jobs.iter().any(|job| job.work.shared_files().is_some());
+        let removes = shares || self.prepared.files.to_close() || self.prepared.site.is_some();
+        if !removes && written.is_empty() {
+            return;
+        }
+        let _guard = self.guard(part, outcome);
+        let undone = shared_files::settle(&mut self.prepared.files, jobs, finished);
+        part.notes.extend(undone);
+        part.steps.extend(self.tear_down(origin));
+        let workers = self.workers.iter_mut();
+        let places: Vec<ClonePlaces> = workers
+            .map(|worker| std::mem::take(&mut worker.waiting.places))
+            .collect();
+        let recorder = &mut self.prepared.recorder;
+        let trial = seeds::trial_identity(&self.plan.key);
+        recorder.end((&places, trial), written, &self.prepared.files);
+        self.prepared.notes.extend(recorder.take_notes());
+        part.notes.append(&mut self.prepared.notes);
+    }
+
+    /// Sends the part as it is if the clean-up gets stuck.
+    fn guard(&self, part: &Part, outcome: &Outcome) -> StuckGuard {
+        let (mut part, outcome) = (part.clone(), outcome.clone());
+        let messages = self.messages.clone();
+        let paths: Vec<_> = part
+            .environment
+            .targets
+            .iter()
+            .map(|target| target.path.clone())
+            .collect();
+        let send = move || {
+            part.notes.push(format!(
+                "the clean-up of the trial's files is stuck; process {} goes on with it in the background",
+                std::process::id()
+            ));
+            // The parent lets the process be.
+            let (step, done, total) = (Step::TearDown, 0, 0);
+            messages.event(Event::Progress { step, done, total });
+            messages.send(Message::Ended(TrialEnd::Done(Box::new(part), outcome)));
+            control::release_stderr();
+        };
+        let describe = move || {
+            let roots = Roots::host();
+            paths
+                .iter()
+                .map(|path| stack::describe(path, &roots))
+                .collect()
+        };
+        let (limit_ns, told) = (self.plan.stuck_after_ns, (self.control, self.messages));
+        StuckGuard::watch(limit_ns, true, told, describe, send)
+    }
+
+    /// Notes on the files that remain on stuck storage, and the folder that is removed later.
+    fn leave(mut self, part: &mut Part) -> Option<Remains> {
+        let list = self.prepared.files.list.iter();
+        let mut kept: Vec<String> = list
+            .filter(|file| file.wanted.unlink || file.unfinished)
+            .map(|file| format!("`{}`", file.wanted.path.display()))
+            .collect();
+        let more = kept.len().saturating_sub(NAMED_FILES);
+        kept.truncate(NAMED_FILES);
+        kept.extend((more > 0).then(|| format!("{more} more")));
+        if !kept.is_empty() {
+            part.notes.push(format!(
+                "the storage is stuck: {} not removed or cut back",
+                kept.join(", ")
+            ));
+        }
+        let site = self.prepared.site.take()?;
+        part.notes.push(format!(
+            "the storage is stuck: process {} removes the trial's folder when it responds again",
+            std::process::id()
+        ));
+        // The parent lets the process be.
+        let (step, done, total) = (Step::TearDown, 0, 0);
+        self.messages.event(Event::Progress { step, done, total });
+        Some(Remains {
+            site,
+            workers: self.scheduler.unfinished().len(),
+            timeline: self.timeline,
+        })
+    }
+
     /// Removes what is not to stay after the trial.
     fn tear_down(&mut self, origin: u64) -> Option<StepTime> {
         let (closes, clears) = (self.prepared.files.to_close(), self.prepared.site.is_some());
@@ -17,7 +170,7 @@ impl Trial<'_> {
         }
         let from = self.timeline.now();
         if closes {
-            let haste = self.control.stop.requested() == StopRequest::Abort;
+            let haste = self.control.stop.is_set();
             self.prepared.notes.extend(self.prepared.files.close(haste));
         }
         if let Some(left) = self.prepared.tear_down(self.messages) {
@@ -47,6 +200,9 @@ impl Trial<'_> {
     /// Takes the last sample of the host, before anything is removed. What sampling has cost.
     fn sampled(&mut self) -> Vec<SamplerCost> {
         let origin = self.due.origin();
+        if self.stuck || self.control.stop.is_set() {
+            self.telemetry.iter_mut().for_each(BackgroundSampler::hurry);
+        }
         let ended = self.telemetry.as_mut().map(|sampler| sampler.end(origin));
         ended
             .unwrap_or_else(|| Ok(Vec::new()))
@@ -56,8 +212,8 @@ impl Trial<'_> {
             })
     }
 
-    /// The last frames, what is to be removed, and the part.
-    pub(super) fn finish(mut self) -> (Part, Outcome) {
+    /// The last frames, the part, and what is to be removed.
+    pub(super) fn finish(mut self) -> Finished {
         let now = self.timeline.now();
         for clone in self.scheduler.unfinished() {
             self.retire(clone, None, now);
@@ -71,10 +227,15 @@ impl Trial<'_> {
         self.update_step();
         let host = self.host.as_mut().map(HostWatch::used);
         let sampling = self.sampled();
-        let ended: Vec<Ended> = self
+        let mut ended: Vec<Ended> = self
             .workers
             .iter_mut()
             .filter_map(|p| p.ended.take())
+            .collect();
+        let written = ended.iter_mut().zip(&self.workers).enumerate();
+        let written: Vec<(usize, WrittenBlocks)> = written
+            .filter(|(_, (_, worker))| !worker.waiting.places.is_empty())
+            .filter_map(|(clone, (ended, _))| Some((clone, ended.written.take()?)))
             .collect();
         let origin = self.due.origin();
         let mut steps = Vec::new();
@@ -82,35 +243,42 @@ impl Trial<'_> {
             steps.push(assemble::step(Step::LayOut, from, to, origin));
         }
         steps.extend(assemble::steps(&ended, origin));
-        let finished = |job: usize| {
-            let mut clones = ended.iter().map(|ended| &ended.result);
-            clones.all(|clone| clone.job as usize != job || clone.ended == EndedBy::Size)
-        };
-        let undone =
-            shared_files::settle(&mut self.prepared.files, &self.plan.workload.jobs, finished);
-        self.prepared.notes.extend(undone);
-        let outcome = match self.overtime {
-            true => Outcome::Failed(
+        let jobs = &self.plan.workload.jobs;
+        let outcome = match (self.overtime, self.stuck) {
+            (true, _) => Outcome::Failed(
                 "the trial still ran 24 h of virtual time after its jobs should have ended"
                     .to_owned(),
             ),
-            false => assemble::outcome(&ended, &self.plan.workload.jobs, self.control),
+            (_, true) => assemble::stuck(&ended, self.plan.stuck_after_ns),
+            _ => assemble::outcome(&ended, jobs, self.control),
         };
+        let stuck = self.stuck || ended.iter().any(|clone| clone.stuck);
         let vanished = self.prepared.site.as_ref().and_then(Site::vanished);
         let outcome = assemble::because(outcome, vanished, &mut self.prepared.notes);
-        steps.extend(self.tear_down(origin));
-        let part = Part {
+        let mut part = Part {
             node: "local".to_owned(),
             clock_offset_ns: 0,
             clock_error_ns: 0,
-            environment: self.prepared.environment,
+            environment: std::mem::take(&mut self.prepared.environment),
             clones: ended.into_iter().map(|ended| ended.result).collect(),
             steps,
             host: host.unwrap_or_default(),
-            files: self.prepared.states,
-            notes: self.prepared.notes,
+            files: std::mem::take(&mut self.prepared.states),
+            notes: std::mem::take(&mut self.prepared.notes),
             sampling,
         };
-        (part, outcome)
+        let remains = match stuck {
+            true => self.leave(&mut part),
+            false => {
+                self.clean_up(&mut part, &outcome, written);
+                None
+            }
+        };
+        Finished {
+            part,
+            outcome,
+            remains,
+            stuck,
+        }
     }
 }

@@ -1,0 +1,200 @@
+//! Storage that stops responding: a frozen file system below each kind of work.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::process::{Pid, Signal};
+use serde_json::Value;
+
+use crate::filesystem::{FileSystem, entries};
+use crate::harness::{Home, Running, alive, skip, wait_for};
+
+/// A file system that is frozen until this is dropped, whatever happens.
+struct Frozen(PathBuf);
+
+impl Frozen {
+    fn new(folder: &Path) -> Option<Frozen> {
+        let frozen = Frozen(folder.to_owned());
+        if fsfreeze("--freeze", folder) {
+            return Some(frozen);
+        }
+        skip("the file system cannot be frozen (fsfreeze)");
+        None
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        fsfreeze("--unfreeze", &self.0);
+    }
+}
+
+fn fsfreeze(how: &str, folder: &Path) -> bool {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let status = Command::new("fsfreeze")
+        .arg(how)
+        .arg(folder)
+        .env("PATH", format!("{path}:/usr/sbin:/sbin"))
+        .status();
+    status.is_ok_and(|status| status.success())
+}
+
+const ENGINES: [(&str, &str); 4] = [
+    ("psync", "direct=1"),
+    ("libaio", "direct=1\niodepth=4"),
+    ("io_uring", "direct=1\niodepth=4"),
+    ("mmap", "direct=0"),
+];
+
+/// Random writes that end only when they are told to.
+fn writes(home: &Home, (engine, options): (&str, &str)) {
+    let text = format!(
+        "[t]\nioengine={engine}\n{options}\nrw=randwrite\nbs=4k\nsize=8m\noverwrite=1\nruntime=1h\ntime_based\n"
+    );
+    home.file("job.fio", &text);
+}
+
+/// The trial has ended, the node is gone once the file system is thawed, and the only trial of the run is returned.
+fn only_trial(home: &Home, node: Pid, frozen: Frozen) -> Value {
+    drop(frozen);
+    wait_for("the node to exit", || (!alive(node)).then_some(()));
+    let shown = home.iodyno(&["show", "last", "--json"]).succeeds().json();
+    shown["trials"][0].clone()
+}
+
+fn in_flight(trial: &Value) -> &[Value] {
+    trial["in_flight"].as_array().map_or(&[], Vec::as_slice)
+}
+
+#[test]
+fn a_frozen_file_system_is_an_outcome_with_the_ops_in_flight() {
+    for engine in ENGINES {
+        let home = Home::new();
+        let Some(system) = FileSystem::ext4(&home, 64) else {
+            return;
+        };
+        writes(&home, engine);
+        let on = system.folder.to_str().unwrap();
+        let running = home.start(&["run", "job.fio", "--on", on, "--stuck-after", "2s"]);
+        running.wait_until_it_measures(&home);
+        let node = running.node();
+        let Some(frozen) = Frozen::new(&system.folder) else {
+            return;
+        };
+        running.done().exits(4).prints("the storage is stuck");
+        let trial = only_trial(&home, node, frozen);
+        assert_eq!(trial["outcome"]["state"], "failed", "{engine:?}");
+        let ops = in_flight(&trial);
+        assert!(!ops.is_empty(), "{engine:?}: {trial}");
+        for op in ops {
+            assert_eq!(
+                (&op["job"], &op["direction"]),
+                (&"t".into(), &"write".into())
+            );
+            assert!(op["file"].as_str().unwrap().starts_with(on), "{op}");
+            assert!(op["offset_bytes"].as_u64().unwrap() < 8 << 20, "{op}");
+        }
+        // What was measured before is kept.
+        let written = trial["groups"][0]["rows"][0]["ops"].as_u64();
+        assert!(written.unwrap() > 0, "{engine:?}");
+    }
+}
+
+#[test]
+fn one_signal_ends_a_run_on_a_frozen_file_system() {
+    for (engine, signal) in ENGINES
+        .into_iter()
+        .zip([Signal::INT, Signal::TERM].repeat(2))
+    {
+        let home = Home::new();
+        let Some(system) = FileSystem::ext4(&home, 64) else {
+            return;
+        };
+        writes(&home, engine);
+        let on = system.folder.to_str().unwrap();
+        let running = home.start(&["run", "job.fio", "--on", on]);
+        running.wait_until_it_measures(&home);
+        let node = running.node();
+        let Some(frozen) = Frozen::new(&system.folder) else {
+            return;
+        };
+        let blocked = format!("process {} is blocked in the kernel", node.as_raw_nonzero());
+        end(running, signal).prints(&blocked);
+        let trial = only_trial(&home, node, frozen);
+        assert_eq!(trial["outcome"]["state"], "interrupted", "{engine:?}");
+        assert!(!in_flight(&trial).is_empty(), "{engine:?}: {trial}");
+        let written = trial["groups"][0]["rows"][0]["ops"].as_u64();
+        assert!(written.unwrap() > 0, "{engine:?}");
+    }
+}
+
+/// One signal ends the run. How long that takes is printed.
+fn end(running: Running, signal: Signal) -> crate::harness::Done {
+    let begun = std::time::Instant::now();
+    running.signal(signal);
+    let done = running.done().exits(130);
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "ended after {:?}", begun.elapsed());
+    done
+}
+
+#[test]
+fn a_run_that_begins_on_a_frozen_file_system_fails_or_ends_with_one_signal() {
+    let home = Home::new();
+    let Some(system) = FileSystem::ext4(&home, 64) else {
+        return;
+    };
+    writes(&home, ENGINES[0]);
+    let on = system.folder.to_str().unwrap();
+    let Some(frozen) = Frozen::new(&system.folder) else {
+        return;
+    };
+    let stuck = home.start(&["run", "job.fio", "--on", on, "--stuck-after", "1s"]);
+    let node = stuck.node();
+    let told = stuck.done().exits(4).stderr;
+    let words: Vec<&str> = told.split_whitespace().collect();
+    let told = words.join(" ");
+    assert!(
+        told.contains("the preparation of the trial's files on"),
+        "{told}"
+    );
+    assert!(told.contains("is blocked in the kernel"), "{told}");
+    let endless = home.start(&["run", "job.fio", "--on", on, "--stuck-after", "0"]);
+    let second = endless.node();
+    wait_for("the node to block", || is_blocked(second).then_some(()));
+    end(endless, Signal::INT);
+    drop(frozen);
+    for node in [node, second] {
+        wait_for("the node to exit", || (!alive(node)).then_some(()));
+    }
+}
+
+/// A thread of the process is in an uninterruptible call.
+fn is_blocked(pid: Pid) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero()));
+    let mut tasks = tasks.into_iter().flatten().flatten();
+    tasks.any(|task| {
+        let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        stat.contains(") D ")
+    })
+}
+
+#[test]
+fn the_folder_of_file_operations_is_removed_when_the_file_system_responds_again() {
+    let home = Home::new();
+    let Some(system) = FileSystem::ext4(&home, 64) else {
+        return;
+    };
+    let on = system.folder.to_str().unwrap();
+    let running = home.start(&["fs", "run", "create_empty", "--on", on, "--duration", "1h"]);
+    running.wait_until_it_measures(&home);
+    let node = running.node();
+    let Some(frozen) = Frozen::new(&system.folder) else {
+        return;
+    };
+    end(running, Signal::INT);
+    assert!(!entries(&system.folder).is_empty());
+    let trial = only_trial(&home, node, frozen);
+    assert_eq!(trial["outcome"]["state"], "interrupted");
+    assert_eq!(entries(&system.folder), [""; 0]);
+}

@@ -1,0 +1,199 @@
+//! Verification of blocks against corruptions of the file under it: which are found, within a run and by a later check.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use rustix::process::{Signal, kill_process};
+use serde_json::Value;
+
+use crate::harness::{Done, Home, stop};
+
+const ENGINES: [&str; 3] = ["psync", "io_uring", "mmap"];
+const BLOCK: u64 = 4096;
+const BLOCKS: u64 = 32;
+/// Blocks that are corrupted, the same number of each kind.
+const EACH: u64 = 2;
+
+/// The job: every block once, in order, with the same offsets and seeds in each run.
+fn job(home: &Home, name: &str, engine: &str, options: &str) -> String {
+    let text = format!(
+        "[t]\nioengine={engine}\nfilename=data\nrw=write\nbs=4k\nsize=128k\nverify=crc32c\n{options}\n"
+    );
+    home.file(name, &text);
+    name.to_owned()
+}
+
+fn block(content: &[u8], number: u64) -> &[u8] {
+    &content[(number * BLOCK) as usize..][..BLOCK as usize]
+}
+
+fn put(path: &Path, number: u64, content: &[u8]) {
+    let file = File::options().write(true).open(path).unwrap();
+    file.write_all_at(content, number * BLOCK).unwrap();
+}
+
+/// Flips a bit, clears, and misdirects blocks, and puts those of an earlier run in place of others: from the first block on,
+/// [`EACH`] of each kind.
+fn corrupt(path: &Path, earlier: &[u8]) {
+    let now = fs::read(path).unwrap();
+    for number in 0..EACH {
+        let mut flipped = block(&now, number).to_vec();
+        flipped[999] ^= 4;
+        put(path, number, &flipped);
+        put(path, EACH + number, &[0; BLOCK as usize]);
+        put(path, 2 * EACH + number, block(&now, number));
+        put(path, 3 * EACH + number, block(earlier, 3 * EACH + number));
+    }
+}
+
+/// Runs a job to its end; the node is stopped once it has written the first `written` blocks and not yet the last one, and
+/// `then` is done meanwhile. `before` is the content of the file before.
+fn disturbed(home: &Home, name: &str, before: &[u8], written: u64, then: impl Fn(&Path)) -> Done {
+    let path = home.work().join("data");
+    for _ in 0..30 {
+        let running = home.start(&["run", name, "--json"]);
+        let node = running.node();
+        let changed = |number| {
+            let now = fs::read(&path).unwrap();
+            block(&now, number) != block(before, number)
+        };
+        running.wait_for("the blocks", || changed(written - 1).then_some(()));
+        stop(node);
+        let in_time = !changed(BLOCKS - 1);
+        if in_time {
+            then(&path);
+        }
+        kill_process(node, Signal::CONT).unwrap();
+        let done = running.done();
+        if in_time {
+            return done;
+        }
+        // The host was too busy to stop it in time.
+        fs::write(&path, before).unwrap();
+    }
+    panic!("the node was never stopped in time");
+}
+
+fn verify(done: &Done) -> Value {
+    done.json()["trials"][0]["groups"][0]["verify"].clone()
+}
+
+/// Blocks that were checked, and found to be corrupt, foreign, misplaced and stale.
+fn found(verify: &Value) -> [u64; 5] {
+    ["checked", "corrupt", "foreign", "misplaced", "stale"].map(|key| verify[key].as_u64().unwrap())
+}
+
+#[test]
+fn every_corruption_within_a_run_is_found() {
+    for engine in ENGINES {
+        let home = Home::new();
+        let first = job(&home, "first.fio", engine, "");
+        home.iodyno(&["run", &first, "-q"]).succeeds();
+        let earlier = fs::read(home.work().join("data")).unwrap();
+        let paced = job(&home, "paced.fio", engine, "rate_iops=40");
+        let done = disturbed(&home, &paced, &earlier, 4 * EACH, |path| {
+            corrupt(path, &earlier);
+        });
+        let done = done.exits(1);
+        assert_eq!(
+            found(&verify(&done)),
+            [BLOCKS, EACH, EACH, EACH, EACH],
+            "{engine}"
+        );
+    }
+}
+
+#[test]
+fn every_corruption_after_a_run_is_found_by_a_later_check() {
+    for engine in ENGINES {
+        let home = Home::new();
+        let first = job(&home, "first.fio", engine, "");
+        home.iodyno(&["run", &first, "-q"]).succeeds();
+        let path = home.work().join("data");
+        let earlier = fs::read(&path).unwrap();
+        // Each block is written twice: the first time is kept aside.
+        let twice = job(&home, "twice.fio", engine, "loops=2\nrate_iops=40");
+        let aside = home.work().join("aside");
+        disturbed(&home, &twice, &earlier, 6 * EACH, |path| {
+            fs::copy(path, &aside).unwrap();
+        })
+        .succeeds();
+        let only = job(&home, "only.fio", engine, "verify_only=1");
+        let check = || home.iodyno(&["run", &only, "--json"]);
+        assert_eq!(found(&verify(&check().succeeds())), [BLOCKS, 0, 0, 0, 0]);
+        corrupt(&path, &earlier);
+        let lost = fs::read(&aside).unwrap();
+        for number in 4 * EACH..5 * EACH {
+            put(&path, number, block(&lost, number));
+        }
+        let verdict = found(&verify(&check().exits(1)));
+        assert_eq!(verdict, [BLOCKS, EACH, EACH, EACH, 2 * EACH], "{engine}");
+        // Without the record, blocks of earlier writes pass, and the result says so.
+        let state = home
+            .work()
+            .parent()
+            .unwrap()
+            .join(".local/state/iodyno/verify");
+        fs::remove_dir_all(state).unwrap();
+        let done = check().exits(1);
+        assert_eq!(
+            found(&verify(&done)),
+            [BLOCKS, EACH, EACH, EACH, 0],
+            "{engine}"
+        );
+        assert!(
+            done.stdout
+                .contains("there is no record of the last writes")
+        );
+        let required = job(
+            &home,
+            "required.fio",
+            engine,
+            "verify_only=1\nverify_state_load=1",
+        );
+        home.iodyno(&["run", &required])
+            .exits(4)
+            .tells("there is no record of the last writes");
+    }
+}
+
+#[test]
+fn a_run_that_was_killed_leaves_no_record_of_its_blocks() {
+    let home = Home::new();
+    let first = job(&home, "first.fio", "psync", "");
+    home.iodyno(&["run", &first, "-q"]).succeeds();
+    let before = fs::read(home.work().join("data")).unwrap();
+    let paced = job(&home, "paced.fio", "psync", "rate_iops=40");
+    let running = home.start(&["run", &paced]);
+    let node = running.node();
+    running.wait_for("a block", || {
+        let now = fs::read(home.work().join("data")).unwrap();
+        (block(&now, 0) != block(&before, 0)).then_some(())
+    });
+    kill_process(node, Signal::KILL).unwrap();
+    running.done().exits(4);
+    // Blocks of both runs lie in the file, and each is as good as the other.
+    let only = job(&home, "only.fio", "psync", "verify_only=1");
+    let done = home.iodyno(&["run", &only, "--json"]).succeeds();
+    assert_eq!(found(&verify(&done)), [BLOCKS, 0, 0, 0, 0]);
+}
+
+#[test]
+fn a_run_that_was_ended_early_leaves_its_rest_unchecked() {
+    let home = Home::new();
+    home.file("data", "");
+    let paced = job(&home, "paced.fio", "psync", "rate_iops=40");
+    let running = home.start(&["run", &paced]);
+    running.wait_for("a block", || {
+        let now = fs::read(home.work().join("data")).unwrap();
+        now.iter().any(|byte| *byte != 0).then_some(())
+    });
+    running.signal(Signal::INT);
+    running.done().exits(130);
+    let only = job(&home, "only.fio", "psync", "verify_only=1");
+    let done = home.iodyno(&["run", &only, "--json"]).succeeds();
+    let [checked, bad @ ..] = found(&verify(&done));
+    assert!((1..BLOCKS).contains(&checked), "{checked}");
+    assert_eq!(bad, [0; 4]);
+}

@@ -1,0 +1,301 @@
+//! Detects stuck storage: work is under way, none of it has ended for a given time, and neither the devices nor writeback
+//! have made progress meanwhile. A long fsync that writes to its device is not stuck.
+
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::Duration;
+
+use iodyno_model::{StackLayer, TargetInfo};
+use iodyno_target::Roots;
+use iodyno_target::counters::{DiskStats, disk_stats};
+
+use crate::clock;
+use crate::control::Control;
+use crate::message_writer::MessageSender;
+
+/// The longest time between two checks, ns.
+const LOOK_NS: u64 = 1_000_000_000;
+/// How often a [`StuckGuard`] checks.
+const GUARD_LOOK: Duration = Duration::from_millis(100);
+/// Once the user has ended the trial, a step without progress is given up after this time, ns.
+const STOPPED_NS: u64 = 750_000_000;
+
+/// Reads the progress of a trial's storage.
+#[derive(Debug)]
+pub(crate) struct StorageProgress {
+    roots: Roots,
+    /// Kernel names. Empty: the storage has no block device (NFS, FUSE, ZFS), and writeback of the host is read.
+    devices: Vec<String>,
+}
+
+/// One reading of counters that only I/O changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Reading {
+    /// Ops and bytes completed by each device.
+    Devices(Vec<(String, Vec<Option<u64>>)>),
+    /// Dirty and writeback pages of the host, KiB.
+    Writeback(u64),
+}
+
+impl Reading {
+    /// I/O has completed between the two readings. Dirty pages that become more are not progress.
+    fn advanced(&self, later: &Reading) -> bool {
+        match (self, later) {
+            (Reading::Writeback(before), Reading::Writeback(now)) => now < before,
+            (before, now) => before != now,
+        }
+    }
+}
+
+impl StorageProgress {
+    /// Of the storage of these targets.
+    pub(crate) fn of(targets: &[TargetInfo]) -> StorageProgress {
+        StorageProgress {
+            roots: Roots::host(),
+            devices: targets
+                .iter()
+                .flat_map(|target| devices(&target.stack))
+                .collect(),
+        }
+    }
+
+    fn read(&self) -> Reading {
+        let text = |name| std::fs::read_to_string(self.roots.proc.join(name)).unwrap_or_default();
+        if self.devices.is_empty() {
+            return Reading::Writeback(unwritten_kib(&text("meminfo")));
+        }
+        let stats = disk_stats(&text("diskstats")).into_iter();
+        let ours = stats.filter(|(name, _)| self.devices.contains(name));
+        let completed = |(name, stats): (String, DiskStats)| {
+            let counters = stats.ios().into_iter().chain(stats.bytes());
+            (name, counters.collect())
+        };
+        Reading::Devices(ours.map(completed).collect())
+    }
+}
+
+/// The devices that a target's I/O goes to first. Those further down may serve others as well.
+fn devices(stack: &[StackLayer]) -> Vec<String> {
+    let mut layers = stack.iter();
+    let several = |layer: &StackLayer| match layer {
+        StackLayer::Mount(mount) => mount.file_system == "btrfs",
+        _ => false,
+    };
+    let several = stack.first().is_some_and(several);
+    let first = layers.find_map(StackLayer::device);
+    let rest = layers
+        .take_while(|layer| several && !matches!(layer, StackLayer::Mount(_)))
+        .filter_map(StackLayer::device);
+    first
+        .into_iter()
+        .chain(rest)
+        .map(|device| device.name.clone())
+        .collect()
+}
+
+/// Dirty pages and pages under writeback, of /proc/meminfo.
+fn unwritten_kib(meminfo: &str) -> u64 {
+    let value = |line: &str| {
+        let (name, value) = line.split_once(':')?;
+        let counts = matches!(name, "Dirty" | "Writeback" | "WritebackTmp");
+        let value = value.trim().trim_end_matches("kB").trim();
+        counts.then(|| value.parse::<u64>().ok()).flatten()
+    };
+    meminfo.lines().filter_map(value).sum()
+}
+
+/// Tells when work has made no progress for too long. Instants are those of its caller's clock, ns.
+#[derive(Debug)]
+pub(crate) struct StuckWatch {
+    limit_ns: u64,
+    storage: Option<StorageProgress>,
+    done: u64,
+    reading: Option<Reading>,
+    since: u64,
+}
+
+impl StuckWatch {
+    /// `limit_ns`: how long work may go without progress; 0: for ever. `storage`: what counts as progress beside the work.
+    pub(crate) fn new(limit_ns: u64, storage: Option<StorageProgress>, now: u64) -> StuckWatch {
+        StuckWatch {
+            limit_ns,
+            storage,
+            done: 0,
+            reading: None,
+            since: now,
+        }
+    }
+
+    /// The work begins.
+    pub(crate) fn begin(&mut self, now: u64) {
+        (self.reading, self.since) = (None, now);
+    }
+
+    /// The longest time between two checks, ns; `None`: no limit was set.
+    pub(crate) fn every_ns(&self) -> Option<u64> {
+        (self.limit_ns > 0).then(|| LOOK_NS.min(self.limit_ns / 4).max(1))
+    }
+
+    /// Whether the work is stuck. `done`: how much of it has ended; `waiting`: some is under way.
+    pub(crate) fn look(&mut self, now: u64, done: u64, waiting: bool) -> bool {
+        if !waiting || done != self.done {
+            (self.done, self.reading, self.since) = (done, None, now);
+            return false;
+        }
+        if let Some(storage) = &self.storage {
+            let reading = storage.read();
+            let before = self.reading.replace(reading);
+            let advanced = before.zip(self.reading.as_ref());
+            if advanced.is_some_and(|(before, now)| before.advanced(now)) {
+                self.since = now;
+            }
+        }
+        self.limit_ns > 0 && now.saturating_sub(self.since) >= self.limit_ns
+    }
+}
+
+/// Watches a step that the trial thread carries out itself, and that may block in the kernel: files are prepared or
+/// removed. Each message that is sent counts as progress. Dropping it ends the watch.
+#[derive(Debug)]
+pub(crate) struct StuckGuard {
+    _over: Sender<()>,
+}
+
+impl StuckGuard {
+    /// Calls `stuck` on a thread of its own, at most once: when the step has made no progress for `limit_ns` (0: for ever),
+    /// or for a moment after the user has ended the trial if `until_stopped`. `targets` tells what the step works on.
+    pub(crate) fn watch(
+        limit_ns: u64,
+        until_stopped: bool,
+        (control, messages): (&Control, &MessageSender),
+        targets: impl FnOnce() -> Vec<TargetInfo> + Send + 'static,
+        stuck: impl FnOnce() + Send + 'static,
+    ) -> StuckGuard {
+        let (over, ended) = mpsc::channel();
+        let (control, messages) = (control.clone(), messages.clone());
+        let work = move || {
+            let mut hurried = false;
+            let mut watch = StuckWatch::new(limit_ns, None, clock::now());
+            let mut targets = Some(targets);
+            while ended.recv_timeout(GUARD_LOOK) == Err(RecvTimeoutError::Timeout) {
+                let now = clock::now();
+                if until_stopped && !hurried && control.stop.is_set() {
+                    hurried = true;
+                    watch = StuckWatch::new(STOPPED_NS, None, now);
+                }
+                if watch.look(now, messages.sent(), true) {
+                    return stuck();
+                }
+                // Most steps have ended before: what lies below the targets is read only where it matters.
+                if !hurried
+                    && now.saturating_sub(watch.since) >= LOOK_NS
+                    && let Some(targets) = targets.take()
+                {
+                    watch.storage = Some(StorageProgress::of(&targets()));
+                }
+            }
+        };
+        // Without the thread the step is not watched; the parent still ends it when the user does.
+        let _ = thread::Builder::new()
+            .name("stuck-guard".to_owned())
+            .spawn(work);
+        StuckGuard { _over: over }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use iodyno_model::{DeviceLayer, MountInfo};
+
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// A host whose device has completed this many writes, and with this much dirty memory.
+    fn host(root: &std::path::Path, writes: u64, dirty_kib: u64) {
+        // Time in flight (the last two fields) grows while an op hangs.
+        let stats = format!("   7 0 loop0 1 0 8 0 {writes} 0 80 0 1 {writes}5 {writes}7\n");
+        std::fs::write(root.join("diskstats"), stats).unwrap();
+        let memory = format!("MemTotal: 99 kB\nDirty: {dirty_kib} kB\nWriteback:      3 kB\n");
+        std::fs::write(root.join("meminfo"), memory).unwrap();
+    }
+
+    fn watch(root: &std::path::Path, devices: &[&str]) -> StuckWatch {
+        let mut roots = Roots::host();
+        roots.proc = root.to_owned();
+        let devices = devices.iter().map(|name| (*name).to_owned()).collect();
+        StuckWatch::new(30 * SECOND, Some(StorageProgress { roots, devices }), 0)
+    }
+
+    #[test]
+    fn work_is_stuck_after_the_limit_without_completions_and_device_progress() {
+        let folder = tempfile::tempdir().unwrap();
+        host(folder.path(), 5, 0);
+        let mut watch = watch(folder.path(), &["loop0"]);
+        assert!(!watch.look(SECOND, 9, true));
+        assert!(!watch.look(30 * SECOND, 9, true));
+        // A completion, and then a device that writes.
+        assert!(!watch.look(40 * SECOND, 10, true));
+        assert!(!watch.look(60 * SECOND, 10, true));
+        host(folder.path(), 6, 0);
+        assert!(!watch.look(69 * SECOND, 10, true));
+        assert!(!watch.look(98 * SECOND, 10, true));
+        assert!(watch.look(99 * SECOND, 10, true));
+    }
+
+    #[test]
+    fn nothing_is_stuck_while_nothing_is_under_way_or_without_a_limit() {
+        let mut watch = StuckWatch::new(30 * SECOND, None, 0);
+        assert!(!watch.look(100 * SECOND, 0, false));
+        assert!(!watch.look(129 * SECOND, 0, true));
+        assert!(watch.look(130 * SECOND, 0, true));
+        let mut endless = StuckWatch::new(0, None, 0);
+        assert!(!endless.look(u64::MAX, 0, true) && endless.every_ns().is_none());
+    }
+
+    #[test]
+    fn storage_without_a_device_progresses_when_unwritten_pages_become_fewer() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut watch = watch(folder.path(), &[]);
+        for (at, dirty_kib, stuck) in [
+            (1, 50, false),
+            (20, 60, false),
+            (29, 90, false),
+            (31, 80, false),
+            (60, 95, false),
+            (61, 99, true),
+        ] {
+            host(folder.path(), 0, dirty_kib);
+            assert_eq!(watch.look(at * SECOND, 0, true), stuck, "{at}");
+        }
+    }
+
+    #[test]
+    fn only_the_devices_that_the_target_s_i_o_goes_to_first_count() {
+        let device = |name: &str| DeviceLayer {
+            name: name.to_owned(),
+            ..DeviceLayer::default()
+        };
+        let mount = |file_system: &str| {
+            StackLayer::Mount(MountInfo {
+                file_system: file_system.to_owned(),
+                ..MountInfo::default()
+            })
+        };
+        let on = |file_system: &str| {
+            let file = "/f".into();
+            let device_of_file = StackLayer::Loop {
+                device: device("loop0"),
+                file,
+                direct: false,
+            };
+            let below = [mount("ext4"), StackLayer::Disk(device("sda"))];
+            let second = StackLayer::Disk(device("sdb"));
+            let top = [mount(file_system), device_of_file, second];
+            devices(&top.into_iter().chain(below).collect::<Vec<_>>())
+        };
+        assert_eq!(on("ext4"), ["loop0"]);
+        assert_eq!(on("btrfs"), ["loop0", "sdb"]);
+        assert_eq!(devices(&[StackLayer::Other("nfs".to_owned())]), [""; 0]);
+    }
+}
