@@ -10,6 +10,7 @@ mod duration;
 mod exit;
 mod experiment;
 mod failure;
+mod interleaved;
 mod logging;
 mod measure;
 mod observations;

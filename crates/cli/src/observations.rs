@@ -1,5 +1,7 @@
 //! Observations from stored runs, and the default question.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use iodyno_model::{Observation, Question, TrialState};
 use iodyno_store::{Run, Store, StoreError};
 
@@ -35,9 +37,27 @@ pub(crate) fn run_name(run: &Run) -> String {
     format!("run {}", run.summary.alias)
 }
 
+/// Adds the runs' names as a dimension if several runs share one: they are repetitions of one thing.
+pub(crate) fn name_runs(runs: &[Run], observations: &mut [Observation]) {
+    let names: BTreeMap<String, &str> = runs
+        .iter()
+        .map(|run| (run_name(run), run.plan.name.as_str()))
+        .collect();
+    let different: BTreeSet<&str> = names.values().copied().collect();
+    if different.len() < 2 || different.len() == names.len() {
+        return;
+    }
+    for observation in observations {
+        if let Some(name) = names.get(observation.dimension(Observation::RUN)) {
+            let dimension = Observation::NAME.to_owned();
+            observation.dimensions.insert(dimension, (*name).to_owned());
+        }
+    }
+}
+
 /// The default question: for a measured run, that of its plan; for an imported run, the dimension in which its
-/// trials differ, configurations first; for several runs, the runs themselves, or their configurations or
-/// workloads if they have none in common.
+/// trials differ, configurations first; for several runs, the runs themselves, or their configurations,
+/// workloads or names if these tell the runs apart.
 pub(crate) fn default_question(runs: &[Run], observations: &[Observation]) -> Question {
     let (question, columns) = match runs {
         [run] if run.plan.imported.is_none() => return run.plan.question.clone(),

@@ -364,6 +364,7 @@ impl Judge for FakeJudge {
         Observation {
             dimensions,
             round: Some(key.round),
+            started_unix_ms: Some(trial.started_unix_ms),
             again: configuration.again || workload.again,
             unusable: trial.outcome.reason().map(str::to_owned),
             kind: Kind::Timed,

@@ -113,6 +113,8 @@ pub enum Pairing {
     Paired,
     /// Not paired: Mann–Whitney's U test.
     Unpaired,
+    /// Separate runs, at least three a side: Welch's t test of the runs' mean logarithms.
+    Runs,
 }
 
 /// The result of comparing a candidate with the baseline.
@@ -186,13 +188,14 @@ pub struct Cell {
     pub cliffs_delta: Option<f64>,
     /// The test used.
     pub pairing: Pairing,
-    /// Rounds, or trials of the smaller side.
+    /// Rounds, or trials or runs of the smaller side.
     pub n: u32,
     /// The margin of the question.
     pub margin: f64,
     /// The verdict.
     pub verdict: Verdict,
-    /// The verdict that the numbers alone would give; it differs if the sides are not comparable.
+    /// The verdict that the numbers alone would give; it differs if the sides are not comparable, or were made in
+    /// separate runs.
     pub by_numbers: Verdict,
     /// Facts in which the two sides differ, other than the axis.
     pub differs: Vec<Difference>,

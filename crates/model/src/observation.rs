@@ -73,6 +73,8 @@ pub struct Observation {
     pub dimensions: BTreeMap<String, String>,
     /// The round, shared with other trials of its run; `None` if rounds do not apply.
     pub round: Option<u32>,
+    /// Wall clock at its start, ms since 1970; `None` if the source does not state it.
+    pub started_unix_ms: Option<u64>,
     /// Whether it is a trial of the repeated baseline, for the noise floor.
     pub again: bool,
     /// Why its figures do not count (failed, interrupted); `None` if they count.
@@ -102,6 +104,8 @@ impl Observation {
     pub const CONFIGURATION: &'static str = "configuration";
     /// The name of the workload dimension.
     pub const WORKLOAD: &'static str = "workload";
+    /// The name of the dimension of the runs' names; present where several runs share one.
+    pub const NAME: &'static str = "name";
 
     /// Its value in a dimension; empty if it has none.
     pub fn dimension(&self, name: &str) -> &str {

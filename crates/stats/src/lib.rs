@@ -22,6 +22,7 @@ mod error;
 mod family;
 mod interval;
 mod mann_whitney;
+mod means;
 mod median_interval;
 mod mser;
 mod multiplicity;
@@ -54,6 +55,7 @@ pub use interval::{Estimate, Interval, Method};
 pub use mann_whitney::{
     EXACT_LIMIT_TIED, EXACT_LIMIT_UNTIED, MannWhitney, mann_whitney, smallest_p_mann_whitney,
 };
+pub use means::{MeanDifference, mean_difference};
 pub use median_interval::{MedianInterval, least_values_for_median_interval};
 pub use mser::{Mser, mser};
 pub use multiplicity::{benjamini_hochberg, benjamini_hochberg_levels, holm, holm_levels};

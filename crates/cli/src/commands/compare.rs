@@ -10,7 +10,8 @@ use crate::args::{CompareArgs, CompareFormat, FailOn};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::observations::{default_question, observations, run_name};
+use crate::interleaved::advice;
+use crate::observations::{default_question, name_runs, observations, run_name};
 use crate::screen::write_out;
 
 /// Compares runs and prints the result.
@@ -30,8 +31,13 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
             Some(_) => Exit::Inconclusive,
         });
     }
+    name_runs(&runs, &mut trials);
     let question = question(args, &runs, &trials)?;
-    let judged = judge(&runs, &mut trials, &question)?;
+    let mut judged = judge(&runs, &mut trials, &question)?;
+    if let Judged::Compared(comparison) = &mut judged {
+        let advice = advice(comparison, &runs);
+        comparison.notes.extend(advice);
+    }
     let format = match args.json {
         true => CompareFormat::Json,
         false => args.format,

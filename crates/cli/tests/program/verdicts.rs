@@ -144,6 +144,71 @@ fn the_baseline_made_twice_gives_the_noise_floor() {
 }
 
 #[test]
+fn separate_runs_are_judged_from_three_a_side_made_in_turns() {
+    let home = two_laws();
+    let run = |file: &str, seed: &str, further: &[&str]| {
+        let mut arguments = vec!["run", file, "--rounds", "3", "--seed", seed, "-q"];
+        arguments.extend(further);
+        home.iodyno(&arguments).succeeds();
+    };
+    for (file, seed) in [("slow.fio", "1"), ("fast.fio", "2")] {
+        run(file, seed, &[]);
+    }
+    home.iodyno(&["compare", "1", "2"])
+        .succeeds()
+        .prints("CANNOT DECIDE")
+        .prints("separate runs: 1 run of slow and 1 of fast do not show how far runs differ")
+        .prints("to compare both in the rounds of one run: iodyno run slow.fio fast.fio");
+    let more = [
+        ("slow.fio", "3"),
+        ("fast.fio", "4"),
+        ("slow.fio", "5"),
+        ("fast.fio", "6"),
+    ];
+    for (file, seed) in more {
+        run(file, seed, &[]);
+    }
+    let json = home
+        .iodyno(&["compare", "1", "2", "3", "4", "5", "6", "--json"])
+        .succeeds()
+        .json();
+    let cell = &json["rows"][0]["cells"][0];
+    let told = ["verdict", "pairing", "n"].map(|key| cell[key].clone());
+    assert_eq!(
+        told,
+        ["faster".into(), "runs".into(), Value::from(3)],
+        "{cell}"
+    );
+    assert!(
+        (rounded(&cell["ratio"]["value"]) - 1.5).abs() < 0.02,
+        "{cell}"
+    );
+    for seed in ["7", "8"] {
+        run("fast.fio", seed, &[]);
+    }
+    // All of one workload before all of the other.
+    home.iodyno(&["compare", "1", "3", "5", "6", "7", "8"])
+        .succeeds()
+        .prints("INCONCLUSIVE")
+        .prints("separate runs: most of fast were made after those of slow")
+        .prints("numbers alone FASTER");
+    // Runs of the same work have their names to tell them apart.
+    for (name, seed) in [("before", "11"), ("after", "12"), ("before", "13")] {
+        run("slow.fio", seed, &["--name", name]);
+    }
+    for (name, seed) in [("after", "14"), ("before", "15"), ("after", "16")] {
+        run("slow.fio", seed, &["--name", name]);
+    }
+    home.iodyno(&["compare", "9", "10", "11", "12", "13", "14"])
+        .succeeds()
+        .prints("3 runs a side")
+        .prints("after/before");
+    home.iodyno(&["compare", "9", "10", "--fail-on", "regression"])
+        .exits(5)
+        .prints("iodyno run slow.fio --on before=PATH --on after=PATH");
+}
+
+#[test]
 fn a_dry_run_tells_the_rounds_and_whether_they_can_decide() {
     let home = two_laws();
     run_two(&home, &["--dry-run"])

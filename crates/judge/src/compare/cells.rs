@@ -308,12 +308,28 @@ fn decided(sample: &Sample, side: Side, level: &Level, floor: f64, question: &Qu
         margin,
         floor,
     };
-    let verdict = decide(&numbers, || statistics::more(sample, margin, level.level));
+    let by_numbers = decide(&numbers, || statistics::more(sample, margin, level.level));
     let mut notes = sample.notes.clone();
+    let verdict = match by_numbers {
+        _ if sample.reasons.is_empty() => by_numbers.clone(),
+        // More trials within the same runs would not help either.
+        Verdict::CannotDecide { .. } => {
+            notes.extend(sample.reasons.iter().cloned());
+            by_numbers.clone()
+        }
+        _ => Verdict::Inconclusive {
+            more: None,
+            reasons: sample.reasons.clone(),
+        },
+    };
     let (baseline, candidate) = (sample.baseline.len(), sample.candidate.len());
     if baseline != candidate {
+        let unit = match sample.pairing {
+            Pairing::Runs => "runs",
+            Pairing::Paired | Pairing::Unpaired => "trials",
+        };
         notes.push(format!(
-            "{baseline} trials of the baseline, {candidate} of {}",
+            "{baseline} {unit} of the baseline, {candidate} of {}",
             side.column
         ));
     }
@@ -327,8 +343,8 @@ fn decided(sample: &Sample, side: Side, level: &Level, floor: f64, question: &Qu
         pairing: sample.pairing,
         n,
         margin,
-        verdict: verdict.clone(),
-        by_numbers: verdict,
+        verdict,
+        by_numbers,
         differs: Vec::new(),
         members: sample.members.clone(),
         notes,

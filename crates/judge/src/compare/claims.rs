@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use iodyno_model::{Claim, ClaimCheck, ClaimRules, Figure, Observation, Unit};
-use iodyno_stats::{Sample, geometric_mean, mann_whitney, student_t_two_sided_p, trimmed_mean};
+use iodyno_stats::{Sample, geometric_mean, mann_whitney, mean_difference, trimmed_mean};
 use iodyno_units::significant;
 
 use super::grouping::{distinct, values};
@@ -494,19 +494,8 @@ fn ps(old: &Summary, new: &Summary, claim: &Claim) -> Vec<f64> {
 
 /// The two-sided p of Welch's t test; `None` with fewer than two values a side or without variance.
 fn welch(old: &[f64], new: &[f64]) -> Option<f64> {
-    let moments = |values: &[f64]| {
-        let n = values.len() as f64;
-        let mean = values.iter().sum::<f64>() / n;
-        let squares = values.iter().map(|value| (value - mean).powi(2));
-        (n, mean, squares.sum::<f64>() / (n - 1.0) / n)
-    };
-    let ((n, old_mean, old_error), (m, new_mean, new_error)) = (moments(old), moments(new));
-    let error = old_error + new_error;
-    if n < 2.0 || m < 2.0 || error == 0.0 {
-        return None;
-    }
-    let freedom = error * error / (old_error.powi(2) / (n - 1.0) + new_error.powi(2) / (m - 1.0));
-    student_t_two_sided_p((old_mean - new_mean) / error.sqrt(), freedom).ok()
+    let difference = mean_difference(old, new).ok()?;
+    (difference.error > 0.0).then(|| difference.p())
 }
 
 fn delta_agrees(delta: &str, old: f64, new: f64) -> bool {

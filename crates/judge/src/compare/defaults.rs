@@ -16,17 +16,26 @@ pub fn most_telling(observations: &[Observation]) -> Option<String> {
         .min_by_key(|name| rank(name))
 }
 
-/// Configuration or workload if no value of it occurs in two runs; otherwise the run.
+/// Configuration, workload or name of the runs if no value of it occurs in two runs, or if there are several values and
+/// each run has one of them; otherwise the run.
 pub fn telling_runs_apart(observations: &[Observation]) -> String {
-    let disjoint = |dimension: &&str| {
-        let mut runs: BTreeMap<&str, &str> = BTreeMap::new();
+    let one_of_each = |keys: &str, values: &str| {
+        let mut known: BTreeMap<&str, &str> = BTreeMap::new();
         observations.iter().all(|observation| {
-            let run = observation.dimension(Observation::RUN);
-            *runs.entry(observation.dimension(dimension)).or_insert(run) == run
+            let value = observation.dimension(values);
+            *known.entry(observation.dimension(keys)).or_insert(value) == value
         })
     };
-    let named = [Observation::CONFIGURATION, Observation::WORKLOAD];
-    let found = named.iter().copied().find(disjoint);
+    let telling = |dimension: &&str| {
+        one_of_each(dimension, Observation::RUN)
+            || values(observations, dimension).len() > 1 && one_of_each(Observation::RUN, dimension)
+    };
+    let named = [
+        Observation::CONFIGURATION,
+        Observation::WORKLOAD,
+        Observation::NAME,
+    ];
+    let found = named.iter().copied().find(telling);
     found.unwrap_or(Observation::RUN).to_owned()
 }
 
@@ -130,14 +139,32 @@ mod tests {
             trial.dimensions.insert(dimension, run.to_owned());
             trial
         };
-        for (trials, expected) in [
-            ([("1", "a", "w"), ("2", "b", "w")], "configuration"),
-            ([("1", "a", "v"), ("2", "a", "w")], "workload"),
-            ([("1", "a", "w"), ("2", "a", "w")], "run"),
-        ] {
-            let trials = trials.map(|(run, c, w)| of_run(run, c, w));
+        type Trial<'a> = (&'a str, &'a str, &'a str);
+        let cases: [(&[Trial<'_>], &str); 6] = [
+            (&[("1", "a", "w"), ("2", "b", "w")], "configuration"),
+            (&[("1", "a", "v"), ("2", "a", "w")], "workload"),
+            (&[("1", "a", "w"), ("2", "a", "w")], "run"),
+            // Several runs of either.
+            (
+                &[("1", "a", "w"), ("2", "b", "w"), ("3", "a", "w")],
+                "configuration",
+            ),
+            (&[("1", "a", "w"), ("1", "b", "w"), ("2", "a", "w")], "run"),
+            (
+                &[("1", "a", "w"), ("1", "b", "w"), ("2", "c", "w")],
+                "configuration",
+            ),
+        ];
+        for (trials, expected) in cases {
+            let trials: Vec<Observation> = trials.iter().map(|(r, c, w)| of_run(r, c, w)).collect();
             assert_eq!(telling_runs_apart(&trials), expected);
         }
+        let mut named: Vec<Observation> = ["1", "2", "3"].map(|run| of_run(run, "a", "w")).into();
+        for (trial, name) in named.iter_mut().zip(["before", "after", "before"]) {
+            let dimension = Observation::NAME.to_owned();
+            trial.dimensions.insert(dimension, name.to_owned());
+        }
+        assert_eq!(telling_runs_apart(&named), "name");
     }
 
     #[test]

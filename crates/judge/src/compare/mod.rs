@@ -2,7 +2,7 @@
 //!
 //! The modules in the order of use: `grouping` puts trials into rows and columns; `metrics` selects the metric
 //! of each row; `sides` selects the values that count; `sample` pairs the sides by round where they share
-//! rounds; `statistics` computes the numbers, `floor` the noise floor, and `levels` the correction for multiple
+//! rounds, and `runs` reduces separate runs to one value each; `statistics` computes the numbers, `floor` the noise floor, and `levels` the correction for multiple
 //! comparisons; `verdict` decides by the numbers alone; `comparability` checks for other explanations.
 //!
 //! Invariants: the unit is the trial; whatever is left out is reported; no input panics; exchanging baseline
@@ -20,6 +20,7 @@ mod grouping;
 mod levels;
 mod metrics;
 mod projection;
+mod runs;
 mod sample;
 mod sides;
 mod statistics;

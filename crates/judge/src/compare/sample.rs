@@ -1,5 +1,5 @@
-//! Combines two sides into one sample: paired by round if they share rounds; families reduced to one value
-//! each.
+//! Combines two sides into one sample: paired by round if they share rounds, by run if each side has several runs
+//! of its own; families reduced to one value each.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,7 +11,7 @@ use super::sides::{Gathered, Together};
 /// The values that a cell's statistics are computed from.
 #[derive(Debug, Clone)]
 pub(super) struct Sample {
-    /// Baseline values; if paired, one per round in the same order as the candidate's.
+    /// Baseline values; if paired, one per round in the same order as the candidate's; if by run, one per run.
     pub(super) baseline: Vec<f64>,
     /// Candidate values.
     pub(super) candidate: Vec<f64>,
@@ -23,6 +23,8 @@ pub(super) struct Sample {
     pub(super) members: Vec<Member>,
     /// What was left out, with the reason.
     pub(super) notes: Vec<String>,
+    /// Why separate runs allow no verdict; empty if one is possible.
+    pub(super) reasons: Vec<String>,
 }
 
 /// The two sides of one workload.
@@ -36,10 +38,10 @@ pub(super) struct Two<'a, 'b> {
 }
 
 /// A workload's values: the baseline's and the candidate's.
-type Values = (Vec<f64>, Vec<f64>);
+pub(super) type Values = (Vec<f64>, Vec<f64>);
 
 impl Sample {
-    /// Rounds, or trials of the smaller side.
+    /// Rounds, or trials or runs of the smaller side.
     pub(super) fn n(&self) -> usize {
         self.baseline.len().min(self.candidate.len())
     }
@@ -90,13 +92,18 @@ pub(super) fn sample(
     if both.is_empty() {
         return Err(why.unwrap_or_else(|| format!("{} has no trial here", columns.1)));
     }
-    let pairing = match both.iter().all(|two| share_rounds(two)) {
-        true => Pairing::Paired,
-        false => Pairing::Unpaired,
-    };
-    let values = match pairing {
-        Pairing::Paired => by_round(&both, &mut notes)?,
-        Pairing::Unpaired => by_trial(&both, &mut notes),
+    let mut reasons = Vec::new();
+    let (pairing, values) = match both.iter().all(|two| share_rounds(two)) {
+        true => (Pairing::Paired, by_round(&both, &mut notes)?),
+        false => {
+            let separate = super::runs::separate(&both, columns);
+            reasons = separate.reasons;
+            notes.extend(separate.note);
+            match separate.values {
+                Some(values) => (Pairing::Runs, values),
+                None => (Pairing::Unpaired, by_trial(&both, &mut notes)),
+            }
+        }
     };
     let members = match family {
         true => members(&both, &values, pairing, metric),
@@ -114,6 +121,7 @@ pub(super) fn sample(
         better: metric.better,
         members,
         notes,
+        reasons,
     })
 }
 
@@ -226,6 +234,7 @@ fn members(both: &[&Two], values: &[Values], pairing: Pairing, metric: &Metric) 
             better: metric.better,
             members: Vec::new(),
             notes: Vec::new(),
+            reasons: Vec::new(),
         };
         let ratio = super::statistics::ratio(&sample, 0.95)?.value;
         Some(Member {

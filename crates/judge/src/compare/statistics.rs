@@ -1,13 +1,14 @@
-//! The statistics of a cell; all are based on ranks.
+//! The statistics of a cell, based on ranks; those of separate runs on the means of their logarithms.
 //!
 //! Ratios are computed from logarithms. If a value is 0 or less there is no ratio; ranks then compare the
 //! values themselves, which gives a direction but no size.
 
 use iodyno_model::{Estimated, Pairing};
 use iodyno_stats::{
-    Margin, equivalence_paired, equivalence_unpaired, hodges_lehmann, hodges_lehmann_shift,
-    least_rounds, least_samples, log_ratios, mann_whitney, rounds_to_decide, samples_to_decide,
-    signed_rank, smallest_p_mann_whitney, smallest_p_signed_rank,
+    Estimate, Margin, MeanDifference, equivalence_paired, equivalence_unpaired, hodges_lehmann,
+    hodges_lehmann_shift, least_rounds, least_samples, log_ratios, mann_whitney, mean_difference,
+    rounds_to_decide, samples_to_decide, signed_rank, smallest_p_mann_whitney,
+    smallest_p_signed_rank,
 };
 
 use super::sample::Sample;
@@ -15,17 +16,28 @@ use super::sample::Sample;
 /// Statistical power that the projected number of rounds is computed for.
 pub(super) const POWER: f64 = 0.8;
 
-/// p value of the hypothesis of no difference: signed-rank test of the log-ratios by round, or Mann–Whitney's
-/// U.
+/// p value of the hypothesis of no difference: signed-rank test of the log-ratios by round, Mann–Whitney's U, or
+/// Welch's t of separate runs.
 pub(super) fn p(sample: &Sample) -> Option<f64> {
     let (slower, faster) = sample.by_speed();
     match sample.pairing {
         Pairing::Unpaired => mann_whitney(slower, faster).ok().map(|test| test.p),
+        Pairing::Runs => mean_shift(sample).map(|shift| shift.p()),
         Pairing::Paired => {
             let differences = differences(sample)?;
             signed_rank(&differences).ok().map(|test| test.p)
         }
     }
+}
+
+/// The difference of the runs' mean logarithms.
+fn mean_shift(sample: &Sample) -> Option<MeanDifference> {
+    let (baseline, candidate) = sample.by_speed();
+    mean_difference(&logarithms(baseline), &logarithms(candidate)).ok()
+}
+
+fn logarithms(values: &[f64]) -> Vec<f64> {
+    values.iter().map(|value| value.ln()).collect()
 }
 
 /// Log-ratios of the rounds, or plain differences where a value has no logarithm.
@@ -45,7 +57,9 @@ pub(super) fn direction(sample: &Sample) -> f64 {
     let halves = |values: &[f64]| values.iter().map(|v| v / 2.0).collect::<Vec<_>>();
     let estimate = match sample.pairing {
         Pairing::Paired => differences(sample).and_then(|d| hodges_lehmann(&d, 0.95).ok()),
-        Pairing::Unpaired => hodges_lehmann_shift(&halves(baseline), &halves(candidate), 0.95).ok(),
+        Pairing::Unpaired | Pairing::Runs => {
+            hodges_lehmann_shift(&halves(baseline), &halves(candidate), 0.95).ok()
+        }
     };
     estimate.map_or(0.0, |estimate| estimate.value)
 }
@@ -54,21 +68,26 @@ pub(super) fn direction(sample: &Sample) -> f64 {
 /// beyond what a number can hold.
 pub(super) fn ratio(sample: &Sample, level: f64) -> Option<Estimated> {
     let (baseline, candidate) = sample.by_speed();
-    let ratio = match sample.pairing {
+    if !sample.positive() {
+        return None;
+    }
+    let ends = |estimate: Estimate| (estimate.value, estimate.interval.map(|i| (i.low, i.high)));
+    let (value, interval) = match sample.pairing {
         Pairing::Paired => {
             let ratios = log_ratios(baseline, candidate).ok()?;
-            hodges_lehmann(&ratios, level).ok()?
+            ends(hodges_lehmann(&ratios, level).ok()?)
         }
         Pairing::Unpaired => {
-            let logarithms = |values: &[f64]| values.iter().map(|v| v.ln()).collect::<Vec<_>>();
-            if !sample.positive() {
-                return None;
-            }
-            hodges_lehmann_shift(&logarithms(baseline), &logarithms(candidate), level).ok()?
+            let (baseline, candidate) = (logarithms(baseline), logarithms(candidate));
+            ends(hodges_lehmann_shift(&baseline, &candidate, level).ok()?)
+        }
+        Pairing::Runs => {
+            let shift = mean_shift(sample)?;
+            (shift.value, Some(shift.interval(level).ok()?))
         }
     };
-    let value = ratio.value.exp();
-    let interval = ratio.interval.map(|i| (i.low.exp(), i.high.exp()));
+    let value = value.exp();
+    let interval = interval.map(|(low, high)| (low.exp(), high.exp()));
     let sound = |x: f64| x.is_finite() && x > 0.0;
     (sound(value) && interval.is_none_or(|(low, high)| sound(low) && sound(high))).then_some(
         Estimated {
@@ -87,6 +106,10 @@ pub(super) fn equivalence_p(sample: &Sample, margin: f64) -> Option<f64> {
     let tests = match sample.pairing {
         Pairing::Paired => equivalence_paired(baseline, candidate, margin),
         Pairing::Unpaired => equivalence_unpaired(baseline, candidate, margin),
+        Pairing::Runs => {
+            let shift = mean_shift(sample)?;
+            return Some(shift.equivalence_p(margin.low().ln(), margin.high().ln()));
+        }
     };
     tests.ok().map(|tests| tests.p)
 }
@@ -96,19 +119,21 @@ pub(super) fn smallest_p(sample: &Sample) -> f64 {
     match sample.pairing {
         Pairing::Paired => smallest_p_signed_rank(sample.n()),
         Pairing::Unpaired => smallest_p_mann_whitney(sample.baseline.len(), sample.candidate.len()),
+        // A t test has no smallest p.
+        Pairing::Runs => 0.0,
     }
 }
 
-/// The least number of rounds, or of trials a side, whose smallest p falls below `needed`.
+/// The least number of rounds, or of trials or runs a side, whose smallest p falls below `needed`.
 pub(super) fn least(pairing: Pairing, needed: f64) -> u32 {
     let least = match pairing {
         Pairing::Paired => least_rounds(1, needed),
-        Pairing::Unpaired => least_samples(1, needed),
+        Pairing::Unpaired | Pairing::Runs => least_samples(1, needed),
     };
     least.map_or(u32::MAX, |least| u32::try_from(least).unwrap_or(u32::MAX))
 }
 
-/// Rounds, or trials per side, that a verdict still needs at power [`POWER`] if estimate and spread stay as
+/// Rounds, or trials or runs per side, that a verdict still needs at power [`POWER`] if estimate and spread stay as
 /// they are; `None` if too many to estimate.
 pub(super) fn more(sample: &Sample, margin: f64, level: f64) -> Option<u32> {
     // Without a margin only a difference can be shown; the projection needs a margin above 0.
@@ -122,8 +147,7 @@ pub(super) fn more(sample: &Sample, margin: f64, level: f64) -> Option<u32> {
             let ratios = log_ratios(baseline, candidate).ok()?;
             rounds_to_decide(&ratios, margin, level, POWER).ok()?
         }
-        Pairing::Unpaired => {
-            let logarithms = |values: &[f64]| values.iter().map(|v| v.ln()).collect::<Vec<_>>();
+        Pairing::Unpaired | Pairing::Runs => {
             let (baseline, candidate) = (logarithms(baseline), logarithms(candidate));
             samples_to_decide(&baseline, &candidate, margin, level, POWER).ok()?
         }

@@ -46,6 +46,7 @@ pub fn observe(
     Observation {
         dimensions,
         round: Some(key.round),
+        started_unix_ms: Some(trial.started_unix_ms),
         again: configuration.again || workload.again,
         unusable: unusable(trial),
         kind,
@@ -91,6 +92,7 @@ pub fn observe_imported(run: &str, trial: &ImportedTrial) -> Observation {
     Observation {
         dimensions: all,
         round: None,
+        started_unix_ms: None,
         again: false,
         unusable: trial.unusable.clone(),
         kind: trial.kind,

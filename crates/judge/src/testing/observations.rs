@@ -20,6 +20,7 @@ pub fn observation(configuration: &str, workload: &str, iops: f64) -> Observatio
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect::<BTreeMap<_, _>>(),
         round: None,
+        started_unix_ms: None,
         again: false,
         unusable: None,
         kind: Kind::Timed,
@@ -58,6 +59,20 @@ pub fn imported(configuration: &str, workload: &str, iops: &[f64]) -> Vec<Observ
             ..observation(configuration, workload, *iops)
         })
         .collect()
+}
+
+/// Runs of five trials each, begun at these times; within a run the trials lie within 0.2 % of its level.
+pub fn runs(configuration: &str, workload: &str, levels: &[(u64, f64)]) -> Vec<Observation> {
+    let each_run = levels.iter().map(|(begun, level)| {
+        let values = [0.0, 0.1, -0.2, 0.2, -0.1].map(|percent| level * (1.0 + percent / 100.0));
+        each(rounds(configuration, workload, &values), |o| {
+            let run = format!("run at {begun}");
+            o.dimensions.insert(Observation::RUN.to_owned(), run);
+            let round = u64::from(o.round.unwrap_or(0));
+            o.started_unix_ms = Some(begun * 1000 + round);
+        })
+    });
+    each_run.flatten().collect()
 }
 
 /// A figure that was measured.

@@ -157,5 +157,6 @@ pub(super) fn pairing(pairing: Pairing) -> &'static str {
     match pairing {
         Pairing::Paired => "paired",
         Pairing::Unpaired => "unpaired",
+        Pairing::Runs => "runs",
     }
 }

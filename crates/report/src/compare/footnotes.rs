@@ -64,7 +64,14 @@ fn of_verdict(cell: &Cell) -> Option<String> {
             };
             Some(reasons + &numbers)
         }
-        Verdict::Inconclusive { reasons, .. } if !reasons.is_empty() => Some(reasons.join("; ")),
+        Verdict::Inconclusive { reasons, .. } if !reasons.is_empty() => {
+            let numbers = match &cell.by_numbers {
+                same if *same == cell.verdict => String::new(),
+                Verdict::Inconclusive { .. } => String::new(),
+                verdict => format!("; by the numbers alone {}", by_numbers(cell, verdict)),
+            };
+            Some(reasons.join("; ") + &numbers)
+        }
         Verdict::Inconclusive { more, .. } => {
             let needed = still_needed(cell.pairing, *more);
             let guess = if more.is_some() {

@@ -1,6 +1,6 @@
 //! What a comparison tells a person, as words and figures: the terminal's table, Markdown and AsciiDoc print this.
 
-use iodyno_model::{Cell, ComparedRow, Comparison, Difference, Metric, Verdict};
+use iodyno_model::{Cell, ComparedRow, Comparison, Difference, Metric, Pairing, Verdict};
 
 use iodyno_units::percent;
 
@@ -144,9 +144,12 @@ pub(super) fn view(comparison: &Comparison) -> ViewModel {
 }
 
 fn conditions(comparison: &Comparison) -> Vec<String> {
+    // Of the cell with the most rounds, trials or runs, which the number is of.
+    let cells = comparison.rows.iter().flat_map(|row| &row.cells);
+    let most = cells.into_iter().find(|cell| cell.n == comparison.rounds);
     let pairing = match comparison.paired {
-        true => iodyno_model::Pairing::Paired,
-        false => iodyno_model::Pairing::Unpaired,
+        true => Pairing::Paired,
+        false => most.map_or(Pairing::Unpaired, |cell| cell.pairing),
     };
     let question = &comparison.question;
     let made_by = if question.floor.is_empty() {

@@ -51,6 +51,7 @@ pub(super) fn words(cell: &Cell, verdict: &Verdict) -> String {
 pub(super) fn still_needed(pairing: Pairing, more: Option<u32>) -> String {
     match more {
         Some(1) if pairing == Pairing::Paired => "about 1 more round".to_owned(),
+        Some(1) if pairing == Pairing::Runs => "about 1 more run a side".to_owned(),
         Some(1) => "about 1 more trial a side".to_owned(),
         Some(more) => format!("about {more} more {}", unit(pairing)),
         None => format!("more {}, number unknown", unit(pairing)),
@@ -62,6 +63,7 @@ pub(super) fn amount(pairing: Pairing, n: u32) -> String {
     match (pairing, n) {
         (Pairing::Paired, 1) => "1 round".to_owned(),
         (Pairing::Unpaired, 1) => "1 trial a side".to_owned(),
+        (Pairing::Runs, 1) => "1 run a side".to_owned(),
         (pairing, n) => format!("{n} {}", unit(pairing)),
     }
 }
@@ -70,6 +72,7 @@ fn unit(pairing: Pairing) -> &'static str {
     match pairing {
         Pairing::Paired => "rounds",
         Pairing::Unpaired => "trials a side",
+        Pairing::Runs => "runs a side",
     }
 }
 

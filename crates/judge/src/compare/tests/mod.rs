@@ -7,6 +7,7 @@ mod file_operations;
 mod floors;
 mod properties;
 mod rows;
+mod runs;
 mod simulations;
 mod verdicts;
 

@@ -122,7 +122,7 @@ fn takes_a_label_of_repetitions_for_repetitions() {
         trial.dimensions.insert("loop".to_owned(), number);
     }
     let cell = only_cell(&trials);
-    assert_eq!((cell.n, cell.verdict), (10, Verdict::Faster));
+    assert_eq!((cell.n, cell.by_numbers), (10, Verdict::Faster));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::testing::observations::{each, rounds};
 
 const TIMES: u64 = 1000;
 
-/// The share of simulated comparisons of one row with that verdict.
+/// The share of simulated comparisons of one row with that verdict by the numbers.
 fn share(factor: f64, noise: f64, n: usize, paired: bool, wanted: fn(&Verdict) -> bool) -> f64 {
     let hits = (0..TIMES).filter(|seed| {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(*seed);
@@ -26,7 +26,7 @@ fn share(factor: f64, noise: f64, n: usize, paired: bool, wanted: fn(&Verdict) -
             })
         };
         let trials = both(side("a", 1000.0), side("b", 1000.0 * factor));
-        wanted(&compared(&trials, &Question::default()).rows[0].cells[0].verdict)
+        wanted(&compared(&trials, &Question::default()).rows[0].cells[0].by_numbers)
     });
     hits.count() as f64 / TIMES as f64
 }

@@ -82,6 +82,7 @@ fn observation(dimensions: &[(&str, &str)], figures: &[(Metric, f64)]) -> Observ
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
             .collect(),
+        started_unix_ms: None,
         round: None,
         again: false,
         unusable: None,

@@ -1,0 +1,151 @@
+//! The command that makes separate runs comparable: both in the rounds of one run.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Parser;
+use iodyno_model::{Cell, Comparison, Pairing, Verdict};
+use iodyno_store::Run;
+
+use crate::args::{Cli, Command, RunArgs};
+
+/// A remark with the command that compares the work of separate runs in one; `None` if no verdict lacks it, or
+/// results were imported.
+pub(crate) fn advice(comparison: &Comparison, runs: &[Run]) -> Option<String> {
+    let lacking = |cell: &Cell| {
+        let open = matches!(
+            cell.verdict,
+            Verdict::Inconclusive { .. } | Verdict::CannotDecide { .. }
+        );
+        open && cell.pairing != Pairing::Paired
+    };
+    let cells = comparison.rows.iter().flat_map(|row| &row.cells);
+    let imported = runs.iter().any(|run| run.plan.imported.is_some());
+    if imported || runs.len() < 2 || !cells.into_iter().any(lacking) {
+        return None;
+    }
+    let commands: Option<Vec<RunArgs>> =
+        runs.iter().map(|run| command(&run.plan.command)).collect();
+    Some(match commands.as_deref().and_then(interleaved) {
+        Some(command) => format!("to compare both in the rounds of one run: {command}"),
+        None => {
+            "to compare both, make them configurations or workloads of one run: iodyno run FILE… \
+                 --on NAME=PATH…"
+                .to_owned()
+        }
+    })
+}
+
+/// The flags of a stored `iodyno run` command.
+fn command(words: &[String]) -> Option<RunArgs> {
+    match Cli::try_parse_from(words).ok()?.command {
+        Command::Run(args) => Some(args),
+        _ => None,
+    }
+}
+
+/// One command for the work of several: their targets or their workloads, whichever differ. If neither do, the change
+/// was made between the runs, and the command has a place for either version.
+fn interleaved(commands: &[RunArgs]) -> Option<String> {
+    let (first, others) = commands.split_first()?;
+    let same = |one: &dyn Fn(&RunArgs) -> bool| others.iter().all(one);
+    if !same(&|other| other.settings == first.settings) {
+        return None;
+    }
+    let same_files = same(&|other| other.files == first.files);
+    let same_targets = same(&|other| other.experiment.on == first.experiment.on);
+    let files = each_once(commands.iter().flat_map(|command| &command.files));
+    let targets = each_once(commands.iter().flat_map(|command| &command.experiment.on));
+    let targets: Vec<OsString> = match (same_files, same_targets) {
+        (false, false) => return None,
+        (true, true) => vec!["before=PATH".into(), "after=PATH".into()],
+        _ if named_twice(&targets) => return None,
+        _ => targets,
+    };
+    let mut words = vec!["iodyno".to_owned(), "run".to_owned()];
+    words.extend(
+        files
+            .iter()
+            .map(|file: &PathBuf| quoted(&file.to_string_lossy())),
+    );
+    for setting in &first.settings {
+        words.extend(["--set".to_owned(), quoted(setting)]);
+    }
+    for target in &targets {
+        words.extend(["--on".to_owned(), quoted(&target.to_string_lossy())]);
+    }
+    Some(words.join(" "))
+}
+
+fn each_once<'a, T: PartialEq + Clone + 'a>(all: impl Iterator<Item = &'a T>) -> Vec<T> {
+    let mut found: Vec<T> = Vec::new();
+    for one in all {
+        if !found.contains(one) {
+            found.push(one.clone());
+        }
+    }
+    found
+}
+
+/// Whether one name stands for several paths.
+fn named_twice(targets: &[OsString]) -> bool {
+    let names: Vec<String> = targets
+        .iter()
+        .filter_map(|target| Some(target.to_string_lossy().split_once('=')?.0.to_owned()))
+        .collect();
+    each_once(names.iter()).len() < names.len()
+}
+
+/// A word as a shell reads it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "_./=:@%+,-".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn joins_what_the_commands_differ_in() {
+        for (one, other, joined) in [
+            (
+                "iodyno run job.fio --on a=/x --rounds 3",
+                "iodyno run job.fio --on b=/y --seed 7",
+                Some("iodyno run job.fio --on a=/x --on b=/y"),
+            ),
+            (
+                "iodyno run old.fio --on /x --set runtime=5s",
+                "iodyno run new.fio --on /x --set runtime=5s",
+                Some("iodyno run old.fio new.fio --set runtime=5s --on /x"),
+            ),
+            (
+                "iodyno run job.fio --on here=.",
+                "iodyno run job.fio --on here=. --name after",
+                Some("iodyno run job.fio --on before=PATH --on after=PATH"),
+            ),
+            (
+                "iodyno run job.fio --on a=/x",
+                "iodyno run job.fio --on a=/y",
+                None,
+            ),
+            (
+                "iodyno run a.fio --on a=/x",
+                "iodyno run b.fio --on b=/y",
+                None,
+            ),
+            ("iodyno run a.fio --set bs=4k", "iodyno run b.fio", None),
+        ] {
+            let parsed = [one, other].map(|text| {
+                let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
+                command(&words).unwrap()
+            });
+            assert_eq!(interleaved(&parsed).as_deref(), joined, "{one} and {other}");
+        }
+        assert!(command(&["iodyno".to_owned(), "list".to_owned()]).is_none());
+        assert_eq!(quoted("it's 5 %"), r"'it'\''s 5 %'");
+    }
+}

@@ -1,0 +1,154 @@
+//! Trials of separate runs: one value per run, and what prevents a verdict.
+//!
+//! Runs made at different times differ by more than the trials within one: the host drifts, files lie elsewhere,
+//! caches are in another state. The trials of a run share all that, so the unit of such a comparison is the run, as
+//! the highest level of repetition always is (Kalibera & Jones, "Rigorous benchmarking in reasonable time", ISMM
+//! 2013). The value of a run is the mean of its logarithms.
+
+use std::collections::{HashMap, HashSet};
+
+use iodyno_model::Observation;
+use iodyno_stats::{geometric_mean, mann_whitney};
+use iodyno_units::counted;
+
+use super::sample::{Two, Values};
+use super::sides::{Counted, Gathered};
+
+/// Minimum number of runs a side: two do not show how far runs differ by themselves.
+const FEWEST: usize = 3;
+
+/// Runs whose times differ between the sides with a p of at most this, by Mann–Whitney's test, were not made in turns.
+/// For three a side: all runs of one side before all of the other.
+const IN_TURNS: f64 = 0.1;
+
+/// What separate runs give.
+pub(super) struct Separate {
+    /// By workload: one value per run of both sides. `None` if the runs are too few, or values have no logarithm.
+    pub(super) values: Option<Vec<Values>>,
+    /// Why no verdict follows, with the remedy; empty if one does.
+    pub(super) reasons: Vec<String>,
+    /// A remark if the times of the runs are not known.
+    pub(super) note: Option<String>,
+}
+
+/// The runs of a side.
+struct Runs {
+    /// Whether any of its trials was imported.
+    imported: bool,
+    /// When each run was begun, ms since 1970; `None` if that is not known of each.
+    begun: Option<Vec<f64>>,
+    /// By workload: the value of each run; `None` if a value has no logarithm.
+    values: Option<Vec<Vec<f64>>>,
+    count: usize,
+}
+
+/// Reduces trials to runs. Trials of one run, and imported ones of one file, are one run.
+pub(super) fn separate(both: &[&Two], columns: (&str, &str)) -> Separate {
+    let baseline = runs(&both.iter().map(|two| two.baseline).collect::<Vec<_>>());
+    let candidate = runs(&both.iter().map(|two| two.candidate).collect::<Vec<_>>());
+    let imported = baseline.imported || candidate.imported;
+    let (of_baseline, of_candidate) = (baseline.count, candidate.count);
+    let unknown = "in what order in time the trials were made is not known";
+    let mut found = Separate {
+        values: None,
+        reasons: Vec::new(),
+        note: None,
+    };
+    if of_baseline.min(of_candidate) < FEWEST {
+        let (what, unit, lead) = match imported {
+            true => ("imported", "file", format!("{unknown}, and ")),
+            false => ("separate runs", "run", String::new()),
+        };
+        let counts = format!(
+            "{} of {} and {} of {}",
+            counted(of_baseline as u64, unit),
+            columns.0,
+            of_candidate,
+            columns.1
+        );
+        found.reasons.push(format!(
+            "{what}: {lead}{counts} do not show how far runs differ by themselves; compare both in the rounds of one \
+             run, or at least {FEWEST} {unit}s of each"
+        ));
+        return found;
+    }
+    let (Some(before), Some(after)) = (baseline.values, candidate.values) else {
+        let reason = "separate runs are compared by the logarithms of their values, and a value is 0 or less";
+        found.reasons.push(reason.to_owned());
+        return found;
+    };
+    found.values = Some(before.into_iter().zip(after).collect());
+    match (baseline.begun, candidate.begun) {
+        (Some(before), Some(after)) => {
+            let apart = mann_whitney(&before, &after).ok();
+            if let Some(test) = apart.filter(|test| test.p <= IN_TURNS) {
+                let when = match test.p_greater < test.p_less {
+                    true => "after",
+                    false => "before",
+                };
+                found.reasons.push(format!(
+                    "separate runs: most of {} were made {when} those of {}, where a drift of the host would \
+                     look the same; compare both in the rounds of one run, or make their runs in turns",
+                    columns.1, columns.0
+                ));
+            }
+        }
+        _ => {
+            found.note = Some(format!(
+                "{unknown}: a drift of the host would look the same"
+            ))
+        }
+    }
+    found
+}
+
+/// A run's name, and the file of an imported one.
+type Run<'a> = (&'a str, Option<&'a str>);
+
+/// The runs in which every workload of a side has trials, in the order of their appearance.
+fn runs<'a>(workloads: &[&Gathered<'a>]) -> Runs {
+    let by_run: Vec<HashMap<Run, Vec<&Counted>>> = workloads
+        .iter()
+        .map(|side| {
+            let mut found: HashMap<Run, Vec<&Counted>> = HashMap::new();
+            for counted in &side.counted {
+                found.entry(run(counted)).or_default().push(counted);
+            }
+            found
+        })
+        .collect();
+    let mut seen = HashSet::new();
+    let first = workloads.iter().take(1).flat_map(|side| &side.counted);
+    let kept: Vec<Run> = first
+        .map(run)
+        .filter(|run| seen.insert(*run) && by_run.iter().all(|runs| runs.contains_key(run)))
+        .collect();
+    let begun = |run: &Run<'a>| {
+        let trials = by_run.iter().flat_map(|runs| &runs[run]);
+        let begun = trials.map(|counted| counted.observation.started_unix_ms);
+        begun.min().flatten().map(|ms| ms as f64)
+    };
+    let value = |trials: &Vec<&Counted>| {
+        let values: Vec<f64> = trials.iter().map(|counted| counted.value).collect();
+        geometric_mean(&values).ok()
+    };
+    let trials = || workloads.iter().flat_map(|side| &side.counted);
+    Runs {
+        imported: trials().any(|counted| counted.observation.source.is_some()),
+        begun: kept.iter().map(begun).collect(),
+        values: by_run
+            .iter()
+            .map(|runs| kept.iter().map(|run| value(&runs[run])).collect())
+            .collect(),
+        count: kept.len(),
+    }
+}
+
+fn run<'a>(counted: &Counted<'a>) -> Run<'a> {
+    let observation = counted.observation;
+    let source = observation.source.as_ref();
+    (
+        observation.dimension(Observation::RUN),
+        source.map(|at| at.source.as_str()),
+    )
+}

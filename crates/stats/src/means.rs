@@ -1,0 +1,129 @@
+//! The difference of the means of two independent samples, by Welch's t.
+
+use crate::error::check_finite;
+use crate::sample::{mean, squared_deviations};
+use crate::{StatsError, student_t_quantile, student_t_two_sided_p};
+
+/// How far two means differ, and how certain that is. Source: Welch, "The generalization of 'Student's' problem
+/// when several different population variances are involved", Biometrika 34, 1947.
+///
+/// For values that are means of runs, this is the random-effects model of a nested design: the run is the unit, and
+/// the spread of the trials within a run counts only as far as it moves the run's mean. Source: Kalibera & Jones,
+/// "Rigorous benchmarking in reasonable time", ISMM 2013.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MeanDifference {
+    /// The candidate's mean − the baseline's.
+    pub value: f64,
+    /// The standard error of `value`; 0 if both samples are constant.
+    pub error: f64,
+    /// Degrees of freedom of `error`.
+    pub freedom: f64,
+}
+
+/// The difference of the means. Needs two values a side.
+pub fn mean_difference(baseline: &[f64], candidate: &[f64]) -> Result<MeanDifference, StatsError> {
+    check_finite(baseline, 2)?;
+    check_finite(candidate, 2)?;
+    let moments = |values: &[f64]| {
+        let free = (values.len() - 1) as f64;
+        let squared_error = squared_deviations(values) / free / values.len() as f64;
+        (mean(values), squared_error, free)
+    };
+    let (before, before_error, before_free) = moments(baseline);
+    let (after, after_error, after_free) = moments(candidate);
+    let squared = before_error + after_error;
+    let difference = after - before;
+    // What is left of equal means is rounding, not a difference.
+    let rounding = 1e-12 * before.abs().max(after.abs());
+    let found = MeanDifference {
+        value: if difference.abs() <= rounding {
+            0.0
+        } else {
+            difference
+        },
+        error: squared.sqrt(),
+        freedom: match squared > 0.0 {
+            true => {
+                // Shares first: squares of very small variances would vanish.
+                let (before, after) = (before_error / squared, after_error / squared);
+                1.0 / (before * before / before_free + after * after / after_free)
+            }
+            false => before_free + after_free,
+        },
+    };
+    match found.value.is_finite() && found.error.is_finite() && found.freedom.is_finite() {
+        true => Ok(found),
+        false => Err(StatsError::Overflow),
+    }
+}
+
+impl MeanDifference {
+    /// The two-sided p of equal means.
+    pub fn p(&self) -> f64 {
+        self.two_sided(self.value)
+    }
+
+    /// The interval at `level`, lower end first.
+    pub fn interval(&self, level: f64) -> Result<(f64, f64), StatsError> {
+        let reach = student_t_quantile((1.0 + level) / 2.0, self.freedom)? * self.error;
+        Ok((self.value - reach, self.value + reach))
+    }
+
+    /// The larger p of two one-sided tests that the difference lies between `low` and `high`. Source: Schuirmann 1987.
+    pub fn equivalence_p(&self, low: f64, high: f64) -> f64 {
+        let above = |distance: f64| match distance > 0.0 {
+            true => self.two_sided(distance) / 2.0,
+            false => 1.0 - self.two_sided(distance) / 2.0,
+        };
+        above(self.value - low).max(above(high - self.value))
+    }
+
+    fn two_sided(&self, distance: f64) -> f64 {
+        match (distance == 0.0, self.error == 0.0) {
+            (true, _) => 1.0,
+            (false, true) => 0.0,
+            // Fails only for a t that is not a number.
+            (false, false) => {
+                student_t_two_sided_p(distance / self.error, self.freedom).unwrap_or(1.0)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agrees_with_the_formulas_and_an_integrated_density() {
+        // By Welch's formulas, and the density of t integrated by Simpson's rule in 200 000 steps.
+        let found = mean_difference(&[5.1, 4.9, 5.4, 5.6], &[6.2, 5.8, 7.1]).unwrap();
+        let near = |value: f64, expected: f64| {
+            assert!((value - expected).abs() < 1e-9, "{value} {expected}");
+        };
+        near(found.value, 1.1166666666666667);
+        near(found.error, 0.41466184348749086);
+        near(found.freedom, 2.660193702919429);
+        near(found.p(), 0.0845248565672071);
+        let (low, high) = found.interval(0.95).unwrap();
+        near((low + high) / 2.0, found.value);
+        near(found.equivalence_p(0.0, 100.0), found.p() / 2.0);
+        // The interval ends where p is 1 − level.
+        let shifted = MeanDifference {
+            value: found.value - low,
+            ..found
+        };
+        near(shifted.p(), 0.05);
+    }
+
+    #[test]
+    fn constant_samples_differ_surely_or_not_at_all() {
+        let same = mean_difference(&[0.25; 3], &[0.25; 3]).unwrap();
+        assert_eq!((same.p(), same.equivalence_p(-0.01, 0.01)), (1.0, 0.0));
+        let other = mean_difference(&[0.25; 3], &[0.5; 3]).unwrap();
+        assert_eq!((other.p(), other.equivalence_p(-0.01, 0.01)), (0.0, 1.0));
+        assert_eq!(other.interval(0.95).unwrap(), (other.value, other.value));
+        assert!(mean_difference(&[1.0], &[1.0, 2.0]).is_err());
+        assert!(mean_difference(&[f64::NAN, 1.0], &[1.0, 2.0]).is_err());
+    }
+}
