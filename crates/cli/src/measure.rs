@@ -107,8 +107,10 @@ fn verdict(ended_run: &EndedRun, store: &SqliteStore) -> Result<Option<Judged>, 
     if trials.iter().all(|trial| trial.unusable.is_some()) {
         return Ok(None);
     }
-    let question = run.plan.question.clone();
-    judge(&[run], &mut trials, &question).map(Some)
+    let question = iodyno_judge::question_of(&run.plan);
+    let mut judged = judge(std::slice::from_ref(&run), &mut trials, &question)?;
+    judged.mark_provisional(&[run]);
+    Ok(Some(judged))
 }
 
 /// The run as JSON: trials from the store, and those that could not be stored.

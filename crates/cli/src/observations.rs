@@ -60,7 +60,7 @@ pub(crate) fn name_runs(runs: &[Run], observations: &mut [Observation]) {
 /// workloads or names if these tell the runs apart.
 pub(crate) fn default_question(runs: &[Run], observations: &[Observation]) -> Question {
     let (question, columns) = match runs {
-        [run] if run.plan.imported.is_none() => return run.plan.question.clone(),
+        [run] if run.plan.imported.is_none() => return iodyno_judge::question_of(&run.plan),
         [run] => (
             run.plan.question.clone(),
             iodyno_judge::most_telling(observations),
@@ -71,7 +71,11 @@ pub(crate) fn default_question(runs: &[Run], observations: &[Observation]) -> Qu
         ),
     };
     let columns = columns.unwrap_or_else(|| question.columns.clone());
+    let own = runs.iter().filter(|run| run.plan.imported.is_none());
     Question {
+        looks: own
+            .filter_map(|run| iodyno_judge::question_of(&run.plan).looks)
+            .max(),
         rows: iodyno_judge::default_rows(&columns, observations),
         columns,
         ..question

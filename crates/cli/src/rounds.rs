@@ -45,7 +45,7 @@ pub(crate) fn with_rounds(plan: Plan, args: &ExperimentArgs) -> Result<Plan, Vec
     }
     let default = match plan.cells() {
         1 => 1,
-        _ => iodyno_judge::default_rounds(iodyno_judge::primaries(&plan), plan.question.alpha),
+        _ => iodyno_judge::default_rounds(iodyno_judge::primaries(&plan), alpha(&plan)),
     };
     plan.rounds = match (args.rounds, args.stop_width) {
         (Some(rounds), _) => rounds,
@@ -66,13 +66,18 @@ pub(crate) fn with_rounds(plan: Plan, args: &ExperimentArgs) -> Result<Plan, Vec
     Ok(plan)
 }
 
+/// The part of α that the next verdict of a run may spend.
+fn alpha(plan: &Plan) -> f64 {
+    iodyno_judge::question_of(plan).alpha_at_look()
+}
+
 /// Warnings if the number of rounds cannot give a decision.
 pub(crate) fn doubts(plan: &Plan) -> Vec<Diagnostic> {
     let primaries = iodyno_judge::primaries(plan);
     if primaries == 0 {
         return Vec::new();
     }
-    let decides = |rounds| iodyno_judge::can_decide(rounds, primaries, plan.question.alpha);
+    let decides = |rounds| iodyno_judge::can_decide(rounds, primaries, alpha(plan));
     if let Err(why) = decides(plan.rounds) {
         return vec![
             Diagnostic::warning(why.to_string())

@@ -189,6 +189,7 @@ pub(crate) fn run_view(plan: &Plan, handle: RunHandle, state: RunState) -> RunVi
         name: plan.name.clone(),
         command: plan.command.clone(),
         state: state.name().to_owned(),
+        extended_after_rounds: plan.looks.clone(),
     }
 }
 

@@ -21,7 +21,8 @@ mod work;
 pub use behaviour::behaviour;
 pub use compare::{
     ALL_METRICS, CompareError, QuestionError, TooFewRounds, can_decide, check_claims, compare,
-    default_rounds, default_rows, most_telling, primaries, telling_runs_apart, widest_interval,
+    default_rounds, default_rows, most_telling, primaries, question_of, telling_runs_apart,
+    widest_interval,
 };
 pub use doctor::examine;
 pub use findings::findings;

@@ -73,7 +73,7 @@ impl<'a> InterimComparison<'a> {
             run: format!("run {}", run.alias),
             question: Question {
                 baseline: baseline(plan).map(str::to_owned),
-                ..plan.question.clone()
+                ..iodyno_judge::question_of(plan)
             },
             places: Vec::new(),
             seen: Vec::new(),

@@ -1,5 +1,7 @@
 //! Resumes a run that was interrupted, or that gets more rounds.
 
+use std::collections::BTreeMap;
+
 use iodyno_model::{
     Environment, Frame, Histogram, Plan, RunId, RunState, Trial, TrialKey, TrialState,
 };
@@ -100,7 +102,7 @@ fn unnamed(alias: u64, missing: &[NamedTarget], unknown: &[NamedTarget]) -> Stri
 /// given up) is repeated as its next attempt; a cell that has never completed and fails in three consecutive rounds
 /// again is given up again. A target that differs from that of the run's earlier trials is not touched: its trials
 /// fail. `rounds`, the total number, extends a run that is complete or was ended by a stopping rule; if it is given, all
-/// of them are run, whatever the width of the intervals. The time limit counts from this call. Earlier results are read
+/// of them are run, whatever the width of the intervals. A changed number of rounds is recorded as a look at the verdict. The time limit counts from this call. Earlier results are read
 /// from the store, one trial at a time, for the interim comparison. Nothing is overwritten but what `permission` allows
 /// now; a run that partly came from another store needs its targets in [`Permission::named`].
 ///
@@ -162,6 +164,10 @@ pub(crate) fn resume_with(
         });
     }
     let handle = lab.store.resume_run(run)?;
+    let seen = complete_rounds(&before);
+    if wanted != before.summary.rounds && seen > 0 {
+        lab.store.note_look(run, seen)?;
+    }
     if wanted != before.summary.rounds {
         lab.store.set_rounds(run, wanted)?;
     }
@@ -219,6 +225,18 @@ fn lacking(run: &Run, rounds: u32) -> u64 {
         latest(run).filter(|(key, state)| key.round < rounds && *state == TrialState::Completed);
     let planned = u64::from(run.plan.cells()) * u64::from(rounds);
     planned.saturating_sub(made.count() as u64)
+}
+
+/// How many of the run's rounds are complete: the verdict over them could be seen.
+fn complete_rounds(run: &Run) -> u32 {
+    let mut made: BTreeMap<u32, u32> = BTreeMap::new();
+    for (key, state) in latest(run) {
+        if state == TrialState::Completed {
+            *made.entry(key.round).or_default() += 1;
+        }
+    }
+    let complete = made.values().filter(|made| **made == run.plan.cells());
+    u32::try_from(complete.count()).unwrap_or(u32::MAX)
 }
 
 /// What the first completed trial of a cell ran on, or else the first interrupted one. A failed trial is not used: it may

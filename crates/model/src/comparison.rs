@@ -28,8 +28,12 @@ pub struct Question {
     pub floor: Vec<(String, String)>,
     /// The margin: the smallest difference that matters, as a fraction (0.03).
     pub margin: f64,
-    /// α: the probability of a false difference over all primary comparisons, for example 0.05.
+    /// α: the probability of a false difference over all primary comparisons and all looks, for example 0.05.
     pub alpha: f64,
+    /// How many looks at the verdict spent a part of α before this one; `None` where a run cannot be extended. Not stored:
+    /// it follows from [`crate::Plan::looks`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub looks: Option<u32>,
 }
 
 impl Question {
@@ -37,6 +41,20 @@ impl Question {
     pub const MARGIN: f64 = 0.03;
     /// The default α.
     pub const ALPHA: f64 = 0.05;
+    /// The share of the remaining α that a look leaves for later ones.
+    pub const KEPT: f64 = 0.2;
+
+    /// The part of α that this look may spend: α·0.8·0.2ᵏ after k looks, so that all looks together spend at most α,
+    /// however many there are. A run that is extended until its verdict pleases is then false in at most α of the cases
+    /// (Bonferroni's inequality; alpha spending after Lan & DeMets, Biometrika 70, 1983). α itself where no run can be
+    /// extended.
+    pub fn alpha_at_look(&self) -> f64 {
+        match self.looks {
+            None => self.alpha,
+            // What is left after a dozen looks can no longer matter; a power of hundreds would be 0.
+            Some(looks) => self.alpha * (1.0 - Self::KEPT) * Self::KEPT.powi(looks.min(12) as i32),
+        }
+    }
 }
 
 impl Default for Question {
@@ -51,6 +69,7 @@ impl Default for Question {
             floor: Vec::new(),
             margin: Question::MARGIN,
             alpha: Question::ALPHA,
+            looks: None,
         }
     }
 }

@@ -149,6 +149,9 @@ pub struct Plan {
     pub workloads: Vec<Workload>,
     /// Number of rounds; with a stop rule, the maximum.
     pub rounds: u32,
+    /// How many rounds were complete each time the number of rounds was changed: the verdict could be seen then.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub looks: Vec<u32>,
     /// Seed of all randomness.
     pub seed: u64,
     /// Devices and disk images whose content may be overwritten, as the user named them. Given for one invocation: it
@@ -196,6 +199,7 @@ impl Plan {
             configurations,
             workloads,
             rounds: 1,
+            looks: Vec::new(),
             seed: 0,
             destroy: Vec::new(),
             question: Question::default(),

@@ -52,6 +52,13 @@ pub trait Store {
     /// [`StoreError::Conflict`] for a run that another process owns.
     fn set_rounds(&self, run: RunId, rounds: u32) -> Result<(), StoreError>;
 
+    /// Records in the plan of a run that this process owns that its verdict could be seen after `rounds` complete rounds,
+    /// before its number of rounds is changed. The same number again changes nothing. Durable when it returns.
+    ///
+    /// # Errors
+    /// [`StoreError::Conflict`] for a run that another process owns.
+    fn note_look(&self, run: RunId, rounds: u32) -> Result<(), StoreError>;
+
     /// Records that a trial begins, by the names of its configuration and workload.
     fn begin_trial(
         &self,

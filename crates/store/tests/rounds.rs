@@ -86,6 +86,9 @@ fn a_run_that_is_given_more_rounds_elsewhere_brings_them_home() {
     let away = SqliteStore::open(b).unwrap();
     away.import(&mut early.as_slice()).unwrap();
     away.resume_run(run).unwrap();
+    for _ in 0..2 {
+        away.note_look(run, 2).unwrap();
+    }
     away.set_rounds(run, 4).unwrap();
     rounds(&away, run, 2..4, 1);
     finish(&away, run, 9000);
@@ -94,6 +97,7 @@ fn a_run_that_is_given_more_rounds_elsewhere_brings_them_home() {
     let report = home.import(&mut exported(&away, run).as_slice()).unwrap();
     assert_eq!((report.trials_known, report.trials_added), (4, 4));
     assert_eq!(counts(&home, run), (4, 8, 8, 4));
+    assert_eq!(home.run(run).unwrap().plan.looks, [2]);
     // What was exported before it grew is known, and takes nothing away.
     assert!(
         home.import(&mut early.as_slice())

@@ -20,7 +20,7 @@ pub(crate) struct ExperimentArgs {
     ///
     /// The default is 1 if there is nothing to compare. Otherwise it is the smallest number that can
     /// show a significant difference in every comparison, and at least 10. With `--resume`, a larger
-    /// number extends the run.
+    /// number extends the run; each extension lowers the p that its verdict requires.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) rounds: Option<u32>,
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use iodyno_model::{Claim, Comparison, Diagnostic, Observation, Question, Repeated};
+use iodyno_model::{Claim, Comparison, Diagnostic, Observation, Question, Repeated, RunState};
 use iodyno_report::{Style, compare as draw};
 use iodyno_store::{Run, SqliteStore, Store};
 
@@ -34,6 +34,7 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
     name_runs(&runs, &mut trials);
     let question = question(args, &runs, &trials)?;
     let mut judged = judge(&runs, &mut trials, &question)?;
+    judged.mark_provisional(&runs);
     if let Judged::Compared(comparison) = &mut judged {
         let advice = advice(comparison, &runs);
         comparison.notes.extend(advice);
@@ -92,6 +93,25 @@ impl Judged {
                 let again = again.as_ref().and_then(|again| noise(again));
                 draw::repeats(name, metrics, again, style)
             }
+        }
+    }
+
+    /// Adds a remark for each run that is not complete: its number of rounds may depend on the verdict.
+    pub(crate) fn mark_provisional(&mut self, runs: &[Run]) {
+        let Judged::Compared(comparison) = self else {
+            return;
+        };
+        for run in runs {
+            let how = match run.summary.state {
+                RunState::Running => "is not complete",
+                RunState::Interrupted => "was interrupted",
+                RunState::Completed | RunState::Failed | RunState::Refused => continue,
+            };
+            comparison.notes.push(format!(
+                "provisional: {} {how}; the verdict counts after all of its {} rounds",
+                run_name(run),
+                run.summary.rounds
+            ));
         }
     }
 
@@ -243,6 +263,7 @@ fn question(args: &CompareArgs, runs: &[Run], trials: &[Observation]) -> Result<
         floor: given_pairs(floor, default.floor),
         margin: args.margin.map_or(default.margin, |margin| margin.share),
         alpha: default.alpha,
+        looks: default.looks,
     })
 }
 

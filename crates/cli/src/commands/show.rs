@@ -84,14 +84,31 @@ fn text(store: &SqliteStore, run: &Run, context: &Context) -> Result<(), Failure
     }
     let summary = &run.summary;
     write_out(format!(
-        "run {} `{}` is {}: {} of {} trials completed. Command: {}\n",
+        "run {} `{}` is {}: {} of {} trials completed{}. Command: {}\n",
         summary.alias,
         on_one_line(&summary.name),
         summary.state.name(),
         summary.trials_completed,
         summary.trials_planned,
+        extended(&run.plan.looks),
         on_one_line(&run.plan.command.join(" "))
     ))
+}
+
+/// `; extended twice, after 10 and 20 rounds`.
+fn extended(looks: &[u32]) -> String {
+    let times = match looks.len() {
+        0 => return String::new(),
+        1 => "once".to_owned(),
+        2 => "twice".to_owned(),
+        n => format!("{n} times"),
+    };
+    let rounds: Vec<String> = looks.iter().map(u32::to_string).collect();
+    let rounds = match rounds.as_slice() {
+        [most @ .., last] if !most.is_empty() => format!("{} and {last}", most.join(", ")),
+        rounds => rounds.concat(),
+    };
+    format!("; extended {times}, after {rounds} rounds")
 }
 
 /// Prints each trial in one of fio's formats; in JSON, one document per trial.

@@ -55,7 +55,7 @@ fn a_known_difference_is_found_measured_and_told_in_every_form() {
         .json();
     let cell = &json["rows"][0]["cells"][0];
     let ratio = ["value", "low", "high"].map(|name| rounded(&cell["ratio"][name]));
-    assert_eq!(ratio, [1.4965, 1.4794, 1.5076]);
+    assert_eq!(ratio, [1.4965, 1.4771, 1.5077]);
     // The smallest p that ten pairs allow: 2 of 2¹⁰ assignments of signs.
     assert_eq!(cell["adjusted_p"], 2.0 / 1024.0);
     assert_eq!(
@@ -191,7 +191,7 @@ fn separate_runs_are_judged_from_three_a_side_made_in_turns() {
         .succeeds()
         .prints("INCONCLUSIVE")
         .prints("separate runs: most of fast were made after those of slow")
-        .prints("numbers alone FASTER");
+        .prints("alone FASTER 1.51×");
     // Runs of the same work have their names to tell them apart.
     for (name, seed) in [("before", "11"), ("after", "12"), ("before", "13")] {
         run("slow.fio", seed, &["--name", name]);
@@ -227,8 +227,8 @@ fn a_dry_run_tells_the_rounds_and_whether_they_can_decide() {
 #[test]
 fn rounds_stop_when_intervals_are_narrow_or_time_is_up() {
     let home = two_laws();
-    // No interval is looked at before round 10; there it goes from 1.479 to 1.508, which is 1.9 % of 1.496.
-    for (run, width, rounds) in [(0, "60%", 10), (1, "2%", 10), (2, "1.5%", 12)] {
+    // No interval is looked at before round 10; there it goes from 1.477 to 1.508, which is 2.04 % of 1.496.
+    for (run, width, rounds) in [(0, "60%", 10), (1, "2.1%", 10), (2, "2%", 11)] {
         run_two(&home, &["--stop-width", width])
             .succeeds()
             .prints("narrow enough");
@@ -272,6 +272,9 @@ fn a_killed_run_is_resumed_as_if_it_had_not_been() {
     let made = trials_completed(&home, 1);
     assert!((2..80).contains(&made), "{made}: {told}");
 
+    home.iodyno(&["compare", "last"]).prints(
+        "provisional: run 2 was interrupted; the verdict counts after all of its 40 rounds",
+    );
     home.iodyno(&["run", "--resume", "last"])
         .succeeds()
         .prints("FASTER");
@@ -281,6 +284,41 @@ fn a_killed_run_is_resumed_as_if_it_had_not_been() {
     home.iodyno(&["run", "--resume", "last", "--rounds", "41"])
         .succeeds();
     assert_eq!(trials_completed(&home, 1), 82);
+}
+
+#[test]
+fn a_run_that_is_extended_after_its_verdict_spends_alpha() {
+    let home = two_laws();
+    let compared = || {
+        let json = home.iodyno(&["compare", "1", "--json"]).succeeds().json();
+        let question = &json["question"];
+        let level = &json["rows"][0]["cells"][0]["ratio"]["level"];
+        [
+            &question["earlier_looks"],
+            &question["alpha_at_look"],
+            level,
+        ]
+        .map(rounded)
+    };
+    run_two(&home, &["--rounds", "3"]).succeeds();
+    assert_eq!(compared(), [0.0, 0.04, 0.96]);
+    let resume = |rounds: &str| {
+        home.iodyno(&["run", "--resume", "1", "--rounds", rounds, "-q"])
+            .succeeds()
+    };
+    // Three rounds could not decide, so nothing is spent.
+    resume("8").prints("FASTER");
+    assert_eq!(compared(), [0.0, 0.04, 0.96]);
+    resume("10").prints("extended 1 time after the verdict could be seen: α is 0.00800");
+    assert_eq!(compared(), [1.0, 0.008, 0.992]);
+    resume("12");
+    assert_eq!(compared(), [2.0, 0.0016, 0.9984]);
+    home.iodyno(&["show", "1"])
+        .succeeds()
+        .prints("24 of 24 trials completed; extended 3 times, after 3, 8 and 10 rounds");
+    let json = home.iodyno(&["show", "1", "--json"]).succeeds().json();
+    let looks = &json["run"]["extended_after_rounds"];
+    assert_eq!(looks, &Value::from(vec![3, 8, 10]));
 }
 
 #[test]

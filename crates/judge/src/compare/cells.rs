@@ -289,6 +289,12 @@ fn decided(sample: &Sample, side: Side, level: &Level, floor: f64, question: &Qu
     let ratio = statistics::ratio(sample, level.level);
     let n = u32::try_from(sample.n()).unwrap_or(u32::MAX);
     let smallest_p = statistics::smallest_p(sample);
+    // More rounds are judged at the next look, which has less of α unless this one could not decide.
+    let spends = question.looks.is_some() && smallest_p <= question.alpha_at_look();
+    let next = match spends && sample.pairing == Pairing::Paired {
+        true => level.share * Question::KEPT,
+        false => level.share,
+    };
     let numbers = Numbers {
         n,
         ratio,
@@ -297,18 +303,18 @@ fn decided(sample: &Sample, side: Side, level: &Level, floor: f64, question: &Qu
             None => statistics::direction(sample),
         },
         adjusted_p: level.adjusted_p.unwrap_or(1.0),
-        alpha: question.alpha,
+        alpha: question.alpha_at_look(),
         share: level.share,
         equivalence_p: statistics::equivalence_p(sample, margin),
         smallest_p,
         least: match smallest_p > level.share {
-            true => statistics::least(sample.pairing, level.share),
+            true => statistics::least(sample.pairing, next),
             false => n,
         },
         margin,
         floor,
     };
-    let by_numbers = decide(&numbers, || statistics::more(sample, margin, level.level));
+    let by_numbers = decide(&numbers, || statistics::more(sample, margin, 1.0 - next));
     let mut notes = sample.notes.clone();
     let verdict = match by_numbers {
         _ if sample.reasons.is_empty() => by_numbers.clone(),

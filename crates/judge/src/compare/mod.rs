@@ -35,7 +35,9 @@ use iodyno_model::{Claim, Comparison, Observation, Question};
 pub use claims::check_claims;
 pub use defaults::{default_rows, most_telling, telling_runs_apart};
 pub use error::{CompareError, QuestionError};
-pub use projection::{TooFewRounds, can_decide, default_rounds, primaries, widest_interval};
+pub use projection::{
+    TooFewRounds, can_decide, default_rounds, primaries, question_of, widest_interval,
+};
 pub(crate) use words::regimes;
 
 /// A value for the list of metrics that selects every metric that both sides have.
@@ -60,7 +62,7 @@ pub fn compare(
     let asked = metrics::rows(&table, &question);
     let prepared = cells::prepare(&asked);
     let drafts = cells::drafts(&prepared, &table.columns);
-    let levels = levels::levels(&drafts, question.alpha);
+    let levels = levels::levels(&drafts, question.alpha_at_look());
     let floors = cells::floors(&prepared, &drafts, &table.columns, &question);
     let built = cells::rows(
         &prepared,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use iodyno_model::{Comparison, Observation, Plan};
+use iodyno_model::{Comparison, Observation, Plan, Question};
 use iodyno_stats::{least_rounds, smallest_p_signed_rank};
 use iodyno_units::significant;
 use thiserror::Error;
@@ -66,6 +66,21 @@ fn sound(alpha: f64) -> f64 {
         true => alpha,
         false => iodyno_model::Question::ALPHA,
     }
+}
+
+/// The question of a run's plan at its next look. A look that no number of rounds could have decided spends nothing.
+pub fn question_of(plan: &Plan) -> Question {
+    let first = Question {
+        looks: Some(0),
+        ..plan.question.clone()
+    };
+    plan.looks.iter().fold(first, |question, rounds| {
+        let spends = smallest_p_signed_rank(*rounds as usize) <= question.alpha_at_look();
+        Question {
+            looks: question.looks.map(|looks| looks + u32::from(spends)),
+            ..question
+        }
+    })
 }
 
 /// The width of the widest interval among the primary ratios, (high − low) ÷ ratio; used by the stop rule.

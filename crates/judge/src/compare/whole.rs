@@ -19,6 +19,7 @@ pub(super) fn comparison(
     let floor = floor(&built);
     let (same, differs) = facts(&built);
     let mut notes = table.notes.clone();
+    notes.extend(extended(question));
     notes.extend(imported(table));
     notes.extend(floor_rows(&built, question, floor));
     let cells = || built.iter().flat_map(|built| &built.row.cells);
@@ -85,6 +86,17 @@ fn facts(built: &[Built]) -> (Vec<String>, Vec<Difference>) {
         })
         .collect();
     (same, differs)
+}
+
+/// That the verdict was seen before.
+fn extended(question: &Question) -> Option<String> {
+    let looks = question.looks.filter(|looks| *looks > 0)?;
+    Some(format!(
+        "extended {} after the verdict could be seen: α is {} at this look, so that all looks together have at most {}",
+        iodyno_units::counted(u64::from(looks), "time"),
+        iodyno_units::significant(question.alpha_at_look()),
+        iodyno_units::significant(question.alpha)
+    ))
 }
 
 /// Conclusions that imported trials do not support.

@@ -98,6 +98,8 @@ proptest! {
         prop_assert!(after[1..].iter().all(|(.., attempt)| *attempt == 0));
         prop_assert_eq!((end.made, end.completed), (end.planned, end.planned));
         prop_assert_eq!((end.state, end.rounds), (RunState::Completed, rounds));
+        // The planned rounds are all that it makes: that is not a look.
+        prop_assert!(!store.log().iter().any(|noted| noted.starts_with("looked")));
         let first = format!("trial {} of {}", at + 1, cells * rounds as usize);
         prop_assert!(told[1].starts_with(&first), "{:?}", told);
         // The verdict at the end sees every trial once.
@@ -329,7 +331,9 @@ fn a_complete_run_can_have_more_rounds_however_narrow_its_intervals_are() {
     let longer = Plan { rounds: 5, ..plan };
     assert_eq!(places(&after), whole(&longer)[6..]);
     assert_eq!((end.rounds, end.stopped), (5, StopReason::AllRounds));
-    assert!(store.log().contains(&"rounds are 5".to_owned()));
+    for noted in ["looked after 3 rounds", "rounds are 5"] {
+        assert!(store.log().contains(&noted.to_owned()), "{:?}", store.log());
+    }
     assert!(
         told.iter().any(|word| word.starts_with("round 4 of 5")),
         "{told:?}"

@@ -92,6 +92,10 @@ impl Store for FakeStore {
         self.note(format!("rounds are {rounds}"))
     }
 
+    fn note_look(&self, _: RunId, rounds: u32) -> Result<(), StoreError> {
+        self.note(format!("looked after {rounds} rounds"))
+    }
+
     fn begin_trial(
         &self,
         key: TrialKey,

@@ -65,10 +65,13 @@ fn of_verdict(cell: &Cell) -> Option<String> {
             Some(reasons + &numbers)
         }
         Verdict::Inconclusive { reasons, .. } if !reasons.is_empty() => {
-            let numbers = match &cell.by_numbers {
-                same if *same == cell.verdict => String::new(),
-                Verdict::Inconclusive { .. } => String::new(),
-                verdict => format!("; by the numbers alone {}", by_numbers(cell, verdict)),
+            let numbers = match (&cell.by_numbers, &cell.ratio) {
+                (same, _) if *same == cell.verdict => String::new(),
+                // That more trials would help is not true here.
+                (Verdict::Inconclusive { .. }, Some(it)) => {
+                    format!("; by the numbers alone {}", ratio(it))
+                }
+                (verdict, _) => format!("; by the numbers alone {}", by_numbers(cell, verdict)),
             };
             Some(reasons.join("; ") + &numbers)
         }

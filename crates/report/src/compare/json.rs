@@ -48,6 +48,9 @@ object!(QuestionView<'a>(question in &'a Question) {
     floor: list(&question.floor, PairView),
     margin: question.margin,
     alpha: question.alpha,
+    // The part of alpha that this look may spend, and how many looks spent a part before; null where no run can be extended.
+    alpha_at_look: question.alpha_at_look(),
+    earlier_looks: question.looks,
 });
 
 object!(PairView<'a>((dimension, value) in &'a (String, String)) {

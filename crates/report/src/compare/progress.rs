@@ -9,7 +9,7 @@ use crate::style::{cut, sanitize, width};
 /// Columns that the line takes at most.
 const ROOM: usize = 100;
 
-/// `so far: io_uring 1.31× [1.22, 1.40] FASTER; …`: with one primary row each candidate's verdict, with
+/// `provisional: io_uring 1.31× [1.22, 1.40] FASTER; …`: with one primary row each candidate's verdict, with
 /// several how many of each. One line without its end, at most 100 columns, without colour; empty as long
 /// as nothing was compared. Not only ASCII.
 pub fn progress_line(comparison: &Comparison) -> String {
@@ -34,7 +34,7 @@ pub fn progress_line(comparison: &Comparison) -> String {
     if parts.is_empty() {
         return String::new();
     }
-    let line = format!("so far: {}", parts.join("; "));
+    let line = format!("provisional: {}", parts.join("; "));
     match width(&line) <= ROOM {
         true => line,
         false => cut(&line, ROOM - 1) + "…",

@@ -1,7 +1,7 @@
 mod arbitrary;
 mod shapes;
 
-use iodyno_model::{Cell, Pairing, Verdict};
+use iodyno_model::{Cell, Comparison, Pairing, Verdict};
 use serde_json::Value;
 
 use super::samples::{
@@ -286,11 +286,11 @@ fn the_verdict_so_far_fits_on_a_line() {
     );
     assert_eq!(
         progress_line(&one),
-        "so far: io_uring 1.31× [1.24, 1.39] FASTER; libaio 1.02× [0.97, 1.08] DIFFERENT BUT SMALL"
+        "provisional: io_uring 1.31× [1.24, 1.39] FASTER; libaio 1.02× [0.97, 1.08] DIFFERENT BUT SMALL"
     );
     assert_eq!(
         progress_line(&three_engines()),
-        "so far: io_uring 2 faster; libaio 1 different but small, 1 undecided"
+        "provisional: io_uring 2 faster; libaio 1 different but small, 1 undecided"
     );
     assert_eq!(progress_line(&comparison("none", &["a"], Vec::new())), "");
     let mut long = one;
@@ -399,4 +399,40 @@ fn json_has_null_where_there_is_no_number() {
         (&"cannot_decide".into(), &9.into(), &0.25.into())
     );
     assert!(cannot["ratio"]["low"].is_null());
+}
+
+#[test]
+fn a_ratio_of_separate_runs_is_not_told_as_the_result() {
+    let mut comparison = two_file_systems();
+    let cell = &mut comparison.rows[0].cells[0];
+    let told = super::figures::ratio(&cell.ratio.unwrap());
+    cell.by_numbers = Verdict::Faster;
+    cell.verdict = Verdict::Inconclusive {
+        more: None,
+        reasons: vec!["separate runs: 1 run of ext4 and 1 of zfs".to_owned()],
+    };
+    let words = verdict_words(cell);
+    assert_eq!(
+        words,
+        "INCONCLUSIVE: separate runs: 1 run of ext4 and 1 of zfs"
+    );
+    let row = |comparison: &Comparison| {
+        let text = text(comparison, plain(200));
+        let lines = text.lines().map(str::to_owned).collect::<Vec<_>>();
+        let place = lines
+            .iter()
+            .position(|line| line.contains("INCONCLUSIVE"))
+            .unwrap();
+        (lines[place].clone(), text)
+    };
+    let (line, all) = row(&comparison);
+    assert!(!line.contains(&told), "{line}");
+    let footnote = format!("1 of zfs; by the numbers alone FASTER {told}");
+    assert!(all.contains(&footnote), "{all}");
+    comparison.rows[0].cells[0].by_numbers = Verdict::inconclusive(Some(3));
+    let (_, all) = row(&comparison);
+    assert!(
+        all.contains(&format!("1 of zfs; by the numbers alone {told}\n")),
+        "{all}"
+    );
 }

@@ -7,7 +7,7 @@ use iodyno_units::percent;
 use super::claims::{Claims, claims};
 use super::figures::{limit, median, p, ratio};
 use super::footnotes::Footnotes;
-use super::words::{Counts, amount, short, summary_counts};
+use super::words::{Counts, amount, no_verdict, short, summary_counts};
 use crate::style::sanitize;
 
 /// All texts, in the order in which they are printed, without control characters.
@@ -187,7 +187,7 @@ fn levels(comparison: &Comparison, candidate: &str) -> String {
     let low = levels.iter().copied().fold(f64::INFINITY, f64::min);
     let high = levels.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let [low, high] = match levels.is_empty() {
-        true => [1.0 - comparison.question.alpha; 2],
+        true => [1.0 - comparison.question.alpha_at_look(); 2],
         false => [low, high],
     }
     .map(percent);
@@ -230,10 +230,10 @@ fn result_view(
     footnotes: &mut Footnotes,
 ) -> ResultView {
     // Beside such a verdict a ratio would be read as the result; the footnote has it.
-    let told = !matches!(
-        cell.verdict,
-        Verdict::NotComparable { .. } | Verdict::NoData { .. }
-    );
+    let told = match cell.verdict {
+        Verdict::NotComparable { .. } | Verdict::NoData { .. } => false,
+        _ => !no_verdict(cell),
+    };
     let ratio = cell.ratio.as_ref().filter(|_| told).map(ratio);
     let adjusted = cell.adjusted_p.filter(|_| told).map(p);
     let median = match (&cell.side.median, cell.members.len()) {

@@ -28,7 +28,8 @@ pub(super) fn words(cell: &Cell, verdict: &Verdict) -> String {
         }
         Verdict::Equivalent => format!("{head} within ±{}", percent(cell.margin)),
         Verdict::Inconclusive { more, reasons } => {
-            let interval = cell.ratio.as_ref().and_then(change);
+            let told = *verdict != cell.verdict || !no_verdict(cell);
+            let interval = cell.ratio.as_ref().filter(|_| told).and_then(change);
             let interval = interval.map_or(String::new(), |interval| format!(" {interval}"));
             let why = match reasons.is_empty() {
                 true => still_needed(cell.pairing, *more),
@@ -45,6 +46,11 @@ pub(super) fn words(cell: &Cell, verdict: &Verdict) -> String {
         Verdict::NoData { why } if why.is_empty() => head.to_owned(),
         Verdict::NoData { why } => format!("{head}: {why}"),
     }
+}
+
+/// Whether the way the trials were made allows no verdict: a ratio or an interval would be read as one.
+pub(super) fn no_verdict(cell: &Cell) -> bool {
+    matches!(cell.verdict, Verdict::Inconclusive { .. }) && cell.by_numbers != cell.verdict
 }
 
 /// `about 14 more rounds`.

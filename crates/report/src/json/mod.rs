@@ -49,9 +49,12 @@ pub struct RunView {
     pub command: Vec<String>,
     /// `completed`, `interrupted`, `failed`, `running`.
     pub state: String,
+    /// How many rounds were complete each time the run was extended.
+    pub extended_after_rounds: Vec<u32>,
 }
 
-/// `schema` = `iodyno.run/1`: `run` (`id`, `alias`, `name`, `command`, `state`), `comparison`, where there is
+/// `schema` = `iodyno.run/1`: `run` (`id`, `alias`, `name`, `command`, `state`, and
+/// `extended_after_rounds` where it was extended), `comparison`, where there is
 /// one, as [`crate::compare::json`] writes it, and `trials`, each as [`trial`] writes it. Ends with a
 /// newline.
 pub fn run(run: &RunView, comparison: Option<&Comparison>, trials: &[TrialView]) -> String {
@@ -86,6 +89,7 @@ object!(RunHead<'a>(run in &'a RunView) {
     name: run.name,
     command: run.command,
     state: run.state,
+    extended_after_rounds [opt]: Some(&run.extended_after_rounds).filter(|rounds| !rounds.is_empty()),
 });
 
 object!(TrialDocument<'a>(view in &'a TrialView<'a>) {

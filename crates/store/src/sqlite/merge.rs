@@ -181,8 +181,15 @@ fn merge(
             let stored: Plan = plan(store, transaction, id)?;
             // Rounds may have been added in either store since the export.
             longest.rounds = stored.rounds.max(run.plan.rounds);
-            let rounds = longest.rounds;
-            if (Plan { rounds, ..stored }) != longest {
+            if stored.looks.len() > longest.looks.len() {
+                longest.looks = stored.looks.clone();
+            }
+            let known = Plan {
+                rounds: longest.rounds,
+                looks: longest.looks.clone(),
+                ..stored
+            };
+            if known != longest {
                 let text = format!("run {alias} has the same identity and another plan");
                 return Err(conflict(text));
             }
@@ -227,7 +234,7 @@ fn merge(
     Ok(report)
 }
 
-/// Takes over the later end and the larger number of rounds of a run that was continued elsewhere.
+/// Takes over the later end, the larger number of rounds and the looks of a run that was continued elsewhere.
 fn goes_on(
     transaction: &Transaction<'_>,
     alias: i64,

@@ -417,6 +417,10 @@ impl Store for SqliteStore {
         write::set_rounds(self, run, rounds)
     }
 
+    fn note_look(&self, run: RunId, rounds: u32) -> Result<(), StoreError> {
+        write::note_look(self, run, rounds)
+    }
+
     fn begin_trial(
         &self,
         key: TrialKey,

@@ -79,6 +79,21 @@ pub(super) fn set_rounds(store: &SqliteStore, run: RunId, rounds: u32) -> Result
     )
 }
 
+pub(super) fn note_look(store: &SqliteStore, run: RunId, rounds: u32) -> Result<(), StoreError> {
+    let owner = owner(store)?;
+    store.writing("recording a look", Survives::PowerCut, |transaction| {
+        let mut plan = plan(store, transaction, run)?;
+        if plan.looks.last() != Some(&rounds) {
+            plan.looks.push(rounds);
+        }
+        let changed = transaction.execute(
+            "UPDATE runs SET plan = ?2 WHERE id = ?1 AND owner = ?3",
+            params![run.0.as_bytes(), checked("the plan", &plan)?, owner],
+        )?;
+        not_of_others(run, changed)
+    })
+}
+
 pub(super) fn begin_trial(
     store: &SqliteStore,
     key: TrialKey,

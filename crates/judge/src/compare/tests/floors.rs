@@ -3,7 +3,7 @@
 use iodyno_model::{Configuration, Plan, Question, Target, Verdict, Workload};
 
 use super::{around, both, compared, otherwise_around};
-use crate::compare::{can_decide, default_rounds, primaries, widest_interval};
+use crate::compare::{can_decide, default_rounds, primaries, question_of, widest_interval};
 use crate::testing::observations::{each, imported, rounds};
 
 #[test]
@@ -193,4 +193,55 @@ fn gives_a_stop_rule_the_widest_interval_once_all_have_one() {
     assert!(widest(&both(row("a", 10), row("b", 9))).unwrap() > narrow);
     assert_eq!(widest(&both(row("a", 10), row("b", 3))), None);
     assert_eq!(widest(&row("a", 2)), None);
+}
+
+#[test]
+fn each_look_that_could_have_decided_spends_a_part_of_alpha() {
+    let mut plan = Plan::new("", Vec::new(), Vec::new());
+    for (looks, spent) in [
+        (&[][..], 0),
+        (&[3, 5], 0), // 2/2⁵ is above 0.04
+        (&[6], 1),
+        (&[3, 6, 7], 1), // 2/2⁷ is above 0.008
+        (&[3, 6, 8, 20], 3),
+    ] {
+        plan.looks = looks.to_vec();
+        assert_eq!(question_of(&plan).looks, Some(spent), "{looks:?}");
+    }
+    let at = |looks| Question {
+        looks,
+        ..Question::default()
+    };
+    assert_eq!(at(None).alpha_at_look(), 0.05);
+    let all: f64 = (0..13).map(|looks| at(Some(looks)).alpha_at_look()).sum();
+    assert!((0.0499..0.05).contains(&all), "{all}");
+    assert!(at(Some(u32::MAX)).alpha_at_look() > 0.0);
+}
+
+#[test]
+fn an_extended_run_is_judged_at_what_is_left_of_alpha() {
+    // Seven rounds that all favour the candidate: p is 2/2⁷.
+    let trials = both(
+        rounds("ext4", "job", &around(1000.0)[..7]),
+        rounds("zfs", "job", &otherwise_around(1500.0)[..7]),
+    );
+    let at = |looks| {
+        let question = Question {
+            looks: Some(looks),
+            ..Question::default()
+        };
+        compared(&trials, &question)
+    };
+    let cell = |looks| at(looks).rows[0].cells[0].clone();
+    assert_eq!(cell(0).verdict, Verdict::Faster);
+    assert!((cell(0).ratio.unwrap().level - 0.96).abs() < 1e-12);
+    // 2/2⁸ is below 0.008.
+    let second = cell(1).verdict;
+    assert!(
+        matches!(second, Verdict::CannotDecide { n: 7, least: 8, .. }),
+        "{second:?}"
+    );
+    let said = "extended 1 time after the verdict could be seen";
+    assert!(at(1).notes.iter().any(|note| note.contains(said)));
+    assert!(!at(0).notes.iter().any(|note| note.contains("extended")));
 }
