@@ -11,7 +11,7 @@ help:
 	@echo "make build       build $(IODYNO)"
 	@echo "make demo        build it and compare two ways of reading in a temporary folder"
 	@echo "make test        run all tests; as root, or with INSTALL=1, install the tools they need first"
-	@echo "make test-long   run the tests that take minutes: resuming killed runs"
+	@echo "make test-long   run the tests that take minutes: resuming killed runs, simulated verdicts"
 	@echo "make check       run all checks of .ci/run: formatting, lints, dependencies, all tests"
 	@echo "make deny        check licences, sources and duplicates of dependencies"
 	@echo "make static      build one file for any Linux guest, in $(TARGET)/$(STATIC)/release"
