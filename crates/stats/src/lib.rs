@@ -20,6 +20,7 @@ mod energy;
 mod equivalence;
 mod error;
 mod family;
+mod fisher;
 mod interval;
 mod mann_whitney;
 mod means;
@@ -51,6 +52,7 @@ pub use equivalence::{
 };
 pub use error::StatsError;
 pub use family::geometric_mean;
+pub use fisher::fisher_exact;
 pub use interval::{Estimate, Interval, Method};
 pub use mann_whitney::{
     EXACT_LIMIT_TIED, EXACT_LIMIT_UNTIED, MannWhitney, mann_whitney, smallest_p_mann_whitney,
