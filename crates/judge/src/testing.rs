@@ -213,6 +213,7 @@ pub fn part(clones: Vec<CloneResult>) -> Part {
         steps: steps(),
         files,
         notes: Vec::new(),
+        settled: None,
         sampling: Vec::new(),
     }
 }

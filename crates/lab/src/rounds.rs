@@ -286,7 +286,7 @@ impl<'a> Rounds<'a> {
     fn give_up(&mut self, key: TrialKey, observer: &mut dyn FnMut(Progress<'_>)) {
         let why = format!("skipped: {}", RetryLimit::why());
         self.repeats(key);
-        let run = TrialRun::new(self.lab, self.plan, key, Vec::new());
+        let run = TrialRun::new(self.lab, self.plan, key, None);
         let not_made = run.give_up(why, observer);
         self.end.given_up += 1;
         self.end.unstored = not_made.unstored.or(self.end.unstored.take());
@@ -302,8 +302,8 @@ impl<'a> Rounds<'a> {
         let (configuration, workload) = self.plan.cell(key.cell);
         // A simulated device does not depend on the host.
         let settled = match workload.in_virtual_time() {
-            true => Vec::new(),
-            false => self.settler.settle(observer),
+            true => None,
+            false => Some(self.settler.settle(observer)),
         };
         if self.lab.stop.is_set() {
             return Some(StopReason::Cancelled);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::mem::discriminant;
 use std::path::PathBuf;
 
-use iodyno_model::{Blocks, Environment, Plan, Settling, Target};
+use iodyno_model::{Blocks, Environment, Plan, Settled, Settling, Target};
 use iodyno_runner::Unsettled;
 
 use crate::{Lab, Progress};
@@ -29,10 +29,14 @@ impl<'a> Settler<'a> {
         }
     }
 
-    /// Settles the host; returns notes for the next trial.
-    pub(crate) fn settle(&mut self, observer: &mut dyn FnMut(Progress<'_>)) -> Vec<String> {
+    /// Settles the host; returns whether that succeeded, with notes for the next trial.
+    pub(crate) fn settle(
+        &mut self,
+        observer: &mut dyn FnMut(Progress<'_>),
+    ) -> (Settled, Vec<String>) {
+        let mut settled = Settled::default();
         if self.settling == Settling::default() {
-            return Vec::new();
+            return (settled, Vec::new());
         }
         observer(Progress::Settling);
         let targets: Vec<PathBuf> = self.targets.iter().cloned().collect();
@@ -47,7 +51,15 @@ impl<'a> Settler<'a> {
                 self.told.push(one.clone());
             }
         }
-        unsettled.iter().map(ToString::to_string).collect()
+        settled.asked = true;
+        for one in &unsettled {
+            match one {
+                Unsettled::CachesKept { .. } => settled.caches_kept = true,
+                Unsettled::NotIdle { .. } => settled.devices_busy = true,
+            }
+        }
+        let notes = unsettled.iter().map(ToString::to_string);
+        (settled, notes.collect())
     }
 
     /// Adds the paths that a trial's I/O went to.

@@ -1,8 +1,8 @@
 //! One trial: bound, run, stored and judged.
 
 use iodyno_model::{
-    BoundPlan, Diagnostic, Environment, Frame, Outcome, Part, Plan, SCHEMA, SeriesKind, Telemetry,
-    Trial, TrialKey, Workload,
+    BoundPlan, Diagnostic, Environment, Frame, Outcome, Part, Plan, SCHEMA, SeriesKind, Settled,
+    Telemetry, Trial, TrialKey, Workload,
 };
 use iodyno_runner::{Event, RunnerError, TrialEnd, carry_out};
 use iodyno_store::{Rebuilder, StoreError};
@@ -36,8 +36,8 @@ pub(crate) struct TrialRun<'a> {
     started_unix_ms: u64,
     writer: StoreWriter<'a>,
     environment: Option<Environment>,
-    /// What could not be settled before it.
-    settled: Vec<String>,
+    /// Whether the host came to rest before it, with notes; `None` if that does not matter.
+    settled: Option<(Settled, Vec<String>)>,
     notes: Vec<String>,
     frames: Vec<Frame>,
     rebuilder: Rebuilder,
@@ -49,7 +49,7 @@ impl<'a> TrialRun<'a> {
         lab: &'a Lab<'a>,
         plan: &'a Plan,
         key: TrialKey,
-        settled: Vec<String>,
+        settled: Option<(Settled, Vec<String>)>,
     ) -> TrialRun<'a> {
         TrialRun {
             lab,
@@ -103,8 +103,11 @@ impl<'a> TrialRun<'a> {
             faults.push(lost(why.clone()));
             outcome = Outcome::Failed(why);
         }
-        for part in &mut parts {
-            part.notes.append(&mut self.settled.clone());
+        if let Some((settled, notes)) = &self.settled {
+            for part in &mut parts {
+                part.settled = Some(*settled);
+                part.notes.extend(notes.iter().cloned());
+            }
         }
         let trial = self.trial(outcome, parts);
         tracing::info!(number, outcome = ?trial.outcome, "trial ended");

@@ -74,7 +74,7 @@ pub use pacing::{Arrival, DirectionRate, Flow, Pacing, ThinkTime};
 pub use part::{
     CloneResult, ControlGroupUse, CpuUse, DepthUse, DeviceUse, DirectionResult, EndedBy,
     EngineUsed, ErrorCount, FileState, HostUse, OpInFlight, Part, RunningStats, SampleStats,
-    ServerUse, Step, StepTime, VerifyResult,
+    ServerUse, Settled, Step, StepTime, VerifyResult,
 };
 pub use plan::{
     BoundPlan, Configuration, Plan, Sampling, Settling, Source, Stopping, Target, Workload,

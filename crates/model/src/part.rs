@@ -1,5 +1,7 @@
 //! Measurements of one node.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{Direction, Environment, Histogram, SamplerCost};
@@ -476,6 +478,29 @@ pub struct FileState {
     pub device: bool,
 }
 
+/// Whether the host came to rest before a trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Settled {
+    /// The plan asks for it.
+    pub asked: bool,
+    /// Caches were not dropped.
+    pub caches_kept: bool,
+    /// Devices below the targets were still at work.
+    pub devices_busy: bool,
+}
+
+impl fmt::Display for Settled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match (self.asked, self.caches_kept, self.devices_busy) {
+            (false, ..) => "not asked for",
+            (true, false, false) => "yes",
+            (true, true, false) => "caches kept",
+            (true, false, true) => "devices busy",
+            (true, true, true) => "caches kept, devices busy",
+        })
+    }
+}
+
 /// What one node measured in a trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Part {
@@ -497,6 +522,10 @@ pub struct Part {
     pub files: Vec<FileState>,
     /// Remarks from the preparation that concern the figures, as text.
     pub notes: Vec<String>,
+    /// Whether the host came to rest before the trial; `None` if unknown (trials of older versions) or if it does not
+    /// matter (simulated devices).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settled: Option<Settled>,
     /// Cost of sampling the host, by series.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sampling: Vec<SamplerCost>,

@@ -154,6 +154,7 @@ impl Rebuilder {
             },
             files: Vec::new(),
             notes,
+            settled: None,
             sampling: Vec::new(),
         }
     }

@@ -219,6 +219,7 @@ impl Session for AheadSession<'_> {
                     host: Default::default(),
                     files: Vec::new(),
                     notes: Vec::new(),
+                    settled: None,
                     sampling: Vec::new(),
                 };
                 let end = TrialEnd::Done(Box::new(part), Outcome::Completed);

@@ -265,6 +265,7 @@ impl Trial<'_> {
             host: host.unwrap_or_default(),
             files: std::mem::take(&mut self.prepared.states),
             notes: std::mem::take(&mut self.prepared.notes),
+            settled: None,
             sampling,
         };
         let remains = match stuck {
