@@ -78,6 +78,7 @@ pub(crate) fn default_question(runs: &[Run], observations: &[Observation]) -> Qu
             .max(),
         rows: iodyno_judge::default_rows(&columns, observations),
         columns,
+        inferred: true,
         ..question
     }
 }

@@ -397,6 +397,7 @@ impl Judge for FakeJudge {
             rows: Vec::new(),
             same: Vec::new(),
             differs: Vec::new(),
+            unknown: Vec::new(),
             claims: Vec::new(),
             notes: Vec::new(),
         })

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Metric, Regime};
+use crate::{FactClass, Metric, Regime};
 
 /// The question that a comparison answers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -12,6 +12,10 @@ use crate::{Metric, Regime};
 pub struct Question {
     /// The dimension that the columns compare.
     pub columns: String,
+    /// Whether the columns were inferred from the trials and not asked for. Then only the targets of configurations
+    /// are attributes under test; other facts are if `axis` names them.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub inferred: bool,
     /// The baseline: the value of that dimension that the others are compared with; `None`: the first.
     pub baseline: Option<String>,
     /// The dimensions that define the rows. Several workloads in one row are a family and share one primary
@@ -61,6 +65,7 @@ impl Default for Question {
     fn default() -> Question {
         Question {
             columns: crate::Observation::CONFIGURATION.to_owned(),
+            inferred: false,
             baseline: None,
             rows: vec![crate::Observation::WORKLOAD.to_owned()],
             only: Vec::new(),
@@ -248,6 +253,8 @@ pub struct ComparedRow {
 pub struct Difference {
     /// The fact.
     pub name: String,
+    /// Its class.
+    pub class: FactClass,
     /// Values by column: the baseline's, then the candidate's.
     pub values: (String, String),
     /// Whether it is the attribute under test.
@@ -303,6 +310,8 @@ pub struct Comparison {
     pub same: Vec<String>,
     /// Facts in which sides differ.
     pub differs: Vec<Difference>,
+    /// Names of facts that only one of two sides has, so that they cannot be compared.
+    pub unknown: Vec<String>,
     /// Results of checking the claims of imported tables.
     pub claims: Vec<ClaimCheck>,
     /// Remarks on the whole comparison.

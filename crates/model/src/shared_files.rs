@@ -140,7 +140,7 @@ impl SharedFiles {
                 (true, false) => 100,
                 _ => 0,
             },
-            block_sizes: PerDirection::all(BlockSizes::Fixed(self.block.max(self.merged))),
+            block_sizes: PerDirection::all(BlockSizes::Fixed(self.request())),
             block_align: PerDirection::all(self.block),
             distribution: PerDirection::all(self.distribution.clone()),
             percent_random: PerDirection::all(if mode.random() { 100 } else { 0 }),

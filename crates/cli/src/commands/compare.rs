@@ -255,6 +255,7 @@ fn question(args: &CompareArgs, runs: &[Run], trials: &[Observation]) -> Result<
     };
     Ok(Question {
         rows: given(&args.rows, rows),
+        inferred: default.inferred && args.cols.is_none(),
         columns,
         baseline: args.baseline.clone().or(baseline),
         only,

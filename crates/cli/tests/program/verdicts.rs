@@ -169,7 +169,9 @@ fn separate_runs_are_judged_from_three_a_side_made_in_turns() {
         run(file, seed, &[]);
     }
     let json = home
-        .iodyno(&["compare", "1", "2", "3", "4", "5", "6", "--json"])
+        .iodyno(&[
+            "compare", "1", "2", "3", "4", "5", "6", "--cols", "workload", "--json",
+        ])
         .succeeds()
         .json();
     let cell = &json["rows"][0]["cells"][0];
@@ -187,11 +189,13 @@ fn separate_runs_are_judged_from_three_a_side_made_in_turns() {
         run("fast.fio", seed, &[]);
     }
     // All of one workload before all of the other.
-    home.iodyno(&["compare", "1", "3", "5", "6", "7", "8"])
-        .succeeds()
-        .prints("INCONCLUSIVE")
-        .prints("separate runs: most of fast were made after those of slow")
-        .prints("alone FASTER 1.51×");
+    home.iodyno(&[
+        "compare", "1", "3", "5", "6", "7", "8", "--cols", "workload",
+    ])
+    .succeeds()
+    .prints("INCONCLUSIVE")
+    .prints("separate runs: most of fast were made after those of slow")
+    .prints("alone FASTER 1.51×");
     // Runs of the same work have their names to tell them apart.
     for (name, seed) in [("before", "11"), ("after", "12"), ("before", "13")] {
         run("slow.fio", seed, &["--name", name]);
@@ -386,4 +390,86 @@ fn what_cannot_be_asked_is_told_with_what_can() {
         .exits(2)
         .tells("nowhere")
         .tells("nobody");
+}
+
+/// Each option of these makes two runs differ, and is named as in the job file.
+#[test]
+fn every_option_of_the_workload_is_compared_between_runs() {
+    let home = Home::new();
+    let base = "[t]\nioengine=sim\nsim_latency=constant:100us\nrw=randrw\nbs=4k\niodepth=8\nsize=16m\n\
+                runtime=20ms\ntime_based\n";
+    home.file("job.fio", base);
+    home.iodyno(&["run", "job.fio", "--seed", "7"]).succeeds();
+    let options = [
+        "rwmixread=70",
+        "random_distribution=zipf:1.2",
+        "percentage_random=50",
+        "norandommap=1",
+        "randrepeat=0",
+        "randseed=5",
+        "blockalign=8k",
+        "thinktime=1ms",
+        "nrfiles=4",
+        "file_service_type=sequential",
+        "offset=4k",
+        "cpus_allowed=0",
+        "nice=1",
+        "prioclass=2",
+        "iodepth_low=4",
+        "iodepth_batch=4",
+        "iodepth_batch_complete_min=2",
+        "iodepth_batch_complete_max=4",
+        "iomem_align=512",
+        "refill_buffers=1",
+        "continue_on_error=io",
+        "startdelay=1ms",
+        "invalidate=0",
+        "loops=2",
+        "sim_latency=constant:101us",
+        "sim_servers=4",
+    ];
+    let mut wrong = Vec::new();
+    for (run, option) in (2..).zip(options) {
+        home.file("job.fio", &format!("{base}{option}\n"));
+        home.iodyno(&["run", "job.fio", "--seed", "7"]).succeeds();
+        let json = home
+            .iodyno(&["compare", "1", &run.to_string(), "--json"])
+            .succeeds()
+            .json();
+        let differs = json["differs"].as_array().unwrap();
+        let names: Vec<&str> = differs
+            .iter()
+            .filter_map(|it| it["name"].as_str())
+            .collect();
+        let (name, _) = option.split_once('=').unwrap();
+        if names != [name] || differs[0]["axis"] != false {
+            wrong.push(format!("{option}: {differs:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn runs_that_differ_in_one_option_are_compared_only_if_that_is_asked_for() {
+    let home = two_laws();
+    for job in ["slow.fio", "fast.fio"] {
+        home.iodyno(&["run", job, "--rounds", "10", "--seed", "7"])
+            .succeeds();
+    }
+    let verdict = |axis: &[&str]| {
+        let mut command = vec!["compare", "1", "2", "--json"];
+        command.extend(axis);
+        let json = home.iodyno(&command).succeeds().json();
+        json["rows"][0]["cells"][0].clone()
+    };
+    let refused = verdict(&[]);
+    assert_eq!(refused["verdict"], "not_comparable", "{refused}");
+    let words = refused["words"].as_str().unwrap();
+    assert!(words.contains("differing sim_latency"), "{words}");
+    assert!(
+        words.contains("iodyno compare 1 2 --axis sim_latency"),
+        "{words}"
+    );
+    let asked = verdict(&["--axis", "sim_latency"]);
+    assert_ne!(asked["verdict"], "not_comparable", "{asked}");
 }

@@ -394,7 +394,7 @@ fn remarks(sample: &Sample, numbers: &Numbers, verdict: &Verdict) -> Vec<String>
 
 /// Applies the objections of `comparability` to the verdict.
 fn judge(cell: &mut Cell, sides: Sides, facts: &Facts, question: &Question) {
-    let differing = facts.differing.iter().map(|d| &d.difference);
+    let differing = facts.differing.iter();
     cell.differs = differing.filter(|d| !d.axis).cloned().collect();
     if sides.baseline.is_empty() || sides.candidate.is_empty() {
         return;

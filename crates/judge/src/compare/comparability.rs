@@ -2,9 +2,9 @@
 //!
 //! | what | objects to | otherwise |
 //! |---|---|---|
-//! | trials ended otherwise (runtime against size, another duration), not the axis | every verdict | – |
-//! | host, program, workload or target differ, not the axis | a difference | equivalence stands, listed |
-//! | timed trials not steady, most of a side | every verdict | flagged |
+//! | a fact differs (end of the trials, host, program, workload, target), not the axis | every verdict | – |
+//! | a side pools trials whose facts differ | every verdict | trials of rounds: noted |
+//! | timed trials not steady on one side | every verdict | both: noted; flagged |
 //! | client saturated on both sides | every verdict, unless the client is what is compared | flagged |
 //! | client saturated on one side | no difference found | the faster one: "at least"; flagged |
 //! | device capped on both sides | every verdict | flagged |
@@ -15,6 +15,10 @@
 //! | memory short, writers throttled, a full queue, a saturated server or interrupt CPU, a CPU quota or contention, on one side | nothing | noted, flagged |
 //! | … on both sides | nothing | flagged |
 //! | fewer seconds than a course needs, or no series | nothing | noted where trials are timed |
+//!
+//! A side has a condition if most of its trials have it. "On one side" means that the counts of the two sides
+//! differ significantly by Fisher's exact test at 5 %; otherwise both sides have the condition if most trials of
+//! the two together have it. Texts state both counts.
 //!
 //! "Every verdict" means every verdict about the storage. CANNOT DECIDE and NO DATA stay, because they already
 //! report what is missing. INCONCLUSIVE is replaced too, because more rounds would not help. A difference is
@@ -30,11 +34,15 @@
 //! never object. Trials whose figures do not measure the storage are left out before this step.
 
 use iodyno_model::{
-    Course, FactClass, FindingKind, Flag, Kind, Observation, Question, Verdict, Weight,
+    Course, Difference, FactClass, FindingKind, Flag, Kind, Observation, Question, Verdict, Weight,
 };
+use iodyno_stats::fisher_exact;
 
-use super::facts::{Differing, Facts};
+use super::facts::Facts;
 use super::words;
+
+/// Counts of a condition on the two sides differ if p of Fisher's exact test is at most this.
+const SIGNIFICANT: f64 = 0.05;
 
 /// The two sides of a cell: the trials that count.
 #[derive(Clone, Copy)]
@@ -111,39 +119,30 @@ pub(super) fn objections(
 ) -> Objections {
     let claims = Claims::of(by_numbers);
     let mut found = Objections::default();
-    let beside: Vec<&Differing> = facts
-        .differing
-        .iter()
-        .filter(|d| !d.difference.axis)
-        .collect();
-    for differing in &beside {
-        let ending = differing.class == FactClass::Ending;
-        let applies = match ending {
-            true => claims != Claims::Nothing,
-            false => claims.difference(),
-        };
-        // Facts that do not object are listed among the differing facts already.
-        if applies {
-            found.object(true, differing_words(differing));
-        }
+    let beside: Vec<&Difference> = facts.differing.iter().filter(|d| !d.axis).collect();
+    // Facts that do not object are listed among the differing facts already.
+    if !beside.is_empty() && claims != Claims::Nothing {
+        found.reasons.push(differing_words(sides, &beside));
+    }
+    for mixed in &facts.pooled {
+        found.object(claims != Claims::Nothing, mixed.clone());
     }
     if let Some(reason) = kinds_differ(sides, &beside) {
         found.object(claims != Claims::Nothing, reason);
     }
+    unsteady(sides, claims, &mut found);
     for (side, column) in [
         (sides.baseline, sides.columns.0),
         (sides.candidate, sides.columns.1),
     ] {
-        if let Some(reason) = unsteady(side, column) {
-            found.object(claims != Claims::Nothing, reason);
-        }
         found.notes.extend(regimes_of_finite_work(side, column));
     }
     found.notes.extend(course_unknown(sides));
-    let client_compared =
-        facts.differing.iter().any(|d| {
-            d.difference.axis && matches!(d.class, FactClass::Workload | FactClass::Program)
-        }) || question.columns == Observation::WORKLOAD;
+    let client_compared = facts
+        .differing
+        .iter()
+        .any(|d| d.axis && matches!(d.class, FactClass::Workload | FactClass::Program))
+        || question.columns == Observation::WORKLOAD;
     let mut limits = vec![(FindingKind::DeviceCapped, "capped by the device")];
     if !client_compared {
         limits.insert(0, (FindingKind::ClientSaturated, "client saturated"));
@@ -157,21 +156,45 @@ pub(super) fn objections(
     found
 }
 
-/// `differing mount options: noatime, relatime (--axis "mount options" if that is what is compared)`.
-fn differing_words(differing: &Differing) -> String {
-    let difference = &differing.difference;
-    let name = match difference.name.contains(' ') {
-        true => format!("\"{}\"", difference.name),
-        false => difference.name.clone(),
-    };
+/// `differing mount options: noatime against relatime; bs: 4k against 64k (if that is what is compared: iodyno
+/// compare 3 5 --axis "mount options" --axis bs)`.
+fn differing_words(sides: Sides, beside: &[&Difference]) -> String {
+    let values: Vec<String> = beside
+        .iter()
+        .map(|it| format!("{}: {} against {}", it.name, it.values.0, it.values.1))
+        .collect();
+    let axes: Vec<String> = beside
+        .iter()
+        .map(|it| format!("--axis {}", quoted(&it.name)))
+        .collect();
     format!(
-        "differing {}: {} against {} (--axis {name} if that is what is compared)",
-        difference.name, difference.values.0, difference.values.1
+        "differing {} (if that is what is compared: iodyno compare {} {})",
+        values.join("; "),
+        runs(sides),
+        axes.join(" ")
     )
 }
 
+/// A name as a shell takes it.
+pub(super) fn quoted(name: &str) -> String {
+    match name.contains(' ') {
+        true => format!("\"{name}\""),
+        false => name.to_owned(),
+    }
+}
+
+/// The runs of the sides as `iodyno compare` takes them: `3 5`.
+pub(super) fn runs(sides: Sides) -> String {
+    let trials = sides.baseline.iter().chain(sides.candidate).copied();
+    let runs = super::grouping::values(trials, Observation::RUN);
+    let names = runs
+        .iter()
+        .map(|run| run.strip_prefix("run ").unwrap_or(run));
+    names.collect::<Vec<_>>().join(" ")
+}
+
 /// One side had a fixed duration, the other a fixed amount of work; reported unless a fact reports it already.
-fn kinds_differ(sides: Sides, beside: &[&Differing]) -> Option<String> {
+fn kinds_differ(sides: Sides, beside: &[&Difference]) -> Option<String> {
     let all = |side: &[&Observation], kind| side.iter().all(|o| o.kind == kind);
     let differ = |one, other| all(sides.baseline, one) && all(sides.candidate, other);
     let said = beside.iter().any(|d| d.class == FactClass::Ending);
@@ -179,30 +202,104 @@ fn kinds_differ(sides: Sides, beside: &[&Differing]) -> Option<String> {
         .then(|| "one side ended by its runtime, the other when its work was done".to_owned())
 }
 
-/// Whether more than half are.
-fn most(count: usize, of: usize) -> bool {
-    2 * count > of
+/// Whether the counts of a condition, each out of its number of trials, differ significantly.
+pub(super) fn differ_in_counts(one: (usize, usize), other: (usize, usize)) -> bool {
+    fisher_exact(one, other).is_ok_and(|p| p <= SIGNIFICANT)
 }
 
-fn unsteady(side: &[&Observation], column: &str) -> Option<String> {
-    let timed = || side.iter().filter(|o| o.kind == Kind::Timed);
-    let count =
-        |wanted: fn(&Course) -> bool| timed().filter(|o| wanted(&o.behaviour.course)).count();
-    let regimes = count(|course| matches!(course, Course::Regimes));
-    let drifting = count(|course| matches!(course, Course::Drifting { .. }));
-    if !most(regimes + drifting, side.len()) {
-        return None;
+/// The sides that have a condition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum On {
+    Neither,
+    Both,
+    Baseline,
+    Candidate,
+}
+
+/// On which sides a condition is met, by the rule of this module.
+struct Met<'a> {
+    on: On,
+    columns: (&'a str, &'a str),
+    /// How many of how many trials, by side.
+    counts: ((usize, usize), (usize, usize)),
+}
+
+impl<'a> Met<'a> {
+    fn of(sides: Sides<'a>, condition: impl Fn(&Observation) -> bool) -> Met<'a> {
+        let count = |side: &[&Observation]| {
+            let met = side.iter().filter(|o| condition(o)).count();
+            (met, side.len())
+        };
+        let counts = (count(sides.baseline), count(sides.candidate));
+        let differ = differ_in_counts(counts.0, counts.1);
+        let most = |(count, of): (usize, usize)| 2 * count > of;
+        let on = match (differ, most(counts.0), most(counts.1)) {
+            (true, true, false) => On::Baseline,
+            (true, false, true) => On::Candidate,
+            (true, true, true) => On::Both,
+            (true, false, false) => On::Neither,
+            (false, ..) => match most((counts.0.0 + counts.1.0, counts.0.1 + counts.1.1)) {
+                true => On::Both,
+                false => On::Neither,
+            },
+        };
+        Met {
+            on,
+            columns: sides.columns,
+            counts,
+        }
     }
-    let how = match (regimes, drifting) {
-        (_, 0) => "have several regimes",
-        (0, _) => "drift",
-        _ => "drift or have several regimes",
+
+    fn flagged(sides: Sides<'a>, kind: FindingKind) -> Met<'a> {
+        Met::of(sides, |o| flag(o, kind).is_some())
+    }
+
+    /// The only side that has it, with the claim that puts this side ahead.
+    fn alone(&self) -> Option<(&'a str, Claims)> {
+        match self.on {
+            On::Baseline => Some((self.columns.0, Claims::BaselineAhead)),
+            On::Candidate => Some((self.columns.1, Claims::CandidateAhead)),
+            On::Neither | On::Both => None,
+        }
+    }
+
+    /// `5 of 8 trials of ext4, 0 of 8 trials of zfs`.
+    fn counts(&self) -> String {
+        let side = |(count, of): (usize, usize), column: &str| {
+            format!("{count} of {} of {column}", words::trials(of))
+        };
+        format!(
+            "{}, {}",
+            side(self.counts.0, self.columns.0),
+            side(self.counts.1, self.columns.1)
+        )
+    }
+}
+
+/// Timed trials that drift or have several regimes, on one side: the sides differ in more than a level.
+fn unsteady(sides: Sides, claims: Claims, found: &mut Objections) {
+    let timed = |o: &Observation| o.kind == Kind::Timed;
+    let regimes = |o: &Observation| timed(o) && matches!(o.behaviour.course, Course::Regimes);
+    let drifting =
+        |o: &Observation| timed(o) && matches!(o.behaviour.course, Course::Drifting { .. });
+    let met = Met::of(sides, |o| regimes(o) || drifting(o));
+    let all = || sides.baseline.iter().chain(sides.candidate);
+    let how = match (all().any(|o| regimes(o)), all().any(|o| drifting(o))) {
+        (true, false) => "several regimes",
+        (false, _) => "drift",
+        (true, true) => "drift or several regimes",
     };
-    Some(format!(
-        "not steady: {} of {} trials of {column} {how}",
-        regimes + drifting,
-        side.len()
-    ))
+    let counts = met.counts();
+    match (met.on, met.alone()) {
+        (On::Both, _) => found
+            .notes
+            .push(format!("both not steady ({how}): {counts}")),
+        (_, Some((column, _))) => found.object(
+            claims != Claims::Nothing,
+            format!("{column} alone not steady ({how}): {counts}"),
+        ),
+        _ => {}
+    }
 }
 
 fn course_unknown(sides: Sides) -> Option<String> {
@@ -241,28 +338,20 @@ fn flag(observation: &Observation, kind: FindingKind) -> Option<&Flag> {
     flags.find(|flag| flag.kind == kind && flag.weight >= Weight::Warning)
 }
 
-fn has(side: &[&Observation], kind: FindingKind) -> bool {
-    let flagged = side.iter().filter(|o| flag(o, kind).is_some()).count();
-    most(flagged, side.len())
-}
-
 /// A limit that is not the storage's.
 fn limited(sides: Sides, claims: Claims, kind: FindingKind, words: &str, found: &mut Objections) {
-    let on = (has(sides.baseline, kind), has(sides.candidate, kind));
-    let (column, ahead) = match on {
-        (false, false) => return,
-        (true, true) if claims == Claims::Nothing => return,
-        (true, true) => {
-            found.reasons.push(format!("both {words}"));
-            return;
-        }
-        (true, false) => (sides.columns.0, Claims::BaselineAhead),
-        (false, true) => (sides.columns.1, Claims::CandidateAhead),
+    let met = Met::flagged(sides, kind);
+    let counts = met.counts();
+    if met.on == On::Both && claims != Claims::Nothing {
+        found.reasons.push(format!("both {words}: {counts}"));
+    }
+    let Some((column, ahead)) = met.alone() else {
+        return;
     };
     match claims {
-        Claims::NoDifference => found.reasons.push(format!("{column} {words}")),
+        Claims::NoDifference => found.reasons.push(format!("{column} {words}: {counts}")),
         claims if claims == ahead => found.notes.push(format!(
-            "{column} {words}: the difference may be larger than it seems"
+            "{column} {words} ({counts}): the difference may be larger than it seems"
         )),
         _ => {}
     }
@@ -287,45 +376,40 @@ fn one_sided(sides: Sides, claims: Claims, found: &mut Objections) {
             claims.difference(),
         ),
     ] {
-        let column = match (has(sides.baseline, kind), has(sides.candidate, kind)) {
-            (true, false) => sides.columns.0,
-            (false, true) => sides.columns.1,
-            (true, true) if kind == FindingKind::CacheServed => {
-                found
-                    .notes
-                    .push("both served by a cache: this compares caches, not devices".to_owned());
-                continue;
-            }
-            _ => continue,
-        };
-        if objects {
+        let met = Met::flagged(sides, kind);
+        if met.on == On::Both && kind == FindingKind::CacheServed {
             found
-                .reasons
-                .push(format!("{words} on the side of {column} alone"));
+                .notes
+                .push("both served by a cache: this compares caches, not devices".to_owned());
+        }
+        if let Some((column, _)) = met.alone().filter(|_| objects) {
+            found.reasons.push(format!(
+                "{words} on the side of {column} alone: {}",
+                met.counts()
+            ));
         }
     }
 }
 
 /// Another process used the devices of a side.
 fn disturbed(sides: Sides, claims: Claims, found: &mut Objections) {
-    let kind = FindingKind::OtherIo;
-    let (column, ahead) = match (has(sides.baseline, kind), has(sides.candidate, kind)) {
-        (false, false) => return,
-        (true, true) => {
-            let note = "both shared their devices with other processes".to_owned();
-            found.notes.push(note);
-            return;
-        }
-        (true, false) => (sides.columns.0, Claims::BaselineAhead),
-        (false, true) => (sides.columns.1, Claims::CandidateAhead),
+    let met = Met::flagged(sides, FindingKind::OtherIo);
+    let counts = met.counts();
+    if met.on == On::Both {
+        found.notes.push(format!(
+            "both shared their devices with other processes: {counts}"
+        ));
+    }
+    let Some((column, ahead)) = met.alone() else {
+        return;
     };
     let shared = format!("{column} alone shared its devices with other processes");
     match claims {
         Claims::Nothing => {}
         claims if claims == ahead => found.notes.push(format!(
-            "{shared}: the difference may be larger than it seems"
+            "{shared} ({counts}): the difference may be larger than it seems"
         )),
-        _ => found.reasons.push(shared),
+        _ => found.reasons.push(format!("{shared}: {counts}")),
     }
 }
 
@@ -355,14 +439,13 @@ fn reasons_of_its_own(sides: Sides, claims: Claims, found: &mut Objections) {
             "had a device's interrupts on one busy CPU",
         ),
     ] {
-        let column = match (has(sides.baseline, kind), has(sides.candidate, kind)) {
-            (true, false) => sides.columns.0,
-            (false, true) => sides.columns.1,
-            _ => continue,
-        };
-        found
-            .notes
-            .push(format!("{column} alone {words}: it may be why"));
+        let met = Met::flagged(sides, kind);
+        if let Some((column, _)) = met.alone() {
+            found.notes.push(format!(
+                "{column} alone {words} ({}): it may be why",
+                met.counts()
+            ));
+        }
     }
 }
 

@@ -1,21 +1,14 @@
 //! Facts in which two sides differ, and which of them is the attribute under test (the axis).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use iodyno_model::{Difference, Fact, FactClass, Observation, Question};
 
 use iodyno_units::Nanos;
 
+use super::comparability::differ_in_counts;
 use super::words;
-
-/// A difference with the class of its fact.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Differing {
-    /// The class of the fact.
-    pub(super) class: FactClass,
-    /// The fact, its values, and whether it is the axis.
-    pub(super) difference: Difference,
-}
+use crate::observe::{FULLNESS, SETTLED};
 
 /// Result of comparing the facts of two sides.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -23,22 +16,33 @@ pub(super) struct Facts {
     /// Names of facts that are equal on both sides.
     pub(super) same: Vec<String>,
     /// Facts that differ, including the axis.
-    pub(super) differing: Vec<Differing>,
-    /// Remarks: an axis that was inferred, or a side whose trials differ among themselves.
+    pub(super) differing: Vec<Difference>,
+    /// Names of facts that only one side has, so that they cannot be compared.
+    pub(super) unknown: Vec<String>,
+    /// For each side whose trials are not repetitions of one thing: the facts in which they differ.
+    pub(super) pooled: Vec<String>,
+    /// Remarks: a run whose trials differ among themselves.
     pub(super) notes: Vec<String>,
 }
 
-/// The distinct values of each fact of a side, with the class of the fact.
-type Values<'a> = BTreeMap<&'a str, (FactClass, Vec<&'a str>)>;
+/// The distinct values of a fact on a side, each with its number of trials.
+type Counted<'a> = Vec<(&'a str, usize)>;
 
-/// Compares the facts of two sides. A fact that only one side has does not count as differing.
+/// The facts of a side by name.
+type Values<'a> = BTreeMap<&'a str, (FactClass, Counted<'a>)>;
+
+/// File systems whose fullness differs by at most this, in percentage points, count as equally full: trials
+/// themselves change it.
+const FULLNESS_POINTS: f64 = 5.0;
+
+/// Compares the facts of two sides. A fact that only one side has is unknown. The exception are the workload's
+/// facts of own trials: these tell every option that is not at its default, so a missing one is at its default.
 ///
 /// The axis never objects. It is
-/// - what `question.axis` names, and a fact with the name of the columns' dimension;
+/// - what `question.axis` names;
 /// - where configurations are compared: every fact of the target;
-/// - where workloads are compared: every fact of the workload;
-/// - where another dimension is (`bs`, a label): the facts whose values are those of the columns;
-/// - if none of these differs: a fact that is the only one to differ, unless it is the end of the trials.
+/// - where the question names its columns: for workloads, every fact of the workload; for another dimension (`bs`, a
+///   label), the fact of that name and the facts whose values are those of the columns.
 pub(super) fn compare_facts(
     baseline: &[&Observation],
     candidate: &[&Observation],
@@ -46,30 +50,54 @@ pub(super) fn compare_facts(
     question: &Question,
     family: bool,
 ) -> Facts {
-    let (left, right) = (values(baseline), values(candidate));
     let mut facts = Facts::default();
-    for (name, (class, of_baseline)) in &left {
-        let Some((_, of_candidate)) = right.get(name) else {
-            continue;
+    if baseline.is_empty() || candidate.is_empty() {
+        return facts;
+    }
+    let (left, right) = (values(baseline), values(candidate));
+    let own = baseline.iter().chain(candidate).all(|o| o.source.is_none());
+    let names: BTreeSet<&str> = left.keys().chain(right.keys()).copied().collect();
+    for name in names {
+        let missing;
+        let (class, of_baseline, of_candidate) = match (left.get(name), right.get(name)) {
+            (Some((class, one)), Some((_, other))) => (*class, one.clone(), other.clone()),
+            (Some((FactClass::Workload, one)), None) if own => {
+                missing = crate::observe::default_option(name);
+                let other = vec![(missing.as_str(), candidate.len())];
+                (FactClass::Workload, one.clone(), other)
+            }
+            (None, Some((FactClass::Workload, other))) if own => {
+                missing = crate::observe::default_option(name);
+                let one = vec![(missing.as_str(), baseline.len())];
+                (FactClass::Workload, one, other.clone())
+            }
+            (Some((class, _)), None) | (None, Some((class, _))) => {
+                if !class_is_axis(*class, question) {
+                    facts.unknown.push(name.to_owned());
+                }
+                continue;
+            }
+            (None, None) => continue,
         };
-        if as_sets_equal(of_baseline, of_candidate) || same_time(name, of_baseline, of_candidate) {
-            facts.same.push((*name).to_owned());
+        if alike(name, &of_baseline, &of_candidate) {
+            facts.same.push(name.to_owned());
             continue;
         }
-        facts.differing.push(Differing {
-            class: *class,
-            difference: Difference {
-                name: (*name).to_owned(),
-                values: (joined(of_baseline), joined(of_candidate)),
-                axis: is_axis(name, *class, (of_baseline, of_candidate), columns, question),
-            },
+        let values = (joined(&of_baseline), joined(&of_candidate));
+        let axis = is_axis(name, class, (&values.0, &values.1), columns, question);
+        facts.differing.push(Difference {
+            name: name.to_owned(),
+            class,
+            values,
+            axis,
         });
     }
-    facts
-        .notes
-        .extend(guess_axis(&mut facts.differing, question));
-    for (column, values) in [(columns.0, &left), (columns.1, &right)] {
-        facts.notes.extend(mixed(column, values, family));
+    for (column, side, values) in [(columns.0, baseline, &left), (columns.1, candidate, &right)] {
+        let mixed = mixed(values, family);
+        match one_run(side) {
+            true => facts.notes.extend(mixed_words(column, &mixed)),
+            false => facts.pooled.extend(pooled_words(column, &mixed)),
+        }
     }
     facts
 }
@@ -78,34 +106,76 @@ fn values<'a>(side: &[&'a Observation]) -> Values<'a> {
     let mut found = Values::new();
     for Fact { class, name, value } in side.iter().flat_map(|o| &o.facts) {
         let (_, values) = found.entry(name).or_insert_with(|| (*class, Vec::new()));
-        if !values.contains(&value.as_str()) {
-            values.push(value);
+        match values.iter_mut().find(|(known, _)| known == value) {
+            Some((_, count)) => *count += 1,
+            None => values.push((value, 1)),
         }
     }
     found
 }
 
-fn as_sets_equal(left: &[&str], right: &[&str]) -> bool {
-    left.len() == right.len() && left.iter().all(|value| right.contains(value))
+/// Whether the values of a fact on two sides do not differ.
+fn alike(name: &str, left: &Counted, right: &Counted) -> bool {
+    let texts = |values: &Counted| -> BTreeSet<String> {
+        let texts = values.iter().map(|(value, _)| match name {
+            "duration" => same_time(value),
+            _ => (*value).to_owned(),
+        });
+        texts.collect()
+    };
+    match name {
+        FULLNESS => close(left.iter().chain(right)),
+        // A condition of single trials: the sides differ if their counts do.
+        SETTLED => left.iter().chain(right).all(|(value, _)| {
+            let count = |values: &Counted| {
+                let own = values.iter().find(|(known, _)| known == value);
+                let all = values.iter().map(|(_, count)| count).sum();
+                (own.map_or(0, |(_, count)| *count), all)
+            };
+            !differ_in_counts(count(left), count(right))
+        }),
+        _ => texts(left) == texts(right),
+    }
 }
 
 /// Durations as different programs print them: `20 s`, `20.0 s`.
-fn same_time(name: &str, left: &[&str], right: &[&str]) -> bool {
-    let shown = |value: &&str| {
-        let seconds = value
-            .strip_suffix(" s")
-            .and_then(|number| number.parse::<f64>().ok());
-        seconds.map_or_else(
-            || (*value).to_owned(),
-            |seconds| Nanos((seconds * 1e9).round() as u64).to_string(),
-        )
-    };
-    name == "duration" && left.iter().map(shown).eq(right.iter().map(shown))
+fn same_time(value: &str) -> String {
+    let seconds = value
+        .strip_suffix(" s")
+        .and_then(|number| number.parse::<f64>().ok());
+    seconds.map_or_else(
+        || value.to_owned(),
+        |seconds| Nanos((seconds * 1e9).round() as u64).to_string(),
+    )
 }
 
-fn joined(values: &[&str]) -> String {
+/// Whether all values, such as `37 %` or for two targets `37 % and 80 %`, are about the same.
+fn close<'a>(values: impl Iterator<Item = &'a (&'a str, usize)>) -> bool {
+    let percents = |text: &str| -> Vec<f64> {
+        let words = text.split_whitespace();
+        words.filter_map(|word| word.parse().ok()).collect()
+    };
+    let all: Vec<Vec<f64>> = values.map(|(value, _)| percents(value)).collect();
+    all.iter().all(|one| {
+        one.len() == all[0].len()
+            && all.iter().all(|other| {
+                one.iter()
+                    .zip(other)
+                    .all(|(a, b)| (a - b).abs() <= FULLNESS_POINTS)
+            })
+    })
+}
+
+/// Whether the trials of a side were made in the rounds of one run.
+fn one_run(side: &[&Observation]) -> bool {
+    let run = side.first().map(|o| o.dimension(Observation::RUN));
+    side.iter()
+        .all(|o| o.round.is_some() && Some(o.dimension(Observation::RUN)) == run)
+}
+
+fn joined(values: &Counted) -> String {
     const MOST: usize = 3;
-    let shown: Vec<&str> = values.iter().take(MOST).copied().collect();
+    let shown: Vec<&str> = values.iter().take(MOST).map(|(value, _)| *value).collect();
     match values.len() > MOST {
         true => format!("{}, …", shown.join(", ")),
         false => shown.join(", "),
@@ -115,45 +185,62 @@ fn joined(values: &[&str]) -> String {
 fn is_axis(
     name: &str,
     class: FactClass,
-    values: (&[&str], &[&str]),
+    values: (&str, &str),
     columns: (&str, &str),
     question: &Question,
 ) -> bool {
-    if name == question.columns || question.axis.iter().any(|axis| axis == name) {
-        return true;
-    }
+    let named = [Observation::CONFIGURATION, Observation::WORKLOAD];
+    question.axis.iter().any(|axis| axis == name)
+        || class_is_axis(class, question)
+        || !question.inferred
+            && !named.contains(&question.columns.as_str())
+            && (name == question.columns || class != FactClass::Ending && values == columns)
+}
+
+/// Whether all facts of a class are the axis.
+fn class_is_axis(class: FactClass, question: &Question) -> bool {
     match question.columns.as_str() {
         Observation::CONFIGURATION => class == FactClass::Target,
-        Observation::WORKLOAD => class == FactClass::Workload,
-        _ => class != FactClass::Ending && (values.0, values.1) == (&[columns.0], &[columns.1]),
+        Observation::WORKLOAD => class == FactClass::Workload && !question.inferred,
+        _ => false,
     }
 }
 
-/// If no differing fact is known to be the axis, the only differing fact is taken as the axis.
-fn guess_axis(differing: &mut [Differing], question: &Question) -> Option<String> {
-    let named = [Observation::CONFIGURATION, Observation::WORKLOAD];
-    if named.contains(&question.columns.as_str()) {
-        return None;
-    }
-    match differing {
-        [only] if !only.difference.axis && only.class != FactClass::Ending => {
-            only.difference.axis = true;
-            Some(format!(
-                "{} is all that differs: taken for what is compared",
-                only.difference.name
-            ))
-        }
-        _ => None,
-    }
-}
-
-/// Facts that differ between the trials of one side. The workloads of a family differ by intention.
-fn mixed(column: &str, values: &Values, family: bool) -> Option<String> {
-    let names: Vec<String> = values
+/// Facts that differ between the trials of one side, each with its values. The workloads of a family differ by
+/// intention.
+fn mixed<'a>(values: &'a Values, family: bool) -> Vec<(&'a str, FactClass, String)> {
+    values
         .iter()
-        .filter(|(_, (class, values))| values.len() > 1 && *class != FactClass::Ending)
+        .filter(|(name, (_, values))| match **name {
+            FULLNESS => !close(values.iter()),
+            SETTLED => false,
+            _ => values.len() > 1,
+        })
         .filter(|(_, (class, _))| !(family && *class == FactClass::Workload))
-        .map(|(name, (_, values))| format!("{name} ({})", joined(values)))
+        .map(|(name, (class, values))| (*name, *class, joined(values)))
+        .collect()
+}
+
+/// A note on a run whose trials differ. How its trials ended is told by their findings.
+fn mixed_words(column: &str, mixed: &[(&str, FactClass, String)]) -> Option<String> {
+    let names: Vec<String> = mixed
+        .iter()
+        .filter(|(_, class, _)| *class != FactClass::Ending)
+        .map(|(name, _, values)| format!("{name} ({values})"))
         .collect();
     (!names.is_empty()).then(|| format!("the trials of {column} differ in {}", words::list(&names)))
+}
+
+/// Trials of several runs, or imported ones, that differ are not repetitions of one thing.
+fn pooled_words(column: &str, mixed: &[(&str, FactClass, String)]) -> Option<String> {
+    let names: Vec<String> = mixed
+        .iter()
+        .map(|(name, _, values)| format!("{name} ({values})"))
+        .collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "the trials of {column} are not repetitions: they differ in {} (--rows or --where keeps them apart)",
+            words::list(&names)
+        )
+    })
 }

@@ -18,6 +18,11 @@ pub(super) fn comparison(
 ) -> Comparison {
     let floor = floor(&built);
     let (same, differs) = facts(&built);
+    let unknown: BTreeSet<&String> = built
+        .iter()
+        .flat_map(|built| &built.facts)
+        .flat_map(|facts| &facts.unknown)
+        .collect();
     let mut notes = table.notes.clone();
     notes.extend(extended(question));
     notes.extend(imported(table));
@@ -39,6 +44,7 @@ pub(super) fn comparison(
             && with_data().all(|cell| cell.pairing == Pairing::Paired),
         primaries: u32::try_from(primaries).unwrap_or(u32::MAX),
         floor,
+        unknown: unknown.into_iter().cloned().collect(),
         same,
         differs,
         claims: Vec::new(),
@@ -64,8 +70,7 @@ fn facts(built: &[Built]) -> (Vec<String>, Vec<Difference>) {
     let mut differing: BTreeMap<&String, (Difference, Vec<&String>)> = BTreeMap::new();
     for facts in built.iter().flat_map(|built| &built.facts) {
         same.extend(&facts.same);
-        for differs in &facts.differing {
-            let difference = &differs.difference;
+        for difference in &facts.differing {
             let (known, candidates) = differing
                 .entry(&difference.name)
                 .or_insert_with(|| (difference.clone(), Vec::new()));

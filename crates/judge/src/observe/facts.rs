@@ -12,8 +12,15 @@ use iodyno_model::{
 };
 use iodyno_units::{Bytes, Nanos};
 
+use super::options::options;
 use super::words::{self, Values};
 use crate::{devices, work};
+
+/// How full the file systems of the targets are, in percent.
+pub(crate) const FULLNESS: &str = "fullness";
+
+/// Whether the host was idle, with empty caches, before the trial.
+pub(crate) const SETTLED: &str = "settled";
 
 /// Options that the kernel's mount layer handles for every file system.
 const COMMON_OPTIONS: [&str; 16] = [
@@ -81,35 +88,51 @@ fn target(trial: &Trial, found: &mut Vec<Fact>) {
     let mounts = || targets().filter_map(top_mount);
     add(
         "mount options",
-        Values::of(mounts().map(|mount| options(mount, true))),
+        Values::of(mounts().map(|mount| mount_options(mount, true))),
     );
     let mut kinds: Vec<&str> = mounts().map(|mount| mount.file_system.as_str()).collect();
     kinds.sort_unstable();
     kinds.dedup();
     for kind in kinds {
         let own = mounts().filter(|mount| mount.file_system == kind);
-        let values = Values::of(own.map(|mount| options(mount, false)));
+        let values = Values::of(own.map(|mount| mount_options(mount, false)));
         add(&format!("{kind} options"), values);
     }
+    add(FULLNESS, Values::of(mounts().filter_map(fullness)));
     let lowest = || trial.parts.iter().flat_map(lowest_layers);
     add("device", Values::of(lowest().map(device)));
     add(
         "scheduler",
-        Values::of(
-            lowest()
-                .filter_map(layer_device)
-                .map(|d| d.scheduler.clone()),
-        ),
+        Values::of(targets().map(|target| of_devices(target, |d| Some(&d.scheduler)))),
     );
     for (key, name) in QUEUE {
-        let values = lowest().filter_map(layer_device);
-        let values = values.filter_map(|device| device.queue.get(key).cloned());
-        add(name, Values::of(values));
+        add(
+            name,
+            Values::of(targets().map(|target| of_devices(target, |d| d.queue.get(key)))),
+        );
     }
 }
 
-fn layer_device(layer: &StackLayer) -> Option<&DeviceLayer> {
-    layer.device()
+/// A setting of the devices below a target, from the top down: `mq-deadline over none`; once if all are equal. A
+/// partition has the settings of its disk.
+fn of_devices(target: &TargetInfo, setting: impl Fn(&DeviceLayer) -> Option<&String>) -> String {
+    let layers = target.stack.iter();
+    let devices = layers.filter_map(|layer| match layer {
+        StackLayer::Partition(_) => None,
+        layer => layer.device(),
+    });
+    let mut values: Vec<&str> = devices
+        .filter_map(|device| setting(device).map(String::as_str))
+        .filter(|value| !value.is_empty())
+        .collect();
+    values.dedup();
+    values.join(" over ")
+}
+
+/// `37 %`: the space of a file system that is not free to the user.
+fn fullness(mount: &MountInfo) -> Option<String> {
+    let used = mount.total.saturating_sub(mount.free);
+    (mount.total > 0).then(|| format!("{:.0} %", 100.0 * used as f64 / mount.total as f64))
 }
 
 /// The topmost layer.
@@ -147,7 +170,8 @@ fn stack(target: &TargetInfo) -> String {
     layers.collect::<Vec<_>>().join(" on ")
 }
 
-fn options(mount: &MountInfo, common: bool) -> String {
+/// The options that the mount layer handles for every file system, or the others; `none` if there are none.
+fn mount_options(mount: &MountInfo, common: bool) -> String {
     let key = |option: &str| option.split('=').next().unwrap_or_default().to_owned();
     let chosen = mount.options.split(',').filter(|option| {
         let key = key(option);
@@ -155,7 +179,10 @@ fn options(mount: &MountInfo, common: bool) -> String {
             && !IDENTITY_OPTIONS.contains(&key.as_str())
             && COMMON_OPTIONS.contains(option) == common
     });
-    chosen.collect::<Vec<_>>().join(",")
+    match chosen.collect::<Vec<_>>() {
+        none if none.is_empty() && !mount.options.is_empty() => "none".to_owned(),
+        some => some.join(","),
+    }
 }
 
 /// The layers of the devices with no known device below them.
@@ -219,6 +246,13 @@ fn host(trial: &Trial, found: &mut Vec<Fact>) {
     for (name, values) in facts {
         add(found, FactClass::Host, name, values);
     }
+    let settled = trial.parts.iter().filter_map(|part| part.settled);
+    add(
+        found,
+        FactClass::Host,
+        SETTLED,
+        Values::of(settled.map(|settled| settled.to_string())),
+    );
     add(
         found,
         FactClass::Program,
@@ -255,7 +289,7 @@ fn work(workload: &Workload, trial: &Trial, found: &mut Vec<Fact>) {
     let size = shared.fold(own, u64::saturating_add);
     add(
         "size",
-        Values::of((size > 0).then(|| Bytes(size).to_string()).into_iter()),
+        Values::of((size > 0).then(|| words::exact(size)).into_iter()),
     );
     let each = |value: fn(&Job) -> String| Values::of(workload.jobs.iter().map(value));
     let blocks = workload.jobs.iter().filter_map(|job| job.work.blocks());
@@ -266,6 +300,9 @@ fn work(workload: &Workload, trial: &Trial, found: &mut Vec<Fact>) {
     // An engine or feature that replaced the requested one.
     let fallbacks = clones().flat_map(|clone| &clone.engine.fallbacks).cloned();
     add("fallbacks", Values::of(fallbacks));
+    for (name, value) in options(workload) {
+        add(&name, Values::of(std::iter::once(value)));
+    }
 }
 
 /// Facts that distinguish workloads of file operations with the same name.
@@ -278,8 +315,9 @@ fn file_operations(workload: &Workload, add: &mut impl FnMut(&str, Values)) {
     add("cycle", each(&|_, of| words::cycle(of)));
     add("folders", each(&words::folders));
     add("drain", each(&|_, of| yes_no(of.drain)));
+    // Jobs on blocks that only read lay out files of this content.
     let writes = jobs().filter(|job| match &job.work {
-        Work::Blocks(_) => false,
+        Work::Blocks(_) => true,
         Work::FileOperations(of) => work::makes_data(of),
         Work::SharedFiles(shared) => shared.mode.writes(),
     });
@@ -298,11 +336,11 @@ fn shared_files(workload: &Workload, add: &mut impl FnMut(&str, Values)) {
     add("files", always(&|shared| shared.count.to_string()));
     add(
         "file size",
-        always(&|shared| Bytes(shared.file_size).to_string()),
+        always(&|shared| words::exact(shared.file_size)),
     );
     let merged = |shared: &SharedFiles| match (shared.mode.random(), shared.merged) {
         (true, _) | (_, 0) => "none".to_owned(),
-        (_, bytes) => Bytes(bytes).to_string(),
+        (_, bytes) => words::exact(bytes),
     };
     add("merged requests", always(&merged));
     let ratio = |shared: &SharedFiles| shared.read_write_ratio.to_string();

@@ -6,6 +6,7 @@ mod file_operations;
 mod names;
 #[cfg(test)]
 mod operations_tests;
+mod options;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -17,8 +18,10 @@ use iodyno_model::{
     Point, Trial, TrialKey, Weight, Workload,
 };
 
+pub(crate) use facts::{FULLNESS, SETTLED};
 pub(crate) use figures::completion_ns;
 pub use names::{OWN_METRICS, is_own_metric};
+pub(crate) use options::default_option;
 
 use crate::kind::kind;
 

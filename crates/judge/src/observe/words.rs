@@ -2,9 +2,9 @@
 
 use iodyno_model::{
     Access, Action, Amount, Arrival, BlockSizes, Blocks, Buffers, Content, Distribution, Engine,
-    EngineKind, Job, Operations, PickOrder, Subject, Work, Workload,
+    EngineKind, Job, Operations, Pattern, PickOrder, Subject, Work, Workload,
 };
-use iodyno_units::{Bytes, Rate};
+use iodyno_units::Bytes;
 
 use crate::work;
 
@@ -88,8 +88,17 @@ fn sizes(access: &Access) -> String {
     let each = access
         .directions()
         .filter_map(|direction| access.block_sizes.get(direction));
-    let mut texts: Vec<String> = each.map(BlockSizes::to_string).collect();
-    texts.dedup();
+    let mut texts: Vec<String> = each
+        .map(|sizes| match sizes {
+            BlockSizes::Range {
+                unaligned: true, ..
+            } => format!("{sizes} unaligned"),
+            sizes => sizes.to_string(),
+        })
+        .collect();
+    if texts.iter().all(|text| *text == texts[0]) {
+        texts.truncate(1);
+    }
     texts.join(",")
 }
 
@@ -132,15 +141,16 @@ pub(super) fn rate(job: &Job) -> String {
     let rates = job.work.moves().into_iter().filter_map(|direction| {
         let rate = job.pacing.rates.get(direction)?;
         let asked = match (rate.bytes_per_s, rate.iops) {
-            (0, iops) if iops > 0.0 => format!("{} ops/s", Rate(iops)),
+            (0, iops) if iops > 0.0 => format!("{iops} ops/s"),
             (0, _) => return None,
-            (bytes, _) => format!("{}/s", Bytes(bytes)),
+            (bytes, _) => format!("{}/s", exact(bytes)),
         };
         Some(format!("{} {asked}", direction.name()))
     });
-    match rates.collect::<Vec<_>>() {
-        none if none.is_empty() => "none".to_owned(),
-        some => some.join(", "),
+    match (rates.collect::<Vec<_>>(), job.pacing.arrival) {
+        (none, _) if none.is_empty() => "none".to_owned(),
+        (some, Arrival::Linear) => some.join(", "),
+        (some, Arrival::Poisson) => format!("{}, poisson", some.join(", ")),
     }
 }
 
@@ -154,11 +164,11 @@ pub(super) fn amount(job: &Job) -> String {
             return cycles.map_or_else(|| "no end".to_owned(), ops);
         }
         (_, Some(most)) => return ops(most),
-        (Work::SharedFiles(shared), None) => return Bytes(shared.total_size()).to_string(),
+        (Work::SharedFiles(shared), None) => return exact(shared.total_size()),
         (Work::Blocks(blocks), None) => blocks,
     };
     let once = match blocks.passes.io_size.or(blocks.extent.size) {
-        Some(Amount::Bytes(bytes)) => Bytes(bytes).to_string(),
+        Some(Amount::Bytes(bytes)) => exact(bytes),
         Some(Amount::Percent(percent)) => format!("{percent} %"),
         None => "the whole target".to_owned(),
     };
@@ -185,7 +195,7 @@ pub(super) fn sets(operations: &Operations) -> String {
 }
 
 /// Printed in full, because requested values are not rounded.
-fn exact(bytes: u64) -> String {
+pub(super) fn exact(bytes: u64) -> String {
     let rounded = Bytes(bytes).to_string();
     match rounded.parse::<Bytes>() {
         Ok(back) if back.0 == bytes => rounded,
@@ -266,13 +276,30 @@ pub(super) fn folders(job: &Job, operations: &Operations) -> String {
     .to_owned()
 }
 
-/// The content of the written data: `incompressible`, `50 % compressible`, `zeroes`.
+/// The content of the written data: `incompressible`, `50 % compressible in chunks of 512 B`, `zeroes`.
 pub(super) fn content(buffers: &Buffers) -> String {
+    let pattern = |pattern: &Pattern| {
+        let digits: String = pattern.0.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("the pattern 0x{digits}")
+    };
     let content = match &buffers.content {
         Content::Random | Content::Compressible { percent: 0, .. } => "incompressible".to_owned(),
         Content::Zero => "zeroes".to_owned(),
-        Content::Pattern(_) => "a pattern".to_owned(),
-        Content::Compressible { percent, .. } => format!("{percent} % compressible"),
+        Content::Pattern(repeated) => pattern(repeated),
+        Content::Compressible {
+            percent,
+            chunk,
+            pattern: filling,
+        } => {
+            let chunks = match chunk {
+                0 => String::new(),
+                chunk => format!(" in chunks of {}", exact(*chunk)),
+            };
+            let filling = filling
+                .as_ref()
+                .map_or(String::new(), |filling| format!(" by {}", pattern(filling)));
+            format!("{percent} % compressible{chunks}{filling}")
+        }
     };
     match buffers.dedupe_percent {
         0 => content,
@@ -301,6 +328,12 @@ pub(super) fn distribution(law: &Distribution) -> String {
         Distribution::Zipf(exponent) => format!("zipfian {exponent}"),
         Distribution::Pareto(power) => format!("pareto {power}"),
         Distribution::Normal(percent) => format!("gaussian {percent} %"),
-        Distribution::Zoned(zones) => format!("{} zones", zones.len()),
+        Distribution::Zoned(zones) => {
+            let zones = zones.iter().map(|(share, length)| match length {
+                Amount::Bytes(bytes) => format!("{share} % in {}", exact(*bytes)),
+                Amount::Percent(percent) => format!("{share} % in {percent} %"),
+            });
+            format!("zones: {}", zones.collect::<Vec<_>>().join(", "))
+        }
     }
 }

@@ -35,6 +35,8 @@ object!(Document<'a>(it in &'a Comparison) {
     rows: (it.rows.iter()).map(|row| RowView((it, row))).collect::<Vec<_>>(),
     same: it.same,
     differs: list(&it.differs, DifferenceView),
+    // Facts that only one side has.
+    unknown: it.unknown,
     claims: list(&it.claims, ClaimView),
     notes: it.notes,
 });

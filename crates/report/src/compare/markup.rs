@@ -35,7 +35,11 @@ fn draw(view: &ViewModel, markup: Markup) -> String {
     }
     let footnotes = view.footnotes.iter().enumerate();
     let footnotes = footnotes.map(|(index, text)| format!("({}) {text}", index + 1));
-    let facts = [("same", &view.same), ("differs", &view.differs)];
+    let facts = [
+        ("same", &view.same),
+        ("differs", &view.differs),
+        ("unknown on one side", &view.unknown),
+    ];
     let facts = facts.iter().filter(|(_, facts)| !facts.is_empty());
     let facts = facts.map(|(word, facts)| format!("{word}: {}", facts.join(", ")));
     let remarks = footnotes.chain(facts).chain(view.notes.iter().cloned());

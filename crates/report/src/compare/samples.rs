@@ -87,6 +87,7 @@ pub(super) fn comparison(name: &str, columns: &[&str], rows: Vec<ComparedRow>) -
         rows,
         same: Vec::new(),
         differs: Vec::new(),
+        unknown: Vec::new(),
         claims: Vec::new(),
         notes: Vec::new(),
     }
@@ -114,6 +115,7 @@ fn regimes() -> Vec<Regime> {
 
 pub(super) fn file_system_axis() -> Difference {
     Difference {
+        class: iodyno_model::FactClass::Target,
         name: "file system".to_owned(),
         values: ("ext4".to_owned(), "zfs".to_owned()),
         axis: true,

@@ -337,6 +337,7 @@ fn a_metric_that_its_unit_does_not_tell_is_named() {
 fn differences_beside_the_axis_are_told_with_their_values() {
     let mut comparison = two_file_systems();
     let mounts = iodyno_model::Difference {
+        class: iodyno_model::FactClass::Target,
         name: "mount options".to_owned(),
         values: ("noatime".to_owned(), String::new()),
         axis: false,

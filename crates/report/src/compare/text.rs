@@ -170,7 +170,11 @@ fn verdict(result: Option<&ResultView>) -> Cell {
 
 /// `same: kernel, device.   differs: file system (the axis)`
 fn facts(view: &ViewModel, style: Style) -> String {
-    let parts = [("same", &view.same), ("differs", &view.differs)];
+    let parts = [
+        ("same", &view.same),
+        ("differs", &view.differs),
+        ("unknown on one side", &view.unknown),
+    ];
     let parts = parts.into_iter().filter(|(_, facts)| !facts.is_empty());
     let parts: Vec<String> = parts
         .map(|(word, facts)| format!("{word}: {}", facts.join(", ")))

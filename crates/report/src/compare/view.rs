@@ -1,6 +1,8 @@
 //! What a comparison tells a person, as words and figures: the terminal's table, Markdown and AsciiDoc print this.
 
-use iodyno_model::{Cell, ComparedRow, Comparison, Difference, Metric, Pairing, Verdict};
+use iodyno_model::{
+    Cell, ComparedRow, Comparison, Difference, FactClass, Metric, Pairing, Verdict,
+};
 
 use iodyno_units::percent;
 
@@ -27,6 +29,8 @@ pub(super) struct ViewModel {
     pub(super) footnotes: Vec<String>,
     /// Names of facts that all share.
     pub(super) same: Vec<String>,
+    /// Facts that only one side has.
+    pub(super) unknown: Vec<String>,
     /// Facts that differ, those under study marked.
     pub(super) differs: Vec<String>,
     pub(super) claims: Option<Claims>,
@@ -136,8 +140,9 @@ pub(super) fn view(comparison: &Comparison) -> ViewModel {
             .collect(),
         sections,
         footnotes: footnotes.texts(),
-        same: shared(&comparison.same),
+        same: shared(comparison),
         differs: differing(&comparison.differs),
+        unknown: unknown(&comparison.unknown),
         claims: claims(&comparison.claims),
         notes: comparison.notes.iter().map(|note| sanitize(note)).collect(),
     }
@@ -273,6 +278,9 @@ fn mark_metrics(rows: &mut [RowView], always: bool) {
     }
 }
 
+/// The name of a group that stands for a class of facts.
+const WORKLOAD: &str = "workload";
+
 /// Facts that are printed under one name where all of them are the same; JSON has each.
 const TOGETHER: [(&str, &[&str]); 2] = [
     (
@@ -284,26 +292,48 @@ const TOGETHER: [(&str, &[&str]); 2] = [
             "rotational",
         ],
     ),
-    (
-        "workload",
-        &["bs", "depth", "direct", "engine", "jobs", "rw"],
-    ),
+    (WORKLOAD, &["bs", "depth", "direct", "engine", "jobs", "rw"]),
 ];
 
 /// Minor facts, left out where one of the groups above is the same.
-const MINOR: [&str; 4] = ["wbt_lat_usec", "rate", "ramp", "sync"];
+const MINOR: [&str; 6] = [
+    "wbt_lat_usec",
+    "content",
+    "rate",
+    "ramp",
+    "sync",
+    "time_based",
+];
 
-/// Names of the facts that all sides share, groups of them under one name.
-fn shared(same: &[String]) -> Vec<String> {
-    let mut names: Vec<String> = same.iter().map(|name| sanitize(name)).collect();
+/// Names of facts that cannot be compared, the first ones of many.
+fn unknown(names: &[String]) -> Vec<String> {
+    const MOST: usize = 12;
+    let mut shown: Vec<String> = names.iter().take(MOST).map(|name| sanitize(name)).collect();
+    if names.len() > MOST {
+        shown.push(format!("{} more", names.len() - MOST));
+    }
+    shown
+}
+
+/// Names of the facts that all sides share, groups of them under one name. The workload is one only if all of its
+/// options are the same.
+fn shared(comparison: &Comparison) -> Vec<String> {
+    let mut names: Vec<String> = comparison.same.iter().map(|name| sanitize(name)).collect();
     let before = names.len();
-    for (together, parts) in TOGETHER {
+    let differs = comparison
+        .differs
+        .iter()
+        .any(|difference| difference.class == FactClass::Workload);
+    let groups = TOGETHER
+        .iter()
+        .filter(|(together, _)| *together != WORKLOAD || !differs && comparison.unknown.is_empty());
+    for (together, parts) in groups {
         if parts
             .iter()
             .all(|part| names.iter().any(|name| name == part))
         {
             names.retain(|name| !parts.contains(&name.as_str()));
-            names.push(together.to_owned());
+            names.push((*together).to_owned());
         }
     }
     if names.len() < before {
@@ -348,10 +378,24 @@ mod tests {
 
     #[test]
     fn facts_of_a_group_have_one_name() {
-        let shared = |names: &str| {
-            let names: Vec<String> = names.split(' ').map(str::to_owned).collect();
-            shared(&names).join(" ")
+        let mut comparison = super::super::samples::two_file_systems();
+        let mut shared = |names: &str, differs: Vec<Difference>, unknown: &[&str]| {
+            comparison.same = names.split(' ').map(str::to_owned).collect();
+            comparison.differs = differs;
+            comparison.unknown = unknown.iter().map(|name| (*name).to_owned()).collect();
+            super::shared(&comparison).join(" ")
         };
+        let all = "bs depth direct engine jobs rw";
+        let mut rwmixread = super::super::samples::file_system_axis();
+        assert_eq!(shared(all, vec![rwmixread.clone()], &[]), "workload");
+        rwmixread.class = FactClass::Workload;
+        assert_eq!(
+            shared(all, vec![rwmixread], &[]),
+            all,
+            "another option differs"
+        );
+        assert_eq!(shared(all, Vec::new(), &["rwmixread"]), all);
+        let mut shared = |names: &str| shared(names, Vec::new(), &[]);
         assert_eq!(
             shared("bs depth direct engine jobs kernel ramp rw"),
             "kernel workload"

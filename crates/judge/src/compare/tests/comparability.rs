@@ -44,22 +44,20 @@ fn has(cell: &Cell, note: &str) -> bool {
 }
 
 #[test]
-fn facts_beside_the_axis_object_to_a_difference_and_not_to_equivalence() {
+fn facts_beside_the_axis_object_to_every_verdict() {
     for class in [FactClass::Host, FactClass::Program, FactClass::Workload] {
         let with = |value: &'static str| {
             move |o: &mut Observation| o.facts.push(fact(class, "kernel", value))
         };
         let (old, new) = (with("6.1"), with("6.18"));
-        let reason =
-            "differing kernel: 6.1 against 6.18 (--axis kernel if that is what is compared)";
-        check(&cell(FASTER, &old, &new), Some(reason));
-        check(&cell(SLOWER, &old, &new), Some(reason));
-        check(&cell(FASTER, &old, &old), None);
-        check(&cell(FASTER, &old, NOTHING), None); // not told by one side
-        let equal = cell(EQUAL, &old, &new);
-        check(&equal, None);
-        assert_eq!(equal.verdict, Verdict::Equivalent);
-        assert_eq!(equal.differs.len(), 1);
+        let reason = "differing kernel: 6.1 against 6.18 (if that is what is compared: \
+                      iodyno compare 1 --axis kernel)";
+        for level in [FASTER, SLOWER, EQUAL] {
+            let differing = cell(level, &old, &new);
+            check(&differing, Some(reason));
+            assert_eq!(differing.differs.len(), 1);
+            check(&cell(level, &old, &old), None);
+        }
         let trials = both(
             each(rounds("ext4", "job", &around(1000.0)), old),
             each(rounds("zfs", "job", &otherwise_around(FASTER)), new),
@@ -72,6 +70,38 @@ fn facts_beside_the_axis_object_to_a_difference_and_not_to_equivalence() {
         check(&comparison.rows[0].cells[0], None);
         assert!(comparison.differs[0].axis && comparison.rows[0].cells[0].differs.is_empty());
     }
+}
+
+#[test]
+fn a_fact_that_one_side_does_not_tell_is_unknown() {
+    let with = |class| move |o: &mut Observation| o.facts.push(fact(class, "it", "70"));
+    let unknown = |trials: &[Observation]| compared(trials, &Question::default()).unknown;
+    let own = |level: f64, name| rounds(name, "job", &around(level));
+    for class in [FactClass::Host, FactClass::Program, FactClass::Ending] {
+        let trials = both(own(1000.0, "ext4"), each(own(FASTER, "zfs"), with(class)));
+        check(&only_cell(&trials), None);
+        assert_eq!(unknown(&trials), ["it"]);
+        assert!(compared(&trials, &Question::default()).same.is_empty());
+    }
+    // The target is what is compared.
+    let target = each(own(FASTER, "zfs"), with(FactClass::Target));
+    assert!(unknown(&both(own(1000.0, "ext4"), target)).is_empty());
+    // Own trials tell each option that is not at its default; imported ones need not.
+    let of_workload = with(FactClass::Workload);
+    let option = |o: &mut Observation| {
+        o.facts.push(fact(FactClass::Workload, "rwmixread", "70"));
+    };
+    let trials = both(own(1000.0, "ext4"), each(own(FASTER, "zfs"), option));
+    check(
+        &only_cell(&trials),
+        Some("differing rwmixread: 50 against 70"),
+    );
+    let trials = both(own(1000.0, "ext4"), each(own(FASTER, "zfs"), of_workload));
+    check(&only_cell(&trials), Some("differing it: none against 70"));
+    let imported = imported("zfs", "job", &otherwise_around(FASTER));
+    let trials = both(own(1000.0, "ext4"), each(imported, option));
+    check(&only_cell(&trials), None);
+    assert_eq!(unknown(&trials), ["rwmixread"]);
 }
 
 #[test]
@@ -101,7 +131,10 @@ fn the_target_is_the_axis_where_configurations_are_compared() {
     let runs = first_cell(&trials, &by_run(&[]));
     check(
         &runs,
-        Some("differing mount options: noatime against relatime (--axis \"mount options\""),
+        Some(
+            "differing file system: noatime against relatime; mount options: noatime against relatime \
+             (if that is what is compared: iodyno compare 1 2 --axis \"file system\" --axis \"mount options\")",
+        ),
     );
     check(
         &first_cell(&trials, &by_run(&["mount options"])),
@@ -115,15 +148,17 @@ fn the_target_is_the_axis_where_configurations_are_compared() {
 }
 
 #[test]
-fn a_fact_that_differs_alone_between_runs_is_taken_for_the_axis() {
+fn a_fact_that_differs_alone_between_runs_is_compared_only_if_asked_for() {
     let run = |class, value: &'static str, run: &'static str, level: f64| {
         each(rounds("here", "job", &around(level)), move |o| {
             o.facts.push(fact(class, "it", value));
-            o.dimensions.insert("run".to_owned(), run.to_owned());
+            o.dimensions.insert("run".to_owned(), format!("run {run}"));
         })
     };
-    let question = Question {
+    let by_run = |axis: &[&str]| Question {
         columns: "run".to_owned(),
+        inferred: true,
+        axis: axis.iter().map(|name| (*name).to_owned()).collect(),
         ..Question::default()
     };
     for class in [
@@ -131,18 +166,86 @@ fn a_fact_that_differs_alone_between_runs_is_taken_for_the_axis() {
         FactClass::Host,
         FactClass::Program,
         FactClass::Workload,
+        FactClass::Ending,
     ] {
-        let trials = both(run(class, "a", "1", 1000.0), run(class, "b", "2", FASTER));
-        let cell = first_cell(&trials, &question);
-        check(&cell, None);
-        assert!(has(
-            &cell,
-            "it is all that differs: taken for what is compared"
-        ));
+        for level in [FASTER, SLOWER, EQUAL] {
+            let trials = both(run(class, "a", "3", 1000.0), run(class, "b", "5", level));
+            let reason = "differing it: a against b (if that is what is compared: \
+                          iodyno compare 3 5 --axis it)";
+            check(&first_cell(&trials, &by_run(&[])), Some(reason));
+            check(&first_cell(&trials, &by_run(&["it"])), None);
+        }
     }
-    let ending = FactClass::Ending;
-    let trials = both(run(ending, "a", "1", 1000.0), run(ending, "b", "2", FASTER));
-    check(&first_cell(&trials, &question), Some("differing it"));
+}
+
+#[test]
+fn columns_that_nobody_asked_for_make_no_axis_of_the_workload() {
+    let job = |workload: &'static str, bs: &'static str, level: f64| {
+        each(rounds("here", workload, &around(level)), move |o| {
+            o.dimensions.insert("bs".to_owned(), bs.to_owned());
+            o.facts.push(fact(FactClass::Workload, "bs", bs));
+        })
+    };
+    let trials = both(job("a", "4k", 1000.0), job("b", "64k", EQUAL));
+    for columns in ["workload", "bs"] {
+        for (inferred, against) in [(true, Some("differing bs: 4k against 64k")), (false, None)] {
+            let question = Question {
+                columns: columns.to_owned(),
+                rows: vec!["configuration".to_owned()],
+                inferred,
+                ..Question::default()
+            };
+            check(&first_cell(&trials, &question), against);
+        }
+    }
+}
+
+#[test]
+fn trials_whose_facts_differ_are_not_pooled() {
+    let depths = |o: &mut Observation| {
+        let even = o.source.as_ref().is_some_and(|at| at.line % 2 == 0);
+        let depth = if even { "1" } else { "16" };
+        o.facts.push(fact(FactClass::Workload, "depth", depth));
+    };
+    for level in [FASTER, SLOWER, EQUAL] {
+        let trials = both(
+            each(imported("ext4", "job", &around(1000.0)), depths),
+            each(imported("zfs", "job", &otherwise_around(level)), depths),
+        );
+        let reason = "the trials of zfs are not repetitions: they differ in depth (16, 1)";
+        check(&only_cell(&trials), Some(reason));
+    }
+}
+
+#[test]
+fn fullness_and_settling_vary_from_trial_to_trial() {
+    let full = |percent: [u32; 2]| {
+        move |o: &mut Observation| {
+            let round = o.round.unwrap_or(0) as usize;
+            let value = format!("{} %", percent[round % 2]);
+            o.facts.push(fact(FactClass::Host, "fullness", &value));
+        }
+    };
+    check(&cell(FASTER, &full([37, 39]), &full([40, 42])), None);
+    let fuller = cell(FASTER, &full([37, 39]), &full([43, 45]));
+    check(
+        &fuller,
+        Some("differing fullness: 37 %, 39 % against 43 %, 45 %"),
+    );
+    let settled = |busy: u32| {
+        move |o: &mut Observation| {
+            let value = if o.round < Some(busy) {
+                "devices busy"
+            } else {
+                "yes"
+            };
+            o.facts.push(fact(FactClass::Host, "settled", value));
+        }
+    };
+    check(&cell(FASTER, &settled(0), &settled(3)), None);
+    check(&cell(FASTER, &settled(4), &settled(5)), None);
+    let busy = cell(FASTER, &settled(0), &settled(10));
+    check(&busy, Some("differing settled: yes against devices busy"));
 }
 
 #[test]
@@ -230,13 +333,26 @@ fn timed_trials_have_to_be_steady_and_finite_ones_have_not() {
     let two = regimes(&[3930.0, 65_300.0]);
     for level in [FASTER, SLOWER, EQUAL] {
         let six = cell(level, NOTHING, &of_rounds(6, drifting.clone()));
-        check(&six, Some("not steady: 6 of 10 trials of zfs drift"));
+        let counts = "zfs alone not steady (drift): 0 of 10 trials of ext4, 6 of 10 trials of zfs";
+        check(&six, Some(counts));
         assert_eq!(six.side.flags, ["not steady in 6 of 10 trials"]);
         let all = cell(level, &of_rounds(10, two.clone()), NOTHING);
         check(
             &all,
-            Some("not steady: 10 of 10 trials of ext4 have several regimes"),
+            Some(
+                "ext4 alone not steady (several regimes): 10 of 10 trials of ext4, 0 of 10 trials of zfs",
+            ),
         );
+        let alike = cell(
+            level,
+            &of_rounds(7, drifting.clone()),
+            &of_rounds(8, drifting.clone()),
+        );
+        check(&alike, None);
+        assert!(has(
+            &alike,
+            "both not steady (drift): 7 of 10 trials of ext4, 8 of 10 trials of zfs"
+        ));
         check(&cell(level, NOTHING, &of_rounds(5, drifting.clone())), None); // no majority
         let finite = |behaviour: Behaviour| {
             move |o: &mut Observation| {
@@ -271,16 +387,44 @@ fn too_few_trials_come_before_all_objections() {
     let trials = both(
         imported("ext4", "job", &[1.0, 2.0, 3.0]),
         each(imported("zfs", "job", &[4.0, 5.0, 6.0]), |o| {
-            o.kind = Kind::Timed;
-            o.behaviour = regimes(&[1.0, 2.0]);
+            o.kind = Kind::Finite;
         }),
     );
+    let trials = each(trials, |o| {
+        if o.kind == Kind::Unknown {
+            o.kind = Kind::Timed;
+        }
+    });
     let cell = only_cell(&trials);
     assert!(matches!(cell.verdict, Verdict::CannotDecide { .. }));
     assert!(has(
         &cell,
-        "not steady: 3 of 3 trials of zfs have several regimes"
+        "one side ended by its runtime, the other when its work was done"
     ));
+}
+
+#[test]
+fn a_condition_of_one_side_needs_counts_that_differ_significantly() {
+    let upto = |kind, rounds: u32| {
+        move |o: &mut Observation| {
+            if o.round < Some(rounds) {
+                o.flags.push(warning(kind));
+            }
+        }
+    };
+    for kind in [FindingKind::OtherIo, FindingKind::CacheServed] {
+        // Fisher's exact test: p = 1, 0.65, 0.17 and 0.011.
+        for (baseline, candidate, objects) in
+            [(5, 6, false), (4, 6, false), (2, 6, false), (0, 6, true)]
+        {
+            let found = cell(EQUAL, &upto(kind, baseline), &upto(kind, candidate));
+            let counts = "0 of 10 trials of ext4, 6 of 10 trials of zfs";
+            check(&found, objects.then_some(counts));
+        }
+        let both = cell(EQUAL, &upto(kind, 6), &upto(kind, 5));
+        check(&both, None);
+        assert!(both.notes.iter().any(|note| note.starts_with("both ")));
+    }
 }
 
 #[test]
@@ -298,7 +442,10 @@ fn limits_of_client_and_device_object_where_they_would_explain_the_result() {
         check(&cell(EQUAL, NOTHING, &on), Some(&format!("zfs {words}")));
         let faster = cell(FASTER, NOTHING, &on);
         check(&faster, None);
-        assert!(has(&faster, "the difference may be larger than it seems"));
+        assert!(has(
+            &faster,
+            "0 of 10 trials of ext4, 10 of 10 trials of zfs): the difference may be larger than it seems"
+        ));
         assert_eq!(faster.side.flags, [words]);
         let slower = cell(SLOWER, NOTHING, &on);
         check(&slower, None);
@@ -395,7 +542,7 @@ fn what_a_side_met_by_its_own_doing_is_told_and_takes_no_verdict_away() {
     for (kind, words) in [
         (
             FindingKind::MemoryPressure,
-            "zfs alone was short of memory: it may be why",
+            "zfs alone was short of memory (0 of 10 trials of ext4, 10 of 10 trials of zfs): it may be why",
         ),
         (
             FindingKind::DirtyThrottled,

@@ -109,6 +109,7 @@ fn verdict() -> BoxedStrategy<Verdict> {
 
 fn difference() -> impl Strategy<Value = Difference> {
     (name(), name(), name(), any::<bool>()).prop_map(|(name, left, right, axis)| Difference {
+        class: iodyno_model::FactClass::Workload,
         name,
         values: (left, right),
         axis,
@@ -266,6 +267,7 @@ pub(super) fn comparison() -> BoxedStrategy<Comparison> {
                 primaries: count,
                 floor,
                 rows,
+                unknown: words.0.clone(),
                 same: words.0,
                 differs: words.1,
                 claims: words.2,

@@ -1,0 +1,420 @@
+//! The options of a workload as facts: every field of its jobs that is not at its default.
+//!
+//! The fields are those of the jobs' stored form, so that a new one is a fact without further code. The exceptions
+//! are listed in [`defaults`]. An option at its default is not a fact; comparing two own trials fills it in with
+//! [`default_option`].
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use iodyno_model::{
+    Access, Blocks, DirectionRate, Engine, EngineKind, Job, Order, Pacing, PerDirection,
+    SharedFiles, SimOptions, Work, Workload,
+};
+use iodyno_units::Nanos;
+use serde_json::{Map, Value};
+
+use super::words;
+
+/// Fields with the option of fio that sets them; empty if it has the field's name. A field without an entry is a
+/// fact under its path.
+const NAMES: &[(&str, &str)] = &[
+    ("after", "wait_for"),
+    ("delay", "startdelay"),
+    ("exit_all", "exitall"),
+    ("end.until_full", "fill_device"),
+    ("pacing.rates.read.least_bytes_per_s", "rate_min"),
+    ("pacing.rates.write.least_bytes_per_s", "rate_min"),
+    ("pacing.rates.trim.least_bytes_per_s", "rate_min"),
+    ("pacing.rates.read.least_iops", "rate_iops_min"),
+    ("pacing.rates.write.least_iops", "rate_iops_min"),
+    ("pacing.rates.trim.least_iops", "rate_iops_min"),
+    ("pacing.check_every", "rate_cycle"),
+    ("pacing.think", "thinktime"),
+    ("pacing.flow", ""),
+    ("buffers.refill", "refill_buffers"),
+    ("buffers.align", "iomem_align"),
+    ("buffers.memory", "mem"),
+    ("errors.continue_read", "continue_on_error"),
+    ("errors.continue_write", "continue_on_error"),
+    ("errors.continue_verify", "continue_on_error"),
+    ("errors.ignore_read", "ignore_error"),
+    ("errors.ignore_write", "ignore_error"),
+    ("errors.exit_all", "exitall_on_error"),
+    ("placement.cpus", "cpus_allowed"),
+    ("placement.split", "cpus_allowed_policy"),
+    ("placement.numa_cpu_nodes", ""),
+    ("placement.numa_memory_nodes", "numa_mem_policy"),
+    ("placement.nice", ""),
+    ("placement.io_priority", "prioclass"),
+    ("engine.kind", "ioengine"),
+    ("engine.depth_low", "iodepth_low"),
+    ("engine.batch_submit", "iodepth_batch"),
+    ("engine.batch_complete_min", "iodepth_batch_complete_min"),
+    ("engine.batch_complete_max", "iodepth_batch_complete_max"),
+    ("engine.hipri", ""),
+    ("engine.sqthread_poll", ""),
+    ("engine.sqthread_poll_cpu", ""),
+    ("engine.fixed_buffers", "fixedbufs"),
+    ("engine.registered_files", "registerfiles"),
+    ("engine.force_async", ""),
+    ("engine.nowait", ""),
+    ("engine.atomic", ""),
+    ("engine.sim.law", "sim_latency"),
+    ("engine.sim.servers", "sim_servers"),
+    ("engine.sim.faults", "sim_faults"),
+    ("engine.sim.clock", "sim_clock"),
+    ("access.read_percent", "rwmixread"),
+    ("access.block_align", "blockalign"),
+    ("access.distribution", "random_distribution"),
+    ("access.percent_random", "percentage_random"),
+    ("access.random_map", NO_RANDOM_MAP),
+    ("access.sequence", "rw suffix"),
+    ("access.sequencer", "rw_sequencer"),
+    ("access.repeatable", "randrepeat"),
+    ("access.seed", "randseed"),
+    ("files.names", FILE_NAMES),
+    ("files.count", "nrfiles"),
+    ("files.size", "filesize"),
+    ("files.service", "file_service_type"),
+    ("files.service_ops", "file_service_type"),
+    ("files.fallocate", ""),
+    ("files.overwrite", ""),
+    ("files.create_on_open", ""),
+    ("files.create_only", ""),
+    ("files.allow_create", "allow_file_create"),
+    ("files.read_only", "readonly"),
+    ("files.fsync_on_layout", "create_fsync"),
+    ("files.invalidate", ""),
+    ("files.fsync_on_close", ""),
+    ("files.unlink", ""),
+    ("files.advise", "fadvise_hint"),
+    ("extent.offset", ""),
+    ("extent.offset_increment", ""),
+    ("extent.offset_align", ""),
+    ("extent.zone_size", "zonesize"),
+    ("extent.zone_range", "zonerange"),
+    ("extent.zone_skip", "zoneskip"),
+    ("passes.time_based", ""),
+    ("passes.io_size", ""),
+    ("passes.loops", ""),
+    ("verify", ""),
+    ("seed", "rand-seed"),
+];
+
+/// The opposite of its field.
+const NO_RANDOM_MAP: &str = "norandommap";
+
+/// The number of files counts; where they lie is not a fact.
+const FILE_NAMES: &str = "filename";
+
+/// The options of each job that are not at their default, as texts by name. If jobs differ, a text lists all of
+/// them in their order.
+pub(super) fn options(workload: &Workload) -> BTreeMap<String, String> {
+    let jobs: Vec<BTreeMap<String, String>> = workload.jobs.iter().map(of_job).collect();
+    let names: BTreeSet<&String> = jobs.iter().flat_map(BTreeMap::keys).collect();
+    let value = |name: &String| {
+        let values = jobs.iter().map(|job| {
+            job.get(name)
+                .cloned()
+                .unwrap_or_else(|| default_option(name))
+        });
+        let mut values: Vec<String> = values.collect();
+        if values.iter().all(|value| *value == values[0]) {
+            values.truncate(1);
+        }
+        values.join(" and ")
+    };
+    names
+        .into_iter()
+        .map(|name| (name.clone(), value(name)))
+        .collect()
+}
+
+/// The value of an option that a job leaves at its default; `none` if it has no value then.
+pub(crate) fn default_option(name: &str) -> String {
+    let mut job = Job::default();
+    job.pacing.check_every = Nanos::SECOND;
+    if let Work::Blocks(blocks) = &mut job.work {
+        blocks.engine.sim = Some(SimOptions::default());
+    }
+    let job = stored(&job);
+    let fields = NAMES.iter().filter(|(path, own)| option(path, own) == name);
+    let fields: Vec<(&str, Value)> = fields
+        .map(|(path, _)| (*path, at(&job, path).cloned().unwrap_or(Value::Null)))
+        .collect();
+    match fields.is_empty() {
+        true => "none".to_owned(),
+        false => joined(name, &fields),
+    }
+}
+
+fn of_job(job: &Job) -> BTreeMap<String, String> {
+    let mut found = Vec::new();
+    differences(&stored(&defaults(job)), &stored(job), "", &mut found);
+    let mut by_option: BTreeMap<String, Vec<(&str, Value)>> = BTreeMap::new();
+    for (path, value) in &found {
+        let named = NAMES.iter().find(|(known, _)| known == path);
+        let name = named.map_or(path.as_str(), |(path, name)| option(path, name));
+        let fields = by_option.entry(name.to_owned()).or_default();
+        fields.push((path, value.clone()));
+    }
+    by_option
+        .into_iter()
+        .map(|(name, fields)| {
+            let text = joined(&name, &fields);
+            (name, text)
+        })
+        .collect()
+}
+
+/// The job with every option at its default, except for what
+/// - does not affect the work: how the job was written, where its files lie, what is reported of it;
+/// - other facts tell: `rw`, `bs`, `engine`, `depth`, `direct`, `jobs`, `size`, `sync`, `rate`, `content`, the end,
+///   and all of file operations and shared files but the engine;
+/// - has no effect beside the other options.
+fn defaults(job: &Job) -> Job {
+    let mut rates = job.pacing.rates;
+    for rate in [&mut rates.read, &mut rates.write, &mut rates.trim] {
+        *rate = DirectionRate {
+            least_bytes_per_s: 0,
+            least_iops: 0.0,
+            ..*rate
+        };
+    }
+    let checked = rates != job.pacing.rates;
+    let mut buffers = iodyno_model::Buffers {
+        content: job.buffers.content.clone(),
+        dedupe_percent: job.buffers.dedupe_percent,
+        ..iodyno_model::Buffers::default()
+    };
+    let mut errors = iodyno_model::ErrorPolicy::default();
+    let work = match &job.work {
+        Work::Blocks(blocks) => Work::Blocks(default_blocks(blocks)),
+        Work::FileOperations(operations) => {
+            // The defaults of these workloads.
+            buffers.refill = job.buffers.refill;
+            errors.exit_all = true;
+            Work::FileOperations(operations.clone())
+        }
+        Work::SharedFiles(shared) => {
+            buffers.refill = job.buffers.refill;
+            Work::SharedFiles(SharedFiles {
+                engine: Engine {
+                    kind: EngineKind::Psync,
+                    ..default_engine(&shared.engine)
+                },
+                seed: None,
+                ..shared.clone()
+            })
+        }
+    };
+    Job {
+        name: job.name.clone(),
+        description: job.description.clone(),
+        place: job.place.clone(),
+        clones: job.clones,
+        work,
+        end: iodyno_model::JobEnd {
+            until_full: false,
+            ..job.end.clone()
+        },
+        pacing: Pacing {
+            rates,
+            arrival: job.pacing.arrival,
+            ops_per_s: job.pacing.ops_per_s,
+            check_every: match checked {
+                true => Nanos::SECOND,
+                false => job.pacing.check_every,
+            },
+            ..Pacing::default()
+        },
+        buffers,
+        errors,
+        logs: job.logs.clone(),
+        reporting: job.reporting.clone(),
+        options: job.options.clone(),
+        ..Job::default()
+    }
+}
+
+fn default_blocks(blocks: &Blocks) -> Blocks {
+    let own = &blocks.access;
+    let random = own.order == Order::Random;
+    let default = Blocks::default();
+    Blocks {
+        engine: default_engine(&blocks.engine),
+        access: Access {
+            reads: own.reads,
+            writes: own.writes,
+            trims: own.trims,
+            order: own.order,
+            block_sizes: own.block_sizes.clone(),
+            read_percent: match own.reads && own.writes {
+                true => default.access.read_percent,
+                false => own.read_percent,
+            },
+            percent_random: match random {
+                true => default.access.percent_random,
+                false => PerDirection::all(0),
+            },
+            // Other distributions and a grid of their own have no map.
+            random_map: match own.distribution == default.access.distribution
+                && own.block_align == default.access.block_align
+            {
+                true => random,
+                false => own.random_map,
+            },
+            sequencer: match own.sequence {
+                Some(_) => default.access.sequencer,
+                None => own.sequencer,
+            },
+            ..default.access
+        },
+        files: iodyno_model::Files {
+            directories: blocks.files.directories.clone(),
+            format: blocks.files.format.clone(),
+            ..default.files
+        },
+        // The bytes that a percentage or the whole length came to are known after the trial.
+        extent: iodyno_model::Extent {
+            size: blocks.extent.size,
+            ..default.extent
+        },
+        sync: blocks.sync,
+        ..default
+    }
+}
+
+fn default_engine(engine: &Engine) -> Engine {
+    Engine {
+        direct: engine.direct,
+        o_sync: engine.o_sync,
+        o_dsync: engine.o_dsync,
+        depth: engine.depth,
+        sim: engine.sim.as_ref().map(|_| SimOptions::default()),
+        ..Engine::new(engine.kind, engine.depth)
+    }
+}
+
+/// The stored form of a job, the fields of its work beside its own.
+fn stored(job: &Job) -> Value {
+    // Fails for maps whose keys are not texts; a job has none.
+    let mut value = serde_json::to_value(job).unwrap_or_default();
+    if let Value::Object(fields) = &mut value
+        && let Some(Value::Object(work)) = fields.remove("work")
+    {
+        for kind in work.into_iter().filter_map(|(_, kind)| match kind {
+            Value::Object(kind) => Some(kind),
+            _ => None,
+        }) {
+            fields.extend(kind);
+        }
+    }
+    value
+}
+
+/// The fields in which the second value differs from the first, with their paths. A field that has a name is one
+/// value, whatever it consists of.
+fn differences(base: &Value, own: &Value, path: &str, found: &mut Vec<(String, Value)>) {
+    if base == own {
+        return;
+    }
+    let named = NAMES.iter().any(|(known, _)| *known == path);
+    let (Value::Object(one), Value::Object(other), false) = (base, own, named) else {
+        found.push((path.to_owned(), own.clone()));
+        return;
+    };
+    let keys: BTreeSet<&String> = one.keys().chain(other.keys()).collect();
+    for key in keys {
+        let below = match path {
+            "" => key.clone(),
+            path => format!("{path}.{key}"),
+        };
+        let of = |fields: &Map<String, Value>| fields.get(key).cloned().unwrap_or_default();
+        differences(&of(one), &of(other), &below, found);
+    }
+}
+
+fn at<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
+    path.split('.')
+        .try_fold(value, |value, field| value.get(field))
+}
+
+fn last(path: &str) -> &str {
+    path.rsplit('.').next().unwrap_or(path)
+}
+
+fn option<'n>(path: &'n str, name: &'n str) -> &'n str {
+    match name {
+        "" => last(path),
+        name => name,
+    }
+}
+
+/// The value of an option; where several fields make it, each with its name.
+fn joined(name: &str, fields: &[(&str, Value)]) -> String {
+    let of_field = |(path, value): &(&str, Value)| match (name, value) {
+        (NO_RANDOM_MAP, Value::Bool(map)) => text("", &Value::Bool(!map)),
+        (FILE_NAMES, Value::Array(files)) => iodyno_units::counted(files.len() as u64, "file"),
+        _ => text(last(path), value),
+    };
+    match (
+        fields,
+        NAMES
+            .iter()
+            .filter(|(path, own)| option(path, own) == name)
+            .count(),
+    ) {
+        ([only], 0 | 1) => of_field(only),
+        _ => {
+            let each = fields.iter().map(|field| {
+                let label = match field.0.split_once('.') {
+                    Some((_, label)) => label,
+                    None => field.0,
+                };
+                format!("{label} {}", of_field(field))
+            });
+            each.collect::<Vec<_>>().join(", ")
+        }
+    }
+}
+
+/// A stored value as text: switches as 0 and 1, times and sizes with their units.
+fn text(field: &str, value: &Value) -> String {
+    match (field, value) {
+        (_, Value::Null) => "none".to_owned(),
+        (_, Value::Bool(on)) => u8::from(*on).to_string(),
+        (_, Value::String(text)) => text.clone(),
+        ("pause" | "spin" | "min" | "max" | "check_every", Value::Number(ns)) => {
+            let ns = ns.as_u64().unwrap_or(0);
+            format!("{} s", ns as f64 / 1e9)
+        }
+        ("bytes", Value::Number(bytes)) => words::exact(bytes.as_u64().unwrap_or(0)),
+        (_, Value::Number(number)) => number.to_string(),
+        (_, Value::Array(values)) => {
+            let values: Vec<String> = values.iter().map(|value| text("", value)).collect();
+            match values.is_empty() {
+                true => "none".to_owned(),
+                false => values.join(","),
+            }
+        }
+        (_, Value::Object(fields)) => {
+            let mut values: Vec<&Value> = fields.values().collect();
+            values.dedup();
+            match (fields.contains_key("trim"), values.as_slice()) {
+                (true, [one]) => text("", one),
+                _ => {
+                    let each = fields.iter().map(|(name, value)| match name.as_str() {
+                        "bytes" => text(name, value),
+                        "percent" if fields.len() == 1 => format!("{} %", text("", value)),
+                        _ => format!("{name} {}", text(name, value)),
+                    });
+                    each.collect::<Vec<_>>().join(", ")
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,343 @@
+use std::collections::BTreeMap;
+
+use iodyno_model::{
+    Access, Action, Amount, Arrival, Blocks, Buffers, Checksum, Content, CycleStep, DirectionRate,
+    Distribution, Engine, EngineKind, Extent, FileSet, Flow, Job, JobEnd, Kind, MixSequence,
+    Operations, Pacing, Passes, Pattern, PerDirection, Placement, SharedFiles, SharedMode,
+    SimFault, SimLaw, SimOptions, ThinkTime, Trial, Verify, Work, Workload,
+};
+use iodyno_units::Nanos;
+use serde_json::{Value, json};
+
+use super::{default_option, options};
+use crate::testing;
+
+/// Paths below which no field affects the work, or which another fact tells from the trial itself.
+const NOT_FACTS: [&str; 10] = [
+    "name",
+    "description",
+    "place",
+    "logs",
+    "reporting",
+    "options",
+    "work.blocks.files.directories",
+    "work.blocks.files.format",
+    // The size that results is a fact of the trial.
+    "work.blocks.extent.size",
+    "work.file_operations.about",
+];
+
+/// A job with a value in every optional field.
+fn full(work: Work) -> Job {
+    let rate = DirectionRate {
+        bytes_per_s: 0,
+        iops: 1000.0,
+        least_bytes_per_s: 10,
+        least_iops: 5.0,
+    };
+    Job {
+        clones: 2,
+        work,
+        end: JobEnd {
+            runtime: Some(Nanos::from_secs(20)),
+            ops: Some(1000),
+            ..JobEnd::default()
+        },
+        pacing: Pacing {
+            rates: PerDirection::all(rate),
+            arrival: Arrival::Poisson,
+            think: Some(ThinkTime {
+                pause: Nanos(5000),
+                spin: Nanos(100),
+                every_ops: 3,
+            }),
+            flow: Some(Flow {
+                id: 1,
+                weight: 2,
+                pause: Nanos(7),
+            }),
+            ..Pacing::default()
+        },
+        buffers: Buffers {
+            content: Content::Compressible {
+                percent: 50,
+                chunk: 512,
+                pattern: Some(Pattern(vec![1, 2])),
+            },
+            ..Buffers::default()
+        },
+        placement: Placement {
+            cpus: vec![1],
+            io_priority: Some((2, 3)),
+            ..Placement::default()
+        },
+        ..Job::default()
+    }
+}
+
+fn engine() -> Engine {
+    Engine {
+        sim: Some(SimOptions {
+            law: SimLaw::Constant(5),
+            faults: vec![SimFault::Short { every: 9 }],
+            ..SimOptions::default()
+        }),
+        fixed_buffers: Some(true),
+        registered_files: Some(true),
+        sqthread_poll_cpu: Some(1),
+        ..Engine::new(EngineKind::Libaio, 16)
+    }
+}
+
+fn blocks(access: Access) -> Job {
+    full(Work::Blocks(Blocks {
+        engine: engine(),
+        access: Access {
+            distribution: PerDirection::all(Distribution::Zipf(1.2)),
+            sequence: Some(MixSequence::Every(8)),
+            seed: Some(3),
+            ..access
+        },
+        files: iodyno_model::Files {
+            names: vec!["a".into()],
+            size: Some((Amount::Bytes(4096), Amount::Bytes(8192))),
+            ..iodyno_model::Files::default()
+        },
+        extent: Extent {
+            offset: Amount::Percent(5.0),
+            ..Extent::default()
+        },
+        passes: Passes {
+            io_size: Some(Amount::Bytes(1_000_001)),
+            ..Passes::default()
+        },
+        verify: Some(Verify {
+            checksum: Checksum::Pattern(Pattern(vec![7])),
+            ..Verify::default()
+        }),
+        ..Blocks::default()
+    }))
+}
+
+fn shared(mode: SharedMode) -> Job {
+    let mut job = full(Work::SharedFiles(SharedFiles {
+        engine: engine(),
+        count: 4,
+        distribution: Distribution::Zipf(1.1),
+        seed: Some(1),
+        mode,
+        file_size: 1 << 20,
+        block: 4096,
+        merged: 8192,
+        read_write_ratio: 1.5,
+        fsync_every: 100,
+        fsync_all: false,
+        fsync_end: false,
+        data_only: false,
+        validate: false,
+    }));
+    job.pacing.ops_per_s = 10.0;
+    job
+}
+
+fn operations() -> Job {
+    let mut job = full(Work::FileOperations(Operations {
+        about: "about".to_owned(),
+        sets: vec![FileSet {
+            name: "a".to_owned(),
+            count: 1_000_000,
+            size: 1_000_001,
+            fsync: false,
+        }],
+        cycle: vec![
+            CycleStep {
+                action: Action::Create,
+                timed: true,
+            },
+            CycleStep {
+                action: Action::Write { bytes: 100_001 },
+                timed: false,
+            },
+        ],
+        own_folders: false,
+        drain: false,
+    }));
+    job.pacing.ops_per_s = 10.0;
+    job
+}
+
+/// What the facts of a workload tell, for trials with a runtime and for finite ones.
+fn told(job: &Job, clones: &Trial) -> Vec<BTreeMap<String, String>> {
+    let workload = testing::workload("w", vec![job.clone()]);
+    [Kind::Timed, Kind::Finite]
+        .map(|kind| {
+            let facts = crate::observe::facts::facts(&workload, clones, kind);
+            facts
+                .into_iter()
+                .map(|fact| (fact.name, fact.value))
+                .collect()
+        })
+        .to_vec()
+}
+
+/// The paths of all values that are not objects, or arrays of objects.
+fn leaves(value: &Value, path: &str, found: &mut Vec<String>) {
+    let below = |key: &str| match path {
+        "" => key.to_owned(),
+        path => format!("{path}/{key}"),
+    };
+    match value {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                leaves(value, &below(key), found);
+            }
+        }
+        Value::Array(values) if values.iter().any(Value::is_object) => {
+            for (index, value) in values.iter().enumerate() {
+                leaves(value, &below(&index.to_string()), found);
+            }
+        }
+        _ => found.push(path.to_owned()),
+    }
+}
+
+/// The job with another value at a path, if there is one of the field's type.
+fn changed(job: &Job, path: &str) -> Option<Job> {
+    let pointer = format!("/{path}");
+    let stored = serde_json::to_value(job).unwrap();
+    let old = stored.pointer(&pointer).unwrap().clone();
+    let with = |value: Value| {
+        let mut stored = stored.clone();
+        *stored.pointer_mut(&pointer).unwrap() = value;
+        serde_json::from_value::<Job>(stored)
+    };
+    let mut candidates = vec![
+        json!(!old.as_bool().unwrap_or(false)),
+        json!(old.as_u64().unwrap_or(0) + 1),
+        json!(old.as_f64().unwrap_or(0.0) + 0.25),
+        json!([3]),
+        json!([1, 2]),
+        json!(["b", "c"]),
+        json!({"bytes": 12_345}),
+    ];
+    // The message for an unknown variant of an enumeration lists all of them.
+    if let Err(error) = with(json!("no such variant")) {
+        let text = error.to_string();
+        let variants = text.split('`').skip(3).step_by(2);
+        candidates.extend(variants.map(|variant| json!(variant)));
+    } else {
+        candidates.push(json!("other text"));
+    }
+    candidates.into_iter().find_map(|candidate| {
+        let job = with(candidate.clone()).ok()?;
+        let stored = serde_json::to_value(&job).unwrap();
+        (stored.pointer(&pointer) != Some(&old)).then_some(job)
+    })
+}
+
+#[test]
+fn every_field_of_a_job_is_a_fact_unless_it_is_listed() {
+    let mixed = Access {
+        writes: true,
+        order: iodyno_model::Order::Random,
+        ..Access::default()
+    };
+    let trims = Access {
+        reads: false,
+        trims: true,
+        ..mixed.clone()
+    };
+    let mut uniform = blocks(mixed.clone());
+    testing::blocks(&mut uniform).access.distribution = PerDirection::all(Distribution::Uniform);
+    let bases = [
+        uniform,
+        blocks(mixed),
+        blocks(trims),
+        shared(SharedMode::RandomMix),
+        shared(SharedMode::SequentialWrite),
+        operations(),
+    ];
+    let (_, trial) = testing::four_clones();
+    let mut forgotten: BTreeMap<String, bool> = BTreeMap::new();
+    for base in &bases {
+        let mut paths = Vec::new();
+        leaves(&serde_json::to_value(base).unwrap(), "", &mut paths);
+        assert!(paths.len() > 60, "{paths:?}");
+        let before = told(base, &trial);
+        for path in paths {
+            let dotted = path.replace('/', ".");
+            let listed =
+                |listed: &&str| dotted == **listed || dotted.starts_with(&format!("{listed}."));
+            if NOT_FACTS.iter().any(|path| listed(&path)) {
+                continue;
+            }
+            let other = changed(base, &path);
+            let other = other.unwrap_or_else(|| panic!("no other value for {dotted}"));
+            // One base in which the field has an effect is enough.
+            let missed = forgotten.entry(dotted).or_insert(true);
+            *missed &= told(&other, &trial) == before;
+        }
+    }
+    let forgotten: Vec<&String> = forgotten
+        .iter()
+        .filter(|(_, missed)| **missed)
+        .map(|(path, _)| path)
+        .collect();
+    assert!(forgotten.is_empty(), "no fact tells {forgotten:#?}");
+}
+
+fn told_by(jobs: Vec<Job>) -> BTreeMap<String, String> {
+    options(&Workload::new("w", Vec::new(), jobs))
+}
+
+#[test]
+fn options_have_the_names_and_values_of_fio() {
+    let mut plain = Job {
+        name: "plain".to_owned(),
+        ..Job::default()
+    };
+    testing::blocks(&mut plain).access.order = iodyno_model::Order::Random;
+    assert!(told_by(vec![plain.clone()]).is_empty());
+    let mut job = testing::job("one");
+    let of_blocks = testing::blocks(&mut job);
+    of_blocks.access.random_map = false;
+    of_blocks.access.distribution = PerDirection::all(Distribution::Zipf(1.2));
+    of_blocks.access.read_percent = 50;
+    of_blocks.passes.time_based = false;
+    of_blocks.files.count = 4;
+    of_blocks.extent.offset = Amount::Bytes(1 << 20);
+    job.pacing.think = Some(ThinkTime {
+        pause: Nanos(1_000_000),
+        spin: Nanos(0),
+        every_ops: 1,
+    });
+    let expected = [
+        ("norandommap", "1", "0"),
+        ("nrfiles", "4", "1"),
+        ("offset", "1 MiB", "0 B"),
+        ("random_distribution", "zipf 1.2", "uniform"),
+        ("thinktime", "every_ops 1, pause 0.001 s, spin 0 s", "none"),
+    ];
+    let found = told_by(vec![job.clone()]);
+    let texts: Vec<(&str, &str, String)> = found
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str(), default_option(name)))
+        .collect();
+    let expected = expected.map(|(name, value, default)| (name, value, default.to_owned()));
+    assert_eq!(texts, expected);
+    // Jobs that differ are all listed.
+    let found = told_by(vec![plain, job]);
+    assert_eq!(found["nrfiles"], "1 and 4");
+    assert_eq!(default_option("rwmixread"), "50");
+    assert_eq!(default_option("cycle"), "none");
+}
+
+#[test]
+fn options_without_effect_are_not_told() {
+    let mut job = testing::reader("reads");
+    testing::blocks(&mut job).access.read_percent = 70;
+    job.pacing.check_every = Nanos::SECOND;
+    let found = told_by(vec![job]);
+    assert!(!found.contains_key("rwmixread"), "{found:?}");
+    assert!(!found.contains_key("rate_cycle"), "{found:?}");
+}
