@@ -66,10 +66,7 @@ pub(crate) fn measure(
     };
     match args.json {
         true => {
-            let comparison = match &verdict {
-                Some(Judged::Compared(comparison)) => Some(&**comparison),
-                _ => None,
-            };
+            let comparison = verdict.as_ref().and_then(Judged::comparison);
             let document = document(plan, store, &ended_run, comparison, unstored.trials)?;
             write_out(document)?;
         }
@@ -100,11 +97,13 @@ impl RunObserver for Unstored {
     }
 }
 
-/// The comparison of the stored trials; `None` if no trial is usable.
+/// The comparison of the stored trials, as `iodyno compare` makes it. `None` without trials, or if none of a single
+/// cell is usable.
 fn verdict(ended_run: &EndedRun, store: &SqliteStore) -> Result<Option<Judged>, Failure> {
     let run = store.run(ended_run.end.handle.id)?;
     let mut trials = observations(store, &run)?;
-    if trials.iter().all(|trial| trial.unusable.is_some()) {
+    let unusable = trials.iter().all(|trial| trial.unusable.is_some());
+    if trials.is_empty() || unusable && run.plan.cells() == 1 {
         return Ok(None);
     }
     let question = iodyno_judge::question_of(&run.plan);

@@ -116,7 +116,7 @@ impl Judged {
     }
 
     /// The comparison, for the formats other than text.
-    fn comparison(&self) -> Option<&Comparison> {
+    pub(crate) fn comparison(&self) -> Option<&Comparison> {
         match self {
             Judged::Compared(comparison) => Some(comparison),
             Judged::Repeated { again, .. } => again.as_deref(),
@@ -147,7 +147,7 @@ pub(crate) fn judge(
         let values = own.map(|trial| trial.dimension(&question.columns).to_owned());
         values.collect::<BTreeSet<String>>().len()
     };
-    let one = runs.len() == 1 && trials.len() > 1 && cells(trials) == 1;
+    let one = runs.len() == 1 && trials.len() > 1 && cells(trials) == 1 && repeated(trials);
     let mut again = None;
     if columns(trials) == 1 && trials.iter().any(|trial| trial.again) {
         trials.iter_mut().for_each(|trial| trial.again = false);
@@ -180,6 +180,13 @@ fn cells(trials: &[Observation]) -> usize {
         [Observation::CONFIGURATION, Observation::WORKLOAD].map(|name| trial.dimension(name))
     });
     pairs.collect::<BTreeSet<_>>().len()
+}
+
+/// Whether the trials are repetitions of one thing: imported ones may differ in what was done.
+fn repeated(trials: &[Observation]) -> bool {
+    let mut imported = trials.iter().filter(|trial| trial.source.is_some());
+    let first = imported.next();
+    first.is_none_or(|first| imported.all(|trial| trial.facts == first.facts))
 }
 
 /// The noise that an A/A comparison shows.

@@ -1,9 +1,10 @@
 //! Builds rows and cells from the results of the other modules.
 
 use iodyno_model::{
-    Cell, ComparedRow, Estimated, Observation, Pairing, Question, Regime, Side, Verdict,
+    Cell, ComparedRow, Estimated, Metric, Observation, Pairing, Question, Regime, Side, Verdict,
 };
 use iodyno_stats::{Sample as Sorted, cliffs_delta};
+use iodyno_units::Rate;
 
 use super::comparability::{self, Sides, objections};
 use super::facts::{Facts, compare_facts};
@@ -247,6 +248,8 @@ pub(super) fn rows(
             columns: names,
         };
         judge(&mut cell, sides, &facts, question);
+        cell.notes
+            .extend(closed_loops(sides, &prepared.asked.metric, question));
         cell.notes.extend(prepared.asked.notes.iter().cloned());
         for side in [&built.row.baseline, &cell.side] {
             cell.notes.extend(left_out(side));
@@ -407,6 +410,62 @@ fn judge(cell: &mut Cell, sides: Sides, facts: &Facts, question: &Question) {
             reasons: objections.reasons,
         };
     }
+}
+
+/// Tail latencies of closed loops at different throughput: the faster side works at another point of its
+/// load curve (Schroeder, Wierman, Harchol-Balter: Open versus closed, NSDI 2006).
+fn closed_loops(sides: Sides, metric: &Metric, question: &Question) -> Option<String> {
+    /// Share of the slower side's rate that both sides can keep.
+    const KEPT: f64 = 0.8;
+    let (direction, figure) = metric.name.split_once('.')?;
+    if !(figure.starts_with('p') || figure == "max") {
+        return None;
+    }
+    let all = || sides.baseline.iter().chain(sides.candidate);
+    let paced = |o: &&&Observation| {
+        let mut facts = o.facts.iter();
+        facts.any(|fact| match fact.name.as_str() {
+            "rate" => fact.value != "none",
+            "rate_iops" | "thinktime" => true,
+            _ => false,
+        })
+    };
+    if all().any(|o| paced(&o)) {
+        return None;
+    }
+    let rate = |side: &[&Observation], name: &str| {
+        let values = side.iter().filter_map(|o| o.figure(name)).map(|f| f.value);
+        let values: Vec<f64> = values.collect();
+        Sorted::new(&values).ok().map(|sorted| sorted.median())
+    };
+    let rates = |name: &str| Some((rate(sides.baseline, name)?, rate(sides.candidate, name)?));
+    let (baseline, candidate) = rates(Metric::IOPS)?;
+    let within = (baseline / candidate).ln().abs() <= question.margin.ln_1p();
+    if within || baseline <= 0.0 || candidate <= 0.0 {
+        return None;
+    }
+    let jobs = all().find_map(|o| o.dimension("jobs").parse::<f64>().ok());
+    let own = rates(&format!("{direction}.{}", Metric::IOPS));
+    let equal = own.map(|(one, other)| KEPT * one.min(other) / jobs.unwrap_or(1.0).max(1.0));
+    let remedy = match equal {
+        Some(rate) if rate >= 1.0 => format!(
+            "to compare them at an equal rate, add rate_iops={} to the jobs and run both again",
+            two_digits(rate)
+        ),
+        _ => "compare them at an equal rate".to_owned(),
+    };
+    Some(format!(
+        "closed loops at different throughput ({}/s against {}/s): {} is not like for like; {remedy}",
+        Rate(baseline),
+        Rate(candidate),
+        metric.name
+    ))
+}
+
+/// Rounded down to two significant digits.
+fn two_digits(value: f64) -> f64 {
+    let unit = 10f64.powf(value.log10().floor() - 1.0).max(1.0);
+    (value / unit).floor() * unit
 }
 
 /// `2 trials of zfs left out: round 3: failed: EIO; round 7: interrupted`.

@@ -30,7 +30,7 @@ pub(super) struct Row<'a> {
 
 impl<'a> Row<'a> {
     /// Every trial of the row's columns.
-    pub(super) fn trials(&self) -> impl Iterator<Item = &'a Observation> {
+    pub(super) fn trials(&self) -> impl Iterator<Item = &'a Observation> + Clone {
         self.columns.iter().flatten().copied()
     }
 }

@@ -95,8 +95,8 @@ fn first(
     let own: Vec<Metric> = workloads
         .iter()
         .map(|workload| {
-            let trials = workload.columns.iter().flatten();
-            let counted = votes(trials.filter_map(|o| o.primary.as_ref()));
+            let trials = workload.columns.iter().flatten().copied();
+            let counted = primaries(trials);
             counted
                 .first()
                 .map_or(metric.clone(), |(most, _)| (*most).clone())
@@ -134,7 +134,7 @@ fn primary(row: &Row, table: &Table, question: &Question) -> (Metric, Vec<String
         let metric = own.or_else(anywhere);
         return (metric.unwrap_or_else(|| Metric::iops(name)), Vec::new());
     }
-    let counted = votes(row.trials().filter_map(|o| o.primary.as_ref()));
+    let counted = primaries(row.trials());
     match counted.as_slice() {
         [] => (any_metric(row), Vec::new()),
         [(only, _)] => ((*only).clone(), Vec::new()),
@@ -150,6 +150,19 @@ fn primary(row: &Row, table: &Table, question: &Question) -> (Metric, Vec<String
             ((*most).clone(), vec![note])
         }
     }
+}
+
+/// The trials' primary metrics, most often first. One that some trials withhold comes last: it is withheld for all,
+/// and another one that all have serves better.
+fn primaries<'a>(
+    trials: impl Iterator<Item = &'a Observation> + Clone,
+) -> Vec<(&'a Metric, usize)> {
+    let mut counted = votes(trials.clone().filter_map(|o| o.primary.as_ref()));
+    counted.sort_by_key(|(metric, _)| {
+        let mut withheld = trials.clone().flat_map(|o| &o.withheld);
+        withheld.any(|it| it.metric == metric.name)
+    });
+    counted
 }
 
 /// The metric of this name as most trials have it.

@@ -56,15 +56,17 @@ impl Gathered<'_> {
     }
 }
 
-/// The trials of a side that count by `metric`. If a round was repeated, the last usable trial counts.
+/// The trials of a side that count by `metric`: none if any trial withholds it. If a round was repeated, the last
+/// usable trial counts.
 pub(super) fn gather<'a>(
     trials: impl Iterator<Item = &'a Observation>,
     metric: &Metric,
 ) -> Gathered<'a> {
+    let observations: Vec<&Observation> = trials.collect();
     let mut side = Gathered::default();
     let mut places: HashMap<Together<'a>, usize> = HashMap::new();
     let mut runs: Vec<&str> = Vec::new();
-    for observation in trials {
+    for &observation in &observations {
         let run = observation.dimension(Observation::RUN);
         if !runs.contains(&run) {
             runs.push(run);
@@ -95,6 +97,11 @@ pub(super) fn gather<'a>(
             }
         }
     }
+    if let Some(why) = withheld(&observations, metric) {
+        side.counted.clear();
+        side.left_out = vec![why];
+        return side;
+    }
     let order = |run: &str| runs.iter().position(|known| *known == run);
     // Stable sort: trials without a round keep their order.
     side.counted.sort_by_key(|counted| {
@@ -102,6 +109,24 @@ pub(super) fn gather<'a>(
         together.map(|(run, round)| (order(run), round))
     });
     side
+}
+
+/// Why a metric is withheld for a whole side: some of its trials withhold it. The others would be a choice of trials
+/// by their own values.
+fn withheld(side: &[&Observation], metric: &Metric) -> Option<String> {
+    let usable = side.iter().filter(|o| o.unusable.is_none());
+    let reasons: Vec<&str> = usable
+        .clone()
+        .filter_map(|o| o.withheld.iter().find(|it| it.metric == metric.name))
+        .map(|withheld| withheld.why.as_str())
+        .collect();
+    let first = reasons.first()?;
+    Some(format!(
+        "{} withheld in {} of {}: {first}",
+        metric.name,
+        reasons.len(),
+        super::words::trials(usable.count())
+    ))
 }
 
 fn at_round(together: Option<Together>, why: &str) -> String {
@@ -117,11 +142,7 @@ fn usable(observation: &Observation, metric: &Metric) -> Result<f64, String> {
         return Err(why.clone());
     }
     let Some(figure) = observation.figure(&metric.name) else {
-        let mut withheld = observation.withheld.iter();
-        return Err(match withheld.find(|w| w.metric == metric.name) {
-            Some(withheld) => format!("{} withheld: {}", metric.name, withheld.why),
-            None => format!("no {}", metric.name),
-        });
+        return Err(format!("no {}", metric.name));
     };
     if figure.metric.unit != metric.unit || figure.metric.better != metric.better {
         return Err(format!("{} is in another unit", metric.name));

@@ -26,6 +26,7 @@ pub(super) fn comparison(
     let mut notes = table.notes.clone();
     notes.extend(extended(question));
     notes.extend(imported(table));
+    notes.extend(instances(table, question));
     notes.extend(floor_rows(&built, question, floor));
     let cells = || built.iter().flat_map(|built| &built.row.cells);
     let with_data = || cells().filter(|cell| !without_data(cell));
@@ -102,6 +103,20 @@ fn extended(question: &Question) -> Option<String> {
         iodyno_units::significant(question.alpha_at_look()),
         iodyno_units::significant(question.alpha)
     ))
+}
+
+/// What rounds do not repeat: each configuration is one file system or device.
+fn instances(table: &Table, question: &Question) -> Option<String> {
+    let trials = || table.rows.iter().flat_map(|row| row.trials());
+    let on_targets = trials().any(|o| {
+        let mut facts = o.facts.iter();
+        o.round.is_some_and(|round| round > 0) && facts.any(|fact| fact.name == "file system")
+    });
+    (question.columns == Observation::CONFIGURATION && on_targets).then(|| {
+        "not repeated: each configuration is one instance of its target; how much instances made alike differ is \
+         not part of the intervals"
+            .to_owned()
+    })
 }
 
 /// Conclusions that imported trials do not support.

@@ -1,11 +1,12 @@
 //! Whether ops were served from memory and not by the device.
 
 use iodyno_model::{
-    Direction, Finding, FindingKind, Job, MountInfo, SeriesKind, StackLayer, Weight,
+    Direction, Finding, FindingKind, Job, Kind, MountInfo, SeriesKind, StackLayer, Weight, Work,
 };
 use iodyno_units::Bytes;
 
 use super::{Evidence, finding, remedied};
+use crate::kind::kind;
 use crate::series::totals;
 use crate::{devices, work};
 
@@ -59,7 +60,10 @@ fn served(evidence: &Evidence, direction: Direction) -> Option<Finding> {
             "the rest was still in memory, or never left it",
         ),
     };
+    let flushed = direction == Direction::Write && flush_counts(evidence);
     let weight = match ratio < ALL_SERVED_SHARE {
+        // The completion, by which such work is compared, includes the flush.
+        _ if flushed => Weight::Note,
         true => Weight::Invalid,
         false => Weight::Warning,
     };
@@ -75,8 +79,22 @@ fn served(evidence: &Evidence, direction: Direction) -> Option<Finding> {
     );
     Some(remedied(
         finding(FindingKind::CacheServed, weight, text, threshold),
-        cache_remedy(evidence, direction),
+        match flushed {
+            true => "judge by the completion, which includes the flush at the end",
+            false => cache_remedy(evidence, direction),
+        },
     ))
+}
+
+/// Whether a fixed amount of work was written and flushed at its end, so that its completion includes the flush.
+fn flush_counts(evidence: &Evidence) -> bool {
+    let flushes = |job: &Job| match &job.work {
+        Work::Blocks(blocks) => blocks.sync.end_fsync || !work::writes(job),
+        Work::FileOperations(of) => of.drain,
+        Work::SharedFiles(shared) => shared.fsync_end || !work::writes(job),
+    };
+    kind(evidence.workload, evidence.trial) == Kind::Finite
+        && evidence.workload.jobs.iter().all(flushes)
 }
 
 /// Whether the figure is about data at all. If the only data that stay in memory are written untimed by file

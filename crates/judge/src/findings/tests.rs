@@ -236,6 +236,30 @@ fn writes_that_never_reached_the_device_are_named() {
         remedy.contains("among the steps") && !remedy.contains("end_fsync=1"),
         "what is set already is not asked for: {remedy}"
     );
+    let finite = |synced: bool| {
+        found(move |workload, trial| {
+            *workload = testing::workload("w", vec![testing::job("a")]);
+            let job = &mut workload.jobs[0];
+            job.end.runtime = None;
+            testing::blocks(job).access.reads = false;
+            testing::blocks(job).engine.direct = false;
+            testing::blocks(job).sync.end_fsync = synced;
+            let writes = testing::direction(Write, 200_000, 300_000);
+            let mut clone = testing::clone(0, 0, vec![writes]);
+            clone.ended = iodyno_model::EndedBy::Size;
+            *part(trial) = testing::part(vec![clone]);
+            part(trial).host.devices[0].bytes[1] = 0;
+        })
+    };
+    let weight = |findings: &[iodyno_model::Finding]| {
+        let mut cached = findings
+            .iter()
+            .filter(|finding| finding.kind == CacheServed);
+        cached.next().map(|finding| finding.weight)
+    };
+    assert_eq!(weight(&finite(false)), Some(Weight::Invalid));
+    // Its completion includes the flush.
+    assert_eq!(weight(&finite(true)), Some(Weight::Note));
     let direct = written(0.3, true);
     assert!(direct[0].remedy.as_ref().unwrap().contains("compresses"));
     assert_eq!(written(2.0, true), [], "a mirror writes twice");

@@ -1,9 +1,9 @@
 //! Rows: families, repetitions, and what falls together without belonging together.
 
-use iodyno_model::{Metric, Observation, Pairing, Question, Verdict};
+use iodyno_model::{FactClass, Metric, Observation, Pairing, Question, Verdict};
 
 use super::{around, both, compared, first_cell, only_cell, otherwise_around};
-use crate::testing::observations::{each, figure, imported, rounds};
+use crate::testing::observations::{each, fact, figure, imported, rounds};
 
 fn one_row() -> Question {
     Question {
@@ -246,4 +246,96 @@ fn leaves_out_trials_that_have_no_place_among_the_columns() {
     let comparison = compared(&trials, &question);
     assert_eq!(comparison.rows[0].cells[0].n, 10);
     assert_eq!(comparison.notes, ["1 trial without a fs left out"]);
+}
+
+#[test]
+fn a_primary_metric_that_a_trial_withholds_gives_way_to_one_that_all_have() {
+    let by = |name: &str| Metric::time(name);
+    let side = |configuration: &str, level: f64| {
+        each(rounds(configuration, "job", &around(level)), |o| {
+            o.figures = vec![figure(by("read.mean"), 1e9 / o.figures[0].value)];
+            if o.round == Some(0) {
+                o.primary = Some(by("read.mean"));
+                o.withheld.push(iodyno_model::Withheld {
+                    metric: "read.p99".to_owned(),
+                    why: "too few ops".to_owned(),
+                });
+            } else {
+                o.primary = Some(by("read.p99"));
+                o.figures.push(figure(by("read.p99"), 1.0));
+            }
+        })
+    };
+    let trials = both(side("ext4", 1000.0), side("zfs", 2000.0));
+    let row = &compared(&trials, &Question::default()).rows[0];
+    assert_eq!(row.metric.name, "read.mean");
+    assert_eq!(row.cells[0].verdict, Verdict::Faster);
+}
+
+#[test]
+fn tails_of_closed_loops_at_different_throughput_are_told_not_to_be_alike() {
+    let side = |configuration: &str, level: f64, rate: &'static str| {
+        each(rounds(configuration, "job", &around(level)), move |o| {
+            let iops = o.figures[0].value;
+            o.figures.push(figure(Metric::iops("read.iops"), iops));
+            for name in ["read.p99", "read.mean"] {
+                o.figures.push(figure(Metric::time(name), 1e9 / iops));
+            }
+            o.dimensions.insert("jobs".to_owned(), "4".to_owned());
+            o.facts.push(fact(FactClass::Workload, "rate", rate));
+        })
+    };
+    let note = |level: f64, metric: &str, rate: &'static str| {
+        let trials = both(side("ext4", 1000.0, rate), side("zfs", level, rate));
+        let question = Question {
+            metrics: vec![metric.to_owned()],
+            ..Question::default()
+        };
+        let notes = first_cell(&trials, &question).notes;
+        notes.into_iter().find(|note| note.contains("closed loops"))
+    };
+    let told = note(2000.0, "read.p99", "none").unwrap();
+    assert_eq!(
+        told,
+        "closed loops at different throughput (1.00k/s against 2.00k/s): read.p99 is not like for like; to \
+         compare them at an equal rate, add rate_iops=200 to the jobs and run both again"
+    );
+    assert_eq!(note(1010.0, "read.p99", "none"), None, "within the margin");
+    assert_eq!(note(2000.0, "read.mean", "none"), None);
+    assert_eq!(note(2000.0, "iops", "none"), None);
+    assert_eq!(note(2000.0, "read.p99", "read 100 ops/s"), None);
+}
+
+#[test]
+fn what_rounds_do_not_repeat_is_told_where_targets_are_compared() {
+    let on = |configuration: &str, kind: &'static str| {
+        each(rounds(configuration, "job", &around(1000.0)), move |o| {
+            o.facts.push(fact(FactClass::Target, "file system", kind));
+        })
+    };
+    let told = |trials: &[Observation], question: &Question| {
+        let notes = compared(trials, question).notes;
+        notes
+            .iter()
+            .any(|note| note.contains("one instance of its target"))
+    };
+    let two = both(on("a", "ext4"), on("b", "zfs"));
+    assert!(told(&two, &Question::default()));
+    let simulated = both(
+        rounds("a", "job", &around(1000.0)),
+        rounds("b", "job", &around(1000.0)),
+    );
+    assert!(!told(&simulated, &Question::default()));
+    let workloads = Question {
+        columns: "workload".to_owned(),
+        rows: vec!["configuration".to_owned()],
+        ..Question::default()
+    };
+    let jobs = each(on("a", "ext4"), |o| {
+        if o.round < Some(5) {
+            o.dimensions
+                .insert("workload".to_owned(), "other".to_owned());
+        }
+    });
+    assert!(!told(&jobs, &workloads));
 }
