@@ -102,7 +102,8 @@ fn check(trial: &Made, text: &str, metric: &str, least: &[&str], within: f64) {
     let row = &found.rows[0];
     assert_eq!(row.metric.name, metric, "{text}");
     let cell = &row.cells[0];
-    assert_eq!(cell.verdict, Verdict::Equivalent, "{text}\n{cell:?}");
+    // The verdict itself is open: a single imported file does not show how far runs differ by themselves.
+    assert_eq!(cell.by_numbers, Verdict::Equivalent, "{text}\n{cell:?}");
     assert_eq!(cell.differs, [], "{text}");
     assert!(
         !cell
