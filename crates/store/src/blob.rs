@@ -159,19 +159,22 @@ mod tests {
         assert!(decode::<u32>(b"").is_err());
     }
 
-    proptest! {
-        #[test]
-        fn a_changed_bit_is_noticed_or_says_nothing(at in any::<prop::sample::Index>(), bit in 0u8..8) {
-            let frame = frame(20, 5);
-            let mut blob = encode(&frame).unwrap();
-            let at = at.index(blob.len());
-            blob[at] ^= 1 << bit;
+    /// Holds for each bit of this blob. Adler-32 cannot promise it for every blob: see the tests of `segment`.
+    #[test]
+    fn a_changed_bit_is_noticed_or_says_nothing() {
+        let frame = frame(20, 5);
+        let blob = encode(&frame).unwrap();
+        for bit in 0..blob.len() * 8 {
+            let mut changed = blob.clone();
+            changed[bit / 8] ^= 1 << (bit % 8);
             // Some bits of a zlib stream, such as the padding of its last byte, carry no information.
-            if let Ok(read) = decode::<Frame>(&blob) {
-                prop_assert_eq!(read, frame);
+            if let Ok(read) = decode::<Frame>(&changed) {
+                assert_eq!(read, frame, "bit {bit}");
             }
         }
+    }
 
+    proptest! {
         #[test]
         fn any_bytes_are_refused_without_panic(blob in prop::collection::vec(any::<u8>(), 0..80)) {
             let _ = decode::<Frame>(&blob);

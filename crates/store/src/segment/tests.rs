@@ -1,6 +1,8 @@
 //! Packed telemetry is read back unchanged, and is small.
 
 use iodyno_model::{SeriesKind, SeriesRow};
+use miniz_oxide::deflate::compress_to_vec;
+use miniz_oxide::inflate::decompress_to_vec;
 use proptest::prelude::*;
 
 use super::host::Host;
@@ -243,6 +245,23 @@ fn any_batches() -> impl Strategy<Value = Vec<TelemetryBatch>> {
     })
 }
 
+/// Where the compressed text begins in a blob: behind its encoding and zlib's header.
+const TEXT_AT: usize = 3;
+
+/// The text of a blob, its checksum not verified.
+fn text_of(blob: &[u8]) -> Vec<u8> {
+    decompress_to_vec(&blob[TEXT_AT..]).unwrap()
+}
+
+/// The checksum at the end of a zlib stream (RFC 1950).
+fn adler32(text: &[u8]) -> u32 {
+    let (low, high) = text.iter().fold((1, 0), |(low, high), byte| {
+        let low = (low + u32::from(*byte)) % 65521;
+        (low, (high + low) % 65521)
+    });
+    high << 16 | low
+}
+
 proptest! {
     #[test]
     fn any_batches_come_back(batches in any_batches()) {
@@ -250,16 +269,50 @@ proptest! {
         prop_assert_eq!(decode_telemetry(&blob).unwrap(), batches);
     }
 
+    /// A changed bit of the compressed data can change several bytes of the text, and Adler-32 then finds most errors, not
+    /// all. So a text may be accepted that differs, but none whose checksum is wrong.
     #[test]
-    fn a_changed_bit_is_noticed_or_says_nothing(
+    fn a_changed_bit_is_noticed_unless_the_checksum_still_fits(
         batches in any_batches(), at in any::<prop::sample::Index>(), bit in 0u8..8
     ) {
-        let mut blob = encode_telemetry(&batches).unwrap();
+        let blob = encode_telemetry(&batches).unwrap();
         let at = at.index(blob.len());
-        blob[at] ^= 1 << bit;
-        if let Ok(read) = decode_telemetry(&blob) {
-            prop_assert_eq!(read, batches);
+        let mut changed = blob.clone();
+        changed[at] ^= 1 << bit;
+        if let Ok(read) = decode_telemetry(&changed) {
+            let text = text_of(&changed);
+            if text == text_of(&blob) {
+                prop_assert_eq!(read, batches);
+            } else {
+                let checksum = adler32(&text).to_be_bytes();
+                prop_assert!(changed.windows(4).any(|bytes| bytes == checksum));
+            }
         }
+    }
+
+    /// Adler-32 finds every change of one byte.
+    #[test]
+    fn a_changed_byte_of_the_text_or_its_checksum_is_noticed(
+        batches in any_batches(), at in any::<prop::sample::Index>(), by in 1u8..
+    ) {
+        let blob = encode_telemetry(&batches).unwrap();
+        let (stream, checksum) = blob.split_at(blob.len() - 4);
+        let text = text_of(&blob);
+        prop_assert_eq!(checksum, adler32(&text).to_be_bytes());
+        let at = at.index(text.len() + 4);
+        let changed = match at.checked_sub(text.len()) {
+            Some(at) => {
+                let mut checksum = checksum.to_vec();
+                checksum[at] ^= by;
+                [stream, &checksum].concat()
+            }
+            None => {
+                let mut text = text;
+                text[at] ^= by;
+                [&stream[..TEXT_AT], &compress_to_vec(&text, 6), checksum].concat()
+            }
+        };
+        prop_assert!(decode_telemetry(&changed).is_err());
     }
 
     #[test]
