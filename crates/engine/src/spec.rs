@@ -1,7 +1,9 @@
 //! The input of a worker.
 
+use std::fs::File;
+use std::io;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
@@ -72,12 +74,31 @@ impl Default for ClonePart {
 /// What verification of blocks needs.
 #[derive(Debug, Clone, Default)]
 pub struct BlocksPart {
-    /// The folder that bad blocks are written to (`verify.dump`).
-    pub dumps: PathBuf,
+    /// Where bad blocks are written to (`verify.dump`).
+    pub dumps: Dumps,
     /// The identity of the trial: a part of each block's header.
     pub trial: u64,
     /// What an earlier trial recorded of each file's blocks. Empty: nothing is known of any.
     pub recorded: Vec<RecordedBlocks>,
+}
+
+/// Where bad blocks are written to.
+#[derive(Debug, Clone)]
+pub struct Dumps {
+    /// The folder of their files.
+    pub folder: PathBuf,
+    /// Creates a file of this path, or empties the one that is there.
+    pub create: fn(&Path) -> io::Result<File>,
+}
+
+impl Default for Dumps {
+    /// Files of the working folder.
+    fn default() -> Dumps {
+        Dumps {
+            folder: PathBuf::new(),
+            create: |path| File::create(path),
+        }
+    }
 }
 
 /// What a trial wrote last to each unit of a region: a block, or `verify_interval` bytes of it.

@@ -19,7 +19,8 @@
 //! Trial and sequence number are compared where it is known what was written last: by this clone itself, or as an earlier
 //! trial recorded it. Units of the first version end with the checksum and have no trial.
 
-use std::path::{Path, PathBuf};
+use std::io::Write;
+use std::path::Path;
 
 use iodyno_model::{Checksum, Verify, VerifyResult};
 use iodyno_sys::{Op, Slot};
@@ -27,7 +28,7 @@ use xxhash_rust::xxh64::{Xxh64, xxh64};
 
 use crate::content::repeat;
 use crate::outcome::WrittenBlocks;
-use crate::spec::{RecordedBlocks, RecordedUnit};
+use crate::spec::{Dumps, RecordedBlocks, RecordedUnit};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"iodynoB2");
 /// Of the first version.
@@ -54,8 +55,8 @@ pub(crate) struct Verifier {
     sealed: Box<[u32]>,
     pattern: Vec<u8>,
     pub(crate) result: VerifyResult,
-    /// The folder that bad units are written to, if this was requested.
-    dumps: Option<PathBuf>,
+    /// Where bad units are written to, if this was requested.
+    dumps: Option<Dumps>,
     dumped: u32,
     /// The first bad unit that could not be written to a file, with the reason.
     pub(crate) dump_fault: Option<String>,
@@ -153,14 +154,14 @@ impl Verifier {
         })
     }
 
-    /// Enables writing bad units to files of this folder.
-    pub(crate) fn dump_to(&mut self, folder: &Path) {
-        self.dumps = Some(folder.to_owned());
+    /// Enables writing bad units to files.
+    pub(crate) fn dump_to(&mut self, dumps: &Dumps) {
+        self.dumps = Some(dumps.clone());
     }
 
     /// Writes the received data as `FILE.OFFSET.received`, and the expected data where it is known.
     fn dump(&mut self, op: &Op, offset: u64, unit: &[u8]) {
-        let Some(folder) = &self.dumps else { return };
+        let Some(dumps) = &self.dumps else { return };
         if self.dumped == MOST_DUMPS {
             return;
         }
@@ -169,9 +170,10 @@ impl Verifier {
         let name = name.unwrap_or_default().to_string_lossy();
         let expected = self.pattern.get(..unit.len());
         for (content, kind) in [(Some(unit), "received"), (expected, "expected")] {
-            let path = folder.join(format!("{name}.{offset}.{kind}"));
+            let path = dumps.folder.join(format!("{name}.{offset}.{kind}"));
             if let Some(content) = content
-                && let Err(error) = std::fs::write(&path, content)
+                && let Err(error) =
+                    (dumps.create)(&path).and_then(|mut file| file.write_all(content))
             {
                 let fault = format!("bad block not written to `{}`: {error}", path.display());
                 self.dump_fault.get_or_insert(fault);

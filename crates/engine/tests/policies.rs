@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use iodyno_engine::{
-    BlocksPart, CloneOutcome, ClonePart, CloneShared, CloneSpec, JobFile, Simulated, run,
+    BlocksPart, CloneOutcome, ClonePart, CloneShared, CloneSpec, Dumps, JobFile, Simulated, run,
 };
 use iodyno_model::{
     Amount, Checksum, Direction, Distribution, EndedBy, Engine, EngineKind, Job, Order, Pattern,
@@ -65,7 +65,10 @@ fn spec(job: Job, path: Option<&Path>, folder: &Path) -> CloneSpec {
         log: None,
         flow: None,
         part: ClonePart::Blocks(BlocksPart {
-            dumps: folder.to_owned(),
+            dumps: Dumps {
+                folder: folder.to_owned(),
+                ..Dumps::default()
+            },
             ..BlocksPart::default()
         }),
     }

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use iodyno_engine::{BlocksPart, ClonePart, CloneSpec, SharedFlow, Simulated};
+use iodyno_engine::{BlocksPart, ClonePart, CloneSpec, Dumps, SharedFlow, Simulated};
 use iodyno_model::{
     BoundPlan, Diagnostic, EngineKind, Environment, FileState, Job, Step, Target, Work,
 };
-use iodyno_target::{Roots, environment};
+use iodyno_target::{Roots, create_output, environment};
 
 use crate::clock;
 use crate::control::Control;
@@ -309,7 +309,10 @@ impl Shared<'_> {
                 create_only = blocks.files.create_only;
                 places = recorded_places(blocks, clone);
                 let part = BlocksPart {
-                    dumps: self.folder.to_owned(),
+                    dumps: Dumps {
+                        folder: self.folder.to_owned(),
+                        create: create_output,
+                    },
                     trial: seeds::trial_identity(&self.plan.key),
                     recorded: self
                         .recorder

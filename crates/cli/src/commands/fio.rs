@@ -15,6 +15,7 @@ use iodyno_report::fio::{VERSION, banner};
 use iodyno_report::safe_text;
 use iodyno_runner::Event;
 use iodyno_store::SqliteStore;
+use iodyno_target::open_output;
 
 use crate::args::{Cli, FioArgs};
 use crate::commands::run::{command_line, fresh_seed, working_folder};
@@ -213,12 +214,7 @@ impl Sink {
         let Some(path) = path else {
             return Ok(Sink::Standard);
         };
-        let file = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(path)
-            .map_err(|error| Failure::file("write", path, &error))?;
+        let file = open_output(path).map_err(|error| Failure::file("write", path, &error))?;
         Ok(Sink::File {
             file,
             path: path.to_owned(),

@@ -1,8 +1,10 @@
 //! fio's own command line: a script that calls fio works with the word changed.
 
+use std::os::unix::fs::{PermissionsExt, lchown, symlink};
+
 use rustix::process::Signal;
 
-use crate::harness::Home;
+use crate::harness::{Home, skip};
 
 const TINY: [&str; 6] = [
     "--name=t",
@@ -137,6 +139,37 @@ fn output_goes_to_a_file_where_one_is_named() {
     fio(&home, &["--output=no/such/folder.json"])
         .exits(1)
         .tells("no/such/folder.json");
+}
+
+#[test]
+fn neither_an_output_nor_a_dump_follows_a_symlink_of_another_user() {
+    const OTHER: u32 = 4711;
+    let home = Home::new();
+    if !rustix::process::geteuid().is_root() {
+        return skip("files of other users need root");
+    }
+    let precious = home.file("precious", "precious");
+    let work = home.work();
+    std::fs::set_permissions(&work, PermissionsExt::from_mode(0o775)).unwrap();
+    for name in ["result.json", "data.0.received"] {
+        symlink(&precious, work.join(name)).unwrap();
+        lchown(work.join(name), Some(OTHER), None).unwrap();
+    }
+    fio(&home, &["--output=result.json"])
+        .exits(1)
+        .tells("result.json")
+        .tells("symlink");
+    home.file("data", &"\0".repeat(8192));
+    let read = ["--name=t", "--rw=read", "--filename=data", "--size=8k"];
+    let verify = [
+        "--bs=4k",
+        "--ioengine=psync",
+        "--verify=crc32c",
+        "--verify_dump=1",
+    ];
+    let done = home.iodyno(&[&["fio"], &read[..], &verify].concat());
+    assert!(work.join("data.4096.received").exists(), "{}", done.stderr);
+    assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
 }
 
 #[test]

@@ -49,23 +49,41 @@ fn at(path: &Path) -> Option<(OwnedFd, Stat)> {
 /// # Errors
 /// As open(2); and where something else than a file is there, or a symlink that others may have planted.
 pub fn create_output(path: &Path) -> io::Result<File> {
+    let file = open(path, 0o600, |pinned| match pinned.kind {
+        PinnedKind::File => Ok(()),
+        _ => Err(io::Error::other("it exists and is not a regular file")),
+    })?;
+    file.set_len(0)?;
+    Ok(file)
+}
+
+/// Opens a file, device or pipe for output, or creates a file that everybody can read. What is there is not emptied.
+/// What a symlink of others leads to is not written.
+///
+/// # Errors
+/// As open(2); and where a symlink is that others may have planted.
+pub fn open_output(path: &Path) -> io::Result<File> {
+    open(path, 0o666, |_| Ok(()))
+}
+
+/// Opens for writing what is at a path if `permitted`, or creates a file with this mode.
+fn open(
+    path: &Path,
+    mode: u32,
+    permitted: impl FnOnce(&Pinned) -> io::Result<()>,
+) -> io::Result<File> {
     let flags = OFlags::WRONLY | OFlags::CLOEXEC;
     let new = flags | OFlags::CREATE | OFlags::EXCL;
-    let mode = Mode::from_raw_mode(0o600);
-    match rustix::fs::open(path, new, mode) {
+    match rustix::fs::open(path, new, Mode::from_raw_mode(mode)) {
         Err(rustix::io::Errno::EXIST) => {}
         other => return Ok(other?.into()),
     }
     let pinned = Pinned::path(path)?;
-    if !matches!(pinned.kind, PinnedKind::File) {
-        return Err(io::Error::other("it exists and is not a regular file"));
-    }
+    permitted(&pinned)?;
     if let Some(reason) = planted(path, &pinned) {
         return Err(io::Error::other(reason.to_string()));
     }
-    let file = File::from(reopen(pinned.as_fd(), flags)?);
-    file.set_len(0)?;
-    Ok(file)
+    Ok(reopen(pinned.as_fd(), flags)?.into())
 }
 
 #[cfg(test)]
@@ -87,6 +105,8 @@ mod tests {
         std::fs::set_permissions(&inside, PermissionsExt::from_mode(mode)).unwrap();
         let pinned = Pinned::path(&link).unwrap();
         let refused = planted(&link, &pinned).is_some();
+        assert_eq!(open_output(&link).is_err(), refused);
+        assert_eq!(std::fs::read(&target).unwrap(), b"precious");
         assert_eq!(create_output(&link).is_err(), refused);
         let left = std::fs::read_to_string(&target).unwrap();
         assert_eq!(left == "precious", refused);
@@ -122,6 +142,14 @@ mod tests {
         std::fs::write(&path, "old").unwrap();
         create_output(&path).unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"");
+        // What is not emptied: a file, a device, a pipe.
+        std::fs::write(&path, "old").unwrap();
+        open_output(&path).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"old");
+        open_output(Path::new("/dev/null")).unwrap();
+        let (_reader, writer) = std::io::pipe().unwrap();
+        let pipe = format!("/dev/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&writer));
+        open_output(Path::new(&pipe)).unwrap();
         for special in ["/dev/null", folder.path().to_str().unwrap()] {
             assert!(create_output(Path::new(special)).is_err(), "{special}");
         }
