@@ -77,6 +77,7 @@ impl<'a> Lines<'a> {
             withheld: Vec::new(),
             series: Vec::new(),
             facts: Vec::new(),
+            options_complete: false,
             remarks: Vec::new(),
             unusable: None,
         }

@@ -373,6 +373,7 @@ impl Judge for FakeJudge {
             withheld: Vec::new(),
             behaviour: Behaviour::default(),
             facts: Vec::new(),
+            options_complete: true,
             flags: Vec::new(),
             source: None,
         }

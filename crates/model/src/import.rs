@@ -46,6 +46,10 @@ pub struct ImportedTrial {
     /// Known attributes of the measurement.
     #[serde(default)]
     pub facts: Vec<Fact>,
+    /// Whether the source lists every option that was given, so that the others are at their defaults. False in runs
+    /// that were imported before this was recorded.
+    #[serde(default)]
+    pub options_complete: bool,
     /// Remarks, as text.
     #[serde(default)]
     pub remarks: Vec<String>,

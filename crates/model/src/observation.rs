@@ -91,6 +91,8 @@ pub struct Observation {
     pub behaviour: Behaviour,
     /// Attributes in which other trials may differ.
     pub facts: Vec<Fact>,
+    /// Whether every option that is not at its default is a fact. True for own trials.
+    pub options_complete: bool,
     /// Findings that a comparison must consider.
     pub flags: Vec<Flag>,
     /// Its location in the source if it was imported.

@@ -28,6 +28,7 @@ fn imported_trial(line: u32, rate: f64) -> ImportedTrial {
         withheld: Vec::new(),
         series: Vec::new(),
         facts: Vec::new(),
+        options_complete: true,
         remarks: vec!["a remark".to_owned()],
         unusable: None,
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use iodyno_fio::size;
+use iodyno_fio::{TimeUnit, size, time};
 use iodyno_model::{Fact, FactClass};
 
 use super::entry::Entry;
@@ -116,5 +116,80 @@ pub(super) fn facts(entry: &Entry) -> Vec<Fact> {
         let value = if value.is_empty() { "1" } else { value };
         facts.push(fact(class, name, value));
     }
+    if entry.options_complete {
+        in_own_words(entry, &mut facts);
+    }
     facts
+}
+
+/// Replaces facts that iodyno's own trials have under one name or as a sum, and adds the defaults of those.
+fn in_own_words(entry: &Entry, facts: &mut Vec<Fact>) {
+    let workload = |name: &str, value: String| Fact {
+        class: FactClass::Workload,
+        name: name.to_owned(),
+        value,
+    };
+    if let Some(sync) = sync(entry) {
+        facts.retain(|fact| !SYNCS.contains(&fact.name.as_str()));
+        facts.push(workload("sync", sync));
+    }
+    let ramp = entry.option("ramp_time").unwrap_or("0");
+    if let Ok(ramp) = time(ramp, TimeUnit::Seconds) {
+        facts.retain(|fact| fact.name != "ramp_time");
+        let value = match ramp.0 {
+            0 => "none".to_owned(),
+            ns => format!("{} s", ns as f64 / 1e9),
+        };
+        facts.push(Fact {
+            class: FactClass::Ending,
+            ..workload("ramp", value)
+        });
+    }
+    let given = |beginnings: &[&str]| {
+        let mut names = entry.options.iter().flatten().map(|(name, _)| name);
+        names.any(|name| beginnings.iter().any(|begin| name.starts_with(begin)))
+    };
+    if !given(&["rate"]) {
+        facts.push(workload("rate", "none".to_owned()));
+    }
+    if !given(&["buffer_", "dedupe_", "zero_buffers"]) {
+        facts.push(workload("content", "incompressible".to_owned()));
+    }
+    // An own trial has the size of all clones.
+    let jobs = dimensions(entry)
+        .get("jobs")
+        .and_then(|jobs| jobs.parse::<u64>().ok());
+    if let Some(fact) = facts.iter_mut().find(|fact| fact.name == "size")
+        && let Ok(each) = size(&fact.value, 1024)
+        && let Some(all) = each.bytes.checked_mul(jobs.unwrap_or(1))
+    {
+        fact.value = block_size(&all.to_string());
+    }
+}
+
+/// The options that make the fact `sync`.
+const SYNCS: [&str; 4] = ["sync", "fsync", "fdatasync", "end_fsync"];
+
+/// `fsync=1, end_fsync`, or `none`; `None` if a value is of another form.
+fn sync(entry: &Entry) -> Option<String> {
+    let mut words = Vec::new();
+    match entry.option("sync") {
+        None | Some("0" | "none") => {}
+        Some("" | "1" | "sync") => words.push("O_SYNC".to_owned()),
+        Some("dsync") => words.push("O_DSYNC".to_owned()),
+        Some(_) => return None,
+    }
+    for name in ["fsync", "fdatasync"] {
+        match entry.option(name).unwrap_or("0").parse::<u32>().ok()? {
+            0 => {}
+            every => words.push(format!("{name}={every}")),
+        }
+    }
+    if entry.switch("end_fsync") {
+        words.push("end_fsync".to_owned());
+    }
+    Some(match words.is_empty() {
+        true => "none".to_owned(),
+        false => words.join(", "),
+    })
 }

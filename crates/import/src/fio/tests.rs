@@ -107,7 +107,10 @@ fn options_become_dimensions_and_facts() {
     for (class, name, value) in [
         (FactClass::Program, "fio", "3.33"),
         (FactClass::Workload, "rw", "randwrite"),
-        (FactClass::Workload, "fsync", "4"),
+        (FactClass::Workload, "sync", "fsync=4"),
+        (FactClass::Workload, "rate", "none"),
+        (FactClass::Workload, "content", "incompressible"),
+        (FactClass::Ending, "ramp", "none"),
         (FactClass::Target, "filename", "file"),
         (FactClass::Ending, "duration", "1.00 s"),
         (FactClass::Ending, "ended by", "runtime"),
@@ -118,6 +121,11 @@ fn options_become_dimensions_and_facts() {
             "{name}"
         );
     }
+    assert!(synced.options_complete);
+    assert!(synced.facts.iter().all(|fact| fact.name != "fsync"));
+    // Its two clones of 16 MiB, as an own trial has them.
+    let size = imported.trials[0].facts.iter().find(|f| f.name == "size");
+    assert_eq!(size.map(|fact| fact.value.as_str()), Some("16m"));
 }
 
 #[test]

@@ -31,6 +31,7 @@ pub(super) fn trial(entry: &Entry, lines: &Lines<'_>) -> ImportedTrial {
     trial.remarks = entry.remarks.clone();
     trial.withheld = entry.withheld.clone();
     trial.facts = facts(entry);
+    trial.options_complete = entry.options_complete;
     let (kind, ending) = ending(entry);
     trial.kind = kind;
     trial.facts.extend(ending);

@@ -125,6 +125,7 @@ mod tests {
             withheld: Vec::new(),
             series: Vec::new(),
             facts: Vec::new(),
+            options_complete: false,
             remarks: Vec::new(),
             unusable: None,
         };

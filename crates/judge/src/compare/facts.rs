@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use iodyno_model::{Difference, Fact, FactClass, Observation, Question};
 
-use iodyno_units::Nanos;
+use iodyno_units::{Bytes, Nanos};
 
 use super::comparability::differ_in_counts;
 use super::words;
-use crate::observe::{FULLNESS, SETTLED};
+use crate::observe::{FULLNESS, SETTLED, default_option, known_default};
 
 /// Result of comparing the facts of two sides.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -35,8 +35,8 @@ type Values<'a> = BTreeMap<&'a str, (FactClass, Counted<'a>)>;
 /// themselves change it.
 const FULLNESS_POINTS: f64 = 5.0;
 
-/// Compares the facts of two sides. A fact that only one side has is unknown. The exception are the workload's
-/// facts of own trials: these tell every option that is not at its default, so a missing one is at its default.
+/// Compares the facts of two sides, by value: `16m` is `16 MiB`. A fact that only one side has is unknown. The
+/// exception are facts of the workload: a side with complete options has the default's value of a missing one.
 ///
 /// The axis never objects. It is
 /// - what `question.axis` names;
@@ -55,27 +55,29 @@ pub(super) fn compare_facts(
         return facts;
     }
     let (left, right) = (values(baseline), values(candidate));
-    let own = baseline.iter().chain(candidate).all(|o| o.source.is_none());
     let names: BTreeSet<&str> = left.keys().chain(right.keys()).copied().collect();
     for name in names {
         let missing;
         let (class, of_baseline, of_candidate) = match (left.get(name), right.get(name)) {
             (Some((class, one)), Some((_, other))) => (*class, one.clone(), other.clone()),
-            (Some((FactClass::Workload, one)), None) if own => {
-                missing = crate::observe::default_option(name);
-                let other = vec![(missing.as_str(), candidate.len())];
-                (FactClass::Workload, one.clone(), other)
-            }
-            (None, Some((FactClass::Workload, other))) if own => {
-                missing = crate::observe::default_option(name);
-                let one = vec![(missing.as_str(), baseline.len())];
-                (FactClass::Workload, one, other.clone())
-            }
-            (Some((class, _)), None) | (None, Some((class, _))) => {
-                if !class_is_axis(*class, question) {
-                    facts.unknown.push(name.to_owned());
+            (Some((class, told)), None) | (None, Some((class, told))) => {
+                let of_left = left.contains_key(name);
+                let (with, without) = match of_left {
+                    true => (baseline, candidate),
+                    false => (candidate, baseline),
+                };
+                let Some(default) = default_value(name, *class, with, without) else {
+                    if !class_is_axis(*class, question) {
+                        facts.unknown.push(name.to_owned());
+                    }
+                    continue;
+                };
+                missing = default;
+                let filled = vec![(missing.as_str(), without.len())];
+                match of_left {
+                    true => (*class, told.clone(), filled),
+                    false => (*class, filled, told.clone()),
                 }
-                continue;
             }
             (None, None) => continue,
         };
@@ -106,7 +108,10 @@ fn values<'a>(side: &[&'a Observation]) -> Values<'a> {
     let mut found = Values::new();
     for Fact { class, name, value } in side.iter().flat_map(|o| &o.facts) {
         let (_, values) = found.entry(name).or_insert_with(|| (*class, Vec::new()));
-        match values.iter_mut().find(|(known, _)| known == value) {
+        let same = |(known, _): &&mut (&str, usize)| {
+            *known == value || by_value(name, known) == by_value(name, value)
+        };
+        match values.iter_mut().find(same) {
             Some((_, count)) => *count += 1,
             None => values.push((value, 1)),
         }
@@ -117,10 +122,7 @@ fn values<'a>(side: &[&'a Observation]) -> Values<'a> {
 /// Whether the values of a fact on two sides do not differ.
 fn alike(name: &str, left: &Counted, right: &Counted) -> bool {
     let texts = |values: &Counted| -> BTreeSet<String> {
-        let texts = values.iter().map(|(value, _)| match name {
-            "duration" => same_time(value),
-            _ => (*value).to_owned(),
-        });
+        let texts = values.iter().map(|(value, _)| by_value(name, value));
         texts.collect()
     };
     match name {
@@ -138,15 +140,82 @@ fn alike(name: &str, left: &Counted, right: &Counted) -> bool {
     }
 }
 
-/// Durations as different programs print them: `20 s`, `20.0 s`.
+/// Facts that are durations. Those of fio have a number without a unit for seconds.
+const DURATIONS: [&str; 4] = ["duration", "ramp", "ramp_time", "startdelay"];
+
+/// Options that are not imported as facts, because they are told by other facts or depend on the harness.
+const NOT_IMPORTED: [&str; 3] = ["time_based", "unlink", "wait_for"];
+
+/// Facts of own trials that stand for several options of fio; imported ones have them if they are known.
+const OF_SEVERAL: [&str; 4] = ["content", "rate", "size", "sync"];
+
+/// The value of a fact that the trials `without` it have by default; `None` if that is unknown.
+fn default_value(
+    name: &str,
+    class: FactClass,
+    with: &[&Observation],
+    without: &[&Observation],
+) -> Option<String> {
+    if class != FactClass::Workload || !without.iter().all(|o| o.options_complete) {
+        return None;
+    }
+    let imported = |side: &[&Observation]| side.iter().any(|o| o.source.is_some());
+    match (imported(with), imported(without)) {
+        (false, false) => Some(default_option(name)),
+        _ if NOT_IMPORTED.contains(&name) || OF_SEVERAL.contains(&name) => None,
+        (true, true) => Some(known_default(name).unwrap_or_else(|| "default".to_owned())),
+        _ => known_default(name),
+    }
+}
+
+/// A value in a form that is the same for all texts of one size, number or duration.
+fn by_value(name: &str, value: &str) -> String {
+    if DURATIONS.contains(&name) {
+        return same_time(value);
+    }
+    let each = value.split(',').map(|part| match bytes(part) {
+        Some(bytes) => bytes.to_string(),
+        None => part.to_owned(),
+    });
+    each.collect::<Vec<_>>().join(",")
+}
+
+/// A size: `16 MiB` as iodyno prints it; `16m`, `16M` and `16777216` as fio reads them (in fio, `16MiB` is a power of
+/// 1000).
+fn bytes(text: &str) -> Option<u64> {
+    let end = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, suffix) = text.split_at(end);
+    if suffix.contains(' ') {
+        return text.parse::<Bytes>().ok().map(|bytes| bytes.0);
+    }
+    let suffix = suffix.to_ascii_lowercase();
+    let power = match suffix.chars().next() {
+        None | Some('b') => 0,
+        Some('k') => 1,
+        Some('m') => 2,
+        Some('g') => 3,
+        Some('t') => 4,
+        Some('p') => 5,
+        Some(_) => return None,
+    };
+    let base: u64 = match suffix.get(1..).unwrap_or_default() {
+        "" => 1024,
+        "b" | "i" if power > 0 => 1024,
+        "ib" if power > 0 => 1000,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(base.pow(power))
+}
+
+/// Durations as different programs print them: `20 s`, `20.0 s`, `20s`, `20`.
 fn same_time(value: &str) -> String {
-    let seconds = value
-        .strip_suffix(" s")
-        .and_then(|number| number.parse::<f64>().ok());
-    seconds.map_or_else(
-        || value.to_owned(),
-        |seconds| Nanos((seconds * 1e9).round() as u64).to_string(),
-    )
+    let time = match value.parse::<f64>() {
+        Ok(seconds) => Some(Nanos((seconds * 1e9).round() as u64)),
+        Err(_) => value.parse().ok(),
+    };
+    time.map_or_else(|| value.to_owned(), |time| time.to_string())
 }
 
 /// Whether all values, such as `37 %` or for two targets `37 % and 80 %`, are about the same.

@@ -21,7 +21,7 @@ use iodyno_model::{
 pub(crate) use facts::{FULLNESS, SETTLED};
 pub(crate) use figures::completion_ns;
 pub use names::{OWN_METRICS, is_own_metric};
-pub(crate) use options::default_option;
+pub(crate) use options::{default_option, known_default};
 
 use crate::kind::kind;
 
@@ -58,6 +58,7 @@ pub fn observe(
         withheld: measured.withheld,
         behaviour: summary.behaviour,
         facts: facts::facts(workload, trial, kind),
+        options_complete: true,
         flags: trial.findings.iter().filter_map(flag).collect(),
         source: None,
     }
@@ -104,6 +105,7 @@ pub fn observe_imported(run: &str, trial: &ImportedTrial) -> Observation {
         withheld: trial.withheld.clone(),
         behaviour: crate::behaviour(&series, trial.kind),
         facts: trial.facts.clone(),
+        options_complete: trial.options_complete,
         flags: Vec::new(),
         source: Some(trial.at.clone()),
     }

@@ -132,6 +132,11 @@ pub(super) fn options(workload: &Workload) -> BTreeMap<String, String> {
 
 /// The value of an option that a job leaves at its default; `none` if it has no value then.
 pub(crate) fn default_option(name: &str) -> String {
+    known_default(name).unwrap_or_else(|| "none".to_owned())
+}
+
+/// The same under the name of an option of fio; `None` if no field of a job has that name.
+pub(crate) fn known_default(name: &str) -> Option<String> {
     let mut job = Job::default();
     job.pacing.check_every = Nanos::SECOND;
     if let Work::Blocks(blocks) = &mut job.work {
@@ -142,10 +147,7 @@ pub(crate) fn default_option(name: &str) -> String {
     let fields: Vec<(&str, Value)> = fields
         .map(|(path, _)| (*path, at(&job, path).cloned().unwrap_or(Value::Null)))
         .collect();
-    match fields.is_empty() {
-        true => "none".to_owned(),
-        false => joined(name, &fields),
-    }
+    (!fields.is_empty()).then(|| joined(name, &fields))
 }
 
 fn of_job(job: &Job) -> BTreeMap<String, String> {

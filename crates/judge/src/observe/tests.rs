@@ -569,6 +569,7 @@ fn imported() -> ImportedTrial {
                 },
             })
             .collect(),
+        options_complete: true,
         facts: vec![Fact {
             class: FactClass::Program,
             name: "fsbench".to_owned(),

@@ -29,6 +29,7 @@ pub fn observation(configuration: &str, workload: &str, iops: f64) -> Observatio
         withheld: Vec::new(),
         behaviour: steady(),
         facts: Vec::new(),
+        options_complete: true,
         flags: Vec::new(),
         source: None,
     }
@@ -52,6 +53,7 @@ pub fn imported(configuration: &str, workload: &str, iops: &[f64]) -> Vec<Observ
         .map(|(iops, line)| Observation {
             kind: Kind::Unknown,
             behaviour: Behaviour::default(),
+            options_complete: false,
             source: Some(SourceLine {
                 source: "results.txt".to_owned(),
                 line,

@@ -86,7 +86,7 @@ fn a_fact_that_one_side_does_not_tell_is_unknown() {
     // The target is what is compared.
     let target = each(own(FASTER, "zfs"), with(FactClass::Target));
     assert!(unknown(&both(own(1000.0, "ext4"), target)).is_empty());
-    // Own trials tell each option that is not at its default; imported ones need not.
+    // Own trials tell each option that is not at its default; imported ones may not.
     let of_workload = with(FactClass::Workload);
     let option = |o: &mut Observation| {
         o.facts.push(fact(FactClass::Workload, "rwmixread", "70"));
@@ -99,9 +99,77 @@ fn a_fact_that_one_side_does_not_tell_is_unknown() {
     let trials = both(own(1000.0, "ext4"), each(own(FASTER, "zfs"), of_workload));
     check(&only_cell(&trials), Some("differing it: none against 70"));
     let imported = imported("zfs", "job", &otherwise_around(FASTER));
-    let trials = both(own(1000.0, "ext4"), each(imported, option));
+    let trials = both(each(own(1000.0, "ext4"), option), imported);
     check(&only_cell(&trials), None);
     assert_eq!(unknown(&trials), ["rwmixread"]);
+}
+
+#[test]
+fn facts_are_compared_by_value() {
+    let cases = [
+        ("size", "16 MiB", "16m", true),
+        ("size", "16 MiB", "16777216", true),
+        ("size", "16 MiB", "16MiB", false),
+        ("size", "16 MiB", "17m", false),
+        ("bs", "4k,64k", "4096,64K", true),
+        ("bs", "4k", "4m", false),
+        ("depth", "32", "032", true),
+        ("ramp", "60 s", "1m", true),
+        ("ramp", "10 s", "10", true),
+        ("ramp", "10 s", "10m", false),
+        ("mem", "malloc", "shm", false),
+        ("kernel", "6.1", "6.18", false),
+    ];
+    for (name, own, other, alike) in cases {
+        let told = |value: &'static str| {
+            move |o: &mut Observation| o.facts.push(fact(FactClass::Workload, name, value))
+        };
+        let baseline = each(rounds("ext4", "job", &around(1000.0)), told(own));
+        let candidate = each(
+            imported("zfs", "job", &otherwise_around(FASTER)),
+            told(other),
+        );
+        let found = compared(&both(baseline, candidate), &Question::default());
+        assert_eq!(
+            found.same.contains(&name.to_owned()),
+            alike,
+            "{name} {other}"
+        );
+        assert_eq!(found.differs.is_empty(), alike, "{name} {other}");
+    }
+}
+
+#[test]
+fn an_option_that_complete_options_do_not_list_is_at_its_default() {
+    let option = |name: &'static str, value: &'static str| {
+        move |o: &mut Observation| o.facts.push(fact(FactClass::Workload, name, value))
+    };
+    let complete = |name: &str, level: f64| {
+        each(imported(name, "job", &otherwise_around(level)), |o| {
+            o.options_complete = true;
+        })
+    };
+    let values = |trials: &[Observation]| {
+        let found = compared(trials, &Question::default());
+        let values = found.differs.iter().map(|it| it.values.clone());
+        (values.collect::<Vec<_>>(), found.unknown)
+    };
+    let pair = |one: &str, other: &str| (one.to_owned(), other.to_owned());
+    let own = |name, value| each(rounds("ext4", "job", &around(1000.0)), option(name, value));
+    let differs = both(own("rwmixread", "70"), complete("zfs", FASTER));
+    assert_eq!(values(&differs), (vec![pair("70", "50")], Vec::new()));
+    let alike = both(own("rwmixread", "50"), complete("zfs", FASTER));
+    assert_eq!(values(&alike), (Vec::new(), Vec::new()));
+    // Not an option of fio, or not imported: unknown.
+    for name in ["folders", "time_based", "rate"] {
+        let unknown = both(own(name, "1"), complete("zfs", FASTER));
+        assert_eq!(values(&unknown), (Vec::new(), vec![name.to_owned()]));
+    }
+    let between = both(
+        each(complete("ext4", 1000.0), option("thread", "1")),
+        complete("zfs", FASTER),
+    );
+    assert_eq!(values(&between), (vec![pair("1", "default")], Vec::new()));
 }
 
 #[test]

@@ -226,6 +226,7 @@ fn imported(
             .collect(),
         withheld: Vec::new(),
         series: Vec::new(),
+        options_complete: false,
         facts: facts
             .iter()
             .map(|(class, name, value)| Fact {

@@ -99,6 +99,7 @@ fn observation(dimensions: &[(&str, &str)], figures: &[(Metric, f64)]) -> Observ
         withheld: Vec::new(),
         behaviour: Behaviour::default(),
         facts: Vec::new(),
+        options_complete: false,
         flags: Vec::new(),
         source: None,
     }
