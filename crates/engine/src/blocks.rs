@@ -1,6 +1,6 @@
 //! Ops at offsets, as the lifecycle takes them through a clone: a driver and its stream.
 
-use iodyno_model::{EndedBy, EngineUsed, Step, StopRequest, Verify, Work};
+use iodyno_model::{EndedBy, EngineUsed, MissedOps, Step, StopRequest, Verify, Work};
 use iodyno_sys::{Backend, Clock, OpKind};
 
 use crate::checks::Checks;
@@ -102,6 +102,10 @@ impl<B: Backend, C: Clock, S: CloneStream> CloneWork for DrivenClone<'_, B, C, S
         self.driver.last_completion.iter().flatten().copied().max()
     }
 
+    fn missed(&self, until: u64) -> Vec<MissedOps> {
+        self.stream.missed(until)
+    }
+
     /// End fsync and verify pass, unless the user ended the trial.
     fn end_steps(&mut self, steps: &mut Steps<'_>, ended: EndedBy) -> EndedBy {
         let job = self.spec.job.clone();
@@ -168,6 +172,7 @@ impl<B: Backend, C: Clock, S: CloneStream> CloneWork for DrivenClone<'_, B, C, S
             ended: course.ended,
             broken: course.broken,
             measured: course.measured,
+            missed: course.missed,
             steps: course.steps,
             cpu: course.cpu,
             depth: self.driver.depth,

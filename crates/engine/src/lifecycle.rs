@@ -1,6 +1,6 @@
 //! A clone from its gate to its end: wait for the start, ramp, measure, drain, end steps. The same for every kind of work.
 
-use iodyno_model::{CpuUse, EndedBy, Job, Step, StopRequest};
+use iodyno_model::{CpuUse, EndedBy, Job, MissedOps, Step, StopRequest};
 use iodyno_sys::Clock;
 use iodyno_sys::thread::Usage;
 
@@ -37,6 +37,9 @@ pub(crate) trait CloneWork {
     /// When the last op completed; `None`: none has.
     fn last_end(&self) -> Option<u64>;
 
+    /// Ops that were due before this instant and not issued, if the job has a rate.
+    fn missed(&self, until: u64) -> Vec<MissedOps>;
+
     /// The end steps of the job, as far as what ended it allows them. What ended it in the end.
     fn end_steps(&mut self, steps: &mut Steps<'_>, ended: EndedBy) -> EndedBy;
 
@@ -50,6 +53,8 @@ pub(crate) struct Course {
     pub(crate) broken: Option<WorkerError>,
     /// Start and end of the measured time.
     pub(crate) measured: (u64, u64),
+    /// Ops that were due by the end of the runtime and not issued.
+    pub(crate) missed: Vec<MissedOps>,
     pub(crate) steps: Vec<StepSpan>,
     pub(crate) cpu: CpuUse,
 }
@@ -107,6 +112,7 @@ pub(crate) fn carry_out<W: CloneWork>(
             ended: EndedBy::NotStarted,
             broken: None,
             measured: (0, 0),
+            missed: Vec::new(),
             steps: steps.spans,
             cpu: CpuUse::default(),
         });
@@ -144,12 +150,17 @@ pub(crate) fn carry_out<W: CloneWork>(
     };
     shared.set_measure_end(end);
     let cpu = used(before, work.clock().thread_usage());
+    let missed = match ended {
+        Some(EndedBy::Runtime) => work.missed(until),
+        _ => Vec::new(),
+    };
     let ended = work.end_steps(&mut steps, ended.unwrap_or(EndedBy::Error));
     shared.enter(None);
     work.outcome(Course {
         ended,
         broken: steps.broken,
         measured: (now, end),
+        missed,
         steps: steps.spans,
         cpu,
     })

@@ -1,6 +1,8 @@
 //! The results of a worker.
 
-use iodyno_model::{CpuUse, DepthUse, EndedBy, EngineUsed, ErrorCount, Step, VerifyResult};
+use iodyno_model::{
+    CpuUse, DepthUse, EndedBy, EngineUsed, ErrorCount, MissedOps, Step, VerifyResult,
+};
 use iodyno_sys::BackendError;
 
 /// Why a worker could not begin, or could not go on.
@@ -34,6 +36,8 @@ pub struct CloneOutcome {
     pub broken: Option<WorkerError>,
     /// Start and end of the measured time; equal if there was none.
     pub measured: (u64, u64),
+    /// Ops that were due by the end of its runtime and not issued.
+    pub missed: Vec<MissedOps>,
     /// Steps.
     pub steps: Vec<StepSpan>,
     /// CPU over the measured time.

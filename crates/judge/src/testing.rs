@@ -159,6 +159,7 @@ pub fn clone(job: u32, clone: u32, directions: Vec<DirectionResult>) -> CloneRes
         files: vec![format!("/mnt/e/job.{clone}.0")],
         stamp_window_ns: (2_000, 9_000),
         in_flight: Vec::new(),
+        missed: Vec::new(),
     }
 }
 

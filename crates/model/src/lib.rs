@@ -73,8 +73,8 @@ pub use operations::{Action, CycleStep, FileSet, Needs, Operations, PickOrder, S
 pub use pacing::{Arrival, DirectionRate, Flow, Pacing, ThinkTime};
 pub use part::{
     CloneResult, ControlGroupUse, CpuUse, DepthUse, DeviceUse, DirectionResult, EndedBy,
-    EngineUsed, ErrorCount, FileState, HostUse, OpInFlight, Part, RunningStats, SampleStats,
-    ServerUse, Settled, Step, StepTime, VerifyResult,
+    EngineUsed, ErrorCount, FileState, HostUse, MissedOps, OpInFlight, Part, RunningStats,
+    SampleStats, ServerUse, Settled, Step, StepTime, VerifyResult,
 };
 pub use plan::{
     BoundPlan, Configuration, Plan, Sampling, Settling, Source, Stopping, Target, Workload,

@@ -323,6 +323,26 @@ pub struct CloneResult {
     /// first few).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub in_flight: Vec<OpInFlight>,
+    /// Ops that were due by the end of the runtime and not issued; empty if there were none, or no rate.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missed: Vec<MissedOps>,
+}
+
+/// Ops that were due by the rate that a job asks for, and not issued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MissedOps {
+    /// The direction that has the rate; `None`: the rate is that of all ops of the clone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub direction: Option<Direction>,
+    /// Their number; estimated if intervals are random or block sizes vary.
+    pub ops: u64,
+}
+
+impl MissedOps {
+    /// `None` if there are none.
+    pub fn some(direction: Option<Direction>, ops: u64) -> Option<MissedOps> {
+        (ops > 0).then_some(MissedOps { direction, ops })
+    }
 }
 
 /// An op that did not complete.
@@ -340,6 +360,13 @@ pub struct OpInFlight {
 }
 
 impl CloneResult {
+    /// Number of ops of this direction, or of all (`None`), that were due and not issued.
+    pub fn missed_ops(&self, direction: Option<Direction>) -> u64 {
+        let missed = self.missed.iter();
+        let missed = missed.filter(|missed| missed.direction == direction);
+        missed.map(|missed| missed.ops).sum()
+    }
+
     /// The result of a direction.
     pub fn direction(&self, direction: Direction) -> Option<&DirectionResult> {
         self.directions

@@ -50,6 +50,7 @@ pub(crate) fn idle(waiting: &Waiting, job: &Job, ended: EndedBy) -> Ended {
             files: waiting.files.clone(),
             stamp_window_ns: (0, 0),
             in_flight: Vec::new(),
+            missed: Vec::new(),
         },
         steps: Vec::new(),
         broken: None,
@@ -96,6 +97,7 @@ pub(crate) fn ended(
     }
     result.directions = directions(shared, left, result.runtime_ns);
     if let Some(outcome) = outcome {
+        result.missed = outcome.missed;
         result.cpu = outcome.cpu;
         result.depth = outcome.depth;
         result.errors = outcome.errors;

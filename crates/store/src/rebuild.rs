@@ -246,6 +246,7 @@ impl JobSum {
             files: Vec::new(),
             stamp_window_ns: (0, 0),
             in_flight: Vec::new(),
+            missed: Vec::new(),
         }
     }
 }

@@ -33,6 +33,24 @@ fn an_empty_store_is_no_error_and_is_not_made_by_looking() {
 }
 
 #[test]
+fn ops_that_were_due_and_not_issued_are_told() {
+    let home = Home::new();
+    home.file(
+        "stalls.fio",
+        "[t]\nioengine=sim\nsim_latency=constant:50us\nsim_faults=stall:500ms:1s\nrw=randread\nbs=4k\nsize=16m\n\
+         iodepth=4\nrate_iops=2000\nruntime=1\ntime_based\n",
+    );
+    home.iodyno(&["run", "stalls.fio"])
+        .succeeds()
+        .prints("996 ops were due by the end and not");
+    let shown = home.iodyno(&["show", "last", "--json"]).succeeds().json();
+    assert_eq!(
+        shown["trials"][0]["groups"][0]["missed_ops"],
+        serde_json::json!([{"direction": "read", "ops": 996}])
+    );
+}
+
+#[test]
 fn runs_are_found_by_number_age_and_name() {
     let home = home_with_runs(2);
     let list = home.iodyno(&["list", "--json"]).succeeds().json();

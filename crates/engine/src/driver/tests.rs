@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use iodyno_model::{
-    Arrival, Direction, EndedBy, Flow, Histogram, Job, SimFault, SimLaw, SimOptions, Step,
+    Arrival, Direction, EndedBy, Flow, Histogram, Job, MissedOps, SimFault, SimLaw, SimOptions,
+    Step,
 };
 use iodyno_sys::memory::Arena;
 use iodyno_sys::{LawDevice, SimBackend, VirtualClock};
@@ -239,6 +240,34 @@ fn a_rate_is_kept_and_lateness_counts_as_response() {
         assert_eq!(service.count_above(100 * MS), 4, "{arrival:?}");
         assert!(response.percentile_ns(75.0) > 20 * MS);
     }
+}
+
+#[test]
+fn ops_that_were_due_by_the_end_and_not_issued_are_counted() {
+    let run = |stall_ms| {
+        let mut paced = timed(4, 600);
+        paced.end.ramp = Nanos::from_millis(100);
+        paced.pacing.rates.read.iops = 2000.0;
+        let mut device = device(SimLaw::Constant(50_000), 0);
+        device.faults = vec![SimFault::Stall {
+            from_ns: 500 * MS,
+            for_ns: stall_ms * MS,
+        }];
+        let (outcome, shared) = whole(paced, device, None);
+        assert_eq!(outcome.ended, EndedBy::Runtime);
+        (reads(&shared.measure), outcome)
+    };
+    // All that was due during a stall is issued after it.
+    let (ops, outcome) = run(50);
+    assert_eq!((ops, outcome.missed), (1200, vec![]));
+    // The stall begins after 800 of 1200 ops and lasts beyond the end: four more are in flight.
+    let (ops, outcome) = run(400);
+    let missed = MissedOps {
+        direction: Some(Direction::Read),
+        ops: 396,
+    };
+    assert_eq!((ops, outcome.missed), (804, vec![missed]));
+    assert!(outcome.measured.1 > BEGIN + 900 * MS);
 }
 
 #[test]

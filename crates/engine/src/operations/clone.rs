@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use iodyno_model::{DepthUse, EndedBy, EngineUsed, Job, Operations, Step, StopRequest};
+use iodyno_model::{DepthUse, EndedBy, EngineUsed, Job, MissedOps, Operations, Step, StopRequest};
 use iodyno_sys::MonotonicClock;
 use iodyno_sys::thread::exact_timers;
 
@@ -145,6 +145,10 @@ impl CloneWork for FileOperationsClone<'_> {
         Some(self.cycles.last_end())
     }
 
+    fn missed(&self, until: u64) -> Vec<MissedOps> {
+        self.cycles.missed(until).into_iter().collect()
+    }
+
     /// Closes open files. The last clone that ends waits for the file system, unless the trial failed or the user
     /// ended it.
     fn end_steps(&mut self, steps: &mut Steps<'_>, ended: EndedBy) -> EndedBy {
@@ -190,6 +194,7 @@ impl CloneWork for FileOperationsClone<'_> {
             ended: course.ended,
             broken: course.broken,
             measured: course.measured,
+            missed: course.missed,
             steps: course.steps,
             cpu: course.cpu,
             depth,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use iodyno_model::{Direction, DirectionRate, EndedBy, Job, StopRequest};
+use iodyno_model::{Direction, DirectionRate, EndedBy, Job, MissedOps, StopRequest};
 use iodyno_sys::{Clock, MonotonicClock};
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -107,6 +107,13 @@ impl<'a> Cycles<'a> {
     /// End of the last completed cycle; before the first, the start.
     pub(super) fn last_end(&self) -> u64 {
         self.last_end
+    }
+
+    /// Cycles that were due before this instant and not started.
+    pub(super) fn missed(&self, until: u64) -> Option<MissedOps> {
+        let schedule = self.schedule.as_ref()?;
+        let cycles = schedule.missed(until.saturating_sub(self.start));
+        MissedOps::some(None, cycles.min(self.left))
     }
 
     /// Runs cycles until the instant `until`, or until none is left.

@@ -1,6 +1,6 @@
 //! The op stream of one clone of a job.
 
-use iodyno_model::{Blocks, Direction, EndedBy, FileService, Flow, Job, ThinkTime};
+use iodyno_model::{Blocks, Direction, EndedBy, FileService, Flow, Job, MissedOps, ThinkTime};
 use iodyno_sys::{Op, OpKind, Slot};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -456,6 +456,16 @@ impl CloneStream for JobStream {
 
     fn leave(&mut self) {
         self.flow = None;
+    }
+
+    fn missed(&self, until: u64) -> Vec<MissedOps> {
+        let bytes = self.byte_budget.saturating_sub(self.issued_bytes);
+        let ops = self.op_budget.saturating_sub(self.issued_ops);
+        let most = ops.min(bytes / self.least.max(1));
+        let missed = self.mix.missed(until.saturating_sub(self.start));
+        missed
+            .filter_map(|(direction, ops)| MissedOps::some(Some(direction), ops.min(most)))
+            .collect()
     }
 }
 

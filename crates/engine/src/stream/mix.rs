@@ -80,6 +80,15 @@ impl Mix {
         }
     }
 
+    /// Ops of each direction that were due before `until` (ns since the start) and not issued.
+    pub(super) fn missed(&self, until: u64) -> impl Iterator<Item = (Direction, u64)> {
+        let directions = [Direction::Read, Direction::Write, Direction::Trim];
+        let schedules = directions.into_iter().zip(&self.schedules);
+        schedules.filter_map(move |(direction, schedule)| {
+            Some((direction, schedule.as_ref()?.missed(until)))
+        })
+    }
+
     /// Consumes the turn of the chosen direction. Returns when it was due (ns since the start), if it has a schedule.
     #[inline]
     pub(super) fn take(

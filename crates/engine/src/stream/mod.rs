@@ -15,7 +15,7 @@ mod sizes;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-use iodyno_model::{Direction, EndedBy};
+use iodyno_model::{Direction, EndedBy, MissedOps};
 use iodyno_sys::{Op, Slot};
 
 use crate::flow::SharedFlow;
@@ -79,4 +79,7 @@ pub trait CloneStream: OpStream {
 
     /// Leaves the flow.
     fn leave(&mut self) {}
+
+    /// Ops that were due before this instant and not issued.
+    fn missed(&self, until: u64) -> Vec<MissedOps>;
 }

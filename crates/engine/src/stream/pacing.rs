@@ -14,6 +14,8 @@ pub(crate) struct Schedule {
     poisson: bool,
     /// Time of the next op since the start, ns. An f64 represents single ns exactly for 104 days.
     due: f64,
+    /// Number of ops issued.
+    taken: u64,
 }
 
 impl Schedule {
@@ -34,6 +36,7 @@ impl Schedule {
             per_byte,
             poisson: arrival == Arrival::Poisson,
             due: 0.0,
+            taken: 0,
         })
     }
 
@@ -54,7 +57,22 @@ impl Schedule {
             1.0
         };
         self.due += distance * factor;
+        self.taken += 1;
         due
+    }
+
+    /// Number of ops that were due before `until` (ns since the start) and not issued; 0 if none was issued at all. Exact
+    /// if the intervals are equal, otherwise estimated from their mean so far.
+    pub(crate) fn missed(&self, until: u64) -> u64 {
+        if self.taken == 0 {
+            return 0;
+        }
+        let interval = self.due / self.taken as f64;
+        // Sums of intervals have rounding errors below 1 µs. An op due that shortly before the end does not count.
+        let tolerance = (interval / 2.0).min(1000.0);
+        ((until as f64 - self.due - tolerance) / interval)
+            .ceil()
+            .max(0.0) as u64
     }
 }
 
@@ -111,6 +129,29 @@ mod tests {
         let gaps = all.windows(2).map(|pair| (pair[1] - pair[0]) as f64);
         let spread = (gaps.map(|gap| (gap - mean).powi(2)).sum::<f64>() / 400_000.0).sqrt();
         assert!((spread / mean - 1.0).abs() < 0.02, "{spread}");
+    }
+
+    #[test]
+    fn ops_that_were_due_and_not_issued_are_counted() {
+        let rate = DirectionRate {
+            iops: 3000.0,
+            ..DirectionRate::default()
+        };
+        let missed = |arrival, issued: u64, until_s: u64| {
+            let mut random = Xoshiro256PlusPlus::seed_from_u64(5);
+            let mut schedule = Schedule::new(rate, arrival).unwrap();
+            (0..issued).for_each(|_| _ = schedule.take(4096, &mut random));
+            schedule.missed(until_s * 1_000_000_000)
+        };
+        for issued in [1, 2999, 3000, 1_000_000, 3000 * 3600 - 1, 3000 * 3600] {
+            let left = 3000 * 3600 - issued;
+            assert_eq!(missed(Arrival::Linear, issued, 3600), left, "{issued}");
+        }
+        assert_eq!(missed(Arrival::Linear, 3000 * 3600, 10), 0);
+        assert_eq!(missed(Arrival::Linear, 0, 10), 0);
+        // 270 000 were due on average; the mean interval of 30 000 is known to 2 %.
+        let random = missed(Arrival::Poisson, 30_000, 100);
+        assert!(random.abs_diff(270_000) < 270_000 / 50, "{random}");
     }
 
     #[test]

@@ -8,7 +8,7 @@
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-use iodyno_model::{Direction, DirectionRate, EndedBy, Job, SharedFiles, SharedMode};
+use iodyno_model::{Direction, DirectionRate, EndedBy, Job, MissedOps, SharedFiles, SharedMode};
 use iodyno_sys::{Op, OpKind, Slot};
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -295,6 +295,12 @@ impl CloneStream for SharedStream {
 
     fn measure(&mut self) {
         self.measured = true;
+    }
+
+    fn missed(&self, until: u64) -> Vec<MissedOps> {
+        let schedule = self.schedule.as_ref();
+        let ops = schedule.map_or(0, |it| it.missed(until.saturating_sub(self.start)));
+        MissedOps::some(None, ops).into_iter().collect()
     }
 }
 

@@ -58,11 +58,12 @@ fn missed(evidence: &Evidence, index: usize, job: &Job, direction: Direction) ->
     let asked = each * clones.len() as f64;
     let off = off_percent(job, clones.len(), ops, got / asked)?;
     let text = format!(
-        "{}: {} {} requested, {} achieved ({off:+.1} %)",
+        "{}: {} {} requested, {} achieved ({off:+.1} %){}",
         job.name,
         direction.name(),
         show(asked),
-        show(got)
+        show(got),
+        not_issued(&clones, Some(direction))
     );
     Some(off_the_rate(
         text,
@@ -89,16 +90,27 @@ fn missed_together(evidence: &Evidence, index: usize, job: &Job) -> Option<Findi
     }
     let off = off_percent(job, clones.len(), ops, got / asked)?;
     let text = format!(
-        "{}: {} ops/s requested, {} ops/s achieved ({off:+.1} %)",
+        "{}: {} ops/s requested, {} ops/s achieved ({off:+.1} %){}",
         job.name,
         Rate(asked),
-        Rate(got)
+        Rate(got),
+        not_issued(&clones, None)
     );
     Some(off_the_rate(
         text,
         off,
         "lower the rate, or raise the number of threads: response latency grows for as long as the rate is missed",
     ))
+}
+
+/// How many ops were due by the end of the runtime and not issued; empty if there were none.
+fn not_issued(clones: &[&CloneResult], direction: Option<Direction>) -> String {
+    let missed = clones.iter().map(|clone| clone.missed_ops(direction));
+    match missed.sum::<u64>() {
+        0 => String::new(),
+        1 => "; 1 op was due by the end and not issued".to_owned(),
+        ops => format!("; {ops} ops were due by the end and not issued"),
+    }
 }
 
 /// Deviation from the requested rate, in percent, if it exceeds the tolerance.

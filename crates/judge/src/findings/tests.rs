@@ -1,6 +1,6 @@
 use iodyno_model::{
     Arrival, Content, ControlGroupUse, Direction, EngineKind, ErrorCount, Finding, FindingKind,
-    Outcome, Part, StackLayer, Trial, VerifyResult, Weight, Workload,
+    MissedOps, Outcome, Part, StackLayer, Trial, VerifyResult, Weight, Workload,
 };
 use iodyno_units::Nanos;
 
@@ -656,6 +656,18 @@ fn a_rate_is_kept_within_one_percent() {
         |workload, _| workload.jobs[0].pacing.rates.read.bytes_per_s = 50 << 20,
         &[(RateMissed, Warning)],
         &["read 100 MiB/s", "78.1 MiB/s achieved"],
+    );
+    check(
+        "stopped past its end",
+        |workload, trial| {
+            workload.jobs[0].pacing.rates.read.iops = 12_500.0;
+            for clone in &mut part(trial).clones {
+                let missed = |direction, ops| MissedOps { direction, ops };
+                clone.missed = vec![missed(Some(Read), 70), missed(Some(Write), 3)];
+            }
+        },
+        &[(RateMissed, Warning)],
+        &["20.0k ops/s achieved (-20.0 %); 140 ops were due by the end and not issued"],
     );
 }
 

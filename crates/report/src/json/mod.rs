@@ -11,9 +11,9 @@ mod tests;
 mod work;
 
 use iodyno_model::{
-    Comparison, DeviceShare, DeviceSummary, DirectionFrame, EndedBy, ErrorCount, Finding, Frame,
-    GroupSummary, Histogram, OpInFlight, Quantile, Row, ServerUse, StepTime, Summary, Trial,
-    Workload, errno_name, printable,
+    Comparison, DeviceShare, DeviceSummary, Direction, DirectionFrame, EndedBy, ErrorCount,
+    Finding, Frame, GroupSummary, Histogram, MissedOps, OpInFlight, Quantile, Row, ServerUse,
+    StepTime, Summary, Trial, Workload, errno_name, printable,
 };
 use serde::Serialize;
 
@@ -147,12 +147,29 @@ object!(GroupView<'a>((view, group) in (&'a TrialView<'a>, &'a GroupSummary)) {
         })
         .collect::<Vec<_>>(),
     errors: list(&group.errors, ErrorView),
+    // Ops that were due by the requested rate and not issued.
+    missed_ops [opt]: Some(missed_ops(view, group)).filter(|ops| !ops.is_empty()),
     verify: group.verify,
     // The cycle of file operations.
     operations [opt]: work::operations(view.workload, group, view.trial),
     // The files that all clones share.
     shared_files [opt]: work::shared(view.workload, group),
 });
+
+/// The ops that the clones of a group missed, by what the rate is of.
+fn missed_ops(view: &TrialView, group: &GroupSummary) -> Vec<MissedOps> {
+    let clones = view.trial.parts.iter().flat_map(|part| &part.clones);
+    let clones: Vec<_> = clones
+        .filter(|clone| group.jobs.contains(&clone.job))
+        .collect();
+    let rates = Direction::ALL.into_iter().map(Some).chain([None]);
+    rates
+        .filter_map(|direction| {
+            let ops = clones.iter().map(|clone| clone.missed_ops(direction)).sum();
+            MissedOps::some(direction, ops)
+        })
+        .collect()
+}
 
 fn in_flight<'a>(view: &TrialView<'a>) -> Vec<OpInFlightView<'a>> {
     let clones = view.trial.parts.iter().flat_map(|part| &part.clones);
