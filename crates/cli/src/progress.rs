@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use iodyno_lab::Progress;
-use iodyno_model::{Comparison, Severity, Step, Workload};
+use iodyno_lab::{Ended, Progress};
+use iodyno_model::{Comparison, Diagnostic, Outcome, Severity, Step, Workload};
 use iodyno_report::{Style, live};
 use iodyno_runner::Event;
 use iodyno_store::StoreError;
@@ -59,6 +59,8 @@ pub(crate) struct Reporter<'a> {
     next_plain: Nanos,
     /// `3/20 `, before the live line of a run with several trials.
     trial: String,
+    /// The trial of a run with several: `trial 3 of 20: job on configuration`.
+    trial_name: String,
     /// A complete round was printed: single trials are no longer printed.
     rounds_told: bool,
     /// Measurements are printed elsewhere, as data.
@@ -79,6 +81,7 @@ impl<'a> Reporter<'a> {
             every: None,
             next_plain: FIRST,
             trial: String::new(),
+            trial_name: String::new(),
             rounds_told: false,
             without_frames: false,
             empty_files: false,
@@ -114,7 +117,14 @@ impl<'a> Reporter<'a> {
                 self.begin(None);
                 if *of > 1 {
                     self.trial = format!("{number}/{of} ");
-                    self.tell_trial(*number, *of, &workload.name, &configuration.name);
+                    self.trial_name = format!(
+                        "trial {number} of {of}: {} on {}",
+                        workload.name, configuration.name
+                    );
+                    // Those of later rounds are shown on the live line only.
+                    if !self.rounds_told {
+                        self.note(&self.trial_name);
+                    }
                 }
             }
             Progress::Note(text) => self.note(text),
@@ -130,16 +140,25 @@ impl<'a> Reporter<'a> {
                 self.screen
                     .note("the store can be written again; no data was lost");
             }
-            Progress::Ended(_) => self.screen.clear(),
+            Progress::Ended(ended) => {
+                self.screen.clear();
+                self.tell_outcome(ended);
+            }
         }
     }
 
-    /// Prints a line for each trial of the first round; those of later rounds are shown on the live line only.
-    fn tell_trial(&mut self, number: u32, of: u32, workload: &str, configuration: &str) {
-        if !self.rounds_told {
-            self.note(&format!(
-                "trial {number} of {of}: {workload} on {configuration}"
-            ));
+    /// Prints why a trial of a run with several was not completed. The result of a single one says so itself.
+    fn tell_outcome(&self, ended: &Ended<'_>) {
+        let outcome = &ended.trial.outcome;
+        let (Some(reason), true) = (outcome.reason(), ended.faults.is_empty()) else {
+            return;
+        };
+        if !self.trial_name.is_empty() {
+            let text = format!("{}: {reason}", self.trial_name);
+            self.context.tell(&[match outcome {
+                Outcome::Interrupted(_) => Diagnostic::warning(text),
+                _ => Diagnostic::error(text),
+            }]);
         }
     }
 

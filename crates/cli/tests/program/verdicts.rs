@@ -353,6 +353,31 @@ fn a_configuration_that_fails_does_not_take_the_others_with_it() {
 }
 
 #[test]
+fn a_failed_trial_of_several_is_reported_with_its_reason() {
+    let home = Home::new();
+    let job = "[t]\nioengine=sim\nrw=randread\nbs=4k\nsize=1m\nruntime=4\ntime_based\n";
+    home.file("works.fio", job);
+    home.file("stalls.fio", &format!("{job}sim_faults=stall:1s:3600s\n"));
+    std::fs::create_dir(home.work().join("d")).unwrap();
+    let run = [
+        "run",
+        "works.fio",
+        "stalls.fio",
+        "--on",
+        "d",
+        "--rounds",
+        "1",
+    ];
+    let told = home.iodyno(&run).exits(4).stderr;
+    let words: Vec<&str> = told.split_whitespace().collect();
+    let told = words.join(" ");
+    assert!(
+        told.contains("of 2: stalls on d: the storage is stuck: no op completed"),
+        "{told}"
+    );
+}
+
+#[test]
 fn what_cannot_be_asked_is_told_with_what_can() {
     let home = two_laws();
     run_two(&home, &["--rounds", "1"]).succeeds();
