@@ -183,8 +183,8 @@ impl StepReader<'_, '_, '_, '_, '_> {
         let order = self.section.word("order", &ORDERS, self.report);
         if of.value == "current" {
             if let Some(order) = order {
-                let hint = "it is for `of` a set, of which there are many";
-                let message = "`order` means nothing for the current file";
+                let hint = "remove it, or set `of` to the name of a set: `order` says which of its files is next";
+                let message = "`order` has no effect on the current file";
                 self.report.error(order.at, message, hint);
             }
             return Some(Subject::Current);

@@ -256,7 +256,7 @@ fn impossible_steps_are_reported_at_their_location() {
     ];
     check(
         &with_steps(&ordered),
-        &["11:9 `order` means nothing for the current file"],
+        &["11:9 `order` has no effect on the current file"],
     );
     check(
         &with_steps(&["op = 'statfs', timed = false"]),

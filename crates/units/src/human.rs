@@ -70,9 +70,30 @@ pub fn percent(share: f64) -> String {
     format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
+/// A ratio with two decimals: `1.00 ×`, `0.82 ×`; `<0.01 ×` where they would be 0.
+pub fn multiple(ratio: f64) -> String {
+    match ratio {
+        0.0..0.005 => "<0.01 ×".to_owned(),
+        _ => format!("{ratio:.2} ×"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{counted, percent, significant};
+    use super::{counted, multiple, percent, significant};
+
+    #[test]
+    fn a_small_ratio_is_not_printed_as_0() {
+        for (ratio, text) in [
+            (0.0, "<0.01 ×"),
+            (0.0049, "<0.01 ×"),
+            (0.0051, "0.01 ×"),
+            (0.816, "0.82 ×"),
+            (12.0, "12.00 ×"),
+        ] {
+            assert_eq!(multiple(ratio), text);
+        }
+    }
 
     #[test]
     fn numbers_are_counted_and_long_ones_grouped() {

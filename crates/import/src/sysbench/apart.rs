@@ -5,7 +5,8 @@ use iodyno_model::{Figure, ImportedTrial, Metric};
 use super::super::lines::Lines;
 use super::result::number;
 
-const HEADING: &str = "Each kind apart (ms):";
+/// The second is that of older versions.
+const HEADINGS: [&str; 2] = ["By kind of op (ms):", "Each kind apart (ms):"];
 /// The kinds, as they are named in the table and in metrics.
 const KINDS: [&str; 3] = ["read", "write", "sync"];
 /// The columns after the rate, ms.
@@ -26,7 +27,7 @@ impl Apart {
     pub(super) fn read(lines: &Lines<'_>, from: u32) -> Option<(Apart, u32)> {
         let heading = (from..from.saturating_add(GAP + 1))
             .find(|&line| !lines.get(line).trim().is_empty())
-            .filter(|&line| lines.get(line).trim() == HEADING)?;
+            .filter(|&line| HEADINGS.contains(&lines.get(line).trim()))?;
         let mut apart = Apart::default();
         let mut end = heading + 1;
         for (number, text) in lines.range(heading + 1..lines.count() + 1) {

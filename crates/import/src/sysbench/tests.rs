@@ -185,7 +185,7 @@ fn ours() -> String {
     let figures = &RNDRW[RNDRW.find("Running the test").unwrap()..];
     format!(
         "$ iodyno fileio --file-test-mode=rndrw --time=2 run\n{}\n\n\
-         Each kind apart (ms):\n                    \
+         By kind of op (ms):\n                    \
          per second      mean       p50       p95       p99   largest\n    \
          read              85581.64  0.002110  0.001980  0.003320  0.007100      1.20\n    \
          write             57054.43  0.004120  0.003980  0.005320  0.009100      2.20\n     \
@@ -200,6 +200,9 @@ fn ours() -> String {
 #[test]
 fn reads_what_iodyno_prints_below_with_each_kind_apart() {
     let found = trials(&ours());
+    // The heading of older versions.
+    let older = ours().replace("By kind of op (ms):", "Each kind apart (ms):");
+    assert_eq!(trials(&older), found);
     assert_eq!(found.len(), 1);
     let trial = &found[0];
     assert_eq!((trial.at.line, trial.workload.as_str()), (1, "rndrw"));

@@ -67,8 +67,8 @@ fn clock_source(environment: &Environment) -> Check {
         source if FAST_SOURCES.contains(&source) => check(name, Fine, found, rule),
         _ => remedied(
             check(name, Unfit, found, rule),
-            "echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource, if available_clocksource beside it \
-             has it",
+            "echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource, if \
+             available_clocksource in the same folder lists it",
         ),
     }
 }
@@ -76,7 +76,7 @@ fn clock_source(environment: &Environment) -> Check {
 fn virtualisation(environment: &Environment) -> Check {
     let (name, rule) = (
         "virtualisation",
-        "none: neighbours, and caches of the host below, take part in what is measured",
+        "none: other guests and the caches of the physical host affect the results",
     );
     match environment.virtualisation.as_str() {
         "" => check(name, Fine, "none seen", rule),

@@ -54,7 +54,7 @@ fn direct_io(device: &DeviceLayer, direct: bool) -> Check {
             format!("direct I/O of {}", device.name),
             state,
             found,
-            "on, so that a loop device is no cache",
+            "on, so that a loop device does not use the page cache",
         ),
         format!("losetup --direct-io=on {path}"),
     )

@@ -48,7 +48,7 @@ fn other_load(telemetry: &Telemetry) -> Check {
     let found = format!("{busy:.1} % of {} CPUs", cpus.len());
     remedied(
         check(name, state, found, rule),
-        "end what else runs: top -o %CPU shows it",
+        "stop other processes: top -o %CPU shows them",
     )
 }
 
@@ -67,7 +67,7 @@ fn load_average(environment: &Environment, telemetry: &Telemetry) -> Check {
     };
     remedied(
         check(name, state, found, rule),
-        "wait a minute, or end what else runs: top shows it",
+        "wait a minute, or stop other processes: top shows them",
     )
 }
 
@@ -133,7 +133,7 @@ fn pressure(telemetry: &Telemetry) -> Vec<Check> {
         let found = format!("{percent:.1} % of the time");
         remedied(
             check(name, state, found, rule),
-            "end what else runs: top and iotop -o show it",
+            "stop other processes: top and iotop -o show them",
         )
     });
     each.into()

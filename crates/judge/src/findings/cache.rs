@@ -3,7 +3,7 @@
 use iodyno_model::{
     Direction, Finding, FindingKind, Job, Kind, MountInfo, SeriesKind, StackLayer, Weight, Work,
 };
-use iodyno_units::Bytes;
+use iodyno_units::{Bytes, multiple};
 
 use super::{Evidence, finding, remedied};
 use crate::kind::kind;
@@ -68,10 +68,10 @@ fn served(evidence: &Evidence, direction: Direction) -> Option<Finding> {
         false => Weight::Warning,
     };
     let text = format!(
-        "{} were {verb} {devices} for the jobs' {} ({:.2} ×): {cause}",
+        "{} were {verb} {devices} for the jobs' {} ({}): {cause}",
         Bytes(share.device_bytes),
         Bytes(share.job_bytes),
-        ratio
+        multiple(ratio)
     );
     let threshold = format!(
         "bytes at the lowest device < {SERVED_SHARE} × the jobs' bytes; \

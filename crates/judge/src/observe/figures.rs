@@ -223,7 +223,7 @@ fn against(quantile: &Quantile, count: u64) -> Option<String> {
     });
     let limited = quantile.resolution_limited.then(|| {
         format!(
-            "{} is below {WINDOWS_PER_RESOLVED_PERCENTILE} × as long as a completion may wait to be seen: \
+            "{} is below {WINDOWS_PER_RESOLVED_PERCENTILE} × the time for which a completion may be unseen: \
              an upper limit",
             Nanos(quantile.ns)
         )

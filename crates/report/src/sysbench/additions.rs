@@ -26,7 +26,7 @@ pub(super) fn additions(workload: &Workload, trial: &Trial, totals: &Totals) -> 
 }
 
 fn table(totals: &Totals) -> String {
-    let mut text = "Each kind apart (ms):\n                    \
+    let mut text = "By kind of op (ms):\n                    \
                     per second      mean       p50       p95       p99   largest\n"
         .to_owned();
     for (index, direction) in EVENTS.into_iter().enumerate() {

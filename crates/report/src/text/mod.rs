@@ -11,7 +11,7 @@ mod table;
 mod tests;
 
 use iodyno_model::{EndedBy, Finding, FindingKind, Step, Summary, Trial, Workload};
-use iodyno_units::{Nanos, Rate};
+use iodyno_units::{Nanos, Rate, multiple};
 
 pub use list::{RunRow, list};
 pub use remarks::{on_set_up, remarks};
@@ -198,7 +198,7 @@ fn device(summary: &Summary) -> String {
     let shares = summary
         .shares
         .iter()
-        .map(|share| format!("{} {:.2} × job", share.direction.name(), share.ratio()));
+        .map(|share| format!("{} {} job", share.direction.name(), multiple(share.ratio())));
     join(busy.chain(shares), ", ")
 }
 
