@@ -3,9 +3,10 @@
 //! What must stay true: nothing of it is stored or imported. A file that somebody else made never decides what is
 //! written to on this host.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
-use iodyno_model::{Blocks, Job, Plan, Target, Work};
+use iodyno_model::{Blocks, Configuration, Job, Plan, Target, Work};
+use iodyno_runner::made_up_name;
 
 /// What the user allows when a run is resumed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -31,7 +32,12 @@ pub struct NamedTarget {
 /// the folders among them. Simulated devices have no path.
 pub(crate) fn named_by(plan: &Plan, here: &Path) -> Vec<NamedTarget> {
     let mut all: Vec<NamedTarget> = Vec::new();
-    for configuration in plan.configurations.iter().filter(|one| !one.again) {
+    // A repeated baseline has the baseline's target. An imported plan may claim otherwise.
+    let repeats = |it: &Configuration| {
+        let mut others = plan.configurations.iter().filter(|one| !one.again);
+        it.again && others.any(|one| one.target == it.target)
+    };
+    for configuration in plan.configurations.iter().filter(|one| !repeats(one)) {
         let jobs = plan.workloads.iter().flat_map(|workload| &workload.jobs);
         let target = &configuration.target;
         let paths =
@@ -80,24 +86,25 @@ fn beside(target: &Target, job: &Job, here: &Path) -> Vec<PathBuf> {
 
 fn files_of(job: &str, blocks: &Blocks, folder: &Path) -> Vec<PathBuf> {
     let files = &blocks.files;
-    let made_up = Path::new(&files.format);
     if !files.directories.is_empty() {
         // Even an absolute name lies below them.
-        files
-            .directories
-            .iter()
-            .map(|one| folder.join(one))
-            .collect()
-    } else if !files.names.is_empty() {
-        files.names.iter().map(|one| folder.join(one)).collect()
-    } else if Path::new(job).is_absolute() {
-        // A job may be named after its device.
-        vec![folder.to_owned(), PathBuf::from(job)]
-    } else if made_up.components().count() > 1 {
-        vec![folder.join(made_up)]
-    } else {
-        vec![folder.to_owned()]
+        let directories = files.directories.iter();
+        return directories.map(|one| folder.join(one)).collect();
     }
+    if !files.names.is_empty() {
+        return files.names.iter().map(|one| folder.join(one)).collect();
+    }
+    let made_up = made_up_name(files, job);
+    let mut parts = made_up.components();
+    let mut paths = match parts.all(|part| matches!(part, Component::Normal(_))) {
+        true => vec![folder.to_owned()],
+        false => vec![folder.join(made_up)],
+    };
+    // A job may be named after its device.
+    if Path::new(job).is_absolute() {
+        paths.push(PathBuf::from(job));
+    }
+    paths
 }
 
 impl Permission {
@@ -189,7 +196,20 @@ mod tests {
             let format = format.to_owned();
             blocks("j", |_, blocks| blocks.files.format = format)
         };
-        check(&written, format("/etc/$jobname"), &["/etc/$jobname"]);
+        check(&written, format("/etc/$jobname"), &["/etc/j"]);
+        check(
+            &written,
+            format("$clientuid/etc/x$JOBNUM"),
+            &["/etc/x$jobnum"],
+        );
+        check(&written, format("a/../../x"), &["/w/a/../../x"]);
+        check(&written, format("a/$jobname"), &["/w"]);
+        let out = |job: &str, format: &str| {
+            let format = format.to_owned();
+            blocks(job, |_, blocks| blocks.files.format = format)
+        };
+        check(&written, out("..", "$jobname/x"), &["/w/../x"]);
+        check(&written, out("/nowhere", "../x"), &["/w/../x", "/nowhere"]);
         check(&written, format("$jobname.$filenum"), &["/w"]);
         let logs = |engine| {
             blocks("j", move |job, blocks| {
@@ -220,6 +240,21 @@ mod tests {
             });
         });
         check(&path, dumps, &["/dev/sdx", "/here"]);
+    }
+
+    #[test]
+    fn a_repeated_baseline_with_a_target_of_its_own_is_named() {
+        let mut plan = crate::testing::plan(1, 1, 1);
+        let mut again = Configuration::new("c0 (again)", Target::Path("/other".into()));
+        again.again = true;
+        plan.configurations.push(again);
+        let paths = |plan: &Plan| -> Vec<PathBuf> {
+            let named = named_by(plan, Path::new("/here"));
+            named.into_iter().map(|one| one.path).collect()
+        };
+        assert_eq!(paths(&plan), ["/c0", "/other"].map(PathBuf::from));
+        plan.configurations.remove(0);
+        assert_eq!(paths(&plan), ["/other"].map(PathBuf::from));
     }
 
     #[test]

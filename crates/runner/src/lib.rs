@@ -52,7 +52,7 @@ pub use iodyno_target::settle::Unsettled;
 pub use operations::folder_name;
 pub use probe::{HostProbe, PathKind, Probe};
 pub use protocol::{Command, EngineSupport, Event, Hello, Message, PROTOCOL, TrialEnd};
-pub use resolve::{FileKind, Resolved, ResolvedClone, ResolvedFile, resolve};
+pub use resolve::{FileKind, Resolved, ResolvedClone, ResolvedFile, made_up_name, resolve};
 pub use serve::serve;
 pub use session::{Node, POLL, RunnerError, Session, carry_out, drive};
 pub use stop::StopFlag;

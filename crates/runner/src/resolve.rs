@@ -17,6 +17,7 @@ mod regions;
 mod shared_files;
 
 use naming::Base;
+pub use naming::made_up_name;
 use regions::of;
 pub(crate) use shared_files::PREPARE;
 

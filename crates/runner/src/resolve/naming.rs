@@ -52,8 +52,9 @@ pub(super) fn paths(
     } else if files.count == 1 && named_after.is_absolute() && is_special(named_after) {
         vec![named_after.to_owned()]
     } else {
+        let of_clone = clone.to_string();
         (0..files.count.max(1))
-            .map(|number| PathBuf::from(formatted(&files.format, job, clone, number)))
+            .map(|number| formatted(&files.format, job, [&of_clone, &number.to_string()]).into())
             .collect()
     };
     let folder = match files.directories.len() {
@@ -109,14 +110,19 @@ fn relative(path: &Path) -> PathBuf {
 /// fio's default where a job file empties the format.
 const FORMAT: &str = "$jobname.$jobnum.$filenum";
 
-/// Variables are matched in any case. `$clientuid` is empty: there is no client.
-fn formatted(format: &str, job: &str, clone: u32, file: u32) -> String {
+/// The name that a job without names of its own gives to its files, with `$jobnum` and `$filenum` in place of numbers.
+pub fn made_up_name(files: &Files, job: &str) -> PathBuf {
+    PathBuf::from(formatted(&files.format, job, ["$jobnum", "$filenum"]))
+}
+
+/// Variables are matched in any case. `$clientuid` is empty: there is no client. `numbers`: of the clone, and of the file.
+fn formatted(format: &str, job: &str, numbers: [&str; 2]) -> String {
     // A `/` in a job's name would be a folder that nobody made.
     let job = job.replace('/', "_");
     let words: [(&str, String); 4] = [
         ("$jobname", job),
-        ("$jobnum", clone.to_string()),
-        ("$filenum", file.to_string()),
+        ("$jobnum", numbers[0].to_owned()),
+        ("$filenum", numbers[1].to_owned()),
         ("$clientuid", String::new()),
     ];
     let mut rest = if format.is_empty() { FORMAT } else { format };
