@@ -335,8 +335,12 @@ impl Shared<'_> {
                 (files, ClonePart::SharedFiles(part))
             }
         };
-        let logs = logs::create(&job.logs, self.folder, number)
-            .map_err(|message| of_job(fault(message, "name a folder that can be written")))?;
+        let logs = logs::create(&job.logs, self.folder, number).map_err(|message| {
+            of_job(fault(
+                message,
+                "name another log, in a folder that can be written",
+            ))
+        })?;
         let flows = &mut self.flows;
         let flow = job.pacing.flow;
         let engine = job.work.engine();

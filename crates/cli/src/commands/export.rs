@@ -2,10 +2,10 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Write, stdout};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use iodyno_store::{Store, StoreError};
+use iodyno_target::new_output;
 
 use crate::args::ExportArgs;
 use crate::context::Context;
@@ -52,12 +52,7 @@ fn write_file<T>(
     let mut unfinished = path.as_os_str().to_owned();
     unfinished.push(format!(".{}.unfinished", std::process::id()));
     let unfinished = PathBuf::from(unfinished);
-    let file = File::options()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&unfinished)
-        .map_err(create)?;
+    let file = new_output(&unfinished, 0o600).map_err(create)?;
     let mut file = BufWriter::new(file);
     let written = write(&mut file).and_then(|report| {
         file.flush()

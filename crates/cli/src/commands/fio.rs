@@ -1,7 +1,7 @@
 //! `iodyno fio`: fio's command line, output formats and exit codes.
 
 use std::fs::File;
-use std::io::{Seek, Write};
+use std::io::{ErrorKind, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -214,7 +214,15 @@ impl Sink {
         let Some(path) = path else {
             return Ok(Sink::Standard);
         };
-        let file = open_output(path).map_err(|error| Failure::file("write", path, &error))?;
+        let file = open_output(path).map_err(|error| {
+            let why = reason(&error);
+            let fault = Diagnostic::error(format!("cannot write `{}`: {why}", path.display()));
+            Failure::one(match error.kind() {
+                // Refused by iodyno, not by the kernel.
+                ErrorKind::Other => fault.hint("name another file"),
+                _ => fault,
+            })
+        })?;
         Ok(Sink::File {
             file,
             path: path.to_owned(),

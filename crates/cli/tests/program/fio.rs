@@ -4,6 +4,7 @@ use std::os::unix::fs::{PermissionsExt, lchown, symlink};
 
 use rustix::process::Signal;
 
+use crate::guard::Loop;
 use crate::harness::{Home, skip};
 
 const TINY: [&str; 6] = [
@@ -170,6 +171,62 @@ fn neither_an_output_nor_a_dump_follows_a_symlink_of_another_user() {
     let done = home.iodyno(&[&["fio"], &read[..], &verify].concat());
     assert!(work.join("data.4096.received").exists(), "{}", done.stderr);
     assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
+}
+
+#[test]
+fn neither_an_output_nor_a_log_overwrites_a_disk_image() {
+    let home = Home::new();
+    let image = home.work().join("vm.qcow2");
+    let content = [&b"QFI\xfb\0\0\0\x03"[..], &[0; 1 << 20]].concat();
+    std::fs::write(&image, &content).unwrap();
+    symlink("vm.qcow2", home.work().join("lg_bw.1.log")).unwrap();
+    fio(&home, &["--output=vm.qcow2"])
+        .exits(1)
+        .tells("`vm.qcow2`: vm.qcow2 holds qcow image");
+    fio(&home, &["--write_bw_log=lg", "--log_avg_msec=10"])
+        .exits(1)
+        .tells("lg_bw.1.log")
+        .tells("holds");
+    assert_eq!(std::fs::read(&image).unwrap(), content);
+    // A text file is overwritten.
+    let text = home.file("result.txt", "the result of yesterday");
+    fio(&home, &["--output=result.txt"]).succeeds();
+    let written = std::fs::read_to_string(text).unwrap();
+    assert!(!written.contains("yesterday"), "{written}");
+}
+
+#[test]
+fn no_output_is_made_among_devices() {
+    let home = Home::new();
+    let name = "/dev/iodyno-no-such-file";
+    fio(&home, &[&format!("--output={name}")])
+        .exits(1)
+        .tells("among");
+    fio(&home, &[&format!("--write_bw_log={name}")])
+        .exits(1)
+        .tells("among");
+    assert!(!std::path::Path::new(&format!("{name}_bw.1.log")).exists());
+    home.iodyno(&["export", "last", "-o", name])
+        .exits(2)
+        .tells("among");
+    assert!(!std::path::Path::new(name).exists());
+}
+
+#[test]
+fn an_output_overwrites_neither_a_device_nor_the_file_below_it() {
+    let home = Home::new();
+    let Some(device) = Loop::new(&home, 1 << 20) else {
+        return;
+    };
+    let path = device.0.to_str().unwrap();
+    fio(&home, &[&format!("--output={path}")])
+        .exits(1)
+        .tells("it is a block device");
+    fio(&home, &["--output=disk.img"])
+        .exits(1)
+        .tells("it is the disk of loop");
+    let disk = std::fs::read(home.work().join("disk.img")).unwrap();
+    assert!(disk == vec![0; 1 << 20]);
 }
 
 #[test]

@@ -3,6 +3,9 @@
 //!
 //! Linux follows no such symlink in a sticky folder that everybody may write (`fs.protected_symlinks`), if the host
 //! has that enabled. Here it holds always, and for folders of other users as well.
+//!
+//! And the files that iodyno writes results to: logs, dumps and the output of `iodyno fio`. They overwrite neither
+//! devices nor disk images, and are not created among device nodes.
 
 use std::fs::File;
 use std::io;
@@ -10,11 +13,16 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use super::folder_of;
+use crate::block::DeviceNumber;
+use crate::roots::Roots;
+
 use super::open::{Pinned, PinnedKind, reopen};
 use super::refusal::Reason;
+use super::survey::Survey;
+use super::{discards, folder_of, holds_devices, image};
 
 /// Why what is pinned may not be written by this path: its last component is a symlink of another user (root excepted)
 /// in a folder where other users can create one; or it no longer leads to what is pinned.
@@ -43,11 +51,12 @@ fn at(path: &Path) -> Option<(OwnedFd, Stat)> {
     Some((link, state))
 }
 
-/// Creates a file for output that only this user can read, or empties the one that is there. Neither a device or pipe
-/// nor what a symlink of others leads to is written.
+/// Creates a file for output that only this user can read, or empties the one that is there. Neither a device or pipe,
+/// a disk image, nor what a symlink of others leads to is written.
 ///
 /// # Errors
-/// As open(2); and where something else than a file is there, or a symlink that others may have planted.
+/// As open(2); and where something else than a file is there, a disk image or a file in use, a symlink that others may
+/// have planted, or nothing in a folder of device nodes.
 pub fn create_output(path: &Path) -> io::Result<File> {
     let file = open(path, 0o600, |pinned| match pinned.kind {
         PinnedKind::File => Ok(()),
@@ -57,13 +66,39 @@ pub fn create_output(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens a file, device or pipe for output, or creates a file that everybody can read. What is there is not emptied.
-/// What a symlink of others leads to is not written.
+/// Opens a file, pipe, terminal or null device for output, or creates a file that everybody can read. What is there is
+/// not emptied. Neither another device, a disk image, nor what a symlink of others leads to is written.
 ///
 /// # Errors
-/// As open(2); and where a symlink is that others may have planted.
+/// As open(2); and where another device is, a disk image or a file in use, a symlink that others may have planted, or
+/// nothing in a folder of device nodes.
 pub fn open_output(path: &Path) -> io::Result<File> {
-    open(path, 0o666, |_| Ok(()))
+    open(path, 0o666, |pinned| {
+        let kind = match pinned.kind {
+            PinnedKind::Block(number) => format!("a block device ({number})"),
+            PinnedKind::Character(number) if !discards(number) && !terminal(number) => {
+                format!("a character device ({number})")
+            }
+            _ => return Ok(()),
+        };
+        Err(against(&Reason::WrongKind { kind }))
+    })
+}
+
+/// Creates a file with this mode for output, but not in a folder of device nodes.
+///
+/// # Errors
+/// As open(2), `EEXIST` if there is anything of this name; and where the folder is one of device nodes.
+pub fn new_output(path: &Path, mode: u32) -> io::Result<File> {
+    if at(path).is_some() {
+        return Err(Errno::EXIST.into());
+    }
+    let folder = Pinned::path(folder_of(path));
+    if folder.is_ok_and(|folder| holds_devices(&Roots::host(), &folder)) {
+        return Err(against(&Reason::AmongDevices));
+    }
+    let new = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::CREATE | OFlags::EXCL;
+    Ok(rustix::fs::open(path, new, Mode::from_raw_mode(mode))?.into())
 }
 
 /// Opens for writing what is at a path if `permitted`, or creates a file with this mode.
@@ -72,18 +107,37 @@ fn open(
     mode: u32,
     permitted: impl FnOnce(&Pinned) -> io::Result<()>,
 ) -> io::Result<File> {
-    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
-    let new = flags | OFlags::CREATE | OFlags::EXCL;
-    match rustix::fs::open(path, new, Mode::from_raw_mode(mode)) {
-        Err(rustix::io::Errno::EXIST) => {}
-        other => return Ok(other?.into()),
+    match new_output(path, mode) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        other => return other,
     }
     let pinned = Pinned::path(path)?;
     permitted(&pinned)?;
-    if let Some(reason) = planted(path, &pinned) {
-        return Err(io::Error::other(reason.to_string()));
+    if let Some(reason) = planted(path, &pinned).or_else(|| precious(&pinned)) {
+        return Err(against(&reason));
     }
-    Ok(reopen(pinned.as_fd(), flags)?.into())
+    Ok(reopen(pinned.as_fd(), OFlags::WRONLY)?.into())
+}
+
+/// Why the content of a regular file may not be overwritten: the host uses it, or it is a disk image.
+fn precious(pinned: &Pinned) -> Option<Reason> {
+    if !matches!(pinned.kind, PinnedKind::File) || pinned.length == 0 {
+        return None;
+    }
+    let used = Survey::of_files(&Roots::host()).file(pinned.file);
+    used.into_iter().chain(image(pinned)).next()
+}
+
+/// Whether a character device is a terminal: a console, a serial line or a pseudo terminal. It is not opened to find out,
+/// which has effects on some devices.
+fn terminal(number: DeviceNumber) -> bool {
+    let subsystem = format!("/sys/dev/char/{number}/subsystem");
+    matches!(number.major, 4 | 5 | 136..=143)
+        || std::fs::read_link(subsystem).is_ok_and(|subsystem| subsystem.ends_with("tty"))
+}
+
+fn against(reason: &Reason) -> io::Error {
+    io::Error::other(reason.to_string())
 }
 
 #[cfg(test)]
@@ -130,6 +184,43 @@ mod tests {
         assert!(!written(OTHER, OTHER, 0o755));
         assert!(!written(OTHER, 0, 0o1777));
         assert!(!written(OTHER, 0, 0o775));
+    }
+
+    #[test]
+    fn an_output_overwrites_no_disk_image_and_is_not_made_among_devices() {
+        let folder = tempfile::tempdir().unwrap();
+        let (image, link) = (folder.path().join("vm.qcow2"), folder.path().join("log"));
+        let content = [&b"QFI\xfb\0\0\0\x03"[..], &[0; 1 << 20]].concat();
+        std::fs::write(&image, &content).unwrap();
+        symlink("vm.qcow2", &link).unwrap();
+        let odd = Path::new("/dev/iodyno-no-such-output");
+        for open in [create_output, open_output, |path: &Path| {
+            new_output(path, 0o600)
+        }] {
+            assert!(open(&image).is_err());
+            assert!(open(&link).is_err());
+            let refused = open(odd).unwrap_err().to_string();
+            assert!(refused.contains("among device nodes"), "{refused}");
+        }
+        assert_eq!(std::fs::read(&image).unwrap(), content);
+        assert!(!odd.exists());
+    }
+
+    #[test]
+    fn output_goes_to_terminals_and_null_devices_but_not_to_others() {
+        let random = open_output(Path::new("/dev/urandom"))
+            .unwrap_err()
+            .to_string();
+        assert!(random.contains("a character device (1:9)"), "{random}");
+        for null in ["/dev/null", "/dev/full"] {
+            open_output(Path::new(null)).unwrap();
+        }
+        for (major, minor) in [(4, 1), (5, 0), (136, 3)] {
+            assert!(terminal(DeviceNumber { major, minor }));
+        }
+        for (major, minor) in [(1, 1), (10, 130)] {
+            assert!(!terminal(DeviceNumber { major, minor }));
+        }
     }
 
     #[test]

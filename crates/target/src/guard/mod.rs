@@ -34,7 +34,7 @@ use crate::mounts;
 use crate::roots::Roots;
 use crate::signatures;
 
-pub use links::{create_output, open_output};
+pub use links::{create_output, new_output, open_output};
 use open::{Pinned, PinnedKind, create, open_flags, reopen};
 pub(crate) use own_writes::device_name;
 use own_writes::{Claim, Records};
@@ -318,7 +318,7 @@ impl Guard {
         });
         let reason = match protected {
             true => Reason::Protected,
-            false if self.holds_devices(&folder) => Reason::AmongDevices,
+            false if holds_devices(&self.roots, &folder) => Reason::AmongDevices,
             false => return None,
         };
         Some(refused(request, &folder, vec![reason]))
@@ -328,21 +328,6 @@ impl Guard {
     fn protects(&self, pinned: &Pinned) -> bool {
         let mut files = self.protected.iter();
         files.any(|file| Pinned::path(file).is_ok_and(|other| other.file == pinned.file))
-    }
-
-    /// Whether it is a folder of device nodes: on devtmpfs, or below /dev and on the same file system as
-    /// /dev. File systems mounted below /dev, such as /dev/shm, are ordinary file systems.
-    fn holds_devices(&self, folder: &Pinned) -> bool {
-        let number = DeviceNumber::of(folder.file.device);
-        let mounts = mounts::own(&self.roots);
-        let mount = mounts::containing(&mounts, &folder.resolved, number, mount_id(folder));
-        let below = |path: &Path| path.starts_with(&self.roots.dev);
-        let own = |point: &Path| point != self.roots.dev && below(point);
-        match mount {
-            Some(mount) if mount.file_system == "devtmpfs" => true,
-            Some(mount) => below(&folder.resolved) && !own(&mount.point),
-            None => below(&folder.resolved),
-        }
     }
 
     fn read_only(&self, pinned: &Pinned) -> Reason {
@@ -361,7 +346,7 @@ impl Guard {
 
     fn admit_folder(&self, request: &Request<'_>, pinned: &Pinned) -> Result<Admitted, AdmitError> {
         let mut reasons: Vec<Reason> = self.mount_reasons(request, pinned).into_iter().collect();
-        if request.intent.changes() && self.holds_devices(pinned) {
+        if request.intent.changes() && holds_devices(&self.roots, pinned) {
             reasons.push(Reason::AmongDevices);
         }
         if !reasons.is_empty() {
@@ -439,6 +424,21 @@ impl Request<'_> {
     }
 }
 
+/// Whether it is a folder of device nodes: on devtmpfs, or below /dev and on the same file system as
+/// /dev. File systems mounted below /dev, such as /dev/shm, are ordinary file systems.
+fn holds_devices(roots: &Roots, folder: &Pinned) -> bool {
+    let number = DeviceNumber::of(folder.file.device);
+    let mounts = mounts::own(roots);
+    let mount = mounts::containing(&mounts, &folder.resolved, number, mount_id(folder));
+    let below = |path: &Path| path.starts_with(&roots.dev);
+    let own = |point: &Path| point != roots.dev && below(point);
+    match mount {
+        Some(mount) if mount.file_system == "devtmpfs" => true,
+        Some(mount) => below(&folder.resolved) && !own(&mount.point),
+        None => below(&folder.resolved),
+    }
+}
+
 /// The parent folder of a path.
 fn folder_of(path: &Path) -> &Path {
     match path.parent() {
@@ -471,18 +471,19 @@ fn overwritten(reasons: &[Reason]) -> Vec<String> {
     reasons.iter().map(note).collect()
 }
 
+/// Whether it is null, zero or full: what is written to them is not stored.
+fn discards(number: DeviceNumber) -> bool {
+    number.major == 1 && matches!(number.minor, 3 | 5 | 7)
+}
+
 fn admit_character(
     request: &Request<'_>,
     pinned: &Pinned,
     number: DeviceNumber,
 ) -> Result<Admitted, AdmitError> {
-    // null, zero, full; random and urandom for reading.
-    let harmless = number.major == 1
-        && match number.minor {
-            3 | 5 | 7 => true,
-            8 | 9 => !request.intent.changes(),
-            _ => false,
-        };
+    // random and urandom for reading.
+    let random = number.major == 1 && matches!(number.minor, 8 | 9);
+    let harmless = discards(number) || (random && !request.intent.changes());
     if !harmless {
         let kind = format!("a character device ({number})");
         return Err(refused(request, pinned, vec![Reason::WrongKind { kind }]));
