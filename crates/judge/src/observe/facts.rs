@@ -276,24 +276,20 @@ fn governor(environment: &Environment) -> String {
 fn work(workload: &Workload, trial: &Trial, found: &mut Vec<Fact>) {
     let mut add = |name: &str, values| add(found, FactClass::Workload, name, values);
     for (name, values) in words::traits(workload) {
-        add(name, values);
+        let clones = clones_of_jobs(workload, name);
+        add(
+            name,
+            match clones.several() {
+                true => clones,
+                false => values,
+            },
+        );
     }
     let clones = || trial.parts.iter().flat_map(|part| &part.clones);
-    // Shared files exist once. Files that file operations create and remove have their own facts.
-    let shared = workload.jobs.iter().filter_map(work::shared_bytes);
-    let own = clones().filter(|clone| {
-        let job = workload.jobs.get(clone.job as usize);
-        job.is_none_or(|job| job.work.blocks().is_some())
-    });
-    let own: u64 = own.map(|clone| clone.region_bytes).sum();
-    let size = shared.fold(own, u64::saturating_add);
-    add(
-        "size",
-        Values::of((size > 0).then(|| words::exact(size)).into_iter()),
-    );
-    let each = |value: fn(&Job) -> String| Values::of(workload.jobs.iter().map(value));
+    add("size", sizes(workload, trial));
+    let each = |value: fn(&Job) -> String| Values::of_jobs(workload.jobs.iter().map(value));
     let blocks = workload.jobs.iter().filter_map(|job| job.work.blocks());
-    add("sync", Values::of(blocks.map(words::sync)));
+    add("sync", Values::of_jobs(blocks.map(words::sync)));
     add("rate", each(words::rate));
     file_operations(workload, &mut add);
     shared_files(workload, &mut add);
@@ -305,11 +301,43 @@ fn work(workload: &Workload, trial: &Trial, found: &mut Vec<Fact>) {
     }
 }
 
+/// The clones of each job that the traits `jobs` and `threads` count; none for other traits.
+fn clones_of_jobs(workload: &Workload, name: &str) -> Values {
+    let jobs = workload.jobs.iter();
+    let counted = jobs.filter(|job| match name {
+        "jobs" => job.work.file_operations().is_none(),
+        "threads" => job.work.file_operations().is_some(),
+        _ => false,
+    });
+    Values::of_jobs(counted.map(|job| job.clones.to_string()))
+}
+
+/// The bytes of all regions; of each job if they differ. Shared files exist once. Files that file operations create and
+/// remove have their own facts.
+fn sizes(workload: &Workload, trial: &Trial) -> Values {
+    let clones = || trial.parts.iter().flat_map(|part| &part.clones);
+    let mut sizes = Vec::new();
+    for (index, job) in workload.jobs.iter().enumerate() {
+        let own = clones().filter(|clone| clone.job as usize == index);
+        match &job.work {
+            Work::Blocks(_) => sizes.push(own.map(|clone| clone.region_bytes).sum::<u64>()),
+            Work::FileOperations(_) => {}
+            Work::SharedFiles(_) => sizes.extend(work::shared_bytes(job)),
+        }
+    }
+    let all = sizes.iter().copied().fold(0, u64::saturating_add);
+    let each = Values::of_jobs(sizes.into_iter().map(words::exact));
+    match each.several() {
+        true => each,
+        false => Values::of((all > 0).then(|| words::exact(all)).into_iter()),
+    }
+}
+
 /// Facts that distinguish workloads of file operations with the same name.
 fn file_operations(workload: &Workload, add: &mut impl FnMut(&str, Values)) {
     let jobs = || workload.jobs.iter();
     let each = |value: &dyn Fn(&Job, &Operations) -> String| {
-        Values::of(jobs().filter_map(|job| Some(value(job, job.work.file_operations()?))))
+        Values::of_jobs(jobs().filter_map(|job| Some(value(job, job.work.file_operations()?))))
     };
     add("sets", each(&|_, of| words::sets(of)));
     add("cycle", each(&|_, of| words::cycle(of)));
@@ -322,14 +350,14 @@ fn file_operations(workload: &Workload, add: &mut impl FnMut(&str, Values)) {
         Work::SharedFiles(shared) => shared.mode.writes(),
     });
     let content = writes.map(|job| words::content(&job.buffers));
-    add("content", Values::of(content));
+    add("content", Values::of_jobs(content));
 }
 
 /// Facts that distinguish runs over shared files, by sysbench's option names.
 fn shared_files(workload: &Workload, add: &mut impl FnMut(&str, Values)) {
     let each = |value: &dyn Fn(&SharedFiles) -> Option<String>| {
         let jobs = workload.jobs.iter();
-        Values::of(jobs.filter_map(|job| value(job.work.shared_files()?)))
+        Values::of_jobs(jobs.filter_map(|job| value(job.work.shared_files()?)))
     };
     let always = |value: &dyn Fn(&SharedFiles) -> String| each(&|shared| Some(value(shared)));
     add("test mode", always(&|shared| shared.mode.name().to_owned()));
@@ -401,7 +429,7 @@ fn ending(workload: &Workload, trial: &Trial, kind: Kind, found: &mut Vec<Fact>)
     let finite = kind == Kind::Finite;
     add(
         "duration",
-        Values::of(workload.jobs.iter().map(|job| match job.end.runtime {
+        Values::of_jobs(workload.jobs.iter().map(|job| match job.end.runtime {
             Some(runtime) if !finite => seconds(runtime),
             _ => words::amount(job),
         })),
@@ -410,7 +438,7 @@ fn ending(workload: &Workload, trial: &Trial, kind: Kind, found: &mut Vec<Fact>)
         Nanos(0) => "none".to_owned(),
         ramp => seconds(ramp),
     };
-    add("ramp", Values::of(workload.jobs.iter().map(ramp)));
+    add("ramp", Values::of_jobs(workload.jobs.iter().map(ramp)));
 }
 
 /// Printed in full, because requested values are not rounded.

@@ -5,6 +5,7 @@
 //! [`default_option`].
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use iodyno_model::{
     Access, Blocks, DirectionRate, Engine, EngineKind, Job, Order, Pacing, PerDirection,
@@ -13,7 +14,7 @@ use iodyno_model::{
 use iodyno_units::Nanos;
 use serde_json::{Map, Value};
 
-use super::words;
+use super::words::{self, Values};
 
 /// Fields with the option of fio that sets them; empty if it has the field's name. A field without an entry is a
 /// fact under its path.
@@ -118,16 +119,65 @@ pub(super) fn options(workload: &Workload) -> BTreeMap<String, String> {
                 .cloned()
                 .unwrap_or_else(|| default_option(name))
         });
-        let mut values: Vec<String> = values.collect();
-        if values.iter().all(|value| *value == values[0]) {
-            values.truncate(1);
-        }
-        values.join(" and ")
+        Values::of_jobs(values).joined().unwrap_or_default()
     };
-    names
-        .into_iter()
-        .map(|name| (name.clone(), value(name)))
-        .collect()
+    let own = names.iter().map(|name| ((*name).clone(), value(name)));
+    own.chain(among_jobs(workload)).collect()
+}
+
+/// What only several jobs can have: operations that end a job beside its runtime, if the jobs differ in them; which jobs
+/// use the same files, by the places of the jobs. Where the files lie is not a fact.
+fn among_jobs(workload: &Workload) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let jobs = || workload.jobs.iter();
+    if jobs().any(|job| job.end.ops.is_some() && job.end.runtime.is_some()) {
+        let ops = jobs().map(|job| {
+            let ops = job.end.ops.map(|ops| ops.to_string());
+            ops.unwrap_or_else(|| "none".to_owned())
+        });
+        let ops = Values::of_jobs(ops);
+        found.extend((ops.several()).then(|| ("number_ios".to_owned(), ops)));
+    }
+    let files: Vec<BTreeSet<PathBuf>> = jobs().map(paths).collect();
+    let users = |path: &PathBuf| -> Vec<String> {
+        let users = files.iter().zip(1..).filter(|(own, _)| own.contains(path));
+        users.map(|(_, place)| place.to_string()).collect()
+    };
+    let mut shared: BTreeMap<Vec<String>, u64> = BTreeMap::new();
+    for path in files.iter().flatten().collect::<BTreeSet<_>>() {
+        let users = users(path);
+        if users.len() > 1 {
+            *shared.entry(users).or_default() += 1;
+        }
+    }
+    let shared = shared.iter().map(|(users, count)| {
+        let files = iodyno_units::counted(*count, "file");
+        format!("{files} of jobs {}", users.join(", "))
+    });
+    found.push(("shared files".to_owned(), Values::of(shared)));
+    let told = |(name, values): (String, Values)| Some((name, values.joined()?));
+    found.into_iter().filter_map(told).collect()
+}
+
+/// The files of a job on blocks as they are written in it: names, or the format with the name of the job.
+fn paths(job: &Job) -> BTreeSet<PathBuf> {
+    let Work::Blocks(blocks) = &job.work else {
+        return BTreeSet::new();
+    };
+    let files = &blocks.files;
+    let here = [PathBuf::new()];
+    let directories = match files.directories.as_slice() {
+        [] => &here,
+        some => some,
+    };
+    let names = match files.names.as_slice() {
+        [] => vec![files.format.replace("$jobname", &job.name).into()],
+        some => some.to_vec(),
+    };
+    let paths = directories
+        .iter()
+        .flat_map(|folder| names.iter().map(|name| folder.join(name)));
+    paths.collect()
 }
 
 /// The value of an option that a job leaves at its default; `none` if it has no value then.

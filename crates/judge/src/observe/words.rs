@@ -8,10 +8,11 @@ use iodyno_units::Bytes;
 
 use crate::work;
 
-/// A trait of a workload: the distinct values of its jobs, in order.
+/// The values of a fact.
 pub(super) struct Values(Vec<String>);
 
 impl Values {
+    /// The distinct values, in the order in which they come first.
     pub(super) fn of(values: impl Iterator<Item = String>) -> Values {
         let mut distinct: Vec<String> = Vec::new();
         for value in values.filter(|value| !value.is_empty()) {
@@ -20,6 +21,21 @@ impl Values {
             }
         }
         Values(distinct)
+    }
+
+    /// One value for each job, in the order of the jobs; a single one if all are equal. Equal values of some jobs are
+    /// not combined: which job has which value counts.
+    pub(super) fn of_jobs(values: impl Iterator<Item = String>) -> Values {
+        let mut values: Vec<String> = values.filter(|value| !value.is_empty()).collect();
+        if values.iter().all(|value| *value == values[0]) {
+            values.truncate(1);
+        }
+        Values(values)
+    }
+
+    /// Whether there are several.
+    pub(super) fn several(&self) -> bool {
+        self.0.len() > 1
     }
 
     /// The value, if there is exactly one.
@@ -50,20 +66,23 @@ pub(super) fn traits(workload: &Workload) -> Vec<(&'static str, Values)> {
     vec![
         (
             "rw",
-            Values::of(accesses().map(|access| access.pattern().to_owned())),
+            Values::of_jobs(accesses().map(|access| access.pattern().to_owned())),
         ),
-        ("bs", Values::of(accesses().map(|access| sizes(&access)))),
+        (
+            "bs",
+            Values::of_jobs(accesses().map(|access| sizes(&access))),
+        ),
         (
             "engine",
-            Values::of(at_offsets.iter().map(|job| engine(&job.work).to_owned())),
+            Values::of_jobs(at_offsets.iter().map(|job| engine(&job.work).to_owned())),
         ),
         (
             "depth",
-            Values::of(engines().map(|engine| engine.depth.to_string())),
+            Values::of_jobs(engines().map(|engine| engine.depth.to_string())),
         ),
         (
             "direct",
-            Values::of(engines().map(|engine| u8::from(engine.direct).to_string())),
+            Values::of_jobs(engines().map(|engine| u8::from(engine.direct).to_string())),
         ),
         ("jobs", number(&at_offsets)),
         ("threads", number(&cycles)),

@@ -345,3 +345,144 @@ fn options_without_effect_are_not_told() {
     assert!(!found.contains_key("rwmixread"), "{found:?}");
     assert!(!found.contains_key("rate_cycle"), "{found:?}");
 }
+
+/// Facts that differ between trials of two workloads of jobs.
+fn differing(one: Vec<Job>, other: Vec<Job>) -> Vec<(String, Option<String>, Option<String>)> {
+    let told = |jobs: Vec<Job>| -> BTreeMap<String, String> {
+        let clones = jobs.iter().enumerate().map(|(index, job)| {
+            let size = match job.work.blocks().and_then(|blocks| blocks.extent.size) {
+                Some(Amount::Bytes(bytes)) => bytes,
+                _ => 1 << 30,
+            };
+            iodyno_model::CloneResult {
+                region_bytes: size,
+                ..testing::clone(index as u32, 0, Vec::new())
+            }
+        });
+        let trial = testing::trial(vec![testing::part(clones.collect())]);
+        let workload = testing::workload("w", jobs);
+        let facts = crate::observe::facts::facts(&workload, &trial, Kind::Timed);
+        facts
+            .into_iter()
+            .map(|fact| (fact.name, fact.value))
+            .collect()
+    };
+    let (one, other) = (told(one), told(other));
+    let names: std::collections::BTreeSet<&String> = one.keys().chain(other.keys()).collect();
+    names
+        .into_iter()
+        .map(|name| {
+            (
+                name.clone(),
+                one.get(name).cloned(),
+                other.get(name).cloned(),
+            )
+        })
+        .filter(|(_, one, other)| one != other)
+        .collect()
+}
+
+/// A reader, and a writer with a pause.
+fn pair() -> [Job; 2] {
+    let mut y = testing::reader("y");
+    let access = &mut testing::blocks(&mut y).access;
+    (access.reads, access.writes) = (false, true);
+    y.pacing.think = Some(ThinkTime {
+        pause: Nanos(10),
+        spin: Nanos(0),
+        every_ops: 1,
+    });
+    let mut x = testing::reader("x");
+    for job in [&mut x, &mut y] {
+        job.clones = 1;
+        job.end.runtime = Some(Nanos::from_secs(1));
+    }
+    [x, y]
+}
+
+#[test]
+fn what_two_jobs_exchange_is_a_difference() {
+    type Change = fn(&mut Job);
+    let cases: [(&str, &str, Change, Change); 5] = [
+        ("jobs", "6 and 1", |job| job.clones = 6, |_| {}),
+        (
+            "number_ios",
+            "9 and none",
+            |job| job.end.ops = Some(9),
+            |_| {},
+        ),
+        (
+            "size",
+            "16 MiB and 4 KiB",
+            |job| testing::blocks(job).extent.size = Some(Amount::Bytes(16 << 20)),
+            |job| testing::blocks(job).extent.size = Some(Amount::Bytes(4096)),
+        ),
+        (
+            "loops",
+            "3 and 1",
+            |job| testing::blocks(job).passes.loops = 3,
+            |_| {},
+        ),
+        (
+            "sync",
+            "end_fsync and none",
+            |job| testing::blocks(job).sync.end_fsync = true,
+            |_| {},
+        ),
+    ];
+    for (name, text, to_one, to_other) in cases {
+        let ([mut x, mut y], [mut u, mut v]) = (pair(), pair());
+        to_one(&mut x);
+        to_other(&mut y);
+        to_other(&mut u);
+        to_one(&mut v);
+        let other = text.split(" and ").collect::<Vec<_>>();
+        let other = format!("{} and {}", other[1], other[0]);
+        let found = differing(vec![x, y], vec![u, v]);
+        let expected = (name.to_owned(), Some(text.to_owned()), Some(other));
+        assert_eq!(found, [expected]);
+    }
+    // Of three jobs, the values of two are not combined.
+    let jobs = |sizes: [u64; 3]| {
+        sizes.map(|size| {
+            let [mut job, _] = pair();
+            testing::blocks(&mut job).engine.depth = size as u32;
+            job
+        })
+    };
+    let found = differing(jobs([1, 2, 2]).into(), jobs([1, 2, 1]).into());
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].1.as_deref(), Some("1 and 2 and 2"));
+}
+
+#[test]
+fn jobs_that_use_the_same_files_are_told_from_those_that_do_not() {
+    let named = |folder: &str, files: [&str; 2]| {
+        let mut jobs = pair();
+        for (job, file) in jobs.iter_mut().zip(files) {
+            let own = &mut testing::blocks(job).files;
+            own.directories = vec![folder.into()];
+            own.names = vec![file.into()];
+        }
+        Vec::from(jobs)
+    };
+    let shared = Some("1 file of jobs 1, 2".to_owned());
+    let expected = [("shared files".to_owned(), shared, None)];
+    let apart = || named("/a", ["f", "g"]);
+    assert_eq!(differing(named("/a", ["f", "f"]), apart()), expected);
+    assert_eq!(differing(named("/a", ["f", "/a/f"]), apart()), expected);
+    // Where the files lie does not count.
+    assert_eq!(differing(named("/b", ["/b/h", "k"]), apart()), []);
+    // Without names, the format decides.
+    let formatted = |format: &str| {
+        let mut jobs = pair();
+        for job in &mut jobs {
+            testing::blocks(job).files.format = format.to_owned();
+        }
+        Vec::from(jobs)
+    };
+    assert_eq!(
+        differing(formatted("all.$filenum"), formatted("$jobname.$filenum")),
+        expected
+    );
+}
