@@ -138,7 +138,7 @@ impl Style {
     }
 
     /// Wraps at the width, but never between a number and its unit; lines after the first begin with `indent`
-    /// spaces. A word that is longer than a line stays whole, so that a path can be copied.
+    /// spaces. A word or a command in backticks that is longer than a line stays whole, so that it can be copied.
     pub(crate) fn wrap(&self, text: &str, indent: usize) -> String {
         wrapped(text, indent, self.columns(), false)
     }
@@ -152,7 +152,7 @@ pub(crate) fn wrapped(text: &str, indent: usize, columns: usize, break_words: bo
         .break_words(break_words)
         .wrap_algorithm(textwrap::WrapAlgorithm::FirstFit)
         .word_splitter(textwrap::WordSplitter::NoHyphenation);
-    textwrap::fill(&glued(text), options).replace(GLUE, " ")
+    textwrap::fill(&glued(text, !break_words), options).replace(GLUE, " ")
 }
 
 /// A blank at which no line breaks. The character is for private use, so that no text has it.
@@ -163,18 +163,25 @@ pub(crate) fn unbroken(text: &str) -> String {
     text.replace(' ', &GLUE.to_string())
 }
 
-/// The text with glue between numbers and their units, within numbers, and around `×`.
-fn glued(text: &str) -> String {
+/// The text with glue between numbers and their units, within numbers, and around `×`; with `commands` also between
+/// backticks, so that a command can be copied.
+fn glued(text: &str, commands: bool) -> String {
+    let backticks = |text: &str| text.matches('`').count();
+    let commands = commands && backticks(text).is_multiple_of(2);
     let mut glued = String::with_capacity(text.len());
     let mut before = "";
+    let mut command = false;
     for (index, word) in text.split(' ').enumerate() {
         if index > 0 {
-            glued.push(match belong_together(before, word) {
-                true => GLUE,
-                false => ' ',
-            });
+            glued.push(
+                match (commands && command) || belong_together(before, word) {
+                    true => GLUE,
+                    false => ' ',
+                },
+            );
         }
         glued += word;
+        command ^= !backticks(word).is_multiple_of(2);
         before = word;
     }
     glued
@@ -333,13 +340,21 @@ mod tests {
                 "steady from 2 s (range 6 %)",
                 vec!["steady", "from", "2 s", "(range", "6 %)"],
             ),
+            (
+                "add `--destroy /a b` or `x`; see `y",
+                vec!["add", "`--destroy", "/a", "b`", "or", "`x`;", "see", "`y"],
+            ),
+            (
+                "add `--destroy /a b`, or `x`",
+                vec!["add", "`--destroy /a b`,", "or", "`x`"],
+            ),
             ("job 3 s1 k s x", vec!["job", "3", "s1", "k", "s", "x"]),
             (
                 "two   blanks 5  s",
                 vec!["two", "", "", "blanks", "5", "", "s"],
             ),
         ] {
-            let glued = glued(text);
+            let glued = glued(text, true);
             let found: Vec<String> = glued
                 .split(' ')
                 .map(|piece| piece.replace(GLUE, " "))
