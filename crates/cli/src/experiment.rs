@@ -151,7 +151,7 @@ pub(crate) fn carry_out(
     }
 }
 
-/// The store's file, of this device and inode, is no longer at its path: the error says where it is.
+/// The error for a store whose file (device and inode) is no longer at its path. Names the new path if it is known.
 fn store_gone(path: &Path, file: (u64, u64)) -> Diagnostic {
     let path = path.display();
     let open = std::fs::read_dir("/proc/self/fd").into_iter().flatten();
@@ -170,9 +170,10 @@ fn store_gone(path: &Path, file: (u64, u64)) -> Diagnostic {
         }
         _ => {
             let message = format!(
-                "the store is no longer at `{path}`: it was removed, and the results of the run with it"
+                "the store is no longer at `{path}`: it was removed, with the results of this run"
             );
-            Diagnostic::error(message).hint("what is printed is all that is left of the run")
+            Diagnostic::error(message)
+                .hint("only the printed results remain; do not remove a store while a run uses it")
         }
     }
 }

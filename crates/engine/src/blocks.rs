@@ -168,20 +168,13 @@ impl<B: Backend, C: Clock, S: CloneStream> CloneWork for DrivenClone<'_, B, C, S
             true => None,
             false => self.driver.verifier.take().and_then(Checks::into_written),
         };
+        let errors = self.driver.errors.into_vec();
         CloneOutcome {
-            ended: course.ended,
-            broken: course.broken,
-            measured: course.measured,
-            missed: course.missed,
-            steps: course.steps,
-            cpu: course.cpu,
-            depth: self.driver.depth,
-            errors: self.driver.errors.into_vec(),
             verify,
             stuck: self.driver.stuck,
             written,
-            engine: self.engine,
             stamp_window: (windows.percentile_ns(50.0), windows.percentile_ns(99.0)),
+            ..course.outcome(self.driver.depth, errors, self.engine)
         }
     }
 }

@@ -70,7 +70,7 @@ impl Checks {
         }
     }
 
-    /// What was written, for a record of it; `None`: there are no headers, or nothing was to be written.
+    /// The last writes, to be recorded; `None` if blocks have no headers, or if the job does not write.
     pub(crate) fn into_written(self) -> Option<WrittenBlocks> {
         match self {
             Checks::Headers(headers) => headers.into_written(),

@@ -1,6 +1,8 @@
 //! A clone from its gate to its end: wait for the start, ramp, measure, drain, end steps. The same for every kind of work.
 
-use iodyno_model::{CpuUse, EndedBy, Job, MissedOps, Step, StopRequest};
+use iodyno_model::{
+    CpuUse, DepthUse, EndedBy, EngineUsed, ErrorCount, Job, MissedOps, Step, StopRequest,
+};
 use iodyno_sys::Clock;
 use iodyno_sys::thread::Usage;
 
@@ -19,7 +21,7 @@ pub(crate) trait CloneWork {
     /// Its clock.
     fn clock(&self) -> &Self::Clock;
 
-    /// Schedules count from this instant. There is no end until [`CloneWork::measure`].
+    /// Starts the schedules of the ops at this instant. The job's end conditions apply from [`CloneWork::measure`] on.
     fn begin(&mut self, now: u64);
 
     /// Does the work until it ends by itself, the instant `until` comes, or the worker is asked to stop.
@@ -57,6 +59,32 @@ pub(crate) struct Course {
     pub(crate) missed: Vec<MissedOps>,
     pub(crate) steps: Vec<StepSpan>,
     pub(crate) cpu: CpuUse,
+}
+
+impl Course {
+    /// The outcome of a clone that verified nothing and did not get stuck.
+    pub(crate) fn outcome(
+        self,
+        depth: DepthUse,
+        errors: Vec<ErrorCount>,
+        engine: EngineUsed,
+    ) -> CloneOutcome {
+        CloneOutcome {
+            ended: self.ended,
+            broken: self.broken,
+            measured: self.measured,
+            missed: self.missed,
+            steps: self.steps,
+            cpu: self.cpu,
+            depth,
+            errors,
+            verify: None,
+            stuck: false,
+            written: None,
+            engine,
+            stamp_window: (0, 0),
+        }
+    }
 }
 
 /// The steps of a clone so far, and the error that broke one of them.

@@ -50,7 +50,7 @@ pub struct CloneOutcome {
     pub verify: Option<VerifyResult>,
     /// Ops did not end after they were cancelled: the storage is stuck.
     pub stuck: bool,
-    /// What it wrote to each unit; `None` where its blocks have no headers, or it is not known.
+    /// The last write to each unit; `None` if blocks have no headers, or if it is not known.
     pub written: Option<WrittenBlocks>,
     /// The backend.
     pub engine: EngineUsed,

@@ -4,7 +4,7 @@
 //! `kb_base=1024` (the default), `k`, `ki` and `kb` are 1024 and only `kib` is 1000, the reverse of the
 //! international standard; `kb_base=1000` swaps them.
 
-use iodyno_units::Nanos;
+use iodyno_units::{Nanos, fio_size_factor};
 use thiserror::Error;
 
 use super::arithmetic;
@@ -123,7 +123,7 @@ pub struct Size {
 pub fn size(text: &str, kb_base: u64) -> Result<Size, NumberError> {
     if text.starts_with('(') {
         let value = arithmetic::evaluate(text, &|suffix| {
-            size_factor(suffix, kb_base).map(|factor| factor.0 as f64)
+            fio_size_factor(suffix, kb_base).map(|factor| factor.0 as f64)
         })
         .map_err(|why| expression(text, why))?;
         return Ok(Size {
@@ -133,7 +133,7 @@ pub fn size(text: &str, kb_base: u64) -> Result<Size, NumberError> {
     }
     let (number, suffix) = digits(text)?;
     let (factor, reversed) =
-        size_factor(suffix, kb_base).ok_or_else(|| bad_suffix(suffix, "a size"))?;
+        fio_size_factor(suffix, kb_base).ok_or_else(|| bad_suffix(suffix, "a size"))?;
     let bytes = number
         .checked_mul(factor)
         .ok_or_else(|| NumberError::TooLarge(text.to_owned()))?;
@@ -194,33 +194,6 @@ fn digits(text: &str) -> Result<(u64, &str), NumberError> {
     let number = u64::from_str_radix(&body[..end], radix)
         .map_err(|_| NumberError::TooLarge(text.to_owned()))?;
     Ok((number, rest))
-}
-
-/// The factor of a size suffix, and whether it is the reverse of the standard.
-fn size_factor(suffix: &str, kb_base: u64) -> Option<(u64, bool)> {
-    let suffix = suffix.to_ascii_lowercase();
-    let unit = suffix.strip_suffix('b').unwrap_or(&suffix);
-    let power = match unit.chars().next() {
-        None => return Some((1, false)),
-        Some('k') => 1,
-        Some('m') => 2,
-        Some('g') => 3,
-        Some('t') => 4,
-        Some('p') => 5,
-        Some(_) => return None,
-    };
-    let binary_word = match &unit[1..] {
-        "" => false,
-        "i" => true,
-        _ => return None,
-    };
-    // Only the long form (`kib`) changes the base; `ki` alone does not.
-    let base: u64 = match (binary_word && suffix.ends_with('b'), kb_base) {
-        (false, base) => base,
-        (true, 1000) => 1024,
-        (true, _) => 1000,
-    };
-    Some((base.pow(power), binary_word && base == 1000))
 }
 
 /// Nanoseconds of a time suffix.

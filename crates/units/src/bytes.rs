@@ -69,6 +69,34 @@ impl FromStr for Bytes {
     }
 }
 
+/// The factor of a size suffix in fio's job files, and whether it is the reverse of the standard: with `kb_base` 1024, `k`, `kb`
+/// and `ki` are powers of 1024, and `kib` of 1000. Upper and lower case are the same. `None`: not a size suffix.
+pub fn fio_size_factor(suffix: &str, kb_base: u64) -> Option<(u64, bool)> {
+    let suffix = suffix.to_ascii_lowercase();
+    let unit = suffix.strip_suffix('b').unwrap_or(&suffix);
+    let power = match unit.chars().next() {
+        None => return Some((1, false)),
+        Some('k') => 1,
+        Some('m') => 2,
+        Some('g') => 3,
+        Some('t') => 4,
+        Some('p') => 5,
+        Some(_) => return None,
+    };
+    let binary_word = match &unit[1..] {
+        "" => false,
+        "i" => true,
+        _ => return None,
+    };
+    // Only the long form (`kib`) changes the base; `ki` alone does not.
+    let base: u64 = match (binary_word && suffix.ends_with('b'), kb_base) {
+        (false, base) => base,
+        (true, 1000) => 1024,
+        (true, _) => 1000,
+    };
+    Some((base.pow(power), binary_word && base == 1000))
+}
+
 #[cfg(test)]
 mod tests {
     use super::Bytes;

@@ -1,15 +1,15 @@
 //! Newtypes for bytes, time and rates: parsing and printing.
 //!
 //! Different units are different types. Strings contain their units: `4KiB`, `250us`. Suffixes are
-//! unambiguous: `k`, `M`, `G`, `T` with `iB` are powers of 1024, with `B` powers of 1000. (Suffixes in job
-//! files differ: the crate `fio` parses them.)
+//! unambiguous: `k`, `M`, `G`, `T` with `iB` are powers of 1024, with `B` powers of 1000. Suffixes in job
+//! files differ: [`fio_size_factor`].
 
 mod bytes;
 mod human;
 mod nanos;
 mod rate;
 
-pub use bytes::Bytes;
+pub use bytes::{Bytes, fio_size_factor};
 pub use human::{Significant, counted, grouped, multiple, percent, significant};
 pub use nanos::Nanos;
 pub use rate::Rate;

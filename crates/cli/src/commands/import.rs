@@ -100,7 +100,7 @@ fn whole(mut input: Input) -> Result<(String, String), Diagnostic> {
     };
     let mut bytes = input.head;
     let cannot = |why: &str| Diagnostic::error(format!("cannot read `{name}`: {why}"));
-    // Up to there first: a device of zeros has no end.
+    // The first blocks are read alone: a file that is not text, such as `/dev/zero`, is refused after them.
     for until in [8192, LARGEST + 1] {
         let more = until.saturating_sub(bytes.len() as u64);
         let read = input.rest.by_ref().take(more).read_to_end(&mut bytes);

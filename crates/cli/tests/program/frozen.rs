@@ -128,14 +128,10 @@ fn one_signal_ends_a_run_on_a_frozen_file_system() {
     }
 }
 
-/// One signal ends the run. How long that takes is printed.
+/// One signal ends the run.
 fn end(running: Running, signal: Signal) -> crate::harness::Done {
-    let begun = std::time::Instant::now();
     running.signal(signal);
-    let done = running.done().exits(130);
-    use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "ended after {:?}", begun.elapsed());
-    done
+    running.done().exits(130)
 }
 
 #[test]

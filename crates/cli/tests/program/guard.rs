@@ -34,6 +34,18 @@ impl Loop {
         }
     }
 
+    /// A device that holds ext4.
+    pub(crate) fn formatted(home: &Home, size: u64) -> Option<Loop> {
+        let device = Loop::new(home, size)?;
+        match device.format() {
+            true => Some(device),
+            false => {
+                skip("mkfs.ext4 is not installed");
+                None
+            }
+        }
+    }
+
     pub(crate) fn format(&self) -> bool {
         let made = Command::new("mkfs.ext4")
             .arg("-q")
@@ -55,12 +67,9 @@ const WRITES: &str = "[t]\nrw=write\nbs=64k\nsize=1m\n";
 #[test]
 fn a_device_with_a_file_system_gives_way_only_to_its_own_name() {
     let home = Home::new();
-    let Some(device) = Loop::new(&home, 16 << 20) else {
+    let Some(device) = Loop::formatted(&home, 16 << 20) else {
         return;
     };
-    if !device.format() {
-        return skip("no mkfs.ext4 here");
-    }
     let path = device.0.to_str().unwrap();
     home.file("job.fio", WRITES);
     let on = format!("disk={path}");
@@ -232,12 +241,9 @@ fn a_store_that_was_removed_or_moved_during_the_run_is_told() {
 #[test]
 fn a_mounted_device_never_gives_way() {
     let home = Home::new();
-    let Some(device) = Loop::new(&home, 16 << 20) else {
+    let Some(device) = Loop::formatted(&home, 16 << 20) else {
         return;
     };
-    if !device.format() {
-        return skip("no mkfs.ext4 here");
-    }
     let point = home.work().join("mnt");
     std::fs::create_dir(&point).unwrap();
     let mounted = Command::new("mount").arg(&device.0).arg(&point).status();

@@ -418,7 +418,7 @@ fn a_worker_beside_a_busy_loop_has_its_wait_for_the_cpu_recorded() {
 struct Group(std::path::PathBuf);
 
 impl Group {
-    /// `None`, and a message: there is no such controller, or this user may not use it.
+    /// Prints why and returns `None` if there is no such controller, or if this user may not use it.
     fn new(controller: &str, name: &str, files: &[(&str, &str)]) -> Option<Group> {
         // Version 2, in its own place or beside version 1, and version 1.
         let tops = [

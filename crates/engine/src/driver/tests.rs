@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use iodyno_model::{
-    Arrival, Direction, EndedBy, Flow, Histogram, Job, MissedOps, SimFault, SimLaw, SimOptions,
-    Step,
+    Arrival, Blocks, Direction, EndedBy, Flow, Histogram, Job, MissedOps, SimFault, SimLaw,
+    SimOptions, Step,
 };
 use iodyno_sys::memory::Arena;
 use iodyno_sys::{LawDevice, SimBackend, VirtualClock};
@@ -24,6 +24,21 @@ const DEVICE_SEED: u64 = 42;
 /// When a whole clone begins: an op that is due at 0 would have no instant.
 const BEGIN: u64 = SECOND;
 
+/// A clone that reads and verifies nothing.
+fn parts<'a>(job: &Arc<Job>, blocks: &Blocks, shared: &'a CloneShared) -> Parts<'a> {
+    Parts {
+        job: job.clone(),
+        engine: blocks.engine.clone(),
+        writes: false,
+        bad_block_fails: false,
+        shared,
+        names: vec!["simulated".to_owned()],
+        filler: Filler::new(&job.buffers, 1),
+        verifier: None,
+        log: None,
+    }
+}
+
 /// Runs the job against the device in virtual time; (service, response, last instant).
 fn simulate(job: Job, device: SimOptions, seconds: u64) -> (Histogram, Histogram, u64) {
     let clock = VirtualClock::default();
@@ -32,17 +47,7 @@ fn simulate(job: Job, device: SimOptions, seconds: u64) -> (Histogram, Histogram
     let arena = Arena::new(depth, 4096, 0, false).unwrap();
     let shared = CloneShared::new(&Direction::ALL, true, false);
     let job = Arc::new(job);
-    let parts = Parts {
-        job: job.clone(),
-        engine: blocks.engine.clone(),
-        writes: false,
-        bad_block_fails: false,
-        shared: &shared,
-        names: vec!["simulated".to_owned()],
-        filler: Filler::new(&job.buffers, 1),
-        verifier: None,
-        log: None,
-    };
+    let parts = parts(&job, &blocks, &shared);
     let mut stream = JobStream::new(&job, &blocks, &[(0, LENGTH)], u64::MAX / 2, 3);
     let device = LawDevice::new(device, DEVICE_SEED, depth).unwrap();
     let mut driver = Driver::new(SimBackend::new(arena, clock.clone(), device), clock, parts);
@@ -164,17 +169,7 @@ fn whole(
     let shared = CloneShared::new(&Direction::ALL, true, false);
     shared.gate.release(0);
     let job = Arc::new(job);
-    let parts = Parts {
-        job: job.clone(),
-        engine: blocks.engine.clone(),
-        writes: false,
-        bad_block_fails: false,
-        shared: &shared,
-        names: vec!["simulated".to_owned()],
-        filler: Filler::new(&job.buffers, 1),
-        verifier: None,
-        log: None,
-    };
+    let parts = parts(&job, &blocks, &shared);
     let bound = Bound {
         stream: JobStream::new(&job, &blocks, &[(0, LENGTH)], u64::MAX / 2, 3),
         spec: CloneSpec {

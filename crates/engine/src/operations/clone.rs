@@ -190,26 +190,13 @@ impl CloneWork for FileOperationsClone<'_> {
         let mut depth = DepthUse::default();
         depth.level[0] = self.cycles.count();
         depth.turns = self.cycles.count();
-        CloneOutcome {
-            ended: course.ended,
-            broken: course.broken,
-            measured: course.measured,
-            missed: course.missed,
-            steps: course.steps,
-            cpu: course.cpu,
-            depth,
-            errors: self.cycles.errors.into_vec(),
-            verify: None,
-            stuck: false,
-            written: None,
-            engine: EngineUsed {
-                name: "file operations".to_owned(),
-                depth: 1,
-                features: Vec::new(),
-                fallbacks: self.notes,
-            },
-            // Each call has its own timestamps, so no completion waits unseen.
-            stamp_window: (0, 0),
-        }
+        let engine = EngineUsed {
+            name: "file operations".to_owned(),
+            depth: 1,
+            features: Vec::new(),
+            fallbacks: self.notes,
+        };
+        // Each call has its own timestamps, so no completion waits unseen.
+        course.outcome(depth, self.cycles.errors.into_vec(), engine)
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use iodyno_model::{Difference, Fact, FactClass, Observation, Question};
 
-use iodyno_units::{Bytes, Nanos};
+use iodyno_units::{Bytes, Nanos, fio_size_factor};
 
 use super::comparability::differ_in_counts;
 use super::words;
@@ -190,23 +190,8 @@ fn bytes(text: &str) -> Option<u64> {
     if suffix.contains(' ') {
         return text.parse::<Bytes>().ok().map(|bytes| bytes.0);
     }
-    let suffix = suffix.to_ascii_lowercase();
-    let power = match suffix.chars().next() {
-        None | Some('b') => 0,
-        Some('k') => 1,
-        Some('m') => 2,
-        Some('g') => 3,
-        Some('t') => 4,
-        Some('p') => 5,
-        Some(_) => return None,
-    };
-    let base: u64 = match suffix.get(1..).unwrap_or_default() {
-        "" => 1024,
-        "b" | "i" if power > 0 => 1024,
-        "ib" if power > 0 => 1000,
-        _ => return None,
-    };
-    number.parse::<u64>().ok()?.checked_mul(base.pow(power))
+    let (factor, _) = fio_size_factor(suffix, 1024)?;
+    number.parse::<u64>().ok()?.checked_mul(factor)
 }
 
 /// Durations as different programs print them: `20 s`, `20.0 s`, `20s`, `20`.
