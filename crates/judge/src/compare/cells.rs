@@ -12,7 +12,7 @@ use super::floor;
 use super::levels::Level;
 use super::metrics::{Asked, Role};
 use super::sample::{Sample, Two, sample};
-use super::sides::{Gathered, gather};
+use super::sides::{Gathered, by_reason, gather};
 use super::verdict::{Numbers, decide, may_be_small, within_margin};
 use super::{statistics, words};
 
@@ -468,15 +468,14 @@ fn two_digits(value: f64) -> f64 {
     (value / unit).floor() * unit
 }
 
-/// `2 trials of zfs left out: round 3: failed: EIO; round 7: interrupted`.
+/// `3 trials of zfs left out: rounds 3, 4: failed: EIO; round 7: interrupted`.
 fn left_out(side: &Side) -> Option<String> {
     const MOST: usize = 3;
     let count = side.left_out.len();
     if count == 0 {
         return None;
     }
-    let mut reasons = side.left_out.clone();
-    reasons.dedup();
+    let mut reasons = by_reason(&side.left_out);
     let rest = match reasons.len() > MOST {
         true => "; …",
         false => "",

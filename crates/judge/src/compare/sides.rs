@@ -46,9 +46,7 @@ impl Gathered<'_> {
 
     /// Why a side has no values.
     pub(super) fn why_empty(&self, column: &str) -> String {
-        let mut reasons = self.left_out.clone();
-        reasons.dedup();
-        match reasons.as_slice() {
+        match by_reason(&self.left_out).as_slice() {
             [] => format!("{column} has no trial here"),
             [first] => format!("{column}: {first}"),
             [first, rest @ ..] => format!("{column}: {first}, and {} more", rest.len()),
@@ -129,6 +127,38 @@ fn withheld(side: &[&Observation], metric: &Metric) -> Option<String> {
     ))
 }
 
+/// Each reason of [`Gathered::left_out`] once, with its rounds: `rounds 1 to 3, 7: failed: EIO`.
+pub(super) fn by_reason(left_out: &[String]) -> Vec<String> {
+    // What stands around the round, and the rounds.
+    let mut reasons: Vec<(&str, &str, Vec<u64>)> = Vec::new();
+    for text in left_out {
+        let found = text.find("round ").and_then(|start| {
+            let (number, why) = text[start + "round ".len()..].split_once(": ")?;
+            Some((&text[..start], why, number.parse().ok()?))
+        });
+        let (before, why, round) = match found {
+            Some((before, why, round)) => (before, why, vec![round]),
+            None => (text.as_str(), "", Vec::new()),
+        };
+        let known = reasons.iter_mut().find(|it| (it.0, it.1) == (before, why));
+        match known {
+            Some(known) => known.2.extend(round),
+            None => reasons.push((before, why, round)),
+        }
+    }
+    let text = |(before, why, mut rounds): (&str, &str, Vec<u64>)| {
+        // A round that was repeated is there twice.
+        rounds.sort_unstable();
+        rounds.dedup();
+        match rounds.as_slice() {
+            [] => before.to_owned(),
+            [round] => format!("{before}round {round}: {why}"),
+            rounds => format!("{before}rounds {}: {why}", super::words::ranges(rounds)),
+        }
+    };
+    reasons.into_iter().map(text).collect()
+}
+
 fn at_round(together: Option<Together>, why: &str) -> String {
     match together {
         Some((_, round)) => format!("round {}: {why}", u64::from(round) + 1),
@@ -151,4 +181,31 @@ fn usable(observation: &Observation, metric: &Metric) -> Result<f64, String> {
         return Err(format!("{} is not a number", metric.name));
     }
     Ok(figure.value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_given_once_with_its_rounds() {
+        let left_out = [
+            "round 1: failed: EIO",
+            "round 2: interrupted",
+            "round 3: failed: EIO",
+            "b: round 4: failed: EIO",
+            "no iops",
+            "no iops",
+        ];
+        let left_out = left_out.map(str::to_owned);
+        assert_eq!(
+            by_reason(&left_out),
+            [
+                "rounds 1, 3: failed: EIO",
+                "round 2: interrupted",
+                "b: round 4: failed: EIO",
+                "no iops"
+            ]
+        );
+    }
 }

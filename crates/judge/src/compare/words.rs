@@ -17,6 +17,19 @@ pub(super) fn list(items: &[String]) -> String {
     }
 }
 
+/// Ascending numbers, those in sequence as a range: `1 to 3, 7`.
+pub(super) fn ranges(numbers: &[u64]) -> String {
+    let runs = numbers.chunk_by(|one, next| one + 1 == *next);
+    let texts: Vec<String> = runs
+        .map(|run| match run {
+            [first, .., last] => format!("{first} to {last}"),
+            [only] => only.to_string(),
+            [] => String::new(),
+        })
+        .collect();
+    texts.join(", ")
+}
+
 /// `two regimes: 3.93k/s until 1.88 s, then 65.3k/s`.
 pub(crate) fn regimes(regimes: &[Regime]) -> String {
     const MOST: usize = 6;
@@ -42,4 +55,21 @@ pub(crate) fn regimes(regimes: &[Regime]) -> String {
         false => "",
     };
     format!("{number} regimes: {}{rest}", rates.join(", then "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_in_sequence_are_a_range() {
+        for (numbers, text) in [
+            (&[][..], ""),
+            (&[4], "4"),
+            (&[1, 2, 3, 7], "1 to 3, 7"),
+            (&[1, 3, 4], "1, 3 to 4"),
+        ] {
+            assert_eq!(ranges(numbers), text);
+        }
+    }
 }

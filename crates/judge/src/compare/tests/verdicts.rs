@@ -165,7 +165,7 @@ fn says_why_there_are_no_data() {
     let zfs = || rounds("zfs", "job", &around(1000.0));
     check(
         each(zfs(), |o| o.unusable = Some("failed: ENOSPC".to_owned())),
-        "zfs: round 1: failed: ENOSPC, and 9 more",
+        "zfs: rounds 1 to 10: failed: ENOSPC",
     );
     check(
         each(zfs(), |o| {
