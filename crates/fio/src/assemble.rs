@@ -109,6 +109,10 @@ impl<'h> Assembly<'h> {
             );
         }
         apply(base, &section.entries, self.host, &mut self.report);
+        // As in fio, each job is named after its own section.
+        base.name = None;
+        base.written.remove("name");
+        base.job.options.remove("name");
     }
 
     fn job(&mut self, mut draft: Draft, section: Section, stonewall: bool) {
@@ -213,7 +217,7 @@ impl<'h> Assembly<'h> {
     }
 
     fn warn_of_namesake(&mut self, draft: &Draft, job: &Job) {
-        // A global `name=` gives all jobs one name on purpose.
+        // `name=` gives several jobs one name on purpose.
         let twice = draft.name.is_none() && self.named.contains_key(&job.name);
         if !twice {
             return;

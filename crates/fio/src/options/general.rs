@@ -13,7 +13,7 @@ const MOST_CLONES: u32 = 4096;
 
 #[rustfmt::skip]
 pub(super) const OPTIONS: &[OptionSpec] = &[
-    honoured("name", Text, "The job's name in the result; files are still named after the section.",
+    honoured("name", Text, "The job's name in the result; files are still named after the section. Without effect in a global section.",
         |draft, value| value.string().map(|it| draft.name = Some(it.to_owned()))),
     honoured("description", Text, "Free text, stored with the result.", description),
     honoured("numjobs", Count, "Number of clones of the job; each is a thread with its own region and files.",
