@@ -39,18 +39,20 @@ const DIFFERENCES: &str = "\
 | input | iodyno |
 |---|---|
 | numbers with trailing text (`4x`, `1.5k`, `1e4`, `4 k`) | an error with its line; fio uses the digits |
+| arithmetic without parentheses (`128*2`) | the number before the operator as in fio, with a warning |
 | `bs = 4k` | 4096, with a warning; fio uses 4 |
 | `4KiB` | 4000 as in fio, with a warning; `kb_base=1000` makes it 4096 |
 | `runtime=1min`, `runtime=30sec` | an error; fio assumes microseconds |
 | `runtime=0.5` | an error; fio sets no limit |
-| `bs=4k-16k` | an error that names `bsrange`; fio parses the sizes of reads and writes |
+| `bs=4k-16k` | the sizes of reads and of writes as in fio, with a warning that names `bsrange` |
 | shares of `bssplit` that do not add up to 100 | an error |
 | `direct=true`, `group_reporting=yes` | the same as 1 |
 | a boolean without a value | 1 |
 | `${VAR}` that is not set | an empty text, with a warning |
 | options before several job files | apply to all files; fio applies them to the first |
 | a number in parentheses | arithmetic with `+ - * / % ^`, suffixes and `$ncpus`, `$pagesize`, `$mb_memory` |
-| `time_based` without `runtime` | an error; fio ignores `time_based` |
+| `time_based` without `runtime` | ignored as in fio, with a warning |
+| a file that is named twice | one file with its share of `size`, processed twice as in fio, with a warning |
 
 ";
 

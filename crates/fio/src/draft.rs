@@ -57,6 +57,10 @@ pub(super) struct Draft {
     /// There is no flow if its weight is 0.
     pub(super) flow: iodyno_model::Flow,
     pub(super) zone_mode: Option<bool>,
+    /// Whether times in logs are those of `log_clock`.
+    pub(super) log_epoch: bool,
+    /// Number of a clock of the kernel.
+    pub(super) log_clock: u32,
     pub(super) io_class: Option<u8>,
     pub(super) io_level: Option<u8>,
     pub(super) sim: SimOptions,
@@ -102,6 +106,8 @@ impl Draft {
                 pause: iodyno_units::Nanos(0),
             },
             zone_mode: None,
+            log_epoch: false,
+            log_clock: 0,
             io_class: None,
             io_level: None,
             sim: SimOptions::default(),

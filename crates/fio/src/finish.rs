@@ -18,6 +18,7 @@ const HEADER: u64 = 48;
 pub(super) fn finish(draft: &mut Draft, section: &str, place: Place, report: &mut Report) -> Job {
     let name = draft.name.clone().unwrap_or_else(|| section.to_owned());
     name_logs(draft, &name);
+    draft.job.logs.epoch_clock = draft.log_epoch.then_some(draft.log_clock);
     draft.job.place = Some(place);
     // Files are named after the section, even if `name=` differs.
     if name != section {
@@ -157,27 +158,18 @@ fn finish_extent(draft: &mut Draft, report: &mut Report) {
     if !zoned {
         extent.zone_range = 0;
         extent.zone_skip = 0;
-    } else if extent.zone_range > 0 && extent.zone_range < extent.zone_size {
-        contradiction(
-            report,
-            draft,
-            "zonerange",
-            "a zone is shorter than the part of it that is used",
-            "make `zonerange` at least `zonesize`",
-        );
     }
 }
 
+/// As in fio, a job without a `runtime` is not based on time.
 fn finish_end(draft: &mut Draft, report: &mut Report) {
     let unread = draft.failed.contains("runtime") || draft.failed.contains("ioengine");
     if draft.blocks.passes.time_based && draft.job.end.runtime.is_none() && !unread {
-        contradiction(
-            report,
-            draft,
-            "time_based",
-            "`time_based` needs a `runtime`",
-            "add `runtime=30s`",
-        );
+        draft.blocks.passes.time_based = false;
+        let fault = Problem::warning("`time_based` has no effect without a `runtime`")
+            .hint("add `runtime=30s`, or leave `time_based` out");
+        let place = draft.place("time_based").cloned();
+        say(report, fault, place.or(draft.job.place.clone()));
     }
 }
 

@@ -17,12 +17,14 @@ pub(super) fn check(draft: &Draft, job: &Job, report: &mut Report) {
     }
     let mut trap = Trap { draft, job, report };
     trap.size();
+    trap.twice();
     trap.engine();
     trap.engine_options();
     trap.blocks();
     trap.access();
     trap.clones();
     trap.end();
+    trap.zones();
     trap.durability();
     trap.buffers();
     trap.verify();
@@ -60,31 +62,44 @@ impl Trap<'_> {
 
     fn size(&mut self) {
         let known = self.draft.has("size") || self.draft.has("filesize");
-        let named = !self.draft.blocks.files.names.is_empty() || self.draft.has("filename");
-        let may_exist = named || !self.draft.blocks.files.allow_create;
-        if self.job.end.until_full {
+        if known || self.job.end.until_full {
             return;
         }
-        if !known && !may_exist {
+        let files = &self.draft.blocks.files;
+        let named = !files.names.is_empty() || self.draft.has("filename");
+        if self.draft.blocks.engine.kind.without_files() {
             self.say(
                 Severity::Error,
-                "filename",
-                "the job has no size, and its files have yet to be made".to_owned(),
-                "add `size=1g`, or `filename=` of a file or device that is there",
+                "ioengine",
+                "the job has no size, and its engine uses no files".to_owned(),
+                "add `size=1g`",
             );
-        }
-        let devices = self
-            .draft
-            .blocks
-            .files
-            .names
-            .iter()
-            .all(|name| name.starts_with("/dev"));
-        if !known && may_exist && !devices {
+        } else if !named && files.allow_create && !self.job.name.starts_with("/dev/") {
+            self.warn(
+                "filename",
+                "without `size` the job's files must be there already, and are used at their length",
+                "add `size=1g` to have them made where they are missing, or `filename=` of a file or device",
+            );
+        } else if !files.names.iter().all(|name| name.starts_with("/dev")) {
             self.note(
                 "filename",
                 "without `size` the whole length of the file that is there counts",
                 "add `size=…` to have it made where it is missing",
+            );
+        }
+    }
+
+    fn twice(&mut self) {
+        let names = &self.draft.blocks.files.names;
+        let first = |index: usize| names[..index].contains(&names[index]);
+        if let Some(index) = (0..names.len()).find(|index| first(*index)) {
+            let name = names[index].display().to_string();
+            self.warn(
+                "filename",
+                format!(
+                    "`{name}` is named twice: as in fio, it is one file that is processed twice"
+                ),
+                "name each file once; names in a global section count for each job",
             );
         }
     }
@@ -300,6 +315,18 @@ impl Trap<'_> {
                 "number_ios",
                 "the job ends after this number of ops even if that is before `runtime`",
                 "leave one of them out",
+            );
+        }
+    }
+
+    fn zones(&mut self) {
+        let extent = &self.draft.blocks.extent;
+        if extent.zone_range > 0 && extent.zone_range < extent.zone_size {
+            let (range, size) = (Bytes(extent.zone_range), Bytes(extent.zone_size));
+            self.warn(
+                "zonesize",
+                format!("`zonesize` is larger than `zonerange`: {size} are processed within the {range} of each zone"),
+                "make `zonerange` at least `zonesize` if each block is meant once",
             );
         }
     }

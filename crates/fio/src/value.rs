@@ -67,7 +67,7 @@ impl<'a> Value<'a> {
         let arithmetic = self.computed && token.contains(['+', '-', '*', '/', '%', '^']);
         let read = match arithmetic && !token.starts_with('(') {
             true => number::size(&format!("({token})"), self.kb_base),
-            false => number::size(token, self.kb_base),
+            false => number::size(self.before_operator(token), self.kb_base),
         }
         .map_err(|error| self.number_fault(token, &error))?;
         if read.reversed {
@@ -94,6 +94,21 @@ impl<'a> Value<'a> {
         Ok(read.bytes)
     }
 
+    /// The number before an operator, as fio reads arithmetic without parentheses.
+    fn before_operator<'t>(&self, token: &'t str) -> &'t str {
+        let number = token.split(['+', '*', '/', '^']).next().unwrap_or(token);
+        if number.is_empty() || number == token || token.starts_with('(') {
+            return token;
+        }
+        self.remark(self.at(
+            token,
+            Problem::warning(format!("as in fio, `{token}` is `{number}`")).hint(format!(
+                "write `{number}`, or `({token})` for the result of the arithmetic"
+            )),
+        ));
+        number.trim_end()
+    }
+
     pub(super) fn bytes(&self) -> Result<u64, Problem> {
         self.bytes_of(self.single()?)
     }
@@ -108,9 +123,11 @@ impl<'a> Value<'a> {
                     .hint("write the size in bytes, such as `256m`"),
             ));
         }
-        let Some(percent) = token.strip_suffix('%') else {
+        if !token.ends_with('%') {
             return self.bytes_of(token).map(Amount::Bytes);
-        };
+        }
+        // `100%%`, which a formatted string left over, is what fio takes for `100%`.
+        let percent = token.trim_end_matches('%');
         match percent.trim_end().parse::<u32>() {
             Ok(percent @ 0..=100) => Ok(Amount::Percent(f64::from(percent))),
             _ => Err(self.at(
@@ -149,7 +166,8 @@ impl<'a> Value<'a> {
 
     pub(super) fn time_of(&self, token: &str, unit: TimeUnit) -> Result<Nanos, Problem> {
         let token = token.trim();
-        number::time(token, unit).map_err(|error| self.number_fault(token, &error))
+        number::time(self.before_operator(token), unit)
+            .map_err(|error| self.number_fault(token, &error))
     }
 
     pub(super) fn time(&self, unit: TimeUnit) -> Result<Nanos, Problem> {

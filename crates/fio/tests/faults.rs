@@ -44,7 +44,7 @@ fn invalid_values_are_errors_at_their_location() {
         ("bs=4 k", "4 k", "error `4 k` has a space"),
         ("bs=4k,8x", "8x", "error `x` is not a suffix"),
         ("bs=1,2,3,4", "4", "error a list has at most three"),
-        ("bs=4k-16k", "4k-16k", "error `4k-16k` is a range"),
+        ("bs=4k-16x", "16x", "error `x` is not a suffix of a size"),
         ("bs=", "bs=", "error a value is missing"),
         ("bs=0", "0", "error 0 is out of range"),
         ("bsrange=4k", "4k", "error a range has two ends"),
@@ -186,9 +186,9 @@ fn invalid_values_are_errors_at_their_location() {
         ("size=4z", "4z", "error zones as a unit"),
         ("nice=20", "20", "error `20` is not a niceness"),
         (
-            "time_based",
-            "time_based",
-            "error `time_based` needs a `runtime`",
+            "log_alternate_epoch=1\nlog_alternate_epoch_clock_id=2",
+            "2",
+            "error there is no clock 2",
         ),
         (
             "rate=1m\nrate_iops=5",
@@ -405,6 +405,28 @@ fn surprising_options_give_warnings() {
         )],
     );
     check("thread", &[]);
+    check(
+        "time_based",
+        &[("time_based", "warning `time_based` has no effect without")],
+    );
+    check(
+        "bs=4k-16k",
+        &[("4k-16k", "warning `4k-16k` is not a range: as in fio")],
+    );
+    check("loops=2*3", &[("2*3", "warning as in fio, `2*3` is `2`")]);
+    check("loops=(2*3)\nioengine=aio\nstats=0\nsize=100%%", &[]);
+    check(
+        "rw=randread\nnorandommap\nrandom_distribution=zipf:1.2/0.3",
+        &[("0.3", "warning as in fio, `/0.3` has no effect")],
+    );
+    check(
+        "zonesize=64k\nzonerange=16k",
+        &[("zonesize", "warning `zonesize` is larger than `zonerange`")],
+    );
+    check(
+        "filename=/dev/x:/dev/y:/dev/x",
+        &[("filename", "warning `/dev/x` is named twice: as in fio")],
+    );
     check("flow=0\natomic=0\nlockfile=none", &[]);
     check(
         "bs=${NO_SUCH}4k",
@@ -417,14 +439,21 @@ fn surprising_options_give_warnings() {
 }
 
 #[test]
-fn a_job_that_makes_files_needs_a_size() {
-    let parsed = parse("[a]\nrw=write\n");
+fn a_job_without_a_size_needs_files_that_are_there() {
     assert_eq!(
-        brief(&parsed.diagnostics),
-        ["1:1+3 error the job has no size, and its files have yet to be made"]
+        brief(&parse("[a]\nrw=write\n").diagnostics),
+        [
+            "1:1+3 warning without `size` the job's files must be there already, and are used at their length"
+        ]
     );
-    assert!(parsed.workload.is_none() && !parsed.well_formed);
+    let without_files = parse("[a]\nrw=write\nioengine=null\n");
+    assert_eq!(
+        brief(&without_files.diagnostics),
+        ["3:1+8 error the job has no size, and its engine uses no files"]
+    );
+    assert!(without_files.workload.is_none() && !without_files.well_formed);
     for text in [
+        "[a]\n",
         "[a]\nfilename=/dev/x\n",
         "[a]\nfilesize=1m\n",
         "[a]\nallow_file_create=0\n",

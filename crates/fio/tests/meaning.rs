@@ -801,17 +801,76 @@ fn groups_are_numbered_as_fio_does() {
 }
 
 #[test]
-fn a_global_name_applies_to_results_and_not_to_files() {
-    let jobs = jobs("[global]\nname=all\nsize=1m\n[a]\n[b]\n");
-    assert_eq!(jobs[0].name, "all");
+fn a_job_is_named_after_its_section_and_not_by_a_global_name() {
+    let jobs = jobs("[global]\nname=all\nsize=1m\n[a]\n[b]\nname=c\n[d]\n");
+    let names: Vec<&str> = jobs.iter().map(|job| job.name.as_str()).collect();
+    assert_eq!(names, ["a", "c", "d"]);
+    assert!(!jobs[0].options.contains_key("name"));
+    assert_eq!(resolved_options(&jobs[0])["name"], "a");
+    assert_eq!(resolved_options(&jobs[1])["name"], "c");
+    // Files are named after the section.
+    let formats: Vec<&str> = jobs
+        .iter()
+        .map(|job| job.work.blocks().unwrap().files.format.as_str())
+        .collect();
+    let usual = "$jobname.$jobnum.$filenum";
+    assert_eq!(formats, [usual, "b.$jobnum.$filenum", usual]);
+}
+
+#[test]
+fn what_fio_reads_leniently_is_read_as_fio_reads_it() {
+    let bs = job("bs=4k-512k")
+        .work
+        .blocks()
+        .unwrap()
+        .access
+        .block_sizes
+        .clone();
+    assert_eq!(bs.read, BlockSizes::Fixed(4096));
+    assert_eq!(bs.write, BlockSizes::Fixed(512 << 10));
+    assert_eq!(bs.trim, BlockSizes::Fixed(512 << 10));
+    let size = |text: &str| job(text).work.blocks().unwrap().extent.size;
+    assert_eq!(size("size=100%%"), Some(Amount::Percent(100.0)));
+    assert_eq!(size("size=128k*2"), Some(Amount::Bytes(128 << 10)));
+    assert_eq!(size("size=(128k*2)"), Some(Amount::Bytes(256 << 10)));
+    assert_eq!(job("runtime=60*2").end.runtime, Some(Nanos(60_000_000_000)));
+    let access = job("rw=randread\nrandom_distribution=zipf:1.1/0.2");
     assert_eq!(
-        jobs[0].work.blocks().unwrap().files.format,
-        "a.$jobnum.$filenum"
+        access.work.blocks().unwrap().access.distribution.read,
+        Distribution::Zipf(1.1)
     );
+    for name in ["aio", "linuxaio"] {
+        let engine = job(&format!("ioengine={name}"));
+        let kind = engine.work.blocks().unwrap().engine.kind;
+        assert_eq!(kind, EngineKind::Libaio);
+    }
+    for (text, force, every) in [
+        ("", false, 1),
+        ("force_async=0", false, 1),
+        ("force_async=1", true, 1),
+        ("force_async=8", true, 8),
+    ] {
+        let job = job(&format!("ioengine=io_uring\n{text}"));
+        let engine = &job.work.blocks().unwrap().engine;
+        assert_eq!(
+            (engine.force_async, engine.force_async_every),
+            (force, every),
+            "{text}"
+        );
+    }
+    let endless = job("time_based\nruntime=0");
+    assert!(!endless.work.blocks().unwrap().passes.time_based);
+    let clock = |text: &str| job(text).logs.epoch_clock;
+    assert_eq!(clock("log_unix_epoch=1"), Some(0));
     assert_eq!(
-        jobs[1].work.blocks().unwrap().files.format,
-        "b.$jobnum.$filenum"
+        clock("log_alternate_epoch_clock_id=7\nlog_alternate_epoch=1"),
+        Some(7)
     );
+    assert_eq!(clock("log_alternate_epoch_clock_id=7"), None);
+    assert!(job("stats=0").reporting.hidden && !job("stats=1").reporting.hidden);
+    let job = job("zonesize=64k\nzonerange=16k");
+    let extent = &job.work.blocks().unwrap().extent;
+    assert_eq!((extent.zone_size, extent.zone_range), (65536, 16384));
 }
 
 #[test]

@@ -194,6 +194,9 @@ pub struct Engine {
     pub registered_files: Option<bool>,
     /// Issue ops without attempting them inline first (IOSQE_ASYNC).
     pub force_async: bool,
+    /// With `force_async`: one op in this number is issued so; at least 1.
+    #[serde(default = "every_op")]
+    pub force_async_every: u32,
     /// RWF_NOWAIT on reads and writes.
     pub nowait: bool,
     /// RWF_ATOMIC on writes: each is stored completely or not at all.
@@ -201,6 +204,11 @@ pub struct Engine {
     pub atomic: bool,
     /// Settings of the simulated device, for the `sim` engine.
     pub sim: Option<SimOptions>,
+}
+
+/// [`Engine::force_async_every`] of stored plans that do not have this field.
+fn every_op() -> u32 {
+    1
 }
 
 impl Engine {
@@ -222,6 +230,7 @@ impl Engine {
             fixed_buffers: None,
             registered_files: None,
             force_async: false,
+            force_async_every: every_op(),
             nowait: false,
             atomic: false,
             sim: None,

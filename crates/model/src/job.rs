@@ -59,6 +59,10 @@ pub struct Logs {
     pub max_value: bool,
     /// Log the offset of each op.
     pub offset: bool,
+    /// Number of the kernel's clock (`clockid_t`) whose time the log's times are; `None`: they begin with the
+    /// measured time.
+    #[serde(default)]
+    pub epoch_clock: Option<u32>,
 }
 
 /// CPU and memory placement of the threads.
@@ -87,6 +91,9 @@ pub struct Reporting {
     pub together: bool,
     /// Percentiles to report, in percent.
     pub percentiles: Vec<f64>,
+    /// fio's output formats leave the job out (`stats=0`).
+    #[serde(default)]
+    pub hidden: bool,
 }
 
 impl Reporting {
@@ -103,6 +110,7 @@ impl Default for Reporting {
             group: 0,
             together: false,
             percentiles: Self::PERCENTILES.to_vec(),
+            hidden: false,
         }
     }
 }

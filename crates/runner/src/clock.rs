@@ -17,6 +17,18 @@ pub(crate) fn cpu() -> u64 {
     read(ClockId::ProcessCPUTime)
 }
 
+/// The kernel's clock of this number (`clockid_t`), ns since its epoch; real time for an unknown number.
+pub(crate) fn numbered(clock: u32) -> u64 {
+    read(match clock {
+        1 => ClockId::Monotonic,
+        4 => ClockId::MonotonicRaw,
+        5 => ClockId::RealtimeCoarse,
+        6 => ClockId::MonotonicCoarse,
+        7 => ClockId::Boottime,
+        _ => ClockId::Realtime,
+    })
+}
+
 fn read(clock: ClockId) -> u64 {
     let time = clock_gettime(clock);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64

@@ -3,7 +3,7 @@
 //!
 //! A line is `time (ms), value, direction, block size[, offset], priority`: bandwidth in KiB/s,
 //! latencies in ns, directions 0 to 2, size 0 where the line stands for a window. Time begins with
-//! the clone's measured time. A write error ends the log and is noted; it does not fail the trial.
+//! the clone's measured time, or is that of another clock. A write error ends the log and is noted; it does not fail the trial.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -79,6 +79,30 @@ fn faults(files: impl IntoIterator<Item = LogFile>) -> Option<String> {
     (!faults.is_empty()).then(|| faults.join("; "))
 }
 
+/// What the times of a log count from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Epoch {
+    /// Ns to be added to an instant of the trial's clock; `None`: times begin with the measured time.
+    offset_ns: Option<i128>,
+}
+
+impl Epoch {
+    /// The epoch of a clock that reads `there` ns when the trial's clock reads `here` ns.
+    pub(crate) fn of_clock(there: u64, here: u64) -> Epoch {
+        Epoch {
+            offset_ns: Some(i128::from(there) - i128::from(here)),
+        }
+    }
+
+    /// Ms to be added to a time that counts from `start`, an instant of the trial's clock, ns.
+    fn ms(self, start: u64) -> u64 {
+        let ns = self
+            .offset_ns
+            .map_or(0, |offset| offset + i128::from(start));
+        (ns.max(0) / 1_000_000) as u64
+    }
+}
+
 /// The three latency logs: total, completion, submission. For windows the first two are the same.
 #[derive(Debug)]
 struct LatencyFiles([LogFile; 3]);
@@ -102,11 +126,16 @@ pub(crate) struct CloneLogs {
     pub(crate) ops: Option<OpsLog>,
 }
 
-/// Creates the log files of the clone of this number (from 1). Relative prefixes lie in `folder`.
+/// Creates the log files of the clone of this number (from 1). Relative prefixes lie in `folder`; times count from `epoch`.
 ///
 /// # Errors
 /// The file that could not be created, and why.
-pub(crate) fn create(logs: &Logs, folder: &Path, number: usize) -> Result<CloneLogs, String> {
+pub(crate) fn create(
+    logs: &Logs,
+    folder: &Path,
+    number: usize,
+    epoch: Epoch,
+) -> Result<CloneLogs, String> {
     let file = |prefix: &Option<PathBuf>, kind| match prefix {
         Some(prefix) => LogFile::create(&folder.join(prefix), kind, number).map(Some),
         None => Ok(None),
@@ -131,6 +160,7 @@ pub(crate) fn create(logs: &Logs, folder: &Path, number: usize) -> Result<CloneL
             next: None,
             since: 0,
             max_value: logs.max_value,
+            epoch,
             bandwidth,
             iops,
             latency: averaged,
@@ -140,6 +170,7 @@ pub(crate) fn create(logs: &Logs, folder: &Path, number: usize) -> Result<CloneL
             queue: Arc::new(OpLog::new(QUEUE)),
             files,
             offset: logs.offset,
+            epoch,
         }),
     })
 }
@@ -186,6 +217,7 @@ pub(crate) struct WindowLog {
     /// Start of the window.
     since: u64,
     max_value: bool,
+    epoch: Epoch,
     bandwidth: Option<LogFile>,
     iops: Option<LogFile>,
     latency: Option<LatencyFiles>,
@@ -236,7 +268,7 @@ impl WindowLog {
     fn write(&mut self, start: u64, now: u64, stamp_ns: u64) {
         let span = now - self.since.max(start);
         self.since = now;
-        let time = stamp_ns / 1_000_000;
+        let time = self.epoch.ms(start) + stamp_ns / 1_000_000;
         for (direction, lane) in self.lanes.iter_mut().enumerate() {
             let lane = std::mem::take(lane);
             let per_second = |count: u64| match span {
@@ -285,6 +317,7 @@ pub(crate) struct OpsLog {
     pub(crate) queue: Arc<OpLog>,
     files: LatencyFiles,
     offset: bool,
+    epoch: Epoch,
 }
 
 impl OpsLog {
@@ -301,7 +334,8 @@ impl OpsLog {
             if op.direction == Direction::Sync {
                 continue;
             }
-            let (time, direction, bytes) = (since / 1_000_000, op.direction as u8, op.bytes);
+            let time = self.epoch.ms(start) + since / 1_000_000;
+            let (direction, bytes) = (op.direction as u8, op.bytes);
             let LatencyFiles([total, completion, submission]) = &mut self.files;
             let write = |file: &mut LogFile, value: u64| match self.offset {
                 true => file.line(format_args!(

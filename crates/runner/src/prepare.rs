@@ -17,7 +17,7 @@ use crate::control::Control;
 use crate::faults::{self, Unready, fault};
 use crate::files::{self, Files, Opening};
 use crate::layout;
-use crate::logs::{self, CloneLogs};
+use crate::logs::{self, CloneLogs, Epoch};
 use crate::message_writer::MessageSender;
 use crate::operations::Site;
 use crate::probe::HostProbe;
@@ -25,7 +25,7 @@ use crate::protocol::{Command, Event};
 use crate::resolve::{Resolved, ResolvedClone, resolve};
 use crate::seeds;
 use crate::shared_files;
-use crate::timeline::Timeline;
+use crate::timeline::{Timeline, VIRTUAL_START_NS};
 use crate::verify_records::{ClonePlaces, Recorder, recorded_places};
 use crate::wanted::{self, Wanted};
 use crate::worker::Signal;
@@ -335,7 +335,14 @@ impl Shared<'_> {
                 (files, ClonePart::SharedFiles(part))
             }
         };
-        let logs = logs::create(&job.logs, self.folder, number).map_err(|message| {
+        let here = match self.plan.workload.in_virtual_time() {
+            true => VIRTUAL_START_NS,
+            false => clock::now(),
+        };
+        let epoch = job.logs.epoch_clock.map_or(Epoch::default(), |number| {
+            Epoch::of_clock(clock::numbered(number), here)
+        });
+        let logs = logs::create(&job.logs, self.folder, number, epoch).map_err(|message| {
             of_job(fault(
                 message,
                 "name another log, in a folder that can be written",

@@ -2,6 +2,7 @@
 //!
 //! Pure except for its questions to a [`Probe`]. All faults of all jobs are reported at once.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use iodyno_model::{After, Amount, Blocks, BoundPlan, Diagnostic, Job, Target, Work};
@@ -198,11 +199,17 @@ impl Binding<'_> {
             false => self.look(base, notes)?,
         };
         let files = self.regions(files, notes).map_err(|fault| vec![fault])?;
+        // A file that is named twice is one file that is processed twice.
+        let whole: u64 = files.iter().map(|file| file.length).sum();
+        let mut seen = HashSet::new();
+        let once =
+            |file: &ResolvedFile| file.kind == FileKind::Null || seen.insert(file.path.clone());
+        let files: Vec<ResolvedFile> = files.into_iter().filter(once).collect();
         let region_bytes: u64 = files.iter().map(|file| file.length).sum();
         let pass = match (self.blocks.passes.io_size, self.blocks.extent.size) {
-            (Some(amount), _) => of(amount, region_bytes),
-            (None, Some(Amount::Bytes(size))) => size.min(region_bytes),
-            (None, _) => region_bytes,
+            (Some(amount), _) => of(amount, whole),
+            (None, Some(Amount::Bytes(size))) => size.min(whole),
+            (None, _) => whole,
         };
         Ok(ResolvedClone {
             job: index,
@@ -231,7 +238,7 @@ impl Binding<'_> {
         .map_err(|path| {
             vec![fault(
                 format!("several of its files would be `{}`", path.display()),
-                "put `$filenum` into `filename_format`, or name each file once",
+                "give files that are in different folders different names",
             )]
         })?;
         if let Base::Only(path) = base {

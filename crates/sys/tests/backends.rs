@@ -136,6 +136,10 @@ fn subjects(open: impl Fn() -> File, mapped: u64) -> Vec<Subject> {
         ("io_uring, unregistered", uring(&unregistered)),
         ("io_uring, sqpoll", uring(&|one| one.sqthread_poll = true)),
         ("io_uring, async", uring(&|one| one.force_async = true)),
+        (
+            "io_uring, every third async",
+            uring(&|one| (one.force_async, one.force_async_every) = (true, 3)),
+        ),
     ];
     if mapped > 0 {
         let files = MappedFiles::new(vec![(open(), 0, mapped)], true);

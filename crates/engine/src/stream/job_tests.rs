@@ -149,6 +149,19 @@ fn a_zone_begins_at_its_start_for_reads_and_writes_alike() {
 }
 
 #[test]
+fn ops_stay_in_a_zone_that_is_shorter_than_what_is_done_in_it() {
+    let mut job = sequential(true, false);
+    blocks(&mut job).extent = Extent {
+        zone_size: 16 * KIB,
+        zone_range: 8 * KIB,
+        zone_skip: 24 * KIB,
+        ..Extent::default()
+    };
+    let zones = offsets(&issued(job, &[(0, 64 * KIB)], 48 * KIB));
+    assert_eq!(zones, [0, 1, 0, 1, 8, 9, 8, 9, 0, 1, 0, 1]);
+}
+
+#[test]
 fn files_are_served_in_turn_one_after_the_other_or_by_chance() {
     let regions = [(0, 16 * KIB), (0, 16 * KIB), (0, 16 * KIB)];
     let files = |service, ops| {

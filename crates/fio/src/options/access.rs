@@ -84,7 +84,28 @@ fn rw_sequencer(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
 
 fn bs(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     let mut bs = draft.bs;
-    value.spread(&mut bs, |token| block_size(value, token))?;
+    let parts = split_outside(value.text, &['-', ':']);
+    if parts.len() > 1 && !value.text.contains(',') {
+        let list = parts.join(",");
+        value.remark(
+            Problem::warning(format!(
+                "`{}` is not a range: as in fio, it is the sizes of reads and of writes",
+                value.text
+            ))
+            .hint(format!(
+                "write `bs={list}` to say so, or `bsrange={}` for sizes in between",
+                value.text
+            )),
+        );
+        let list = Value::new(&list, value.kb_base);
+        list.spread(&mut bs, |token| list.count_of(token, 1, 1 << 40))?;
+        list.remarks
+            .take()
+            .into_iter()
+            .for_each(|it| value.remark(it));
+    } else {
+        value.spread(&mut bs, |token| value.count_of(token, 1, 1 << 40))?;
+    }
     draft.bs = bs;
     Ok(())
 }
@@ -160,23 +181,6 @@ fn read_write(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
         }
     };
     Ok(())
-}
-
-fn block_size(value: &Value, token: &str) -> Result<u64, Problem> {
-    let token = token.trim();
-    if split_outside(token, &['-', ':']).len() > 1 && !token.starts_with('-') {
-        return Err(value.at(
-            token,
-            Problem::error(format!(
-                "`{token}` is a range; `bs` takes one size a direction"
-            ))
-            .hint(format!(
-                "write `bsrange={token}` for sizes in between; \
-                     fio takes this for the sizes of reads and of writes"
-            )),
-        ));
-    }
-    value.count_of(token, 1, 1 << 40)
 }
 
 /// Parses `4k/60:64k/40`; sizes without a share divide the rest.
@@ -285,6 +289,19 @@ fn parameter(
                 .hint("leave the second number out"),
         ));
     }
+    let text = match text.split_once('/') {
+        Some((number, rest)) => {
+            value.remark(
+                value.at(
+                    rest,
+                    Problem::warning(format!("as in fio, `/{rest}` has no effect"))
+                        .hint("leave it out: a distribution has one number"),
+                ),
+            );
+            number
+        }
+        None => text,
+    };
     match value.float_of(text)? {
         number if fits(number) => Ok(number),
         _ => Err(value.at(text, out_of_range(text, rule))),

@@ -45,7 +45,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         |draft, value| value.boolean().map(|it| draft.blocks.engine.fixed_buffers = Some(it))),
     honoured("registerfiles", Boolean, "io_uring: registers the files; by default if the kernel supports it.",
         |draft, value| value.boolean().map(|it| draft.blocks.engine.registered_files = Some(it))),
-    honoured("force_async", Count, "io_uring: ops are not attempted inline first; all of them (1) or none (0).",
+    honoured("force_async", Count, "io_uring: one op in this number is not attempted inline first; 1: all of them, 0: none.",
         force_async).default("0"),
     honoured("nowait", Boolean, "Ops that would block fail instead (RWF_NOWAIT).",
         |draft, value| value.boolean().map(|it| draft.blocks.engine.nowait = it)).default("0"),
@@ -98,17 +98,17 @@ fn sqthread_poll_cpu(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
 
 fn force_async(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     let every = value.count(0, u32::MAX)?;
-    if every > 1 {
-        return Err(
-            Problem::refusal("either all ops are forced or none").hint("write `force_async=1`")
-        );
-    }
-    draft.blocks.engine.force_async = every == 1;
+    let engine = &mut draft.blocks.engine;
+    engine.force_async = every > 0;
+    engine.force_async_every = every.max(1);
     Ok(())
 }
 
 fn engine(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
-    let name = value.text.split(':').next().unwrap_or_default().trim();
+    let name = match value.text.split(':').next().unwrap_or_default().trim() {
+        "aio" | "linuxaio" => "libaio",
+        name => name,
+    };
     let found = engines::ENGINES.iter().find(|engine| engine.name == name);
     match found.map(|engine| engine.status) {
         Some(Status::Honoured(kind)) => {

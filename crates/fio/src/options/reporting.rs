@@ -32,8 +32,10 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     differs("log_prio", Boolean, "Logs the priority of each op.", "all ops of a job have the same priority, and the column in the log is 0").neutral(&["0"]),
     refused("log_issue_time", Boolean, "Logs when each op was issued.", "logs have only fio's first five columns", "leave it out").neutral(&["0"]),
     refused("per_job_logs", Boolean, "One log file for each clone.", "each clone has its own log", "leave it out, and join the files afterwards").neutral(&["1"]),
-    refused("log_alternate_epoch", Boolean, "Logs time since the epoch.", "times in logs are relative to the start of the job", "use the start time in the result").alias(&["log_unix_epoch"]).neutral(&["0"]),
-    ignored("log_alternate_epoch_clock_id", Count, "The clock of that epoch.", "it only modifies `log_alternate_epoch`, which is refused"),
+    honoured("log_alternate_epoch", Boolean, "Times in logs are those of a clock, in milliseconds since its epoch.",
+        |draft, value| value.boolean().map(|it| draft.log_epoch = it)).alias(&["log_unix_epoch"]).default("0"),
+    honoured("log_alternate_epoch_clock_id", Count, "That clock: its number for `clock_gettime`.",
+        log_clock).default("0"),
     ignored("log_compression", Bytes, "Compresses logs in memory.", "log entries are written immediately"),
     ignored("log_compression_cpus", Numbers, "CPUs that compress.", "log entries are written immediately"),
     refused("log_store_compressed", Boolean, "Writes logs compressed.", "logs are plain text", "compress them afterwards").neutral(&["0"]),
@@ -52,7 +54,8 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     ignored("disable_slat", Boolean, "Does not record submission latency.", RECORDED),
     ignored("disable_bw_measurement", Boolean, "Does not record bandwidth.", RECORDED).alias(&["disable_bw"]),
     ignored("disk_util", Boolean, "Shows the use of the devices.", "it is always part of the result"),
-    refused("stats", Boolean, "Whether the job is part of the result.", "a job that loads the target is always reported", "read the lines of the other jobs").neutral(&["1"]),
+    honoured("stats", Boolean, "Whether fio's output formats contain the job; other results always contain it.",
+        |draft, value| value.boolean().map(|it| draft.job.reporting.hidden = !it)).default("1"),
     refused("unified_rw_reporting", Words(&["none", "mixed", "both", "0", "1", "2"]), "Reports reads and writes as one.", "reads and writes have separate latencies", "add their figures").neutral(&["none", "0"]),
     refused("block_error_percentiles", Boolean, "Shows how often blocks were trimmed before they failed.", "wear of blocks is not recorded", "leave it out").neutral(&["0"]),
     honoured("cpus_allowed", Numbers, "Allowed CPUs of the clones.",
@@ -99,6 +102,20 @@ fn log_window_value(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
         Problem::refusal("a log holds the mean or the maximum, not both")
             .hint("write `avg` or `max`")
     })?;
+    Ok(())
+}
+
+fn log_clock(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
+    // Real time, monotonic, raw, both coarse ones, time since boot.
+    const CLOCKS: [u32; 6] = [0, 1, 4, 5, 6, 7];
+    let clock = value.count(0, u32::MAX)?;
+    if !CLOCKS.contains(&clock) {
+        return Err(
+            Problem::error(format!("there is no clock {clock} with an epoch"))
+                .hint("write 0 (real time), 1 (monotonic), 4, 5, 6 or 7 (since boot)"),
+        );
+    }
+    draft.log_clock = clock;
     Ok(())
 }
 

@@ -58,6 +58,7 @@ const NAMES: &[(&str, &str)] = &[
     ("engine.fixed_buffers", "fixedbufs"),
     ("engine.registered_files", "registerfiles"),
     ("engine.force_async", ""),
+    ("engine.force_async_every", "force_async"),
     ("engine.nowait", ""),
     ("engine.atomic", ""),
     ("engine.sim.law", "sim_latency"),

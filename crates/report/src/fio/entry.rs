@@ -172,7 +172,8 @@ pub(super) fn entries<'a>(workload: &'a Workload, trial: &Trial) -> Vec<Entry<'a
     let mut entries: Vec<Entry<'a>> = Vec::new();
     let jobs = workload.jobs.iter().enumerate();
     // Steps of file operations that are called write or sync are not what fio's are.
-    for (index, job) in jobs.filter(|(_, job)| job.work.file_operations().is_none()) {
+    let shown = |job: &Job| job.work.file_operations().is_none() && !job.reporting.hidden;
+    for (index, job) in jobs.filter(|(_, job)| shown(job)) {
         let own: Vec<&CloneResult> = clones
             .iter()
             .copied()

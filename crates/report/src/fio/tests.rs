@@ -53,6 +53,18 @@ fn the_document_keeps_its_shape() {
 }
 
 #[test]
+fn a_job_without_stats_is_left_out() {
+    let (mut workload, trial) = two_groups(true);
+    workload.jobs[0].reporting.hidden = true;
+    let text = json(&workload, &trial, &context(), false);
+    let document: Value = serde_json::from_str(&text).unwrap();
+    let jobs = document["jobs"].as_array().unwrap();
+    let names: Vec<&Value> = jobs.iter().map(|job| &job["jobname"]).collect();
+    assert_eq!(names, ["b"]);
+    assert_eq!(terse(&workload, &trial, &context()).lines().count(), 1);
+}
+
+#[test]
 fn group_reporting_adds_up_and_divides_by_the_longest_runtime() {
     let (workload, mut trial) = two_groups(true);
     trial.parts[0].clones[0].directions[0].runtime_ns = 10_000_000_000;

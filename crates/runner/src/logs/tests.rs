@@ -26,7 +26,13 @@ fn gain(ops: u64, latency: u64) -> Gain {
 #[test]
 fn windows_are_written_as_fio_writes_them() {
     let folder = tempfile::tempdir().unwrap();
-    let made = create(&logs(folder.path(), 200), Path::new("/"), 3).unwrap();
+    let made = create(
+        &logs(folder.path(), 200),
+        Path::new("/"),
+        3,
+        Epoch::default(),
+    )
+    .unwrap();
     assert!(made.ops.is_none());
     let mut log = made.windows.unwrap();
     let start = 10_000 * MS;
@@ -73,7 +79,7 @@ fn each_op_is_written_once_and_only_in_the_measured_time() {
             offset,
             ..logs(folder.path(), 0)
         };
-        let made = create(&asked, Path::new("/"), 1).unwrap();
+        let made = create(&asked, Path::new("/"), 1, Epoch::default()).unwrap();
         // Rates have no single ops: theirs are windows of half a second.
         assert_eq!(made.windows.as_ref().unwrap().window_ns, 500 * MS);
         let mut log = made.ops.unwrap();
@@ -100,7 +106,7 @@ fn each_op_is_written_once_and_only_in_the_measured_time() {
 fn a_log_that_delays_its_worker_affects_figures_in_real_time_only() {
     for in_virtual_time in [false, true] {
         let folder = tempfile::tempdir().unwrap();
-        let made = create(&logs(folder.path(), 0), Path::new("/"), 1).unwrap();
+        let made = create(&logs(folder.path(), 0), Path::new("/"), 1, Epoch::default()).unwrap();
         let log = made.ops.unwrap();
         for n in 0..=QUEUE as u64 {
             let record = OpRecord {
@@ -123,7 +129,7 @@ fn a_log_that_delays_its_worker_affects_figures_in_real_time_only() {
 #[test]
 fn an_op_logged_while_the_log_is_written_counts_from_the_start_that_it_has_by_then() {
     let folder = tempfile::tempdir().unwrap();
-    let made = create(&logs(folder.path(), 0), Path::new("/"), 1).unwrap();
+    let made = create(&logs(folder.path(), 0), Path::new("/"), 1, Epoch::default()).unwrap();
     let mut log = made.ops.unwrap();
     let queue = Arc::clone(&log.queue);
     let push = |at| {
@@ -157,7 +163,13 @@ fn an_op_logged_while_the_log_is_written_counts_from_the_start_that_it_has_by_th
 
 #[test]
 fn a_full_disk_is_a_note_and_a_missing_folder_a_fault() {
-    let missing = create(&logs(Path::new("/nowhere"), 0), Path::new("/"), 1).unwrap_err();
+    let missing = create(
+        &logs(Path::new("/nowhere"), 0),
+        Path::new("/"),
+        1,
+        Epoch::default(),
+    )
+    .unwrap_err();
     assert!(missing.contains("/nowhere/x_lat.1.log"), "{missing}");
     let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
     let mut file = LogFile {
@@ -179,6 +191,36 @@ fn a_full_disk_is_a_note_and_a_missing_folder_a_fault() {
 fn a_log_is_never_written_over_a_device() {
     let folder = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink("/dev/null", folder.path().join("x_bw.1.log")).unwrap();
-    let fault = create(&logs(folder.path(), 0), Path::new("/"), 1).unwrap_err();
+    let fault = create(&logs(folder.path(), 0), Path::new("/"), 1, Epoch::default()).unwrap_err();
     assert!(fault.contains("not a regular file"), "{fault}");
+}
+
+#[test]
+fn times_are_those_of_another_clock_if_one_was_chosen() {
+    let folder = tempfile::tempdir().unwrap();
+    // The trial's clock reads 5 s when the other one reads 1000 s; the measured time begins at 10 s.
+    let epoch = Epoch::of_clock(1_000_000 * MS, 5_000 * MS);
+    let made = create(&logs(folder.path(), 200), Path::new("/"), 1, epoch).unwrap();
+    let mut log = made.windows.unwrap();
+    let start = 10_000 * MS;
+    log.begin(start);
+    log.count(Direction::Read, &gain(100, 1000));
+    log.tick(start, start + 200 * MS);
+    assert_eq!(log.close(start, start + 200 * MS), None);
+    let made = create(&logs(folder.path(), 0), Path::new("/"), 2, epoch).unwrap();
+    let mut log = made.ops.unwrap();
+    let record = OpRecord {
+        at: start + 7 * MS,
+        submission: 0,
+        service: 300,
+        direction: Direction::Read,
+        bytes: 4096,
+        offset: 0,
+    };
+    log.queue.push(record, || true);
+    log.drain(|| start);
+    assert_eq!(log.close(start, false), None);
+    let text = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+    assert_eq!(text("x_clat.1.log"), "1005200, 1000, 0, 0, 0\n");
+    assert_eq!(text("x_clat.2.log"), "1005007, 300, 0, 4096, 0\n");
 }

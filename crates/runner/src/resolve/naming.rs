@@ -4,7 +4,7 @@
 //! number of the clone within its job, from 0. Folders are assigned to clones in turn, and a name, even an
 //! absolute one, is always *below* its folder.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
 
 use iodyno_model::{Files, SharedFiles, Target};
@@ -31,11 +31,11 @@ impl<'a> Base<'a> {
     }
 }
 
-/// The files of a clone of the job of this name, in order. `is_special` tells a device (which a job without `filename=` may be
-/// named after) from anything else.
+/// The files of a clone of the job of this name, in order, each as often as it is named. `is_special` tells a device (which a
+/// job without `filename=` may be named after) from anything else.
 ///
 /// # Errors
-/// Two of them would be the same file: its path.
+/// Two files of different names would be the same file below the target: its path.
 pub(super) fn paths(
     job: &str,
     files: &Files,
@@ -61,11 +61,13 @@ pub(super) fn paths(
         0 => None,
         count => Some(&files.directories[clone as usize % count]),
     };
-    let mut seen = HashSet::new();
+    let mut named: HashMap<PathBuf, &Path> = HashMap::new();
     let mut paths = Vec::with_capacity(names.len());
     for name in &names {
         let path = placed(base, folder.map(PathBuf::as_path), name);
-        if !seen.insert(path.clone()) {
+        let first = named.entry(path.clone()).or_insert(name);
+        // Two files of the job must not become one.
+        if *first != name && matches!(base, Base::Below(_)) {
             return Err(path);
         }
         paths.push(path);
@@ -226,16 +228,27 @@ mod tests {
     }
 
     #[test]
-    fn two_files_of_one_name_are_refused() {
-        let files = Files {
+    fn a_file_may_be_named_twice() {
+        let here = Base::Written(Path::new("/cwd"));
+        let below = Base::Below(Path::new("/mnt/t"));
+        let format = Files {
             count: 2,
             format: "$jobname".to_owned(),
             ..Files::default()
         };
-        let base = Base::Written(Path::new("/cwd"));
+        check("x", format.clone(), 0, here, &["/cwd/x", "/cwd/x"]);
+        check("x", format, 0, below, &["/mnt/t/x", "/mnt/t/x"]);
+        let named = |names: &[&str]| Files {
+            names: names.iter().map(PathBuf::from).collect(),
+            ..Files::default()
+        };
+        check("x", named(&["a", "./a"]), 0, here, &["/cwd/a", "/cwd/a"]);
+        let twice = &["/mnt/t/a", "/mnt/t/a"];
+        check("x", named(&["/d/a", "/d/a"]), 0, below, twice);
+        // These are two files, and would be one below the target.
         assert_eq!(
-            paths("x", &files, 0, base, |_| false),
-            Err(PathBuf::from("/cwd/x"))
+            paths("x", &named(&["/d/a", "/e/a"]), 0, below, |_| false),
+            Err(PathBuf::from("/mnt/t/a"))
         );
     }
 }

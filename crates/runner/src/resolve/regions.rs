@@ -31,6 +31,7 @@ impl Binding<'_> {
             let existing = file.existing.unwrap_or(0);
             file.base = self.offset(existing, block);
             let share = match size {
+                _ if self.blocks.files.size.is_some() => None,
                 Some(Amount::Bytes(size)) if count == 1 => Some(size),
                 Some(Amount::Bytes(size)) => {
                     // Whole blocks; what does not divide evenly makes the first files longer.
@@ -55,7 +56,16 @@ impl Binding<'_> {
                 None => None,
             };
             file.length = match (self.blocks.files.size, share) {
-                (Some(range), _) => self.file_size(range, file, number, block)?,
+                (Some(range), _) => {
+                    let length = self.file_size(range, file, number, block)?;
+                    match size {
+                        Some(Amount::Percent(percent)) if percent < 100.0 => {
+                            let share = of(Amount::Percent(percent), file.base + length);
+                            share.min(length) / block * block
+                        }
+                        _ => length,
+                    }
+                }
                 (None, Some(share)) => share,
                 (None, None) => self.rest(file, existing)?,
             };

@@ -196,6 +196,59 @@ fn filesize_overrides_the_share_and_keeps_what_fits() {
 }
 
 #[test]
+fn size_in_percent_is_a_share_of_filesize() {
+    let with = |name, size, filesize| {
+        let mut job = sized(name, size);
+        let filesize = Amount::Bytes(filesize);
+        job.work.blocks_mut().unwrap().files.size = Some((filesize, filesize));
+        job
+    };
+    check(
+        with("new", percent(50.0), 4 * MIB),
+        &[&[(0, 2 * MIB)]],
+        2 * MIB,
+    );
+    check(
+        with("new", percent(100.0), 4 * MIB),
+        &[&[(0, 4 * MIB)]],
+        4 * MIB,
+    );
+    check(
+        with("old", percent(50.0), 8 * MIB),
+        &[&[(0, 4 * MIB)]],
+        4 * MIB,
+    );
+    let halves: &[(u64, u64)] = &[(0, 2 * MIB), (0, 2 * MIB)];
+    check(with("a:b", percent(50.0), 4 * MIB), &[halves], 4 * MIB);
+    // Up to the end of the file, if less than the share is left after the offset.
+    let mut job = with("new", percent(75.0), 4 * MIB);
+    job.work.blocks_mut().unwrap().extent.offset = Amount::Bytes(2 * MIB);
+    check(job, &[&[(2 * MIB, 2 * MIB)]], 2 * MIB);
+}
+
+#[test]
+fn files_that_are_there_need_no_size() {
+    let mut job = job("old");
+    job.work.blocks_mut().unwrap().extent.size = None;
+    job.work.blocks_mut().unwrap().files.format = "$jobname".to_owned();
+    check(job.clone(), &[&[(0, 8 * MIB)]], 8 * MIB);
+    job.name = "new".to_owned();
+    let message = &bind(job).unwrap_err()[0].message;
+    assert!(message.contains("its size is unknown"), "{message}");
+}
+
+#[test]
+fn a_file_that_is_named_twice_is_one_file_that_is_processed_twice() {
+    check(sized("a:a", bytes(2 * MIB)), &[&[(0, MIB)]], 2 * MIB);
+    check(sized("old:old", None), &[&[(0, 8 * MIB)]], 16 * MIB);
+    check(
+        sized("a:b:a", bytes(3 * MIB)),
+        &[&[(0, MIB), (0, MIB)]],
+        3 * MIB,
+    );
+}
+
+#[test]
 fn every_fault_is_told_with_its_job() {
     for (job, words) in [
         (sized("new", None), "its size is unknown"),
@@ -208,10 +261,6 @@ fn every_fault_is_told_with_its_job() {
         (sized("/t", bytes(MIB)), "is a folder"),
         (sized("new", bytes(100)), "less than a block of 4 KiB"),
         (sized("a:b:c", bytes(8192)), "less than a block of 4 KiB"),
-        (
-            sized("a:a", bytes(MIB)),
-            "several of its files would be `/t/a`",
-        ),
         (
             sized("new", bytes(u64::MAX)),
             "longer than the largest possible file",

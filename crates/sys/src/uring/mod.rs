@@ -25,6 +25,10 @@ pub struct UringBackend {
     /// Value of an entry's `fd`: the descriptor or the registered index.
     file_words: Vec<i32>,
     sqe_flags: u8,
+    /// One op in this number is not attempted inline first, if it is above 1.
+    async_every: u32,
+    /// Number of ops up to the next of them.
+    until_async: u32,
     read_op: u8,
     write_op: u8,
     rw_flags: RwFlags,
@@ -66,11 +70,15 @@ impl UringBackend {
         let descriptors = files.iter().map(|file| file.descriptor.as_raw_fd());
         let mut uring = UringBackend {
             file_words: descriptors.collect(),
-            sqe_flags: if engine.force_async {
-                abi::SQE_ASYNC
-            } else {
-                0
+            sqe_flags: match (engine.force_async, engine.force_async_every) {
+                (true, 0 | 1) => abi::SQE_ASYNC,
+                _ => 0,
             },
+            async_every: match engine.force_async {
+                true => engine.force_async_every.max(1),
+                false => 1,
+            },
+            until_async: engine.force_async_every.max(1),
             read_op: op::READ,
             write_op: op::WRITE,
             rw_flags: RwFlags::of(engine),
@@ -153,6 +161,19 @@ impl UringBackend {
         }
     }
 
+    /// Flags of the next op.
+    #[inline]
+    fn next_flags(&mut self) -> u8 {
+        if self.async_every > 1 {
+            self.until_async -= 1;
+            if self.until_async == 0 {
+                self.until_async = self.async_every;
+                return self.sqe_flags | abi::SQE_ASYNC;
+            }
+        }
+        self.sqe_flags
+    }
+
     fn discard(&mut self, completions: &mut Completions) {
         for (slot, op) in self.discards.drain(..) {
             let submitted = self.clock.now();
@@ -197,7 +218,7 @@ impl Backend for UringBackend {
         }
         let address = self.arena.lend(slot, op.skip, op.transfer_length()) as u64;
         let sqe = Sqe {
-            flags: self.sqe_flags,
+            flags: self.next_flags(),
             fd: self.file_words[file],
             off: op.offset,
             user_data: slot.into(),
@@ -292,14 +313,18 @@ mod tests {
 
     /// A backend whose only file is the read end of an empty pipe, and the write end.
     fn on_a_pipe(extended_argument: bool) -> Option<(UringBackend, PipeWriter)> {
+        let engine = Engine::new(EngineKind::IoUring, 4);
+        with_engine(&engine, extended_argument)
+    }
+
+    fn with_engine(engine: &Engine, extended_argument: bool) -> Option<(UringBackend, PipeWriter)> {
         let (read, write) = pipe().unwrap();
         let read = File {
             descriptor: read.into(),
             device: false,
         };
         let arena = Arena::new(4, 512, 0, false).unwrap();
-        let engine = Engine::new(EngineKind::IoUring, 4);
-        let mut rings = match Rings::new(4, &engine) {
+        let mut rings = match Rings::new(4, engine) {
             Ok(rings) => rings,
             Err(error) => {
                 eprintln!("SKIPPED: no io_uring: {error}");
@@ -309,8 +334,25 @@ mod tests {
         if !extended_argument {
             rings.without_extended_argument();
         }
-        let backend = UringBackend::with_rings(rings, vec![read], arena, &engine);
+        let backend = UringBackend::with_rings(rings, vec![read], arena, engine);
         Some((backend, write))
+    }
+
+    #[test]
+    fn one_op_in_the_chosen_number_is_not_attempted_inline() {
+        for (force_async, every, expected) in [
+            (false, 1, [0; 6]),
+            (true, 1, [abi::SQE_ASYNC; 6]),
+            (true, 3, [0, 0, abi::SQE_ASYNC, 0, 0, abi::SQE_ASYNC]),
+        ] {
+            let mut engine = Engine::new(EngineKind::IoUring, 4);
+            (engine.force_async, engine.force_async_every) = (force_async, every);
+            let Some((mut backend, _write)) = with_engine(&engine, true) else {
+                return;
+            };
+            let flags: [u8; 6] = std::array::from_fn(|_| backend.next_flags() & abi::SQE_ASYNC);
+            assert_eq!(flags, expected, "{force_async} {every}");
+        }
     }
 
     const READ: Op = Op {
