@@ -10,6 +10,7 @@ use iodyno_target::Roots;
 
 use crate::context::{Context, store_fault};
 use crate::exit::Exit;
+use crate::failed_io::failed_blocks;
 use crate::failure::{Failure, reason};
 use crate::logging;
 use crate::progress::Reporter;
@@ -103,11 +104,16 @@ pub(crate) fn carry_out(
     let store_file = file_at(store.path());
     let mut exit = Exit::Fine;
     let mut failed = None;
+    let mut blocks_named = false;
     let mut on_progress = |progress: Progress<'_>| {
         reporter.show(&progress);
         if let Progress::Ended(ended) = &progress {
             exit = exit.max(exit_of(ended, &stop));
             context.tell(ended.faults);
+            // Those of further trials are counted only.
+            let bad = failed_blocks(ended.workload, ended.trial, !blocks_named);
+            blocks_named |= !bad.is_empty();
+            context.tell(&bad);
         }
         if let Err(failure) = observer.on_progress(&progress) {
             failed.get_or_insert(failure);

@@ -9,6 +9,7 @@ mod context;
 mod duration;
 mod exit;
 mod experiment;
+mod failed_io;
 mod failure;
 mod interleaved;
 mod logging;

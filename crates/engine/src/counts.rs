@@ -24,10 +24,18 @@ impl ErrorCounts {
     }
 
     pub(crate) fn count(&mut self, direction: Direction, errno: i32, op: &Op, file: &str) {
-        self.count_at(direction, errno, op.offset, file);
+        let at = (op.offset, op.length.into());
+        self.count_at(direction, errno, at, file);
     }
 
-    pub(crate) fn count_at(&mut self, direction: Direction, errno: i32, offset: u64, file: &str) {
+    /// Counts a failure at this offset, of this length in bytes.
+    pub(crate) fn count_at(
+        &mut self,
+        direction: Direction,
+        errno: i32,
+        (offset, length): (u64, u64),
+        file: &str,
+    ) {
         let known = |error: &&mut ErrorCount| error.direction == direction && error.errno == errno;
         match self.0.iter_mut().find(known) {
             Some(error) => error.count += 1,
@@ -37,6 +45,7 @@ impl ErrorCounts {
                 count: 1,
                 first_file: file.to_owned(),
                 first_offset: offset,
+                first_length: length,
             }),
         }
     }

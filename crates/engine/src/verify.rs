@@ -22,7 +22,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use iodyno_model::{Checksum, Verify, VerifyResult};
+use iodyno_model::{BadBlock, Checksum, Verify, VerifyResult};
 use iodyno_sys::{Op, Slot};
 use xxhash_rust::xxh64::{Xxh64, xxh64};
 
@@ -242,7 +242,7 @@ impl Verifier {
             if !self.pattern.is_empty() {
                 if unit != &self.pattern[..unit.len()] {
                     self.result.corrupt += 1;
-                    self.tell(op, offset, "another pattern");
+                    self.tell(op, offset, unit.len(), "another pattern");
                 }
             } else if unit.len() >= HEADER {
                 self.check_unit(op, offset, unit);
@@ -259,34 +259,35 @@ impl Verifier {
         let Some(header) = header(unit) else {
             self.result.foreign += 1;
             let empty = unit.iter().all(|byte| *byte == 0);
-            return self.tell(op, offset, if empty { "zeroes" } else { "no header" });
+            let found = if empty { "zeroes" } else { "no header" };
+            return self.tell(op, offset, unit.len(), found);
         };
         let file = &self.files[op.file as usize];
         let (expected, trial) = self.expected(op.file, offset);
         let stored = u64::from_le_bytes(unit[40..48].try_into().unwrap_or_default());
-        if stored != self.checksum(unit) {
+        let computed = self.checksum(unit);
+        let length = unit.len();
+        if stored != computed {
             self.result.corrupt += 1;
-            self.tell(
-                op,
-                offset,
-                &format!("a wrong checksum (write {})", header.sequence),
+            let found = format!(
+                "a wrong checksum (write {}): {computed:x} of the data, {stored:x} in the header",
+                header.sequence
             );
+            self.tell(op, offset, length, found);
         } else if header.offset != offset || header.file != file.hash {
             self.result.misplaced += 1;
-            self.tell(
-                op,
-                offset,
-                &format!("the block of offset {}", header.offset),
-            );
+            let found = format!("the block of offset {}", header.offset);
+            self.tell(op, offset, length, found);
         } else if self.rule.check_seed
             && (header.seed != self.seed || (expected != 0 && header.trial != Some(trial)))
         {
             self.result.stale += 1;
-            self.tell(op, offset, "a block of another job or an earlier trial");
+            let found = "a block of another job or an earlier trial";
+            self.tell(op, offset, length, found);
         } else if self.rule.check_sequence && expected != 0 && header.sequence != expected {
             self.result.stale += 1;
             let found = format!("write {} in place of {expected}", header.sequence);
-            self.tell(op, offset, &found);
+            self.tell(op, offset, length, found);
         }
     }
 
@@ -314,11 +315,13 @@ impl Verifier {
         }
     }
 
-    fn tell(&mut self, op: &Op, offset: u64, found: &str) {
-        let name = &self.files[op.file as usize].name;
-        self.result
-            .first
-            .get_or_insert_with(|| format!("{name} at offset {offset}: found {found}"));
+    fn tell(&mut self, op: &Op, offset: u64, length: usize, found: impl Into<String>) {
+        self.result.name(BadBlock {
+            file: self.files[op.file as usize].name.clone(),
+            offset,
+            length: length as u64,
+            found: found.into(),
+        });
     }
 
     /// The ranges that this job wrote, as (file, offset, length) of at most `longest` bytes, in order.

@@ -318,6 +318,9 @@ fn verify(clones: &[&CloneResult]) -> Option<VerifyResult> {
         sum.stale += result.stale;
         sum.foreign += result.foreign;
         sum.first = sum.first.take().or_else(|| result.first.clone());
+        let room = VerifyResult::MOST_NAMED - sum.bad_blocks.len();
+        let named = result.bad_blocks.iter().take(room).cloned();
+        sum.bad_blocks.extend(named);
     }
     sum
 }

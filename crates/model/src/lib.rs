@@ -72,7 +72,7 @@ pub use observation::{Fact, FactClass, Flag, Kind, Observation, SourceLine};
 pub use operations::{Action, CycleStep, FileSet, Needs, Operations, PickOrder, Subject};
 pub use pacing::{Arrival, DirectionRate, Flow, Pacing, ThinkTime};
 pub use part::{
-    CloneResult, ControlGroupUse, CpuUse, DepthUse, DeviceUse, DirectionResult, EndedBy,
+    BadBlock, CloneResult, ControlGroupUse, CpuUse, DepthUse, DeviceUse, DirectionResult, EndedBy,
     EngineUsed, ErrorCount, FileState, HostUse, MissedOps, OpInFlight, Part, RunningStats,
     SampleStats, ServerUse, Settled, Step, StepTime, VerifyResult,
 };

@@ -245,6 +245,9 @@ pub struct ErrorCount {
     pub first_file: String,
     /// Offset of the first failure in its file, bytes.
     pub first_offset: u64,
+    /// Length of the op that failed first, bytes; 0: unknown, or the op has none.
+    #[serde(default)]
+    pub first_length: u64,
 }
 
 /// Result of verification.
@@ -262,12 +265,46 @@ pub struct VerifyResult {
     pub foreign: u64,
     /// Description of the first bad block: file, offset, expected, found.
     pub first: Option<String>,
+    /// The first bad blocks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bad_blocks: Vec<BadBlock>,
+}
+
+/// A block whose data differ from what was written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BadBlock {
+    /// File.
+    pub file: String,
+    /// Offset in the file, bytes.
+    #[serde(rename = "offset_bytes")]
+    pub offset: u64,
+    /// Length, bytes.
+    #[serde(rename = "length_bytes")]
+    pub length: u64,
+    /// What was found in its place, and what was expected where that is known.
+    pub found: String,
 }
 
 impl VerifyResult {
+    /// Maximum number of bad blocks that are named; the others are counted.
+    pub const MOST_NAMED: usize = 10;
+
     /// Number of bad blocks of all kinds.
     pub fn bad(&self) -> u64 {
         self.corrupt + self.misplaced + self.stale + self.foreign
+    }
+
+    /// Names a bad block, unless enough are named.
+    pub fn name(&mut self, block: BadBlock) {
+        self.first.get_or_insert_with(|| {
+            format!(
+                "{} at offset {}: found {}",
+                block.file, block.offset, block.found
+            )
+        });
+        if self.bad_blocks.len() < VerifyResult::MOST_NAMED {
+            self.bad_blocks.push(block);
+        }
     }
 }
 

@@ -398,6 +398,7 @@ mod tests {
             count: 1,
             first_file: "f".into(),
             first_offset: 8192,
+            first_length: 0,
         });
         let clones = [failed, clone(1, EndedBy::Interruption)];
         let found = outcome(&clones, &[job("j")], &told(StopRequest::Finish));
@@ -416,6 +417,7 @@ mod tests {
             count: 9,
             first_file: "f".into(),
             first_offset: 0,
+            first_length: 0,
         });
         assert_eq!(
             outcome(&clones, &[job("j")], &told(StopRequest::No)),

@@ -270,6 +270,7 @@ impl DirectionSum {
             count: self.errors,
             first_file: String::new(),
             first_offset: 0,
+            first_length: 0,
         }
     }
 

@@ -23,6 +23,7 @@ use crate::configurations::configurations;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::experiment::{Begin, RunObserver, carry_out};
+use crate::failed_io::failed_ops;
 use crate::failure::{Failure, reason};
 use crate::progress::{Mode, Reporter};
 use crate::screen::write_out;
@@ -165,8 +166,12 @@ impl RunObserver for Printer<'_> {
                 self.next_status_ns = self.next_status_ns.saturating_add(interval);
                 self.status()
             }
-            Progress::Ended(ended) if has_figures(ended.trial) => {
-                self.print(&Drawn::new(ended.workload, ended.trial))
+            Progress::Ended(ended) => {
+                self.context.tell(&failed_ops(ended.workload, ended.trial));
+                match has_figures(ended.trial) {
+                    true => self.print(&Drawn::new(ended.workload, ended.trial)),
+                    false => Ok(()),
+                }
             }
             _ => Ok(()),
         }

@@ -332,3 +332,97 @@ fn the_issue_s_own_job_gives_a_whole_result() {
         "{reads} reads, {writes} writes"
     );
 }
+
+/// The arguments of a job that verifies blocks of 4 KiB in `data`.
+fn verifying<'a>(size: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let job = [
+        "fio",
+        "--name=v",
+        "--filename=data",
+        "--bs=4k",
+        "--ioengine=psync",
+        "--verify=crc32c",
+    ];
+    [&job[..], &[size], more].concat()
+}
+
+/// A text without its line breaks, which depend on the lengths of paths.
+fn unwrapped(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn blocks_that_fail_verification_are_named_on_standard_error() {
+    let home = Home::new();
+    let write = verifying("--size=64k", &["--rw=write"]);
+    let read = verifying(
+        "--size=64k",
+        &[
+            "--rw=read",
+            "--continue_on_error=verify",
+            "--output-format=json",
+        ],
+    );
+    home.iodyno(&write).succeeds();
+    let path = home.work().join("data");
+    let mut content = std::fs::read(&path).unwrap();
+    content[4096 + 1000] ^= 1;
+    std::fs::write(&path, &content).unwrap();
+    let done = home.iodyno(&read).exits(1);
+    assert_eq!(done.json()["jobs"][0]["error"], 84);
+    let told = unwrapped(&done.stderr);
+    for part in [
+        "error: job `v`: verification failed: 1 of 16 blocks differ",
+        "data` at offset 4096, 4096 bytes: found a wrong checksum",
+        "of the data, ",
+        "in the header",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    assert!(!told.contains("more block"), "{told}");
+    // Of many, the first ones are named and the others are counted.
+    std::fs::write(&path, [0; 1 << 16]).unwrap();
+    let told = unwrapped(&home.iodyno(&read).exits(1).stderr);
+    for part in [
+        "data` at offset 36864, 4096 bytes: found zeroes",
+        "and 6 more blocks",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    assert!(!told.contains("40960"), "{told}");
+    // Each failing trial of a run is named, the blocks only once.
+    home.file(
+        "only.fio",
+        "[v]\nfilename=data\nrw=read\nbs=4k\nsize=64k\nioengine=psync\nverify=crc32c\n\
+         continue_on_error=verify\n",
+    );
+    let done = home.iodyno(&["run", "only.fio", "--rounds", "2", "--no-settle"]);
+    let done = done.exits(1);
+    assert_eq!(
+        done.stderr.matches("verification failed: 16 of 16").count(),
+        2
+    );
+    assert_eq!(done.stderr.matches("at offset 4096, 4096 bytes").count(), 1);
+}
+
+#[test]
+fn failed_ops_are_named_on_standard_error() {
+    let home = Home::new();
+    let job = [
+        "fio",
+        "--name=t",
+        "--ioengine=sim",
+        "--rw=read",
+        "--bs=4k",
+        "--size=64k",
+        "--sim_faults=eio:4",
+    ];
+    home.iodyno(&job)
+        .exits(1)
+        .tells("error: job `t`: 1 op failed")
+        .tells("at offset 12288, 4096 bytes: EIO (Input/output error)");
+    let goes_on = [&job[..], &["--continue_on_error=read"]].concat();
+    home.iodyno(&goes_on)
+        .tells("warning: job `t`: 4 ops failed")
+        .tells("EIO (Input/output error); 3 more with this error");
+}

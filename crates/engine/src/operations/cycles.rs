@@ -219,7 +219,8 @@ impl<'a> Cycles<'a> {
             add(&counters.of(direction).errors, 1);
             let path = self.folder.path_of(failed.about);
             let name = path.display().to_string();
-            self.errors.count_at(direction, errno, failed.offset, &name);
+            self.errors
+                .count_at(direction, errno, (failed.offset, 0), &name);
             if !goes_on {
                 self.failed = true;
                 let fault = explain(&self.folder, direction, failed.errno, &path);

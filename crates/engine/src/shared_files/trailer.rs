@@ -9,7 +9,7 @@
 //! Both in the host's byte order. The layout does not identify the file: a block of another file at the same offset
 //! is accepted. A file's last block may be shorter; one too short for a trailer has none.
 
-use iodyno_model::VerifyResult;
+use iodyno_model::{BadBlock, VerifyResult};
 use iodyno_sys::Op;
 
 /// Length of the trailer, bytes.
@@ -101,10 +101,12 @@ impl Trailers {
                 false => "a wrong checksum and offset: was it prepared with `--validate`, and with the same block size?".to_owned(),
             }
         };
-        let name = &self.names[file as usize];
-        self.result
-            .first
-            .get_or_insert_with(|| format!("{name} at offset {offset}: found {what}"));
+        self.result.name(BadBlock {
+            file: self.names[file as usize].clone(),
+            offset,
+            length: block.len() as u64,
+            found: what,
+        });
     }
 }
 

@@ -371,6 +371,7 @@ fn failed_steps_come_with_what_to_do() {
                 count,
                 first_file: "/mnt/e/iodyno-1/new.7".to_owned(),
                 first_offset: 0,
+                first_length: 0,
             }];
             trial.outcome = Outcome::Failed("ENOSPC".to_owned());
         }

@@ -716,6 +716,7 @@ fn what_went_wrong_comes_first() {
             count,
             first_file: "/mnt/e/f".to_owned(),
             first_offset: 4096,
+            first_length: 0,
         }];
     };
     check(

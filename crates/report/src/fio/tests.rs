@@ -167,6 +167,7 @@ fn errors_are_told_as_fio_tells_them() {
         count: 3,
         first_file: "f".to_owned(),
         first_offset: 0,
+        first_length: 0,
     }];
     let text = json(&workload, &trial, &context(), false);
     let document: Value = serde_json::from_str(&text).unwrap();

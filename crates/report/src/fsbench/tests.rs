@@ -108,6 +108,7 @@ fn what_failed_is_named_and_nothing_done_keeps_the_shape() {
         count: 1,
         first_file: "/mnt/e/iodyno-1/f\x1b9".to_owned(),
         first_offset: 0,
+        first_length: 0,
     }];
     let text = close(&workload, &trial);
     assert!(

@@ -208,6 +208,8 @@ object!(ErrorView<'a>(error in &'a ErrorCount) {
     count: error.count,
     first_file: error.first_file,
     first_offset_bytes: error.first_offset,
+    // Not of syncs and file operations.
+    first_length_bytes [opt]: (error.first_length > 0).then_some(error.first_length),
 });
 
 object!(RowObject<'a>((row, timed) in (&'a Row, Option<bool>)) {

@@ -56,6 +56,7 @@ fn what_is_added_has_none_of_the_words_that_scripts_look_for() {
             count: 2,
             first_file: "test_file.7".to_owned(),
             first_offset: 0,
+            first_length: 0,
         }];
         clone.verify = Some(VerifyResult {
             checked: 10,

@@ -119,6 +119,7 @@ fn a_failed_trial_tells_what_failed_and_keeps_its_figures() {
         count: 1,
         first_file: "/mnt/e/write.0.0".to_owned(),
         first_offset: 204_800_000,
+        first_length: 0,
     }];
     writer.verify = Some(VerifyResult {
         checked: 50_000,

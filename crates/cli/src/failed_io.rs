@@ -1,0 +1,158 @@
+//! Failed ops and failed verification of a trial as diagnostics: file, offset, length and reason.
+
+use iodyno_model::{
+    BadBlock, CloneResult, Diagnostic, Direction, ErrorCount, Outcome, Trial, VerifyResult,
+    Workload, errno_name,
+};
+
+/// Lines of one diagnostic; what is beyond is counted.
+const MOST_LINES: usize = 10;
+/// EILSEQ: how a read is counted whose block fails verification.
+const VERIFY_ERRNO: i32 = 84;
+
+/// Jobs whose first failures are named; those of further jobs are counted.
+const MOST_NAMED_JOBS: usize = 3;
+/// Diagnostics of one trial.
+const MOST_JOBS: usize = 20;
+
+/// One diagnostic for each job with failed ops.
+pub(crate) fn failed_ops(workload: &Workload, trial: &Trial) -> Vec<Diagnostic> {
+    by_job(workload, trial, |job, clones, named| {
+        ops(job, clones, trial, named)
+    })
+}
+
+/// One diagnostic for each job with blocks that failed verification; `named`: with the first of them.
+pub(crate) fn failed_blocks(workload: &Workload, trial: &Trial, named: bool) -> Vec<Diagnostic> {
+    by_job(workload, trial, |job, clones, few| {
+        blocks(job, clones, named && few)
+    })
+}
+
+/// `tell` makes the diagnostic of a job, with its first failures if the flag is set.
+fn by_job(
+    workload: &Workload,
+    trial: &Trial,
+    tell: impl Fn(&str, &[&CloneResult], bool) -> Option<Diagnostic>,
+) -> Vec<Diagnostic> {
+    let clones: Vec<&CloneResult> = trial.parts.iter().flat_map(|part| &part.clones).collect();
+    let mut told = Vec::new();
+    let mut beyond = 0;
+    for (index, job) in workload.jobs.iter().enumerate() {
+        let own = clones.iter().filter(|clone| clone.job as usize == index);
+        let own: Vec<&CloneResult> = own.copied().collect();
+        match tell(&job.name, &own, told.len() < MOST_NAMED_JOBS) {
+            Some(_) if told.len() == MOST_JOBS => beyond += 1,
+            diagnostic => told.extend(diagnostic),
+        }
+    }
+    if beyond > 0 {
+        let text = format!("the same of {}", counted(beyond, "more job", "more jobs"));
+        told.push(Diagnostic::error(text));
+    }
+    told
+}
+
+fn ops(job: &str, clones: &[&CloneResult], trial: &Trial, named: bool) -> Option<Diagnostic> {
+    let checked = |error: &&ErrorCount| error.errno != VERIFY_ERRNO;
+    let errors = clones.iter().flat_map(|clone| &clone.errors);
+    let errors: Vec<&ErrorCount> = errors.filter(checked).collect();
+    let failed: u64 = errors.iter().map(|error| error.count).sum();
+    if failed == 0 {
+        return None;
+    }
+    let mut text = format!(
+        "job `{job}`: {}",
+        counted(failed, "op failed", "ops failed")
+    );
+    if named {
+        let lines = errors.iter().take(MOST_LINES).map(|error| one_kind(error));
+        let beyond = errors.len().saturating_sub(MOST_LINES) as u64;
+        let more = ["more kind of error", "more kinds of errors"];
+        text = with_lines(text, lines.collect(), beyond, more);
+    }
+    // A job that continues after errors completes.
+    Some(match trial.outcome {
+        Outcome::Completed => Diagnostic::warning(text),
+        _ => Diagnostic::error(text),
+    })
+}
+
+/// The failed ops of one direction and errno of a clone.
+fn one_kind(error: &ErrorCount) -> String {
+    let (errno, direction) = (errno_name(error.errno), error.direction.name());
+    let reason = std::io::Error::from_raw_os_error(error.errno).to_string();
+    let reason = reason
+        .split(" (os error")
+        .next()
+        .unwrap_or_default()
+        .to_owned();
+    let at = match (error.direction, error.first_length) {
+        // Syncs and file operations have no offset.
+        (Direction::Read | Direction::Write | Direction::Trim, 0) => {
+            format!(" at offset {}", error.first_offset)
+        }
+        (Direction::Read | Direction::Write | Direction::Trim, length) => {
+            format!(" at offset {}, {length} bytes", error.first_offset)
+        }
+        _ => String::new(),
+    };
+    let more = match error.count {
+        1 => String::new(),
+        count => format!("; {} more with this error", count - 1),
+    };
+    format!(
+        "{direction} of `{}`{at}: {errno} ({reason}){more}",
+        error.first_file
+    )
+}
+
+fn blocks(job: &str, clones: &[&CloneResult], named: bool) -> Option<Diagnostic> {
+    let results: Vec<&VerifyResult> = clones
+        .iter()
+        .filter_map(|clone| clone.verify.as_ref())
+        .collect();
+    let bad: u64 = results.iter().map(|result| result.bad()).sum();
+    if bad == 0 {
+        return None;
+    }
+    let checked: u64 = results.iter().map(|result| result.checked).sum();
+    let text = format!(
+        "job `{job}`: verification failed: {bad} of {} differ from what was written",
+        counted(checked.max(bad), "block", "blocks")
+    );
+    if !named {
+        return Some(Diagnostic::error(text));
+    }
+    let lines: Vec<String> = results
+        .iter()
+        .flat_map(|result| &result.bad_blocks)
+        .take(MOST_LINES)
+        .map(one_block)
+        .collect();
+    let beyond = bad.saturating_sub(lines.len() as u64);
+    let text = with_lines(text, lines, beyond, ["more block", "more blocks"]);
+    Some(Diagnostic::error(text).hint(
+        "check the storage, and whether another process writes to these files; `verify_dump=1` writes bad blocks to files",
+    ))
+}
+
+fn one_block(block: &BadBlock) -> String {
+    let BadBlock {
+        file,
+        offset,
+        length,
+        found,
+    } = block;
+    format!("`{file}` at offset {offset}, {length} bytes: found {found}")
+}
+
+fn with_lines(text: String, mut lines: Vec<String>, beyond: u64, more: [&str; 2]) -> String {
+    lines.insert(0, text);
+    lines.extend((beyond > 0).then(|| format!("and {}", counted(beyond, more[0], more[1]))));
+    lines.join("\n")
+}
+
+fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
