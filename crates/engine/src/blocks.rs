@@ -1,6 +1,8 @@
 //! Ops at offsets, as the lifecycle takes them through a clone: a driver and its stream.
 
-use iodyno_model::{EndedBy, EngineUsed, MissedOps, Step, StopRequest, Verify, Work};
+use iodyno_model::{
+    DirectionResult, EndedBy, EngineUsed, MissedOps, Step, StopRequest, Verify, Work,
+};
 use iodyno_sys::{Backend, Clock, OpKind};
 
 use crate::checks::Checks;
@@ -159,6 +161,7 @@ impl<B: Backend, C: Clock, S: CloneStream> CloneWork for DrivenClone<'_, B, C, S
     }
 
     fn outcome(mut self, course: Course) -> CloneOutcome {
+        let verify_reads = self.verify_reads(&course);
         let verifier = self.driver.verifier.as_ref();
         let dump_fault = verifier.and_then(|verifier| verifier.dump_fault());
         self.engine.fallbacks.extend(dump_fault.map(str::to_owned));
@@ -171,6 +174,7 @@ impl<B: Backend, C: Clock, S: CloneStream> CloneWork for DrivenClone<'_, B, C, S
         let errors = self.driver.errors.into_vec();
         CloneOutcome {
             verify,
+            verify_reads,
             stuck: self.driver.stuck,
             written,
             stamp_window: (windows.percentile_ns(50.0), windows.percentile_ns(99.0)),
@@ -180,6 +184,22 @@ impl<B: Backend, C: Clock, S: CloneStream> CloneWork for DrivenClone<'_, B, C, S
 }
 
 impl<B: Backend, C: Clock, S: CloneStream> DrivenClone<'_, B, C, S> {
+    /// The reads that only verified, if there were any. As in fio, their runtime is that of all of the clone's reads: the
+    /// measured time, if there were reads in it, and the verify pass.
+    fn verify_reads(&mut self, course: &Course) -> Option<DirectionResult> {
+        let reads = self.driver.verify_reads.take()?;
+        let blocks = self.spec.job.work.blocks();
+        let (start, end) = course.measured;
+        let measured = match reads.in_time || blocks.is_some_and(|blocks| blocks.access.reads) {
+            true => end - start,
+            false => 0,
+        };
+        let passes = course.steps.iter();
+        let passes = passes.filter(|span| span.step == Step::VerifyPass);
+        let pass: u64 = passes.map(|span| span.end - span.start).sum();
+        reads.result(measured + pass)
+    }
+
     /// Carries out a list of ops as a step of its own.
     fn list(&mut self, steps: &mut Steps<'_>, step: Step, issues: impl Iterator<Item = Issue>) {
         let mut stream = ListStream(issues);

@@ -22,6 +22,7 @@ use crate::minimum_rates::MinimumRates;
 use crate::outcome::WorkerError;
 use crate::shared::CloneShared;
 use crate::stream::{Issue, Next, OpStream};
+use crate::verify_reads::VerifyReads;
 
 /// The longest wait, ns: how long a stop request may go unnoticed.
 const HEARING_NS: u64 = 100_000_000;
@@ -100,6 +101,8 @@ pub(crate) struct Driver<'a, B, C> {
     completions: Completions,
     filler: Filler,
     pub(crate) verifier: Option<Checks>,
+    /// `Some` beside a verifier.
+    pub(crate) verify_reads: Option<VerifyReads>,
     log: Option<Arc<OpLog>>,
     capabilities: Capabilities,
     last_returned: u64,
@@ -320,7 +323,13 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
             }
         }
         if self.verifier.is_some() {
-            let issue = *issue;
+            let (issue, submission) = (*issue, state.submission_ns);
+            if let Some(reads) = &self.verify_reads
+                && issue.checked
+                && !issue.counted
+            {
+                reads.record(length, service, submission);
+            }
             self.verify(slot, &issue);
         }
         self.release(stream, slot, true, length.into(), now);
@@ -409,6 +418,8 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
             filling: true,
             completions: Completions::with_capacity(depth),
             filler: parts.filler,
+            verify_reads: (parts.verifier.as_ref())
+                .map(|_| VerifyReads::new(capabilities.submits_apart)),
             verifier: parts.verifier,
             log: parts.log,
             capabilities,
@@ -445,6 +456,9 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
     /// The measured time is over: what comes now are the job's end steps.
     pub(crate) fn finish(&mut self) {
         (self.finishing, self.full) = (true, false);
+        if let Some(reads) = &mut self.verify_reads {
+            reads.end_measure();
+        }
         (self.rates, self.rates_due) = (None, u64::MAX);
     }
 

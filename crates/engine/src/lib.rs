@@ -28,6 +28,7 @@ mod support;
 #[cfg(test)]
 mod testing;
 mod verify;
+mod verify_reads;
 
 use std::sync::Arc;
 

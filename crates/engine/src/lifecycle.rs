@@ -79,6 +79,7 @@ impl Course {
             depth,
             errors,
             verify: None,
+            verify_reads: None,
             stuck: false,
             written: None,
             engine,

@@ -1,7 +1,8 @@
 //! The results of a worker.
 
 use iodyno_model::{
-    CpuUse, DepthUse, EndedBy, EngineUsed, ErrorCount, MissedOps, Step, VerifyResult,
+    CpuUse, DepthUse, DirectionResult, EndedBy, EngineUsed, ErrorCount, MissedOps, Step,
+    VerifyResult,
 };
 use iodyno_sys::BackendError;
 
@@ -48,6 +49,8 @@ pub struct CloneOutcome {
     pub errors: Vec<ErrorCount>,
     /// Verification.
     pub verify: Option<VerifyResult>,
+    /// Reads that only verify what the clone itself wrote; `None` if there were none.
+    pub verify_reads: Option<DirectionResult>,
     /// Ops did not end after they were cancelled: the storage is stuck.
     pub stuck: bool,
     /// The last write to each unit; `None` if blocks have no headers, or if it is not known.

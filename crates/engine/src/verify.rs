@@ -324,17 +324,17 @@ impl Verifier {
         });
     }
 
-    /// The ranges that this job wrote, as (file, offset, length) of at most `longest` bytes, in order.
+    /// The blocks that this job wrote, as (file, offset, length) of at most `longest` bytes, in order of their offsets. Of a block
+    /// that was overwritten in part, what is left.
     pub(crate) fn ranges(&self, longest: usize) -> Vec<(u32, u64, u32)> {
         let most = (longest / self.unit).max(1);
         let mut ranges = Vec::new();
         for (index, file) in self.files.iter().enumerate() {
             let mut unit = 0;
             while unit < file.written.len() {
-                let run = file.written[unit..]
-                    .iter()
-                    .take(most)
-                    .take_while(|sequence| **sequence > 0);
+                let sequence = file.written[unit];
+                let run = file.written[unit..].iter().take(most);
+                let run = run.take_while(|of| **of == sequence && sequence > 0);
                 let count = run.count();
                 if count > 0 {
                     let offset = file.base + (unit * self.unit) as u64;
@@ -574,7 +574,7 @@ mod tests {
         }
         assert_eq!(
             verifier.ranges(12288),
-            [(0, 0, 12288), (0, 12288, 4096), (0, 65536, 8192)]
+            [(0, 0, 8192), (0, 8192, 8192), (0, 65536, 8192)]
         );
     }
 }

@@ -132,6 +132,7 @@ pub fn clone(job: u32, clone: u32, directions: Vec<DirectionResult>) -> CloneRes
         done_ns: None,
         ended: EndedBy::Runtime,
         directions,
+        verify_reads: None,
         cpu: CpuUse {
             user_ns: 1_500_000_000,
             system_ns: 4_500_000_000,

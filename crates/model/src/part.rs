@@ -340,6 +340,9 @@ pub struct CloneResult {
     pub ended: EndedBy,
     /// Only directions with ops or errors.
     pub directions: Vec<DirectionResult>,
+    /// Reads that only verify what the clone itself wrote; they are not part of `directions`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verify_reads: Option<DirectionResult>,
     /// CPU.
     pub cpu: CpuUse,
     /// Depths.

@@ -37,6 +37,7 @@ pub(crate) fn idle(waiting: &Waiting, job: &Job, ended: EndedBy) -> Ended {
             done_ns: None,
             ended,
             directions: Vec::new(),
+            verify_reads: None,
             cpu: CpuUse::default(),
             depth: DepthUse::default(),
             errors: Vec::new(),
@@ -103,6 +104,7 @@ pub(crate) fn ended(
         result.errors = outcome.errors;
         ended.written = outcome.written;
         result.verify = outcome.verify;
+        result.verify_reads = outcome.verify_reads;
         result.engine = outcome.engine;
         result.stamp_window_ns = outcome.stamp_window;
         result.done_ns = done(&outcome.steps, origin);

@@ -238,6 +238,7 @@ impl JobSum {
             },
             errors,
             directions,
+            verify_reads: None,
             cpu: CpuUse::default(),
             depth: DepthUse::default(),
             verify: None,

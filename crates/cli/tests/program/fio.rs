@@ -426,3 +426,71 @@ fn failed_ops_are_named_on_standard_error() {
         .tells("warning: job `t`: 4 ops failed")
         .tells("EIO (Input/output error); 3 more with this error");
 }
+
+/// The `read` and `write` sections of the first job.
+fn sections(done: crate::harness::Done) -> [serde_json::Value; 2] {
+    let job = &done.succeeds().json()["jobs"][0];
+    ["read", "write"].map(|section| job[section].clone())
+}
+
+#[test]
+fn reads_that_verify_are_counted_as_fio_does() {
+    // The reads that verify are as many as the blocks written, and of their sizes.
+    for (options, backlog) in [
+        (&["--rw=randwrite"][..], 0),
+        (&["--rw=write", "--bsrange=4k-16k"], 0),
+        (&["--rw=write", "--verify_async=2"], 0),
+        (&["--rw=randrw"], 0),
+        (
+            &["--rw=write", "--verify=pattern", "--verify_pattern=0xab"],
+            0,
+        ),
+    ] {
+        let home = Home::new();
+        let format = ["--output-format=json"];
+        let arguments = verifying("--size=1m", &[options, &format[..]].concat());
+        let [read, write] = sections(home.iodyno(&arguments));
+        let (ios, bytes) = (&write["total_ios"], &write["io_bytes"]);
+        let mixed = options.contains(&"--rw=randrw");
+        match mixed {
+            true => assert_eq!(read["total_ios"], 256, "{options:?}"),
+            false => assert_eq!(read["total_ios"], *ios, "{options:?}"),
+        }
+        assert_eq!(read["io_bytes"], 1 << 20, "{options:?}");
+        assert_eq!(*bytes == read["io_bytes"], !mixed, "{options:?}");
+        for latency in ["lat_ns", "clat_ns"] {
+            assert_eq!(read[latency]["N"], read["total_ios"], "{options:?}");
+        }
+        let runtime = |section: &serde_json::Value| section["runtime"].as_u64().unwrap();
+        assert!(runtime(&read) > 0, "{options:?}");
+        // The time in which both happened counts for both.
+        if mixed || (backlog > 0) {
+            assert!(runtime(&read) + 1 >= runtime(&write), "{options:?}");
+        }
+    }
+    let home = Home::new();
+    let more = ["--rw=write", "--do_verify=0", "--output-format=json"];
+    let [read, write] = sections(home.iodyno(&verifying("--size=64k", &more)));
+    assert_eq!(
+        (&read["total_ios"], &write["total_ios"]),
+        (&0.into(), &16.into())
+    );
+    let more = ["--rw=write", "--verify_only=1", "--output-format=json"];
+    let [read, write] = sections(home.iodyno(&verifying("--size=64k", &more)));
+    // fio tells of writes here that it did not make.
+    assert_eq!(
+        (&read["total_ios"], &write["total_ios"]),
+        (&16.into(), &0.into())
+    );
+    // `run` keeps them apart.
+    home.file(
+        "w.fio",
+        "[v]\nfilename=data\nrw=write\nbs=4k\nsize=64k\nioengine=psync\nverify=crc32c\n",
+    );
+    let done = home.iodyno(&["run", "w.fio", "--json"]).succeeds();
+    let group = &done.json()["trials"][0]["groups"][0];
+    assert_eq!(group["verify"]["checked"], 16);
+    let rows = group["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 1, "{rows:?}");
+    assert_eq!(rows[0]["direction"], "write");
+}

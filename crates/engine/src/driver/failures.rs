@@ -53,6 +53,9 @@ impl<B: Backend, C: Clock> Driver<'_, B, C> {
         self.errors.clear();
         self.windows = LatencyCounters::new();
         self.last_completion = [None; 4];
+        if let Some(reads) = &mut self.verify_reads {
+            reads.clear();
+        }
     }
 
     /// Records the duration of this turn's submission call for each op that it submitted.

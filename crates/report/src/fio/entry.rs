@@ -49,8 +49,11 @@ impl<'a> Entry<'a> {
     /// `flush_ns` is how long the job's closing fsync took: fio's runtime has it, and so have the
     /// rates, which makes its bandwidth that of data on stable storage.
     fn add(&mut self, clone: &CloneResult, flush_ns: u64) {
-        // fio knows no file operations.
-        for result in &clone.directions {
+        // Reads that verify what the job wrote are reads like others in fio.
+        let verify_reads = clone.verify_reads.iter().map(|result| (result, 0));
+        let measured = clone.directions.iter().map(|result| (result, flush_ns));
+        for (result, flush_ns) in measured.chain(verify_reads) {
+            // fio knows no file operations.
             let Some(sum) = self.directions.get_mut(result.direction as usize) else {
                 continue;
             };
