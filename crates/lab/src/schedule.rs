@@ -4,21 +4,20 @@
 //! ops, its workload), whatever was made before and however many rounds there are to be. So a run
 //! that was cut off goes on in the order it would have had, and so does one that is given more rounds.
 
-use iodyno_model::{BoundPlan, Observation, Plan, SCHEMA, TrialKey};
+use iodyno_model::{BoundPlan, Observation, Plan, RoundOrder, SCHEMA, TrialKey};
 use iodyno_units::Nanos;
 
 /// Keeps the draws of the order apart from those of the ops.
 const ORDER: u64 = 0x6f72_6465_7221_0001;
 
-/// The cells in the order in which a round makes them: each once.
+/// The cells in the order in which a round runs them, each once.
 ///
-/// Drawn anew for every round, each order as likely as any other, so that a host that grows slower
-/// (or a disk that fills up) meets all cells alike. Two cells go ABBA instead: rounds come in pairs,
-/// AB and then BA or the other way around as the seed has it, so that within each pair a steady drift
-/// weighs the same on both.
+/// Drawn for each round, and independently of the others: all orders have the same probability. Without a difference between
+/// two cells, the sign of the difference of each round is then random whatever the host does (drift, autocorrelation), and the
+/// signed-rank test is exact. An order that alternates (AB BA) has no such guarantee: see [`RoundOrder::Alternating`].
 pub(crate) fn order(plan: &Plan, round: u32) -> Vec<u32> {
     let mut cells: Vec<u32> = (0..plan.cells()).collect();
-    if let [_, _] = cells[..] {
+    if plan.order == RoundOrder::Alternating && cells.len() == 2 {
         let mut draw = Draw::of(plan, round / 2);
         let turned = draw.below(2) == 1;
         if turned != (round % 2 == 1) {
@@ -26,7 +25,7 @@ pub(crate) fn order(plan: &Plan, round: u32) -> Vec<u32> {
         }
         return cells;
     }
-    // Fisher and Yates's shuffle, from the end.
+    // The shuffle of Fisher and Yates, from the end.
     let mut draw = Draw::of(plan, round);
     for last in (1..cells.len()).rev() {
         let other = draw.below(last as u64 + 1) as usize;

@@ -77,7 +77,8 @@ pub use part::{
     SampleStats, ServerUse, Settled, Step, StepTime, VerifyResult,
 };
 pub use plan::{
-    BoundPlan, Configuration, Plan, Sampling, Settling, Source, Stopping, Target, Workload,
+    BoundPlan, Configuration, Plan, RoundOrder, Sampling, Settling, Source, Stopping, Target,
+    Workload,
 };
 pub use run::{DirectionTotal, RunState, RunSummary, TrialSummary};
 pub use shared_files::{SharedFiles, SharedMode};

@@ -134,6 +134,24 @@ impl Default for Sampling {
     }
 }
 
+/// How the order of the cells in a round is drawn from the seed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RoundOrder {
+    /// Two cells alternate within each pair of rounds, AB BA or BA AB; more are shuffled in each round. The order of plans that
+    /// were stored without one.
+    #[default]
+    Alternating,
+    /// Shuffled in each round, independently of the other rounds.
+    Shuffled,
+}
+
+impl RoundOrder {
+    fn is_alternating(&self) -> bool {
+        *self == RoundOrder::Alternating
+    }
+}
+
 /// An experiment: configurations × workloads × rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
@@ -154,6 +172,9 @@ pub struct Plan {
     pub looks: Vec<u32>,
     /// Seed of all randomness.
     pub seed: u64,
+    /// How the order of a round is drawn.
+    #[serde(default, skip_serializing_if = "RoundOrder::is_alternating")]
+    pub order: RoundOrder,
     /// Devices and disk images whose content may be overwritten, as the user named them. Given for one invocation: it
     /// is not stored, and what an older version stored is ignored.
     #[serde(skip)]
@@ -201,6 +222,7 @@ impl Plan {
             rounds: 1,
             looks: Vec::new(),
             seed: 0,
+            order: RoundOrder::Shuffled,
             destroy: Vec::new(),
             question: Question::default(),
             stopping: Stopping::default(),
@@ -319,6 +341,17 @@ mod tests {
         stored["destroy"] = serde_json::json!(["/dev/x"]);
         let read: Plan = serde_json::from_value(stored).unwrap();
         assert!(read.destroy.is_empty());
+    }
+
+    #[test]
+    fn stored_plans_keep_the_order_that_they_began_with() {
+        let plan = Plan::new("p", Vec::new(), Vec::new());
+        let mut stored = serde_json::to_value(&plan).unwrap();
+        assert_eq!(stored["order"], "shuffled");
+        stored.as_object_mut().unwrap().remove("order");
+        let read: Plan = serde_json::from_value(stored.clone()).unwrap();
+        assert_eq!(read.order, RoundOrder::Alternating);
+        assert_eq!(serde_json::to_value(&read).unwrap(), stored);
     }
 
     #[test]

@@ -35,9 +35,9 @@ fn makes_every_trial_and_stores_each_step_as_it_comes() {
         told,
         [
             "begun 1",
-            "trial 1 of 2 c1",
+            "trial 1 of 2 c0",
             "ended 1 Completed 0 faults, stored",
-            "trial 2 of 2 c0",
+            "trial 2 of 2 c1",
             "ended 2 Completed 0 faults, stored",
             "round 1 of 1, None s left, judged",
         ]
@@ -45,7 +45,7 @@ fn makes_every_trial_and_stores_each_step_as_it_comes() {
     let host = made_up::part(Vec::new()).environment.host;
     let mut expected = vec!["run p".to_owned()];
     // The seed has it so.
-    for configuration in ["c1", "c0"] {
+    for configuration in ["c0", "c1"] {
         expected.push(format!("begin {configuration} w0"));
         expected.push(format!("environment {host}"));
         expected.extend((0..6).map(|number| format!("frame {number}")));

@@ -250,8 +250,8 @@ fn refusal_ends_a_run_only_in_its_first_round_and_where_nothing_could_be_compare
             RunState::Refused,
             1,
         ),
-        // The seed has c1 first: it completes, and c0 leaves it alone.
-        (2, &["c0"], 0, StopReason::Refused, RunState::Failed, 2),
+        // The seed has c0 first: it completes, and c1 leaves it alone.
+        (2, &["c1"], 0, StopReason::Refused, RunState::Failed, 2),
         (2, &["c0"], 1, StopReason::AllRounds, RunState::Failed, 8),
         (
             2,

@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use iodyno_model::{Question, RunId};
+use iodyno_model::{Question, RoundOrder, RunId};
 use proptest::prelude::*;
 
 use super::*;
@@ -37,29 +37,41 @@ proptest! {
     }
 
     #[test]
-    fn two_cells_go_there_and_back_in_every_pair_of_rounds(seed: u64, pair in 0u32..1000) {
-        let plan = Plan { seed, ..plan(2, 1, 1) };
+    fn two_cells_of_a_plan_of_an_older_version_alternate(seed: u64, pair in 0u32..1000) {
+        let plan = Plan { seed, ..alternating() };
         let (mut there, back) = (order(&plan, 2 * pair), order(&plan, 2 * pair + 1));
         there.reverse();
         prop_assert_eq!(there, back);
     }
+}
 
-    #[test]
-    fn a_steady_drift_weighs_the_same_on_two_cells(seed: u64, pairs in 1u32..20) {
-        let plan = Plan { seed, ..plan(1, 2, 2 * pairs) };
-        let mut sums = [0i64; 2];
-        for (instant, key) in (0..).zip(keys(&plan)) {
-            sums[key.cell as usize] += instant;
-        }
-        // Over ABBA both have the same mean time; over AABB, half the run would lie between.
-        prop_assert_eq!(sums[0], sums[1]);
+fn alternating() -> Plan {
+    Plan {
+        order: RoundOrder::Alternating,
+        ..plan(2, 1, 100)
     }
+}
+
+/// The randomisation test needs this: given the earlier rounds, both orders of a round are equally likely.
+#[test]
+fn the_order_of_two_cells_does_not_depend_on_the_rounds_before() {
+    const ROUNDS: u32 = 8000;
+    let first = |round: u32| order(&plan(2, 1, ROUNDS), round)[0] as usize;
+    let mut counts = [0u32; 8];
+    for round in 2..ROUNDS {
+        counts[4 * first(round - 2) + 2 * first(round - 1) + first(round)] += 1;
+    }
+    let expected = f64::from(ROUNDS - 2) / 8.0;
+    let excess = |count: &u32| (f64::from(*count) - expected).powi(2) / expected;
+    let chi_square: f64 = counts.iter().map(excess).sum();
+    // χ² with 7 degrees of freedom exceeds 29.9 once in 10 000.
+    assert!(chi_square < 29.9, "{counts:?}");
 }
 
 #[test]
 fn each_cell_is_as_often_in_each_place() {
     const ROUNDS: u32 = 6000;
-    for cells in [3, 5, 6] {
+    for cells in [2, 3, 5, 6] {
         let plan = plan(cells, 1, ROUNDS);
         let mut places = vec![vec![0u32; cells]; cells];
         for round in 0..ROUNDS {
@@ -78,23 +90,34 @@ fn each_cell_is_as_often_in_each_place() {
 }
 
 #[test]
-fn every_order_of_three_comes_and_both_orientations_of_two() {
-    let orders = |cells: usize| -> BTreeSet<Vec<u32>> {
-        let plan = plan(cells, 1, 100);
-        (0..100).map(|round| order(&plan, round)).collect()
-    };
-    assert_eq!(orders(3).len(), 6);
-    let plan = plan(2, 1, 100);
-    let begins: BTreeSet<u32> = (0..50).map(|pair| order(&plan, 2 * pair)[0]).collect();
+fn every_order_occurs() {
+    let orders =
+        |plan: Plan| -> BTreeSet<Vec<u32>> { (0..100).map(|round| order(&plan, round)).collect() };
+    assert_eq!(orders(plan(3, 1, 100)).len(), 6);
+    assert_eq!(orders(plan(2, 1, 100)).len(), 2);
+    let begins: BTreeSet<u32> = (0..50)
+        .map(|pair| order(&alternating(), 2 * pair)[0])
+        .collect();
     assert_eq!(begins.len(), 2);
 }
 
-/// A run that an older version began is gone on with by a newer one: the order may never change.
+/// A newer version continues the runs that an older one began: the order of a seed must never change.
 #[test]
-fn the_order_of_a_seed_is_fixed_for_ever() {
-    let plan = plan(5, 1, 1);
-    let orders: Vec<Vec<u32>> = (0..3).map(|round| order(&plan, round)).collect();
-    assert_eq!(orders, [[2, 0, 4, 1, 3], [3, 2, 0, 4, 1], [2, 0, 4, 3, 1]]);
+fn the_order_of_a_seed_is_fixed() {
+    let orders = |plan: Plan, rounds| -> Vec<Vec<u32>> {
+        (0..rounds).map(|round| order(&plan, round)).collect()
+    };
+    let five = [[2, 0, 4, 1, 3], [3, 2, 0, 4, 1], [2, 0, 4, 3, 1]];
+    assert_eq!(orders(plan(5, 1, 1), 3), five);
+    let older = Plan {
+        order: RoundOrder::Alternating,
+        ..plan(5, 1, 1)
+    };
+    assert_eq!(orders(older, 3), five);
+    let firsts =
+        |plan: Plan| -> Vec<u32> { orders(plan, 8).iter().map(|cells| cells[0]).collect() };
+    assert_eq!(firsts(plan(2, 1, 8)), [0, 1, 1, 0, 1, 1, 0, 0]);
+    assert_eq!(firsts(alternating()), [1, 0, 0, 1, 0, 1, 1, 0]);
 }
 
 #[test]
