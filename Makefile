@@ -4,11 +4,15 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 IODYNO := $(TARGET)/release/iodyno
 STATIC := $(shell uname -m)-unknown-linux-musl
 DENY := 0.20.2
+PREFIX := /usr/local
+LINKS := $(PREFIX)/libexec/iodyno
 
-.PHONY: help build demo test test-long check deny static bench
+.PHONY: help build install install-links demo test test-long check deny static bench
 
 help:
 	@echo "make build       build $(IODYNO)"
+	@echo "make install     install the built program, its manual pages and completions below PREFIX ($(PREFIX))"
+	@echo "make install-links  make links named fio and sysbench to it in LINKS ($(LINKS))"
 	@echo "make demo        build it and compare two ways of reading in a temporary folder"
 	@echo "make test        run all tests; as root, or with INSTALL=1, install the tools they need first"
 	@echo "make test-long   run the tests that take minutes: resuming killed runs, simulated verdicts"
@@ -20,6 +24,19 @@ help:
 
 build:
 	cargo build --release --locked
+
+# Without building, so that root does not compile: run `make build` first.
+install:
+	install -D -m 755 $(IODYNO) $(DESTDIR)$(PREFIX)/bin/iodyno
+	$(IODYNO) man $(DESTDIR)$(PREFIX)/share/man/man1
+	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	$(IODYNO) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/iodyno
+
+# In a folder of their own, so that the real fio and sysbench stay the default: PATH=$(LINKS):$$PATH selects the links.
+install-links:
+	install -d $(DESTDIR)$(LINKS)
+	ln -s $(PREFIX)/bin/iodyno $(DESTDIR)$(LINKS)/fio
+	ln -s $(PREFIX)/bin/iodyno $(DESTDIR)$(LINKS)/sysbench
 
 demo: build
 	@experiments/demo $(IODYNO)

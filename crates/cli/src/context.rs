@@ -1,5 +1,6 @@
 //! What every command needs: output streams, the store's path, the clock.
 
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -21,6 +22,8 @@ pub(crate) struct Context {
     /// How often `-v` was given.
     pub(crate) verbose: u8,
     store: Option<PathBuf>,
+    /// Only errors are printed.
+    silenced: Cell<bool>,
 }
 
 impl Context {
@@ -31,6 +34,7 @@ impl Context {
             verbose,
             screen: std::sync::Arc::default(),
             store,
+            silenced: Cell::new(false),
         }
     }
 
@@ -56,6 +60,26 @@ impl Context {
                 ))
             })?;
         Ok(self.note_upgrade(store))
+    }
+
+    /// The store, or one in memory: if `no_store`, and with a warning if the store cannot be written.
+    pub(crate) fn store_or_memory(&self, no_store: bool) -> Result<SqliteStore, Failure> {
+        let opened = match no_store {
+            true => None,
+            false => Some(self.store_path().and_then(|path| {
+                let store = SqliteStore::open(path)?;
+                store.claim()?;
+                Ok(store)
+            })),
+        };
+        match opened {
+            None => {}
+            Some(Ok(store)) => return Ok(self.note_upgrade(store)),
+            Some(Err(failure)) => {
+                self.tell(&failure.faults.into_iter().map(unstored).collect::<Vec<_>>())
+            }
+        }
+        Ok(SqliteStore::in_memory()?)
     }
 
     /// Opens the store for reading; `None` if the default store does not exist. A store given with
@@ -109,11 +133,21 @@ impl Context {
         self.screen.note(text);
     }
 
+    /// Prints no warnings and notes from now on.
+    pub(crate) fn silence(&self) {
+        self.silenced.set(true);
+    }
+
     /// Prints diagnostics on standard error.
     pub(crate) fn tell(&self, faults: &[Diagnostic]) {
-        if !faults.is_empty() {
+        let silenced = self.silenced.get();
+        let printed = faults
+            .iter()
+            .filter(|fault| !silenced || fault.severity == Severity::Error);
+        let printed: Vec<Diagnostic> = printed.cloned().collect();
+        if !printed.is_empty() {
             self.screen
-                .note(&iodyno_report::diagnostic::text(faults, self.style_err()));
+                .note(&iodyno_report::diagnostic::text(&printed, self.style_err()));
         }
     }
 
@@ -144,6 +178,19 @@ impl Context {
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Failure {
         Failure::one(store_fault(&error, Severity::Error))
+    }
+}
+
+/// The warning for an error of a store that is not needed.
+fn unstored(error: Diagnostic) -> Diagnostic {
+    Diagnostic {
+        severity: Severity::Warning,
+        message: format!("the result is not stored: {}", error.message),
+        hint: Some(match error.hint {
+            Some(hint) => format!("{hint}, or give `--no-store`"),
+            None => "use another store with `--store PATH`, or give `--no-store`".to_owned(),
+        }),
+        ..error
     }
 }
 

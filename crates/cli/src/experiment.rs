@@ -1,10 +1,12 @@
 //! Runs a plan on this host, for all commands that measure: store, signals, node, exit code.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use iodyno_lab::{Ended, Lab, Permission, Progress, ResumeError, RunEnd};
-use iodyno_model::{Diagnostic, Plan, RunId, RunState, StopRequest, Target};
-use iodyno_runner::{LocalNode, StopFlag};
+use iodyno_model::{Diagnostic, Plan, RunId, RunState, Severity, StopRequest, Target};
+use iodyno_runner::{Event, LocalNode, StopFlag};
 use iodyno_store::SqliteStore;
 use iodyno_target::Roots;
 
@@ -14,12 +16,23 @@ use crate::failed_io::failed_blocks;
 use crate::failure::{Failure, reason};
 use crate::logging;
 use crate::progress::Reporter;
-use crate::signals;
+use crate::signals::{self, Caught};
 
 /// Receives the events of a run in addition to the progress display.
 pub(crate) trait RunObserver {
     /// Called for every event, including the ends of trials.
     fn on_progress(&mut self, progress: &Progress<'_>) -> Result<(), Failure>;
+
+    /// Called for SIGUSR1, with the next event that has data. Whether it printed the state; if not, the progress display
+    /// prints a line.
+    fn on_status_request(&mut self, _progress: &Progress<'_>) -> Result<bool, Failure> {
+        Ok(false)
+    }
+
+    /// Whether the command fails if its results cannot be stored. Otherwise there is a warning.
+    fn needs_store(&self) -> bool {
+        true
+    }
 }
 
 /// How a run starts.
@@ -85,7 +98,8 @@ pub(crate) fn carry_out(
     let (Begin::New(plan) | Begin::Resume { plan, .. }) = &begin;
     context.tell(&unmet_destroys(plan));
     let stop = StopFlag::new();
-    let _watch = watch_signals(&stop, context)?;
+    let status_wanted = Arc::new(AtomicBool::new(false));
+    let _watch = watch_signals(&stop, &status_wanted, context)?;
     let mut node = LocalNode::this_program().map_err(|error| {
         Failure::one(Diagnostic::error(format!(
             "cannot find this program: {}",
@@ -97,15 +111,33 @@ pub(crate) fn carry_out(
     let lab = Lab {
         store,
         store_files: store.files(),
-        store_stack: iodyno_target::stack::describe(store.path(), &Roots::host()).stack,
+        store_stack: store.path().map_or_else(Vec::new, |path| {
+            iodyno_target::stack::describe(path, &Roots::host()).stack
+        }),
         node: &node,
         stop: &stop,
     };
-    let store_file = file_at(store.path());
+    let store_file = store.path().and_then(|path| Some((path, file_at(path)?)));
+    // Where the caller's exit code is not about the store.
+    let (severity, unstored) = match observer.needs_store() {
+        true => (Severity::Error, Exit::CheckFailed),
+        false => (Severity::Warning, Exit::Fine),
+    };
     let mut exit = Exit::Fine;
     let mut failed = None;
     let mut blocks_named = false;
     let mut on_progress = |progress: Progress<'_>| {
+        let has_data = matches!(
+            progress,
+            Progress::Node(Event::Frame(_) | Event::Progress { .. })
+        );
+        if has_data && status_wanted.swap(false, Ordering::Relaxed) {
+            match observer.on_status_request(&progress) {
+                Ok(true) => {}
+                Ok(false) => reporter.print_next(),
+                Err(failure) => _ = failed.get_or_insert(failure),
+            }
+        }
         reporter.show(&progress);
         if let Progress::Ended(ended) = &progress {
             exit = exit.max(exit_of(ended, &stop));
@@ -134,19 +166,20 @@ pub(crate) fn carry_out(
         exit = exit.max(Exit::Interrupted);
     }
     if let Some(error) = &end.unstored {
-        let mut fault = store_fault(error, iodyno_model::Severity::Error);
+        let mut fault = store_fault(error, severity);
         fault.message = format!(
             "run {} is only partly stored: {}",
             end.handle.alias, fault.message
         );
         context.tell(&[fault]);
-        exit = exit.max(Exit::CheckFailed);
+        exit = exit.max(unstored);
     }
-    if let Some(before) = store_file
-        && file_at(store.path()) != Some(before)
+    if let Some((path, before)) = store_file
+        && file_at(path) != Some(before)
     {
-        context.tell(&[store_gone(store.path(), before)]);
-        exit = exit.max(Exit::CheckFailed);
+        let fault = store_gone(path, before);
+        context.tell(&[Diagnostic { severity, ..fault }]);
+        exit = exit.max(unstored);
     }
     match failed {
         Some(failure) => Err(Failure {
@@ -205,12 +238,22 @@ fn exit_of(ended: &Ended<'_>, stop: &StopFlag) -> Exit {
     Exit::of_trial(ended.trial, stop.is_set())
 }
 
-fn watch_signals(stop: &StopFlag, context: &Context) -> Result<signals::Watch, Failure> {
+fn watch_signals(
+    stop: &StopFlag,
+    status_wanted: &Arc<AtomicBool>,
+    context: &Context,
+) -> Result<signals::Watch, Failure> {
     let (stop, screen) = (stop.clone(), context.screen.clone());
-    signals::watch(move |request| {
-        let Some(request) = request else {
-            screen.note("exiting; files of the trial are removed in the background if possible");
-            leave();
+    let status_wanted = Arc::clone(status_wanted);
+    signals::watch(move |signal| {
+        let request = match signal {
+            Caught::Stop(request) => request,
+            Caught::Status => return status_wanted.store(true, Ordering::Relaxed),
+            Caught::Exit => {
+                screen
+                    .note("exiting; files of the trial are removed in the background if possible");
+                leave();
+            }
         };
         stop.request(request);
         screen.note(match request {

@@ -36,7 +36,8 @@ use crate::failure::Failure;
 use crate::terminal::Terminal;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    signals::block_status();
+    let cli = match Cli::try_parse_from(args::with_command(std::env::args_os())) {
         Ok(cli) => cli,
         Err(error) => {
             // The message repeats the arguments, which may come from a script.

@@ -150,7 +150,10 @@ fn conclusion(
     let end = &ended_run.end;
     let alias = end.handle.alias;
     let stored = match end.unstored {
-        None => format!("run {alias} stored in {}.", store.path().display()),
+        None => match store.path() {
+            Some(path) => format!("run {alias} stored in {}.", path.display()),
+            None => format!("run {alias} is not stored."),
+        },
         Some(_) => format!("run {alias} is only partly stored."),
     };
     let trials = end.planned;

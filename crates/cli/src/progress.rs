@@ -57,6 +57,8 @@ pub(crate) struct Reporter<'a> {
     /// Interval of plain lines, in addition to a live line.
     every: Option<Nanos>,
     next_plain: Nanos,
+    /// The next event with data is printed as a plain line in every mode.
+    print_next: bool,
     /// `3/20 `, before the live line of a run with several trials.
     trial: String,
     /// The trial of a run with several: `trial 3 of 20: job on configuration`.
@@ -80,6 +82,7 @@ impl<'a> Reporter<'a> {
             step: None,
             every: None,
             next_plain: FIRST,
+            print_next: false,
             trial: String::new(),
             trial_name: String::new(),
             rounds_told: false,
@@ -99,6 +102,11 @@ impl<'a> Reporter<'a> {
     /// With plain lines at this interval.
     pub(crate) fn with_lines_every(self, every: Option<Nanos>) -> Reporter<'a> {
         Reporter { every, ..self }
+    }
+
+    /// Prints the next event with data as a line, in every mode.
+    pub(crate) fn print_next(&mut self) {
+        self.print_next = true;
     }
 
     /// Shows one event.
@@ -216,7 +224,8 @@ impl<'a> Reporter<'a> {
                 self.draw(elapsed, line, line);
             }
             // A drain has no data to print, and may take long.
-            Event::Frame(frame) if self.without_frames && frame.step != Step::Drain => {}
+            Event::Frame(frame)
+                if self.without_frames && frame.step != Step::Drain && !self.print_next => {}
             Event::Frame(frame) => {
                 // Frames end some µs before the full second.
                 let elapsed =
@@ -245,7 +254,9 @@ impl<'a> Reporter<'a> {
             Mode::Plain => true,
             Mode::Quiet => false,
         };
-        if lines && elapsed >= self.next_plain {
+        if std::mem::take(&mut self.print_next) {
+            self.screen.note(&format!("{}{}", self.trial, plain()));
+        } else if lines && elapsed >= self.next_plain {
             self.next_plain = match self.every {
                 Some(every) => Nanos(elapsed.0 + every.0),
                 None => next_plain(elapsed),

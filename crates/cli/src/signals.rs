@@ -1,10 +1,12 @@
-//! Signals that end a run: the first ends it early, the second aborts it, the third exits at once.
+//! Signals. Of those that end a run the first ends it early, the second aborts it, the third exits at once. SIGUSR1 prints
+//! the state of a run, as with fio.
 
 use std::io;
 use std::thread;
 
 use iodyno_model::StopRequest;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use nix::sys::signal::{SigSet, Signal};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::{Handle, Signals};
 
 /// Signal handlers, removed when dropped.
@@ -17,15 +19,36 @@ impl Drop for Watch {
     }
 }
 
-/// Calls `on_request` on a separate thread for each SIGINT, SIGTERM or SIGHUP: with the request to stop for the first two, and
-/// with `None`, to exit at once, for each further one.
+/// What a signal means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Caught {
+    /// The first and the second SIGINT, SIGTERM or SIGHUP: stop.
+    Stop(StopRequest),
+    /// Each further one: exit at once.
+    Exit,
+    /// SIGUSR1: print the state.
+    Status,
+}
+
+/// Blocks SIGUSR1 in this thread, its later threads and its child processes, in none of which it may end the process or
+/// interrupt a call. To be called before any thread starts. [`watch`] takes it.
+pub(crate) fn block_status() {
+    // It fails only for an invalid signal.
+    let _ = status().thread_block();
+}
+
+fn status() -> SigSet {
+    let mut set = SigSet::empty();
+    set.add(Signal::SIGUSR1);
+    set
+}
+
+/// Calls `on_signal` on a separate thread for each SIGINT, SIGTERM, SIGHUP or SIGUSR1.
 ///
 /// A signal that was ignored at the start of the program stays ignored, as under `nohup`.
-pub(crate) fn watch(
-    mut on_request: impl FnMut(Option<StopRequest>) + Send + 'static,
-) -> io::Result<Watch> {
+pub(crate) fn watch(mut on_signal: impl FnMut(Caught) + Send + 'static) -> io::Result<Watch> {
     let ignored = ignored_signals();
-    let wanted = [SIGINT, SIGTERM, SIGHUP]
+    let wanted = [SIGINT, SIGTERM, SIGHUP, SIGUSR1]
         .into_iter()
         .filter(|signal| ignored & (1 << (signal - 1)) == 0);
     let mut signals = Signals::new(wanted)?;
@@ -33,9 +56,13 @@ pub(crate) fn watch(
     thread::Builder::new()
         .name("signals".to_owned())
         .spawn(move || {
+            let _ = status().thread_unblock();
             let mut requests = [StopRequest::Finish, StopRequest::Abort].into_iter();
-            for _ in signals.forever() {
-                on_request(requests.next());
+            for signal in signals.forever() {
+                on_signal(match signal {
+                    SIGUSR1 => Caught::Status,
+                    _ => requests.next().map_or(Caught::Exit, Caught::Stop),
+                });
             }
         })?;
     Ok(Watch(handle))

@@ -138,6 +138,9 @@ fn fault_place(entry: &Entry, fault: &Problem, changed: bool) -> Place {
 /// Adds an error to the report.
 pub(super) fn say(report: &mut Report, fault: Problem, place: Option<Place>) {
     report.refusals += usize::from(fault.refusal);
+    if fault.unmet {
+        report.fatal_warnings.insert(fault.message.clone());
+    }
     report.push(fault.diagnostic(place));
 }
 

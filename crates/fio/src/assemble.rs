@@ -246,7 +246,8 @@ impl<'h> Assembly<'h> {
             let all = report.diagnostics.iter();
             all.filter(|said| said.severity == Severity::Error).count()
         };
-        if self.jobs.is_empty() && errors(&self.report) == 0 {
+        let none_needed = self.report.runs_nothing && self.files == 0;
+        if self.jobs.is_empty() && errors(&self.report) == 0 && !none_needed {
             self.report.push(
                 Diagnostic::error("there is no job").hint(
                     "begin one with its name: `[randread]` in a file, `--name=` in a command",
@@ -265,7 +266,8 @@ impl<'h> Assembly<'h> {
         });
         sort_by_place(&mut diagnostics);
         let workload = (errors == 0).then(|| {
-            let name = self.name.unwrap_or_else(|| self.jobs[0].name.clone());
+            let first = || self.jobs.first().map(|job| job.name.clone());
+            let name = self.name.or_else(first).unwrap_or_default();
             Workload::new(name, self.sources, self.jobs)
         });
         Parsed {

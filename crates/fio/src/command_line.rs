@@ -1,14 +1,15 @@
 //! fio's command line: options, jobs defined by `--name`, and job files, in any order.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use iodyno_model::{Diagnostic, Place, Severity, Source, closest};
+use iodyno_model::{Diagnostic, Place, Source, closest};
 use iodyno_options::{Problem, Unit};
 
 use super::Parsed;
 use super::apply::say;
 use super::assemble::Assembly;
-use super::flags::{FLAGS, Flag, Settings};
+use super::flags::{FLAGS, Flag, OwnFlags, Settings};
 use super::help;
 use super::host::Host;
 use super::options::{OPTIONS, OptionSpec};
@@ -26,6 +27,8 @@ pub enum Action {
     Version,
     /// Print this text and run nothing.
     Print(String),
+    /// Print this text, which says that something does not exist, and fail.
+    PrintAndFail(String),
 }
 
 /// A parsed command line.
@@ -37,6 +40,8 @@ pub struct CommandLine {
     pub output: OutputOptions,
     /// The action.
     pub action: Action,
+    /// iodyno's own flags.
+    pub own: OwnFlags,
 }
 
 /// Parses the arguments after the program's name.
@@ -62,6 +67,7 @@ pub fn parse_command_line(args: &[String], host: &dyn Host) -> CommandLine {
             parsed,
             output: settings.output,
             action,
+            own: settings.own,
         };
     }
     assembly.sources.push(Source {
@@ -70,6 +76,8 @@ pub fn parse_command_line(args: &[String], host: &dyn Host) -> CommandLine {
     });
     assembly.only(settings.sections.clone());
     assembly.read_only = settings.read_only;
+    // fio answers probes such as `--ioengine=io_uring --parse-only`, without a job or its size.
+    assembly.report.runs_nothing = settings.parse_only || settings.show_command;
     let mut for_files = globals.clone();
     let global_sections = sections.iter().filter(|section| section.is_global());
     for_files.extend(global_sections.flat_map(|section| section.entries.clone()));
@@ -83,9 +91,10 @@ pub fn parse_command_line(args: &[String], host: &dyn Host) -> CommandLine {
             .hint("fio applies them to the first file only");
         say(&mut assembly.report, note, None);
     }
+    let fatal = std::mem::take(&mut assembly.report.fatal_warnings);
     let mut parsed = assembly.parsed();
     if settings.warnings_fatal {
-        make_warnings_fatal(&mut parsed);
+        make_fatal(&fatal, &mut parsed);
     }
     let action = match (&parsed.workload, settings.show_command) {
         (Some(workload), true) => Action::Print(help::as_commands(workload)),
@@ -96,6 +105,7 @@ pub fn parse_command_line(args: &[String], host: &dyn Host) -> CommandLine {
         parsed,
         output: settings.output,
         action,
+        own: settings.own,
     }
 }
 
@@ -108,7 +118,10 @@ fn asked_for_text(settings: &Settings, sections: &[Section], files: &[PathBuf]) 
     }
     match &settings.help {
         Some(("cmdhelp", name)) => Some(Action::Print(help::option_help(name.as_deref()))),
-        Some(("enghelp", name)) => Some(Action::Print(help::engine_help(name.as_deref()))),
+        Some(("enghelp", name)) => Some(match help::engine_help(name.as_deref()) {
+            Ok(text) => Action::Print(text),
+            Err(text) => Action::PrintAndFail(text),
+        }),
         Some(_) => Some(Action::Print(help::usage())),
         None if settings.show_command && sections.is_empty() && files.is_empty() => {
             Some(Action::Print(String::new()))
@@ -117,22 +130,17 @@ fn asked_for_text(settings: &Settings, sections: &[Section], files: &[PathBuf]) 
     }
 }
 
-fn make_warnings_fatal(parsed: &mut Parsed) {
-    let warnings = parsed
-        .diagnostics
-        .iter()
-        .filter(|said| said.severity == Severity::Warning)
-        .count();
-    if warnings > 0 {
-        parsed.workload = None;
-        parsed.well_formed = false;
-        parsed.diagnostics.push(
-            Diagnostic::error(format!(
-                "{warnings} warnings, and `--warnings-fatal` was given"
-            ))
-            .hint("mend them, or leave `--warnings-fatal` out"),
-        );
+fn make_fatal(warnings: &BTreeSet<String>, parsed: &mut Parsed) {
+    if warnings.is_empty() {
+        return;
     }
+    parsed.workload = None;
+    parsed.well_formed = false;
+    let errors = warnings.iter().map(|warning| {
+        let message = format!("`--warnings-fatal` makes this an error: {warning}");
+        Diagnostic::error(message).hint("change it, or leave `--warnings-fatal` out")
+    });
+    parsed.diagnostics.extend(errors);
 }
 
 struct Reader<'a> {

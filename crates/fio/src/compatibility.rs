@@ -30,8 +30,35 @@ fn introduction(text: &mut String) {
          has no effect, such as `lockmem=0`.\n\n",
         honoured + ignored + refused,
     );
+    text.push_str(IN_PLACE);
     text.push_str(DIFFERENCES);
 }
+
+const IN_PLACE: &str = "\
+## In place of fio
+
+A script runs unchanged if it finds a link or copy of iodyno under the name `fio`: the program then behaves as
+`iodyno fio`. `make install-links` makes such links (`fio`, and `sysbench` for `iodyno fileio`) in a folder of their own, here for one
+command:
+
+    PATH=/usr/local/libexec/iodyno:$PATH ./benchmark.sh
+
+| what a script may rely on | iodyno |
+|---|---|
+| `fio --version` | one line, `fio-3.42`: the release whose command line and output these are. `iodyno --version` prints iodyno's own |
+| exit codes | 0, 1 after any error, 128 if interrupted |
+| SIGUSR1 | prints the result so far in the chosen formats, with the next second; `iodyno run` and `iodyno fileio` print a line |
+| `--parse-only`, `--enghelp=ENGINE`, `--cmdhelp=OPTION`, `--showcmd` | answer with fio's exit codes; what is refused is not listed |
+| standard output | only the result; warnings and errors go to standard error |
+| no store: HOME is not set, is read-only or full | a warning; the result is printed, and kept nowhere |
+
+The result is stored as well, so that `iodyno list`, `show` and `compare` find it. Flags of iodyno's own stand anywhere among fio's:
+`--no-store`, `-q` (`--quiet`: no warnings) and `--destroy PATH`. In a script that cannot be changed, `IODYNO_NO_STORE=1`,
+`IODYNO_QUIET=1` and `IODYNO_STORE=PATH` do the same; there is no variable for `--destroy`.
+
+Devices that are in use stay refused, also with `allow_mounted_write=1`.
+
+";
 
 const DIFFERENCES: &str = "\
 ## Differences from fio

@@ -101,6 +101,48 @@ pub(super) const ENGINES: &[EngineSpec] = &[
     not("solarisaio", "Solaris", "it is for another system", "use io_uring"),
 ];
 
+/// An option that only some engines have.
+pub(super) struct EngineOption {
+    pub(super) option: &'static str,
+    pub(super) engines: &'static [EngineKind],
+    /// The engines as text.
+    pub(super) names: &'static str,
+}
+
+const fn only(
+    option: &'static str,
+    engines: &'static [EngineKind],
+    names: &'static str,
+) -> EngineOption {
+    EngineOption {
+        option,
+        engines,
+        names,
+    }
+}
+
+/// The options of single engines.
+pub(super) const ENGINE_OPTIONS: &[EngineOption] = {
+    use EngineKind::{IoUring, Libaio, Pvsync2, Sim};
+    &[
+        only("hipri", &[IoUring, Pvsync2], "io_uring and pvsync2"),
+        only("sqthread_poll", &[IoUring], "io_uring"),
+        only("sqthread_poll_cpu", &[IoUring], "io_uring"),
+        only("fixedbufs", &[IoUring], "io_uring"),
+        only("registerfiles", &[IoUring], "io_uring"),
+        only("force_async", &[IoUring], "io_uring"),
+        only(
+            "nowait",
+            &[IoUring, Libaio, Pvsync2],
+            "io_uring, libaio and pvsync2",
+        ),
+        only("sim_latency", &[Sim], "sim"),
+        only("sim_servers", &[Sim], "sim"),
+        only("sim_faults", &[Sim], "sim"),
+        only("sim_clock", &[Sim], "sim"),
+    ]
+};
+
 /// `constant:100us`, `exponential:100us`, `lognormal:100us:0.5`.
 pub(super) fn law(value: &Value) -> Result<SimLaw, Problem> {
     let parts: Vec<&str> = value.string()?.split(':').map(str::trim).collect();

@@ -77,7 +77,7 @@ fn finish_engine(draft: &mut Draft, report: &mut Report) {
     }
     let engine = &draft.blocks.engine;
     let polls = matches!(engine.kind, EngineKind::IoUring | EngineKind::Pvsync2);
-    if engine.hipri && polls && !engine.direct {
+    if engine.hipri && polls && !engine.direct && !report.runs_nothing {
         contradiction(
             report,
             draft,
@@ -166,7 +166,7 @@ fn finish_end(draft: &mut Draft, report: &mut Report) {
     let unread = draft.failed.contains("runtime") || draft.failed.contains("ioengine");
     if draft.blocks.passes.time_based && draft.job.end.runtime.is_none() && !unread {
         draft.blocks.passes.time_based = false;
-        let fault = Problem::warning("`time_based` has no effect without a `runtime`")
+        let fault = Problem::unmet("`time_based` has no effect without a `runtime`")
             .hint("add `runtime=30s`, or leave `time_based` out");
         let place = draft.place("time_based").cloned();
         say(report, fault, place.or(draft.job.place.clone()));

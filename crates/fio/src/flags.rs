@@ -17,9 +17,21 @@ pub(super) struct Settings {
     pub(super) warnings_fatal: bool,
     pub(super) parse_only: bool,
     pub(super) show_command: bool,
+    pub(super) own: OwnFlags,
     pub(super) version: bool,
     /// `--help`, `--cmdhelp` or `--enghelp`, with its argument.
     pub(super) help: Option<(&'static str, Option<String>)>,
+}
+
+/// iodyno's own flags among fio's.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OwnFlags {
+    /// Print no warnings.
+    pub quiet: bool,
+    /// Do not store the result.
+    pub no_store: bool,
+    /// Devices and disk images that may be overwritten.
+    pub destroy: Vec<PathBuf>,
 }
 
 /// A flag of the command line. An alias is a letter after a single dash.
@@ -36,7 +48,9 @@ const fn honoured(
     OptionSpec::new(name, unit, text, Status::Honoured(set)).alias(letter)
 }
 
-const NO_SERVER: &str = "there is no client and server of this kind";
+const NO_SERVER: &str =
+    "a run starts its nodes itself and needs no server; nodes on other hosts are not supported yet";
+const OVER_SSH: &str = "run `ssh HOST iodyno fio …` on each host";
 const NO_TRIGGER: &str = "commands are not run during a measurement";
 
 /// All flags.
@@ -60,40 +74,62 @@ pub(super) const FLAGS: &[Flag] = &[
     honoured("section", &["x"], Text, "Runs only this section of the job file; may be repeated.", section),
     honoured("readonly", &["r"], Nothing, "Refuses jobs that write or trim.",
         |settings, _| { settings.read_only = true; Ok(()) }),
-    honoured("warnings-fatal", &["w"], Nothing, "Treats warnings as errors.",
+    honoured("warnings-fatal", &["w"], Nothing, "Fails on what fio warns of, and on options that matter and have no effect; advice does not count.",
         |settings, _| { settings.warnings_fatal = true; Ok(()) }),
-    honoured("parse-only", &["P"], Nothing, "Checks the jobs and runs nothing.",
+    honoured("parse-only", &["P"], Nothing, "Checks the options and the jobs, if there are any, and runs nothing.",
         |settings, _| { settings.parse_only = true; Ok(()) }),
     honoured("showcmd", &["s"], Nothing, "Shows job files as a command line.",
         |settings, _| { settings.show_command = true; Ok(()) }),
-    honoured("version", &["v"], Nothing, "Shows the version.", |settings, _| { settings.version = true; Ok(()) }),
+    honoured("version", &["v"], Nothing, "Shows the version of fio whose command line and output these are.", |settings, _| { settings.version = true; Ok(()) }),
     honoured("help", &["h"], Nothing, "Shows this.", |settings, _| { settings.help = Some(("help", None)); Ok(()) }),
     honoured("cmdhelp", &["c"], OptionalText, "Explains a job option, or lists all.",
         |settings, value| { settings.help = Some(("cmdhelp", some(value))); Ok(()) }),
     honoured("enghelp", &["i"], OptionalText, "Explains an engine, or lists all.",
         |settings, value| { settings.help = Some(("enghelp", some(value))); Ok(()) }),
-    ignored("debug", Text, "Shows internal events.", "the result and its warnings report what happened"),
-    ignored("alloc-size", Text, "Amount of memory to reserve.", "memory is allocated as needed"),
-    ignored("max-jobs", Text, "Maximum number of jobs.", "the number of jobs is not limited"),
-    refused("bandwidth-log", OptionalText, "A log of all jobs' bandwidth.", "logs belong to jobs", "use `--write_bw_log=PREFIX`"),
-    refused("latency-log", Text, "A log of latencies.", "it is deprecated", "use `--write_lat_log=PREFIX`"),
-    refused("inflate-log", Text, "Decompresses a log.", "logs are plain text", "use the tool that compressed it"),
-    refused("profile", Text, "A built-in set of jobs.", "there are no built-in profiles", "use a job file"),
-    refused("server", OptionalText, "Waits for clients.", NO_SERVER, "use iodyno over ssh on that host"),
-    refused("daemonize", Text, "Waits for clients in the background.", NO_SERVER, "use iodyno over ssh on that host"),
-    refused("client", Text, "Runs on a server.", NO_SERVER, "use iodyno over ssh on that host"),
-    refused("remote-config", Text, "Reads a job file on the server.", NO_SERVER, "use iodyno over ssh on that host"),
-    refused("idle-prof", Text, "Measures idle CPU.", "CPU use is always part of the result", "leave it out"),
-    refused("trigger-file", Text, "Runs a command when a file appears.", NO_TRIGGER, "use SIGINT, which ends a run early and keeps its results"),
-    refused("trigger-timeout", Text, "Runs a command after a time.", NO_TRIGGER, "use `--runtime`"),
-    refused("trigger", Text, "That command.", NO_TRIGGER, "use SIGINT, which ends a run early and keeps its results"),
-    refused("trigger-remote", Text, "That command on servers.", NO_TRIGGER, "use SIGINT, which ends a run early and keeps its results"),
-    refused("aux-path", Text, "The folder of logs.", "the prefix of a log contains its folder", "use a path in `--write_bw_log=`"),
-    refused("merge-blktrace-only", Nothing, "Only merges traces.", "traces are not read", "use blktrace's own tools"),
-    refused("cpuclock-test", Nothing, "Tests the clock.", "each result contains the clock source and the cost of reading it", "use `iodyno show RUN --json`"),
-    refused("crctest", OptionalText, "Measures checksums.", "no storage is involved", "use a CPU benchmark"),
-    refused("memcpytest", OptionalText, "Measures memory copies.", "no storage is involved", "use a memory benchmark"),
+    honoured("quiet", &["q"], Nothing, "iodyno's own: prints errors on standard error, but no warnings.",
+        |settings, _| { settings.own.quiet = true; Ok(()) }),
+    honoured("no-store", &[], Nothing, "iodyno's own: does not store the result.",
+        |settings, _| { settings.own.no_store = true; Ok(()) }),
+    honoured("destroy", &[], Text, "iodyno's own: allows overwriting the data on this device, or the disk image in this file.",
+        |settings, value| { settings.own.destroy.push(PathBuf::from(value)); Ok(()) }),
+    honoured("idle-prof", &["I"], Text, "Measures idle CPU (system, percpu): accepted, and left to `iodyno show last --series cpu`.", idle_prof),
+    ignored("debug", Text, "Shows internal events.", "fio's events do not exist here; `iodyno -vv fio …` logs what iodyno does").alias(&["d"]),
+    ignored("alloc-size", Text, "Amount of memory to reserve.", "memory is allocated as needed").alias(&["a"]),
+    ignored("max-jobs", Text, "Maximum number of jobs.", "the number of jobs is not limited").alias(&["j"]),
+    ignored("aux-path", Text, "The folder of state files.", "no state files are written there: `verify_dump` writes to the current folder").alias(&["K"]),
+    refused("store", Text, "The store of the results.", "it is a flag of iodyno and stands before fio's options", "write it first, or set `IODYNO_STORE`"),
+    refused("bandwidth-log", OptionalText, "A log of all jobs' bandwidth.", "logs belong to jobs", "use `--write_bw_log=PREFIX`").alias(&["b"]),
+    refused("latency-log", Text, "A log of latencies.", "it is deprecated", "use `--write_lat_log=PREFIX`").alias(&["l"]),
+    refused("inflate-log", Text, "Decompresses a log.", "logs are plain text", "use the tool that compressed it").alias(&["X"]),
+    refused("profile", Text, "A built-in set of jobs.", "there are no built-in profiles", "use a job file").alias(&["p"]),
+    refused("server", OptionalText, "Waits for clients.", NO_SERVER, OVER_SSH).alias(&["S"]),
+    refused("daemonize", Text, "Waits for clients in the background.", NO_SERVER, OVER_SSH).alias(&["D"]),
+    refused("client", Text, "Runs on a server.", NO_SERVER, OVER_SSH).alias(&["C"]),
+    refused("remote-config", Text, "Reads a job file on the server.", NO_SERVER, OVER_SSH).alias(&["R"]),
+    refused("trigger-file", Text, "Runs a command when a file appears.", NO_TRIGGER, "use SIGINT, which ends a run early and keeps its results").alias(&["W"]),
+    refused("trigger-timeout", Text, "Runs a command after a time.", NO_TRIGGER, "use `--runtime`").alias(&["B"]),
+    refused("trigger", Text, "That command.", NO_TRIGGER, "use SIGINT, which ends a run early and keeps its results").alias(&["H"]),
+    refused("trigger-remote", Text, "That command on servers.", NO_TRIGGER, "use SIGINT, which ends a run early and keeps its results").alias(&["J"]),
+    refused("merge-blktrace-only", Nothing, "Only merges traces.", "traces are not read", "use blktrace's own tools").alias(&["A"]),
+    refused("cpuclock-test", Nothing, "Tests the clock.", "each result contains the clock source and the cost of reading it", "use `iodyno show RUN --json`").alias(&["T"]),
+    refused("crctest", OptionalText, "Measures checksums.", "no storage is involved", "use a CPU benchmark").alias(&["G"]),
+    refused("memcpytest", OptionalText, "Measures memory copies.", "no storage is involved", "use a memory benchmark").alias(&["M"]),
 ];
+
+/// What fio prints of it is accepted without effect; to calibrate would be another program.
+fn idle_prof(_: &mut Settings, value: &str) -> Result<(), Problem> {
+    match value {
+        "system" | "percpu" => Err(Problem::warning(
+            "the CPU's idle time is not part of the result in fio's form",
+        )
+        .hint("`iodyno show last --series cpu` prints it by second")),
+        "calibrate" => Err(Problem::refusal(
+            "`--idle-prof=calibrate` is not supported: there is no unit of work to calibrate",
+        )
+        .hint("leave it out")),
+        _ => one_of(value, &[("system", ()), ("percpu", ()), ("calibrate", ())]),
+    }
+}
 
 fn append_terse(settings: &mut Settings, _: &str) -> Result<(), Problem> {
     if !settings.output.formats.contains(&OutputFormat::Terse) {

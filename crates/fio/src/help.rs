@@ -6,7 +6,7 @@ use iodyno_model::{Job, Workload};
 
 use iodyno_options::{Status, Unit, quoted};
 
-use super::engines::ENGINES;
+use super::engines::{ENGINE_OPTIONS, ENGINES};
 use super::flags::FLAGS;
 use super::options::{OPTIONS, OptionSpec};
 
@@ -17,7 +17,7 @@ pub(super) fn usage() -> String {
          Options before the first --name count for all jobs; --name=NAME begins a job.\n\n",
     );
     for flag in FLAGS {
-        if matches!(flag.status, Status::Honoured(_)) {
+        if !matches!(flag.status, Status::Refused { .. }) {
             let argument = match flag.unit {
                 Unit::Nothing => "",
                 Unit::OptionalText => "[=…]",
@@ -36,9 +36,13 @@ pub(super) fn option_help(name: Option<&str>) -> String {
     let mut text = String::new();
     let Some(name) = name.filter(|name| *name != "all") else {
         for (topic, options) in OPTIONS.topics {
-            let _ = writeln!(text, "{topic}:");
-            for option in options.iter() {
-                let _ = writeln!(text, "  {:<28} {}", option.name, option.text);
+            let _ = writeln!(text, "# {topic}");
+            // Names begin their lines, and what is refused is not listed: scripts look for an option here.
+            for option in options
+                .iter()
+                .filter(|option| !matches!(option.status, Status::Refused { .. }))
+            {
+                let _ = writeln!(text, "{:<24}: {}", option.name, option.text);
             }
         }
         return text;
@@ -75,23 +79,53 @@ fn describe(option: &OptionSpec) -> String {
     text
 }
 
-/// Describes one engine, or lists all.
-pub(super) fn engine_help(name: Option<&str>) -> String {
-    let mut text = String::new();
-    for engine in ENGINES
-        .iter()
-        .filter(|engine| name.is_none_or(|name| name == engine.name))
-    {
-        let _ = write!(text, "  {:<14} {}", engine.name, engine.text);
-        if let Status::Refused { why, instead } = engine.status {
-            let _ = write!(text, "; not supported: {why}; {instead}");
+/// Lists the supported engines, the options of one engine, or describes one of its options: `libaio,nowait`.
+///
+/// # Errors
+/// The text for an engine that is not supported, one without options of its own, or an unknown option, where fio fails, too.
+pub(super) fn engine_help(name: Option<&str>) -> Result<String, String> {
+    let Some(name) = name else {
+        let mut text = String::from("Available IO engines:\n");
+        let supported = ENGINES
+            .iter()
+            .filter(|engine| matches!(engine.status, Status::Honoured(_)));
+        for engine in supported {
+            let _ = writeln!(text, "\t{:<14} {}", engine.name, engine.text);
         }
-        text.push('\n');
+        return Ok(text);
+    };
+    let (name, wanted) = match name.split_once(',') {
+        Some((name, option)) => (name, Some(option)),
+        None => (name, None),
+    };
+    let kind = match ENGINES.iter().find(|engine| engine.name == name) {
+        None => return Err(format!("there is no engine `{name}`\n")),
+        Some(engine) => match engine.status {
+            Status::Honoured(kind) => kind,
+            Status::Ignored { why, .. } => return Err(format!("{name}: {why}\n")),
+            Status::Refused { why, instead } => {
+                return Err(format!("{name}: not supported: {why}; {instead}\n"));
+            }
+        },
+    };
+    let own = ENGINE_OPTIONS
+        .iter()
+        .filter(|own| own.engines.contains(&kind));
+    let options: Vec<&OptionSpec> = own.filter_map(|own| OPTIONS.find(own.option)).collect();
+    if options.is_empty() {
+        return Err(format!("the engine {name} has no options of its own\n"));
     }
-    if text.is_empty() {
-        let _ = writeln!(text, "there is no engine `{}`", name.unwrap_or_default());
+    match wanted {
+        None => Ok(options
+            .iter()
+            .map(|option| format!("{:<24}: {}\n", option.name, option.text))
+            .collect()),
+        Some(wanted) => options
+            .iter()
+            .find(|option| option.names().any(|name| name == wanted))
+            .map(|option| describe(option))
+            .ok_or_else(|| format!("the engine {name} has no option `{wanted}`\n")),
     }
-    text
 }
 
 /// Formats the jobs as one command.

@@ -31,6 +31,7 @@ use iodyno_model::{Diagnostic, Place, Workload};
 
 pub use command_line::{Action, CommandLine, parse_command_line};
 pub use compatibility::compatibility_markdown;
+pub use flags::OwnFlags;
 pub use host::{Host, SystemHost};
 pub use number::{NumberError, Size, TimeUnit, size, time};
 pub use options::option_names;

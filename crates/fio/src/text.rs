@@ -1,5 +1,6 @@
 //! Splits job files into lines, sections and includes, independent of the meaning of options.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -47,6 +48,11 @@ pub(super) struct Report {
     pub(super) diagnostics: Vec<Diagnostic>,
     /// Number of errors about valid features that are not supported.
     pub(super) refusals: usize,
+    /// Warnings that `--warnings-fatal` makes errors: those that fio gives, too, and those of options that matter and have
+    /// no effect. The others are advice.
+    pub(super) fatal_warnings: BTreeSet<String>,
+    /// The jobs are only checked or printed: what would be missing at the start is not an error.
+    pub(super) runs_nothing: bool,
     /// The bytes of all texts so far.
     bytes: usize,
 }

@@ -4,6 +4,7 @@ use iodyno_model::{Amount, Checksum, Content, Diagnostic, EngineKind, Job, Order
 use iodyno_units::Bytes;
 
 use super::draft::Draft;
+use super::engines::ENGINE_OPTIONS;
 use super::text::Report;
 
 /// A pass of at least this number of bytes is not considered small.
@@ -56,13 +57,19 @@ impl Trap<'_> {
         self.say(Severity::Warning, option, message.into(), hint);
     }
 
+    /// Says what fio warns of as well, so that `--warnings-fatal` makes it an error.
+    fn say_as_fio(&mut self, severity: Severity, option: &str, message: &str, hint: &str) {
+        self.report.fatal_warnings.insert(message.to_owned());
+        self.say(severity, option, message.to_owned(), hint);
+    }
+
     fn note(&mut self, option: &str, message: impl Into<String>, hint: &str) {
         self.say(Severity::Note, option, message.into(), hint);
     }
 
     fn size(&mut self) {
         let known = self.draft.has("size") || self.draft.has("filesize");
-        if known || self.job.end.until_full {
+        if known || self.job.end.until_full || self.report.runs_nothing {
             return;
         }
         let files = &self.draft.blocks.files;
@@ -139,27 +146,10 @@ impl Trap<'_> {
 
     /// Checks for options of one engine that are given to another.
     fn engine_options(&mut self) {
-        use EngineKind::{IoUring, Libaio, Pvsync2, Sim};
         let kind = self.draft.blocks.engine.kind;
-        let owners: [(&str, &[EngineKind], &str); 11] = [
-            ("hipri", &[IoUring, Pvsync2], "io_uring and pvsync2"),
-            ("sqthread_poll", &[IoUring], "io_uring"),
-            ("sqthread_poll_cpu", &[IoUring], "io_uring"),
-            ("fixedbufs", &[IoUring], "io_uring"),
-            ("registerfiles", &[IoUring], "io_uring"),
-            ("force_async", &[IoUring], "io_uring"),
-            (
-                "nowait",
-                &[IoUring, Libaio, Pvsync2],
-                "io_uring, libaio and pvsync2",
-            ),
-            ("sim_latency", &[Sim], "sim"),
-            ("sim_servers", &[Sim], "sim"),
-            ("sim_faults", &[Sim], "sim"),
-            ("sim_clock", &[Sim], "sim"),
-        ];
-        for (option, kinds, names) in owners {
-            if self.draft.written.contains_key(option) && !kinds.contains(&kind) {
+        for own in ENGINE_OPTIONS {
+            let (option, names) = (own.option, own.names);
+            if self.draft.written.contains_key(option) && !own.engines.contains(&kind) {
                 self.warn(
                     option,
                     format!(
@@ -245,7 +235,8 @@ impl Trap<'_> {
             && !self.draft.no_random_map
             && self.draft.has("blockalign");
         if align_breaks_map {
-            self.note(
+            self.say_as_fio(
+                Severity::Note,
                 "blockalign",
                 "an alignment other than the block size implies `norandommap`",
                 "add `norandommap` to say so",
@@ -380,7 +371,8 @@ impl Trap<'_> {
         let shared = self.job.clones > 1 && !self.draft.blocks.files.names.is_empty();
         let tolerant = !verify.check_sequence && (access.repeatable || !verify.check_seed);
         if access.writes && shared && !tolerant && !self.draft.has("offset_increment") {
-            self.warn(
+            self.say_as_fio(
+                Severity::Warning,
                 "verify",
                 "clones write the same blocks of `filename` and will find each other's",
                 "add `offset_increment=…` or `verify_write_sequence=0`, or leave `filename` out",
@@ -392,7 +384,8 @@ impl Trap<'_> {
             && self.draft.blocks.passes.time_based
             && verify.backlog == 0;
         if never {
-            self.note(
+            self.say_as_fio(
+                Severity::Note,
                 "verify",
                 "the blocks are checked after `runtime`, in time of its own",
                 "add `verify_backlog=1024` to check within it",

@@ -5,8 +5,8 @@ mod common;
 use std::path::PathBuf;
 
 use common::{FakeHost, brief, command};
-use iodyno_fio::{Action, CommandLine, Eta, OutputFormat};
-use iodyno_model::{After, Job};
+use iodyno_fio::{Action, CommandLine, Eta, OutputFormat, OwnFlags};
+use iodyno_model::{After, Job, Severity};
 use iodyno_units::Nanos;
 use proptest::prelude::*;
 
@@ -154,7 +154,8 @@ fn help_and_version_need_no_job() {
         ("--cmdhelp=iodepht", "did you mean `iodepth`?"),
         ("--cmdhelp", "numjobs"),
         ("--enghelp", "io_uring"),
-        ("--enghelp=rbd", "not supported"),
+        ("--enghelp=libaio", "nowait"),
+        ("--enghelp=libaio,nowait", "RWF_NOWAIT"),
     ] {
         let command = read(text);
         let Action::Print(printed) = command.action else {
@@ -222,8 +223,33 @@ fn errors_point_into_the_command() {
             "1:22+2 error the job writes or trims",
         ),
         (
-            "--name=a --size=1m --iodepth=4 --warnings-fatal",
-            "error 1 warnings, and",
+            "--name=a --size=1m --dedupe_mode=working_set --warnings-fatal",
+            "error `--warnings-fatal` makes this an error: `dedupe_mode` is ignored",
+        ),
+        (
+            "--name=a --filename=x --size=1m --rw=randwrite --numjobs=2 --verify=md5 --warnings-fatal",
+            "error `--warnings-fatal` makes this an error: clones write the same blocks",
+        ),
+        (
+            "--name=a --ioengine=rbd --parse-only",
+            "1:21+3 error the engine `rbd` is not supported",
+        ),
+        (
+            "--ioengine=nosuch --parse-only",
+            "1:12+6 error there is no engine `nosuch`",
+        ),
+        ("--nosuch=1 --parse-only", "1:1+8 error there is no option"),
+        (
+            "--name=a --size=1m --idle-prof=calibrate",
+            "1:20+21 error `--idle-prof=calibrate` is not supported",
+        ),
+        (
+            "--name=a --size=1m --idle-prof=x",
+            "1:20+13 error `x` is not one of its values",
+        ),
+        (
+            "--name=a --size=1m --store=x.db",
+            "1:20+12 error `--store` is not supported",
         ),
         ("nothing.fio", "error cannot read `nothing.fio`"),
     ] {
@@ -239,9 +265,121 @@ fn errors_point_into_the_command() {
 
 #[test]
 fn flags_without_effect_give_a_note() {
-    let command = read("--name=a --size=1m --debug=io --max-jobs=9 --alloc-size=4");
+    let command = read(
+        "--name=a --size=1m --debug=io --max-jobs=9 --alloc-size=4 --aux-path=/tmp -d io -j 9",
+    );
     assert!(command.parsed.workload.is_some());
-    assert_eq!(command.parsed.diagnostics.len(), 3);
+    let notes = command.parsed.diagnostics;
+    assert_eq!(notes.len(), 6, "{:#?}", brief(&notes));
+    assert!(notes.iter().all(|note| note.severity == Severity::Note));
+    let idle = read("--name=a --size=1m --idle-prof=percpu --allow_mounted_write=1");
+    assert!(idle.parsed.workload.is_some());
+    let found = brief(&idle.parsed.diagnostics);
+    assert!(
+        found
+            .iter()
+            .any(|said| said.contains("warning the CPU's idle time")),
+        "{found:#?}"
+    );
+}
+
+#[test]
+fn advice_is_not_fatal() {
+    for text in [
+        // Without effect, and without a warning of fio.
+        "--name=a --size=1m --iodepth=4",
+        "--name=a --size=1m --bs=4KiB",
+        "--name=a --size=1m --size=2m",
+        "--name=a --size=1m --fsync=1",
+        "--name=a --size=1m --idle-prof=system",
+    ] {
+        let advised = read(text).parsed.diagnostics;
+        let warns = advised
+            .iter()
+            .any(|said| said.severity == Severity::Warning);
+        assert!(warns, "{text}: {:#?}", brief(&advised));
+        assert!(
+            !jobs(&format!("{text} --warnings-fatal")).is_empty(),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn probes_are_answered_without_a_job_or_its_size() {
+    for text in [
+        "--parse-only",
+        "--parse-only --terse-version=3",
+        "--ioengine=io_uring --parse-only",
+        "--parse-only --name=test --ioengine=pvsync2 --hipri=1",
+        "--name=x --ioengine=libaio --parse-only",
+    ] {
+        let command = read(text);
+        assert_eq!(command.action, Action::ParseOnly, "{text}");
+        let found = brief(&command.parsed.diagnostics);
+        assert!(command.parsed.workload.is_some(), "{text}: {found:#?}");
+    }
+    // A file without jobs is a mistake, though.
+    let host = FakeHost::with(&[("x.fio", "[global]\nbs=4k\n")]);
+    assert!(
+        command("x.fio --parse-only", &host)
+            .parsed
+            .workload
+            .is_none()
+    );
+    let printed = |text: &str| match read(text).action {
+        Action::Print(text) => text,
+        other => panic!("{text}: {other:?}"),
+    };
+    // What is not supported is not listed, because scripts look for names there.
+    let engines = printed("--enghelp");
+    assert!(
+        engines.contains("libaio") && !engines.contains("rbd"),
+        "{engines}"
+    );
+    let all = printed("--cmdhelp=all");
+    assert!(
+        all.lines().any(|line| line.starts_with("zonemode ")),
+        "{all}"
+    );
+    assert!(!all.contains("exec_prerun"), "{all}");
+    assert!(printed("--cmdhelp=exec_prerun").contains("refused"));
+    assert!(printed("--cmdhelp=zonemode").contains("strided"));
+    assert!(!printed("--cmdhelp=zonemode").contains("zbd"));
+    let help = printed("--help");
+    assert!(
+        help.contains("--output-format=") && !help.contains("--client"),
+        "{help}"
+    );
+    for (text, words) in [
+        ("--enghelp=nosuch", "no engine `nosuch`"),
+        ("--enghelp=rbd", "not supported"),
+        ("--enghelp=psync", "no options"),
+        ("--enghelp=libaio,hipri", "no option `hipri`"),
+    ] {
+        let action = read(text).action;
+        let Action::PrintAndFail(printed) = &action else {
+            panic!("{text}: {action:?}");
+        };
+        assert!(printed.contains(words), "{text}: {printed}");
+    }
+}
+
+#[test]
+fn iodyno_s_own_flags_stand_anywhere() {
+    for text in [
+        "-q --no-store --destroy /dev/x --name=a --size=1m",
+        "--name=a --size=1m --quiet --destroy=/dev/x --no-store",
+    ] {
+        let own = read(text).own;
+        let expected = OwnFlags {
+            quiet: true,
+            no_store: true,
+            destroy: vec![PathBuf::from("/dev/x")],
+        };
+        assert_eq!(own, expected, "{text}");
+    }
+    assert_eq!(read("--name=a --size=1m").own, OwnFlags::default());
 }
 
 #[test]

@@ -13,6 +13,8 @@ pub struct Problem {
     pub hint: Option<String>,
     /// Whether the text is valid but requests something unsupported.
     pub refusal: bool,
+    /// A warning that something requested has no effect although it matters.
+    pub unmet: bool,
     /// Start and length in bytes within the value; `None`: the whole value.
     pub span: Option<(usize, usize)>,
 }
@@ -25,6 +27,7 @@ impl Problem {
             message: message.into(),
             hint: None,
             refusal: false,
+            unmet: false,
             span: None,
         }
     }
@@ -42,6 +45,14 @@ impl Problem {
         Problem {
             severity: Severity::Warning,
             ..Problem::error(message)
+        }
+    }
+
+    /// A warning: something requested has no effect although it matters.
+    pub fn unmet(message: impl Into<String>) -> Problem {
+        Problem {
+            unmet: true,
+            ..Problem::warning(message)
         }
     }
 

@@ -228,7 +228,7 @@ impl<S: Copy> OptionSpec<S> {
             Status::Ignored { why, differs } => {
                 let message = format!("`{written}` is ignored: {why}");
                 let fault = match differs {
-                    true => Problem::warning(message),
+                    true => Problem::unmet(message),
                     false => Problem::note(message),
                 };
                 Err(fault.hint("leave it out"))

@@ -20,7 +20,8 @@ use crate::location::companion;
 pub(crate) struct Owner {
     /// Its number in the table `owners`.
     pub(crate) number: i64,
-    _lock: File,
+    /// `None` for a store in memory, which no other process can see.
+    _lock: Option<File>,
 }
 
 /// The file whose bytes are locked.
@@ -40,29 +41,46 @@ impl Owner {
         fcntl(&lock, FcntlArg::F_OFD_SETLK(&range(libc::F_WRLCK, number)))?;
         Ok(Owner {
             number,
-            _lock: lock,
+            _lock: Some(lock),
         })
+    }
+
+    /// The owner of a store in memory.
+    pub(crate) fn of_memory(number: i64) -> Owner {
+        Owner {
+            number,
+            _lock: None,
+        }
     }
 }
 
 /// Determines which owners are alive.
 #[derive(Debug)]
-pub(crate) struct Owners(Option<File>);
+pub(crate) enum Owners {
+    /// The lock file.
+    Locked(File),
+    /// There is no lock file: none.
+    None,
+    /// All: of a store in memory.
+    All,
+}
 
 impl Owners {
     /// Opens the lock file of a store.
     pub(crate) fn of(store: &Path) -> io::Result<Owners> {
         match File::open(lock_file(store)) {
-            Ok(file) => Ok(Owners(Some(file))),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Owners(None)),
+            Ok(file) => Ok(Owners::Locked(file)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Owners::None),
             Err(error) => Err(error),
         }
     }
 
     /// Whether the owner's process is alive; it may be this process.
     pub(crate) fn lives(&self, number: i64) -> io::Result<bool> {
-        let Some(file) = &self.0 else {
-            return Ok(false);
+        let file = match self {
+            Owners::Locked(file) => file,
+            Owners::None => return Ok(false),
+            Owners::All => return Ok(true),
         };
         let mut found = range(libc::F_RDLCK, number);
         fcntl(file, FcntlArg::F_OFD_GETLK(&mut found))?;

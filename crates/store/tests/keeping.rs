@@ -43,6 +43,33 @@ fn a_run_comes_back_as_it_was_stored() {
 }
 
 #[test]
+fn a_store_in_memory_keeps_all_but_telemetry_and_makes_no_file() {
+    let store = SqliteStore::in_memory().unwrap();
+    store.claim().unwrap();
+    assert_eq!((store.path(), store.files()), (None, Vec::new()));
+    let run = finished_run(&store, "oltp", 3);
+    assert_eq!(store.run(run).unwrap().plan, plan("oltp", 1, 1));
+    assert_eq!(
+        store.trial(key(run)).unwrap(),
+        trial(key(run), Outcome::Completed)
+    );
+    assert_eq!(store.frames(key(run), 0, 100).unwrap().len(), 3);
+    let handle = store.begin_run(&plan("next", 1, 1), START_MS).unwrap();
+    let key = key(handle.id);
+    store.begin_trial(key, "c0", "next", START_MS).unwrap();
+    store.append_frame(key, &frame(0, 60)).unwrap();
+    store.append_telemetry(key, &telemetry(0, 1)).unwrap();
+    assert!(store.telemetry(key, 0, 100).unwrap().is_empty());
+    let running = store.trial(key).unwrap();
+    let so_far = Outcome::Interrupted("it is still running".to_owned());
+    assert_eq!((running.outcome, running.parts.len()), (so_far, 1));
+    // No lock file and no database named after SQLite's own name of it.
+    let here = std::fs::read_dir(".").unwrap().flatten();
+    let names = here.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    assert_eq!(names.filter(|name| name.contains("memory")).count(), 0);
+}
+
+#[test]
 fn frames_come_in_batches() {
     let (_folder, path) = fresh();
     let store = SqliteStore::open(&path).unwrap();

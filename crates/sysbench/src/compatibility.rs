@@ -28,7 +28,10 @@ fn introduction(text: &mut String) {
          `cargo run -p iodyno-sysbench --example sysbench_compatibility > docs/sysbench-compatibility.md`.\n\n\
          `iodyno fileio` accepts the arguments of `sysbench fileio`: `prepare`, `run` and `cleanup` in the current folder, with the\n\
          options and defaults of sysbench 1.0. Of {} options, {honoured} are honoured, {ignored} are ignored (accepted without effect) and {refused} are\n\
-         refused (the command is not run).\n\n",
+         refused (the command is not run).\n\n\
+         A link or copy of iodyno named `sysbench` does the same, so that scripts run unchanged (`make install-links`). Its other tests are\n\
+         refused. `--version` prints `sysbench 1.0.20` first. A store that cannot be written is a warning; `--no-store` and `-q` (no\n\
+         warnings) stand directly after `iodyno fileio`, and `IODYNO_NO_STORE=1` and `IODYNO_QUIET=1` do the same.\n\n",
         honoured + ignored + refused,
     );
 }

@@ -25,6 +25,9 @@ pub use options::option_names;
 
 use command_line::{Line, gather};
 
+/// The release whose options and output these are.
+pub const RELEASE: &str = "1.0.20";
+
 /// The command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueHint};
 
 use super::SamplingArgs;
@@ -10,22 +11,29 @@ use super::SamplingArgs;
 ///
 /// Replace `fio` by `iodyno fio` in a script: job options, job files,
 /// `--output-format=normal,json,json+,terse`, `--append-terse`, `--output=FILE`,
-/// `--status-interval=TIME` and `--section=NAME` work as in fio. The trial is stored as well. The exit
-/// code is 0, or 1 after any error, as with fio.
+/// `--status-interval=TIME` and `--section=NAME` work as in fio, and SIGUSR1 prints the result so far. A
+/// link named `fio` does the same. The trial is stored as well; a store that cannot be written is a
+/// warning. The exit code is 0, or 1 after any error, as with fio.
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true, disable_version_flag = true)]
 #[command(
-    override_usage = "iodyno [--store PATH] fio [--destroy PATH] [--sample NAME] [FIO OPTIONS] [JOB OPTIONS] [FILE]..."
+    override_usage = "iodyno [--store PATH] fio [--no-store] [-q] [--destroy PATH] [--sample NAME] [FIO OPTIONS] [JOB OPTIONS] [FILE]..."
 )]
 #[command(after_help = "\
 Examples:
   iodyno fio --name=t --rw=randread --bs=4k --size=1g --ioengine=libaio --iodepth=16 --direct=1
   iodyno fio --output-format=json --output=result.json job.fio
 
-Write `--store`, `--color` and `-v` before `fio`; `--destroy`, `--sample NAME` (a server process whose
-CPU time is measured) and `--sample-every TIME` directly after it. A device that contains data is
-written only with `--destroy`, unless iodyno wrote that data. `iodyno check FILE` checks a job file.")]
+Write `--store`, `--color` and `-v` before `fio`; `--sample NAME` (a server process whose CPU time is
+measured) and `--sample-every TIME` directly after it; `--no-store`, `-q` (no warnings) and `--destroy`
+anywhere. IODYNO_STORE, IODYNO_NO_STORE=1 and IODYNO_QUIET=1 do the same in scripts that cannot be
+changed. A device that contains data is written only with `--destroy`, unless iodyno wrote that data.
+`iodyno check FILE` checks a job file.")]
 pub(crate) struct FioArgs {
+    /// The store and the messages.
+    #[command(flatten)]
+    pub(crate) unobtrusive: UnobtrusiveArgs,
+
     /// Allow overwriting the data on this device, or the disk image in this file.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub(crate) destroy: Vec<PathBuf>,
@@ -47,15 +55,28 @@ pub(crate) struct FioArgs {
     pub(crate) arguments: Vec<String>,
 }
 
+/// Flags of the commands that stand in for another program.
+#[derive(Debug, Args)]
+pub(crate) struct UnobtrusiveArgs {
+    /// Do not store the results.
+    #[arg(long, env = "IODYNO_NO_STORE", hide_env_values = true, value_parser = FalseyValueParser::new())]
+    pub(crate) no_store: bool,
+
+    /// Print errors on standard error, but no warnings.
+    #[arg(short, long, env = "IODYNO_QUIET", hide_env_values = true, value_parser = FalseyValueParser::new())]
+    pub(crate) quiet: bool,
+}
+
 /// Run with sysbench fileio's command line and output.
 ///
 /// Replace `sysbench fileio` by `iodyno fileio` in a script: `prepare`, `run` and `cleanup` work in the
-/// current folder with the same options, defaults and output. Files made by sysbench are accepted.
-/// Both `prepare` and `run` are stored as trials.
+/// current folder with the same options, defaults and output. Files made by sysbench are accepted. A link
+/// named `sysbench` does the same. Both `prepare` and `run` are stored as trials; a store that cannot be
+/// written is a warning.
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true, disable_version_flag = true)]
 #[command(
-    override_usage = "iodyno [--store PATH] fileio [--sample NAME] [SYSBENCH OPTIONS] prepare|run|cleanup|help"
+    override_usage = "iodyno [--store PATH] fileio [--no-store] [-q] [--sample NAME] [SYSBENCH OPTIONS] prepare|run|cleanup|help"
 )]
 #[command(after_help = "\
 Examples:
@@ -63,9 +84,15 @@ Examples:
   iodyno fileio --file-total-size=4G --file-test-mode=rndrw --threads=4 --time=60 run
   iodyno fileio --file-total-size=4G cleanup
 
-Write `--store`, `--color` and `-v` before `fileio`; `--sample NAME` (a server process whose CPU time
-is measured) and `--sample-every TIME` directly after it. `iodyno show last` shows the trial.")]
+Write `--store`, `--color` and `-v` before `fileio`; `--no-store`, `-q` (no warnings), `--sample NAME`
+(a server process whose CPU time is measured) and `--sample-every TIME` directly after it.
+IODYNO_STORE, IODYNO_NO_STORE=1 and IODYNO_QUIET=1 do the same in scripts that cannot be changed.
+`iodyno show last` shows the trial.")]
 pub(crate) struct FileioArgs {
+    /// The store and the messages.
+    #[command(flatten)]
+    pub(crate) unobtrusive: UnobtrusiveArgs,
+
     /// What to sample on the host.
     #[command(flatten)]
     pub(crate) sampling: SamplingArgs,

@@ -13,7 +13,8 @@ mod sampling;
 mod stored;
 mod tools;
 
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{ArgAction, Parser, Subcommand, ValueEnum, ValueHint};
@@ -125,6 +126,22 @@ pub(crate) enum Command {
     Node,
 }
 
+/// The arguments of the program, with the command that its name stands for: a link or copy named `fio` is `iodyno fio`, one
+/// named `sysbench` is `iodyno fileio`.
+pub(crate) fn with_command(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = arguments.into_iter().collect();
+    let program = arguments
+        .first()
+        .and_then(|path| Path::new(path).file_name());
+    let command = match program.and_then(OsStr::to_str) {
+        Some("fio") => "fio",
+        Some("sysbench") => "fileio",
+        _ => return arguments,
+    };
+    arguments.insert(1, command.into());
+    arguments
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -172,6 +189,26 @@ mod tests {
                 "b"
             ]
         );
+    }
+
+    #[test]
+    fn the_name_of_the_program_stands_for_a_command() {
+        for (given, expected) in [
+            ("iodyno fio x", "iodyno fio x"),
+            ("/opt/bin/fio --name=x", "/opt/bin/fio fio --name=x"),
+            ("fio", "fio fio"),
+            ("./sysbench fileio run", "./sysbench fileio fileio run"),
+            ("fiod --name=x", "fiod --name=x"),
+            ("/fio/iodyno list", "/fio/iodyno list"),
+            ("", ""),
+        ] {
+            let given = given.split_whitespace().map(OsString::from);
+            let found: Vec<String> = with_command(given)
+                .into_iter()
+                .map(|word| word.into_string().unwrap())
+                .collect();
+            assert_eq!(found.join(" "), expected);
+        }
     }
 
     #[test]

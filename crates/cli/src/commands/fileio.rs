@@ -20,6 +20,9 @@ use crate::trials::{Drawn, has_figures};
 /// Runs `prepare`, `run` or `cleanup` as sysbench fileio does; the first two are stored as trials.
 pub(crate) fn fileio(args: &FileioArgs, context: &Context) -> Result<Exit, Failure> {
     let command = sysbench::read(&args.arguments).map_err(Failure::input)?;
+    if args.unobtrusive.quiet {
+        context.silence();
+    }
     let notes = command.notes.iter();
     let warnings: Vec<Diagnostic> = notes
         .filter(|said| said.severity != Severity::Note)
@@ -29,7 +32,10 @@ pub(crate) fn fileio(args: &FileioArgs, context: &Context) -> Result<Exit, Failu
     match command.action {
         Action::Help => write_out(sysbench::help()).map(|()| Exit::Fine),
         Action::Version => {
-            write_out(format!("iodyno {}\n", env!("CARGO_PKG_VERSION"))).map(|()| Exit::Fine)
+            // The first two words are those of sysbench's own line.
+            let ours = env!("CARGO_PKG_VERSION");
+            write_out(format!("sysbench {} (iodyno {ours})\n", sysbench::RELEASE))
+                .map(|()| Exit::Fine)
         }
         Action::Cleanup => cleanup(&command, context),
         Action::Prepare | Action::Run => measure(args, &command, context),
@@ -83,7 +89,7 @@ fn measure(args: &FileioArgs, command: &Command, context: &Context) -> Result<Ex
         sampling: args.sampling.sampling(),
         ..plan(command, job)?
     };
-    let store = context.store()?;
+    let store = context.store_or_memory(args.unobtrusive.no_store)?;
     let mut reporter = Reporter::new(context, Mode::of(context.terminal, false));
     let lines = command
         .report_interval
@@ -100,9 +106,10 @@ fn measure(args: &FileioArgs, command: &Command, context: &Context) -> Result<Ex
         },
         live: lines.map(|every| report::Live::new(every, command.percentile)),
         context,
+        quiet: args.unobtrusive.quiet,
     };
     let ended_run = carry_out(Begin::New(&plan), &store, context, reporter, &mut printer)?;
-    if ended_run.end.unstored.is_none() {
+    if ended_run.end.unstored.is_none() && store.path().is_some() && !args.unobtrusive.quiet {
         let alias = ended_run.end.handle.alias;
         context.note(&format!(
             "run {alias} stored; `iodyno show {alias}` prints its details"
@@ -134,6 +141,7 @@ struct Printer<'a> {
     options: report::Options,
     live: Option<report::Live>,
     context: &'a Context,
+    quiet: bool,
 }
 
 impl Printer<'_> {
@@ -166,12 +174,16 @@ impl RunObserver for Printer<'_> {
                 })?;
                 // Findings go to standard error, so that standard output is sysbench's.
                 let remarks = drawn.remarks(self.context.style_err());
-                if !remarks.is_empty() {
+                if !remarks.is_empty() && !self.quiet {
                     self.context.note(&remarks);
                 }
                 Ok(())
             }
             _ => Ok(()),
         }
+    }
+
+    fn needs_store(&self) -> bool {
+        false
     }
 }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::CommandFactory;
 use iodyno_fio::{
-    Action, CommandLine, Eta, OutputFormat, OutputOptions, SystemHost, parse_command_line,
+    Action, CommandLine, Eta, OutputFormat, OutputOptions, OwnFlags, SystemHost, parse_command_line,
 };
 use iodyno_lab::Progress;
 use iodyno_model::{Diagnostic, Plan, Severity, TrialKey, Workload};
@@ -40,7 +40,11 @@ fn carry(args: &FioArgs, context: &Context) -> Result<Exit, Failure> {
         parsed,
         output,
         action,
+        own,
     } = parse_command_line(&args.arguments, &SystemHost);
+    if args.unobtrusive.quiet || own.quiet {
+        context.silence();
+    }
     let errors = parsed
         .diagnostics
         .iter()
@@ -53,16 +57,18 @@ fn carry(args: &FioArgs, context: &Context) -> Result<Exit, Failure> {
     context.tell(&faults);
     match (action, parsed.workload) {
         (Action::Version, _) => {
-            write_out(format!("{VERSION}\niodyno {}\n", env!("CARGO_PKG_VERSION")))?;
-            Ok(Exit::Fine)
+            // One line: scripts take it apart.
+            write_out(format!("{VERSION}\n")).map(|()| Exit::Fine)
         }
         (Action::Print(text), _) if asks_for_help(&args.arguments) => {
             write_out(text + "\n" + &our_help()).map(|()| Exit::Fine)
         }
         (Action::Print(text), _) => write_out(text).map(|()| Exit::Fine),
+        (Action::PrintAndFail(text), _) => write_out(text).map(|()| Exit::CheckFailed),
         (Action::ParseOnly, _) => Ok(Exit::Fine),
         (Action::Run, Some(workload)) if !workload.jobs.is_empty() => {
-            measure(plan(args, workload)?, &output, context)
+            let no_store = args.unobtrusive.no_store || own.no_store;
+            measure(plan(args, &own, workload)?, &output, no_store, context)
         }
         (Action::Run, _) => Err(Failure::one(
             Diagnostic::error("there is no job to run")
@@ -86,19 +92,29 @@ fn our_help() -> String {
     fio.map(|help| format!("{help}\n")).unwrap_or_default()
 }
 
-fn plan(args: &FioArgs, workload: Workload) -> Result<Plan, Failure> {
+fn plan(args: &FioArgs, own: &OwnFlags, workload: Workload) -> Result<Plan, Failure> {
     let folder = working_folder()?;
     let configurations = configurations(&[], &folder, false).map_err(Failure::input)?;
     Ok(Plan {
         command: command_line(),
         seed: fresh_seed(),
-        destroy: args.destroy.iter().map(|path| folder.join(path)).collect(),
+        destroy: args
+            .destroy
+            .iter()
+            .chain(&own.destroy)
+            .map(|path| folder.join(path))
+            .collect(),
         sampling: args.sampling.sampling(),
         ..Plan::new(workload.name.clone(), configurations, vec![workload])
     })
 }
 
-fn measure(plan: Plan, output: &OutputOptions, context: &Context) -> Result<Exit, Failure> {
+fn measure(
+    plan: Plan,
+    output: &OutputOptions,
+    no_store: bool,
+    context: &Context,
+) -> Result<Exit, Failure> {
     let mode = match (output.eta, context.terminal.redraws) {
         (Eta::Never, _) | (Eta::Auto, false) => Mode::Quiet,
         (Eta::Always | Eta::Auto, true) => Mode::Live,
@@ -106,7 +122,7 @@ fn measure(plan: Plan, output: &OutputOptions, context: &Context) -> Result<Exit
     };
     let reporter = Reporter::new(context, mode).with_lines_every(output.eta_newline);
     let sink = Sink::open(output.file.as_deref())?;
-    let store = context.store()?;
+    let store = context.store_or_memory(no_store)?;
     let next_status_ns = output
         .status_interval
         .map_or(u64::MAX, |interval| interval.0);
@@ -120,7 +136,7 @@ fn measure(plan: Plan, output: &OutputOptions, context: &Context) -> Result<Exit
         next_status_ns,
     };
     let ended_run = carry_out(Begin::New(&plan), &store, context, reporter, &mut printer)?;
-    if mode == Mode::Live && ended_run.end.unstored.is_none() {
+    if mode == Mode::Live && ended_run.end.unstored.is_none() && store.path().is_some() {
         let alias = ended_run.end.handle.alias;
         context.note(&format!(
             "run {alias} stored; `iodyno show {alias}` prints its details"
@@ -175,6 +191,18 @@ impl RunObserver for Printer<'_> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Prints the result so far, as for `--status-interval`.
+    fn on_status_request(&mut self, progress: &Progress<'_>) -> Result<bool, Failure> {
+        match progress {
+            Progress::Node(Event::Frame(_)) => self.status().map(|()| true),
+            _ => Ok(false),
+        }
+    }
+
+    fn needs_store(&self) -> bool {
+        false
     }
 }
 

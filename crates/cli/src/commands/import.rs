@@ -229,10 +229,10 @@ fn results(
         true => format!("compare {}", handle.alias),
         false => format!("show {}", handle.alias),
     };
+    let place = store.path().unwrap_or(Path::new("memory")).display();
     let stored = format!(
-        "run {} stored in {}.  Next: iodyno {next}\n",
-        handle.alias,
-        store.path().display()
+        "run {} stored in {place}.  Next: iodyno {next}\n",
+        handle.alias
     );
     match args.json {
         true => context.note(&stored),

@@ -6,7 +6,7 @@ use iodyno_lab::{Permission, Progress};
 use iodyno_model::{Diagnostic, FindingKind, Plan, RunId, Severity, Workload};
 use iodyno_store::Store;
 
-use crate::args::{ExperimentArgs, RunArgs};
+use crate::args::{ExperimentArgs, RunArgs, with_command};
 use crate::configurations::{configurations, named_targets};
 use crate::context::Context;
 use crate::exit::Exit;
@@ -188,9 +188,10 @@ pub(crate) fn working_folder() -> Result<PathBuf, Failure> {
     std::env::current_dir().map_err(|error| Failure::file("find", Path::new("."), &error))
 }
 
-/// The command line as given.
+/// The command line as given, or as it would be given to `iodyno`.
 pub(crate) fn command_line() -> Vec<String> {
-    let arguments = std::env::args_os()
+    let arguments = with_command(std::env::args_os())
+        .into_iter()
         .skip(1)
         .map(|argument| argument.to_string_lossy().into_owned());
     std::iter::once("iodyno".to_owned())

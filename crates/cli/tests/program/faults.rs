@@ -15,10 +15,10 @@ use crate::harness::{Home, root, skip, stop, wait_for};
 const SHORT: &str = "[t]\nioengine=null\nrw=randread\nbs=4k\nsize=1m\n";
 
 /// A small tmpfs of the test's own; unmounted at the end.
-struct Small(PathBuf);
+pub(crate) struct Small(pub(crate) PathBuf);
 
 impl Small {
-    fn new(home: &Home, size: &str) -> Option<Small> {
+    pub(crate) fn new(home: &Home, size: &str) -> Option<Small> {
         let point = home.work().join("small");
         std::fs::create_dir(&point).unwrap();
         let mounted = root()
@@ -36,7 +36,7 @@ impl Small {
 }
 
 /// Writes to a file until there is no space left on its file system.
-fn fill(folder: &Path) -> std::fs::File {
+pub(crate) fn fill(folder: &Path) -> std::fs::File {
     use std::io::Write;
     let mut file = std::fs::File::create(folder.join("filler")).unwrap();
     for size in [1 << 16, 1 << 10] {

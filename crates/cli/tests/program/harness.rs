@@ -60,9 +60,15 @@ impl Home {
 
     /// The program with these arguments, not yet started.
     pub(crate) fn command<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_iodyno"));
+        let mut command = self.program(Path::new(env!("CARGO_BIN_EXE_iodyno")));
+        command.args(arguments);
         command
-            .args(arguments)
+    }
+
+    /// A program in this home.
+    pub(crate) fn program(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        command
             .current_dir(self.work())
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())

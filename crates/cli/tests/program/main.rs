@@ -22,6 +22,7 @@ mod moved;
 mod printed;
 mod results;
 mod resume;
+mod stand_in;
 mod streams;
 mod telemetry;
 mod usage;

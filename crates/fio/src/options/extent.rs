@@ -32,7 +32,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     honoured("ramp_time", Seconds, "Time to run before the measurement; added to `runtime`.",
         |draft, value| value.time(TimeUnit::Seconds).map(|it| draft.job.end.ramp = it)).default("0"),
     refused("ramp_size", Bytes, "Bytes to process before the measurement.", "the ramp is a time", "use `ramp_time`").neutral(&["0"]),
-    honoured("zonemode", Words(&["none", "strided", "zbd"]), "How the region is divided into zones.",
+    honoured("zonemode", Words(&["none", "strided"]), "How the region is divided into zones.",
         zonemode).default("none"),
     honoured("zonesize", Bytes, "Length of the used part of a zone.",
         |draft, value| value.bytes().map(|it| draft.blocks.extent.zone_size = it)).default("0"),

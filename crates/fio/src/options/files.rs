@@ -49,7 +49,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     ignored("filetype", Words(&["none", "file", "block", "char"]), "Kind of the files.", "the kind is detected"),
     refused("lockfile", Words(&["none", "exclusive", "readwrite"]), "Locks files around each op.", "files are not locked", "use jobs with separate files").neutral(&["none"]),
     refused("opendir", Text, "Uses every file below a folder.", "only files that a job names are used", "use `filename` with the files' names"),
-    refused("allow_mounted_write", Boolean, "Writes to a device that is mounted.", "a device in use is never written", "use a file on it, or another device").neutral(&["0"]),
+    ignored("allow_mounted_write", Boolean, "Writes to a device that is mounted.", "a device in use is never written").neutral(&["0"]),
     refused("pre_read", Boolean, "Reads the files into the cache first.", "filling the cache is not supported", "use a job before it that reads the same `filename`, and `invalidate=0`").neutral(&["0"]),
     refused("write_hint", Words(&["none", "short", "medium", "long", "extreme"]), "Tells the device the expected life time of data.", "life-time hints are not supported", "leave it out").neutral(&["none"]),
 ];

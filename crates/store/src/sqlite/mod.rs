@@ -29,6 +29,9 @@ use crate::{ImportReport, Run, RunHandle, Store, StoreError};
 /// Maximum wait for locks of other processes. Importing a run of 10 hours holds the lock for some seconds.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// The name of a database in memory.
+const MEMORY: &str = ":memory:";
+
 /// SQLite's smallest page, bytes.
 const SMALLEST_PAGE: u64 = 512;
 
@@ -37,6 +40,8 @@ const SMALLEST_PAGE: u64 = 512;
 pub struct SqliteStore {
     connection: Connection,
     path: PathBuf,
+    /// There are no files, and no other process can open it.
+    in_memory: bool,
     /// This process as an owner, once it has begun a run.
     owner: OnceCell<Owner>,
     /// Whether the connection syncs its commits.
@@ -126,6 +131,22 @@ impl SqliteStore {
         Ok(store)
     }
 
+    /// A store in memory, which ends with this value. It keeps everything but telemetry, which would need memory for each
+    /// second of a run.
+    ///
+    /// # Errors
+    /// SQLite failed.
+    pub fn in_memory() -> Result<SqliteStore, StoreError> {
+        let path = Path::new(MEMORY);
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+        let mut store = SqliteStore::connect(path, path, flags)?;
+        store.in_memory = true;
+        store.doing("making its tables", |connection| {
+            schema::migrate(connection, STEPS, None)
+        })?;
+        Ok(store)
+    }
+
     /// Opens an existing store for reading. If it is writable, this is the same as [`SqliteStore::open`]; read-only
     /// files, read-only file systems and full ones are read as they are.
     ///
@@ -164,13 +185,25 @@ impl SqliteStore {
         }
     }
 
-    /// The absolute path of the store, with links resolved.
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// Registers this process as the owner of its runs, which it otherwise does with its first run: a store that cannot be
+    /// written fails here.
+    ///
+    /// # Errors
+    /// As [`Store::begin_run`].
+    pub fn claim(&self) -> Result<(), StoreError> {
+        write::owner(self).map(drop)
+    }
+
+    /// The absolute path of the store, with links resolved; `None` in memory.
+    pub fn path(&self) -> Option<&Path> {
+        (!self.in_memory).then_some(&self.path)
     }
 
     /// The files of the store: the database and SQLite's files beside it, whether they exist or not.
     pub fn files(&self) -> Vec<PathBuf> {
+        if self.in_memory {
+            return Vec::new();
+        }
         let suffixes = ["", "-wal", "-shm", "-journal"];
         suffixes
             .map(|suffix| companion(&self.path, suffix))
@@ -200,6 +233,7 @@ impl SqliteStore {
         let store = SqliteStore {
             connection,
             path: path.to_path_buf(),
+            in_memory: false,
             owner: OnceCell::new(),
             synced: Cell::new(false),
             upgraded: None,
@@ -210,6 +244,13 @@ impl SqliteStore {
             Ok(connection.pragma_update(None, "foreign_keys", true)?)
         })?;
         Ok(store)
+    }
+
+    fn refuse_full(&self, doing: &'static str) -> Result<(), StoreError> {
+        match self.in_memory {
+            true => Ok(()),
+            false => refuse_full(&self.path, doing),
+        }
     }
 
     fn read_only(&self) -> Result<bool, StoreError> {
@@ -256,7 +297,7 @@ impl SqliteStore {
         survives: Survives,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, OperationError>,
     ) -> Result<T, StoreError> {
-        refuse_full(&self.path, doing)?;
+        self.refuse_full(doing)?;
         self.doing(doing, |connection| {
             let synced = survives == Survives::PowerCut;
             if self.synced.get() != synced {
@@ -293,7 +334,7 @@ impl Drop for SqliteStore {
     /// The last connection takes the log into the main file, which changes the index: see `room`. The next one that has
     /// room does it.
     fn drop(&mut self) {
-        if refuse_full(&self.path, "closing it").is_err() {
+        if self.refuse_full("closing it").is_err() {
             let _ = self
                 .connection
                 .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
@@ -448,6 +489,9 @@ impl Store for SqliteStore {
     }
 
     fn append_telemetry(&self, key: TrialKey, batch: &TelemetryBatch) -> Result<(), StoreError> {
+        if self.in_memory {
+            return Ok(());
+        }
         telemetry::append(self, key, batch)
     }
 

@@ -374,6 +374,10 @@ pub(super) struct Liveness {
 impl Liveness {
     pub(super) fn of(store: &SqliteStore) -> Result<Liveness, StoreError> {
         let path = lock_file(&store.path);
+        if store.in_memory {
+            let owners = Owners::All;
+            return Ok(Liveness { owners, path });
+        }
         match Owners::of(&store.path) {
             Ok(owners) => Ok(Liveness { owners, path }),
             Err(error) => Err(StoreError::io(&path, "looking for live runs", error)),

@@ -405,7 +405,7 @@ impl OpenTrial {
 }
 
 /// The number of this process among the owners, assigned at the first call.
-fn owner(store: &SqliteStore) -> Result<i64, StoreError> {
+pub(super) fn owner(store: &SqliteStore) -> Result<i64, StoreError> {
     if let Some(owner) = store.owner.get() {
         return Ok(owner.number);
     }
@@ -416,7 +416,11 @@ fn owner(store: &SqliteStore) -> Result<i64, StoreError> {
                 [std::process::id()],
             )?;
             // The lock is taken before other processes can see the number.
-            match Owner::acquire(&store.path, transaction.last_insert_rowid()) {
+            let number = transaction.last_insert_rowid();
+            if store.in_memory {
+                return Ok(Owner::of_memory(number));
+            }
+            match Owner::acquire(&store.path, number) {
                 Ok(owner) => return Ok(owner),
                 // The store was deleted while a run was in progress, but the owners file was not: skip the numbers in
                 // use.
