@@ -104,6 +104,8 @@ pub(crate) struct Driver<'a, B, C> {
     /// `Some` beside a verifier.
     pub(crate) verify_reads: Option<VerifyReads>,
     log: Option<Arc<OpLog>>,
+    /// Where ops are recorded when they are issued.
+    iolog: Option<Arc<OpLog>>,
     capabilities: Capabilities,
     last_returned: u64,
     /// Ops in flight when the kernel returned.
@@ -141,6 +143,7 @@ pub(crate) struct Parts<'a> {
     pub(crate) filler: Filler,
     pub(crate) verifier: Option<Checks>,
     pub(crate) log: Option<Arc<OpLog>>,
+    pub(crate) iolog: Option<Arc<OpLog>>,
 }
 
 impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
@@ -231,6 +234,10 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
                 verifier.seal(slot, &issue.op, buffer);
             }
         }
+        if self.iolog.is_some() {
+            self.note_issue(slot, now);
+        }
+        let issue = &self.slots[slot as usize].issue;
         let at = (issue.op.file, issue.op.offset);
         self.seen.begin(slot, issue.direction, at, now);
         self.backend.prep(slot, &issue.op);
@@ -238,6 +245,30 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         if self.capabilities.submits_apart {
             self.issued.push(slot);
         }
+    }
+
+    #[cold]
+    fn note_issue(&self, slot: Slot, now: u64) {
+        let issue = &self.slots[slot as usize].issue;
+        let record = OpRecord {
+            at: now,
+            submission: 0,
+            service: 0,
+            direction: issue.direction,
+            data_only: issue.op.kind == OpKind::Fdatasync,
+            bytes: issue.op.length,
+            file: issue.op.file,
+            offset: issue.op.offset,
+        };
+        if let Some(iolog) = &self.iolog {
+            iolog.push(record, || self.waits_for_log());
+        }
+    }
+
+    /// Lets the reader of a log that is full run. Whether to give the log up.
+    fn waits_for_log(&self) -> bool {
+        self.clock.pause();
+        self.shared.stop_request() == StopRequest::Abort
     }
 
     /// One kernel entry and the recording of what it completed. The last reading of the clock.
@@ -313,13 +344,12 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
                     submission: state.submission_ns,
                     service,
                     direction: issue.direction,
+                    data_only: false,
                     bytes: length,
+                    file: issue.op.file,
                     offset: issue.op.offset,
                 };
-                log.push(record, || {
-                    self.clock.pause();
-                    self.shared.stop_request() == StopRequest::Abort
-                });
+                log.push(record, || self.waits_for_log());
             }
         }
         if self.verifier.is_some() {
@@ -422,6 +452,7 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
                 .map(|_| VerifyReads::new(capabilities.submits_apart)),
             verifier: parts.verifier,
             log: parts.log,
+            iolog: parts.iolog,
             capabilities,
             last_returned: 0,
             left_in_flight: 0,

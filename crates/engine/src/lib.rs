@@ -42,7 +42,8 @@ pub use outcome::{CloneOutcome, StepSpan, WorkerError, WrittenBlocks};
 pub use shared::{CloneShared, Gate};
 pub use shared_files::{SharedFilesPart, SharedFilesState, TRAILER};
 pub use spec::{
-    BlocksPart, ClonePart, CloneSpec, Dumps, JobFile, RecordedBlocks, RecordedUnit, Simulated,
+    BlocksPart, ClonePart, CloneSpec, Dumps, JobFile, RecordedBlocks, RecordedUnit, ReplayPart,
+    Simulated,
 };
 pub use support::unusable;
 

@@ -15,8 +15,12 @@ pub struct OpRecord {
     pub service: u64,
     /// Direction.
     pub direction: Direction,
+    /// A sync of the data alone (fdatasync).
+    pub data_only: bool,
     /// Bytes asked for.
     pub bytes: u32,
+    /// Number of its file among the clone's.
+    pub file: u32,
     /// Offset in its file.
     pub offset: u64,
 }
@@ -25,7 +29,7 @@ pub struct OpRecord {
 /// a log with holes would be worse than a log that slows.
 #[derive(Debug)]
 pub struct OpLog {
-    records: Box<[[AtomicU64; 5]]>,
+    records: Box<[[AtomicU64; 6]]>,
     head: AtomicUsize,
     tail: AtomicUsize,
     waits: AtomicU64,
@@ -53,13 +57,15 @@ impl OpLog {
             }
         }
         let place = &self.records[head % self.records.len()];
-        let small = u64::from(record.bytes) << 8 | record.direction as u64;
+        let kind = u64::from(record.data_only) << 2 | record.direction as u64;
+        let small = u64::from(record.bytes) << 8 | kind;
         for (word, value) in place.iter().zip([
             record.at,
             record.submission,
             record.service,
             small,
             record.offset,
+            record.file.into(),
         ]) {
             word.store(value, Ordering::Relaxed);
         }
@@ -73,7 +79,7 @@ impl OpLog {
             return None;
         }
         let place = &self.records[tail % self.records.len()];
-        let [at, submission, service, small, offset] =
+        let [at, submission, service, small, offset, file] =
             std::array::from_fn(|i| place[i].load(Ordering::Relaxed));
         self.tail.store(tail + 1, Ordering::Release);
         Some(OpRecord {
@@ -81,7 +87,9 @@ impl OpLog {
             submission,
             service,
             direction: Direction::ALL[(small & 3) as usize],
+            data_only: small & 4 != 0,
             bytes: (small >> 8) as u32,
+            file: file as u32,
             offset,
         })
     }
@@ -104,7 +112,9 @@ mod tests {
             submission: 0,
             service: n * 3,
             direction: Direction::ALL[n as usize % 4],
+            data_only: n.is_multiple_of(3),
             bytes: n as u32,
+            file: u32::MAX - n as u32,
             offset: n << 12,
         };
         std::thread::scope(|scope| {

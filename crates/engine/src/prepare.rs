@@ -19,7 +19,7 @@ use crate::placement::place;
 use crate::shared::CloneShared;
 use crate::shared_files::{TRAILER, Trailers};
 use crate::spec::{BlocksPart, ClonePart, CloneSpec, Simulated};
-use crate::stream::{CloneStream, JobStream, SharedStream};
+use crate::stream::{CloneStream, JobStream, ReplayStream, SharedStream};
 use crate::verify::{HEADER, Verifier};
 
 /// Keeps the seeds of offsets and contents apart.
@@ -38,18 +38,34 @@ pub(crate) fn blocks(
     let job = Arc::clone(&spec.job);
     check_zones(&spec, blocks)?;
     let access = &blocks.access;
+    let (replay, iolog) = match &spec.part {
+        ClonePart::Blocks(part) => (part.replay.clone(), part.iolog.clone()),
+        _ => (None, None),
+    };
     let parts = Parts {
         engine: blocks.engine.clone(),
-        writes: access.writes,
+        writes: match &replay {
+            Some(replay) => replay.trace.files.iter().any(|file| file.writes),
+            None => access.writes,
+        },
         bad_block_fails: blocks.verify.as_ref().is_some_and(|verify| verify.fatal),
         shared,
         names: names(&spec),
         filler: Filler::new(&job.buffers, spec.seed ^ CONTENT),
         verifier: verifier(&spec, blocks)?,
         log: spec.log.clone(),
+        iolog,
         job: Arc::clone(&job),
     };
     let changes = (access.writes || access.trims) && blocks.read_only_by().is_none();
+    if let Some(replay) = replay {
+        let longest = replay.trace.longest_transfer;
+        let mut files = replay.trace.files.iter();
+        let changes = files.any(|file| file.writes || file.trims);
+        return on_backend(spec, parts, longest, changes, |_, _| {
+            ReplayStream::new(replay, job.end.ops)
+        });
+    }
     on_backend(spec, parts, access.max_block(), changes, |spec, regions| {
         JobStream::new(&job, blocks, regions, spec.byte_budget, spec.seed)
     })
@@ -80,6 +96,7 @@ pub(crate) fn shared_files(
         filler: Filler::new(&job.buffers, spec.seed ^ CONTENT).differing_every(PAGE),
         verifier: trailers(rule, &spec)?,
         log: spec.log.clone(),
+        iolog: None,
         job: Arc::clone(&job),
     };
     let request = rule.request().max(rule.block);

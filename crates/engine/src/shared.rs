@@ -34,7 +34,7 @@ impl CloneShared {
     pub fn of(job: &Job) -> CloneShared {
         CloneShared::new(
             &job.work.directions(),
-            job.pacing.scheduled(),
+            job.scheduled(),
             job.work
                 .engine()
                 .is_some_and(|engine| engine.kind.submits_apart()),

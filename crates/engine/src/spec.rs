@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicU32;
 
 use iodyno_model::Job;
 use iodyno_sys::VirtualClock;
+use iodyno_trace::Trace;
 
 use crate::flow::SharedFlow;
 use crate::log::OpLog;
@@ -54,6 +55,17 @@ pub struct CloneSpec {
     pub part: ClonePart,
 }
 
+impl CloneSpec {
+    /// How long the trace that it replays takes at its own times, ns; `None`: it replays none.
+    pub fn replayed_ns(&self) -> Option<u64> {
+        let ClonePart::Blocks(part) = &self.part else {
+            return None;
+        };
+        let ops = part.replay.as_ref()?.trace.ops.iter();
+        ops.rev().find_map(|op| op.due_ns())
+    }
+}
+
 /// What a clone needs for its job's kind of work.
 #[derive(Debug)]
 pub enum ClonePart {
@@ -80,6 +92,19 @@ pub struct BlocksPart {
     pub trial: u64,
     /// What an earlier trial recorded of each file's blocks. Empty: nothing is known of any.
     pub recorded: Vec<RecordedBlocks>,
+    /// The trace that determines its ops, if one does.
+    pub replay: Option<ReplayPart>,
+    /// Where each op is recorded when it is issued, if it is.
+    pub iolog: Option<Arc<OpLog>>,
+}
+
+/// A trace to replay.
+#[derive(Debug, Clone)]
+pub struct ReplayPart {
+    /// The trace; clones may share it.
+    pub trace: Arc<Trace>,
+    /// For each file of the trace, the number of the clone's file that stands for it.
+    pub files: Vec<u32>,
 }
 
 /// Where bad blocks are written to.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use iodyno_model::{
-    Blocks, Distribution, Job, Pacing, Pattern, PerDirection, Place, SimOptions, Verify,
+    Blocks, Distribution, Job, Pacing, Pattern, PerDirection, Place, Replay, SimOptions, Verify,
 };
 
 /// The last occurrence of an option.
@@ -64,6 +64,8 @@ pub(super) struct Draft {
     pub(super) io_class: Option<u8>,
     pub(super) io_level: Option<u8>,
     pub(super) sim: SimOptions,
+    /// There is no replay without a trace.
+    pub(super) replay: Replay,
     /// Number of CPUs of the host, the limit of `cpus_allowed`.
     pub(super) cpus: u32,
 }
@@ -111,6 +113,7 @@ impl Draft {
             io_class: None,
             io_level: None,
             sim: SimOptions::default(),
+            replay: Replay::default(),
             cpus,
         }
     }

@@ -1,8 +1,8 @@
 //! Builds a job from a draft: combines the options and checks them against each other.
 
 use iodyno_model::{
-    BlockSizes, Checksum, Content, Distribution, EngineKind, Fallocate, Job, MixSequence, Order,
-    PerDirection, Place, Verify, Work,
+    BlockSizes, Checksum, Content, Direction, Distribution, EngineKind, Fallocate, Job,
+    MixSequence, Order, PerDirection, Place, Verify, Work,
 };
 use iodyno_options::Problem;
 
@@ -31,6 +31,7 @@ pub(super) fn finish(draft: &mut Draft, section: &str, place: Place, report: &mu
     finish_extent(draft, report);
     finish_end(draft, report);
     finish_filling(draft, report);
+    finish_replay(draft, report);
     finish_pacing(draft, report);
     draft.job.buffers.content = content(draft);
     finish_verify(draft, report);
@@ -186,6 +187,64 @@ fn finish_filling(draft: &mut Draft, report: &mut Report) {
     if !draft.has("fallocate") {
         draft.blocks.files.fallocate = Fallocate::None;
     }
+}
+
+/// The trace determines the ops: options that would add or delay some contradict it.
+fn finish_replay(draft: &mut Draft, report: &mut Report) {
+    if draft.replay.traces.is_empty() {
+        return;
+    }
+    let read_only = draft.blocks.files.read_only;
+    let replay = draft.replay.clone();
+    let access = &mut draft.blocks.access;
+    let issued = |direction| !replay.skip.contains(&direction);
+    access.reads = issued(Direction::Read);
+    access.writes = issued(Direction::Write) && !read_only;
+    access.trims = issued(Direction::Trim) && !read_only;
+    draft.blocks.replay = Some(replay);
+    const OTHERS: [&str; 12] = [
+        "rate",
+        "rate_iops",
+        "rate_min",
+        "rate_iops_min",
+        "thinktime",
+        "flow",
+        "fsync",
+        "fdatasync",
+        "verify",
+        "verify_pattern",
+        "zonesize",
+        "fill_device",
+    ];
+    for option in OTHERS
+        .into_iter()
+        .filter(|option| draft.written.contains_key(option))
+    {
+        let zero = draft.written[option].value == "0";
+        if !zero {
+            let message =
+                format!("`{option}` does not apply to a replay: the trace determines the ops");
+            contradiction(
+                report,
+                draft,
+                option,
+                &message,
+                "leave it out; `replay_time_scale` changes the speed",
+            );
+        }
+    }
+    if draft.blocks.passes.time_based || draft.blocks.passes.loops > 1 {
+        let option = if draft.has("loops") {
+            "loops"
+        } else {
+            "time_based"
+        };
+        let warning = Problem::warning("a trace is replayed once, as by fio")
+            .hint("use a job for each replay, with `stonewall`");
+        say(report, warning, draft.place(option).cloned());
+    }
+    draft.blocks.passes.time_based = false;
+    draft.blocks.passes.loops = 1;
 }
 
 fn finish_pacing(draft: &mut Draft, report: &mut Report) {

@@ -110,7 +110,7 @@ pub(super) const FLAGS: &[Flag] = &[
     refused("trigger-timeout", Text, "Runs a command after a time.", NO_TRIGGER, "use `--runtime`").alias(&["B"]),
     refused("trigger", Text, "That command.", NO_TRIGGER, "use SIGINT, which ends a run early and keeps its results").alias(&["H"]),
     refused("trigger-remote", Text, "That command on servers.", NO_TRIGGER, "use SIGINT, which ends a run early and keeps its results").alias(&["J"]),
-    refused("merge-blktrace-only", Nothing, "Only merges traces.", "traces are not read", "use blktrace's own tools").alias(&["A"]),
+    refused("merge-blktrace-only", Nothing, "Only merges traces.", "traces are not merged", "use blktrace's own tools").alias(&["A"]),
     refused("cpuclock-test", Nothing, "Tests the clock.", "each result contains the clock source and the cost of reading it", "use `iodyno show RUN --json`").alias(&["T"]),
     refused("crctest", OptionalText, "Measures checksums.", "no storage is involved", "use a CPU benchmark").alias(&["G"]),
     refused("memcpytest", OptionalText, "Measures memory copies.", "no storage is involved", "use a memory benchmark").alias(&["M"]),

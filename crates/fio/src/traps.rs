@@ -17,6 +17,11 @@ pub(super) fn check(draft: &Draft, job: &Job, report: &mut Report) {
         return;
     }
     let mut trap = Trap { draft, job, report };
+    // The trace determines the rest.
+    if job.work.replay().is_some() {
+        trap.engine();
+        return trap.engine_options();
+    }
     trap.size();
     trap.twice();
     trap.engine();

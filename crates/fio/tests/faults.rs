@@ -862,3 +862,35 @@ fn many_jobs_of_one_name_are_each_warned_of() {
         Some(format!("there are: {}…", "a, ".repeat(20)).as_str())
     );
 }
+
+#[test]
+fn options_that_contradict_a_trace_are_errors() {
+    check(
+        "read_iolog=-",
+        &[("-", "error a trace is not read from standard input")],
+    );
+    check(
+        "replay_align=3000",
+        &[("3000", "error 3000 is not a power of two")],
+    );
+    check("replay_time_scale=0", &[("0", "error 0 is out of range")]);
+    check(
+        "replay_skip=read,fsync",
+        &[("fsync", "error `fsync` is not a kind of op")],
+    );
+    check(
+        "read_iolog=a\nrate_iops=5\nverify=crc32c",
+        &[
+            ("rate_iops", "error `rate_iops` does not apply to a replay"),
+            ("verify", "error `verify` does not apply to a replay"),
+        ],
+    );
+    check(
+        "read_iolog=a\nloops=3",
+        &[("loops", "warning a trace is replayed once")],
+    );
+    check(
+        "merge_blktrace_file=x",
+        &[("x", "error `merge_blktrace_file` is not supported")],
+    );
+}

@@ -1010,3 +1010,27 @@ fn sequence_and_seed_of_verified_blocks_are_checked_by_default() {
         );
     }
 }
+
+#[test]
+fn a_trace_determines_the_ops() {
+    use Direction::{Read, Sync, Trim, Write};
+    let job = job(
+        "read_iolog=a.log:b\\:c.log\nreplay_no_stall=1\nreplay_time_scale=250\nreplay_redirect=/dev/x\n\
+                   replay_scale=4\nreplay_align=4k\nreplay_skip=trim,sync\nrw=randwrite\nwrite_iolog=out.log\nfsync=0",
+    );
+    let replay = job.work.replay().unwrap();
+    assert_eq!(replay.traces, [PathBuf::from("a.log"), "b:c.log".into()]);
+    assert!(replay.no_stall && !job.scheduled());
+    assert_eq!(
+        (replay.time_percent, replay.scale, replay.align),
+        (250, 4, 4096)
+    );
+    assert_eq!(replay.redirect, Some("/dev/x".into()));
+    assert_eq!(replay.skip, [Trim, Sync]);
+    assert_eq!(job.work.moves(), [Read, Write]);
+    assert_eq!(job.logs.iolog, Some("out.log".into()));
+    let timed = common::job("read_iolog=a.log");
+    assert!(timed.scheduled() && !timed.pacing.scheduled());
+    assert_eq!(timed.work.moves(), [Read, Write, Trim]);
+    assert!(common::job("replay_scale=4").work.replay().is_none());
+}

@@ -63,6 +63,9 @@ pub struct Logs {
     /// measured time.
     #[serde(default)]
     pub epoch_clock: Option<u32>,
+    /// The ops as an iolog of version 3, for replay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iolog: Option<PathBuf>,
 }
 
 /// CPU and memory placement of the threads.
@@ -150,6 +153,13 @@ pub struct Job {
     pub reporting: Reporting,
     /// The options as written (name → value), including global ones: for fio's JSON.
     pub options: BTreeMap<String, String>,
+}
+
+impl Job {
+    /// Whether its ops have an intended time: by a rate, or by the times of a trace.
+    pub fn scheduled(&self) -> bool {
+        self.pacing.scheduled() || self.work.replay().is_some_and(|replay| !replay.no_stall)
+    }
 }
 
 impl Default for Job {

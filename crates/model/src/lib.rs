@@ -29,6 +29,7 @@ mod pacing;
 mod part;
 mod plan;
 pub mod printable;
+mod replay;
 mod run;
 mod shared_files;
 mod stop;
@@ -80,6 +81,7 @@ pub use plan::{
     BoundPlan, Configuration, Plan, RoundOrder, Sampling, Settling, Source, Stopping, Target,
     Workload,
 };
+pub use replay::Replay;
 pub use run::{DirectionTotal, RunState, RunSummary, TrialSummary};
 pub use shared_files::{SharedFiles, SharedMode};
 pub use stop::StopRequest;

@@ -182,6 +182,7 @@ impl SharedFiles {
             },
             sync: SyncPolicy::default(),
             verify: None,
+            replay: None,
         }
     }
 }

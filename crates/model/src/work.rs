@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Access, Amount, Direction, Engine, EngineKind, Files, Operations, SharedFiles, SimClock, Verify,
+    Access, Amount, Direction, Engine, EngineKind, Files, Operations, Replay, SharedFiles,
+    SimClock, Verify,
 };
 
 /// The part of its files that a clone works on.
@@ -90,6 +91,9 @@ pub struct Blocks {
     pub sync: SyncPolicy,
     /// Verification.
     pub verify: Option<Verify>,
+    /// A trace that determines the ops in place of `access`, `extent` and `passes`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay: Option<Replay>,
 }
 
 impl Blocks {
@@ -114,6 +118,7 @@ impl Default for Blocks {
             passes: Passes::default(),
             sync: SyncPolicy::default(),
             verify: None,
+            replay: None,
         }
     }
 }
@@ -192,6 +197,11 @@ impl Work {
             Work::Blocks(blocks) => Some(blocks),
             _ => None,
         }
+    }
+
+    /// The replay of a trace, if it is one.
+    pub fn replay(&self) -> Option<&Replay> {
+        self.blocks()?.replay.as_ref()
     }
 
     /// The work, if it is of this kind.

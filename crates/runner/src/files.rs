@@ -203,10 +203,13 @@ impl Files {
     ) -> Result<Vec<JobFile>, Vec<Diagnostic>> {
         let mut opened = Vec::with_capacity(clone.files.len());
         let mut faults = Vec::new();
-        for file in &clone.files {
+        for (number, file) in clone.files.iter().enumerate() {
+            // All offsets and lengths of a trace are multiples of it.
+            let replay = clone.replay.as_ref();
+            let base = replay.map_or(file.base, |replay| replay.uses[number].alignment);
             let descriptor = match by_path.get(file.path.as_path()) {
                 None => None,
-                Some(index) => match how.open(&self.list[*index].admitted, file.base) {
+                Some(index) => match how.open(&self.list[*index].admitted, base) {
                     Ok(descriptor) => Some(descriptor),
                     Err(fault) => {
                         faults.push(of_job(fault, job));
@@ -361,6 +364,19 @@ pub(crate) struct Opening<'a> {
 }
 
 impl<'a> Opening<'a> {
+    /// For files whose ops come from a trace: what they are multiples of is known for each file.
+    pub(crate) fn of_replay(blocks: &'a Blocks) -> Opening<'a> {
+        Opening {
+            engine: &blocks.engine,
+            advice: None,
+            sizes: [0, 0],
+            misaligned: (
+                "an offset or a length of the trace is not".to_owned(),
+                "set `direct=0`; `replay_align=` aligns offsets",
+            ),
+        }
+    }
+
     pub(crate) fn of_blocks(blocks: &'a Blocks) -> Opening<'a> {
         let advice = match blocks.access.order {
             Order::Sequential => Advice::Sequential,
@@ -391,7 +407,8 @@ impl<'a> Opening<'a> {
         }
     }
 
-    /// Opens another descriptor of an admitted file. `base`: where the clone's region begins, bytes.
+    /// Opens another descriptor of an admitted file. `base`: where the clone's region begins, or what its ops are
+    /// multiples of, bytes.
     fn open(&self, admitted: &Admitted, base: u64) -> Result<OwnedFd, Diagnostic> {
         let shown = admitted.path.display();
         let engine = self.engine;

@@ -19,6 +19,7 @@ mod faults;
 mod files;
 mod gain;
 mod host;
+mod iolog;
 mod layout;
 mod logs;
 mod message_writer;

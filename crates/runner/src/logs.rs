@@ -15,6 +15,7 @@ use iodyno_model::{Direction, Histogram, Logs};
 use iodyno_target::create_output;
 
 use crate::gain::Gain;
+use crate::iolog::Iolog;
 
 /// fio's window of bandwidth and IOPS logs where none was given, ms.
 const RATE_WINDOW_MS: u64 = 500;
@@ -23,7 +24,7 @@ const QUEUE: usize = 16_384;
 
 /// A log file being written.
 #[derive(Debug)]
-struct LogFile {
+pub(crate) struct LogFile {
     path: PathBuf,
     to: BufWriter<File>,
     fault: Option<String>,
@@ -33,7 +34,14 @@ impl LogFile {
     fn create(prefix: &Path, kind: &str, number: usize) -> Result<LogFile, String> {
         let mut name = prefix.as_os_str().to_owned();
         name.push(format!("_{kind}.{number}.log"));
-        let path = PathBuf::from(name);
+        LogFile::at(PathBuf::from(name))
+    }
+
+    /// Creates a log of this path.
+    ///
+    /// # Errors
+    /// Why it cannot be created.
+    pub(crate) fn at(path: PathBuf) -> Result<LogFile, String> {
         match create_output(&path) {
             Ok(file) => Ok(LogFile {
                 path,
@@ -47,7 +55,8 @@ impl LogFile {
         }
     }
 
-    fn line(&mut self, line: std::fmt::Arguments<'_>) {
+    /// Appends a line.
+    pub(crate) fn line(&mut self, line: std::fmt::Arguments<'_>) {
         if self.fault.is_none() {
             let written = self.to.write_fmt(line);
             self.note(written);
@@ -63,7 +72,7 @@ impl LogFile {
     }
 
     /// Flushes it. Returns why it is incomplete, if it is.
-    fn close(mut self) -> Option<String> {
+    pub(crate) fn close(mut self) -> Option<String> {
         if self.fault.is_none() {
             let written = self.to.flush();
             self.note(written);
@@ -124,6 +133,8 @@ pub(crate) struct CloneLogs {
     pub(crate) windows: Option<WindowLog>,
     /// Each op.
     pub(crate) ops: Option<OpsLog>,
+    /// Each op as an iolog.
+    pub(crate) iolog: Option<Iolog>,
 }
 
 /// Creates the log files of the clone of this number (from 1). Relative prefixes lie in `folder`; times count from `epoch`.
@@ -172,6 +183,7 @@ pub(crate) fn create(
             offset: logs.offset,
             epoch,
         }),
+        iolog: None,
     })
 }
 

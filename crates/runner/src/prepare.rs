@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use iodyno_engine::{BlocksPart, ClonePart, CloneSpec, Dumps, SharedFlow, Simulated};
+use iodyno_engine::{BlocksPart, ClonePart, CloneSpec, Dumps, ReplayPart, SharedFlow, Simulated};
 use iodyno_model::{
     BoundPlan, Diagnostic, EngineKind, Environment, FileState, Job, Step, Target, Work,
 };
@@ -16,6 +16,7 @@ use crate::clock;
 use crate::control::Control;
 use crate::faults::{self, Unready, fault};
 use crate::files::{self, Files, Opening};
+use crate::iolog::{self, Iolog};
 use crate::layout;
 use crate::logs::{self, CloneLogs, Epoch};
 use crate::message_writer::MessageSender;
@@ -183,7 +184,8 @@ fn descriptors(resolved: &Resolved, jobs: &[Job], shared: usize) -> u64 {
         let logs = &job.logs;
         let logs = usize::from(logs.bandwidth.is_some())
             + usize::from(logs.iops.is_some())
-            + 3 * usize::from(logs.latency.is_some());
+            + 3 * usize::from(logs.latency.is_some())
+            + usize::from(logs.iolog.is_some());
         let files = match job.work.engine() {
             // Its folder, and the file that a cycle has open.
             None => 2,
@@ -258,6 +260,7 @@ fn open_all(
         plan,
         flows: HashMap::new(),
         states: shared_files::States::default(),
+        iologs: Vec::new(),
     };
     let mut faults: Vec<Diagnostic> = Vec::new();
     let mut clones = Vec::with_capacity(resolved.clones.len());
@@ -291,6 +294,8 @@ struct Shared<'a> {
     flows: HashMap<u32, Arc<SharedFlow>>,
     states: shared_files::States,
     recorder: &'a mut Recorder,
+    /// Where ops are recorded.
+    iologs: Vec<PathBuf>,
 }
 
 impl Shared<'_> {
@@ -304,7 +309,7 @@ impl Shared<'_> {
         let of_job = |fault| vec![faults::of_job(fault, job)];
         let open = |how: &Opening<'_>| self.files.open(job, how, clone, &self.by_path);
         let (mut create_only, mut places) = (false, Vec::new());
-        let (files, part) = match &job.work {
+        let (files, mut part) = match &job.work {
             Work::Blocks(blocks) => {
                 create_only = blocks.files.create_only;
                 places = recorded_places(blocks, clone);
@@ -318,8 +323,17 @@ impl Shared<'_> {
                         .recorder
                         .expected(blocks, clone, self.files)
                         .map_err(of_job)?,
+                    iolog: None,
+                    replay: clone.replay.as_ref().map(|replay| ReplayPart {
+                        trace: Arc::clone(&replay.trace),
+                        files: replay.files.clone(),
+                    }),
                 };
-                (open(&Opening::of_blocks(blocks))?, ClonePart::Blocks(part))
+                let how = match &clone.replay {
+                    Some(_) => Opening::of_replay(blocks),
+                    None => Opening::of_blocks(blocks),
+                };
+                (open(&how)?, ClonePart::Blocks(part))
             }
             Work::FileOperations(_) => {
                 let part = self.site.map(|site| site.part(clone.job, clone.clone));
@@ -342,12 +356,25 @@ impl Shared<'_> {
         let epoch = job.logs.epoch_clock.map_or(Epoch::default(), |number| {
             Epoch::of_clock(clock::numbered(number), here)
         });
-        let logs = logs::create(&job.logs, self.folder, number, epoch).map_err(|message| {
+        let logs = logs::create(&job.logs, self.folder, number, epoch).and_then(|logs| {
+            let (Some(path), Work::Blocks(blocks)) = (&job.logs.iolog, &job.work) else {
+                return Ok(logs);
+            };
+            let path = iolog::path_of(path, self.folder, &mut self.iologs, number);
+            Ok(CloneLogs {
+                iolog: Some(Iolog::create(path, blocks, clone, self.folder)?),
+                ..logs
+            })
+        });
+        let logs = logs.map_err(|message| {
             of_job(fault(
                 message,
                 "name another log, in a folder that can be written",
             ))
         })?;
+        if let (ClonePart::Blocks(part), Some(iolog)) = (&mut part, &logs.iolog) {
+            part.iolog = Some(Arc::clone(&iolog.queue));
+        }
         let flows = &mut self.flows;
         let flow = job.pacing.flow;
         let engine = job.work.engine();

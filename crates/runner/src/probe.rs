@@ -34,6 +34,10 @@ pub trait Probe {
     fn is_link(&self, path: &Path) -> bool;
     /// Bytes free to this user in the file system of a folder; `None` where it does not tell.
     fn free(&self, folder: &Path) -> Option<u64>;
+    /// The path of a block device by its number; `None`: there is none.
+    fn device_path(&self, _major: u32, _minor: u32) -> Option<PathBuf> {
+        None
+    }
     /// Why this user cannot make anything in a folder, in words that follow on its name; `None`: it can.
     fn unwritable(&self, _folder: &Path) -> Option<String> {
         None
@@ -61,6 +65,15 @@ impl Probe for HostProbe {
         iodyno_target::space::room(folder)
             .ok()
             .map(|room| room.bytes)
+    }
+
+    fn device_path(&self, major: u32, minor: u32) -> Option<PathBuf> {
+        let path = format!("/sys/dev/block/{major}:{minor}/uevent");
+        let state = fs::read_to_string(path).ok()?;
+        let name = state
+            .lines()
+            .find_map(|line| line.strip_prefix("DEVNAME="))?;
+        Some(Path::new("/dev").join(name))
     }
 
     fn unwritable(&self, folder: &Path) -> Option<String> {

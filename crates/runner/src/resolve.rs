@@ -15,11 +15,14 @@ use crate::seeds;
 mod naming;
 mod operations;
 mod regions;
+mod replay;
 mod shared_files;
 
 use naming::Base;
 pub use naming::made_up_name;
 use regions::of;
+use replay::Traces;
+pub(crate) use replay::{FileUse, ResolvedReplay};
 pub(crate) use shared_files::PREPARE;
 
 /// The kind of a clone's file.
@@ -71,6 +74,8 @@ pub struct ResolvedClone {
     pub byte_budget: u64,
     /// Everything random of this clone follows from it.
     pub seed: u64,
+    /// The trace that it replays, if it does.
+    pub replay: Option<ResolvedReplay>,
 }
 
 /// A plan with everything bound.
@@ -107,6 +112,7 @@ pub fn resolve(plan: &BoundPlan, probe: &dyn Probe) -> Result<Resolved, Vec<Diag
             "mount it or create it again; iodyno never creates a target",
         )]);
     }
+    let mut traces = Traces::default();
     let base = Base::of(target, |path| probe.look(path) == PathKind::Folder);
     for (index, job) in plan.workload.jobs.iter().enumerate() {
         let mut told: Vec<Diagnostic> = Vec::new();
@@ -121,7 +127,16 @@ pub fn resolve(plan: &BoundPlan, probe: &dyn Probe) -> Result<Resolved, Vec<Diag
                         seed,
                         probe,
                     };
-                    binding.bind(base, index as u32, &mut resolved.notes)
+                    let (index, notes) = (index as u32, &mut resolved.notes);
+                    match &blocks.replay {
+                        None => binding.bind(base, index, notes),
+                        Some(replay) => traces
+                            .of((index, clone), blocks, replay, base)
+                            .map_err(|fault| vec![fault])
+                            .and_then(|trace| {
+                                binding.bind_replay(base, index, replay, trace, notes)
+                            }),
+                    }
                 }
                 Work::FileOperations(operations) => {
                     let place = (index as u32, clone);
@@ -136,6 +151,7 @@ pub fn resolve(plan: &BoundPlan, probe: &dyn Probe) -> Result<Resolved, Vec<Diag
                         region_bytes: bytes,
                         byte_budget: bytes,
                         seed,
+                        replay: None,
                     }
                 }),
             };
@@ -218,6 +234,7 @@ impl Binding<'_> {
             region_bytes,
             byte_budget: pass.saturating_mul(self.blocks.passes.loops.max(1)),
             seed: self.seed,
+            replay: None,
         })
     }
 

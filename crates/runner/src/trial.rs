@@ -12,6 +12,7 @@ use crate::control::Control;
 use crate::due::Due;
 use crate::faults::{self, Unready};
 use crate::host::HostWatch;
+use crate::iolog::Iolog;
 use crate::logs::OpsLog;
 use crate::message_writer::MessageSender;
 use crate::monitor::Monitor;
@@ -43,6 +44,7 @@ struct WorkerState {
     waiting: Waiting,
     shared: Option<Arc<CloneShared>>,
     ops_log: Option<OpsLog>,
+    iolog: Option<Iolog>,
     /// The ops that did not complete, once the storage was found stuck or the worker was given up.
     in_flight: Vec<OpInFlight>,
     ended: Option<Ended>,
@@ -70,6 +72,8 @@ pub(crate) struct Trial<'a> {
     watch: StuckWatch,
     /// It was aborted because its storage is stuck.
     stuck: bool,
+    /// How long the longest trace takes at its own times, ns.
+    replayed_ns: u64,
 }
 
 impl<'a> Trial<'a> {
@@ -89,6 +93,7 @@ impl<'a> Trial<'a> {
             .into_iter()
             .map(|mut waiting| WorkerState {
                 ops_log: waiting.logs.ops.take(),
+                iolog: waiting.logs.iolog.take(),
                 in_flight: Vec::new(),
                 ended: None,
                 shared: None,
@@ -99,6 +104,8 @@ impl<'a> Trial<'a> {
             .iter()
             .map(|worker| (worker.waiting.job, worker.waiting.seed))
             .collect();
+        let specs = workers.iter().filter_map(|it| it.waiting.spec.as_ref());
+        let replayed_ns = specs.filter_map(CloneSpec::replayed_ns).max().unwrap_or(0);
         // Samplers open beside the first wave's threads.
         let (telemetry, note) = match timeline.is_virtual() {
             true => (None, None),
@@ -113,6 +120,7 @@ impl<'a> Trial<'a> {
         let mut trial = Trial {
             watch: StuckWatch::new(plan.stuck_after_ns, storage, 0),
             stuck: false,
+            replayed_ns,
             plan,
             control,
             messages,
@@ -251,7 +259,8 @@ impl<'a> Trial<'a> {
     }
 
     fn begin(&mut self, origin: u64) {
-        let single_ops = self.workers.iter().any(|worker| worker.ops_log.is_some());
+        let logged = |worker: &WorkerState| worker.ops_log.is_some() || worker.iolog.is_some();
+        let single_ops = self.workers.iter().any(logged);
         self.due = Due::new(origin, self.plan.frame_ns, single_ops, self.followed());
         self.watch.begin(origin);
         if let Some(every_ns) = self.watch.every_ns() {
@@ -272,6 +281,7 @@ impl<'a> Trial<'a> {
         });
         asked
             .flatten()
+            .chain([self.replayed_ns])
             .fold(LONGEST_VIRTUAL_NS, u64::saturating_add)
     }
 
@@ -433,6 +443,10 @@ impl<'a> Trial<'a> {
                 .notes
                 .extend(log.close(shared.measure_start(), self.timeline.is_virtual()));
         }
+        if let Some(log) = worker.iolog.take() {
+            let fault = log.close(self.timeline.is_virtual());
+            self.prepared.notes.extend(fault);
+        }
         let (waiting, origin) = (&worker.waiting, self.due.origin());
         let mut ended = assemble::ended(waiting, job, &shared, &left, result, origin, now);
         ended.result.in_flight = std::mem::take(&mut worker.in_flight);
@@ -481,6 +495,9 @@ impl<'a> Trial<'a> {
         for worker in &mut self.workers {
             if let (Some(log), Some(shared)) = (&mut worker.ops_log, &worker.shared) {
                 log.drain(|| shared.measure_start());
+            }
+            if let Some(log) = &mut worker.iolog {
+                log.drain();
             }
         }
     }

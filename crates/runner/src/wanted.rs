@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use iodyno_model::{Blocks, EngineKind, Fallocate, Job, Target, Work};
 use iodyno_target::Intent;
 
-use crate::resolve::{FileKind, Resolved};
+use crate::resolve::{FileKind, FileUse, Resolved};
 
 /// A file or device of the trial.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl Wanted {
 }
 
 /// The requirements of a job on each of its files.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Demand {
     intent: Intent,
     named: bool,
@@ -98,6 +98,25 @@ impl Demand {
                 ..Demand::default()
             }),
             Work::FileOperations(_) => None,
+        }
+    }
+
+    /// What a replay does to this file.
+    fn replayed(self, blocks: &Blocks, used: &FileUse) -> Demand {
+        let changes = used.writes || used.trims;
+        let mapped = blocks.engine.kind == EngineKind::Mmap;
+        let laid_out = used.offered && !blocks.files.create_on_open;
+        Demand {
+            intent: Intent {
+                read: used.reads || !changes,
+                write: used.writes,
+                trim: used.trims,
+            },
+            named: used.named,
+            data: laid_out && (used.reads || mapped),
+            space: laid_out && changes,
+            unlink: self.unlink && used.offered,
+            ..self
         }
     }
 
@@ -141,7 +160,13 @@ pub(crate) fn of(resolved: &Resolved, jobs: &[Job], target: &Target) -> Vec<Want
         let Some(demand) = Demand::of(&job.work) else {
             continue;
         };
-        for file in &clone.files {
+        for (number, file) in clone.files.iter().enumerate() {
+            let demand = match (&clone.replay, job.work.blocks()) {
+                (Some(replay), Some(blocks)) => {
+                    demand.clone().replayed(blocks, &replay.uses[number])
+                }
+                _ => demand.clone(),
+            };
             let index = *by_path.entry(file.path.clone()).or_insert_with(|| {
                 all.push(Wanted {
                     path: file.path.clone(),
@@ -235,6 +260,7 @@ mod tests {
                 region_bytes: end * MIB,
                 byte_budget: end * MIB,
                 seed: 0,
+                replay: None,
             });
         let resolved = Resolved {
             clones: clones.collect(),
@@ -335,6 +361,7 @@ mod tests {
                 region_bytes: MIB,
                 byte_budget: MIB,
                 seed: 0,
+                replay: None,
             }];
             let resolved = Resolved {
                 clones,

@@ -20,6 +20,7 @@ mod kills;
 mod logging;
 mod moved;
 mod printed;
+mod replay;
 mod results;
 mod resume;
 mod stand_in;

@@ -36,6 +36,7 @@ fn parts<'a>(job: &Arc<Job>, blocks: &Blocks, shared: &'a CloneShared) -> Parts<
         filler: Filler::new(&job.buffers, 1),
         verifier: None,
         log: None,
+        iolog: None,
     }
 }
 

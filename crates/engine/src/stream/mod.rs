@@ -8,6 +8,7 @@ mod mix;
 pub(crate) mod pacing;
 mod permutation;
 mod region;
+mod replay;
 mod shared;
 mod shared_fill;
 mod sizes;
@@ -22,6 +23,7 @@ use crate::flow::SharedFlow;
 
 pub use job::JobStream;
 pub use list::{ListStream, checked_read, end_sync};
+pub use replay::ReplayStream;
 pub use shared::SharedStream;
 pub(crate) use shared::sync_kind;
 

@@ -1,4 +1,4 @@
-//! Options of unsupported features: replay, data placement, and engines that are refused.
+//! Options of unsupported features: data placement, and engines that are refused.
 //!
 //! They are listed so that they are not reported as misspellings.
 
@@ -9,9 +9,6 @@ use iodyno_options::{
 
 use crate::options::OptionSpec;
 
-const REPLAY: &str = "traces are not replayed";
-const REPLAY_INSTEAD: &str = "use a job with the trace's mix, sizes and rate";
-const MORE_REPLAY: &str = "it only modifies `read_iolog`, which is refused";
 const PRIORITIES: &str = "all ops of a job have the same priority";
 const PRIORITIES_INSTEAD: &str = "use a job for each priority, with `prioclass` and `prio`";
 const PLACEMENT: &str = "data placement needs passthrough commands";
@@ -19,18 +16,6 @@ const MORE_PLACEMENT: &str = "it only modifies `dataplacement`, which is refused
 
 #[rustfmt::skip]
 pub(super) const OPTIONS: &[OptionSpec] = &[
-    refused("read_iolog", Text, "Replays a trace.", REPLAY, REPLAY_INSTEAD),
-    refused("write_iolog", Text, "Records every op.", "ops are not recorded individually", "use `write_lat_log` with `log_offset=1`"),
-    refused("merge_blktrace_file", Text, "Merges traces.", REPLAY, REPLAY_INSTEAD),
-    replay("merge_blktrace_scalars", Number, "Scales the time of merged traces."),
-    replay("merge_blktrace_iters", Number, "Repeats merged traces."),
-    replay("read_iolog_chunked", Boolean, "Reads the trace in parts."),
-    replay("replay_no_stall", Boolean, "Replays without pauses."),
-    replay("replay_redirect", Text, "Replays onto another device."),
-    replay("replay_scale", Count, "Scales offsets."),
-    replay("replay_align", Bytes, "Aligns offsets."),
-    replay("replay_time_scale", Percent, "Scales time."),
-    replay("replay_skip", Text, "Skips ops."),
     refused("ioscheduler", Text, "Sets the device's I/O scheduler.", "a job file does not change the host", "use `/sys/block/…/queue/scheduler`, before iodyno"),
     refused("cmdprio_percentage", Percent, "Percentage of ops with another priority.", PRIORITIES, PRIORITIES_INSTEAD).neutral(&["0"]),
     refused("cmdprio_bssplit", Text, "Priorities by size.", PRIORITIES, PRIORITIES_INSTEAD),
@@ -138,10 +123,6 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     engine("xnvme_dev_subnqn", "xnvme"),
     engine("xnvme_iovec", "xnvme"),
 ];
-
-const fn replay(name: &'static str, unit: Unit, text: &'static str) -> OptionSpec {
-    ignored(name, unit, text, MORE_REPLAY)
-}
 
 const fn cmdprio(name: &'static str, text: &'static str) -> OptionSpec {
     let why = "it only modifies `cmdprio_percentage`, which is refused";

@@ -8,6 +8,7 @@ mod files;
 mod foreign;
 mod general;
 mod pacing;
+mod replay;
 mod reporting;
 
 use iodyno_options::{Problem, Status, Table, Unit};
@@ -34,7 +35,8 @@ pub(crate) static OPTIONS: Table<Setter> = Table {
         ("Pacing, durability, errors", pacing::OPTIONS),
         ("Buffers and verification", buffers::OPTIONS),
         ("Logs, reports, placement of threads", reporting::OPTIONS),
-        ("Replay, data placement, foreign engines", foreign::OPTIONS),
+        ("Traces", replay::OPTIONS),
+        ("Data placement, foreign engines", foreign::OPTIONS),
     ],
     dashes: "",
 };

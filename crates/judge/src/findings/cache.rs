@@ -1,7 +1,8 @@
 //! Whether ops were served from memory and not by the device.
 
 use iodyno_model::{
-    Direction, Finding, FindingKind, Job, Kind, MountInfo, SeriesKind, StackLayer, Weight, Work,
+    CloneResult, Direction, Finding, FindingKind, Job, Kind, MountInfo, SeriesKind, StackLayer,
+    Weight, Work,
 };
 use iodyno_units::{Bytes, multiple};
 
@@ -279,9 +280,16 @@ fn smaller_than_memory(evidence: &Evidence) -> Option<Finding> {
     let cached_anyway = mounts(evidence).any(|mount| is_zfs(&mount.file_system));
     let cached = |job: &Job| work::reads(job) && (work::buffered(job) || cached_anyway);
     let in_memory = mounts(evidence).any(|mount| IN_MEMORY.contains(&mount.file_system.as_str()));
+    // Whether a trace has reads is known from its replay alone.
+    let read = |clone: &CloneResult, job: &Job| {
+        let mut results = clone.directions.iter();
+        job.work.replay().is_none()
+            || results.any(|result| result.direction == Direction::Read && result.ops > 0)
+    };
     let own: u64 = evidence
         .clones_on_files()
-        .filter(|(_, job)| cached(job) && job.work.shared_files().is_none())
+        .filter(|(clone, job)| cached(job) && read(clone, job))
+        .filter(|(_, job)| job.work.shared_files().is_none())
         .map(|(clone, _)| clone.region_bytes)
         .sum();
     let shared: u64 = evidence

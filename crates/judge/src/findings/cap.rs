@@ -136,7 +136,7 @@ fn flat_percent(rate: f64) -> f64 {
 
 /// Whether the job limits its own rate.
 fn own_pace(job: &iodyno_model::Job) -> bool {
-    job.pacing.scheduled() || job.pacing.think.is_some() || job.pacing.flow.is_some()
+    job.scheduled() || job.pacing.think.is_some() || job.pacing.flow.is_some()
 }
 
 /// A limit at which a busy device spent most seconds.

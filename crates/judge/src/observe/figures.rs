@@ -159,7 +159,7 @@ impl Measured {
     /// the rate.
     fn best_of_cycles(&self, workload: &Workload, trial: &Trial, kind: Kind) -> Metric {
         let untimed = work::untimed_share(workload, trial);
-        let scheduled = workload.jobs.iter().all(|job| job.pacing.scheduled());
+        let scheduled = workload.jobs.iter().all(|job| job.scheduled());
         match () {
             () if is_finite(kind) && untimed < MOSTLY_UNTIMED => Metric::time(Metric::COMPLETION),
             () if scheduled => self.tail(Direction::Op),
@@ -181,10 +181,13 @@ impl Measured {
     /// A fixed amount of work is compared by its completion; work at a requested rate by its response latency;
     /// otherwise by IOPS, or by bandwidth if the blocks are large.
     fn best(&self, workload: &Workload, rows: &[Row], kind: Kind) -> Option<Metric> {
-        if is_finite(kind) {
+        // How long a replay at the trace's own times takes is decided by the trace.
+        let replayed = |job: &Job| job.work.replay().is_some() && job.scheduled();
+        let by_trace = !workload.jobs.is_empty() && workload.jobs.iter().all(replayed);
+        if is_finite(kind) && !by_trace {
             return Some(Metric::time(Metric::COMPLETION));
         }
-        let paced = |job: &Job| job.pacing.scheduled();
+        let paced = |job: &Job| job.scheduled();
         let busiest = rows
             .iter()
             .filter(|row| moves(row))

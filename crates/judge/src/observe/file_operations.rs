@@ -47,7 +47,7 @@ pub(super) fn figures(workload: &Workload, trial: &Trial) -> Vec<Figure> {
         let rate = cycles as f64 * 1e9 / span_ns as f64;
         add(Metric::iops(LOOP_RATE), rate, Some(derived));
     }
-    let paced = workload.jobs.iter().any(|job| job.pacing.scheduled());
+    let paced = workload.jobs.iter().any(|job| job.scheduled());
     if timed_ns > 0 && !paced {
         let mean_ns = timed_ns as f64 / cycles as f64;
         let rate = f64::from(clones) * 1e9 / mean_ns;

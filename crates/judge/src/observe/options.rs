@@ -100,6 +100,14 @@ const NAMES: &[(&str, &str)] = &[
     ("passes.io_size", ""),
     ("passes.loops", ""),
     ("verify", ""),
+    ("replay", "replay"),
+    ("replay.traces", "read_iolog"),
+    ("replay.no_stall", "replay_no_stall"),
+    ("replay.time_percent", "replay_time_scale"),
+    ("replay.redirect", "replay_redirect"),
+    ("replay.scale", "replay_scale"),
+    ("replay.align", "replay_align"),
+    ("replay.skip", "replay_skip"),
     ("seed", "rand-seed"),
 ];
 
@@ -334,6 +342,11 @@ fn default_blocks(blocks: &Blocks) -> Blocks {
             ..default.extent
         },
         sync: blocks.sync,
+        replay: blocks.replay.as_ref().map(|replay| iodyno_model::Replay {
+            traces: replay.traces.clone(),
+            redirect: replay.redirect.clone(),
+            ..iodyno_model::Replay::default()
+        }),
         ..default
     }
 }

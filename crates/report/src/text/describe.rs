@@ -2,7 +2,7 @@
 
 use iodyno_model::{
     Access, Amount, Arrival, Blocks, Direction, Distribution, EngineKind, GroupSummary, Job,
-    StackLayer, Summary, TargetInfo, Trial, Work, Workload,
+    Replay, StackLayer, Summary, TargetInfo, Trial, Work, Workload,
 };
 use iodyno_units::{Bytes, Rate, counted};
 
@@ -112,7 +112,10 @@ fn kind(job: &Job, blocks: &Blocks, group: &GroupSummary) -> String {
         [used] if !used.name.is_empty() => format!("{} QD{}", used.name, used.depth),
         _ => format!("{} QD{}", blocks.engine.kind.name(), blocks.engine.depth),
     };
-    let mut pieces = vec![sizes(&blocks.access)];
+    let mut pieces = match &blocks.replay {
+        None => vec![sizes(&blocks.access)],
+        Some(_) => Vec::new(),
+    };
     if blocks.engine.direct {
         pieces.push("direct".to_owned());
     }
@@ -131,7 +134,10 @@ fn kind(job: &Job, blocks: &Blocks, group: &GroupSummary) -> String {
     let rest = join(pieces.into_iter(), " ");
     let columns = [
         engine,
-        pattern(&blocks.access),
+        match &blocks.replay {
+            None => pattern(&blocks.access),
+            Some(replay) => replayed(replay),
+        },
         rest,
         rate(job, &blocks.access),
     ];
@@ -154,6 +160,17 @@ fn pattern(access: &Access) -> String {
         Some(Distribution::Uniform) | None => {}
     }
     text
+}
+
+/// `replay of a.log`, and its speed.
+fn replayed(replay: &Replay) -> String {
+    let names = replay.traces.iter().map(|path| path.display().to_string());
+    let speed = match (replay.no_stall, replay.time_percent) {
+        (true, _) => "  without pauses".to_owned(),
+        (false, 100) => String::new(),
+        (false, percent) => format!("  at {percent} % of its speed"),
+    };
+    format!("replay of {}{speed}", join(names, ", "))
 }
 
 fn sizes(access: &Access) -> String {

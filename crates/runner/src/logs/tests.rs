@@ -91,6 +91,8 @@ fn each_op_is_written_once_and_only_in_the_measured_time() {
                 service: 300 + n,
                 direction: Direction::ALL[n as usize % 2],
                 bytes: 4096,
+                file: 0,
+                data_only: false,
                 offset: n * 8192,
             };
             log.queue.push(record, || false);
@@ -115,6 +117,8 @@ fn a_log_that_delays_its_worker_affects_figures_in_real_time_only() {
                 service: 300,
                 direction: Direction::Read,
                 bytes: 4096,
+                file: 0,
+                data_only: false,
                 offset: 0,
             };
             // The last one finds the queue full.
@@ -139,6 +143,8 @@ fn an_op_logged_while_the_log_is_written_counts_from_the_start_that_it_has_by_th
             service: 300,
             direction: Direction::Read,
             bytes: 4096,
+            file: 0,
+            data_only: false,
             offset: 0,
         };
         queue.push(record, || false);
@@ -215,6 +221,8 @@ fn times_are_those_of_another_clock_if_one_was_chosen() {
         service: 300,
         direction: Direction::Read,
         bytes: 4096,
+        file: 0,
+        data_only: false,
         offset: 0,
     };
     log.queue.push(record, || true);

@@ -83,7 +83,7 @@ pub(super) fn shared(rule: &SharedFiles, base: Base<'_>) -> Vec<PathBuf> {
         .collect()
 }
 
-fn placed(base: Base<'_>, folder: Option<&Path>, name: &Path) -> PathBuf {
+pub(super) fn placed(base: Base<'_>, folder: Option<&Path>, name: &Path) -> PathBuf {
     match (base, folder) {
         (Base::Written(from), None) => from.join(name),
         (Base::Written(from), Some(folder)) => from.join(folder).join(relative(name)),

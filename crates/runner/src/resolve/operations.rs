@@ -146,5 +146,6 @@ pub(super) fn clone(
         region_bytes: bytes.fold(0, u64::saturating_add),
         byte_budget: u64::MAX,
         seed,
+        replay: None,
     }
 }
