@@ -44,7 +44,7 @@ class Measured:
     iops: float
     user_s: float
     system_s: float
-    start_ms: float | None = None  # from its launch to its first job's start
+    start_ms: float | None = None  # from its launch to its first job's start; fio before 3.36 does not tell it
     resident: int = 0  # peak bytes of all its processes together; only if asked for
 
     @property
@@ -128,12 +128,13 @@ class Fio:
         sides = [job[side] for job in jobs for side in ("read", "write")]
         if any(job["error"] for job in jobs):
             sys.exit(f"{' '.join(command)}\nended with an I/O error")
+        starts = [job["job_start"] for job in jobs if "job_start" in job]
         return Measured(
             ops=sum(side["total_ios"] for side in sides),
             iops=sum(side["iops"] for side in sides),
             user_s=usage.ru_utime,
             system_s=usage.ru_stime,
-            start_ms=min(job["job_start"] for job in jobs) - began_unix * 1000,
+            start_ms=min(starts) - began_unix * 1000 if starts else None,
             resident=resident,
         )
 
@@ -222,6 +223,11 @@ def absolute(what, values, unit, at_most=None, other=""):
     row(f"{what}, {unit}", f"{middle:.3g}", other, "", target, middle <= at_most if at_most else None)
 
 
+def middle(values):
+    """The median as text; a dash if there are no values."""
+    return f"{statistics.median(values):.3g}" if values else "–"
+
+
 def timed(*options):
     return [*options, "bs=4k", f"runtime={SECONDS}", "time_based", "thread"]
 
@@ -295,16 +301,16 @@ def many(iodyno, fio, file):
         return [(one.resident - jobs * depth * 4096) / jobs / MIB for one in memory[name]]
 
     def starts(runs, name):
-        return [one.start_ms for one in runs[name]]
+        return [one.start_ms for one in runs[name] if one.start_ms is not None]
 
     def spent(name):
         return [(one.user_s + one.system_s) * 1000 for one in start[name]]
 
     title(f"{jobs} jobs of depth {depth}; one job of one op")
-    theirs = [f"{statistics.median(figures):.3g}" for figures in (mib_a_job("fio"), starts(start, "fio"))]
+    theirs = [middle(figures) for figures in (mib_a_job("fio"), starts(start, "fio"))]
     absolute("resident beyond buffers, a job", mib_a_job("iodyno"), "MiB", 2, theirs[0])
     absolute("launch to start, one job", starts(start, "iodyno"), "ms", 20, theirs[1])
-    theirs = [f"{statistics.median(figures):.3g}" for figures in (starts(memory, "fio"), spent("fio"))]
+    theirs = [middle(figures) for figures in (starts(memory, "fio"), spent("fio"))]
     absolute(f"launch to start, {jobs} jobs", starts(memory, "iodyno"), "ms", None, theirs[0])
     absolute("CPU of starting and ending", spent("iodyno"), "ms", None, theirs[1])
 
