@@ -42,6 +42,8 @@ pub struct CommandLine {
     pub action: Action,
     /// iodyno's own flags.
     pub own: OwnFlags,
+    /// The messages of those warnings that are not mere advice: the ones that `--warnings-fatal` makes errors.
+    pub serious: BTreeSet<String>,
 }
 
 /// Parses the arguments after the program's name.
@@ -68,6 +70,7 @@ pub fn parse_command_line(args: &[String], host: &dyn Host) -> CommandLine {
             output: settings.output,
             action,
             own: settings.own,
+            serious: BTreeSet::new(),
         };
     }
     assembly.sources.push(Source {
@@ -91,10 +94,10 @@ pub fn parse_command_line(args: &[String], host: &dyn Host) -> CommandLine {
             .hint("fio applies them to the first file only");
         say(&mut assembly.report, note, None);
     }
-    let fatal = std::mem::take(&mut assembly.report.fatal_warnings);
+    let serious = std::mem::take(&mut assembly.report.fatal_warnings);
     let mut parsed = assembly.parsed();
     if settings.warnings_fatal {
-        make_fatal(&fatal, &mut parsed);
+        make_fatal(&serious, &mut parsed);
     }
     let action = match (&parsed.workload, settings.show_command) {
         (Some(workload), true) => Action::Print(help::as_commands(workload)),
@@ -106,6 +109,7 @@ pub fn parse_command_line(args: &[String], host: &dyn Host) -> CommandLine {
         output: settings.output,
         action,
         own: settings.own,
+        serious,
     }
 }
 

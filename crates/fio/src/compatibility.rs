@@ -50,6 +50,7 @@ command:
 | SIGUSR1 | prints the result so far in the chosen formats, with the next second; `iodyno run` and `iodyno fileio` print a line |
 | `--parse-only`, `--enghelp=ENGINE`, `--cmdhelp=OPTION`, `--showcmd` | answer with fio's exit codes; what is refused is not listed |
 | standard output | only the result; warnings and errors go to standard error |
+| standard error | under the name `fio` without advice: only errors, and warnings of what matters and has no effect |
 | no store: HOME is not set, is read-only or full | a warning; the result is printed, and kept nowhere |
 
 The result is stored as well, so that `iodyno list`, `show` and `compare` find it. Flags of iodyno's own stand anywhere among fio's:

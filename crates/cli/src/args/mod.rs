@@ -130,16 +130,26 @@ pub(crate) enum Command {
 /// named `sysbench` is `iodyno fileio`.
 pub(crate) fn with_command(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = arguments.into_iter().collect();
-    let program = arguments
-        .first()
-        .and_then(|path| Path::new(path).file_name());
-    let command = match program.and_then(OsStr::to_str) {
-        Some("fio") => "fio",
-        Some("sysbench") => "fileio",
-        _ => return arguments,
-    };
-    arguments.insert(1, command.into());
+    let program = arguments.first().map(OsString::as_os_str);
+    if let Some(command) = program.and_then(command_of) {
+        arguments.insert(1, command.into());
+    }
     arguments
+}
+
+/// Whether the program was called by another name that stands for a command.
+pub(crate) fn called_by_other_name() -> bool {
+    std::env::args_os()
+        .next()
+        .is_some_and(|program| command_of(&program).is_some())
+}
+
+fn command_of(program: &OsStr) -> Option<&'static str> {
+    match Path::new(program).file_name()?.to_str()? {
+        "fio" => Some("fio"),
+        "sysbench" => Some("fileio"),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use iodyno_runner::Event;
 use iodyno_store::SqliteStore;
 use iodyno_target::open_output;
 
-use crate::args::{Cli, FioArgs};
+use crate::args::{Cli, FioArgs, called_by_other_name};
 use crate::commands::run::{command_line, fresh_seed, working_folder};
 use crate::configurations::configurations;
 use crate::context::Context;
@@ -41,6 +41,7 @@ fn carry(args: &FioArgs, context: &Context) -> Result<Exit, Failure> {
         output,
         action,
         own,
+        serious,
     } = parse_command_line(&args.arguments, &SystemHost);
     if args.unobtrusive.quiet || own.quiet {
         context.silence();
@@ -53,7 +54,11 @@ fn carry(args: &FioArgs, context: &Context) -> Result<Exit, Failure> {
     if errors {
         return Err(Failure::input(faults));
     }
-    faults.retain(|fault| fault.severity != Severity::Note);
+    // Scripts that call fio may take any text on standard error for a failure.
+    let no_advice = called_by_other_name();
+    faults.retain(|fault| {
+        fault.severity == Severity::Warning && (!no_advice || serious.contains(&fault.message))
+    });
     context.tell(&faults);
     match (action, parsed.workload) {
         (Action::Version, _) => {
