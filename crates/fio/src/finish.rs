@@ -26,6 +26,9 @@ pub(super) fn finish(draft: &mut Draft, section: &str, place: Place, report: &mu
         draft.blocks.files.format = format;
     }
     draft.job.name = name;
+    if draft.blocks.files.pre_read {
+        draft.blocks.files.invalidate = false;
+    }
     finish_engine(draft, report);
     finish_access(draft);
     finish_extent(draft, report);

@@ -177,16 +177,21 @@ impl Trap<'_> {
         if let Some(Amount::Bytes(size)) = self.draft.blocks.extent.size
             && largest > size
         {
-            self.say(
-                Severity::Error,
-                option,
-                format!(
-                    "a block ({}) is larger than the job's `size` ({})",
-                    Bytes(largest),
-                    Bytes(size)
+            let (largest, size) = (Bytes(largest), Bytes(size));
+            let message = format!("a block ({largest}) is larger than the job's `size` ({size})");
+            match smallest > size.0 {
+                true => self.say(
+                    Severity::Error,
+                    option,
+                    message,
+                    "raise `size` or lower `bs`",
                 ),
-                "raise `size` or lower `bs`",
-            );
+                false => self.warn(
+                    option,
+                    message + ": it is cut",
+                    "raise `size` or lower `bs`",
+                ),
+            }
         }
         if self.draft.blocks.engine.direct
             && !self.draft.blocks.engine.kind.without_files()

@@ -414,6 +414,21 @@ fn surprising_options_give_warnings() {
         &[("4k-16k", "warning `4k-16k` is not a range: as in fio")],
     );
     check("loops=2*3", &[("2*3", "warning as in fio, `2*3` is `2`")]);
+    check(
+        "size=64k\nbsrange=4k-128k",
+        &[(
+            "bsrange",
+            "warning a block (128 KiB) is larger than the job's `size` (64 KiB): it is cut",
+        )],
+    );
+    check(
+        "ioengine=splice",
+        &[("splice", "warning splice is run as psync")],
+    );
+    check(
+        "ioengine=vsync",
+        &[("vsync", "warning vsync is run as pvsync2")],
+    );
     check("loops=(2*3)\nioengine=aio\nstats=0\nsize=100%%", &[]);
     check(
         "rw=randread\nnorandommap\nrandom_distribution=zipf:1.2/0.3",

@@ -867,6 +867,10 @@ fn what_fio_reads_leniently_is_read_as_fio_reads_it() {
         Some(7)
     );
     assert_eq!(clock("log_alternate_epoch_clock_id=7"), None);
+    let files = |text: &str| job(text).work.blocks().unwrap().files.clone();
+    let cached = files("pre_read=1\ninvalidate=1");
+    assert!(cached.pre_read && !cached.invalidate && !cached.append);
+    assert!(files("file_append=1").append && files("").invalidate);
     assert!(job("stats=0").reporting.hidden && !job("stats=1").reporting.hidden);
     let job = job("zonesize=64k\nzonerange=16k");
     let extent = &job.work.blocks().unwrap().extent;

@@ -78,6 +78,12 @@ pub struct Files {
     pub fsync_on_layout: bool,
     /// Drop cached pages of the files once, when the job starts.
     pub invalidate: bool,
+    /// Read the files into the cache before the jobs start.
+    #[serde(default)]
+    pub pre_read: bool,
+    /// The region of a regular file begins at the file's end.
+    #[serde(default)]
+    pub append: bool,
     /// fsync before each close.
     pub fsync_on_close: bool,
     /// Remove the files after the trial.
@@ -104,6 +110,8 @@ impl Default for Files {
             read_only: false,
             fsync_on_layout: true,
             invalidate: true,
+            pre_read: false,
+            append: false,
             fsync_on_close: false,
             unlink: false,
             advise: true,

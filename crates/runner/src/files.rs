@@ -255,6 +255,27 @@ impl Files {
         }
     }
 
+    /// Reads the files of jobs that ask for it into the cache, until `stop`. What cannot be read is left to the jobs, which report it.
+    pub(crate) fn pre_read(&self, stop: &dyn Fn() -> bool) {
+        let mut chunk = Vec::new();
+        for file in self.list.iter().filter(|file| file.wanted.pre_read) {
+            // `/dev/zero` has no end.
+            if !matches!(file.admitted.kind, Kind::File | Kind::BlockDevice(_)) {
+                continue;
+            }
+            chunk.resize(1 << 20, 0);
+            let mut at = 0;
+            while !stop() {
+                match rustix::io::pread(file.admitted.as_fd(), &mut chunk, at) {
+                    Ok(0) => break,
+                    Ok(read) => at += read as u64,
+                    Err(rustix::io::Errno::INTR) => {}
+                    Err(_) => break,
+                }
+            }
+        }
+    }
+
     /// The state of the files, to be read right before the jobs begin.
     pub(crate) fn states(&self) -> Vec<FileState> {
         self.list.iter().take(TOLD).map(TrialFile::state).collect()

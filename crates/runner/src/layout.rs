@@ -253,6 +253,7 @@ mod tests {
             fsync: false,
             fsync_on_close: false,
             invalidate: false,
+            pre_read: false,
             unlink: false,
         };
         let admitted = Guard::new(Roots::host()).admit(&request).unwrap();

@@ -100,6 +100,7 @@ pub(crate) fn prepare(
     prepared.notes.extend(files.notes());
     prepared.notes.extend(site.iter().flat_map(Site::notes));
     files.invalidate();
+    files.pre_read(&|| control.stop.is_set());
     prepared.states = files.states();
     let folders = site.iter().flat_map(|site| site.states(plan));
     prepared.states.extend(folders);

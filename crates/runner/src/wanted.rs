@@ -32,6 +32,8 @@ pub(crate) struct Wanted {
     pub(crate) fsync: bool,
     pub(crate) fsync_on_close: bool,
     pub(crate) invalidate: bool,
+    /// It is read into the cache before the start.
+    pub(crate) pre_read: bool,
     pub(crate) unlink: bool,
 }
 
@@ -73,6 +75,7 @@ struct Demand {
     fsync: bool,
     fsync_on_close: bool,
     invalidate: bool,
+    pre_read: bool,
     unlink: bool,
 }
 
@@ -134,7 +137,7 @@ impl Demand {
         let laid_out = writable && !files.create_on_open;
         Demand {
             intent: Intent {
-                read: access.reads || verify.is_some(),
+                read: access.reads || verify.is_some() || files.pre_read,
                 write: access.writes && writable,
                 trim: access.trims && writable,
             },
@@ -146,6 +149,7 @@ impl Demand {
             fsync: files.fsync_on_layout,
             fsync_on_close: files.fsync_on_close,
             invalidate: files.invalidate,
+            pre_read: files.pre_read,
             unlink: files.unlink,
         }
     }
@@ -182,6 +186,7 @@ pub(crate) fn of(resolved: &Resolved, jobs: &[Job], target: &Target) -> Vec<Want
                     fsync: false,
                     fsync_on_close: false,
                     invalidate: false,
+                    pre_read: false,
                     unlink: false,
                 });
                 all.len() - 1
@@ -197,6 +202,7 @@ pub(crate) fn of(resolved: &Resolved, jobs: &[Job], target: &Target) -> Vec<Want
             wanted.intent.trim |= demand.intent.trim;
             wanted.grows_to = wanted.grows_to.max(demand.grows_to);
             wanted.invalidate |= demand.invalidate;
+            wanted.pre_read |= demand.pre_read;
             wanted.fsync_on_close |= demand.fsync_on_close && wanted.intent.changes();
             if file.kind == FileKind::Regular {
                 wanted.unlink |= demand.unlink;

@@ -1,6 +1,6 @@
 //! Options of the engine: how ops reach the kernel.
 
-use iodyno_model::{EngineKind, SimClock, closest};
+use iodyno_model::{SimClock, closest};
 use iodyno_options::{Problem, Status, Unit::*, ignored, refused};
 
 use crate::draft::Draft;
@@ -112,13 +112,20 @@ fn engine(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     let found = engines::ENGINES.iter().find(|engine| engine.name == name);
     match found.map(|engine| engine.status) {
         Some(Status::Honoured(kind)) => {
-            if let EngineKind::Pvsync2 = kind
-                && name == "pvsync"
-            {
-                value.remark(
-                    Problem::note("pvsync is run as pvsync2, which adds only flags")
-                        .hint("write `ioengine=pvsync2` to say so"),
-                );
+            let said = match name {
+                "pvsync" => Some(Problem::note(
+                    "pvsync is run as pvsync2, which adds only flags",
+                )),
+                "vsync" => Some(Problem::warning(
+                    "vsync is run as pvsync2: adjacent ops are not merged into one call",
+                )),
+                "splice" => Some(Problem::warning(
+                    "splice is run as psync: data does not pass through a pipe",
+                )),
+                _ => None,
+            };
+            if let Some(said) = said {
+                value.remark(said.hint(format!("write `ioengine={}` to say so", kind.name())));
             }
             draft.blocks.engine.kind = kind;
             Ok(())

@@ -1,7 +1,7 @@
 //! Options of the files: names, locations and layout.
 
 use iodyno_model::{Fallocate, FileService};
-use iodyno_options::{Problem, Unit::*, ignored, refused};
+use iodyno_options::{Problem, Unit::*, differs, ignored, refused};
 
 use crate::draft::Draft;
 use crate::options::{OptionSpec, honoured};
@@ -43,15 +43,17 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         |draft, value| value.boolean().map(|it| draft.blocks.files.unlink = it)).default("0"),
     refused("unlink_each_loop", Boolean, "Removes files after each pass.", "files are kept until the job ends", "use `unlink=1`, which removes them at the end").neutral(&["0"]),
     honoured("filesize", Amount, "File size if it is not `size` / `nrfiles`; a range gives random sizes.", filesize),
-    refused("file_append", Boolean, "Appends to the file.", "`offset` sets the start of the region", "use `offset`").neutral(&["0"]),
+    honoured("file_append", Boolean, "The region begins at the end of each file.",
+        |draft, value| value.boolean().map(|it| draft.blocks.files.append = it)).default("0"),
     honoured("fill_device", Boolean, "Writes until the file system or device is full (or `size` is done), which is not an error.",
         |draft, value| value.boolean().map(|it| draft.job.end.until_full = it)).alias(&["fill_fs"]).default("0"),
     ignored("filetype", Words(&["none", "file", "block", "char"]), "Kind of the files.", "the kind is detected"),
-    refused("lockfile", Words(&["none", "exclusive", "readwrite"]), "Locks files around each op.", "files are not locked", "use jobs with separate files").neutral(&["none"]),
+    differs("lockfile", Words(&["none", "exclusive", "readwrite"]), "Locks files around each op.", "files are not locked").neutral(&["none"]),
     refused("opendir", Text, "Uses every file below a folder.", "only files that a job names are used", "use `filename` with the files' names"),
     ignored("allow_mounted_write", Boolean, "Writes to a device that is mounted.", "a device in use is never written").neutral(&["0"]),
-    refused("pre_read", Boolean, "Reads the files into the cache first.", "filling the cache is not supported", "use a job before it that reads the same `filename`, and `invalidate=0`").neutral(&["0"]),
-    refused("write_hint", Words(&["none", "short", "medium", "long", "extreme"]), "Tells the device the expected life time of data.", "life-time hints are not supported", "leave it out").neutral(&["none"]),
+    honoured("pre_read", Boolean, "Reads the files into the cache before the job; implies `invalidate=0`.",
+        |draft, value| value.boolean().map(|it| draft.blocks.files.pre_read = it)).default("0"),
+    differs("write_hint", Words(&["none", "short", "medium", "long", "extreme"]), "Tells the device the expected life time of data.", "the device gets no hint").neutral(&["none"]),
 ];
 
 fn filename(draft: &mut Draft, value: &Value) -> Result<(), Problem> {

@@ -10,15 +10,14 @@ use iodyno_options::{
 use crate::options::OptionSpec;
 
 const PRIORITIES: &str = "all ops of a job have the same priority";
-const PRIORITIES_INSTEAD: &str = "use a job for each priority, with `prioclass` and `prio`";
 const PLACEMENT: &str = "data placement needs passthrough commands";
 const MORE_PLACEMENT: &str = "it only modifies `dataplacement`, which is refused";
 
 #[rustfmt::skip]
 pub(super) const OPTIONS: &[OptionSpec] = &[
     refused("ioscheduler", Text, "Sets the device's I/O scheduler.", "a job file does not change the host", "use `/sys/block/…/queue/scheduler`, before iodyno"),
-    refused("cmdprio_percentage", Percent, "Percentage of ops with another priority.", PRIORITIES, PRIORITIES_INSTEAD).neutral(&["0"]),
-    refused("cmdprio_bssplit", Text, "Priorities by size.", PRIORITIES, PRIORITIES_INSTEAD),
+    differs("cmdprio_percentage", Percent, "Percentage of ops with another priority.", PRIORITIES).neutral(&["0"]),
+    differs("cmdprio_bssplit", Text, "Priorities by size.", PRIORITIES),
     cmdprio("cmdprio_class", "Class of those ops."),
     cmdprio("cmdprio", "Level of those ops."),
     cmdprio("cmdprio_hint", "Hint of those ops."),
@@ -125,7 +124,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
 ];
 
 const fn cmdprio(name: &'static str, text: &'static str) -> OptionSpec {
-    let why = "it only modifies `cmdprio_percentage`, which is refused";
+    let why = "it only modifies `cmdprio_percentage`, which is ignored";
     ignored(name, Unit::Count, text, why)
 }
 

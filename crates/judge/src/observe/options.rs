@@ -87,6 +87,8 @@ const NAMES: &[(&str, &str)] = &[
     ("files.read_only", "readonly"),
     ("files.fsync_on_layout", "create_fsync"),
     ("files.invalidate", ""),
+    ("files.pre_read", ""),
+    ("files.append", "file_append"),
     ("files.fsync_on_close", ""),
     ("files.unlink", ""),
     ("files.advise", "fadvise_hint"),

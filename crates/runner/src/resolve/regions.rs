@@ -29,7 +29,10 @@ impl Binding<'_> {
         }
         for (number, file) in files.iter_mut().enumerate() {
             let existing = file.existing.unwrap_or(0);
-            file.base = self.offset(existing, block);
+            file.base = match self.blocks.files.append && file.kind == FileKind::Regular {
+                true => existing,
+                false => self.offset(existing, block),
+            };
             let share = match size {
                 _ if self.blocks.files.size.is_some() => None,
                 Some(Amount::Bytes(size)) if count == 1 => Some(size),

@@ -227,6 +227,18 @@ fn size_in_percent_is_a_share_of_filesize() {
 }
 
 #[test]
+fn an_appending_job_begins_at_the_end_of_its_files() {
+    let append = |name| {
+        let mut job = sized(name, bytes(2 * MIB));
+        job.work.blocks_mut().unwrap().files.append = true;
+        job
+    };
+    check(append("old"), &[&[(8 * MIB, 2 * MIB)]], 2 * MIB);
+    check(append("new"), &[&[(0, 2 * MIB)]], 2 * MIB);
+    check(append("/dev/d"), &[&[(0, 2 * MIB)]], 2 * MIB);
+}
+
+#[test]
 fn files_that_are_there_need_no_size() {
     let mut job = job("old");
     job.work.blocks_mut().unwrap().extent.size = None;
