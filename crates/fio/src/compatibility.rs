@@ -80,6 +80,7 @@ const DIFFERENCES: &str = "\
 | options before several job files | apply to all files; fio applies them to the first |
 | a number in parentheses | arithmetic with `+ - * / % ^`, suffixes and `$ncpus`, `$pagesize`, `$mb_memory` |
 | `time_based` without `runtime` | ignored as in fio, with a warning |
+| a job named `/mnt/x`, without `filename` | its files are `/mnt/x.0.0` … as in fio; a `/` elsewhere in a name becomes `_` |
 | `filename` in a folder that does not exist | an error; fio creates the folder |
 | a file that is named twice | one file with its share of `size`, processed twice as in fio, with a warning |
 | `read_iolog` with names of files to write | refused unless the job or the command names the file: [traces.md](traces.md); fio writes to it |

@@ -53,8 +53,10 @@ pub(super) fn paths(
         vec![named_after.to_owned()]
     } else {
         let of_clone = clone.to_string();
+        let may_be_path = files.directories.is_empty() && matches!(base, Base::Written(_));
+        let job = name_in_files(job, &files.format, may_be_path);
         (0..files.count.max(1))
-            .map(|number| formatted(&files.format, job, [&of_clone, &number.to_string()]).into())
+            .map(|number| formatted(&files.format, &job, [&of_clone, &number.to_string()]).into())
             .collect()
     };
     let folder = match files.directories.len() {
@@ -114,15 +116,24 @@ const FORMAT: &str = "$jobname.$jobnum.$filenum";
 
 /// The name that a job without names of its own gives to its files, with `$jobnum` and `$filenum` in place of numbers.
 pub fn made_up_name(files: &Files, job: &str) -> PathBuf {
-    PathBuf::from(formatted(&files.format, job, ["$jobnum", "$filenum"]))
+    let job = name_in_files(job, &files.format, files.directories.is_empty());
+    PathBuf::from(formatted(&files.format, &job, ["$jobnum", "$filenum"]))
+}
+
+/// The part of file names that stands for the job. As in fio, an absolute name is a path; but no file is made among the devices.
+/// Any other `/` would be a folder that nobody made.
+fn name_in_files(job: &str, format: &str, may_be_path: bool) -> String {
+    let begins = format.is_empty() || format.to_ascii_lowercase().starts_with("$jobname");
+    match may_be_path && begins && job.starts_with('/') && !Path::new(job).starts_with("/dev") {
+        true => job.to_owned(),
+        false => job.replace('/', "_"),
+    }
 }
 
 /// Variables are matched in any case. `$clientuid` is empty: there is no client. `numbers`: of the clone, and of the file.
 fn formatted(format: &str, job: &str, numbers: [&str; 2]) -> String {
-    // A `/` in a job's name would be a folder that nobody made.
-    let job = job.replace('/', "_");
     let words: [(&str, String); 4] = [
-        ("$jobname", job),
+        ("$jobname", job.to_owned()),
         ("$jobnum", numbers[0].to_owned()),
         ("$filenum", numbers[1].to_owned()),
         ("$clientuid", String::new()),
@@ -169,6 +180,15 @@ mod tests {
         check("a/b", default(), 0, here, &["/cwd/a_b.0.0"]);
         check("/dev/sdz", default(), 2, here, &["/dev/sdz"]);
         check("/dev/sdy", default(), 0, here, &["/cwd/_dev_sdy.0.0"]);
+        check("/mnt/x", default(), 1, here, &["/mnt/x.1.0"]);
+        check("/mnt/x", format("a$jobname"), 0, here, &["/cwd/a_mnt_x"]);
+        check(
+            "/mnt/x",
+            default(),
+            0,
+            Base::Below(Path::new("/t")),
+            &["/t/_mnt_x.0.0"],
+        );
         check("x", format(""), 1, here, &["/cwd/x.1.0"]);
         check(
             "x",
