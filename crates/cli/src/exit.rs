@@ -64,7 +64,7 @@ impl Exit {
 fn only_checks_failed(trial: &Trial) -> bool {
     const EILSEQ: i32 = 84;
     let clones = trial.parts.iter().flat_map(|part| &part.clones);
-    let mut failed = clones.filter(|clone| clone.ended == EndedBy::Error);
+    let mut failed = clones.filter(|it| matches!(it.ended, EndedBy::Error | EndedBy::Stuck));
     trial.findings.iter().any(fails_a_check)
         && failed.all(|clone| {
             let bad = clone.verify.as_ref().is_some_and(|verify| verify.bad() > 0);

@@ -44,8 +44,10 @@ pub fn summary(workload: &Workload, trial: &Trial) -> Summary {
         false => Vec::new(),
     };
     let series = series(workload, trial);
-    // Several levels that the plan asks for are not a property of the storage.
-    let behaviour = match in_stages(trial) {
+    // Several levels that the plan asks for are not a property of the storage, and neither are the seconds without a completion
+    // that it was stuck for.
+    let stuck = clones.iter().any(|clone| !clone.in_flight.is_empty());
+    let behaviour = match stuck || in_stages(trial) {
         true => Behaviour::default(),
         false => crate::behaviour(&series, kind(workload, trial)),
     };

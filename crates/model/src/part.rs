@@ -53,6 +53,8 @@ pub enum EndedBy {
     Count,
     /// The user, a signal, or the parent's death.
     Interruption,
+    /// The storage made no progress ([`crate::Plan::stuck_after_ns`]).
+    Stuck,
     /// An op failed.
     Error,
     /// Another job's `exitall`.

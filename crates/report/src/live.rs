@@ -105,12 +105,18 @@ fn times(frame: &Frame, elapsed: Nanos, total: Option<Nanos>) -> String {
         _ => "",
     };
     match total {
-        Some(total) => format!(
+        Some(total) if elapsed <= total => format!(
             "{step}{} of {}",
             whole_seconds(elapsed),
             whole_seconds(total)
         ),
-        None => format!("{step}{}", whole_seconds(elapsed)),
+        // Ops that were issued in time have not completed.
+        Some(total) if frame.step == Step::Measure => format!(
+            "{} of {0}, waiting for I/O for {}",
+            whole_seconds(total),
+            whole_seconds(elapsed.since(total))
+        ),
+        _ => format!("{step}{}", whole_seconds(elapsed)),
     }
 }
 
@@ -198,7 +204,7 @@ mod tests {
     use iodyno_model::Direction::{self, Read, Sync, Write};
     use iodyno_units::{Bytes, Nanos};
 
-    use super::{lay_out, lay_out_files, line, plain_line, width};
+    use super::{Step, lay_out, lay_out_files, line, plain_line, width};
     use crate::Style;
 
     const TOTAL: Option<Nanos> = Some(Nanos::from_secs(20));
@@ -269,7 +275,14 @@ mod tests {
         );
         // Longer than planned: the bar is full, nothing is left.
         let late = line(&empty, Nanos::from_secs(30), TOTAL, style);
-        assert_eq!(late, "[██████████████████]  30 s of 20 s");
+        assert_eq!(
+            late,
+            "[██████████████████]  20 s of 20 s, waiting for I/O for 10 s"
+        );
+        let mut verifies = empty.clone();
+        verifies.step = Step::VerifyPass;
+        let late = plain_line(&verifies, Nanos::from_secs(30), TOTAL, style);
+        assert_eq!(late, "verify 30 s");
     }
 
     #[test]

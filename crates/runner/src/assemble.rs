@@ -60,6 +60,15 @@ pub(crate) fn idle(waiting: &Waiting, job: &Job, ended: EndedBy) -> Ended {
     }
 }
 
+impl Ended {
+    /// It was aborted because the storage is stuck.
+    pub(crate) fn by_stuck_storage(&mut self) {
+        if self.result.ended == EndedBy::Interruption || !self.result.in_flight.is_empty() {
+            self.result.ended = EndedBy::Stuck;
+        }
+    }
+}
+
 /// A clone whose thread ended, or did not come back (`None`): what its counters hold is kept in any case.
 pub(crate) fn ended(
     waiting: &Waiting,

@@ -6,23 +6,21 @@
 //! time; one that makes none goes on in the background.
 
 use std::ffi::OsString;
-use std::io::{self, BufReader};
-use std::os::unix::process::CommandExt as _;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{self, Child, ChildStdin, ChildStdout, ExitStatus, Stdio};
-use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
-use std::thread::{self, Thread};
+use std::process::{ExitStatus, Stdio};
+use std::sync::mpsc::TryRecvError;
 use std::time::{Duration, Instant};
 
 use iodyno_model::{BoundPlan, Identity, Outcome, Settling, Step, TargetInfo};
-use iodyno_target::settle::{Unsettled, settle};
+use iodyno_target::settle::Unsettled;
 use iodyno_target::{Roots, identity, stack};
-use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use crate::death::Death;
-use crate::files;
-use crate::operations::{OrphanFolder, Removal, RemovalState};
-use crate::protocol::{self, Command, Event, Message, PROTOCOL, ReadError, TrialEnd};
+use crate::helper::{self, CleanUp, CleanUpState};
+use crate::operations::OrphanFolder;
+use crate::process::{NodeProcess, Report};
+use crate::protocol::{Command, Event, Message, PROTOCOL, ReadError, TrialEnd};
 use crate::session::{Node, RunnerError, Session};
 use crate::simulate::Simulation;
 use crate::stop::StopFlag;
@@ -78,7 +76,7 @@ impl Node for LocalNode {
     }
 
     fn settle(&self, settling: &Settling, targets: &[PathBuf], stop: &StopFlag) -> Vec<Unsettled> {
-        settle(&Roots::host(), settling, targets, &|| stop.is_set())
+        helper::settle(self, settling, targets, stop)
     }
 
     fn identify(&self, targets: &[PathBuf]) -> Vec<Option<Identity>> {
@@ -98,25 +96,14 @@ impl Node for LocalNode {
     }
 }
 
-/// What the threads that serve the child's pipes report.
-enum Report {
-    Message(Message),
-    /// Its output ended, or cannot be read.
-    End(ReadError),
-    /// It ended after its output.
-    Exited,
-    /// A command cannot be sent.
-    Unsent(io::Error),
-}
-
 /// How far a session is.
 enum State {
     /// The child sends messages.
     Open,
     /// The child is to exit; how the trial ended, if that is known.
     Closing(Ending),
-    /// What the child left behind is being removed.
-    CleaningUp(Removal, Outcome, Death),
+    /// What the child left behind is being removed and recorded.
+    CleaningUp(CleanUp, Outcome, Death),
     Ended,
 }
 
@@ -137,9 +124,7 @@ enum Ending {
 /// A trial in a child process.
 struct ChildSession<'a> {
     node: &'a LocalNode,
-    child: Child,
-    commands: Sender<Option<Command>>,
-    reports: Receiver<Report>,
+    process: NodeProcess,
     state: State,
     greeted: bool,
     /// When the child has to have ended, once it was told to stop.
@@ -157,32 +142,9 @@ struct ChildSession<'a> {
 
 impl<'a> ChildSession<'a> {
     fn open(node: &'a LocalNode) -> Result<ChildSession<'a>, RunnerError> {
-        let start_error = |source| RunnerError::Start {
-            program: node.program.clone(),
-            source,
-        };
-        let mut child = process::Command::new(&node.program)
-            .arg0("iodyno")
-            .args(&node.arguments)
-            // glibc would learn to keep large blocks in its heap and zero them: the recorders' mostly empty arrays
-            // would then be resident, some 2 MiB for each clone.
-            .env("MALLOC_MMAP_THRESHOLD_", "131072")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            // Ctrl-C at the terminal is for the parent, which passes the request on.
-            .process_group(0)
-            .spawn()
-            .map_err(start_error)?;
-        let (commands, queued) = mpsc::channel();
-        let (report, reports) = mpsc::channel();
-        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-        let pid = Pid::from_child(&child);
-        tracing::debug!(pid = child.id(), "started a node");
-        let mut session = ChildSession {
+        Ok(ChildSession {
+            process: NodeProcess::start(node, "iodyno", Stdio::inherit())?,
             node,
-            child,
-            commands,
-            reports,
             state: State::Open,
             greeted: false,
             stop_by: None,
@@ -191,21 +153,7 @@ impl<'a> ChildSession<'a> {
             deadline: Some(Instant::now() + HELLO),
             killed: false,
             give_up: None,
-        };
-        let pipes = (stdin.zip(stdout)).ok_or_else(|| io::ErrorKind::BrokenPipe.into());
-        let served = pipes.and_then(|(stdin, stdout)| {
-            let (unsent, owner) = (report.clone(), thread::current());
-            let thread = thread::Builder::new().name("node-writer".to_owned());
-            thread.spawn(move || write_commands(stdin, queued, &unsent))?;
-            let thread = thread::Builder::new().name("node-reader".to_owned());
-            thread.spawn(move || read_messages(stdout, pid, &report, &owner))
-        });
-        if let Err(error) = served {
-            session.kill(Instant::now());
-            return Err(start_error(error));
-        }
-        session.send(Command::Hello { version: PROTOCOL });
-        Ok(session)
+        })
     }
 
     /// Handles a report that came at `now`. Returns the message to hand on, if there is one.
@@ -274,7 +222,7 @@ impl<'a> ChildSession<'a> {
 
     /// Ends the conversation at `now`; the child is to exit.
     fn close(&mut self, ending: Ending, now: Instant) {
-        let _ = self.commands.send(None);
+        self.process.close();
         let stop_by = self.stop_by.map(|by| by.max(now + LEAST_AFTER_END));
         let end_by = now + AFTER_END;
         self.deadline = Some(stop_by.map_or(end_by, |by| by.min(end_by)));
@@ -283,9 +231,8 @@ impl<'a> ChildSession<'a> {
 
     fn kill(&mut self, now: Instant) {
         self.killed = true;
-        tracing::debug!(pid = self.child.id(), "killing the node");
         (self.deadline, self.give_up) = (Some(now + AFTER_KILL), Some(now + AFTER_END));
-        let _ = self.child.kill();
+        self.process.kill();
     }
 
     /// Kills the child if its deadline has passed at `now`. Returns whether it is given up: it was killed before and has not
@@ -296,7 +243,7 @@ impl<'a> ChildSession<'a> {
         }
         if self.killed {
             // On a busy host a child that is not blocked may take longer to exit.
-            return is_blocked(self.child.id()) || self.give_up.is_some_and(|end| now >= end);
+            return self.process.is_blocked() || self.give_up.is_some_and(|end| now >= end);
         }
         if self.removes && matches!(self.state, State::Closing(Ending::Ended(_))) {
             return true;
@@ -312,7 +259,7 @@ impl<'a> ChildSession<'a> {
         status: Option<ExitStatus>,
     ) -> Result<Option<Message>, RunnerError> {
         self.state = State::Ended;
-        let pid = self.child.id();
+        let pid = self.process.pid();
         let death = match (ending, status) {
             (Ending::Ended(end), None) if self.killed => {
                 let held = self.orphan.take().map(|orphan| orphan.held());
@@ -334,24 +281,23 @@ impl<'a> ChildSession<'a> {
             (Ending::Garbled(why), _) => Death::Garbled(why),
             (Ending::Died, Some(status)) => Death::of(status),
         };
-        // It could no longer record what it wrote to devices. If it had to be killed, they may hang.
-        if !self.killed {
-            files::guard().record_after_death(pid);
-        }
         let outcome = self.outcome_of(&death);
-        let orphan = match (self.orphan.take(), &death) {
-            (None, _) => return Ok(Some(failed(outcome, death))),
-            (Some(orphan), Death::Stuck { .. }) => {
-                return Ok(Some(failed(with(outcome, &orphan.held()), death)));
-            }
-            (Some(orphan), _) => orphan,
-        };
-        match orphan.remove() {
-            Ok(removal) => {
-                self.state = State::CleaningUp(removal, outcome, death);
+        let orphan = self.orphan.take();
+        if let Death::Stuck { .. } = death {
+            let held = orphan.map(|orphan| orphan.held());
+            return Ok(Some(failed(with(outcome, held), death)));
+        }
+        // It could no longer record what it wrote to devices. If it had to be killed, they may hang.
+        let died = (!self.killed).then_some(pid);
+        if died.is_none() && orphan.is_none() {
+            return Ok(Some(failed(outcome, death)));
+        }
+        match CleanUp::start(self.node, died, orphan) {
+            Ok(clean_up) => {
+                self.state = State::CleaningUp(clean_up, outcome, death);
                 Ok(None)
             }
-            Err(remains) => Ok(Some(failed(with(outcome, &remains), death))),
+            Err(remains) => Ok(Some(failed(with(outcome, remains), death))),
         }
     }
 
@@ -381,7 +327,7 @@ impl Session for ChildSession<'_> {
             Command::Prepare { plan } => self.orphan = OrphanFolder::of(plan),
             _ => {}
         }
-        let _ = self.commands.send(Some(command));
+        self.process.send(command);
     }
 
     fn poll(&mut self) -> Result<Option<Message>, RunnerError> {
@@ -390,7 +336,7 @@ impl Session for ChildSession<'_> {
             match std::mem::replace(&mut self.state, State::Ended) {
                 State::Open => {
                     self.state = State::Open;
-                    let report = match self.reports.try_recv() {
+                    let report = match self.process.reports.try_recv() {
                         Ok(report) => report,
                         Err(TryRecvError::Disconnected) => Report::End(ReadError::End),
                         Err(TryRecvError::Empty) if self.overdue(now) => {
@@ -403,7 +349,7 @@ impl Session for ChildSession<'_> {
                     }
                 }
                 State::Closing(ending) => {
-                    let status = self.child.try_wait().ok().flatten();
+                    let status = self.process.exited();
                     self.state = State::Closing(ending);
                     if status.is_none() && !self.overdue(now) {
                         return Ok(None);
@@ -421,19 +367,18 @@ impl Session for ChildSession<'_> {
                         return Ok(None);
                     }
                 }
-                State::CleaningUp(mut removal, outcome, death) => {
-                    let outcome = match removal.poll() {
-                        RemovalState::Nothing => outcome,
-                        RemovalState::Over(words) => with(outcome, &words),
-                        RemovalState::Working(progress) => {
-                            self.state = State::CleaningUp(removal, outcome, death);
+                State::CleaningUp(mut clean_up, outcome, death) => {
+                    let words = match clean_up.poll(self.stop_by) {
+                        CleanUpState::Over(words) => words,
+                        CleanUpState::Working(progress) => {
+                            self.state = State::CleaningUp(clean_up, outcome, death);
                             return Ok(progress.map(|(done, total)| {
                                 let step = Step::TearDown;
                                 Message::Event(Event::Progress { step, done, total })
                             }));
                         }
                     };
-                    return Ok(Some(failed(outcome, death)));
+                    return Ok(Some(failed(with(outcome, words), death)));
                 }
                 State::Ended => return Ok(None),
             }
@@ -448,28 +393,18 @@ fn failed(outcome: Outcome, death: Death) -> Message {
     })
 }
 
-/// Whether a thread of a process is blocked in the kernel (state D).
-fn is_blocked(pid: u32) -> bool {
-    let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
-    let stats = tasks.into_iter().flatten().flatten();
-    let mut stats = stats.filter_map(|task| std::fs::read_to_string(task.path().join("stat")).ok());
-    stats.any(|stat| {
-        stat.rsplit_once(") ")
-            .is_some_and(|(_, rest)| rest.starts_with('D'))
-    })
-}
-
 /// A trial's end, with the process that could not be killed, and what it holds.
 fn held_by(end: TrialEnd, death: &Death, held: Option<String>) -> TrialEnd {
     let words = [Some(death.to_string()), held];
     let words = words.into_iter().flatten().collect::<Vec<_>>().join("; ");
     match end {
-        TrialEnd::Done(mut part, outcome) => {
-            part.notes.push(words.clone());
-            TrialEnd::Done(part, with(outcome, &words))
+        TrialEnd::Done(mut part, Outcome::Completed) => {
+            part.notes.push(words);
+            TrialEnd::Done(part, Outcome::Completed)
         }
+        TrialEnd::Done(part, outcome) => TrialEnd::Done(part, with(outcome, Some(words))),
         TrialEnd::Failed { outcome, .. } => TrialEnd::Failed {
-            outcome: with(outcome, &words),
+            outcome: with(outcome, Some(words)),
             death: Some(death.clone()),
         },
         end => end,
@@ -477,56 +412,12 @@ fn held_by(end: TrialEnd, death: &Death, held: Option<String>) -> TrialEnd {
 }
 
 /// An outcome with more words to its reason.
-fn with(outcome: Outcome, words: &str) -> Outcome {
-    match outcome {
-        Outcome::Interrupted(why) => Outcome::Interrupted(format!("{why}; {words}")),
-        Outcome::Failed(why) => Outcome::Failed(format!("{why}; {words}")),
-        outcome => outcome,
+fn with(outcome: Outcome, words: Option<String>) -> Outcome {
+    match (outcome, words) {
+        (Outcome::Interrupted(why), Some(words)) => Outcome::Interrupted(format!("{why}; {words}")),
+        (Outcome::Failed(why), Some(words)) => Outcome::Failed(format!("{why}; {words}")),
+        (outcome, _) => outcome,
     }
-}
-
-/// Writes commands until there are no more, and closes the child's input then.
-fn write_commands(
-    mut stdin: ChildStdin,
-    commands: Receiver<Option<Command>>,
-    report: &Sender<Report>,
-) {
-    for command in commands.into_iter().map_while(|command| command) {
-        match protocol::write(&mut stdin, &command) {
-            Ok(()) => {}
-            // The child has died; the end of its output says so.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return,
-            Err(error) => {
-                let _ = report.send(Report::Unsent(error));
-                return;
-            }
-        }
-    }
-}
-
-/// Reads messages to the end of the child's output, and then waits for its exit without reaping it.
-fn read_messages(stdout: ChildStdout, pid: Pid, report: &Sender<Report>, owner: &Thread) {
-    let mut stdout = BufReader::with_capacity(1 << 16, stdout);
-    let tell = |one| {
-        let sent = report.send(one).is_ok();
-        owner.unpark();
-        sent
-    };
-    loop {
-        let (one, last) = match protocol::read(&mut stdout) {
-            Ok(message) => (Report::Message(message), false),
-            Err(error) => (Report::End(error), true),
-        };
-        if !tell(one) {
-            return;
-        }
-        if last {
-            break;
-        }
-    }
-    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-    let _ = waitid(WaitId::Pid(pid), options);
-    tell(Report::Exited);
 }
 
 #[cfg(test)]

@@ -5,11 +5,13 @@
 //! beyond the limit is an error before any memory is reserved for it.
 
 use std::io::{self, Read, Write};
+use std::path::PathBuf;
 
 use iodyno_model::{
     BoundPlan, Diagnostic, EngineKind, Environment, Frame, Job, KnownTarget, Outcome, Part,
-    SeriesKind, Step, TelemetryBatch,
+    SeriesKind, Settling, Step, TelemetryBatch, TrialKey,
 };
+use iodyno_target::settle::Unsettled;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +19,7 @@ use crate::death::Death;
 use crate::faults::{self, Unready};
 
 /// The version of the protocol; both ends must have the same.
-pub const PROTOCOL: u32 = 4;
+pub const PROTOCOL: u32 = 5;
 
 /// The largest frame, bytes. A part of a thousand clones with wide histograms takes some 100 MB.
 const LONGEST: u32 = 512 << 20;
@@ -35,6 +37,21 @@ pub enum Command {
     Prepare {
         /// The trial.
         plan: Box<BoundPlan>,
+    },
+    /// Instead of a trial: settle the host. Answered by [`Message::Settled`].
+    Settle {
+        /// What to do.
+        settling: Settling,
+        /// The paths of the I/O.
+        targets: Vec<PathBuf>,
+    },
+    /// Instead of a trial: clean up after a node that died. Answered by [`Event::Progress`] and [`Message::CleanedUp`], and
+    /// carried on without the parent.
+    CleanUp {
+        /// Its process, if what it wrote to devices is to be recorded.
+        died: Option<u32>,
+        /// The target that contains its trial's folder, and the trial.
+        folder: Option<(PathBuf, TrialKey)>,
     },
     /// The answer to [`Event::Admitted`]: what is told there may be written from now on.
     Proceed,
@@ -54,7 +71,7 @@ pub enum Command {
     Abort,
 }
 
-/// Node → parent. The last message of a session is `Ended`.
+/// Node → parent. The last message of a trial's session is `Ended`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "say")]
 pub enum Message {
@@ -71,6 +88,10 @@ pub enum Message {
     Event(Event),
     /// The trial has ended.
     Ended(TrialEnd),
+    /// The answer to [`Command::Settle`]: what could not be settled.
+    Settled(Vec<Unsettled>),
+    /// The answer to [`Command::CleanUp`]: whether there was a folder, or why it stays.
+    CleanedUp(Result<bool, String>),
 }
 
 /// Who a node is and what it can do.

@@ -3,17 +3,21 @@
 use std::fs::File;
 use std::io::{self, BufReader};
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::mpsc;
 
-use iodyno_model::{BoundPlan, Diagnostic, EngineKind, Outcome, Target};
+use iodyno_model::{BoundPlan, Diagnostic, EngineKind, Outcome, Settling, Step, Target, TrialKey};
+use iodyno_target::settle::settle;
 use iodyno_target::{Roots, WrittenDevice, stack};
 use iodyno_units::Nanos;
 
 use crate::control::{self, Control};
 use crate::faults::Unready;
+use crate::files;
 use crate::message_writer::{MessageSender, MessageWriter};
+use crate::operations::OrphanFolder;
 use crate::prepare::prepare;
-use crate::protocol::{Command, EngineSupport, Hello, Message, PROTOCOL, TrialEnd};
+use crate::protocol::{Command, EngineSupport, Event, Hello, Message, PROTOCOL, TrialEnd};
 use crate::stuck::StuckGuard;
 use crate::timeline::Timeline;
 use crate::trial::{Remains, Trial};
@@ -67,14 +71,26 @@ fn session(input: File, output: File) -> bool {
     }
     let timeline = Timeline::real(sender, signals);
     let (mut devices, mut remains, mut stuck) = (Vec::new(), None, false);
-    let end = match await_plan(&timeline) {
-        Plan::Trial(plan) => {
+    let end = match await_task(&timeline) {
+        Task::Trial(plan) => {
             let ended = trial(&plan, &control, &messages, timeline);
             (devices, remains, stuck) = (ended.written, ended.remains, ended.stuck);
             Some(ended.end)
         }
-        Plan::Withdrawn => Some(TrialEnd::withdrawn()),
-        Plan::NoParent => None,
+        Task::Settle { settling, targets } => {
+            let stopped = || control.stop.is_set();
+            let unsettled = settle(&Roots::host(), &settling, &targets, &stopped);
+            messages.send(Message::Settled(unsettled));
+            writer.close();
+            return true;
+        }
+        Task::CleanUp { died, folder } => {
+            messages.send(Message::CleanedUp(clean_up(died, folder, &messages)));
+            writer.close();
+            return true;
+        }
+        Task::Withdrawn => Some(TrialEnd::withdrawn()),
+        Task::NoParent => None,
     };
     let ended = end.is_some();
     if let Some(end) = end {
@@ -189,23 +205,56 @@ fn guard_preparation(plan: &BoundPlan, control: &Control, messages: &MessageSend
     StuckGuard::watch(limit_ns, false, (control, messages), targets, fail)
 }
 
-enum Plan {
+/// Cleans up after a node that died, even if the parent goes away meanwhile. `false`: there was no folder.
+fn clean_up(
+    died: Option<u32>,
+    folder: Option<(PathBuf, TrialKey)>,
+    messages: &MessageSender,
+) -> Result<bool, String> {
+    if let Some(pid) = died {
+        files::guard().record_after_death(pid);
+    }
+    let Some((at, key)) = folder else {
+        return Ok(false);
+    };
+    OrphanFolder::new(at, key).remove(&mut |done, total| {
+        let step = Step::TearDown;
+        messages.event(Event::Progress { step, done, total });
+    })
+}
+
+/// What a node is started for.
+enum Task {
     Trial(Box<BoundPlan>),
+    Settle {
+        settling: Settling,
+        targets: Vec<PathBuf>,
+    },
+    CleanUp {
+        died: Option<u32>,
+        folder: Option<(PathBuf, TrialKey)>,
+    },
     /// The trial was ended before its plan came.
     Withdrawn,
     /// The parent has gone, or speaks another version.
     NoParent,
 }
 
-fn await_plan(timeline: &Timeline) -> Plan {
+fn await_task(timeline: &Timeline) -> Task {
     loop {
         match timeline.next() {
             Some(Signal::Command(Command::Hello { version })) if version != PROTOCOL => {
-                return Plan::NoParent;
+                return Task::NoParent;
             }
-            Some(Signal::Command(Command::Prepare { plan })) => return Plan::Trial(plan),
-            Some(Signal::Command(Command::Finish | Command::Abort)) => return Plan::Withdrawn,
-            Some(Signal::ParentGone) | None => return Plan::NoParent,
+            Some(Signal::Command(Command::Prepare { plan })) => return Task::Trial(plan),
+            Some(Signal::Command(Command::Settle { settling, targets })) => {
+                return Task::Settle { settling, targets };
+            }
+            Some(Signal::Command(Command::CleanUp { died, folder })) => {
+                return Task::CleanUp { died, folder };
+            }
+            Some(Signal::Command(Command::Finish | Command::Abort)) => return Task::Withdrawn,
+            Some(Signal::ParentGone) | None => return Task::NoParent,
             Some(_) => {}
         }
     }

@@ -287,6 +287,8 @@ impl<'a> Member<'a> {
                 }
             }
             Message::Clock { number, now_ns } => self.clock_read(number, now_ns),
+            // Answers to commands that no trial gets.
+            Message::Settled(_) | Message::CleanedUp(_) => {}
             Message::Event(event) => {
                 if matches!(event, Event::Ready { .. }) {
                     self.phase = Phase::Ready;

@@ -110,8 +110,11 @@ impl Running {
 impl Session for Simulation {
     fn send(&mut self, command: Command) {
         match command {
-            // It has no files.
-            Command::Hello { .. } | Command::Proceed => {}
+            // It has no files, and nothing is done for it on the host.
+            Command::Hello { .. }
+            | Command::Proceed
+            | Command::Settle { .. }
+            | Command::CleanUp { .. } => {}
             Command::Prepare { plan } => self.prepare(*plan),
             Command::Ping { number } => {
                 let now_ns = VIRTUAL_START_NS;

@@ -13,6 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use iodyno_model::Settling;
+use serde::{Deserialize, Serialize};
 
 use crate::counters::{self, DiskStats, disk_stats};
 use crate::roots::{self, Roots};
@@ -26,7 +27,8 @@ const LOOK: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Why the host is not settled.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Unsettled {
     /// Caches still contain data from the previous trial.
     CachesKept {
@@ -63,7 +65,8 @@ impl fmt::Display for Unsettled {
 
 /// Settles the host. `targets` are the paths of the I/O; their devices must become idle. Returns shortly
 /// after `cancelled` returns true. Activity is read from /proc/diskstats: a device with `iostats` off looks
-/// idle, and storage without a block device (ZFS pools, FUSE, network file systems) is not waited for.
+/// idle, and storage without a block device (ZFS pools, FUSE, network file systems) is not waited for. A thread of its own may
+/// stay behind, blocked in the kernel; the process cannot exit before it returns.
 pub fn settle(
     roots: &Roots,
     settling: &Settling,

@@ -28,16 +28,26 @@ impl FileSystem {
             return None;
         }
         let image = home.work().join(format!("{name}.img"));
-        File::create(&image).unwrap().set_len(mib << 20).unwrap();
+        FileSystem::at(&image, &home.work().join(name), mib, tool)
+    }
+
+    /// A new ext4 in a file of this one. It has to be dropped first.
+    pub(crate) fn within(&self, home: &Home, mib: u64) -> Option<FileSystem> {
+        let image = self.folder.join("inner.img");
+        FileSystem::at(&image, &home.work().join("inner"), mib, KINDS[0].2)
+    }
+
+    fn at(image: &Path, folder: &Path, mib: u64, tool: &[&str]) -> Option<FileSystem> {
+        File::create(image).unwrap().set_len(mib << 20).unwrap();
         let shown = image.to_str().unwrap();
         let made: Vec<&str> = tool.iter().copied().chain([shown]).collect();
         let device = run(&made)
             .and_then(|_| run(&["losetup", "--find", "--show", shown]))
             .map_err(|why| skip(&why))
             .ok()?;
-        let folder = home.work().join(name);
-        std::fs::create_dir(&folder).unwrap();
+        std::fs::create_dir(folder).unwrap();
         // From here on it is undone whatever happens.
+        let folder = folder.to_owned();
         let made = FileSystem { folder, device };
         match run(&["mount", &made.device, made.folder.to_str().unwrap()]) {
             Ok(_) => Some(made),

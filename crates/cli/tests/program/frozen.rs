@@ -1,21 +1,36 @@
 //! Storage that stops responding: a frozen file system below each kind of work.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::filesystem::{FileSystem, entries};
-use crate::harness::{Home, Running, alive, skip, wait_for};
+use crate::harness::{Home, Running, alive, skip, stop, wait_for};
 
-/// A file system that is frozen until this is dropped, whatever happens.
-struct Frozen(PathBuf);
+/// A file system that is frozen until this is dropped, or its process dies: a process waits for the end of its input and thaws it.
+struct Frozen(Child);
 
 impl Frozen {
     fn new(folder: &Path) -> Option<Frozen> {
-        let frozen = Frozen(folder.to_owned());
-        if fsfreeze("--freeze", folder) {
+        let script = "cat >/dev/null; PATH=$PATH:/usr/sbin:/sbin fsfreeze --unfreeze \"$0\"";
+        let thaw = Command::new("sh")
+            .args(["-c", script])
+            .arg(folder)
+            .stdin(Stdio::piped())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn();
+        let frozen = Frozen(thaw.unwrap());
+        let path = std::env::var("PATH").unwrap_or_default();
+        let status = Command::new("fsfreeze")
+            .arg("--freeze")
+            .arg(folder)
+            .env("PATH", format!("{path}:/usr/sbin:/sbin"))
+            .status();
+        if status.is_ok_and(|status| status.success()) {
             return Some(frozen);
         }
         skip("the file system cannot be frozen (fsfreeze)");
@@ -25,18 +40,9 @@ impl Frozen {
 
 impl Drop for Frozen {
     fn drop(&mut self) {
-        fsfreeze("--unfreeze", &self.0);
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
     }
-}
-
-fn fsfreeze(how: &str, folder: &Path) -> bool {
-    let path = std::env::var("PATH").unwrap_or_default();
-    let status = Command::new("fsfreeze")
-        .arg(how)
-        .arg(folder)
-        .env("PATH", format!("{path}:/usr/sbin:/sbin"))
-        .status();
-    status.is_ok_and(|status| status.success())
 }
 
 const ENGINES: [(&str, &str); 4] = [
@@ -81,7 +87,11 @@ fn a_frozen_file_system_is_an_outcome_with_the_ops_in_flight() {
         let Some(frozen) = Frozen::new(&system.folder) else {
             return;
         };
-        running.done().exits(4).prints("the storage is stuck");
+        let done = running.done().exits(4).prints("the storage is stuck");
+        let done = done.prints("ended by stuck storage");
+        for word in ["steady", "drift", "regime"] {
+            assert!(!done.stdout.contains(word), "{engine:?}:\n{}", done.stdout);
+        }
         let trial = only_trial(&home, node, frozen);
         assert_eq!(trial["outcome"]["state"], "failed", "{engine:?}");
         let ops = in_flight(&trial);
@@ -191,6 +201,56 @@ fn the_folder_of_file_operations_is_removed_when_the_file_system_responds_again(
     end(running, Signal::INT);
     assert!(!entries(&system.folder).is_empty());
     let trial = only_trial(&home, node, frozen);
+    assert_eq!(trial["outcome"]["state"], "interrupted");
+    assert_eq!(entries(&system.folder), [""; 0]);
+}
+
+#[test]
+fn one_signal_ends_a_run_whose_host_cannot_be_settled() {
+    let home = Home::new();
+    let Some(outer) = FileSystem::ext4(&home, 64) else {
+        return;
+    };
+    let Some(inner) = outer.within(&home, 16) else {
+        return;
+    };
+    home.file("job.fio", "[t]\nrw=randread\nsize=1m\n");
+    let Some(frozen) = Frozen::new(&outer.folder) else {
+        return;
+    };
+    // The sync before the trial has to write this to a loop device whose file is frozen.
+    std::fs::write(inner.folder.join("dirty"), [1; 1 << 20]).unwrap();
+    let running = home.start(&["run", "job.fio", "--on", ".", "--rounds", "2"]);
+    let helper = running.helper();
+    running.wait_for("the sync to block", || is_blocked(helper).then_some(()));
+    let told = end(running, Signal::INT);
+    let waits = format!("process {} waits for that", helper.as_raw_nonzero());
+    told.tells(&waits);
+    drop(frozen);
+    wait_for("the helper to exit", || (!alive(helper)).then_some(()));
+}
+
+#[test]
+fn one_signal_ends_a_run_that_removes_what_a_dead_node_left_on_a_frozen_file_system() {
+    let home = Home::new();
+    let Some(system) = FileSystem::ext4(&home, 64) else {
+        return;
+    };
+    let on = system.folder.to_str().unwrap();
+    let running = home.start(&["fs", "run", "create_empty", "--on", on, "--duration", "1h"]);
+    running.wait_until_it_measures(&home);
+    let node = running.node();
+    // It dies outside of the kernel, so that the frozen file system does not hold it.
+    stop(node);
+    let Some(frozen) = Frozen::new(&system.folder) else {
+        return;
+    };
+    kill_process(node, Signal::KILL).unwrap();
+    let helper = running.helper();
+    running.wait_for("the removal to block", || is_blocked(helper).then_some(()));
+    let removes = format!("process {} removes it", helper.as_raw_nonzero());
+    end(running, Signal::TERM).prints(&removes);
+    let trial = only_trial(&home, helper, frozen);
     assert_eq!(trial["outcome"]["state"], "interrupted");
     assert_eq!(entries(&system.folder), [""; 0]);
 }

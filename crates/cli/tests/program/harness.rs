@@ -191,9 +191,21 @@ impl Running {
 
     /// Its child process that makes the I/O; waits for it.
     pub(crate) fn node(&self) -> Pid {
-        self.wait_for("the node's process", || {
-            children(self.pid()).into_iter().next()
-        })
+        self.child("iodyno")
+    }
+
+    /// Its child process that settles the host, or cleans up after a node that died; waits for it.
+    pub(crate) fn helper(&self) -> Pid {
+        self.child("iodyno-helper")
+    }
+
+    fn child(&self, name: &str) -> Pid {
+        let begin = format!("{name}\0node\0");
+        let is_it = |pid: &Pid| {
+            let line = std::fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero()));
+            line.is_ok_and(|line| line.starts_with(begin.as_bytes()))
+        };
+        self.wait_for(name, || children(self.pid()).into_iter().find(is_it))
     }
 
     /// Sends a signal.

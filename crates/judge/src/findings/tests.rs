@@ -809,6 +809,17 @@ fn a_series_that_is_not_one_behaviour_has_no_one_figure() {
         part(trial).clones[1].start_ns = 20_000_000_000;
     });
     assert!(staged.is_empty(), "{staged:?}");
+    let stuck = found(|_, trial| {
+        trial.frames = frames(&halved);
+        // The seconds that an op was waited for say nothing about the rate.
+        part(trial).clones[0].in_flight = vec![iodyno_model::OpInFlight {
+            direction: Read,
+            file: "f".to_owned(),
+            offset: Some(0),
+            since_ns: 20_000_000_000,
+        }];
+    });
+    assert!(stuck.is_empty(), "{stuck:?}");
     let short_end = found(|_, trial| {
         trial.frames = frames(&[100; 6]);
         // The last frame is cut off by the end of the trial.

@@ -454,6 +454,7 @@ fn ended_by(ended: EndedBy) -> &'static str {
         EndedBy::Interruption => "interruption",
         EndedBy::Error => "an error",
         EndedBy::ExitAll => "another job's end",
+        EndedBy::Stuck => "stuck storage",
         EndedBy::NotStarted => "never being started",
     }
 }

@@ -135,6 +135,7 @@ fn ended(summary: &Summary) -> Option<String> {
         EndedBy::Size => "size",
         EndedBy::Count => "number of ops",
         EndedBy::Interruption => "interruption",
+        EndedBy::Stuck => "stuck storage",
         EndedBy::Error => "an error",
         EndedBy::ExitAll => "another job's end",
         EndedBy::NotStarted => "not being started",

@@ -14,7 +14,7 @@ mod site;
 mod tests;
 
 pub use folder::folder_name;
-pub(crate) use orphan::{OrphanFolder, Removal, RemovalState};
+pub(crate) use orphan::OrphanFolder;
 pub(crate) use site::Site;
 
 /// Reports progress of a removal: files removed, and files found.

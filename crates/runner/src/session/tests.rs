@@ -229,7 +229,7 @@ impl Session for AheadSession<'_> {
                 outcome: Outcome::Interrupted("told to".to_owned()),
                 death: Some(Death::Exit(1)),
             })),
-            Command::Hello { .. } => None,
+            Command::Hello { .. } | Command::Settle { .. } | Command::CleanUp { .. } => None,
         });
     }
 

@@ -232,6 +232,9 @@ impl Trial<'_> {
             .iter_mut()
             .filter_map(|p| p.ended.take())
             .collect();
+        if self.stuck {
+            ended.iter_mut().for_each(Ended::by_stuck_storage);
+        }
         let written = ended.iter_mut().zip(&self.workers).enumerate();
         let written: Vec<(usize, WrittenBlocks)> = written
             .filter(|(_, (_, worker))| !worker.waiting.places.is_empty())

@@ -1,0 +1,169 @@
+//! Work of the parent on storage that may block: settling the host, and cleaning up after a node that died.
+//!
+//! What must stay true: none of it is done in the parent itself. A thread that is blocked in the kernel would keep the parent from
+//! exiting, so a child process does the work, and is left behind if it is blocked.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::mpsc::{RecvTimeoutError, TryRecvError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use iodyno_model::Settling;
+use iodyno_target::settle::Unsettled;
+
+use crate::child::LocalNode;
+use crate::operations::OrphanFolder;
+use crate::process::{NodeProcess, Report};
+use crate::protocol::{Command, Event, Message};
+use crate::session::POLL;
+use crate::stop::StopFlag;
+
+/// The name of its process.
+const NAME: &str = "iodyno-helper";
+/// The clean-up is left behind when nothing could be removed for this long.
+const NO_PROGRESS: Duration = Duration::from_secs(30);
+/// … and for this long when the user has ended the trial.
+const NO_PROGRESS_STOPPED: Duration = Duration::from_millis(500);
+/// From SIGKILL to leaving the process behind.
+const AFTER_KILL: Duration = Duration::from_millis(300);
+
+/// Settles the host as [`iodyno_target::settle::settle`] does. Returns within 0.5 s after `stop` is set.
+pub(crate) fn settle(
+    node: &LocalNode,
+    settling: &Settling,
+    targets: &[PathBuf],
+    stop: &StopFlag,
+) -> Vec<Unsettled> {
+    let kept = |why: String| vec![Unsettled::CachesKept { why }];
+    let mut process = match NodeProcess::start(node, NAME, Stdio::null()) {
+        Ok(process) => process,
+        Err(error) => return kept(error.to_string()),
+    };
+    process.send(Command::Settle {
+        settling: *settling,
+        targets: targets.to_owned(),
+    });
+    let settled = loop {
+        match process.reports.recv_timeout(POLL) {
+            Ok(Report::Message(Message::Settled(unsettled))) => break unsettled,
+            Ok(Report::Message(_)) => {}
+            Ok(_) | Err(RecvTimeoutError::Disconnected) => {
+                break kept("the process that settles the host has ended".to_owned());
+            }
+            Err(RecvTimeoutError::Timeout) if stop.is_set() => {
+                process.kill();
+                break Vec::new();
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    };
+    let killed_at = Instant::now();
+    while process.exited().is_none() {
+        if killed_at.elapsed() >= AFTER_KILL {
+            let pid = process.pid();
+            let why = format!("data are still being written out, and process {pid} waits for that");
+            return match settled.is_empty() {
+                true => kept(why),
+                false => settled,
+            };
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    settled
+}
+
+/// A clean-up under way: what a dead node wrote to devices is recorded, and its folder is removed.
+#[derive(Debug)]
+pub(crate) struct CleanUp {
+    process: NodeProcess,
+    folder: Option<OrphanFolder>,
+    /// Files removed when progress was last reported, and when.
+    reported: u64,
+    since: Instant,
+}
+
+/// How far a clean-up is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum CleanUpState {
+    /// Under way; with new progress: files removed, and found so far.
+    Working(Option<(u64, u64)>),
+    /// It is over, or left behind: a text that follows the cause of the node's death.
+    Over(Option<String>),
+}
+
+impl CleanUp {
+    /// Begins to clean up after a node. `died`: its process, if what it wrote to devices is to be recorded.
+    ///
+    /// # Errors
+    /// The folder stays: why, and what to do.
+    pub(crate) fn start(
+        node: &LocalNode,
+        died: Option<u32>,
+        folder: Option<OrphanFolder>,
+    ) -> Result<CleanUp, Option<String>> {
+        let process = NodeProcess::start(node, NAME, Stdio::null()).map_err(|error| {
+            let folder = folder.as_ref();
+            folder.map(|folder| folder.stays(&error.to_string()))
+        })?;
+        process.send(Command::CleanUp {
+            died,
+            folder: folder
+                .as_ref()
+                .map(|folder| (folder.at().to_owned(), folder.key())),
+        });
+        Ok(CleanUp {
+            process,
+            folder,
+            reported: 0,
+            since: Instant::now(),
+        })
+    }
+
+    /// Looks how far it is; does not wait. `stop_by`: when the session has to end unless there is progress, if the user has
+    /// ended the trial.
+    pub(crate) fn poll(&mut self, stop_by: Option<Instant>) -> CleanUpState {
+        let over = |words: &dyn Fn(&OrphanFolder) -> String| {
+            CleanUpState::Over(self.folder.as_ref().map(words))
+        };
+        loop {
+            match self.process.reports.try_recv() {
+                Ok(Report::Message(Message::CleanedUp(Ok(false)))) => {
+                    return CleanUpState::Over(None);
+                }
+                Ok(Report::Message(Message::CleanedUp(Ok(true)))) => {
+                    return over(&OrphanFolder::removed);
+                }
+                Ok(Report::Message(Message::CleanedUp(Err(why)))) => {
+                    return over(&|folder| folder.stays(&why));
+                }
+                Ok(Report::Message(Message::Event(Event::Progress { done, total, .. })))
+                    if done != self.reported =>
+                {
+                    (self.reported, self.since) = (done, Instant::now());
+                    return CleanUpState::Working(Some((done, total)));
+                }
+                Ok(Report::Message(_)) => {}
+                Ok(_) | Err(TryRecvError::Disconnected) => {
+                    return over(&|folder| folder.stays("the process that removed it has ended"));
+                }
+                Err(TryRecvError::Empty) => break,
+            }
+        }
+        let patience = match stop_by {
+            Some(by) if Instant::now() >= by => NO_PROGRESS_STOPPED,
+            _ => NO_PROGRESS,
+        };
+        match self.since.elapsed() >= patience {
+            true => over(&|folder| folder.waits(self.process.pid())),
+            false => CleanUpState::Working(None),
+        }
+    }
+}
+
+impl Drop for CleanUp {
+    /// Reaps the process, unless it is left behind.
+    fn drop(&mut self) {
+        let _ = self.process.exited();
+    }
+}
