@@ -96,7 +96,7 @@ fn workload(workload: &Workload, style: Style) -> String {
         let sources = workload.sources.iter().map(|source| source.text.trim_end());
         let text: String = sources
             .flat_map(str::lines)
-            .map(|text| format!("  {text}\n"))
+            .map(|text| format!("  {}\n", on_one_line(text)))
             .collect();
         return line("workload", &workload.name, style) + &text;
     }
@@ -131,6 +131,7 @@ fn line(label: &str, text: &str, style: Style) -> String {
         }
     }
     let indent = " ".repeat(LABEL);
+    let label = on_one_line(label);
     let label = match label.chars().count() >= LABEL {
         true => format!("{label}\n{indent}"),
         false => format!("{label:LABEL$}"),

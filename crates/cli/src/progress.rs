@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use iodyno_lab::{Ended, Progress};
+use iodyno_model::printable::on_one_line;
 use iodyno_model::{Comparison, Diagnostic, Outcome, Severity, Step, Workload};
 use iodyno_report::{Style, live};
 use iodyno_runner::Event;
@@ -186,9 +187,10 @@ impl<'a> Reporter<'a> {
         self.note(&format!("round {done} of {of}{left}{verdict}"));
     }
 
+    /// Prints one line. Names in it stay on it, and have no colours.
     fn note(&self, text: &str) {
         if self.mode != Mode::Quiet {
-            self.screen.note(text);
+            self.screen.note(&on_one_line(text));
         }
     }
 

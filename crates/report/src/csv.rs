@@ -1,5 +1,7 @@
 //! Comma-separated values as in RFC 4180, except that lines end with a newline alone.
 
+use crate::style::sanitize;
+
 /// A line of fields, its end included.
 pub(crate) fn record<'a>(fields: impl IntoIterator<Item = &'a str>) -> String {
     let fields: Vec<String> = fields.into_iter().map(quoted).collect();
@@ -14,11 +16,13 @@ pub(crate) fn number(value: Option<f64>) -> String {
     }
 }
 
+/// A field, quoted where it would be misread. Names stay on their line, for tools that read line by line.
 fn quoted(field: &str) -> String {
-    let special = field.contains([',', '"', '\n', '\r']) || field.trim() != field;
+    let field = sanitize(field);
+    let special = field.contains([',', '"']) || field.trim() != field;
     match special {
         true => format!("\"{}\"", field.replace('"', "\"\"")),
-        false => field.to_owned(),
+        false => field,
     }
 }
 
@@ -60,10 +64,10 @@ mod tests {
 
     #[test]
     fn only_what_would_be_misread_is_quoted() {
-        let fields = ["plain", "a,b", "say \"no\"", " blank", "two\nlines", ""];
+        let fields = ["plain", "a,b", "say \"no\"", " blank", "two\nlines\r", ""];
         assert_eq!(
             record(fields),
-            "plain,\"a,b\",\"say \"\"no\"\"\",\" blank\",\"two\nlines\",\n"
+            "plain,\"a,b\",\"say \"\"no\"\"\",\" blank\",two lines?,\n"
         );
     }
 

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 
 use iodyno_fileops::{self as operations, Overrides};
 use iodyno_lab::Progress;
+use iodyno_model::printable::on_one_line;
 use iodyno_model::{Diagnostic, Plan, Workload};
 use iodyno_report::fsbench::{self, ListRow, Live};
 use iodyno_runner::Event;
@@ -247,7 +248,7 @@ impl RunObserver for Tables<'_> {
                 }
                 if self.printed != self.configuration {
                     self.printed.clone_from(&self.configuration);
-                    text += &format!("configuration: {}\n", self.configuration);
+                    text += &format!("configuration: {}\n", on_one_line(&self.configuration));
                 }
                 self.print(&(text + &line))
             }

@@ -3,6 +3,7 @@
 mod reading;
 
 use iodyno_judge::figures;
+use iodyno_model::printable::on_one_line;
 use iodyno_model::{Diagnostic, FigureTable, Part, SamplerCost, SeriesKind, Telemetry, TrialKey};
 use iodyno_report::series::{self, TrialSeries};
 use iodyno_store::{Run, SqliteStore, Store};
@@ -258,8 +259,8 @@ impl Stored {
                 "trial {} of {trials}, round {}: {} on {}\n",
                 self.number,
                 self.key.round + 1,
-                self.workload,
-                self.configuration
+                on_one_line(&self.workload),
+                on_one_line(&self.configuration)
             ),
         };
         for table in &self.tables {

@@ -135,3 +135,70 @@ fn names_cannot_steer_the_terminal() {
         assert_eq!(shown["trials"][0]["workload"], HOSTILE, "{store:?}");
     }
 }
+
+/// A line break, one of our own colours, and what else could begin a line or move in it.
+const FORGED: &str = "x\n\u{1b}[31mFORGED\r\tFORGED";
+
+/// No line begins within a name, and no name has a colour.
+#[test]
+fn names_cannot_forge_lines_or_colors() {
+    let home = Home::new();
+    for folder in ["a", "b"] {
+        std::fs::create_dir(home.work().join(folder)).unwrap();
+    }
+    let sim = "ioengine=sim\nsim_latency=lognormal:200us:0.3\nrw=randread\nbs=4k\nsize=1m\nruntime=2\ntime_based\n";
+    let file = format!("{FORGED}.fio");
+    home.file(
+        &file,
+        &format!("[x\u{1b}[31mFORGED\rFORGED\tx]\ndescription=\u{1b}[31mFORGED\n{sim}"),
+    );
+    let name = format!("--name={FORGED}");
+    let toml = format!("{FORGED}.toml");
+    let operations = "name = \"x\\u001b[31mFORGED\"\nabout = \"a\\n\\u001b[31mFORGED\"\nmax-ops = 3\n\
+         [[cycle]]\nop = \"create\"\ntimed = true\n[[cycle]]\nop = \"close\"\ntimed = false\n";
+    home.file(&toml, operations);
+    let on = [format!("{FORGED}=a"), format!("{FORGED}2=b")];
+    let run = [
+        "run", &file, "--on", &on[0], "--on", &on[1], "--rounds", "2",
+    ];
+    let operations = [
+        "fs", "run", &toml, "--on", &on[0], "--on", &on[1], "--rounds", "2",
+    ];
+    let null = ["fio", &name, "--ioengine=null", "--rw=read", "--size=1m"];
+    let mut commands: Vec<Vec<&str>> = vec![
+        [&run[..], &["-n"]].concat(),
+        run.to_vec(),
+        null.to_vec(),
+        [&operations[..], &["-n"]].concat(),
+        operations.to_vec(),
+        vec!["fs", "show", &toml],
+        vec!["list"],
+        vec!["show", "1"],
+        vec!["show", "3"],
+        vec!["show", "3", "--series", "cpu"],
+        vec!["show", "3", "--series", "cpu", "--format", "csv"],
+        vec!["show", FORGED],
+        vec!["check", &file],
+    ];
+    for format in ["text", "markdown", "asciidoc", "csv", "benchstat"] {
+        commands.push(vec!["compare", "1", "--format", format]);
+    }
+    for format in ["fio-normal", "terse"] {
+        commands.push(vec!["show", "1", "--format", format]);
+    }
+    for arguments in &commands {
+        // fio's own command line has none of our flags.
+        let colored = match arguments[0] {
+            "fio" => arguments.clone(),
+            _ => [&arguments[..], &["--color", "always"]].concat(),
+        };
+        let done = home.iodyno(&colored);
+        for line in done.stdout.lines().chain(done.stderr.lines()) {
+            let forged = ["FORGED", "?[31mFORGED", "\u{1b}[31mFORGED"];
+            assert!(
+                !forged.iter().any(|it| line.starts_with(it)) && !line.contains("\u{1b}[31mFORGED"),
+                "{arguments:?} prints {line:?}"
+            );
+        }
+    }
+}

@@ -5,6 +5,7 @@ use iodyno_model::{Direction, Histogram, Trial, Workload};
 use super::entry::{self, Entry};
 use super::json::utilisation;
 use super::{Context, VERSION, latency};
+use crate::style::sanitize;
 
 /// A trial as `--output-format=terse --terse-version=3`: a line for each entry of `jobs`.
 pub fn terse(workload: &Workload, trial: &Trial, _context: &Context) -> String {
@@ -118,7 +119,7 @@ fn latency_fields(fields: &mut Vec<String>, histogram: &Histogram) {
     ]);
 }
 
-/// A name that would end its field or its line is kept within it.
+/// A name that would end its field or its line is kept within it, and steers nothing.
 fn field(text: &str) -> String {
-    text.replace([';', '\n', '\r'], "_")
+    sanitize(&text.replace([';', '\n', '\r'], "_"))
 }

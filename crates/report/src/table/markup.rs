@@ -95,7 +95,7 @@ impl Table {
         }
     }
 
-    /// Headings and rows as comma-separated values, as [`csv::record`] writes them: every cell as it is.
+    /// Headings and rows as comma-separated values, as [`csv::record`] writes them.
     pub(crate) fn csv(&self) -> String {
         let heads = self.columns.iter().map(|column| column.head.as_str());
         let mut text = csv::record(heads);

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::arbitrary;
 use crate::Style;
 use crate::compare::{asciidoc, csv, json, markdown, progress_line, text, verdict_words};
-use crate::style::width;
+use crate::style::{sanitize, width};
 
 /// Pipes that divide cells: those that no backslash takes its meaning from.
 fn dividers(line: &str) -> usize {
@@ -42,8 +42,8 @@ fn check_csv(comparison: &Comparison) {
     };
     for (record, (row, cell)) in records.iter().zip(cells) {
         assert_eq!(record.len(), head.len());
-        assert_eq!(record[column("candidate")], cell.side.column);
-        assert_eq!(record[column("metric")], row.metric.name);
+        assert_eq!(record[column("candidate")], sanitize(&cell.side.column));
+        assert_eq!(record[column("metric")], sanitize(&row.metric.name));
         let values: Vec<f64> = record[column("candidate_values")]
             .split(';')
             .filter_map(|value| value.parse().ok())
