@@ -51,8 +51,17 @@ impl Context {
 
     /// Opens the store for writing, and creates it if it does not exist.
     pub(crate) fn store(&self) -> Result<SqliteStore, Failure> {
+        let path = self.store_path()?;
+        if std::fs::symlink_metadata(&path).is_err() && iodyno_target::among_devices(&path) {
+            let fault = format!(
+                "`{}` does not exist, and a store is not created among device nodes",
+                path.display()
+            );
+            let fault = Diagnostic::error(fault).hint("use another store with `--store PATH`");
+            return Err(Failure::one(fault));
+        }
         let store =
-            SqliteStore::open(self.store_path()?).map_err(|error| {
+            SqliteStore::open(path).map_err(|error| {
                 let fault = store_fault(&error, Severity::Error);
                 let hint = fault.hint.clone();
                 Failure::one(fault.hint(

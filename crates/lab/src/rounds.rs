@@ -133,7 +133,8 @@ impl<'a> Rounds<'a> {
 
     /// Runs all missing trials, or until a stopping rule applies, and ends the run.
     pub(crate) fn carry_out(mut self, observer: &mut dyn FnMut(Progress<'_>)) -> RunEnd {
-        self.targets.begin(self.plan, self.lab.node);
+        let run = self.end.handle.id;
+        self.targets.begin(self.plan, run, self.lab.node);
         self.end.stopped = self.all(observer);
         self.count_unrepeated();
         match self.end.stopped {
@@ -142,7 +143,6 @@ impl<'a> Rounds<'a> {
             _ => {}
         }
         let store = self.lab.store;
-        let run = self.end.handle.id;
         if matches!(self.end.stopped, StopReason::Width | StopReason::MaxTime)
             && let Err(error) = store.set_rounds(run, self.end.rounds.max(self.begun_before()))
         {

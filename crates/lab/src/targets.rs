@@ -7,10 +7,11 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use iodyno_model::{Identity, KnownTarget, Plan};
+use iodyno_model::{Identity, KnownTarget, Plan, RunId, TrialKey};
 use iodyno_runner::Node;
 
 use crate::permission::paths_of;
+use crate::schedule::bind;
 
 /// The targets of a run, by path.
 #[derive(Debug, Default)]
@@ -28,9 +29,22 @@ impl KnownTargets {
         }
     }
 
-    /// Identifies the paths that the plan names and that are not known yet. To be called before the first trial.
-    pub(crate) fn begin(&mut self, plan: &Plan, node: &dyn Node) {
-        let paths = (0..plan.cells()).flat_map(|cell| planned(plan, cell));
+    /// Identifies the paths that the plan names, and the files that its trials will open, unless they are known already. To be
+    /// called before the first trial: what another process puts under one of these names from then on is not overwritten.
+    pub(crate) fn begin(&mut self, plan: &Plan, run: RunId, node: &dyn Node) {
+        let paths = (0..plan.cells()).flat_map(|cell| {
+            let key = TrialKey {
+                run,
+                round: 0,
+                cell,
+                attempt: 0,
+            };
+            let mut paths = planned(plan, cell);
+            if !plan.cell(cell).1.in_virtual_time() {
+                paths.extend(node.files(&bind(plan, key)));
+            }
+            paths
+        });
         let mut new: Vec<PathBuf> = paths
             .filter(|path| !self.known.contains_key(path))
             .collect();

@@ -233,6 +233,13 @@ impl Node for FakeNode<'_> {
         self.unsettled.clone()
     }
 
+    fn files(&self, plan: &BoundPlan) -> Vec<PathBuf> {
+        let Target::Path(folder) = &plan.configuration.target else {
+            return Vec::new();
+        };
+        vec![folder.join("made-up")]
+    }
+
     fn identify(&self, targets: &[PathBuf]) -> Vec<Option<Identity>> {
         let made = self.bound.borrow().len();
         targets

@@ -19,8 +19,10 @@ use iodyno_target::{Roots, identity, stack};
 use crate::death::Death;
 use crate::helper::{self, CleanUp, CleanUpState};
 use crate::operations::OrphanFolder;
+use crate::probe::HostProbe;
 use crate::process::{NodeProcess, Report};
 use crate::protocol::{Command, Event, Message, PROTOCOL, ReadError, TrialEnd};
+use crate::resolve::{FileKind, resolve};
 use crate::session::{Node, RunnerError, Session};
 use crate::simulate::Simulation;
 use crate::stop::StopFlag;
@@ -77,6 +79,15 @@ impl Node for LocalNode {
 
     fn settle(&self, settling: &Settling, targets: &[PathBuf], stop: &StopFlag) -> Vec<Unsettled> {
         helper::settle(self, settling, targets, stop)
+    }
+
+    fn files(&self, plan: &BoundPlan) -> Vec<PathBuf> {
+        let resolved = resolve(plan, &HostProbe).unwrap_or_default();
+        let files = resolved.clones.into_iter().flat_map(|clone| clone.files);
+        files
+            .filter(|file| file.kind == FileKind::Regular)
+            .map(|file| file.path)
+            .collect()
     }
 
     fn identify(&self, targets: &[PathBuf]) -> Vec<Option<Identity>> {

@@ -74,6 +74,10 @@ pub trait Node {
     /// settled. Returns soon after `stop` is set.
     fn settle(&self, settling: &Settling, targets: &[PathBuf], stop: &StopFlag) -> Vec<Unsettled>;
 
+    /// The files that the jobs of a trial would open now, also those whose names are made up; none where that cannot be told.
+    /// Changes nothing.
+    fn files(&self, plan: &BoundPlan) -> Vec<PathBuf>;
+
     /// What these paths lead to now, in their order; `None` where the node cannot tell. Changes nothing.
     fn identify(&self, targets: &[PathBuf]) -> Vec<Option<Identity>>;
 

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{ErrorKind, Seek, Write};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -126,8 +127,8 @@ fn measure(
         (Eta::Always, false) => Mode::Plain,
     };
     let reporter = Reporter::new(context, mode).with_lines_every(output.eta_newline);
-    let sink = Sink::open(output.file.as_deref())?;
     let store = context.store_or_memory(no_store)?;
+    let sink = Sink::open(output.file.as_deref(), &store.files())?;
     let next_status_ns = output
         .status_interval
         .map_or(u64::MAX, |interval| interval.0);
@@ -236,6 +237,26 @@ impl Printer<'_> {
     }
 }
 
+/// Whether two paths lead, or would lead, to the same file.
+fn same_file(one: &Path, other: &Path) -> bool {
+    let inode = |path: &Path| {
+        let data = std::fs::metadata(path).ok()?;
+        Some((data.dev(), data.ino()))
+    };
+    let named = |path: &Path| {
+        let folder = path.parent()?;
+        let folder = match folder.as_os_str().is_empty() {
+            true => Path::new("."),
+            false => folder,
+        };
+        Some(folder.canonicalize().ok()?.join(path.file_name()?))
+    };
+    match (inode(one), inode(other)) {
+        (Some(one), Some(other)) => one == other,
+        _ => named(one).is_some_and(|one| named(other) == Some(one)),
+    }
+}
+
 /// Standard output, or a file. The file is opened before any I/O, and truncated only when there is a
 /// result to write.
 enum Sink {
@@ -248,10 +269,20 @@ enum Sink {
 }
 
 impl Sink {
-    fn open(path: Option<&Path>) -> Result<Sink, Failure> {
+    /// `store`: the files of the store in use.
+    fn open(path: Option<&Path>, store: &[PathBuf]) -> Result<Sink, Failure> {
         let Some(path) = path else {
             return Ok(Sink::Standard);
         };
+        if store.iter().any(|file| same_file(file, path)) {
+            let fault = format!(
+                "cannot write `{}`: it belongs to the store in use",
+                path.display()
+            );
+            return Err(Failure::one(
+                Diagnostic::error(fault).hint("name another file"),
+            ));
+        }
         let file = open_output(path).map_err(|error| {
             let why = reason(&error);
             let fault = Diagnostic::error(format!("cannot write `{}`: {why}", path.display()));

@@ -1,10 +1,12 @@
 //! `iodyno man`: generates manual pages from the command-line definitions.
 
 use std::fs;
+use std::io::{self, Write};
 use std::path::Path;
 
 use clap::CommandFactory;
 use clap_mangen::Man;
+use iodyno_target::{among_devices, open_output};
 
 use crate::args::{Cli, ManArgs};
 use crate::exit::Exit;
@@ -31,6 +33,10 @@ pub(crate) fn man(args: &ManArgs) -> Result<Exit, Failure> {
 }
 
 fn write_pages(folder: &Path, program: clap::Command) -> Result<usize, Failure> {
+    if among_devices(&folder.join("iodyno.1")) {
+        let error = io::Error::other("it lies among device nodes");
+        return Err(Failure::file("write pages to", folder, &error));
+    }
     fs::create_dir_all(folder).map_err(|error| Failure::file("create", folder, &error))?;
     let mut commands = vec![program];
     let mut next = 0;
@@ -42,9 +48,18 @@ fn write_pages(folder: &Path, program: clap::Command) -> Result<usize, Failure> 
     let count = commands.len();
     for command in commands {
         let file = folder.join(format!("{}.1", command.get_name()));
-        fs::write(&file, page(command)).map_err(|error| Failure::file("write", &file, &error))?;
+        write_page(&file, &page(command)).map_err(|error| Failure::file("write", &file, &error))?;
     }
     Ok(count)
+}
+
+/// Overwrites an earlier page, and neither a device, a disk image nor what a symlink of others leads to.
+fn write_page(path: &Path, page: &[u8]) -> io::Result<()> {
+    let mut file = open_output(path)?;
+    if file.metadata()?.is_file() {
+        file.set_len(0)?;
+    }
+    file.write_all(page)
 }
 
 /// The visible subcommands, each with its full name: `iodyno-fs-run`.

@@ -209,7 +209,39 @@ fn no_output_is_made_among_devices() {
     home.iodyno(&["export", "last", "-o", name])
         .exits(2)
         .tells("among");
+    home.file("null.fio", "[t]\nioengine=null\nrw=read\nsize=1m\n");
+    for store in [name.to_owned(), format!("{name}/of/mine.db")] {
+        // It goes on with a store in memory.
+        fio(&home, &["--store", &store])
+            .succeeds()
+            .tells("among device nodes");
+        home.iodyno(&["run", "null.fio", "--store", &store])
+            .exits(2)
+            .tells("among device nodes");
+        home.iodyno(&["list", "--store", &store]).exits(2);
+    }
+    home.iodyno(&["man", name])
+        .exits(2)
+        .tells("among device nodes");
     assert!(!std::path::Path::new(name).exists());
+}
+
+#[test]
+fn an_output_is_not_a_file_of_the_store_in_use() {
+    let home = Home::new();
+    let store = home.store();
+    symlink(&store, home.work().join("link")).unwrap();
+    let store = store.to_str().unwrap();
+    for round in 0..2 {
+        for output in [store, "link", &format!("{store}-journal")] {
+            fio(&home, &[&format!("--output={output}")])
+                .exits(1)
+                .tells("it belongs to the store in use");
+        }
+        let runs = home.iodyno(&["list", "--json"]).succeeds().json();
+        assert_eq!(runs["runs"].as_array().unwrap().len(), round);
+        fio(&home, &[]).succeeds();
+    }
 }
 
 #[test]

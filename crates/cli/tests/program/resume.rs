@@ -149,3 +149,32 @@ fn a_file_that_took_the_place_of_a_target_is_not_touched() {
         }
     }
 }
+
+#[test]
+fn a_file_that_took_a_made_up_name_before_a_trial_opened_it_is_not_touched() {
+    let home = Home::new();
+    let jobs = ["a", "b"];
+    for job in jobs {
+        home.file(
+            &format!("{job}.fio"),
+            &WRITES_ON.replace("[t]", &format!("[{job}]")),
+        );
+    }
+    let path = |job: &str| home.work().join(format!("{job}.0.0"));
+    let running = home.start(&["run", "a.fio", "b.fio", "--on", ".", "--no-settle"]);
+    let first = running.wait_for("a file", || jobs.into_iter().find(|job| path(job).exists()));
+    let node = running.node();
+    running.signal(Signal::KILL);
+    running.done().exits(-9);
+    wait_for("the node's end", || (!alive(node)).then_some(()));
+    // The other one has never run.
+    let other = jobs.into_iter().find(|job| *job != first).unwrap();
+    std::fs::write(path(other), "precious").unwrap();
+    // The trial that was interrupted fails.
+    let _ = std::fs::remove_file(path(first));
+    std::fs::create_dir(path(first)).unwrap();
+    home.iodyno(&["run", "--resume", "last"])
+        .tells("the target has changed")
+        .tells(&format!("{other}.0.0 was absent, and is a file of 8 bytes"));
+    assert_eq!(std::fs::read(path(other)).unwrap(), b"precious");
+}

@@ -77,6 +77,13 @@ fn writes_a_manual_page_for_each_command() {
         assert!(page.exists(), "{command}");
     }
     assert!(!home.work().join("pages/man1/iodyno-node.1").exists());
+    // Earlier pages are overwritten, and disk images are not.
+    home.iodyno(&["man", "pages/man1"]).succeeds();
+    let page = home.work().join("pages/man1/iodyno-run.1");
+    std::fs::write(&page, [&b"QFI\xfb\0\0\0\x03"[..], &[0; 1 << 20]].concat()).unwrap();
+    home.iodyno(&["man", "pages/man1"])
+        .exits(2)
+        .tells("holds qcow image");
     home.file("taken", "");
     home.iodyno(&["man", "taken"])
         .exits(2)

@@ -615,10 +615,28 @@ fn file(number: u64) -> Option<Identity> {
 
 #[test]
 fn a_target_that_was_replaced_since_the_run_began_is_not_touched() {
+    replaced("/c1", |path, _| {
+        file(if path == Path::new("/c1") { 77 } else { 3 })
+    });
+}
+
+#[test]
+fn a_file_whose_name_is_made_up_is_not_touched_if_it_was_replaced_before_a_trial_opened_it() {
+    replaced("/c1/made-up", |path, _| {
+        file(if path.ends_with("made-up") && path.starts_with("/c1") {
+            77
+        } else {
+            3
+        })
+    });
+}
+
+/// A path is replaced between two sessions of a run, and no trial of the first one has opened a file.
+fn replaced(what: &str, now: fn(&Path, usize) -> Option<Identity>) {
     let plan = plan(2, 1, 1);
     let store = FakeStore::default();
     let mut node = FakeNode::new(|_| Act::Panic);
-    node.identity = |path, _| file(path.as_os_str().len() as u64);
+    node.identity = |_, _| file(3);
     let (stop, judge) = (node.stop.clone(), FakeJudge::default());
     let died = catch_unwind(AssertUnwindSafe(|| {
         let dependencies = judge.dependencies(&node);
@@ -639,7 +657,7 @@ fn a_target_that_was_replaced_since_the_run_began_is_not_touched() {
     );
 
     let mut node = FakeNode::new(|_| Act::Complete);
-    node.identity = |path, _| file(if path == Path::new("/c1") { 77 } else { 3 });
+    node.identity = now;
     let stop = node.stop.clone();
     let mut faults = Vec::new();
     let end = resume_with(
@@ -658,9 +676,9 @@ fn a_target_that_was_replaced_since_the_run_began_is_not_touched() {
     assert_eq!((end.made, end.completed), (2, 1));
     assert_eq!(
         faults,
-        [
-            "the target has changed: /c1 was a file of 9 bytes, inode 3, and is a file of 9 bytes, inode 77"
-        ]
+        [format!(
+            "the target has changed: {what} was a file of 9 bytes, inode 3, and is a file of 9 bytes, inode 77"
+        )]
     );
     let bound = node.bound.borrow();
     assert!(bound.iter().all(|plan| plan.configuration.name == "c0"));

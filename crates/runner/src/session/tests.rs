@@ -239,6 +239,10 @@ impl Session for AheadSession<'_> {
 }
 
 impl Node for Ahead {
+    fn files(&self, _: &BoundPlan) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
     fn identify(&self, targets: &[PathBuf]) -> Vec<Option<Identity>> {
         vec![None; targets.len()]
     }

@@ -93,12 +93,22 @@ pub fn new_output(path: &Path, mode: u32) -> io::Result<File> {
     if at(path).is_some() {
         return Err(Errno::EXIST.into());
     }
-    let folder = Pinned::path(folder_of(path));
-    if folder.is_ok_and(|folder| holds_devices(&Roots::host(), &folder)) {
+    if among_devices(path) {
         return Err(against(&Reason::AmongDevices));
     }
     let new = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::CREATE | OFlags::EXCL;
     Ok(rustix::fs::open(path, new, Mode::from_raw_mode(mode))?.into())
+}
+
+/// Whether something new at this path would lie among device nodes: in devtmpfs, or in /dev itself. Folders above it that do not
+/// exist would be created, too.
+pub fn among_devices(path: &Path) -> bool {
+    let mut folders = path.ancestors().skip(1);
+    let nearest = folders.find_map(|folder| match folder.as_os_str().is_empty() {
+        true => Pinned::path(Path::new(".")).ok(),
+        false => Pinned::path(folder).ok(),
+    });
+    nearest.is_some_and(|folder| holds_devices(&Roots::host(), &folder))
 }
 
 /// Opens for writing what is at a path if `permitted`, or creates a file with this mode.
