@@ -49,19 +49,24 @@ impl Context {
         }
     }
 
+    /// The store's path. No store is created among device nodes.
+    fn path_to_write(&self) -> Result<PathBuf, Failure> {
+        let path = self.store_path()?;
+        if std::fs::symlink_metadata(&path).is_ok() || !iodyno_target::among_devices(&path) {
+            return Ok(path);
+        }
+        let fault = format!(
+            "`{}` does not exist, and a store is not created among device nodes",
+            path.display()
+        );
+        let fault = Diagnostic::error(fault).hint("use another store with `--store PATH`");
+        Err(Failure::one(fault))
+    }
+
     /// Opens the store for writing, and creates it if it does not exist.
     pub(crate) fn store(&self) -> Result<SqliteStore, Failure> {
-        let path = self.store_path()?;
-        if std::fs::symlink_metadata(&path).is_err() && iodyno_target::among_devices(&path) {
-            let fault = format!(
-                "`{}` does not exist, and a store is not created among device nodes",
-                path.display()
-            );
-            let fault = Diagnostic::error(fault).hint("use another store with `--store PATH`");
-            return Err(Failure::one(fault));
-        }
         let store =
-            SqliteStore::open(path).map_err(|error| {
+            SqliteStore::open(self.path_to_write()?).map_err(|error| {
                 let fault = store_fault(&error, Severity::Error);
                 let hint = fault.hint.clone();
                 Failure::one(fault.hint(
@@ -75,7 +80,7 @@ impl Context {
     pub(crate) fn store_or_memory(&self, no_store: bool) -> Result<SqliteStore, Failure> {
         let opened = match no_store {
             true => None,
-            false => Some(self.store_path().and_then(|path| {
+            false => Some(self.path_to_write().and_then(|path| {
                 let store = SqliteStore::open(path)?;
                 store.claim()?;
                 Ok(store)

@@ -126,6 +126,8 @@ pub(crate) fn carry_out(
     let mut exit = Exit::Fine;
     let mut failed = None;
     let mut blocks_named = false;
+    // The errors of trials, each once: a trial that failed is repeated.
+    let mut told: Vec<Diagnostic> = Vec::new();
     let mut on_progress = |progress: Progress<'_>| {
         let has_data = matches!(
             progress,
@@ -141,7 +143,13 @@ pub(crate) fn carry_out(
         reporter.show(&progress);
         if let Progress::Ended(ended) = &progress {
             exit = exit.max(exit_of(ended, &stop));
-            context.tell(ended.faults);
+            let new = ended.faults.iter().filter(|fault| !told.contains(fault));
+            let new: Vec<Diagnostic> = new.cloned().collect();
+            if new.is_empty() && !ended.faults.is_empty() {
+                context.note(&format!("trial {}: the same error", ended.number));
+            }
+            context.tell(&new);
+            told.extend(new);
             // Those of further trials are counted only.
             let bad = failed_blocks(ended.workload, ended.trial, !blocks_named);
             blocks_named |= !bad.is_empty();

@@ -41,8 +41,11 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             // The message repeats the arguments, which may come from a script.
-            let message = error.to_string();
-            if safe_text(&message, false) == message {
+            let mut message = error.to_string();
+            let resumes = message.contains("--resume");
+            if error.kind() == clap::error::ErrorKind::ArgumentConflict && resumes {
+                message += "\nA resumed run keeps the settings that it was begun with: leave the flag out, or begin a new run.\n";
+            } else if safe_text(&message, false) == message {
                 error.exit();
             }
             screen::write_err(&message);

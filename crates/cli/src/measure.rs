@@ -2,7 +2,10 @@
 
 use iodyno_lab::{Progress, StopReason};
 use iodyno_model::{Comparison, Plan, RunState, Trial, Verdict};
+use iodyno_report::Style;
+use iodyno_report::diagnostic::lines;
 use iodyno_store::{SqliteStore, Store};
+use iodyno_units::counted;
 
 use crate::args::ExperimentArgs;
 use crate::commands::{Judged, judge};
@@ -74,7 +77,9 @@ pub(crate) fn measure(
             if let Some(judged) = &verdict {
                 write_out(judged.text(context.style_out()) + "\n")?;
             }
-            write_out(conclusion(plan, store, &ended_run, verdict.as_ref()))?;
+            let width = context.terminal.columns_out();
+            let judged = verdict.as_ref();
+            write_out(conclusion(plan, store, &ended_run, judged, width))?;
         }
     }
     let judged = verdict.map_or(Exit::Fine, |judged| judged.exit(args.fail_on));
@@ -140,12 +145,13 @@ fn ended_how(exit: Exit) -> &'static str {
     }
 }
 
-/// The last lines of a run: where it is stored, how it ended, and the next command.
+/// The last lines of a run: where it is stored, how it ended, and the next command. `width`: that of the terminal, columns.
 fn conclusion(
     plan: &Plan,
     store: &SqliteStore,
     ended_run: &EndedRun,
     verdict: Option<&Judged>,
+    width: Option<usize>,
 ) -> String {
     let end = &ended_run.end;
     let alias = end.handle.alias;
@@ -159,7 +165,10 @@ fn conclusion(
     let trials = end.planned;
     let ending = match end.state {
         RunState::Completed if trials == 1 => "One trial: no comparison.".to_owned(),
-        RunState::Completed => format!("{} trials{}.", end.completed, stopped(end.stopped)),
+        RunState::Completed => {
+            let trials = counted(u64::from(end.completed), "trial");
+            format!("{trials}{}.", stopped(end.stopped))
+        }
         _ if trials == 1 => format!("It {}.", ended_how(ended_run.exit)),
         _ => format!(
             "It {}: {} of {trials} trials completed.",
@@ -179,7 +188,18 @@ fn conclusion(
         (None, None, _) => format!("  Next: iodyno show {alias}"),
     };
     let seed = format!(" Seed {}.", plan.seed);
-    format!("{stored} {ending}{seed}{next}\n")
+    let made = format!("{stored} {ending}{seed}");
+    match width {
+        // The command stays whole, so that it can be copied.
+        Some(width) if made.len() + next.len() > width => {
+            let style = Style {
+                width,
+                ..Style::default()
+            };
+            lines(&made, style) + next.trim() + "\n"
+        }
+        _ => format!("{made}{next}\n"),
+    }
 }
 
 /// More rounds than this are not suggested.

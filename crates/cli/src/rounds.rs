@@ -1,6 +1,9 @@
 //! Number of rounds, stop rules and the question of a run.
 
-use iodyno_model::{Diagnostic, Direction, Observation, Plan, Question, Settling, Stopping, Work};
+use iodyno_model::{
+    Configuration, Diagnostic, Direction, Observation, Plan, Question, Settling, Stopping, Target,
+    Work,
+};
 use iodyno_units::{Nanos, counted};
 
 use crate::args::ExperimentArgs;
@@ -71,8 +74,35 @@ fn alpha(plan: &Plan) -> f64 {
     iodyno_judge::question_of(plan).alpha_at_look()
 }
 
-/// Warnings if the number of rounds cannot give a decision.
+/// Warnings about what a plan compares, and whether its number of rounds can give a decision.
 pub(crate) fn doubts(plan: &Plan) -> Vec<Diagnostic> {
+    let mut doubts = same_targets(plan);
+    doubts.extend(undecided(plan));
+    doubts
+}
+
+/// Warnings for configurations on one target: what differs between them is noise.
+fn same_targets(plan: &Plan) -> Vec<Diagnostic> {
+    let place = |one: &Configuration| match &one.target {
+        Target::Path(path) => std::fs::canonicalize(path).ok(),
+        Target::AsWritten { .. } => None,
+    };
+    let own: Vec<&Configuration> = plan.configurations.iter().filter(|c| !c.again).collect();
+    let pairs = own
+        .iter()
+        .enumerate()
+        .flat_map(|(index, one)| own[index + 1..].iter().map(move |other| (one, other)));
+    let same = pairs.filter(|(one, other)| place(one).is_some_and(|at| place(other) == Some(at)));
+    same.map(|(one, other)| {
+        let (one, other) = (&one.name, &other.name);
+        Diagnostic::warning(format!("`{one}` and `{other}` are the same target"))
+            .hint("to measure the noise floor, use one of them with `--aa`")
+    })
+    .collect()
+}
+
+/// Warnings if the number of rounds cannot give a decision.
+fn undecided(plan: &Plan) -> Vec<Diagnostic> {
     let primaries = iodyno_judge::primaries(plan);
     if primaries == 0 {
         return Vec::new();

@@ -38,6 +38,11 @@ impl Terminal {
         columns(stderr())
     }
 
+    /// Current width of standard output if it is a terminal, columns.
+    pub(crate) fn columns_out(self) -> Option<usize> {
+        stdout().is_terminal().then(|| columns(stdout()))
+    }
+
     /// Current width of standard output, columns.
     pub(crate) fn width_out(self) -> usize {
         columns(stdout())

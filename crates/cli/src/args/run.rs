@@ -39,7 +39,7 @@ pub(crate) struct RunArgs {
     /// Continue this interrupted run in the same order and with the same settings. Failed trials are
     /// repeated. What may be overwritten is not stored: give `--destroy` again where it is needed. The
     /// targets of an imported run have to be named again with `--on NAME=PATH`.
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["files", "settings", "aa", "stop_width", "seed", "name", "baseline", "metric", "margin", "sample", "sample_every", "dry_run", "max_time", "no_settle"])]
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["files", "settings", "aa", "stop_width", "seed", "name", "baseline", "metric", "margin", "sample", "sample_every", "max_time", "no_settle"])]
     pub(crate) resume: Option<String>,
 
     /// Override an option in every job. For file operations, the flags of `iodyno fs run`: `--set

@@ -161,7 +161,12 @@ pub(crate) fn judge(
         });
     }
     iodyno_judge::compare(&title(runs), trials, question, &claims)
-        .map(|comparison| Judged::Compared(Box::new(comparison)))
+        .map(|mut comparison| {
+            if runs.len() > comparison.columns.len() && question.columns != Observation::RUN {
+                comparison.name = title_of_sides(&comparison.columns, runs);
+            }
+            Judged::Compared(Box::new(comparison))
+        })
         .map_err(|error| Failure::input(faults(&error)))
 }
 
@@ -215,6 +220,24 @@ fn title(runs: &[Run]) -> String {
             format!("{} against {}", others.join(", "), run_name(baseline))
         }
         [] => String::new(),
+    }
+}
+
+/// `after against before, runs 3 and 4`: the sides, where runs are not the sides themselves.
+fn title_of_sides(columns: &[String], runs: &[Run]) -> String {
+    let numbers: Vec<String> = runs
+        .iter()
+        .map(|run| run.summary.alias.to_string())
+        .collect();
+    let runs = match numbers.as_slice() {
+        [most @ .., last] if !most.is_empty() => format!("runs {} and {last}", most.join(", ")),
+        numbers => format!("run {}", numbers.concat()),
+    };
+    match columns {
+        [baseline, others @ ..] if !others.is_empty() => {
+            format!("{} against {baseline}, {runs}", others.join(", "))
+        }
+        _ => runs,
     }
 }
 

@@ -32,6 +32,9 @@ pub(crate) fn run(args: &RunArgs, context: &Context) -> Result<Exit, Failure> {
             destroy: destroyed(args, &folder),
             ..run.plan
         };
+        if experiment.dry_run {
+            return show_plan(&plan, experiment, context);
+        }
         let begin = Begin::Resume {
             run: run.summary.id,
             plan: &plan,

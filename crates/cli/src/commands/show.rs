@@ -4,6 +4,7 @@ use iodyno_model::printable::on_one_line;
 use iodyno_model::{Diagnostic, Imported};
 use iodyno_report::fio::cannot_tell;
 use iodyno_store::{Run, SqliteStore, Store};
+use iodyno_units::counted;
 
 use crate::args::{Format, ShowArgs};
 use crate::commands::series::{series, trials};
@@ -84,12 +85,12 @@ fn text(store: &SqliteStore, run: &Run, context: &Context) -> Result<(), Failure
     }
     let summary = &run.summary;
     write_out(format!(
-        "run {} `{}` is {}: {} of {} trials completed{}. Command: {}\n",
+        "run {} `{}` is {}: {} of {} completed{}. Command: {}\n",
         summary.alias,
         on_one_line(&summary.name),
         summary.state.name(),
         summary.trials_completed,
-        summary.trials_planned,
+        counted(summary.trials_planned, "trial"),
         extended(&run.plan.looks),
         on_one_line(&run.plan.command.join(" "))
     ))

@@ -861,6 +861,12 @@ fn check_geomean(
         .filter(|means| agree(means))
         .min_by_key(|means| ratio(means).is_some());
     let means = means.unwrap_or(&readings[0]);
+    if claim.sides.iter().all(|side| blank(side)) && means.iter().all(Option::is_none) {
+        return unchecked(
+            claim,
+            "it is blank, and no geometric mean is defined".to_owned(),
+        );
+    }
     let recomputed: Vec<Option<String>> = means
         .iter()
         .zip(&numbers)

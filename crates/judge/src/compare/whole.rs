@@ -97,11 +97,20 @@ fn facts(built: &[Built]) -> (Vec<String>, Vec<Difference>) {
 /// That the verdict was seen before.
 fn extended(question: &Question) -> Option<String> {
     let looks = question.looks.filter(|looks| *looks > 0)?;
+    let times = match looks {
+        1 => "once".to_owned(),
+        2 => "twice".to_owned(),
+        looks => format!("{looks} times"),
+    };
+    let alpha = |alpha: f64| {
+        let text = iodyno_units::significant(alpha).to_string();
+        text.trim_end_matches('0').to_owned()
+    };
     Some(format!(
         "extended {} after the verdict could be seen: α is {} at this look, so that all looks together have at most {}",
-        iodyno_units::counted(u64::from(looks), "time"),
-        iodyno_units::significant(question.alpha_at_look()),
-        iodyno_units::significant(question.alpha)
+        times,
+        alpha(question.alpha_at_look()),
+        alpha(question.alpha)
     ))
 }
 

@@ -54,7 +54,10 @@ fn verify(evidence: &Evidence) -> Option<Finding> {
         (sum.corrupt, "torn or corrupt"),
         (sum.misplaced, "from another place"),
         (sum.stale, "from an earlier write"),
-        (sum.foreign, "never written by this job"),
+        (
+            sum.foreign,
+            "without a valid header: damaged, or not written by this job",
+        ),
     ]
     .iter()
     .filter(|(count, _)| *count > 0)

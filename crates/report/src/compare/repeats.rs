@@ -2,7 +2,7 @@
 
 use iodyno_model::{Estimated, Repeated};
 
-use iodyno_units::percent;
+use iodyno_units::{counted, percent};
 
 use super::figures::{median, ratio, value};
 
@@ -25,8 +25,9 @@ pub struct Again {
 pub fn repeats(name: &str, repeats: &[Repeated], again: Option<Again>, style: Style) -> String {
     let trials = repeats.iter().map(|r| r.values.len()).max().unwrap_or(0);
     let mut text = format!(
-        "{}   {trials} trials, nothing to compare with\n",
-        sanitize(name)
+        "{}   {}, nothing to compare with\n",
+        sanitize(name),
+        counted(trials as u64, "trial")
     );
     let mut table = Table::new([
         Column::left(""),

@@ -167,10 +167,9 @@ fn conditions(comparison: &Comparison) -> Vec<String> {
         format!(" ({made_by} {})", percent(floor))
     });
     let unpaired = if comparison.paired { "" } else { ", unpaired" };
-    let mut conditions = vec![
-        amount(pairing, comparison.rounds) + unpaired,
-        format!("margin {}{floor}", percent(question.margin)),
-    ];
+    let made = (comparison.rounds > 0).then(|| amount(pairing, comparison.rounds) + unpaired);
+    let mut conditions: Vec<String> = made.into_iter().collect();
+    conditions.push(format!("margin {}{floor}", percent(question.margin)));
     if question.alpha != iodyno_model::Question::ALPHA {
         conditions.push(format!("alpha {}", limit(question.alpha)));
     }

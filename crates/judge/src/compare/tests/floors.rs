@@ -241,7 +241,7 @@ fn an_extended_run_is_judged_at_what_is_left_of_alpha() {
         matches!(second, Verdict::CannotDecide { n: 7, least: 8, .. }),
         "{second:?}"
     );
-    let said = "extended 1 time after the verdict could be seen";
+    let said = "extended once after the verdict could be seen";
     assert!(at(1).notes.iter().any(|note| note.contains(said)));
     assert!(!at(0).notes.iter().any(|note| note.contains("extended")));
 }
