@@ -11,6 +11,8 @@ pub(crate) struct Filler {
     random: Xoshiro256PlusPlus,
     /// Seeds of earlier blocks, to be repeated by deduplicable ones.
     repeated: [u64; 16],
+    /// Each write changes its random buffer.
+    changes: bool,
     /// All chunks of this number of bytes differ.
     stretch: usize,
 }
@@ -20,6 +22,7 @@ impl Filler {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         Filler {
             repeated: std::array::from_fn(|_| random.next_u64()),
+            changes: buffers.scramble && buffers.content == Content::Random,
             buffers: buffers.clone(),
             random,
             stretch: usize::MAX,
@@ -51,7 +54,7 @@ impl Filler {
             self.content(buffer, seed);
         } else if self.buffers.refill {
             self.fill(buffer);
-        } else if self.buffers.content == Content::Random {
+        } else if self.changes {
             // One word differs: no two stretches are alike, at the cost of one store each.
             for stretch in buffer.chunks_mut(self.stretch) {
                 if let Some(word) = stretch.first_chunk_mut::<8>() {
@@ -127,6 +130,21 @@ mod tests {
             filler.before_write(&mut buffer);
             assert!(seen.insert(buffer.clone()));
         }
+    }
+
+    #[test]
+    fn a_buffer_that_is_not_scrambled_is_written_as_it_is() {
+        let buffers = Buffers {
+            scramble: false,
+            ..Buffers::default()
+        };
+        let mut filler = Filler::new(&buffers, 42);
+        let mut buffer = vec![0; 4096];
+        filler.fill(&mut buffer);
+        let first = buffer.clone();
+        (0..10).for_each(|_| filler.before_write(&mut buffer));
+        assert_eq!(buffer, first);
+        assert!(buffer.iter().filter(|byte| **byte == 0).count() < 100);
     }
 
     #[test]

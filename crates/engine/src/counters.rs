@@ -125,6 +125,11 @@ impl LatencyCounters {
         bin.store(bin.load(Relaxed).wrapping_add(1), Release);
     }
 
+    /// Sum of the values recorded so far, ns; it wraps.
+    pub fn sum_ns(&self) -> u64 {
+        self.sum.load(Relaxed)
+    }
+
     /// Values recorded so far.
     pub fn count(&self) -> u64 {
         let (min, max) = (self.min.load(Relaxed), self.max.load(Relaxed));

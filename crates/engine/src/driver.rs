@@ -391,7 +391,8 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         match self.shared.stop_request() {
             StopRequest::No if now < until => None,
             StopRequest::No => Some(EndedBy::Runtime),
-            StopRequest::ExitAll if self.finishing => None,
+            StopRequest::Steady | StopRequest::ExitAll if self.finishing => None,
+            StopRequest::Steady => Some(EndedBy::Steady),
             StopRequest::ExitAll => Some(EndedBy::ExitAll),
             StopRequest::Finish | StopRequest::Abort => Some(EndedBy::Interruption),
         }

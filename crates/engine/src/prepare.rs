@@ -37,6 +37,7 @@ pub(crate) fn blocks(
 ) -> Result<CloneOutcome, WorkerError> {
     let job = Arc::clone(&spec.job);
     check_zones(&spec, blocks)?;
+    check_sequence(&spec, blocks)?;
     let access = &blocks.access;
     let (replay, iolog) = match &spec.part {
         ClonePart::Blocks(part) => (part.replay.clone(), part.iolog.clone()),
@@ -318,6 +319,33 @@ fn check_zones(spec: &CloneSpec, blocks: &Blocks) -> Result<(), WorkerError> {
                     Bytes(file.length)
                 ),
                 hint: Some("lower the zones of `zoned_abs`, or raise `size`".to_owned()),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// A list of blocks must lie within each file.
+fn check_sequence(spec: &CloneSpec, blocks: &Blocks) -> Result<(), WorkerError> {
+    let access = &blocks.access;
+    for direction in access
+        .directions()
+        .filter(|_| access.order == Order::Random)
+    {
+        let Some(Distribution::Sequence { blocks, .. }) = access.distribution.get(direction) else {
+            continue;
+        };
+        let sizes = access.block_sizes.get(direction);
+        let unit = sizes.map_or(1, |sizes| sizes.min()).max(1);
+        let last = blocks.iter().max().copied().unwrap_or(0);
+        if let Some(file) = spec.files.iter().find(|file| last >= file.length / unit) {
+            return Err(WorkerError {
+                what: format!("access block {last} of `{}`", file.name),
+                cause: format!("its region has {} blocks", file.length / unit),
+                hint: Some(
+                    "lower the numbers of `random_distribution=sequence:`, or raise `size`"
+                        .to_owned(),
+                ),
             });
         }
     }

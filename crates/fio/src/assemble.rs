@@ -165,6 +165,7 @@ impl<'h> Assembly<'h> {
                     .hint("remove `trim` from `rw=`: only what was written is checked")
             });
         }
+        self.check_steady(&draft, &job);
         *self.named.entry(job.name.clone()).or_default() += 1;
         self.jobs.push(job);
     }
@@ -204,6 +205,24 @@ impl<'h> Assembly<'h> {
         };
         let place = draft.place("wait_for").cloned();
         self.report.push(Diagnostic { place, ..fault });
+    }
+
+    /// The jobs of a group that is reported as one become steady together, by one rule.
+    fn check_steady(&mut self, draft: &Draft, job: &Job) {
+        let fellow = |other: &&Job| {
+            other.reporting.together
+                && job.reporting.together
+                && other.reporting.group == job.reporting.group
+        };
+        let other = self.jobs.iter().find(fellow);
+        if other.is_some_and(|other| other.end.steady != job.end.steady) {
+            let place = draft.place("steadystate").or(job.place.as_ref()).cloned();
+            self.report.push(Diagnostic {
+                place,
+                ..Diagnostic::error("the jobs of a group differ in `steadystate`")
+                    .hint("give them the same options, or remove `group_reporting`")
+            });
+        }
     }
 
     fn names(&self) -> String {
@@ -265,6 +284,9 @@ impl<'h> Assembly<'h> {
             seen.insert((place, said.message.clone()))
         });
         sort_by_place(&mut diagnostics);
+        // As in fio, `exitall` of one job is that of all.
+        let exit_all = self.jobs.iter().any(|job| job.exit_all);
+        self.jobs.iter_mut().for_each(|job| job.exit_all = exit_all);
         let workload = (errors == 0).then(|| {
             let first = || self.jobs.first().map(|job| job.name.clone());
             let name = self.name.or_else(first).unwrap_or_default();

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use iodyno_model::{
-    Blocks, Distribution, Job, Pacing, Pattern, PerDirection, Place, Replay, SimOptions, Verify,
+    Blocks, Distribution, Job, Pacing, Pattern, PerDirection, Place, Replay, SimOptions,
+    SteadyMetric, SteadyRule, Verify,
 };
 
 /// The last occurrence of an option.
@@ -45,6 +46,7 @@ pub(super) struct Draft {
     pub(super) bs_unaligned: bool,
     pub(super) no_random_map: bool,
     pub(super) distribution: PerDirection<Distribution>,
+    pub(super) sequence_stride: bool,
     pub(super) zero_buffers: bool,
     pub(super) buffer_pattern: Option<Pattern>,
     pub(super) compress_percent: u32,
@@ -56,6 +58,8 @@ pub(super) struct Draft {
     pub(super) think: iodyno_model::ThinkTime,
     /// There is no flow if its weight is 0.
     pub(super) flow: iodyno_model::Flow,
+    /// There is no end by steadiness if its window is 0.
+    pub(super) steady: SteadyRule,
     pub(super) zone_mode: Option<bool>,
     /// Whether times in logs are those of `log_clock`.
     pub(super) log_epoch: bool,
@@ -91,6 +95,7 @@ impl Draft {
             bs_unaligned: false,
             no_random_map: false,
             distribution: PerDirection::all(Distribution::Uniform),
+            sequence_stride: false,
             zero_buffers: false,
             buffer_pattern: None,
             compress_percent: 0,
@@ -106,6 +111,15 @@ impl Draft {
                 id: 0,
                 weight: 0,
                 pause: iodyno_units::Nanos(0),
+            },
+            steady: SteadyRule {
+                metric: SteadyMetric::Iops,
+                slope: true,
+                limit: 0.01,
+                percent: true,
+                window: iodyno_units::Nanos(0),
+                ramp: iodyno_units::Nanos(0),
+                interval: iodyno_units::Nanos::SECOND,
             },
             zone_mode: None,
             log_epoch: false,

@@ -5,6 +5,7 @@ use iodyno_model::{
     MixSequence, Order, PerDirection, Place, Verify, Work,
 };
 use iodyno_options::Problem;
+use iodyno_units::Nanos;
 
 use super::apply::say;
 use super::draft::{Draft, Suffix};
@@ -112,6 +113,12 @@ fn finish_access(draft: &mut Draft) {
         trim: sizes(draft.bs.trim, draft.bs_range.trim, &draft.bs_split.trim),
     };
     let uniform = uniform(draft);
+    let laws = &mut draft.distribution;
+    for law in [&mut laws.read, &mut laws.write, &mut laws.trim] {
+        if let Distribution::Sequence { stride, .. } = law {
+            *stride = draft.sequence_stride;
+        }
+    }
     let access = &mut draft.blocks.access;
     access.block_sizes = block_sizes;
     let random = access.order == Order::Random;
@@ -175,6 +182,33 @@ fn finish_end(draft: &mut Draft, report: &mut Report) {
         let place = draft.place("time_based").cloned();
         say(report, fault, place.or(draft.job.place.clone()));
     }
+    finish_steady(draft, report);
+}
+
+/// fio's limits: checks are at least 1 s apart, and a window has several of them.
+fn finish_steady(draft: &mut Draft, report: &mut Report) {
+    let rule = draft.steady;
+    if rule.window.0 == 0 {
+        return;
+    }
+    if rule.interval < Nanos::SECOND {
+        contradiction(
+            report,
+            draft,
+            "steadystate_check_interval",
+            "results are checked for steadiness at most once a second",
+            "raise `steadystate_check_interval` to 1 s or more",
+        );
+    } else if rule.window <= rule.interval || !rule.window.0.is_multiple_of(rule.interval.0) {
+        contradiction(
+            report,
+            draft,
+            "steadystate_duration",
+            "the window of steadiness is not a multiple of the time between checks",
+            "make `steadystate_duration` 2, 3, … times `steadystate_check_interval`",
+        );
+    }
+    draft.job.end.steady = Some(rule);
 }
 
 /// A job that runs until the storage is full must write, and no space is reserved for it.
@@ -253,6 +287,9 @@ fn finish_replay(draft: &mut Draft, report: &mut Report) {
 fn finish_pacing(draft: &mut Draft, report: &mut Report) {
     let mut think = draft.think;
     think.spin = think.spin.min(think.pause);
+    if think.io_time.0 > 0 && !draft.has("thinktime_blocks") {
+        think.every_ops = u32::MAX;
+    }
     draft.job.pacing.think = (think.pause.0 > 0).then_some(think);
     draft.job.pacing.flow = (draft.flow.weight > 0).then_some(draft.flow);
     let rates = draft.job.pacing.rates;

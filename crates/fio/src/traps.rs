@@ -295,6 +295,13 @@ impl Trap<'_> {
     }
 
     fn end(&mut self) {
+        if self.draft.has("steadystate") && self.draft.steady.window.0 == 0 {
+            self.warn(
+                "steadystate",
+                "`steadystate` has no effect without a window",
+                "add `steadystate_duration=30s`",
+            );
+        }
         let end = &self.job.end;
         let passes = &self.draft.blocks.passes;
         let Some(Amount::Bytes(size)) = passes.io_size.or(self.draft.blocks.extent.size) else {

@@ -77,6 +77,37 @@ fn invalid_values_are_errors_at_their_location() {
         ),
         ("direct=2", "2", "error `2` is neither 0 nor 1"),
         (
+            "ss=iops\nss_dur=9",
+            "iops",
+            "error a criterion of steadiness needs a limit",
+        ),
+        (
+            "ss=iops:0%\nss_dur=9",
+            "0%",
+            "error `0%` is out of range: above 0",
+        ),
+        ("ss=cpu:1%", "cpu", "error `cpu` is not one of its values"),
+        (
+            "ss=iops:1%\nss_dur=9\nss_interval=2",
+            "ss_dur",
+            "error the window of steadiness is not a multiple",
+        ),
+        (
+            "ss=iops:1%\nss_dur=1",
+            "ss_dur",
+            "error the window of steadiness is not a multiple",
+        ),
+        (
+            "ss=iops:1%\nss_dur=9\nss_interval=500ms",
+            "ss_interval",
+            "error results are checked for steadiness at most once a second",
+        ),
+        (
+            "file_service_type=pareto:2",
+            "2",
+            "error `2` is out of range: between 0 and 1",
+        ),
+        (
             "rw=randreed",
             "randreed",
             "error `randreed` is not one of its values",
@@ -94,9 +125,9 @@ fn invalid_values_are_errors_at_their_location() {
             "error `1.5` is out of range",
         ),
         (
-            "rw=randread\nrandom_distribution=sequence:5",
-            "sequence:5",
-            "error the distribution `sequence`",
+            "rw=randread\nrandom_distribution=sequence:5,x",
+            "x",
+            "error `x` is not the number of a block",
         ),
         (
             "rw=randread\nrandom_distribution=zoned:50/50:40/50",
@@ -399,10 +430,7 @@ fn surprising_options_give_warnings() {
     );
     check(
         "ss=iops:10%",
-        &[(
-            "iops:10%",
-            "warning `ss` is ignored: the job runs to its end",
-        )],
+        &[("ss", "warning `steadystate` has no effect without a window")],
     );
     check("thread", &[]);
     check(

@@ -8,8 +8,8 @@ use common::{job, jobs, parse};
 use iodyno_fio::{self as fio, resolved_options};
 use iodyno_model::{
     After, Amount, Arrival, BlockSizes, Checksum, Content, Direction, Distribution, EngineKind,
-    Fallocate, FileService, LoadState, Memory, MixSequence, Order, Pattern, Sequencer, SimClock,
-    SimFault, SimLaw,
+    ExitScope, Fallocate, FileService, LoadState, Memory, MixSequence, Order, Pattern, Sequencer,
+    SimClock, SimFault, SimLaw, SteadyMetric,
 };
 use iodyno_units::Nanos;
 
@@ -1037,4 +1037,89 @@ fn a_trace_determines_the_ops() {
     assert!(timed.scheduled() && !timed.pacing.scheduled());
     assert_eq!(timed.work.moves(), [Read, Write, Trim]);
     assert!(common::job("replay_scale=4").work.replay().is_none());
+}
+
+#[test]
+fn a_steady_state_has_a_rule_and_a_window() {
+    use SteadyMetric::{Bandwidth, Iops, Latency};
+    for (text, metric, slope, limit, percent) in [
+        ("iops:0.3%", Iops, false, 0.3, true),
+        ("iops:2", Iops, false, 2.0, false),
+        ("iops_slope:0.1%", Iops, true, 0.1, true),
+        ("bw:1m", Bandwidth, false, 1048576.0, false),
+        ("bw_slope:5%", Bandwidth, true, 5.0, true),
+        ("lat:20us", Latency, false, 20_000.0, false),
+        ("lat_slope:500", Latency, true, 500.0, false),
+    ] {
+        let options = format!("ss={text}\nss_dur=30\nss_ramp=5\nss_interval=2");
+        let rule = job(&options).end.steady.unwrap();
+        assert_eq!(
+            (rule.metric, rule.slope, rule.limit, rule.percent),
+            (metric, slope, limit, percent),
+            "{text}"
+        );
+        let times = [rule.window, rule.ramp, rule.interval].map(|time| time.0 / 1_000_000_000);
+        assert_eq!(times, [30, 5, 2]);
+    }
+    // A window alone has fio's default rule, a rule alone has no effect.
+    let rule = job("steadystate_duration=10").end.steady.unwrap();
+    assert_eq!(rule.to_string(), "iops_slope:0.01%");
+    assert_eq!(rule.interval.0, 1_000_000_000);
+    assert_eq!(job("steadystate=iops:2").end.steady, None);
+}
+
+#[test]
+fn exitall_of_one_job_is_that_of_all() {
+    let jobs = jobs(
+        "[a]\nsize=1m\nexit_what=all\n[b]\nsize=1m\nexitall\n[c]\nsize=1m\nexit_what=stonewall",
+    );
+    assert!(jobs.iter().all(|job| job.exit_all));
+    let what: Vec<ExitScope> = jobs.iter().map(|job| job.exit_what).collect();
+    assert_eq!(
+        what,
+        [ExitScope::All, ExitScope::Group, ExitScope::Stonewall]
+    );
+}
+
+#[test]
+fn a_sequence_of_blocks_may_move_on() {
+    for stride in [false, true] {
+        let options = format!(
+            "rw=randread\nrandom_sequence_stride={}\nrandom_distribution=sequence:2, 0,1",
+            u8::from(stride)
+        );
+        let access = job(&options).work.blocks().unwrap().access.clone();
+        let blocks = vec![2, 0, 1];
+        let sequence = Distribution::Sequence { blocks, stride };
+        assert_eq!(access.distribution.read, sequence);
+        assert!(!access.random_map);
+    }
+}
+
+#[test]
+fn files_are_chosen_by_turns_or_by_laws() {
+    for (text, service, ops) in [
+        ("random:8", FileService::Random, 8),
+        ("sequential", FileService::Sequential, 1),
+        ("zipf", FileService::Zipf(1.1), 1),
+        ("zipf:1.2", FileService::Zipf(1.2), 1),
+        ("pareto:0.3", FileService::Pareto(0.3), 1),
+        ("gauss:10", FileService::Normal(10.0), 1),
+        ("normal:10", FileService::Normal(10.0), 1),
+    ] {
+        let options = format!("file_service_type={text}\nopenfiles=3");
+        let files = job(&options).work.blocks().unwrap().files.clone();
+        assert_eq!((files.service, files.service_ops), (service, ops), "{text}");
+        assert_eq!(files.open, 3);
+    }
+}
+
+#[test]
+fn overlapping_ops_may_wait_and_buffers_may_stay_as_they_are() {
+    let plain = job("");
+    assert!(plain.buffers.scramble);
+    assert!(!plain.work.blocks().unwrap().access.serialize_overlap);
+    let set = job("serialize_overlap\nscramble_buffers=0");
+    assert!(!set.buffers.scramble);
+    assert!(set.work.blocks().unwrap().access.serialize_overlap);
 }

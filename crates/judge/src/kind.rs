@@ -10,7 +10,7 @@ const TOGETHER_NS: u64 = 1_000_000_000;
 /// job's end are ignored if others ended by themselves. Ends of both kinds give an unknown kind.
 pub(crate) fn kind(workload: &Workload, trial: &Trial) -> Kind {
     let ended = |by: &[EndedBy]| clones(trial).any(|clone| by.contains(&clone.ended));
-    let by_time = ended(&[EndedBy::Runtime]);
+    let by_time = ended(&[EndedBy::Runtime, EndedBy::Steady]);
     let by_work = ended(&[EndedBy::Size, EndedBy::Count]);
     match (by_time, by_work) {
         (true, false) => Kind::Timed,

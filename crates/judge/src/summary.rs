@@ -145,6 +145,7 @@ fn group(workload: &Workload, jobs: Vec<u32>, clones: &[&CloneResult]) -> GroupS
         resolution_ns,
         errors: errors(&clones),
         verify: verify(&clones),
+        steady: (clones.iter().filter_map(|clone| clone.steady.clone())).collect(),
         engines,
         jobs,
     }

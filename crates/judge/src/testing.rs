@@ -161,6 +161,7 @@ pub fn clone(job: u32, clone: u32, directions: Vec<DirectionResult>) -> CloneRes
         stamp_window_ns: (2_000, 9_000),
         in_flight: Vec::new(),
         missed: Vec::new(),
+        steady: None,
     }
 }
 

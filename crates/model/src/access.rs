@@ -166,6 +166,13 @@ pub enum Distribution {
     /// Zones in order from the start of the region: (share of the ops in percent, length). Uniform within a
     /// zone. Shares add up to 100; blocks after the last zone are not accessed.
     Zoned(Vec<(f64, Amount)>),
+    /// These block numbers, again and again.
+    Sequence {
+        /// Numbers of blocks of the region.
+        blocks: Vec<u64>,
+        /// After each pass of the list, the numbers are counted from as many blocks further on as the list has.
+        stride: bool,
+    },
 }
 
 /// The sizes of the ops of one direction, in bytes.
@@ -288,6 +295,9 @@ pub struct Access {
     pub repeatable: bool,
     /// The job's own seed, if it has one.
     pub seed: Option<u64>,
+    /// Ops that overlap one in flight wait for it, if the job changes data.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub serialize_overlap: bool,
 }
 
 impl Default for Access {
@@ -308,6 +318,7 @@ impl Default for Access {
             sequencer: Sequencer::Sequential,
             repeatable: true,
             seed: None,
+            serialize_overlap: false,
         }
     }
 }

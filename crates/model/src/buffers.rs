@@ -44,9 +44,11 @@ pub enum Memory {
 pub struct Buffers {
     /// Content of writes.
     pub content: Content,
-    /// Whether each write gets new content. Otherwise buffers are filled once, and each write changes one
-    /// 64-bit word.
+    /// Whether each write gets new content. Otherwise buffers are filled once.
     pub refill: bool,
+    /// Whether each write changes one 64-bit word of a random buffer that is not refilled, so that no two blocks are equal.
+    #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
+    pub scramble: bool,
     /// Percentage of writes that repeat the content of an earlier block.
     pub dedupe_percent: u32,
     /// Offset of each buffer from the start of a page, bytes.
@@ -55,11 +57,16 @@ pub struct Buffers {
     pub memory: Memory,
 }
 
+fn yes() -> bool {
+    true
+}
+
 impl Default for Buffers {
     fn default() -> Self {
         Buffers {
             content: Content::Random,
             refill: false,
+            scramble: true,
             dedupe_percent: 0,
             align: 0,
             memory: Memory::Anonymous,

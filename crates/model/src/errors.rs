@@ -15,6 +15,6 @@ pub struct ErrorPolicy {
     pub ignore_read: Vec<i32>,
     /// Errnos of writes that are not counted as errors.
     pub ignore_write: Vec<i32>,
-    /// A failure of this job ends all other jobs.
+    /// A failure of this job ends the clones that the job's `exit_what` names.
     pub exit_all: bool,
 }

@@ -15,7 +15,7 @@ pub enum Amount {
 }
 
 /// How the file of the next op is chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileService {
     /// Each file in turn.
@@ -25,6 +25,12 @@ pub enum FileService {
     Sequential,
     /// Uniformly at random.
     Random,
+    /// Zipf's law with this exponent; the first file is the most frequent.
+    Zipf(f64),
+    /// Pareto with this power (0 < h < 1); the first files are the most frequent.
+    Pareto(f64),
+    /// Normal around the middle file, with this deviation in percent of the number of files.
+    Normal(f64),
 }
 
 /// How space is reserved before a file is written.
@@ -61,6 +67,9 @@ pub struct Files {
     pub service: FileService,
     /// Number of ops on a file before the next file is chosen; at least 1.
     pub service_ops: u32,
+    /// Number of files in use at a time: the next one is used when one is done; 0: all.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub open: u32,
     /// How space is reserved.
     pub fallocate: Fallocate,
     /// Write existing files completely before a job that writes to them, too.
@@ -92,6 +101,10 @@ pub struct Files {
     pub advise: bool,
 }
 
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
 impl Default for Files {
     fn default() -> Self {
         Files {
@@ -102,6 +115,7 @@ impl Default for Files {
             size: None,
             service: FileService::RoundRobin,
             service_ops: 1,
+            open: 0,
             fallocate: Fallocate::Native,
             overwrite: false,
             create_on_open: false,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use iodyno_units::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::{Buffers, ErrorPolicy, Pacing, Place, Work};
+use crate::{Buffers, ErrorPolicy, Pacing, Place, SteadyRule, Work};
 
 /// When a job may start.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -30,6 +30,19 @@ pub struct Span {
     pub max: Nanos,
 }
 
+/// The clones that end when a job ends that has `exit_all`, or fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExitScope {
+    /// Those of its group, also if they have not started.
+    #[default]
+    Group,
+    /// Those that run, of all groups. Jobs behind a stonewall follow.
+    Stonewall,
+    /// All; those that have not started never will.
+    All,
+}
+
 /// When a job ends: the first condition that is met.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct JobEnd {
@@ -42,6 +55,9 @@ pub struct JobEnd {
     /// A full file system or device ends the job without an error.
     #[serde(default)]
     pub until_full: bool,
+    /// Its figures, or those of its group, are steady.
+    #[serde(default)]
+    pub steady: Option<SteadyRule>,
 }
 
 /// Log files in fio's formats; the values are prefixes of their names.
@@ -133,8 +149,11 @@ pub struct Job {
     pub after: After,
     /// Additional delay after that condition.
     pub delay: Span,
-    /// When this job ends, all other jobs of its group end.
+    /// When this job ends, the clones of `exit_what` end.
     pub exit_all: bool,
+    /// Which clones end with this job, or when it fails.
+    #[serde(default)]
+    pub exit_what: ExitScope,
     /// Work to do.
     pub work: Work,
     /// End conditions.
@@ -173,6 +192,7 @@ impl Default for Job {
             after: Default::default(),
             delay: Default::default(),
             exit_all: false,
+            exit_what: Default::default(),
             work: Default::default(),
             end: Default::default(),
             pacing: Default::default(),

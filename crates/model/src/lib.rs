@@ -32,6 +32,7 @@ pub mod printable;
 mod replay;
 mod run;
 mod shared_files;
+mod steady;
 mod stop;
 mod suggest;
 mod summary;
@@ -66,7 +67,7 @@ pub use import::{
     Claim, ClaimRules, ClaimSubject, Duplicate, Imported, ImportedPoint, ImportedTable,
     ImportedTrial, Unread,
 };
-pub use job::{After, Job, JobEnd, Logs, Placement, Reporting, Span};
+pub use job::{After, ExitScope, Job, JobEnd, Logs, Placement, Reporting, Span};
 pub use key::{RunId, TrialKey};
 pub use metric::{Better, Figure, Metric, Unit, Withheld};
 pub use observation::{Fact, FactClass, Flag, Kind, Observation, SourceLine};
@@ -84,6 +85,7 @@ pub use plan::{
 pub use replay::Replay;
 pub use run::{DirectionTotal, RunState, RunSummary, TrialSummary};
 pub use shared_files::{SharedFiles, SharedMode};
+pub use steady::{SteadyMetric, SteadyResult, SteadyRule, SteadyValue};
 pub use stop::StopRequest;
 pub use suggest::closest;
 pub use summary::{

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Direction, Environment, Histogram, SamplerCost};
+use crate::{Direction, Environment, Histogram, SamplerCost, SteadyResult};
 
 /// A step of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -59,6 +59,8 @@ pub enum EndedBy {
     Error,
     /// Another job's `exitall`.
     ExitAll,
+    /// Its figures were steady.
+    Steady,
     /// It did not start.
     NotStarted,
 }
@@ -368,6 +370,9 @@ pub struct CloneResult {
     /// Ops that were due by the end of the runtime and not issued; empty if there were none, or no rate.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missed: Vec<MissedOps>,
+    /// Whether it became steady, if its job ends then. With group reporting, that of the group, in its first clone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steady: Option<SteadyResult>,
 }
 
 /// Ops that were due by the rate that a job asks for, and not issued.

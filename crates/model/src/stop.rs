@@ -10,9 +10,11 @@ pub enum StopRequest {
     /// Continue.
     #[default]
     No,
-    /// Another job's `exitall`: submit no new ops, wait for those in flight, then run the job's end steps.
+    /// The job's figures are steady: submit no new ops, wait for those in flight, then run the job's end steps.
+    Steady,
+    /// Another job's `exitall`: as `Steady`.
     ExitAll,
-    /// The user ends the trial: as `ExitAll`, without the end steps. Measurements are kept.
+    /// The user ends the trial: as `Steady`, without the end steps. Measurements are kept.
     Finish,
     /// Cancel the ops in flight and return.
     Abort,
@@ -24,8 +26,9 @@ impl StopRequest {
     pub fn from_u8(value: u8) -> StopRequest {
         match value {
             0 => StopRequest::No,
-            1 => StopRequest::ExitAll,
-            2 => StopRequest::Finish,
+            1 => StopRequest::Steady,
+            2 => StopRequest::ExitAll,
+            3 => StopRequest::Finish,
             _ => StopRequest::Abort,
         }
     }

@@ -4,7 +4,7 @@
 
 use crate::{
     Behaviour, Direction, DirectionResult, EndedBy, EngineUsed, ErrorCount, Histogram, ServerUse,
-    VerifyResult,
+    SteadyResult, VerifyResult,
 };
 
 /// A latency percentile and its limitations.
@@ -80,6 +80,8 @@ pub struct GroupSummary {
     pub errors: Vec<ErrorCount>,
     /// Result of verification, if requested.
     pub verify: Option<VerifyResult>,
+    /// Whether it became steady, if its jobs end then: one result, or one per clone without group reporting.
+    pub steady: Vec<SteadyResult>,
     /// The backends used, each once.
     pub engines: Vec<EngineUsed>,
 }

@@ -52,6 +52,7 @@ pub(crate) fn idle(waiting: &Waiting, job: &Job, ended: EndedBy) -> Ended {
             stamp_window_ns: (0, 0),
             in_flight: Vec::new(),
             missed: Vec::new(),
+            steady: None,
         },
         steps: Vec::new(),
         broken: None,
@@ -271,7 +272,7 @@ pub(crate) fn outcome(ended: &[Ended], jobs: &[Job], control: &Control) -> Outco
     }
     let reason = match control.stop.requested() {
         _ if control.is_parent_gone() => "the process that started the node ended",
-        StopRequest::No | StopRequest::ExitAll => return Outcome::Completed,
+        StopRequest::No | StopRequest::Steady | StopRequest::ExitAll => return Outcome::Completed,
         StopRequest::Finish => "ended early by the user",
         StopRequest::Abort => "aborted by the user",
     };

@@ -40,6 +40,7 @@ mod serve;
 mod session;
 mod shared_files;
 mod simulate;
+mod steady;
 mod stop;
 mod stuck;
 mod telemetry;

@@ -5,7 +5,7 @@
 //! a wave are created when all earlier waves have ended, so a long file of stonewalled jobs never holds more memory
 //! than its largest wave.
 
-use iodyno_model::{After, Job, StopRequest};
+use iodyno_model::{After, ExitScope, Job, StopRequest};
 
 use crate::seeds;
 
@@ -60,6 +60,7 @@ struct Rules {
     awaits: Vec<usize>,
     exit_all: bool,
     failure_ends_all: bool,
+    exit_what: ExitScope,
     group: u32,
 }
 
@@ -95,6 +96,7 @@ impl Scheduler {
                     awaits,
                     exit_all: job.exit_all,
                     failure_ends_all: job.errors.exit_all,
+                    exit_what: job.exit_what,
                     group: job.reporting.group,
                 }
             })
@@ -159,16 +161,13 @@ impl Scheduler {
         let before = std::mem::replace(&mut self.clones[clone].state, State::Ended);
         let rules = &self.jobs[self.clones[clone].job];
         let ran = matches!(before, State::Running | State::Preparing);
-        let (group, ends_group, ends_all) = (
-            rules.group,
-            rules.exit_all && ran,
-            rules.failure_ends_all && failed,
-        );
-        if ends_all {
-            self.stop(StopRequest::ExitAll, |_| true);
-        } else if ends_group {
-            // fio's `exitall` reaches as far as the group.
-            self.stop(StopRequest::ExitAll, |rules| rules.group == group);
+        if (rules.exit_all && ran) || (rules.failure_ends_all && failed) {
+            let (group, what) = (rules.group, rules.exit_what);
+            self.stop(StopRequest::ExitAll, |_, other, state| match what {
+                ExitScope::Group => other.group == group,
+                ExitScope::Stonewall => state == State::Running,
+                ExitScope::All => true,
+            });
         }
         if self.started {
             self.spawn_unblocked();
@@ -203,7 +202,13 @@ impl Scheduler {
 
     /// Stops all clones; those that have not started never will.
     pub(crate) fn stop_all(&mut self, stop: StopRequest) -> Vec<Order> {
-        self.stop(stop, |_| true);
+        self.stop(stop, |_, _, _| true);
+        self.take_orders()
+    }
+
+    /// The figures of these clones are steady. Those that have not started never will.
+    pub(crate) fn steady(&mut self, clones: &[usize]) -> Vec<Order> {
+        self.stop(StopRequest::Steady, |clone, _, _| clones.contains(&clone));
         self.take_orders()
     }
 
@@ -219,9 +224,9 @@ impl Scheduler {
             .collect()
     }
 
-    fn stop(&mut self, stop: StopRequest, concerned: impl Fn(&Rules) -> bool) {
+    fn stop(&mut self, stop: StopRequest, concerned: impl Fn(usize, &Rules, State) -> bool) {
         for (clone, scheduled) in self.clones.iter_mut().enumerate() {
-            if !concerned(&self.jobs[scheduled.job]) {
+            if !concerned(clone, &self.jobs[scheduled.job], scheduled.state) {
                 continue;
             }
             match scheduled.state {

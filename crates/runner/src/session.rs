@@ -256,7 +256,7 @@ impl<'a> Member<'a> {
         }
         self.stopped = stop;
         match stop {
-            StopRequest::No | StopRequest::ExitAll => {}
+            StopRequest::No | StopRequest::Steady | StopRequest::ExitAll => {}
             StopRequest::Finish => self.send(Command::Finish),
             StopRequest::Abort => self.send(Command::Abort),
         }

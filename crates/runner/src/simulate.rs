@@ -177,8 +177,8 @@ mod tests {
     use crate::trial::LONGEST_VIRTUAL_NS;
     use crate::{LocalNode, StopFlag};
     use iodyno_model::{
-        After, Direction, EndedBy, Engine, EngineKind, Environment, Flow, Frame, Histogram, Job,
-        Part, SimFault, SimLaw, SimOptions, Step,
+        After, CloneResult, Direction, EndedBy, Engine, EngineKind, Environment, Flow, Frame,
+        Histogram, Job, Part, SimFault, SimLaw, SimOptions, SteadyMetric, SteadyRule, Step,
     };
     use iodyno_units::Nanos;
 
@@ -262,6 +262,103 @@ mod tests {
         assert_eq!(told, measured);
         let read = part.clones[0].direction(Direction::Read).unwrap();
         assert_eq!((read.ops, read.runtime_ns), (5000, 500_000_000));
+    }
+
+    fn steady(metric: SteadyMetric, slope: bool, limit: f64) -> SteadyRule {
+        SteadyRule {
+            metric,
+            slope,
+            limit,
+            percent: true,
+            window: Nanos::from_secs(3),
+            ramp: Nanos(0),
+            interval: Nanos::SECOND,
+        }
+    }
+
+    #[test]
+    fn a_steady_job_ends_when_its_window_is_full() {
+        let mut job = simulated("s", 1, 60_000);
+        (job.clones, job.end.ramp) = (2, Nanos::from_millis(500));
+        job.end.steady = Some(SteadyRule {
+            ramp: Nanos::from_secs(2),
+            ..steady(SteadyMetric::Iops, false, 0.1)
+        });
+        let (part, _) = completed(vec![job]);
+        for clone in &part.clones {
+            // 0.5 s of ramp, 2 s before the first window, and its 3 s.
+            let found = clone.steady.as_ref().unwrap();
+            assert_eq!(found.attained_ns, Some(5_500_000_000));
+            assert_eq!(clone.ended, EndedBy::Steady);
+            let read = clone.direction(Direction::Read).unwrap();
+            assert!(read.ops.abs_diff(50_000) <= 1, "{}", read.ops);
+            assert_eq!(found.window.len(), 3);
+            let value = found.window[1];
+            assert!((value.iops - 10_000.0).abs() <= 1.0, "{value:?}");
+            assert!((value.latency_ns - 100_000.0).abs() < 20.0, "{value:?}");
+            assert_eq!(value.bytes_per_s, value.iops * 4096.0);
+        }
+    }
+
+    #[test]
+    fn a_stall_delays_the_steady_state_and_too_short_a_run_does_not_attain_it() {
+        for (runtime_ms, attained) in [(60_000, Some(8_000_000_000)), (6500, None)] {
+            let mut job = simulated("s", 1, runtime_ms);
+            // The fourth second has a stall; the first window without it ends with the eighth.
+            let stall = SimFault::Stall {
+                from_ns: 3_100_000_000,
+                for_ns: 400_000_000,
+            };
+            device(&mut job, SimLaw::Constant(100_000), 0, vec![stall]);
+            job.end.steady = Some(SteadyRule {
+                window: Nanos::from_secs(4),
+                ..steady(SteadyMetric::Bandwidth, false, 5.0)
+            });
+            let (part, _) = completed(vec![job]);
+            let clone = &part.clones[0];
+            let found = clone.steady.as_ref().unwrap();
+            assert_eq!(found.attained_ns, attained);
+            let ended = match attained {
+                Some(_) => EndedBy::Steady,
+                None => EndedBy::Runtime,
+            };
+            assert_eq!(clone.ended, ended);
+            let criterion = found.criterion.unwrap();
+            assert_eq!(criterion < 5.0, attained.is_some(), "{criterion}");
+        }
+    }
+
+    #[test]
+    fn a_group_is_steady_as_a_whole_and_its_first_clone_has_the_result() {
+        let jobs = |together: bool| {
+            // Each has a constant rate from its start on; the sum doubles after 2 s.
+            let mut early = simulated("early", 1, 60_000);
+            let mut late = simulated("late", 1, 60_000);
+            late.delay.min = Nanos::from_secs(2);
+            late.delay.max = Nanos::from_secs(2);
+            for job in [&mut early, &mut late] {
+                job.end.steady = Some(steady(SteadyMetric::Iops, true, 1.0));
+                job.reporting.together = together;
+            }
+            vec![early, late]
+        };
+        let attained = |part: &Part| -> Vec<Option<u64>> {
+            let clones = part.clones.iter();
+            let seconds = |ns: u64| ns / 1_000_000_000;
+            let found = |clone: &CloneResult| clone.steady.as_ref()?.attained_ns.map(seconds);
+            clones.map(found).collect()
+        };
+        let (part, _) = completed(jobs(false));
+        assert_eq!(attained(&part), [Some(3), Some(5)]);
+        let (part, _) = completed(jobs(true));
+        // 10 000, 10 000, 20 000, 20 000, 20 000 ops a second.
+        assert_eq!(attained(&part), [Some(5), None]);
+        assert!(part.clones[1].steady.is_none());
+        assert!(
+            part.clones
+                .iter()
+                .all(|clone| clone.ended == EndedBy::Steady)
+        );
     }
 
     #[test]

@@ -19,6 +19,7 @@ use crate::monitor::Monitor;
 use crate::prepare::{Prepared, Waiting};
 use crate::protocol::{Command, Event};
 use crate::scheduler::{Order, Scheduler};
+use crate::steady::SteadyWatch;
 use crate::stuck::{StorageProgress, StuckWatch};
 use crate::telemetry::BackgroundSampler;
 use crate::timeline::Timeline;
@@ -59,6 +60,7 @@ pub(crate) struct Trial<'a> {
     prepared: Prepared,
     workers: Vec<WorkerState>,
     scheduler: Scheduler,
+    steady: SteadyWatch,
     monitor: Monitor,
     /// The host's counters; `None` in virtual time.
     host: Option<HostWatch>,
@@ -126,6 +128,7 @@ impl<'a> Trial<'a> {
             messages,
             timeline,
             scheduler: Scheduler::new(jobs, &clones),
+            steady: SteadyWatch::new(jobs, clones.iter().map(|(job, _)| *job)),
             monitor: Monitor::new(workers.len(), jobs.len()),
             host,
             prepared,
@@ -344,6 +347,11 @@ impl<'a> Trial<'a> {
     fn do_due_work(&mut self, now: u64) {
         let orders = self.scheduler.tick(now);
         self.execute(orders, now);
+        let steady = self.steady.tick(now, self.due.origin());
+        if !steady.is_empty() {
+            let orders = self.scheduler.steady(&steady);
+            self.execute(orders, now);
+        }
         if self.due.ramp_ends(now) {
             self.host.iter_mut().for_each(HostWatch::begin);
             let (now, cpu) = (self.timeline.now(), self.timeline.cpu());
@@ -377,6 +385,7 @@ impl<'a> Trial<'a> {
         let mut wake = [self.due.next()]
             .into_iter()
             .chain(self.scheduler.next())
+            .chain(self.steady.next())
             .chain(self.monitor.next_window())
             .min()
             .unwrap_or(u64::MAX);
@@ -409,6 +418,7 @@ impl<'a> Trial<'a> {
                     Err(_) => true,
                 };
                 self.retire(clone, Some(*result), now);
+                self.steady.ended(clone);
                 self.update_step();
                 let orders = self.scheduler.ended(clone, failed, now);
                 self.execute(orders, now);
@@ -560,6 +570,7 @@ impl<'a> Trial<'a> {
         // A later group goes on with what the host is watched for.
         self.host.iter_mut().for_each(|host| host.look(true));
         if let Some(shared) = &self.workers[clone].shared {
+            self.steady.released(clone, shared, measured);
             self.timeline.release(clone, shared, at);
         }
     }

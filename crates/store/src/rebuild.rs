@@ -248,6 +248,7 @@ impl JobSum {
             stamp_window_ns: (0, 0),
             in_flight: Vec::new(),
             missed: Vec::new(),
+            steady: None,
         }
     }
 }

@@ -51,6 +51,42 @@ fn ops_that_were_due_and_not_issued_are_told() {
 }
 
 #[test]
+fn a_job_ends_when_it_is_steady_and_tells_whether_it_was() {
+    let home = Home::new();
+    home.file(
+        "steady.fio",
+        "[s]\nioengine=sim\nsim_latency=constant:1ms\nrw=randread\nbs=4k\nsize=16m\nruntime=60\ntime_based\n\
+         ss=iops_slope:2%\nss_dur=6\nss_interval=2\nss_ramp=1\nnumjobs=2\ngroup_reporting\n",
+    );
+    home.iodyno(&["run", "steady.fio"])
+        .succeeds()
+        .prints("ended by steady state")
+        .prints("attained after 7.00 s; slope of IOPS in 6.00 s: 0.000 %, limit 2.000 %");
+    let shown = home.iodyno(&["show", "last", "--json"]).succeeds().json();
+    let group = &shown["trials"][0]["groups"][0];
+    let ended = serde_json::json!([{"by": "steady", "clones": 2}]);
+    assert_eq!(group["ended_by"], ended);
+    let steady = &group["steady"];
+    assert_eq!(steady.as_array().map(Vec::len), Some(1));
+    assert_eq!(steady[0]["rule"], "iops_slope:2%");
+    assert_eq!(steady[0]["attained"], true);
+    assert_eq!(steady[0]["attained_ns"], 7_000_000_000u64);
+    let values = steady[0]["values"].as_array().unwrap();
+    let iops = values.iter().map(|value| value["iops"].as_f64().unwrap());
+    assert_eq!(iops.collect::<Vec<_>>(), [2000.0; 3]);
+
+    home.file(
+        "unsteady.fio",
+        "[u]\nioengine=sim\nsim_latency=constant:1ms\nrw=randread\nbs=4k\nsize=16m\nruntime=5\ntime_based\n\
+         ss=lat:1us\nss_dur=8\n",
+    );
+    home.iodyno(&["run", "unsteady.fio"])
+        .succeeds()
+        .prints("ended by runtime")
+        .prints("not attained; largest deviation of latency in 8.00 s: unknown, limit 1000 ns");
+}
+
+#[test]
 fn runs_are_found_by_number_age_and_name() {
     let home = home_with_runs(2);
     let list = home.iodyno(&["list", "--json"]).succeeds().json();

@@ -146,6 +146,7 @@ impl<'a> Cycles<'a> {
         match self.shared.stop_request() {
             _ if self.failed => Some(EndedBy::Error),
             _ if self.full => Some(EndedBy::Size),
+            StopRequest::Steady => Some(EndedBy::Steady),
             StopRequest::ExitAll => Some(EndedBy::ExitAll),
             StopRequest::Finish | StopRequest::Abort => Some(EndedBy::Interruption),
             StopRequest::No if self.left == 0 => Some(EndedBy::Count),

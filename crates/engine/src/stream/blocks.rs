@@ -43,6 +43,17 @@ pub(super) enum BlockDraw {
     },
     /// First a zone according to its share, then uniform within the zone.
     Zoned(Vec<Zone>),
+    /// A list of blocks.
+    Sequence {
+        /// The list.
+        blocks: Vec<u64>,
+        /// Blocks by which each pass of the list begins after the one before.
+        stride: u64,
+        /// Number of blocks.
+        count: u64,
+        /// Number of blocks drawn since the start of the region.
+        place: u64,
+    },
 }
 
 /// A range of blocks that receives a given share of the draws.
@@ -121,6 +132,27 @@ impl BlockDraw {
                 zones if zones.is_empty() => uniform,
                 zones => BlockDraw::Zoned(zones),
             },
+            Distribution::Sequence { ref blocks, .. } if blocks.is_empty() => uniform,
+            Distribution::Sequence { ref blocks, stride } => BlockDraw::Sequence {
+                stride: if stride { blocks.len() as u64 } else { 0 },
+                blocks: blocks.clone(),
+                count,
+                place: 0,
+            },
+        }
+    }
+
+    /// The same with the most frequent blocks first.
+    pub(super) fn unscattered(self) -> BlockDraw {
+        let order = Permutation::identity();
+        match self {
+            BlockDraw::Zipf(law, _) => BlockDraw::Zipf(law, order),
+            BlockDraw::Pareto { count, power, .. } => BlockDraw::Pareto {
+                count,
+                power,
+                order,
+            },
+            other => other,
         }
     }
 
@@ -162,6 +194,23 @@ impl BlockDraw {
                 let zone = zones.partition_point(|zone| zone.up_to <= place);
                 let zone = zones[zone.min(zones.len() - 1)];
                 zone.first + random.random_range(0..zone.count)
+            }
+            BlockDraw::Sequence {
+                blocks,
+                stride,
+                count,
+                place,
+            } => {
+                let length = blocks.len() as u64;
+                let base = *place / length * *stride;
+                let block = base + blocks[(*place % length) as usize];
+                // The end of the region: the list begins again at its start.
+                let (block, next) = match block < *count {
+                    true => (block, *place + 1),
+                    false => (blocks[0], 1),
+                };
+                *place = next;
+                block
             }
         }
     }
@@ -263,6 +312,24 @@ mod tests {
         let zones = vec![(50.0, Amount::Percent(5.0)), (50.0, Amount::Percent(95.0))];
         let hits = shares(Distribution::Zoned(zones), false, 10, 1000);
         assert_eq!(hits.iter().sum::<u64>(), 1000);
+    }
+
+    #[test]
+    fn a_sequence_repeats_its_list_or_moves_on_with_it() {
+        let drawn = |stride, count, draws| {
+            let law = Distribution::Sequence {
+                blocks: vec![2, 0, 1],
+                stride,
+            };
+            let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+            let mut draw = BlockDraw::new(&law, false, (count, 4096), &mut random);
+            let next = |_| draw.next(&mut random);
+            (0..draws).map(next).collect::<Vec<u64>>()
+        };
+        assert_eq!(drawn(false, 9, 7), [2, 0, 1, 2, 0, 1, 2]);
+        assert_eq!(drawn(true, 9, 12), [2, 0, 1, 5, 3, 4, 8, 6, 7, 2, 0, 1],);
+        // The third pass does not fit.
+        assert_eq!(drawn(true, 8, 9), [2, 0, 1, 5, 3, 4, 2, 0, 1]);
     }
 
     #[test]

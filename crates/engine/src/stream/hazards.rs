@@ -1,12 +1,12 @@
-//! The order among ops of a verifying job: no two overlapping ops are in flight at once, and written blocks are
-//! queued to be read back.
+//! The order among ops of a job with `serialize_overlap`, and of every verifying job: no two overlapping ops are in flight
+//! at once. Written blocks of a verifying job are queued to be read back.
 
 use std::collections::VecDeque;
 
 use iodyno_model::Verify;
 use iodyno_sys::{Op, OpKind, Slot};
 
-/// The ops in flight and the blocks to verify. Only verifying jobs have this.
+/// The ops in flight and the blocks to verify.
 #[derive(Debug)]
 pub(super) struct Hazards {
     in_flight: Vec<Option<Op>>,
@@ -21,18 +21,17 @@ pub(super) struct Hazards {
 }
 
 impl Hazards {
-    pub(super) fn new(verify: &Verify, depth: u32) -> Hazards {
-        let every = verify.backlog as usize;
+    pub(super) fn new(verify: Option<&Verify>, depth: u32) -> Hazards {
+        let (every, batch) = match verify {
+            Some(verify) => (verify.backlog as usize, verify.backlog_batch as usize),
+            None => (0, 0),
+        };
         Hazards {
             in_flight: vec![None; depth as usize],
             held: None,
             backlog: VecDeque::with_capacity(if every > 0 { every + depth as usize } else { 0 }),
             every,
-            batch: if verify.backlog_batch > 0 {
-                verify.backlog_batch as usize
-            } else {
-                every
-            },
+            batch: if batch > 0 { batch } else { every },
             left: 0,
         }
     }

@@ -1,12 +1,13 @@
 //! The op stream of one clone of a job.
 
-use iodyno_model::{Blocks, Direction, EndedBy, FileService, Flow, Job, MissedOps, ThinkTime};
+use iodyno_model::{Blocks, Direction, EndedBy, Flow, Job, MissedOps, ThinkTime};
 use iodyno_sys::{Op, OpKind, Slot};
-use rand::{RngExt, SeedableRng};
+use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
+use super::files::FileTurn;
 use super::hazards::Hazards;
 use super::mix::{Choice, Mix};
 use super::region::Region;
@@ -55,13 +56,6 @@ pub struct JobStream {
     only_checks: bool,
 }
 
-#[derive(Debug)]
-struct FileTurn {
-    current: u32,
-    left: u32,
-    done: u64,
-}
-
 #[derive(Debug, Default)]
 struct SyncTurn {
     writes: u32,
@@ -75,7 +69,17 @@ struct ThinkTurn {
     /// Number of ops issued since the last pause.
     ops: u32,
     in_flight: u32,
+    /// End of the last pause.
+    since: u64,
     until: Option<(u64, u64)>,
+}
+
+impl ThinkTurn {
+    fn due(&self, now: u64) -> bool {
+        let io_time = self.rule.io_time.0;
+        self.ops >= self.rule.every_ops.max(1)
+            || (io_time > 0 && now >= self.since.saturating_add(io_time))
+    }
 }
 
 /// A clone's membership in its flow; dropping it leaves the flow.
@@ -134,13 +138,19 @@ impl JobStream {
             false => byte_budget,
         };
         let budgets = (bytes, job.end.ops.unwrap_or(ENDLESS));
+        let lengths = regions.iter().map(|(_, length)| *length);
         let regions = regions
             .iter()
             .map(|(base, length)| Region::new(access, &blocks.extent, *base, *length, &mut random))
             .collect();
+        let files = FileTurn::new(blocks, lengths, &mut random);
         let depth = blocks.engine.depth;
+        let changes = access.writes || access.trims;
+        let ordered = access.serialize_overlap && depth > 1 && changes;
+        let hazards = (blocks.verify.is_some() || ordered)
+            .then(|| Hazards::new(blocks.verify.as_ref(), depth));
         let writes_after_trims = access.trims && access.writes;
-        let plain = blocks.verify.is_none()
+        let plain = hazards.is_none()
             && !writes_after_trims
             && job.pacing.think.is_none()
             && job.pacing.flow.is_none()
@@ -159,16 +169,13 @@ impl JobStream {
             byte_budget: budgets.0,
             op_budget: budgets.1,
             budgets,
-            files: FileTurn {
-                current: 0,
-                left: blocks.files.service_ops.max(1),
-                done: 0,
-            },
+            files,
             syncs: SyncTurn::default(),
             think: job.pacing.think.map(|rule| ThinkTurn {
                 rule,
                 ops: 0,
                 in_flight: 0,
+                since: 0,
                 until: None,
             }),
             flow: None,
@@ -185,10 +192,7 @@ impl JobStream {
                     0
                 }
             ],
-            hazards: blocks
-                .verify
-                .as_ref()
-                .map(|verify| Hazards::new(verify, depth)),
+            hazards,
             checks_reads: blocks.verify.is_some() && !access.writes,
             only_checks: blocks.verify.as_ref().is_some_and(|verify| verify.only),
             flow_rule: job.pacing.flow,
@@ -207,7 +211,7 @@ impl JobStream {
     /// Pauses if a pause is due. A pause begins when no op is in flight.
     fn pause(&mut self, now: u64) -> Option<Next> {
         let think = self.think.as_mut()?;
-        if think.until.is_none() && think.ops >= think.rule.every_ops.max(1) {
+        if think.until.is_none() && think.due(now) {
             if think.in_flight > 0 {
                 return Some(Next::WaitForCompletion);
             }
@@ -222,7 +226,7 @@ impl JobStream {
         if now < end {
             return Some(Next::WaitUntil(end));
         }
-        think.until = None;
+        (think.until, think.since) = (None, end);
         None
     }
 
@@ -261,40 +265,13 @@ impl JobStream {
     fn file(&mut self, length: u64) -> u32 {
         match self.regions.len() {
             1 => 0,
-            count => self.file_of_many(count as u32, length),
-        }
-    }
-
-    fn file_of_many(&mut self, count: u32, length: u64) -> u32 {
-        for _ in 0..count {
-            let turn = &mut self.files;
-            match self.blocks.files.service {
-                FileService::RoundRobin if turn.left == 0 => {
-                    turn.current = (turn.current + 1) % count;
-                    turn.left = self.blocks.files.service_ops.max(1);
-                }
-                FileService::Random if turn.left == 0 => {
-                    turn.current = self.random.random_range(0..count);
-                    turn.left = self.blocks.files.service_ops.max(1);
-                }
-                FileService::Sequential => {
-                    let whole = self.regions[turn.current as usize].length();
-                    if turn.done + length > whole {
-                        turn.current = (turn.current + 1) % count;
-                        turn.done = 0;
-                    }
-                }
-                _ => {}
+            count => {
+                let regions = &self.regions;
+                let region = |file: u32| regions[file as usize].length();
+                self.files
+                    .next(count as u32, length, region, &mut self.random)
             }
-            turn.left = turn.left.saturating_sub(1);
-            if self.regions[turn.current as usize].fits(length) {
-                break;
-            }
-            turn.left = 0;
-            turn.done = u64::MAX / 2;
         }
-        self.files.done = self.files.done.saturating_add(length);
-        self.files.current
     }
 
     /// Draws the next op of the given direction.
@@ -434,6 +411,7 @@ impl JobStream {
 impl CloneStream for JobStream {
     fn begin(&mut self, start: u64) {
         self.start = start;
+        self.think.iter_mut().for_each(|think| think.since = start);
         (self.byte_budget, self.op_budget) = (ENDLESS, ENDLESS);
     }
 

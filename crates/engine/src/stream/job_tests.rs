@@ -1,6 +1,6 @@
 //! Which ops a job issues, and where, without a backend or a clock.
 
-use iodyno_model::{BlockSizes, Extent, MixSequence, Order, PerDirection, Verify};
+use iodyno_model::{BlockSizes, Extent, FileService, MixSequence, Order, PerDirection, Verify};
 use iodyno_units::Nanos;
 
 use super::*;
@@ -237,6 +237,7 @@ fn a_pause_comes_after_so_many_ops_once_they_have_ended() {
         pause: Nanos(1000),
         spin: Nanos(300),
         every_ops: 3,
+        ..ThinkTime::default()
     });
     let mut stream = JobStream::new(
         &job,
@@ -261,6 +262,64 @@ fn a_pause_comes_after_so_many_ops_once_they_have_ended() {
 }
 
 #[test]
+fn a_pause_comes_after_some_time_or_some_ops() {
+    let mut job = random_reads(1);
+    job.pacing.think = Some(ThinkTime {
+        pause: Nanos(1000),
+        every_ops: 4,
+        io_time: Nanos(5000),
+        ..ThinkTime::default()
+    });
+    let work = job.work.blocks().unwrap();
+    let mut stream = JobStream::new(&job, work, &[(0, 1 << 20)], 1 << 20, 5);
+    stream.begin(10_000);
+    stream.measure();
+    let mut place = super::super::end_sync(OpKind::Fsync, 0);
+    let mut op = |stream: &mut JobStream, now| {
+        let next = stream.next(now, 0, &mut place);
+        if next == Next::Op {
+            stream.completed(0, true, 4096, now);
+        }
+        next
+    };
+    for now in [10_000, 12_000, 14_999] {
+        assert_eq!(op(&mut stream, now), Next::Op);
+    }
+    // After 5 µs, before the fourth op.
+    assert_eq!(op(&mut stream, 15_000), Next::WaitUntil(16_000));
+    for now in [16_000, 16_001, 16_002, 16_003] {
+        assert_eq!(op(&mut stream, now), Next::Op);
+    }
+    // After four ops, before 5 µs are over; they count from the end of the pause.
+    assert_eq!(op(&mut stream, 17_000), Next::WaitUntil(18_000));
+    assert_eq!(op(&mut stream, 22_999), Next::Op);
+    assert_eq!(op(&mut stream, 23_000), Next::WaitUntil(24_000));
+}
+
+#[test]
+fn ops_that_overlap_wait_for_one_another_where_asked() {
+    let held = |serialize: bool, writes: bool| {
+        let mut job = random_reads(4);
+        let access = &mut blocks(&mut job).access;
+        (access.random_map, access.serialize_overlap) = (false, serialize);
+        (access.reads, access.writes) = (!writes, writes);
+        // One block: every op overlaps the one before.
+        let work = job.work.blocks().unwrap();
+        let mut stream = JobStream::new(&job, work, &[(0, 4096)], 1 << 20, 5);
+        let mut place = super::super::end_sync(OpKind::Fsync, 0);
+        assert_eq!(stream.next(0, 0, &mut place), Next::Op);
+        let second = stream.next(0, 1, &mut place);
+        stream.completed(0, true, 4096, 10);
+        assert_eq!(stream.next(10, 2, &mut place), Next::Op);
+        second
+    };
+    assert_eq!(held(true, true), Next::WaitForCompletion);
+    assert_eq!(held(false, true), Next::Op);
+    // Nothing is changed.
+    assert_eq!(held(true, false), Next::Op);
+}
+
+#[test]
 fn syncs_and_checks_do_not_count_as_ops_between_pauses() {
     let mut job = sequential(false, true);
     blocks(&mut job).sync.fsync_every = 1;
@@ -272,6 +331,7 @@ fn syncs_and_checks_do_not_count_as_ops_between_pauses() {
         pause: Nanos(10),
         spin: Nanos(0),
         every_ops: 4,
+        ..ThinkTime::default()
     });
     let ops = issued(job, &[(0, 64 * KIB)], 64 * KIB);
     let count = |direction| ops.iter().filter(|op| op.3 == direction).count();

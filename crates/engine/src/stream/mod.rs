@@ -1,6 +1,7 @@
 //! Op streams: which op is issued next. Pure: no sleep, no I/O, no clock of their own.
 
 mod blocks;
+mod files;
 mod hazards;
 mod job;
 mod list;

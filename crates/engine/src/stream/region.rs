@@ -25,7 +25,7 @@ pub(super) struct Region {
     draws: [BlockDraw; 3],
     percent_random: [u32; 3],
     cursors: [u64; 3],
-    /// The last offset, and the number of ops before the next draw (`rw=randread:N`).
+    /// The last drawn offset, and the number of ops before the next draw (`rw=randread:N`).
     held: [(u64, u32); 3],
     sequence: Option<MixSequence>,
     sequencer: Sequencer,
@@ -129,11 +129,6 @@ impl Region {
         self.length
     }
 
-    /// Whether an op of `length` bytes fits into the region.
-    pub(super) fn fits(&self, length: u64) -> bool {
-        length <= self.length
-    }
-
     /// The offset in the file of the next op of this direction and length.
     #[inline]
     pub(super) fn next(&mut self, direction: Direction, length: u64, random: &mut impl Rng) -> u64 {
@@ -151,7 +146,7 @@ impl Region {
         let (start, reach) = self.zone();
         let within = if drawn {
             let last = reach.saturating_sub(length);
-            match self.drawn(index, length, random) {
+            match self.drawn(index, length, reach, random) {
                 beyond if beyond > last => last - last % self.units[index],
                 within => within,
             }
@@ -183,23 +178,25 @@ impl Region {
     }
 
     #[inline]
-    fn drawn(&mut self, index: usize, length: u64, random: &mut impl Rng) -> u64 {
-        if let (Some(MixSequence::Every(_)), (last, left @ 1..)) = (self.sequence, self.held[index])
-        {
-            self.held[index] = (
-                match self.sequencer {
-                    Sequencer::Identical => last,
-                    Sequencer::Sequential => last + length,
-                },
-                left - 1,
-            );
-            return self.held[index].0;
+    fn drawn(&mut self, index: usize, length: u64, reach: u64, random: &mut impl Rng) -> u64 {
+        let (last, left) = self.held[index];
+        if left > 0 && matches!(self.sequence, Some(MixSequence::Every(_))) {
+            let next = match self.sequencer {
+                Sequencer::Identical => last,
+                Sequencer::Sequential => self.cursors[index],
+            };
+            // At the end of the region an offset is drawn early, as in fio.
+            if next + length <= reach {
+                self.held[index].1 -= 1;
+                return next;
+            }
         }
         let draw = if self.shared_map { 0 } else { index };
         let unit = self.units[index];
         let offset = self.draws[draw].next(random) * unit;
         if let Some(MixSequence::Every(count)) = self.sequence {
-            self.held[index] = (offset, count.saturating_sub(1));
+            let left = if left > 0 { left } else { count };
+            self.held[index] = (offset, left.saturating_sub(1));
         }
         offset
     }

@@ -29,6 +29,7 @@ const DISTRIBUTIONS: &[&str] = &[
     "normal:dev",
     "zoned:50/5:50/95",
     "zoned_abs:60/10g:40/90g",
+    "sequence:2,0,1",
 ];
 
 #[rustfmt::skip]
@@ -56,9 +57,10 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         percentage_random).default("100"),
     refused("percentage_sequential", Percent, "Percentage of sequential ops.", "it is deprecated", "use `percentage_random`"),
     honoured("random_distribution", Words(DISTRIBUTIONS),
-        "Distribution of random offsets. Each zone has a percentage of the ops and a length; a comma-separated list is for read, write, trim. All but `random` imply `norandommap`.",
+        "Distribution of random offsets. Each zone has a percentage of the ops and a length; a comma-separated list is for read, write, trim. A sequence lists up to 64 blocks of each file, which are accessed in turn. All but `random` imply `norandommap`.",
         distribution).default("random"),
-    ignored("random_sequence_stride", Boolean, "Stride of a sequence of offsets.", "it only modifies `random_distribution=sequence`, which is refused"),
+    honoured("random_sequence_stride", Boolean, "Each pass of a sequence begins as many blocks further on as the sequence has.",
+        |draft, value| value.boolean().map(|it| draft.sequence_stride = it)).default("0"),
     honoured("norandommap", Boolean, "Random offsets may repeat before all blocks have been accessed.",
         |draft, value| value.boolean().map(|it| draft.no_random_map = it)),
     ignored("softrandommap", Boolean, "Continues if the random map cannot be allocated.", "the map takes no memory here"),
@@ -238,36 +240,60 @@ fn distribution(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     draft.distribution = match law {
         Law::Zoned => zoned(value, after, false)?,
         Law::ZonedAbsolute => zoned(value, after, true)?,
-        Law::Sequence => {
-            return Err(
-                Problem::refusal("the distribution `sequence` is not supported")
-                    .hint("use `random`: the random map meets each block once as well"),
-            );
-        }
+        Law::Sequence => PerDirection::all(sequence(value, after)?),
         Law::Uniform => PerDirection::all(Distribution::Uniform),
-        Law::Zipf => PerDirection::all(Distribution::Zipf(parameter(
-            value,
-            after,
-            1.1,
-            "above 0, and not 1",
-            |theta| theta > 0.0 && theta != 1.0,
-        )?)),
-        Law::Pareto => PerDirection::all(Distribution::Pareto(parameter(
-            value,
-            after,
-            0.2,
-            "between 0 and 1",
-            |power| power > 0.0 && power < 1.0,
-        )?)),
-        Law::Normal => PerDirection::all(Distribution::Normal(parameter(
-            value,
-            after,
-            0.0,
-            "from 0 to below 100 (percent)",
-            |deviation| (0.0..100.0).contains(&deviation),
-        )?)),
+        Law::Zipf => PerDirection::all(Distribution::Zipf(zipf(value, after)?)),
+        Law::Pareto => PerDirection::all(Distribution::Pareto(pareto(value, after)?)),
+        Law::Normal => PerDirection::all(Distribution::Normal(normal(value, after)?)),
     };
     Ok(())
+}
+
+/// Parses `2,0,1`: numbers of blocks.
+fn sequence(value: &Value, after: Option<&str>) -> Result<Distribution, Problem> {
+    const MOST: usize = 64;
+    let list = after.unwrap_or_default();
+    let blocks: Vec<u64> = split_outside(list, &[','])
+        .into_iter()
+        .map(|block| {
+            let block = block.trim();
+            let number = block.parse::<u32>().map(u64::from);
+            number.map_err(|_| {
+                let fault = Problem::error(format!("`{block}` is not the number of a block"));
+                value.at(block, fault.hint("write numbers, such as `sequence:2,0,1`"))
+            })
+        })
+        .collect::<Result<_, _>>()?;
+    if blocks.len() > MOST {
+        let fault = Problem::error(format!("a sequence has at most {MOST} blocks"));
+        return Err(value.at(list, fault.hint("shorten it")));
+    }
+    Ok(Distribution::Sequence {
+        blocks,
+        stride: false,
+    })
+}
+
+/// Parses the exponent of Zipf's law.
+pub(super) fn zipf(value: &Value, after: Option<&str>) -> Result<f64, Problem> {
+    parameter(value, after, 1.1, "above 0, and not 1", |theta| {
+        theta > 0.0 && theta != 1.0
+    })
+}
+
+/// Parses the power of a Pareto distribution.
+pub(super) fn pareto(value: &Value, after: Option<&str>) -> Result<f64, Problem> {
+    parameter(value, after, 0.2, "between 0 and 1", |power| {
+        power > 0.0 && power < 1.0
+    })
+}
+
+/// Parses the deviation of a normal distribution.
+pub(super) fn normal(value: &Value, after: Option<&str>) -> Result<f64, Problem> {
+    let rule = "from 0 to below 100 (percent)";
+    parameter(value, after, 0.0, rule, |deviation| {
+        (0.0..100.0).contains(&deviation)
+    })
 }
 
 /// Parses the number after the name of a distribution, without a centre.

@@ -1,11 +1,13 @@
 //! Options of the amount of work, the region of the files, and the end of the job.
 
+use iodyno_model::{SteadyMetric, SteadyRule};
 use iodyno_options::{
     Problem,
     Unit::{self, *},
-    differs, ignored, refused,
+    ignored, refused,
 };
 
+use super::general::out_of_range;
 use crate::draft::Draft;
 use crate::number::TimeUnit;
 use crate::options::{OptionSpec, honoured};
@@ -49,10 +51,14 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     zoned("zone_reset_frequency", Number, "Frequency of zone resets."),
     zoned("recover_zbd_write_error", Boolean, "Continues after a failed zone write."),
     zoned("write_zone_remainder", Boolean, "Fills up zones."),
-    differs("steadystate", Text, "Ends when the results are steady.", "the job runs to its end; the result states since when it was steady").alias(&["ss"]),
-    steady("steadystate_duration", &["ss_dur"], "Period of steadiness."),
-    steady("steadystate_ramp_time", &["ss_ramp"], "Time before steadiness is checked."),
-    steady("steadystate_check_interval", &["ss_interval"], "Interval of the checks."),
+    honoured("steadystate", Forms(STEADY), "Ends when the variation of a figure in the last `steadystate_duration` is below this limit: the largest deviation from the mean, or the least-squares slope per check; in percent of the mean with `%`. With `group_reporting` the jobs of a group are added up and end together.",
+        steadystate).alias(&["ss"]).default("iops_slope:0.01%"),
+    honoured("steadystate_duration", Seconds, "Length of the window for `steadystate`; 0: the results are not checked.",
+        |draft, value| value.time(TimeUnit::Seconds).map(|it| draft.steady.window = it)).alias(&["ss_dur"]).default("0"),
+    honoured("steadystate_ramp_time", Seconds, "Measured time before the first window begins.",
+        |draft, value| value.time(TimeUnit::Seconds).map(|it| draft.steady.ramp = it)).alias(&["ss_ramp"]).default("0"),
+    honoured("steadystate_check_interval", Seconds, "Time between two checks; at least 1 s.",
+        |draft, value| value.time(TimeUnit::Seconds).map(|it| draft.steady.interval = it)).alias(&["ss_interval"]).default("1"),
 ];
 
 fn number_ios(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
@@ -87,11 +93,48 @@ const fn zoned(name: &'static str, unit: Unit, text: &'static str) -> OptionSpec
     ignored(name, unit, text, why)
 }
 
-const fn steady(
-    name: &'static str,
-    aliases: &'static [&'static str],
-    text: &'static str,
-) -> OptionSpec {
-    let why = "it only modifies `steadystate`, which is ignored";
-    ignored(name, Unit::Seconds, text, why).alias(aliases)
+const STEADY: &[&str] = &[
+    "iops:2%",
+    "iops_slope:0.1%",
+    "bw:1m",
+    "bw_slope:0.1%",
+    "lat:5%",
+    "lat_slope:1%",
+];
+
+fn steadystate(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
+    use SteadyMetric::{Bandwidth, Iops, Latency};
+    let ((metric, slope), limit) = value.word(&[
+        ("iops", (Iops, false)),
+        ("iops_slope", (Iops, true)),
+        ("bw", (Bandwidth, false)),
+        ("bw_slope", (Bandwidth, true)),
+        ("lat", (Latency, false)),
+        ("lat_slope", (Latency, true)),
+    ])?;
+    let limit = limit.filter(|limit| !limit.is_empty()).ok_or_else(|| {
+        Problem::error("a criterion of steadiness needs a limit").hint("write `iops_slope:0.1%`")
+    })?;
+    let percent = limit.strip_suffix('%');
+    let number = match (percent, metric) {
+        (Some(percent), _) => value.float_of(percent)?,
+        (None, Iops) => value.float_of(limit)?,
+        (None, Bandwidth) => value.count_of(limit, 0, 1 << 60)? as f64,
+        // As in fio, a number without a unit is in ns.
+        (None, Latency) => match limit.parse::<u64>() {
+            Ok(ns) => ns as f64,
+            Err(_) => value.time_of(limit, TimeUnit::Microseconds)?.0 as f64,
+        },
+    };
+    if number <= 0.0 {
+        return Err(value.at(limit, out_of_range(limit, "above 0")));
+    }
+    draft.steady = SteadyRule {
+        metric,
+        slope,
+        limit: number,
+        percent: percent.is_some(),
+        ..draft.steady
+    };
+    Ok(())
 }

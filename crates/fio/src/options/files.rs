@@ -3,6 +3,7 @@
 use iodyno_model::{Fallocate, FileService};
 use iodyno_options::{Problem, Unit::*, differs, ignored, refused};
 
+use super::access::{normal, pareto, zipf};
 use crate::draft::Draft;
 use crate::options::{OptionSpec, honoured};
 use crate::value::Value;
@@ -17,8 +18,9 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     ignored("unique_filename", Boolean, "Distinct names for the clients of a server.", "there is no client and server"),
     honoured("nrfiles", Count, "Number of files per clone; `size` is divided among them.",
         |draft, value| value.count(1, 1 << 24).map(|it| draft.blocks.files.count = it)).alias(&["nr_files"]).default("1"),
-    ignored("openfiles", Count, "Maximum number of open files.", "all files stay open; a trial with more files than the host permits (`ulimit -Hn`) is refused"),
-    honoured("file_service_type", Words(&["roundrobin", "sequential", "random"]), "How the file of the next op is chosen; `:N`: after N ops.",
+    honoured("openfiles", Count, "Number of files in use at a time: the next one is used when one is done. All files are opened before the start; a trial with more files than the host permits (`ulimit -Hn`) is refused.",
+        |draft, value| value.count(0, u32::MAX).map(|it| draft.blocks.files.open = it)),
+    honoured("file_service_type", Words(SERVICES), "How the file of the next op is chosen; `:N`: after N ops. The laws prefer the first files, or those in the middle.",
         file_service_type).default("roundrobin"),
     honoured("fallocate", Words(&["none", "native", "posix", "keep", "truncate", "0", "1"]), "How space is reserved before files are written.",
         fallocate).default("native"),
@@ -78,27 +80,45 @@ fn filename_format(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     Ok(())
 }
 
+const SERVICES: &[&str] = &[
+    "roundrobin",
+    "sequential",
+    "random",
+    "zipf:θ",
+    "pareto:h",
+    "normal:dev",
+    "gauss:dev",
+];
+
 fn file_service_type(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
-    let (service, after) = value.word(&[
-        ("roundrobin", Some(FileService::RoundRobin)),
-        ("sequential", Some(FileService::Sequential)),
-        ("random", Some(FileService::Random)),
-        ("zipf", None),
-        ("pareto", None),
-        ("normal", None),
-        ("gauss", None),
+    #[derive(Clone, Copy)]
+    enum Kind {
+        Turns(FileService),
+        Zipf,
+        Pareto,
+        Normal,
+    }
+    let (kind, after) = value.word(&[
+        ("roundrobin", Kind::Turns(FileService::RoundRobin)),
+        ("sequential", Kind::Turns(FileService::Sequential)),
+        ("random", Kind::Turns(FileService::Random)),
+        ("zipf", Kind::Zipf),
+        ("pareto", Kind::Pareto),
+        ("normal", Kind::Normal),
+        ("gauss", Kind::Normal),
     ])?;
-    let Some(service) = service else {
-        return Err(Problem::refusal(format!(
-            "files cannot be chosen by the `{}` distribution",
-            value.text
-        ))
-        .hint("use `random`, or one large file with `random_distribution`"));
-    };
-    draft.blocks.files.service = service;
-    draft.blocks.files.service_ops = match after {
-        Some(ops) => value.count_of(ops, 1, u64::from(u32::MAX))? as u32,
-        None => 1,
+    let files = &mut draft.blocks.files;
+    files.service_ops = 1;
+    files.service = match kind {
+        Kind::Turns(service) => {
+            if let Some(ops) = after {
+                files.service_ops = value.count_of(ops, 1, u64::from(u32::MAX))? as u32;
+            }
+            service
+        }
+        Kind::Zipf => FileService::Zipf(zipf(value, after)?),
+        Kind::Pareto => FileService::Pareto(pareto(value, after)?),
+        Kind::Normal => FileService::Normal(normal(value, after)?),
     };
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Options for names, copies, order and groups of jobs.
 
-use iodyno_model::Span;
-use iodyno_options::{Problem, Unit::*, differs, ignored, refused};
+use iodyno_model::{ExitScope, Span};
+use iodyno_options::{Problem, Unit::*, ignored, refused};
 
 use crate::draft::Draft;
 use crate::number::TimeUnit;
@@ -26,10 +26,11 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         |draft, value| value.string().map(|it| draft.wait_for = Some(it.to_owned()))),
     honoured("startdelay", Seconds, "Delay before the job starts; a range gives each clone a random delay.",
         startdelay).default("0"),
-    honoured("exitall", Boolean, "When the job ends, all other running jobs end, too.",
+    honoured("exitall", Boolean, "When a job ends, the jobs named by its `exit_what` end, too; one job with `exitall` sets it for all.",
         |draft, value| value.boolean().map(|it| draft.job.exit_all = it)),
-    differs("exit_what", Words(&["group", "stonewall", "all"]), "Which jobs `exitall` ends.", "`exitall` always ends every job that runs").default("group").neutral(&["all"]),
-    honoured("exitall_on_error", Boolean, "When the job fails, all other jobs end, too.",
+    honoured("exit_what", Words(&["group", "stonewall", "all"]), "Which jobs end with this one by `exitall` or `exitall_on_error`: those of its group; those that run, in all groups; all.",
+        exit_what).default("group"),
+    honoured("exitall_on_error", Boolean, "When the job fails, the jobs named by its `exit_what` end, too.",
         |draft, value| value.boolean().map(|it| draft.job.errors.exit_all = it)),
     honoured("group_reporting", Boolean, "Reports the jobs and clones of a group as one.",
         |draft, value| value.boolean().map(|it| draft.job.reporting.together = it)),
@@ -59,6 +60,15 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
 
 fn description(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     draft.job.description = value.text.to_owned();
+    Ok(())
+}
+
+fn exit_what(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
+    draft.job.exit_what = value.choice(&[
+        ("group", ExitScope::Group),
+        ("stonewall", ExitScope::Stonewall),
+        ("all", ExitScope::All),
+    ])?;
     Ok(())
 }
 

@@ -455,6 +455,7 @@ fn ended_by(ended: EndedBy) -> &'static str {
         EndedBy::Error => "an error",
         EndedBy::ExitAll => "another job's end",
         EndedBy::Stuck => "stuck storage",
+        EndedBy::Steady => "steady state",
         EndedBy::NotStarted => "never being started",
     }
 }

@@ -354,5 +354,10 @@ pub(super) fn distribution(law: &Distribution) -> String {
             });
             format!("zones: {}", zones.collect::<Vec<_>>().join(", "))
         }
+        Distribution::Sequence { blocks, stride } => {
+            let blocks: Vec<String> = blocks.iter().map(u64::to_string).collect();
+            let stride = if *stride { ", moving on" } else { "" };
+            format!("blocks {}{stride}", blocks.join(", "))
+        }
     }
 }

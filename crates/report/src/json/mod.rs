@@ -13,7 +13,7 @@ mod work;
 use iodyno_model::{
     Comparison, DeviceShare, DeviceSummary, Direction, DirectionFrame, EndedBy, ErrorCount,
     Finding, Frame, GroupSummary, Histogram, MissedOps, OpInFlight, Quantile, Row, ServerUse,
-    StepTime, Summary, Trial, Workload, errno_name, printable,
+    SteadyResult, StepTime, Summary, Trial, Workload, errno_name, printable,
 };
 use serde::Serialize;
 
@@ -150,6 +150,8 @@ object!(GroupView<'a>((view, group) in (&'a TrialView<'a>, &'a GroupSummary)) {
     // Ops that were due by the requested rate and not issued.
     missed_ops [opt]: Some(missed_ops(view, group)).filter(|ops| !ops.is_empty()),
     verify: group.verify,
+    // Whether the jobs that end when they are steady became so; of each clone, or of the group.
+    steady [opt]: Some(list(&group.steady, SteadyView)).filter(|it| !it.is_empty()),
     // The cycle of file operations.
     operations [opt]: work::operations(view.workload, group, view.trial),
     // The files that all clones share.
@@ -194,6 +196,21 @@ object!(OpInFlightView<'a>((job, op) in (&'a str, &'a OpInFlight)) {
     offset_bytes [opt]: op.offset,
     // When it began, from the start of the trial.
     since_ns: op.since_ns,
+});
+
+object!(SteadyView<'a>(steady in &'a SteadyResult) {
+    // As in a job file: `iops_slope:0.1%`.
+    rule: steady.rule.to_string(),
+    window_ns: steady.rule.window,
+    ramp_ns: steady.rule.ramp,
+    interval_ns: steady.rule.interval,
+    attained: steady.attained(),
+    // On the trial's clock.
+    attained_ns: steady.attained_ns,
+    // In the unit of the limit; `null`: no window was full.
+    criterion: steady.criterion,
+    // The last window, the oldest value first.
+    values: steady.window,
 });
 
 object!(EndedView<'a>((by, clones) in &'a (EndedBy, u32)) {

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use iodyno_model::{
-    Access, After, Amount, Blocks, Buffers, Configuration, Engine, ErrorPolicy, Extent, Files,
-    Imported, Job, Logs, Operations, Pacing, Place, Placement, Plan, Question, Reporting, Sampling,
-    Settling, SharedFiles, SharedMode, Source, Span, Stopping, SyncPolicy, Verify, Work, Workload,
+    Access, After, Amount, Blocks, Buffers, Configuration, Engine, ErrorPolicy, ExitScope, Extent,
+    Files, Imported, Job, Logs, Operations, Pacing, Place, Placement, Plan, Question, Reporting,
+    Sampling, Settling, SharedFiles, SharedMode, Source, Span, SteadyRule, Stopping, SyncPolicy,
+    Verify, Work, Workload,
 };
 use iodyno_units::Nanos;
 use serde::Serialize;
@@ -95,6 +96,8 @@ struct JobObject<'a> {
     after: &'a After,
     delay: Span,
     exit_all: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_what: Option<ExitScope>,
     engine: &'a Engine,
     access: &'a Access,
     files: &'a Files,
@@ -124,6 +127,8 @@ struct EndObject {
     loops: u64,
     ramp: Nanos,
     until_full: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    steady: Option<SteadyRule>,
 }
 
 #[derive(Serialize)]
@@ -149,6 +154,7 @@ fn job_object<'a>(job: &'a Job, blocks: &'a Blocks, time_based: bool) -> JobObje
         after: &job.after,
         delay: job.delay,
         exit_all: job.exit_all,
+        exit_what: Some(job.exit_what).filter(|what| *what != ExitScope::Group),
         engine: &blocks.engine,
         access: &blocks.access,
         files: &blocks.files,
@@ -163,6 +169,7 @@ fn job_object<'a>(job: &'a Job, blocks: &'a Blocks, time_based: bool) -> JobObje
             loops: blocks.passes.loops,
             ramp: job.end.ramp,
             until_full: job.end.until_full,
+            steady: job.end.steady,
         },
         pacing: &job.pacing,
         sync: blocks.sync,

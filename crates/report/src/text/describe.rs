@@ -157,6 +157,9 @@ fn pattern(access: &Access) -> String {
         Some(Distribution::Pareto(power)) => text += &format!(" pareto:{power}"),
         Some(Distribution::Normal(deviation)) => text += &format!(" normal:{deviation}"),
         Some(Distribution::Zoned(zones)) => text += &format!(" {} zones", zones.len()),
+        Some(Distribution::Sequence { blocks, .. }) => {
+            text += &format!(" {} blocks in turn", blocks.len());
+        }
         Some(Distribution::Uniform) | None => {}
     }
     text

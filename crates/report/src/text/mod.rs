@@ -10,7 +10,9 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use iodyno_model::{EndedBy, Finding, FindingKind, Step, Summary, Trial, Workload};
+use iodyno_model::{
+    EndedBy, Finding, FindingKind, SteadyMetric, SteadyResult, Step, Summary, Trial, Workload,
+};
 use iodyno_units::{Nanos, Rate, multiple};
 
 pub use list::{RunRow, list};
@@ -87,6 +89,7 @@ fn facts(
                 .map_or_else(String::new, |cycles| cycles.times(trial))),
         ),
         ("series", one(series(summary, style))),
+        ("steady", steady(summary)),
         ("cpu", one(cpu(summary, cycles.is_some()))),
         ("server", layers::servers(summary)),
         ("device", one(device(summary))),
@@ -122,6 +125,43 @@ fn series(summary: &Summary, style: Style) -> String {
     join(parts.into_iter().flatten(), "   ")
 }
 
+/// Whether the jobs that end when they are steady became so. Equal words are not repeated for each clone.
+fn steady(summary: &Summary) -> Vec<String> {
+    let results = summary.groups.iter().flat_map(|group| &group.steady);
+    let mut lines: Vec<String> = results.map(steady_words).collect();
+    lines.dedup();
+    lines
+}
+
+fn steady_words(result: &SteadyResult) -> String {
+    let rule = &result.rule;
+    let figure = match rule.metric {
+        SteadyMetric::Iops => "IOPS",
+        SteadyMetric::Bandwidth => "bandwidth",
+        SteadyMetric::Latency => "latency",
+    };
+    let law = match rule.slope {
+        true => "slope",
+        false => "largest deviation",
+    };
+    let amount = |value: f64| match (rule.percent, rule.metric) {
+        (true, _) => format!("{value:.3} %"),
+        (false, SteadyMetric::Iops) => format!("{value:.1}/s"),
+        (false, SteadyMetric::Bandwidth) => format!("{value:.0} B/s"),
+        (false, SteadyMetric::Latency) => format!("{value:.0} ns"),
+    };
+    let window = format!("{law} of {figure} in {}", rule.window);
+    let found = match result.criterion {
+        Some(criterion) => format!("{window}: {}", amount(criterion)),
+        None => format!("{window}: unknown"),
+    };
+    let limit = format!("limit {}", amount(rule.limit));
+    match result.attained_ns {
+        Some(at) => format!("attained after {}; {found}, {limit}", Nanos(at)),
+        None => format!("not attained; {found}, {limit}"),
+    }
+}
+
 fn ended(summary: &Summary) -> Option<String> {
     let mut all: Vec<(EndedBy, u32)> = Vec::new();
     for (by, count) in summary.groups.iter().flat_map(|group| &group.ended) {
@@ -138,6 +178,7 @@ fn ended(summary: &Summary) -> Option<String> {
         EndedBy::Stuck => "stuck storage",
         EndedBy::Error => "an error",
         EndedBy::ExitAll => "another job's end",
+        EndedBy::Steady => "steady state",
         EndedBy::NotStarted => "not being started",
     };
     match all.as_slice() {

@@ -140,6 +140,7 @@ fn distribution(files: &SharedFiles) -> String {
         Distribution::Pareto(power) => format!("pareto:{power}"),
         Distribution::Normal(deviation) => format!("normal:{deviation}"),
         Distribution::Zoned(zones) => format!("{} zones", zones.len()),
+        Distribution::Sequence { blocks, .. } => format!("{} blocks in turn", blocks.len()),
     }
 }
 

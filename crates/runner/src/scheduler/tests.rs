@@ -219,3 +219,73 @@ fn a_clone_that_cannot_start_does_not_hold_up_its_wave() {
     assert_eq!(released(&scheduler.ended(1, true, 2200)), [(2, 2200)]);
     assert_eq!(spawned(&scheduler.ended(2, false, 3000)), [3]);
 }
+
+#[test]
+fn exit_what_names_the_clones_that_end() {
+    use ExitScope::{All, Group, Stonewall};
+    // Jobs 0 to 3 run or wait in two groups, job 4 stands behind a stonewall.
+    for (exit_what, stopped, rest) in [
+        (Group, vec![1], vec![2, 3]),
+        (Stonewall, vec![1, 2], vec![3]),
+        (All, vec![1, 2, 3], vec![]),
+    ] {
+        for by_failure in [false, true] {
+            let mut first = Job {
+                exit_what,
+                exit_all: !by_failure,
+                ..job("a")
+            };
+            first.errors.exit_all = by_failure;
+            let mut delayed = job("d");
+            delayed.delay.min = Nanos::SECOND;
+            delayed.delay.max = Nanos::SECOND;
+            let mut jobs = [
+                first,
+                job("b"),
+                job("c"),
+                delayed,
+                after("e", After::AllBefore),
+            ];
+            for (job, group) in jobs.iter_mut().zip([0, 0, 1, 1, 2]) {
+                job.reporting.group = group;
+            }
+            let mut scheduler = scheduler(&jobs);
+            begin(&mut scheduler);
+            let orders = scheduler.ended(0, by_failure, 2000);
+            let told = orders.iter().filter_map(|order| match order {
+                Order::Stop { clone, stop } => {
+                    assert_eq!(*stop, StopRequest::ExitAll);
+                    Some(*clone)
+                }
+                _ => None,
+            });
+            assert_eq!(told.collect::<Vec<_>>(), stopped, "{exit_what:?}");
+            // The others run to their ends, and what is behind the stonewall follows unless it was ended, too.
+            let mut spawned_last = Vec::new();
+            for clone in stopped.iter().chain(&rest) {
+                spawned_last.extend(spawned(&scheduler.ended(*clone, false, 3000)));
+            }
+            let follows = exit_what != All;
+            assert_eq!(spawned_last, if follows { vec![4] } else { vec![] });
+            assert_eq!(scheduler.over(), !follows);
+        }
+    }
+}
+
+#[test]
+fn steady_clones_end_and_their_job_ends_its_group() {
+    let first = Job {
+        exit_all: true,
+        ..job("a")
+    };
+    let mut scheduler = scheduler(&[first, job("b"), job("c")]);
+    begin(&mut scheduler);
+    let stop = |clone, stop| Order::Stop { clone, stop };
+    assert_eq!(
+        scheduler.steady(&[0, 2]),
+        [stop(0, StopRequest::Steady), stop(2, StopRequest::Steady)]
+    );
+    let orders = scheduler.ended(0, false, 2000);
+    let all = [stop(1, StopRequest::ExitAll), stop(2, StopRequest::ExitAll)];
+    assert_eq!(orders, all);
+}

@@ -225,6 +225,11 @@ impl Trial<'_> {
         }
         self.last_frames(now);
         self.update_step();
+        for (clone, steady) in self.steady.take_results() {
+            if let Some(ended) = &mut self.workers[clone].ended {
+                ended.result.steady = Some(steady);
+            }
+        }
         let host = self.host.as_mut().map(HostWatch::used);
         let sampling = self.sampled();
         let mut ended: Vec<Ended> = self

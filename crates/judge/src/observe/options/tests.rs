@@ -50,6 +50,7 @@ fn full(work: Work) -> Job {
                 pause: Nanos(5000),
                 spin: Nanos(100),
                 every_ops: 3,
+                ..ThinkTime::default()
             }),
             flow: Some(Flow {
                 id: 1,
@@ -310,6 +311,7 @@ fn options_have_the_names_and_values_of_fio() {
         pause: Nanos(1_000_000),
         spin: Nanos(0),
         every_ops: 1,
+        ..ThinkTime::default()
     });
     let expected = [
         ("nrfiles", "4", "1"),
@@ -391,6 +393,7 @@ fn pair() -> [Job; 2] {
         pause: Nanos(10),
         spin: Nanos(0),
         every_ops: 1,
+        ..ThinkTime::default()
     });
     let mut x = testing::reader("x");
     for job in [&mut x, &mut y] {
