@@ -79,6 +79,11 @@ const DIFFERENCES: &str = "\
 | `${VAR}` that is not set | an empty text, with a warning |
 | options before several job files | apply to all files; fio applies them to the first |
 | a number in parentheses | arithmetic with `+ - * / % ^`, suffixes and `$ncpus`, `$pagesize`, `$mb_memory` |
+| a job that does all of its `size` within `ramp_time` | nothing is measured, and a note says so; fio reports the ops of the ramp, without latencies |
+| the checks of `steadystate` | are counted from the start of the job's measured time; fio checks all jobs at the same instants, so that its first value can cover a part of an interval |
+| `steadystate=lat:100us` | 100 µs; fio compares with 100 ns |
+| `random_distribution=sequence` | the list is that of each file, and begins again at the end of the region; fio continues it from file to file, and ends the job |
+| `serialize_overlap` | ops on different files do not wait for each other; in fio they do if their offsets overlap |
 | `time_based` without `runtime` | ignored as in fio, with a warning |
 | a job named `/mnt/x`, without `filename` | its files are `/mnt/x.0.0` … as in fio; a `/` elsewhere in a name becomes `_` |
 | `filename` in a folder that does not exist | an error; fio creates the folder |

@@ -308,6 +308,16 @@ impl Trap<'_> {
             return;
         };
         let pass = size.saturating_mul(passes.loops);
+        if end.ramp.0 > 0 && !passes.time_based {
+            self.note(
+                "ramp_time",
+                format!(
+                    "what the job does during the ramp is a part of its {}",
+                    Bytes(pass)
+                ),
+                "add `time_based`, or make `size` large enough for both",
+            );
+        }
         if end.runtime.is_some() && !passes.time_based && pass <= SMALL {
             self.note(
                 "runtime",

@@ -47,7 +47,7 @@ pub struct Buffers {
     /// Whether each write gets new content. Otherwise buffers are filled once.
     pub refill: bool,
     /// Whether each write changes one 64-bit word of a random buffer that is not refilled, so that no two blocks are equal.
-    #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
+    #[serde(default = "yes")]
     pub scramble: bool,
     /// Percentage of writes that repeat the content of an earlier block.
     pub dedupe_percent: u32,

@@ -459,6 +459,13 @@ impl<'a> Trial<'a> {
         }
         let (waiting, origin) = (&worker.waiting, self.due.origin());
         let mut ended = assemble::ended(waiting, job, &shared, &left, result, origin, now);
+        let result = &ended.result;
+        if job.end.ramp.0 > 0 && result.ended == EndedBy::Size && result.directions.is_empty() {
+            self.prepared.notes.push(format!(
+                "clone {} of `{}` did all of its size during the ramp: nothing was measured; lower `ramp_time`, or add `time_based`",
+                waiting.clone, job.name
+            ));
+        }
         ended.result.in_flight = std::mem::take(&mut worker.in_flight);
         worker.ended = Some(ended);
     }

@@ -1,6 +1,6 @@
 //! Chooses the file of the next op.
 
-use iodyno_model::{Access, BlockSizes, Blocks, Distribution, FileService};
+use iodyno_model::{BlockSizes, Blocks, Distribution, FileService, Order};
 use rand::{Rng, RngExt};
 
 use super::blocks::BlockDraw;
@@ -65,7 +65,7 @@ impl FileTurn {
         };
         let unequal = lengths.clone().min() != lengths.clone().max();
         let uneven = unequal || rule.service == FileService::Random;
-        let finite = covers(&blocks.access);
+        let finite = covers(blocks);
         let rule = match rule.service {
             FileService::Zipf(theta) => law(Distribution::Zipf(theta), count, random),
             FileService::Pareto(power) => law(Distribution::Pareto(power), count, random),
@@ -163,13 +163,18 @@ fn law(law: Distribution, count: usize, random: &mut impl Rng) -> Rule {
     )
 }
 
-/// Whether as many bytes as a region has are all of its blocks: each op has blocks of its own.
-fn covers(access: &Access) -> bool {
+/// Whether as many bytes as a region has are all of its blocks, and the file is then left. As in fio, a random job that
+/// repeats its region until its time is over begins with the same file again.
+fn covers(blocks: &Blocks) -> bool {
+    let access = &blocks.access;
     let fixed = access.directions().all(|direction| {
         let sizes = access.block_sizes.get(direction);
         sizes.is_some_and(|sizes| matches!(sizes, BlockSizes::Fixed(_)))
     });
-    fixed && (access.random_map || access.order == iodyno_model::Order::Sequential)
+    match access.order {
+        Order::Sequential => fixed,
+        Order::Random => fixed && access.random_map && !blocks.passes.time_based,
+    }
 }
 
 impl OpenFiles {
@@ -311,12 +316,19 @@ mod tests {
 
     #[test]
     fn files_that_are_never_used_up_stay_open() {
+        for (map, time_based) in [(false, false), (true, true)] {
+            let found = files(&[2; 5], 100, |blocks| {
+                blocks.files.open = 2;
+                blocks.access.order = Order::Random;
+                (blocks.access.random_map, blocks.passes.time_based) = (map, time_based);
+            });
+            assert_eq!(counts(&found, 5), [50, 50, 0, 0, 0]);
+        }
         let found = files(&[2; 5], 100, |blocks| {
             blocks.files.open = 2;
-            blocks.access.order = iodyno_model::Order::Random;
-            blocks.access.random_map = false;
+            blocks.passes.time_based = true;
         });
-        assert_eq!(counts(&found, 5), [50, 50, 0, 0, 0]);
+        assert_eq!(counts(&found, 5), [20; 5]);
     }
 
     #[test]

@@ -29,14 +29,15 @@ pub struct JobStream {
     regions: Vec<Region>,
     mix: Mix,
     start: u64,
-    /// Bytes and ops issued and counted since the measured time began.
+    /// Bytes issued and counted; those of the ramp, too, as in fio.
     issued_bytes: u64,
+    /// Ops issued and counted since the measured time began.
     issued_ops: u64,
-    /// Bytes and ops after which the stream ends; [`ENDLESS`] during the ramp.
+    /// Bytes and ops after which the stream ends; ops: [`ENDLESS`] during the ramp.
     byte_budget: u64,
     op_budget: u64,
-    /// Byte and op budgets of the measured time.
-    budgets: (u64, u64),
+    /// Op budget of the measured time.
+    most_ops: u64,
     /// Maximum length of an op, bytes: the shortest region in whole blocks.
     longest: u64,
     files: FileTurn,
@@ -137,7 +138,7 @@ impl JobStream {
             true => ENDLESS,
             false => byte_budget,
         };
-        let budgets = (bytes, job.end.ops.unwrap_or(ENDLESS));
+        let most_ops = job.end.ops.unwrap_or(ENDLESS);
         let lengths = regions.iter().map(|(_, length)| *length);
         let regions = regions
             .iter()
@@ -166,9 +167,9 @@ impl JobStream {
             start: 0,
             issued_bytes: 0,
             issued_ops: 0,
-            byte_budget: budgets.0,
-            op_budget: budgets.1,
-            budgets,
+            byte_budget: bytes,
+            op_budget: most_ops,
+            most_ops,
             files,
             syncs: SyncTurn::default(),
             think: job.pacing.think.map(|rule| ThinkTurn {
@@ -412,12 +413,12 @@ impl CloneStream for JobStream {
     fn begin(&mut self, start: u64) {
         self.start = start;
         self.think.iter_mut().for_each(|think| think.since = start);
-        (self.byte_budget, self.op_budget) = (ENDLESS, ENDLESS);
+        self.op_budget = ENDLESS;
     }
 
     fn measure(&mut self) {
-        (self.issued_bytes, self.issued_ops) = (0, 0);
-        (self.byte_budget, self.op_budget) = self.budgets;
+        self.issued_ops = 0;
+        self.op_budget = self.most_ops;
     }
 
     fn join(&mut self, flow: &Arc<SharedFlow>) {

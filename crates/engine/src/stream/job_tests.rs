@@ -205,29 +205,36 @@ fn a_number_of_ops_ends_each_clone_after_that_many() {
 }
 
 #[test]
-fn what_a_ramp_does_is_not_taken_off_the_budget() {
-    let job = random_reads(1);
-    let mut stream = JobStream::new(
-        &job,
-        job.work.blocks().unwrap(),
-        &[(0, 1 << 20)],
-        16 * KIB,
-        5,
-    );
-    let mut place = super::super::end_sync(OpKind::Fsync, 0);
-    stream.begin(0);
-    for now in 0..1000 {
-        assert_eq!(
-            stream.next(now, 0, &mut place),
-            Next::Op,
-            "a ramp has no end of its own"
-        );
-    }
-    stream.measure();
-    for now in 0..4 {
-        assert_eq!(stream.next(now, 0, &mut place), Next::Op);
-    }
-    assert_eq!(stream.next(5, 0, &mut place), Next::Done(EndedBy::Size));
+fn a_ramp_takes_bytes_off_the_size_but_no_ops_off_their_number() {
+    let end = |ops: Option<u64>, ramped: u64, time_based: bool| {
+        let mut job = random_reads(1);
+        job.end.ops = ops;
+        blocks(&mut job).passes.time_based = time_based;
+        let work = job.work.blocks().unwrap();
+        let mut stream = JobStream::new(&job, work, &[(0, 1 << 20)], 10 * 4096, 5);
+        let mut place = super::super::end_sync(OpKind::Fsync, 0);
+        stream.begin(0);
+        for now in 0..ramped {
+            match stream.next(now, 0, &mut place) {
+                Next::Op => {}
+                Next::Done(ended) => return (now, ended),
+                other => panic!("{other:?}"),
+            }
+        }
+        stream.measure();
+        for measured in 0..1000 {
+            if let Next::Done(ended) = stream.next(ramped + measured, 0, &mut place) {
+                return (measured, ended);
+            }
+        }
+        (1000, EndedBy::Runtime)
+    };
+    assert_eq!(end(None, 0, false), (10, EndedBy::Size));
+    assert_eq!(end(None, 4, false), (6, EndedBy::Size));
+    assert_eq!(end(Some(5), 4, false), (5, EndedBy::Count));
+    assert_eq!(end(None, 4, true), (1000, EndedBy::Runtime));
+    // All of it within the ramp.
+    assert_eq!(end(None, 20, false), (10, EndedBy::Size));
 }
 
 #[test]

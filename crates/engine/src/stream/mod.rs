@@ -71,10 +71,10 @@ pub trait OpStream {
 
 /// The stream of one clone, with the steps of its job.
 pub trait CloneStream: OpStream {
-    /// Starts the schedule at this instant. There is no end until [`CloneStream::measure`].
+    /// Starts the schedule at this instant. A number of ops ends it only from [`CloneStream::measure`] on.
     fn begin(&mut self, start: u64);
 
-    /// Begins the measured time: budgets count from here.
+    /// Begins the measured time: a number of ops counts from here.
     fn measure(&mut self);
 
     /// Joins the job's flow, if it has one.

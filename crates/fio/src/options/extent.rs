@@ -31,7 +31,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     honoured("runtime", Seconds, "Ends after this measured time.", runtime).alias(&["timeout"]).default("0"),
     honoured("time_based", Boolean, "Repeats the region until `runtime`.",
         |draft, value| value.boolean().map(|it| draft.blocks.passes.time_based = it)),
-    honoured("ramp_time", Seconds, "Time to run before the measurement; added to `runtime`.",
+    honoured("ramp_time", Seconds, "Time to run before the measurement; added to `runtime`. Its bytes count towards `size`, its ops do not count towards `number_ios`.",
         |draft, value| value.time(TimeUnit::Seconds).map(|it| draft.job.end.ramp = it)).default("0"),
     refused("ramp_size", Bytes, "Bytes to process before the measurement.", "the ramp is a time", "use `ramp_time`").neutral(&["0"]),
     honoured("zonemode", Words(&["none", "strided"]), "How the region is divided into zones.",
