@@ -1,7 +1,8 @@
 //! Clones put together as fio does: each on its own, or a group as one.
 
 use iodyno_model::{
-    CloneResult, CpuUse, DepthUse, Direction, DirectionResult, Job, Step, Trial, Workload,
+    CloneResult, CpuUse, DepthUse, Direction, DirectionResult, Job, SteadyResult, Step, Trial,
+    Workload,
 };
 
 /// One member of fio's `jobs` list.
@@ -25,6 +26,8 @@ pub(super) struct Entry<'a> {
     pub(super) start_ns: u64,
     /// All clones' measured times added up, ms.
     pub(super) runtime_ms: u64,
+    /// Whether it became steady, if its jobs end then.
+    pub(super) steady: Option<SteadyResult>,
 }
 
 /// EILSEQ: what fio reports for data that fail verification.
@@ -43,6 +46,7 @@ impl<'a> Entry<'a> {
             errno: 0,
             start_ns: 0,
             runtime_ms: 0,
+            steady: None,
         }
     }
 
@@ -102,6 +106,7 @@ impl<'a> Entry<'a> {
             _ => self.start_ns.min(clone.start_ns),
         };
         self.runtime_ms += (clone.runtime_ns + flush_ns) / 1_000_000;
+        self.steady = self.steady.take().or_else(|| clone.steady.clone());
         self.members += 1;
     }
 

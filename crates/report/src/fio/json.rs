@@ -9,6 +9,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use super::entry::{self, Entry};
+use super::steady::SteadyObject;
 use super::{Context, VERSION, latency};
 use crate::clock;
 
@@ -81,6 +82,8 @@ struct JobObject<'a> {
     latency_window_us: u64,
     #[serde(skip_serializing_if = "str::is_empty")]
     desc: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    steadystate: Option<SteadyObject>,
 }
 
 #[derive(Serialize)]
@@ -282,6 +285,7 @@ fn job_object<'a>(
         latency_window: 0,
         latency_window_us: 0,
         desc: &job.description,
+        steadystate: entry.steady.as_ref().map(SteadyObject::of),
     }
 }
 

@@ -9,6 +9,7 @@ mod json;
 mod latency;
 mod normal;
 mod numbers;
+mod steady;
 mod terse;
 #[cfg(test)]
 mod tests;
