@@ -10,17 +10,17 @@ use crate::verify::Verifier;
 /// Adds checksums to written blocks and verifies read blocks.
 #[derive(Debug)]
 pub(crate) enum Checks {
-    /// iodyno's headers.
-    Headers(Verifier),
+    /// Headers of iodyno or of fio, or a pattern.
+    Headers(Box<Verifier>),
     /// sysbench's trailers.
     Trailers(Trailers),
 }
 
 impl Checks {
-    /// Called before a write.
-    pub(crate) fn seal(&mut self, slot: Slot, op: &Op, buffer: &mut [u8]) {
+    /// Called before a write at `now`, ns.
+    pub(crate) fn seal(&mut self, slot: Slot, op: &Op, buffer: &mut [u8], now: u64) {
         match self {
-            Checks::Headers(headers) => headers.seal(slot, op, buffer),
+            Checks::Headers(headers) => headers.seal(slot, op, buffer, now),
             Checks::Trailers(trailers) => trailers.seal(op, buffer),
         }
     }

@@ -231,7 +231,7 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
             let buffer = &mut self.backend.buffer(slot)[..issue.op.length as usize];
             self.filler.before_write(buffer);
             if let Some(verifier) = &mut self.verifier {
-                verifier.seal(slot, &issue.op, buffer);
+                verifier.seal(slot, &issue.op, buffer, now);
             }
         }
         if self.iolog.is_some() {

@@ -20,7 +20,7 @@ use crate::shared::CloneShared;
 use crate::shared_files::{TRAILER, Trailers};
 use crate::spec::{BlocksPart, ClonePart, CloneSpec, Simulated};
 use crate::stream::{CloneStream, JobStream, ReplayStream, SharedStream};
-use crate::verify::{HEADER, Verifier};
+use crate::verify::{Verifier, Writer, shortest_unit};
 
 /// Keeps the seeds of offsets and contents apart.
 const CONTENT: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -263,10 +263,11 @@ fn verifier(spec: &CloneSpec, blocks: &Blocks) -> Result<Option<Checks>, WorkerE
     };
     let access = &blocks.access;
     let smallest = access.min_block();
-    if smallest < HEADER as u64 {
+    let least = shortest_unit(&rule);
+    if smallest < least {
         return Err(WorkerError {
             what: format!("verify blocks of {smallest} bytes"),
-            cause: format!("a header takes {HEADER}"),
+            cause: format!("at least {least} are needed for their headers"),
             hint: Some("use `bs=512` or more".to_owned()),
         });
     }
@@ -286,13 +287,17 @@ fn verifier(spec: &CloneSpec, blocks: &Blocks) -> Result<Option<Checks>, WorkerE
         _ => &none,
     };
     let dumps = rule.dump;
-    let seeds = (seed, part.trial);
-    let mut verifier = Verifier::new(rule, seeds, smallest, &files, blocks.engine.depth.max(1));
+    let writer = Writer {
+        seed,
+        trial: part.trial,
+        clone: spec.clone,
+    };
+    let mut verifier = Verifier::new(rule, writer, smallest, &files, blocks.engine.depth.max(1));
     if dumps {
         verifier.dump_to(&part.dumps);
     }
     verifier.expect_recorded(&part.recorded);
-    Ok(Some(Checks::Headers(verifier)))
+    Ok(Some(Checks::Headers(Box::new(verifier))))
 }
 
 /// Zones given in bytes must lie within each file: what is beyond could only be left out in silence.

@@ -1,6 +1,7 @@
 //! Blocks that identify themselves, so that misplaced and stale blocks are detected.
 //!
-//! Each unit (a block, or `verify_interval` bytes of it) begins with a header:
+//! Each unit (a block, or `verify_interval` bytes of it) begins with a header, of iodyno or of fio (see [`fio_header`]). That of
+//! iodyno:
 //!
 //! | bytes | what |
 //! |---|---|
@@ -18,6 +19,11 @@
 //!
 //! Trial and sequence number are compared where it is known what was written last: by this clone itself, or as an earlier
 //! trial recorded it. Units of the first version end with the checksum and have no trial.
+//!
+//! A job that writes headers of fio also accepts those of iodyno: an earlier version wrote these.
+
+mod body;
+mod fio_header;
 
 use std::io::Write;
 use std::path::Path;
@@ -26,16 +32,17 @@ use iodyno_model::{BadBlock, Checksum, Verify, VerifyResult};
 use iodyno_sys::{Op, Slot};
 use xxhash_rust::xxh64::{Xxh64, xxh64};
 
-use crate::content::repeat;
 use crate::outcome::WrittenBlocks;
 use crate::spec::{Dumps, RecordedBlocks, RecordedUnit};
+use body::Body;
+use fio_header::{FioHeader, Layout};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"iodynoB2");
 /// Of the first version.
 const MAGIC_1: u64 = u64::from_le_bytes(*b"iodynoB1");
 /// Up to the end of the checksum.
 const CHECKED_HEADER: usize = 48;
-pub(crate) const HEADER: usize = 56;
+const HEADER: usize = 56;
 /// Expected of a unit that a trial recorded as not written.
 const UNWRITTEN: u32 = u32::MAX;
 /// Maximum number of bad units that one clone writes to files: enough to examine, too few to fill a disk.
@@ -45,21 +52,87 @@ const MOST_DUMPS: u32 = 64;
 #[derive(Debug)]
 pub(crate) struct Verifier {
     rule: Verify,
-    seed: u64,
-    /// Identity of the trial.
-    trial: u64,
+    writer: Writer,
+    /// Headers of fio are written; `None`: those of iodyno, or none.
+    fio: Option<FioRule>,
     unit: usize,
     files: Vec<CheckedFile>,
     sequence: u32,
     /// Sequence number of the write in each slot.
     sealed: Box<[u32]>,
-    pattern: Vec<u8>,
+    /// The pattern that fills blocks.
+    body: Option<Body>,
+    /// What a later write leaves of a block cannot be checked: its pattern depends on where the block began.
+    only_whole: bool,
     pub(crate) result: VerifyResult,
     /// Where bad units are written to, if this was requested.
     dumps: Option<Dumps>,
     dumped: u32,
     /// The first bad unit that could not be written to a file, with the reason.
     pub(crate) dump_fault: Option<String>,
+}
+
+/// Who writes the blocks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Writer {
+    /// Seed of the job.
+    pub(crate) seed: u64,
+    /// Identity of the trial.
+    pub(crate) trial: u64,
+    /// Number of the clone, from 0.
+    pub(crate) clone: u32,
+}
+
+/// How headers of fio are written.
+#[derive(Debug, Clone, Copy)]
+struct FioRule {
+    layout: Layout,
+    /// fio's number of the checksum.
+    sum: u16,
+    /// Length of the checksum, bytes.
+    sum_length: usize,
+    /// Where the header is in the unit.
+    at: usize,
+}
+
+impl FioRule {
+    fn of(rule: &Verify) -> Option<FioRule> {
+        Some(FioRule {
+            layout: Layout::of(rule.header)?,
+            sum: fio_header::number(&rule.checksum)?,
+            sum_length: rule.checksum.length_in_fio() as usize,
+            at: rule.header_offset as usize,
+        })
+    }
+
+    /// Length of a header with its checksum, bytes.
+    fn length(&self, layout: Layout) -> usize {
+        layout.length() + self.sum_length
+    }
+
+    /// The data of a unit, in their order before the header was moved, each part with its place then.
+    fn data<'a>(&self, layout: Layout, unit: &'a [u8]) -> [(usize, &'a [u8]); 3] {
+        let (at, length) = (self.at, self.length(layout));
+        match at {
+            0 => [(length, &unit[length..]), (0, &[]), (0, &[])],
+            _ => [
+                (length, &unit[length..at]),
+                (at, &unit[..length]),
+                (at + length, &unit[at + length..]),
+            ],
+        }
+    }
+
+    /// Whether a unit of this length holds such a header and data. A moved header must not overlap its old place.
+    fn fits(&self, layout: Layout, unit: usize) -> bool {
+        let length = self.length(layout);
+        unit > length && self.at + length <= unit && (self.at == 0 || self.at >= length)
+    }
+}
+
+/// The shortest unit that this verification can have, bytes.
+pub(crate) fn shortest_unit(rule: &Verify) -> u64 {
+    rule.header_length() + rule.header_offset + 1
 }
 
 #[derive(Debug)]
@@ -71,6 +144,8 @@ struct CheckedFile {
     written: Vec<u32>,
     /// The trials of recorded units, which this clone does not write. Empty: nothing is recorded.
     trials: Vec<u64>,
+    /// Units that were checked since their last write; empty without a backlog.
+    checked: Vec<bool>,
 }
 
 struct Header {
@@ -83,29 +158,26 @@ struct Header {
 }
 
 impl Verifier {
-    /// Of a clone with this seed in the trial of this identity; `files` are (name, base, length).
+    /// `files` are (name, base, length).
     pub(crate) fn new(
         rule: Verify,
-        (seed, trial): (u64, u64),
+        writer: Writer,
         smallest_block: u64,
         files: &[(&str, u64, u64)],
         slots: u32,
     ) -> Verifier {
         let interval = rule.interval;
-        let divides = interval >= HEADER as u64 && smallest_block.is_multiple_of(interval.max(1));
+        let divides =
+            interval >= shortest_unit(&rule) && smallest_block.is_multiple_of(interval.max(1));
         let unit = if divides { interval } else { smallest_block }.max(1);
-        let pattern = match &rule.checksum {
-            Checksum::Pattern(pattern) => {
-                let mut block = vec![0; unit as usize];
-                repeat(&pattern.0, &mut block);
-                block
-            }
-            _ => Vec::new(),
-        };
+        let body = Body::of(&rule);
+        let depends = |body: &Body| body.depends_on_start(unit);
+        let backlog = rule.backlog > 0;
         Verifier {
+            fio: FioRule::of(&rule),
+            only_whole: body.as_ref().is_some_and(depends),
             rule,
-            seed,
-            trial,
+            writer,
             unit: unit as usize,
             files: files
                 .iter()
@@ -115,11 +187,15 @@ impl Verifier {
                     base: *base,
                     written: vec![0; length.div_ceil(unit) as usize],
                     trials: Vec::new(),
+                    checked: match backlog {
+                        true => vec![false; length.div_ceil(unit) as usize],
+                        false => Vec::new(),
+                    },
                 })
                 .collect(),
             sequence: 0,
             sealed: vec![0; slots as usize].into_boxed_slice(),
-            pattern,
+            body,
             result: VerifyResult::default(),
             dumps: None,
             dumped: 0,
@@ -147,7 +223,7 @@ impl Verifier {
 
     /// What was written, unless the units have no headers.
     pub(crate) fn into_written(self) -> Option<WrittenBlocks> {
-        let headers = self.pattern.is_empty() && !self.rule.only;
+        let headers = self.rule.checksum.has_header() && !self.rule.only;
         headers.then(|| WrittenBlocks {
             unit: self.unit as u64,
             sequences: self.files.into_iter().map(|file| file.written).collect(),
@@ -168,8 +244,14 @@ impl Verifier {
         self.dumped += 1;
         let name = Path::new(&self.files[op.file as usize].name).file_name();
         let name = name.unwrap_or_default().to_string_lossy();
-        let expected = self.pattern.get(..unit.len());
-        for (content, kind) in [(Some(unit), "received"), (expected, "expected")] {
+        let known = !self.rule.checksum.has_header();
+        let expected = self.body.as_mut().filter(|_| known).map(|body| {
+            let start = (offset - op.offset) as usize;
+            let mut block = vec![0; start + unit.len()];
+            body.fill(op.offset, &mut block);
+            block.split_off(start)
+        });
+        for (content, kind) in [(Some(unit), "received"), (expected.as_deref(), "expected")] {
             let path = dumps.folder.join(format!("{name}.{offset}.{kind}"));
             if let Some(content) = content
                 && let Err(error) =
@@ -181,31 +263,69 @@ impl Verifier {
         }
     }
 
-    /// Called before a write: puts a header on each unit of the buffer.
-    pub(crate) fn seal(&mut self, slot: Slot, op: &Op, buffer: &mut [u8]) {
+    /// Called before a write at `now`, ns: puts a header on each unit of the buffer.
+    pub(crate) fn seal(&mut self, slot: Slot, op: &Op, buffer: &mut [u8], now: u64) {
         // 0 and `UNWRITTEN` have a meaning of their own.
         self.sequence = self.sequence % (UNWRITTEN - 1) + 1;
         self.sealed[slot as usize] = self.sequence;
+        let block = &mut buffer[..op.length as usize];
+        if let Some(body) = &mut self.body {
+            body.fill(op.offset, block);
+        }
+        if !self.rule.checksum.has_header() {
+            return;
+        }
         let mut offset = op.offset;
-        for unit in buffer[..op.length as usize].chunks_mut(self.unit) {
-            if !self.pattern.is_empty() {
-                unit.copy_from_slice(&self.pattern[..unit.len()]);
-            } else if unit.len() >= HEADER {
-                let words = [
-                    (0, MAGIC),
-                    (8, self.seed),
-                    (16, offset),
-                    (24, u64::from(self.sequence) | (unit.len() as u64) << 32),
-                    (32, self.files[op.file as usize].hash),
-                    (48, self.trial),
-                ];
-                for (at, word) in words {
-                    unit[at..at + 8].copy_from_slice(&word.to_le_bytes());
-                }
-                let checksum = self.checksum(unit);
-                unit[40..48].copy_from_slice(&checksum.to_le_bytes());
+        for unit in block.chunks_mut(self.unit) {
+            match self.fio {
+                Some(fio) => self.seal_fio(fio, op, offset, unit, now),
+                None => self.seal_own(op, offset, unit),
             }
             offset += unit.len() as u64;
+        }
+    }
+
+    fn seal_own(&self, op: &Op, offset: u64, unit: &mut [u8]) {
+        if unit.len() < HEADER {
+            return;
+        }
+        let words = [
+            (0, MAGIC),
+            (8, self.writer.seed),
+            (16, offset),
+            (24, u64::from(self.sequence) | (unit.len() as u64) << 32),
+            (32, self.files[op.file as usize].hash),
+            (48, self.writer.trial),
+        ];
+        for (at, word) in words {
+            unit[at..at + 8].copy_from_slice(&word.to_le_bytes());
+        }
+        let checksum = self.checksum(unit);
+        unit[40..48].copy_from_slice(&checksum.to_le_bytes());
+    }
+
+    fn seal_fio(&self, fio: FioRule, op: &Op, offset: u64, unit: &mut [u8], now: u64) {
+        if !fio.fits(fio.layout, unit.len()) {
+            return;
+        }
+        let header = FioHeader {
+            layout: fio.layout,
+            sum: fio.sum,
+            length: unit.len() as u32,
+            seed: self.writer.trial ^ self.files[op.file as usize].hash,
+            offset,
+            time_ns: now,
+            ours: true,
+            write: u64::from(self.sequence) - 1,
+            clone: (self.writer.clone + 1) as u16,
+        };
+        let (head, data) = unit.split_at_mut(fio.length(fio.layout));
+        let sum = fio_header::sum(&self.rule.checksum, fio.layout, [data, &[], &[]]);
+        header.put(head);
+        head[fio.layout.length()..].copy_from_slice(sum.bytes());
+        if fio.at > 0 {
+            let length = head.len();
+            head.swap_with_slice(&mut data[fio.at - length..fio.at]);
         }
     }
 
@@ -219,7 +339,21 @@ impl Verifier {
         let first = ((op.offset - file.base) / self.unit as u64) as usize;
         let count = (op.length as usize).div_ceil(self.unit);
         let end = (first + count).min(file.written.len());
-        file.written[first.min(end)..end].fill(sequence);
+        let first = first.min(end);
+        let (before, rest) = file.written.split_at_mut(first);
+        let (these, after) = rest.split_at_mut(end - first);
+        if self.only_whole
+            && let (Some(head), Some(tail)) = (these.first(), these.last())
+        {
+            let left = before.iter_mut().rev().take_while(|unit| **unit == *head);
+            left.for_each(|unit| *unit = 0);
+            let left = after.iter_mut().take_while(|unit| **unit == *tail);
+            left.for_each(|unit| *unit = 0);
+        }
+        these.fill(sequence);
+        if let Some(checked) = file.checked.get_mut(first..end) {
+            checked.fill(false);
+        }
     }
 
     /// Called after a trim, and after a write that failed: the content of its units is undefined until they are written
@@ -234,34 +368,76 @@ impl Verifier {
         let mut offset = op.offset;
         for unit in buffer[..op.length as usize].chunks(self.unit) {
             let bad = self.result.bad();
-            if self.expected(op.file, offset).0 == UNWRITTEN {
-                offset += unit.len() as u64;
-                continue;
-            }
-            self.result.checked += 1;
-            if !self.pattern.is_empty() {
-                if unit != &self.pattern[..unit.len()] {
-                    self.result.corrupt += 1;
-                    self.tell(op, offset, unit.len(), "another pattern");
+            let unwritten = self.expected(op.file, offset).0 == UNWRITTEN;
+            if !unwritten || self.is_of_fio(unit) {
+                self.result.checked += 1;
+                match &self.rule.checksum {
+                    Checksum::Nothing => {}
+                    Checksum::Pattern(_) => {
+                        self.check_body(op, offset, &[(0, unit)], unit.len());
+                    }
+                    _ => self.check_unit(op, offset, unit),
                 }
-            } else if unit.len() >= HEADER {
-                self.check_unit(op, offset, unit);
             }
             if self.result.bad() > bad {
                 self.dump(op, offset, unit);
+            }
+            let file = &mut self.files[op.file as usize];
+            let index = ((offset - file.base) / self.unit as u64) as usize;
+            if let Some(checked) = file.checked.get_mut(index) {
+                *checked = true;
             }
             offset += unit.len() as u64;
         }
         self.result.bad() == bad_before
     }
 
+    /// Whether fio wrote this unit: where a record says that iodyno did not write it, fio may have done so later.
+    fn is_of_fio(&self, unit: &[u8]) -> bool {
+        let header = self
+            .fio
+            .and_then(|fio| FioHeader::read(unit.get(fio.at..)?));
+        header.is_some_and(|(header, fault)| fault.is_none() && !header.ours)
+    }
+
+    /// Compares parts of the unit at `offset`, each with its place in the unit, with the pattern.
+    fn check_body(&mut self, op: &Op, offset: u64, parts: &[(usize, &[u8])], length: usize) {
+        let Some(body) = &mut self.body else { return };
+        let start = (offset - op.offset) as usize;
+        let differing = parts.iter().find_map(|(place, part)| {
+            let (at, found, expected) = body.differing(op.offset, start + place, part)?;
+            Some((place + at, found, expected))
+        });
+        if let Some((at, found, expected)) = differing {
+            self.result.corrupt += 1;
+            let found =
+                format!("another pattern: {found:02x} at byte {at}, expected {expected:02x}");
+            self.tell(op, offset, length, found);
+        }
+    }
+
     fn check_unit(&mut self, op: &Op, offset: u64, unit: &[u8]) {
-        let Some(header) = header(unit) else {
-            self.result.foreign += 1;
-            let empty = unit.iter().all(|byte| *byte == 0);
-            let found = if empty { "zeroes" } else { "no header" };
-            return self.tell(op, offset, unit.len(), found);
+        let at = self.fio.map_or(0, |fio| fio.at);
+        let of_fio = unit.get(at..).and_then(FioHeader::read);
+        if let (Some(fio), Some((header, fault))) = (self.fio, &of_fio) {
+            return self.check_fio(fio, op, offset, unit, header, fault.clone());
+        }
+        if let Some(header) = header(unit) {
+            return self.check_own(op, offset, unit, &header);
+        }
+        self.result.foreign += 1;
+        let found = match of_fio {
+            Some((header, None)) => format!(
+                "a block of fio with checksum {}: `verify_header=fio` checks it",
+                fio_header::name(header.sum).unwrap_or("unknown")
+            ),
+            _ if unit.iter().all(|byte| *byte == 0) => "zeroes".to_owned(),
+            _ => "no header".to_owned(),
         };
+        self.tell(op, offset, unit.len(), found);
+    }
+
+    fn check_own(&mut self, op: &Op, offset: u64, unit: &[u8], header: &Header) {
         let file = &self.files[op.file as usize];
         let (expected, trial) = self.expected(op.file, offset);
         let stored = u64::from_le_bytes(unit[40..48].try_into().unwrap_or_default());
@@ -279,7 +455,8 @@ impl Verifier {
             let found = format!("the block of offset {}", header.offset);
             self.tell(op, offset, length, found);
         } else if self.rule.check_seed
-            && (header.seed != self.seed || (expected != 0 && header.trial != Some(trial)))
+            && ((self.fio.is_none() && header.seed != self.writer.seed)
+                || (expected != 0 && header.trial != Some(trial)))
         {
             self.result.stale += 1;
             let found = "a block of another job or an earlier trial";
@@ -291,13 +468,114 @@ impl Verifier {
         }
     }
 
+    fn check_fio(
+        &mut self,
+        fio: FioRule,
+        op: &Op,
+        offset: u64,
+        unit: &[u8],
+        header: &FioHeader,
+        fault: Option<String>,
+    ) {
+        let (layout, length) = (header.layout, unit.len());
+        if let Some(fault) = fault {
+            self.result.corrupt += 1;
+            return self.tell(op, offset, length, fault);
+        }
+        let any_sum = self.rule.checksum == Checksum::HeaderOnly;
+        let foreign = if header.length as usize != length {
+            let found = header.length;
+            Some(format!("a block of {found} bytes, expected {length}"))
+        } else if !any_sum && !fio_header::same(header.sum, fio.sum) {
+            Some(format!(
+                "a block with checksum {}, expected {}",
+                fio_header::name(header.sum).map_or(header.sum.to_string(), str::to_owned),
+                fio_header::name(fio.sum).unwrap_or_default()
+            ))
+        } else if !fio.fits(layout, length) {
+            Some("a header of fio 3.40 or older".to_owned())
+        } else {
+            None
+        };
+        if let Some(found) = foreign {
+            self.result.foreign += 1;
+            return self.tell(op, offset, length, found);
+        }
+        let stored = &unit[fio.at + layout.length()..][..fio.sum_length];
+        let parts = fio.data(layout, unit);
+        let data = parts.map(|(_, part)| part);
+        if !fio_header::matches(&self.rule.checksum, layout, data, stored) {
+            let computed = fio_header::sum(&self.rule.checksum, layout, data);
+            self.result.corrupt += 1;
+            let found = format!(
+                "a wrong checksum (write {}): {} of the data, {} in the header",
+                header.write + 1,
+                fio_header::digits(computed.bytes()),
+                fio_header::digits(stored)
+            );
+            return self.tell(op, offset, length, found);
+        }
+        if header.offset != offset {
+            self.result.misplaced += 1;
+            let found = format!("the block of offset {}", header.offset);
+            return self.tell(op, offset, length, found);
+        }
+        if matches!(
+            self.rule.checksum,
+            Checksum::HeaderOnly | Checksum::PatternWithHeader
+        ) {
+            let bad = self.result.bad();
+            self.check_body(op, offset, &parts, length);
+            if self.result.bad() > bad {
+                return;
+            }
+        }
+        self.check_identity(op, offset, length, header);
+    }
+
+    /// Compares a whole block with a header of fio with the last known write. fio may have written a block after the trial that
+    /// recorded its own: such a block is accepted.
+    fn check_identity(&mut self, op: &Op, offset: u64, length: usize, header: &FioHeader) {
+        let file = &self.files[op.file as usize];
+        let (expected, trial) = self.expected(op.file, offset);
+        let certain = file.trials.is_empty();
+        if expected == 0 || expected == UNWRITTEN || !(header.ours || certain) {
+            return;
+        }
+        let write = header.layout.write_number(u64::from(expected) - 1);
+        if self.rule.check_seed && header.seed != trial ^ file.hash {
+            let other = self
+                .files
+                .iter()
+                .find(|other| header.ours && header.seed == trial ^ other.hash);
+            let found = match other {
+                Some(other) => {
+                    self.result.misplaced += 1;
+                    format!("the block of `{}`", other.name)
+                }
+                None => {
+                    self.result.stale += 1;
+                    match header.ours {
+                        true => "a block of another job or an earlier trial".to_owned(),
+                        false => "a block that fio wrote".to_owned(),
+                    }
+                }
+            };
+            self.tell(op, offset, length, found);
+        } else if self.rule.check_sequence && header.write != write {
+            self.result.stale += 1;
+            let found = format!("write {} in place of {}", header.write + 1, write + 1);
+            self.tell(op, offset, length, found);
+        }
+    }
+
     /// Sequence number and trial of the last write to the unit at this offset; 0: not known.
     fn expected(&self, file: u32, offset: u64) -> (u32, u64) {
         let file = &self.files[file as usize];
         let index = ((offset - file.base) / self.unit as u64) as usize;
         let sequence = file.written.get(index).copied().unwrap_or(0);
         let trial = file.trials.get(index).copied();
-        (sequence, trial.unwrap_or(self.trial))
+        (sequence, trial.unwrap_or(self.writer.trial))
     }
 
     fn checksum(&self, unit: &[u8]) -> u64 {
@@ -305,13 +583,17 @@ impl Verifier {
             Checksum::Crc32c => {
                 crc32c::crc32c_append(crc32c::crc32c(&unit[..40]), &unit[CHECKED_HEADER..]).into()
             }
-            Checksum::Xxhash64 => {
+            Checksum::Pattern(_)
+            | Checksum::HeaderOnly
+            | Checksum::PatternWithHeader
+            | Checksum::Nothing => 0,
+            // Also in place of all checksums that only fio's headers have.
+            _ => {
                 let mut hash = Xxh64::new(0);
                 hash.update(&unit[..40]);
                 hash.update(&unit[CHECKED_HEADER..]);
                 hash.digest()
             }
-            Checksum::Pattern(_) | Checksum::HeaderOnly => 0,
         }
     }
 
@@ -324,8 +606,8 @@ impl Verifier {
         });
     }
 
-    /// The blocks that this job wrote, as (file, offset, length) of at most `longest` bytes, in order of their offsets. Of a block
-    /// that was overwritten in part, what is left.
+    /// The blocks that this job wrote, as (file, offset, length) of at most `longest` bytes, in order of their offsets, and that
+    /// were not checked since. Of a block that was overwritten in part, what is left.
     pub(crate) fn ranges(&self, longest: usize) -> Vec<(u32, u64, u32)> {
         let most = (longest / self.unit).max(1);
         let mut ranges = Vec::new();
@@ -336,7 +618,8 @@ impl Verifier {
                 let run = file.written[unit..].iter().take(most);
                 let run = run.take_while(|of| **of == sequence && sequence > 0);
                 let count = run.count();
-                if count > 0 {
+                let checked = file.checked.get(unit).is_some_and(|checked| *checked);
+                if count > 0 && !checked {
                     let offset = file.base + (unit * self.unit) as u64;
                     ranges.push((index as u32, offset, (count * self.unit) as u32));
                 }
@@ -364,9 +647,18 @@ fn header(unit: &[u8]) -> Option<Header> {
 }
 
 #[cfg(test)]
+mod fio_tests;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use iodyno_sys::OpKind;
+
+    const WRITER: Writer = Writer {
+        seed: 9,
+        trial: 77,
+        clone: 0,
+    };
 
     fn verifier(checksum: Checksum) -> Verifier {
         let rule = Verify {
@@ -375,7 +667,7 @@ mod tests {
         };
         Verifier::new(
             rule,
-            (9, 77),
+            WRITER,
             4096,
             &[("a", 0, 1 << 20), ("b", 8192, 1 << 20)],
             4,
@@ -394,7 +686,7 @@ mod tests {
 
     fn sealed(verifier: &mut Verifier, op: &Op) -> Vec<u8> {
         let mut buffer: Vec<u8> = (0..8192u32).map(|byte| (byte * 31) as u8).collect();
-        verifier.seal(0, op, &mut buffer);
+        verifier.seal(0, op, &mut buffer, 5_000_000_123);
         verifier.written(0, op);
         buffer
     }
@@ -449,7 +741,7 @@ mod tests {
                     check_sequence,
                     ..Verify::default()
                 };
-                Verifier::new(rule, (9, 77), 4096, &[("a", 0, 1 << 20)], 4)
+                Verifier::new(rule, WRITER, 4096, &[("a", 0, 1 << 20)], 4)
             };
             let (mut first, mut second) = (clone(), clone());
             sealed(&mut second, &write(0, 65536));
@@ -466,7 +758,8 @@ mod tests {
 
     /// A clone of the trial of this identity, on one file.
     fn of_trial(trial: u64, rule: Verify) -> Verifier {
-        Verifier::new(rule, (9, trial), 4096, &[("a", 0, 1 << 20)], 4)
+        let writer = Writer { trial, ..WRITER };
+        Verifier::new(rule, writer, 4096, &[("a", 0, 1 << 20)], 4)
     }
 
     #[test]

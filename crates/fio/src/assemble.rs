@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use iodyno_model::{After, Diagnostic, Job, Severity, Source, Workload};
+use iodyno_model::{After, Diagnostic, HeaderFormat, Job, Severity, Source, Workload};
 
 use super::Parsed;
 use super::apply::apply;
@@ -24,6 +24,8 @@ pub(super) struct Assembly<'h> {
     met: Vec<String>,
     /// Whether jobs that write or trim are refused.
     pub(super) read_only: bool,
+    /// The headers of verified blocks, unless a job says otherwise.
+    pub(super) verify_header: HeaderFormat,
     jobs: Vec<Job>,
     /// How many jobs have each name.
     named: HashMap<String, usize>,
@@ -43,6 +45,7 @@ impl<'h> Assembly<'h> {
             wanted: Vec::new(),
             met: Vec::new(),
             read_only: false,
+            verify_header: HeaderFormat::Iodyno,
             jobs: Vec::new(),
             named: HashMap::new(),
             files: 0,
@@ -85,6 +88,7 @@ impl<'h> Assembly<'h> {
         mut stonewall: bool,
     ) {
         let mut base = Draft::new(self.host.cpus());
+        base.verify.header = self.verify_header;
         apply(&mut base, globals, self.host, &mut self.report);
         for section in sections {
             if section.is_global() {

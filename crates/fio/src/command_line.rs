@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use iodyno_model::{Diagnostic, Place, Source, closest};
+use iodyno_model::{Diagnostic, HeaderFormat, Place, Source, closest};
 use iodyno_options::{Problem, Unit};
 
 use super::Parsed;
@@ -81,6 +81,7 @@ pub fn parse_command_line(args: &[String], host: &dyn Host) -> CommandLine {
     assembly.read_only = settings.read_only;
     // fio answers probes such as `--ioengine=io_uring --parse-only`, without a job or its size.
     assembly.report.runs_nothing = settings.parse_only || settings.show_command;
+    assembly.verify_header = HeaderFormat::Fio;
     let mut for_files = globals.clone();
     let global_sections = sections.iter().filter(|section| section.is_global());
     for_files.extend(global_sections.flat_map(|section| section.entries.clone()));

@@ -78,6 +78,12 @@ const DIFFERENCES: &str = "\
 | a boolean without a value | 1 |
 | `${VAR}` that is not set | an empty text, with a warning |
 | options before several job files | apply to all files; fio applies them to the first |
+| blocks that fail verification | all blocks are checked; without `continue_on_error=verify` fio ends the job at the first bad one, iodyno with `verify_fatal=1` |
+| `continue_on_error=verify` with bad blocks | exit code 1; that of fio is 0 |
+| `verify` with `loops` | blocks are read back after the last pass; fio reads them back after each |
+| `verify` with `time_based` | blocks are read back after the runtime; fio does not read them back unless `verify_backlog` is set |
+| `verify_only` with `rw=write` | only reads are counted; fio also counts writes that it did not make |
+| `verify_header` | not an option of fio; `docs/verification.md` describes the headers of verified blocks |
 | a number in parentheses | arithmetic with `+ - * / % ^`, suffixes and `$ncpus`, `$pagesize`, `$mb_memory` |
 | a job that does all of its `size` within `ramp_time` | nothing is measured, and a note says so; fio reports the ops of the ramp, without latencies |
 | the checks of `steadystate` | are counted from the start of the job's measured time; fio checks all jobs at the same instants, so that its first value can cover a part of an interval |

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use iodyno_model::{
-    Blocks, Distribution, Job, Pacing, Pattern, PerDirection, Place, Replay, SimOptions,
-    SteadyMetric, SteadyRule, Verify,
+    BlockPattern, Blocks, Distribution, Job, Pacing, Pattern, PerDirection, Place, Replay,
+    SimOptions, SteadyMetric, SteadyRule, Verify,
 };
 
 /// The last occurrence of an option.
@@ -54,7 +54,8 @@ pub(super) struct Draft {
     /// Whether `verify=` named a method.
     pub(super) verify_on: bool,
     pub(super) verify: Verify,
-    pub(super) verify_pattern: Option<Pattern>,
+    pub(super) verify_pattern: Option<BlockPattern>,
+    pub(super) verify_pattern_interval: u64,
     pub(super) think: iodyno_model::ThinkTime,
     /// There is no flow if its weight is 0.
     pub(super) flow: iodyno_model::Flow,
@@ -103,6 +104,7 @@ impl Draft {
             verify_on: false,
             verify: Verify::default(),
             verify_pattern: None,
+            verify_pattern_interval: 0,
             think: iodyno_model::ThinkTime {
                 every_ops: 1,
                 ..Default::default()

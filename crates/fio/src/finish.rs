@@ -1,8 +1,8 @@
 //! Builds a job from a draft: combines the options and checks them against each other.
 
 use iodyno_model::{
-    BlockSizes, Checksum, Content, Direction, Distribution, EngineKind, Fallocate, Job,
-    MixSequence, Order, PerDirection, Place, Verify, Work,
+    BlockPattern, BlockSizes, Checksum, Content, Direction, Distribution, EngineKind, Fallocate,
+    HeaderFormat, Job, MixSequence, Order, Pattern, PerDirection, Place, Verify, Work,
 };
 use iodyno_options::Problem;
 use iodyno_units::Nanos;
@@ -11,9 +11,6 @@ use super::apply::say;
 use super::draft::{Draft, Suffix};
 use super::options::name_logs;
 use super::text::Report;
-
-/// Length of the header of a verified block, bytes; an interval must be at least this long.
-const HEADER: u64 = 48;
 
 /// Builds the job of a section. Contradictions are added to `report`.
 pub(super) fn finish(draft: &mut Draft, section: &str, place: Place, report: &mut Report) -> Job {
@@ -365,25 +362,99 @@ fn finish_verify(draft: &mut Draft, report: &mut Report) {
         );
     }
     let mut verify = draft.verify.clone();
-    let by_pattern = !draft.verify_on || matches!(verify.checksum, Checksum::Pattern(_));
-    if by_pattern {
-        match &draft.verify_pattern {
-            Some(pattern) => verify.checksum = Checksum::Pattern(pattern.clone()),
-            None if draft.failed.contains("verify_pattern") => {}
-            None => contradiction(
-                report,
-                draft,
-                "verify",
-                "`verify=pattern` needs a pattern",
-                "add `verify_pattern=0xdeadbeef`",
-            ),
+    if !draft.verify_on {
+        verify.checksum = Checksum::Pattern(Pattern(Vec::new()));
+    }
+    finish_header(draft, &mut verify, report);
+    let needs_pattern = matches!(
+        verify.checksum,
+        Checksum::Pattern(_) | Checksum::PatternWithHeader
+    );
+    match draft.verify_pattern.clone() {
+        Some(pattern) => {
+            let pattern = BlockPattern {
+                interval: draft.verify_pattern_interval,
+                ..pattern
+            };
+            match &mut verify.checksum {
+                Checksum::Pattern(all) => *all = pattern.bytes.clone(),
+                // After the header, blocks are filled with the pattern.
+                _ => draft.job.buffers.content = Content::Pattern(pattern.bytes.clone()),
+            }
+            let simple = pattern.offsets.is_empty() && pattern.interval == 0;
+            let checked = verify.header != HeaderFormat::Iodyno;
+            verify.pattern = (checked || !simple).then_some(pattern);
         }
-    } else if let Some(pattern) = &draft.verify_pattern {
-        // After the header, blocks are filled with the pattern.
-        draft.job.buffers.content = Content::Pattern(pattern.clone());
+        None if needs_pattern && !draft.failed.contains("verify_pattern") => contradiction(
+            report,
+            draft,
+            "verify",
+            &format!(
+                "`verify={}` needs a pattern",
+                draft
+                    .written
+                    .get("verify")
+                    .map_or("pattern", |it| &it.value)
+            ),
+            "add `verify_pattern=0xdeadbeef`",
+        ),
+        None => {}
     }
     check_interval(draft, &mut verify, report);
     draft.blocks.verify = Some(verify);
+}
+
+/// Makes checksum and header fit each other.
+fn finish_header(draft: &Draft, verify: &mut Verify, report: &mut Report) {
+    if verify.checksum == Checksum::Xxhash64 {
+        if verify.header != HeaderFormat::Iodyno && draft.has("verify_header") {
+            contradiction(
+                report,
+                draft,
+                "verify_header",
+                "headers of fio have no xxhash64",
+                "use `verify=xxhash`, or `verify_header=iodyno`",
+            );
+        }
+        verify.header = HeaderFormat::Iodyno;
+    }
+    if verify.header == HeaderFormat::Iodyno {
+        verify.checksum = match &verify.checksum {
+            Checksum::PatternWithHeader | Checksum::Nothing => Checksum::HeaderOnly,
+            Checksum::Xxhash32 => Checksum::Xxhash64,
+            Checksum::Crc32c | Checksum::Xxhash64 | Checksum::HeaderOnly | Checksum::Pattern(_) => {
+                verify.checksum.clone()
+            }
+            _ => {
+                let name = draft.written.get("verify").map_or("", |it| &it.value);
+                let fault = Problem::warning(format!(
+                    "`{name}` is carried out as xxhash64: it finds the same faults and costs less CPU"
+                ))
+                .hint("write crc32c or xxhash to say so, or add `verify_header=fio`");
+                say(report, fault, draft.place("verify").cloned());
+                Checksum::Xxhash64
+            }
+        };
+    }
+    if !verify.checksum.has_header() {
+        (verify.header, verify.header_offset) = (HeaderFormat::Iodyno, 0);
+    }
+    let length = verify.header_length();
+    let fault = match (verify.header_offset, verify.header) {
+        (0, _) => return,
+        (_, HeaderFormat::Iodyno) => "the header of iodyno is at the start of the block".to_owned(),
+        (offset, _) if offset < length => {
+            format!("the moved header overlaps its old place: it has {length} bytes")
+        }
+        _ => return,
+    };
+    contradiction(
+        report,
+        draft,
+        "verify_offset",
+        &fault,
+        "leave it out, or use `verify_header=fio` and an offset of at least the header's length",
+    );
 }
 
 /// Checks that an interval divides each block and has space for its header.
@@ -396,17 +467,23 @@ fn check_interval(draft: &Draft, verify: &mut Verify, report: &mut Report) {
     let Some(sizes) = access.block_sizes.get(direction) else {
         return;
     };
-    let headers = !matches!(verify.checksum, Checksum::Pattern(_));
     let unequal = sizes.min() != sizes.max();
-    if verify.interval == 0 && unequal {
-        verify.interval = sizes_divisor(sizes);
-    }
+    let divisor = sizes_divisor(sizes);
+    let as_fio = draft.verify.header != HeaderFormat::Iodyno;
+    verify.interval = match verify.interval {
+        0 if unequal => divisor,
+        interval if as_fio && interval > 0 => match interval.min(sizes.min()) {
+            fits if divisor.is_multiple_of(fits) => fits,
+            _ => divisor,
+        },
+        interval => interval,
+    };
     let interval = match verify.interval {
         0 => sizes.min(),
         interval => interval,
     };
-    let smallest = if headers { HEADER } else { 1 };
-    if interval < smallest || !sizes_divisor(sizes).is_multiple_of(interval) {
+    let smallest = verify.header_length() + verify.header_offset + 1;
+    if interval < smallest || !divisor.is_multiple_of(interval) {
         let option = if draft.has("verify_interval") {
             "verify_interval"
         } else {

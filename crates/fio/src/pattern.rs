@@ -1,14 +1,15 @@
 //! Patterns of `buffer_pattern` and `verify_pattern`: `0xdeadbeef`, `-10`, `"text"`, or a sequence of
-//! these.
+//! these; in `verify_pattern` also `%o`, the offset of the block.
 
-use iodyno_model::Pattern;
+use iodyno_model::{BlockPattern, Pattern};
 
 /// Maximum length of a pattern, bytes.
 const LIMIT: usize = 1 << 20;
 
-/// Parses a pattern. Fails with the error and the remedy.
-pub(super) fn pattern(text: &str) -> Result<Pattern, (String, String)> {
-    let mut bytes = Vec::new();
+/// Parses a pattern; with `%o` only if `offsets` is set. Fails with the error and the remedy.
+pub(super) fn pattern(text: &str, offsets: bool) -> Result<BlockPattern, (String, String)> {
+    let mut bytes: Vec<u8> = Vec::new();
+    let mut places = Vec::new();
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
         let (part, after) = match first {
@@ -19,10 +20,14 @@ pub(super) fn pattern(text: &str) -> Result<Pattern, (String, String)> {
                     "write the bytes themselves, such as `0x6162`".to_owned(),
                 ));
             }
+            '%' if offsets && rest.starts_with("%o") => {
+                places.push(bytes.len() as u32);
+                (vec![0; 8], &rest[2..])
+            }
             '%' => {
                 return Err((
-                    "a pattern that holds the offset (`%o`) is not supported".to_owned(),
-                    "use `verify=crc32c`, whose header holds the offset".to_owned(),
+                    format!("`{rest}` is not a part of this pattern"),
+                    "`verify_pattern` has `%o` for the offset; there are no others".to_owned(),
                 ));
             }
             _ => number(rest)?,
@@ -38,7 +43,11 @@ pub(super) fn pattern(text: &str) -> Result<Pattern, (String, String)> {
     }
     match bytes.is_empty() {
         true => Err(malformed(text)),
-        false => Ok(Pattern(bytes)),
+        false => Ok(BlockPattern {
+            bytes: Pattern(bytes),
+            offsets: places,
+            interval: 0,
+        }),
     }
 }
 
@@ -117,8 +126,10 @@ mod tests {
             ("0xdeadbeef", &[0xde, 0xad, 0xbe, 0xef]),
             ("258", &[0x02, 0x01]),
         ] {
-            assert_eq!(pattern(text).unwrap().0, bytes, "{text}");
+            assert_eq!(pattern(text, false).unwrap().bytes.0, bytes, "{text}");
         }
+        let offset = pattern("0xff%o\"ab\"%o", true).unwrap();
+        assert_eq!((offset.bytes.0.len(), offset.offsets), (19, vec![1, 11]));
     }
 
     #[test]
@@ -128,6 +139,7 @@ mod tests {
             "''",
             "'file'",
             "%o",
+            "%x",
             "\"",
             "\"\"",
             "0x",
@@ -136,7 +148,10 @@ mod tests {
             "--1",
             "1 2",
         ] {
-            assert!(pattern(text).is_err(), "{text}");
+            assert!(pattern(text, false).is_err(), "{text}");
+        }
+        for text in ["%", "%x", "%o%", "'file'"] {
+            assert!(pattern(text, true).is_err(), "{text}");
         }
     }
 }

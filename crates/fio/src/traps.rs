@@ -1,6 +1,6 @@
 //! Warns of options that are valid but may not do what the author expects.
 
-use iodyno_model::{Amount, Checksum, Content, Diagnostic, EngineKind, Job, Order, Severity};
+use iodyno_model::{Amount, Content, Diagnostic, EngineKind, Job, Order, Severity};
 use iodyno_units::Bytes;
 
 use super::draft::Draft;
@@ -386,7 +386,7 @@ impl Trap<'_> {
             return;
         };
         let access = &self.draft.blocks.access;
-        let headers = !matches!(verify.checksum, Checksum::Pattern(_));
+        let headers = verify.checksum.has_header();
         let repeats = access.order == Order::Random && !access.random_map;
         if access.writes && repeats && headers && self.draft.blocks.engine.depth > 1 {
             self.warn(

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use common::{FakeHost, brief, command};
 use iodyno_fio::{Action, CommandLine, Eta, OutputFormat, OwnFlags};
-use iodyno_model::{After, Job, Severity};
+use iodyno_model::{After, Checksum, HeaderFormat, Job, Severity};
 use iodyno_units::Nanos;
 use proptest::prelude::*;
 
@@ -402,4 +402,50 @@ proptest! {
     fn no_command_makes_the_reader_panic(args in proptest::collection::vec("(--)?[-a-z_]{0,10}(=\\PC{0,8})?", 0..8)) {
         let _ = iodyno_fio::parse_command_line(&args, &FakeHost::default());
     }
+}
+
+#[test]
+fn verified_blocks_have_headers_of_fio_unless_the_job_says_otherwise() {
+    use Checksum::*;
+    use HeaderFormat::{Fio, Fio340, Iodyno};
+    for (options, checksum, header) in [
+        ("--verify=crc32c", Crc32c, Fio),
+        ("--verify=crc32c-intel", Crc32c, Fio),
+        ("--verify=xxhash", Xxhash32, Fio),
+        ("--verify=md5", Md5, Fio),
+        ("--verify=sha256 --verify_header=fio-3.40", Sha256, Fio340),
+        ("--verify=sha256 --verify_header=iodyno", Xxhash64, Iodyno),
+        ("--verify_header=iodyno --verify=xxhash", Xxhash64, Iodyno),
+        ("--verify=xxhash64", Xxhash64, Iodyno),
+        ("--verify=null", Nothing, Iodyno),
+        ("--verify=sha3-384", Sha3_384, Fio),
+    ] {
+        let job = &jobs(&format!("--name=a --size=1m --rw=write {options}"))[0];
+        let verify = job.work.blocks().unwrap().verify.clone().unwrap();
+        assert_eq!(
+            (verify.checksum, verify.header),
+            (checksum, header),
+            "{options}"
+        );
+        assert_eq!(verify.pattern, None, "{options}");
+    }
+    // Intervals that do not fit are reduced as in fio.
+    for (options, interval) in [
+        ("--bs=4k --verify_interval=8k", 4096),
+        ("--bs=4k --verify_interval=512", 512),
+        ("--bs=4k --verify_interval=3000", 4096),
+        ("--bsrange=4k-16k", 4096),
+        ("--bs=4k", 0),
+    ] {
+        let text = format!("--name=a --size=1m --rw=write --verify=md5 {options}");
+        let verify = jobs(&text)[0].work.blocks().unwrap().verify.clone();
+        assert_eq!(verify.unwrap().interval, interval, "{options}");
+    }
+    let text = "--name=a --size=1m --rw=write --verify=meta --verify_offset=512 \
+                --verify_pattern=0xff%o --verify_pattern_interval=1k";
+    let job = &jobs(text)[0];
+    let verify = job.work.blocks().unwrap().verify.clone().unwrap();
+    let pattern = verify.pattern.unwrap();
+    assert_eq!((verify.header_offset, pattern.interval), (512, 1024));
+    assert_eq!((pattern.bytes.0.len(), pattern.offsets), (9, vec![1]));
 }

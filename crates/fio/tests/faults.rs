@@ -196,9 +196,34 @@ fn invalid_values_are_errors_at_their_location() {
             "error a pattern from a file",
         ),
         (
-            "verify=pattern\nverify_pattern=%o",
+            "buffer_pattern=%o",
             "%o",
-            "error a pattern that holds the offset",
+            "error `%o` is not a part of this pattern",
+        ),
+        (
+            "verify=crc32c\nverify_offset=100",
+            "verify_offset",
+            "error the header of iodyno is at the start",
+        ),
+        (
+            "verify=crc32c\nverify_header=fio\nverify_offset=50",
+            "verify_offset",
+            "error the moved header overlaps its old place: it has 52 bytes",
+        ),
+        (
+            "verify=xxhash64\nverify_header=fio",
+            "verify_header",
+            "error headers of fio have no xxhash64",
+        ),
+        (
+            "verify=pattern_hdr\nverify_header=fio",
+            "verify",
+            "error `verify=pattern_hdr` needs a pattern",
+        ),
+        (
+            "verify=sha512\nverify_header=fio\nbs=128",
+            "verify",
+            "error a block cannot be verified in parts of 128",
         ),
         ("iodpeth=4", "iodpeth", "error there is no option `iodpeth`"),
         ("RW=read", "RW", "error there is no option `RW`"),
@@ -401,7 +426,7 @@ fn surprising_options_give_warnings() {
     );
     check(
         "verify=sha256",
-        &[("sha256", "warning `sha256` is carried out as xxhash64")],
+        &[("verify", "warning `sha256` is carried out as xxhash64")],
     );
     check(
         "direct=1\nbs=1000",

@@ -97,7 +97,7 @@ pub use telemetry::{
     Telemetry, TelemetryBatch, Thinner,
 };
 pub use trial::{Outcome, Trial, TrialState};
-pub use verify::{Checksum, LoadState, Verify};
+pub use verify::{BlockPattern, Checksum, HeaderFormat, LoadState, Verify};
 pub use work::{Blocks, Extent, Passes, SyncPolicy, Work};
 
 /// Schema number of everything stored or sent; incremented when a reader must know of a change.

@@ -15,7 +15,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use iodyno_engine::{RecordedBlocks, RecordedUnit, WrittenBlocks};
-use iodyno_model::{Blocks, Checksum, Diagnostic, Job, LoadState, Verify, Work};
+use iodyno_model::{Blocks, Diagnostic, Job, LoadState, Work};
 use iodyno_target::state_folder;
 use serde::{Deserialize, Serialize};
 
@@ -367,7 +367,7 @@ impl Recorder {
     ) -> Result<Vec<RecordedBlocks>, Diagnostic> {
         let only_checks = !blocks.access.writes || blocks.read_only_by().is_some();
         let Some(verify) = blocks.verify.as_ref().filter(|verify| {
-            only_checks && verify.load_state != LoadState::Never && has_headers(verify)
+            only_checks && verify.load_state != LoadState::Never && verify.checksum.has_header()
         }) else {
             return Ok(Vec::new());
         };
@@ -476,15 +476,11 @@ pub(crate) fn recorded_places(blocks: &Blocks, clone: &ResolvedClone) -> ClonePl
     let records = blocks
         .verify
         .as_ref()
-        .is_some_and(|verify| verify.save_state && has_headers(verify))
+        .is_some_and(|verify| verify.save_state && verify.checksum.has_header())
         && blocks.access.writes
         && blocks.read_only_by().is_none();
     let files = clone.files.iter().filter(|_| records);
     files.map(|file| (file.path.clone(), file.base)).collect()
-}
-
-fn has_headers(verify: &Verify) -> bool {
-    !matches!(verify.checksum, Checksum::Pattern(_))
 }
 
 #[cfg(test)]

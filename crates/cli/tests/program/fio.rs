@@ -471,8 +471,13 @@ fn reads_that_verify_are_counted_as_fio_does() {
     for (options, backlog) in [
         (&["--rw=randwrite"][..], 0),
         (&["--rw=write", "--bsrange=4k-16k"], 0),
-        (&["--rw=write", "--verify_async=2"], 0),
+        (&["--rw=write", "--verify_backlog=16"], 16),
+        (
+            &["--rw=write", "--verify_backlog=10", "--verify_async=2"],
+            10,
+        ),
         (&["--rw=randrw"], 0),
+        (&["--rw=randrw", "--verify_backlog=8"], 8),
         (
             &["--rw=write", "--verify=pattern", "--verify_pattern=0xab"],
             0,

@@ -197,3 +197,186 @@ fn a_run_that_was_ended_early_leaves_its_rest_unchecked() {
     assert!((1..BLOCKS).contains(&checked), "{checked}");
     assert_eq!(bad, [0; 4]);
 }
+
+/// fio and the header format that it writes; `None` without fio.
+fn fio() -> Option<&'static str> {
+    let version = std::process::Command::new("fio").arg("--version").output();
+    let version = String::from_utf8(version.ok()?.stdout).ok()?;
+    let numbers = version.trim().strip_prefix("fio-")?.to_owned();
+    let mut numbers = numbers.split(['.', '-']).map(|part| part.parse::<u32>());
+    let release = (numbers.next()?.ok()?, numbers.next()?.ok()?);
+    Some(if release >= (3, 41) {
+        "fio"
+    } else {
+        "fio-3.40"
+    })
+}
+
+/// Runs fio with these arguments in the working folder; its exit code and standard error.
+fn run_fio(home: &Home, arguments: &[&str]) -> (i32, String) {
+    let done = std::process::Command::new("fio")
+        .args(arguments)
+        .args(["--output=fio.txt"])
+        .current_dir(home.work())
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&done.stderr).into_owned();
+    (done.status.code().unwrap_or(-1), told)
+}
+
+const JOB: [&str; 5] = [
+    "--name=v",
+    "--filename=data",
+    "--ioengine=psync",
+    "--size=256k",
+    "--verify_state_save=0",
+];
+
+/// Workloads that both tools write and the other one checks: options of the write, and whether every byte is checked.
+const SHARED: [(&[&str], bool); 21] = [
+    (&["--bs=4k", "--verify=crc32c"], true),
+    (&["--bs=4k", "--verify=xxhash"], true),
+    (&["--bs=4k", "--verify=md5"], true),
+    (&["--bs=4k", "--verify=sha256"], true),
+    (&["--bs=4k", "--verify=sha1"], true),
+    // Up to fio 3.39 it is not a hash.
+    (&["--bs=4k", "--verify=sha512"], false),
+    (&["--bs=4k", "--verify=sha3-256"], true),
+    (&["--bs=4k", "--verify=crc64"], true),
+    (&["--bs=4k", "--verify=crc32"], true),
+    (&["--bs=4k", "--verify=crc16"], true),
+    (&["--bs=4k", "--verify=crc7"], true),
+    (&["--bs=4k", "--verify=meta"], false),
+    (
+        &["--bs=4k", "--verify=pattern", "--verify_pattern=0xabcdef"],
+        true,
+    ),
+    (
+        &[
+            "--bs=4k",
+            "--verify=pattern",
+            "--verify_pattern=0xff%o\"abcd\"-12",
+        ],
+        true,
+    ),
+    (
+        &["--bs=4k", "--verify=pattern_hdr", "--verify_pattern=%o"],
+        true,
+    ),
+    (&["--bs=16k", "--verify=md5", "--verify_interval=4k"], true),
+    (
+        &["--bs=4k", "--verify=sha256", "--verify_offset=1024"],
+        true,
+    ),
+    (
+        &["--bs=4k", "--verify=crc32c", "--verify_pattern=0x1234"],
+        true,
+    ),
+    (&["--bsrange=4k-16k", "--verify=crc32c"], true),
+    (&["--bssplit=4k/50:8k/50", "--verify=md5"], true),
+    (
+        &[
+            "--bs=8k",
+            "--verify=pattern",
+            "--verify_interval=1k",
+            "--verify_pattern=0xabcdef",
+        ],
+        true,
+    ),
+];
+
+#[test]
+fn fio_and_iodyno_verify_each_other_s_blocks() {
+    let Some(header) = fio() else {
+        return crate::harness::skip("fio is not installed");
+    };
+    let header = format!("--verify_header={header}");
+    let path = |home: &Home| home.work().join("data");
+    let old = header == "--verify_header=fio-3.40";
+    for (options, all_bytes) in SHARED {
+        // fio 3.33 does not know it.
+        if old && options.contains(&"--verify=pattern_hdr") {
+            continue;
+        }
+        let arguments = |more: &[&'static str]| [&JOB[..], options, more].concat();
+        // Of blocks of varied sizes, each part is checked.
+        let sized = options[0].starts_with("--bs=");
+        let check = match sized {
+            true => arguments(&["--rw=read"]),
+            false => [&JOB[..], &options[1..], &["--bs=4k", "--rw=read"]].concat(),
+        };
+        let iodyno =
+            |home: &Home, job: &[&str]| home.iodyno(&[&["fio"], job, &[header.as_str()]].concat());
+        // fio writes.
+        let home = Home::new();
+        let write = arguments(&["--rw=write", "--do_verify=0"]);
+        assert_eq!(run_fio(&home, &write).0, 0, "{options:?}");
+        iodyno(&home, &check).succeeds();
+        if sized {
+            iodyno(&home, &arguments(&["--rw=write", "--verify_only=1"])).succeeds();
+        }
+        let whole = fs::read(path(&home)).unwrap();
+        for at in [10, 4096 * 3 + 2000] {
+            if !all_bytes && at > 48 {
+                continue;
+            }
+            let mut damaged = whole.clone();
+            damaged[at] ^= 0x20;
+            fs::write(path(&home), damaged).unwrap();
+            let done = iodyno(&home, &check);
+            assert_eq!(done.code, 1, "{options:?} byte {at}: {}", done.stderr);
+            assert!(
+                done.stderr.contains("verification failed: 1 of"),
+                "{}",
+                done.stderr
+            );
+        }
+        // iodyno writes, checks by itself, and then fio checks.
+        let home = Home::new();
+        let done = iodyno(&home, &arguments(&["--rw=write"]));
+        assert_eq!(done.code, 0, "{options:?}: {}", done.stderr);
+        let (code, told) = run_fio(&home, &check);
+        assert_eq!(code, 0, "{options:?}: {told}");
+        if sized {
+            let (code, told) = run_fio(&home, &arguments(&["--rw=write", "--verify_only=1"]));
+            assert_eq!(code, 0, "{options:?}: {told}");
+        }
+        let whole = fs::read(path(&home)).unwrap();
+        let mut damaged = whole;
+        // In the last part of a block: fio forgets faults of the others.
+        damaged[if all_bytes { 97_304 } else { 4096 + 20 }] ^= 0x20;
+        fs::write(path(&home), damaged).unwrap();
+        assert_eq!(run_fio(&home, &check).0, 1, "{options:?}");
+    }
+}
+
+#[test]
+fn a_later_check_tells_lost_writes_and_accepts_what_fio_wrote_meanwhile() {
+    let home = Home::new();
+    let job = [&["fio"], &JOB[..4], &["--bs=4k", "--verify=crc32c"]].concat();
+    let iodyno = |more: &[&'static str]| home.iodyno(&[&job[..], more].concat());
+    let path = home.work().join("data");
+    iodyno(&["--rw=write"]).succeeds();
+    let earlier = fs::read(&path).unwrap();
+    iodyno(&["--rw=write"]).succeeds();
+    iodyno(&["--rw=read"]).succeeds();
+    // The second write of a block was lost.
+    put(&path, 5, block(&earlier, 5));
+    for check in [&["--rw=read"][..], &["--rw=write", "--verify_only=1"]] {
+        let done = iodyno(check).exits(1);
+        let told = done.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(told.contains("1 of 64 blocks"), "{told}");
+        let found = "at offset 20480, 4096 bytes: found a block of another job or an earlier trial";
+        assert!(told.contains(found), "{told}");
+    }
+    // Blocks that an earlier version, or `iodyno run`, wrote with iodyno's headers.
+    iodyno(&["--rw=write", "--verify_header=iodyno"]).succeeds();
+    iodyno(&["--rw=read"]).succeeds();
+    let Some("fio") = fio() else {
+        return crate::harness::skip("needs fio 3.41 or newer");
+    };
+    iodyno(&["--rw=write"]).succeeds();
+    let write = [&JOB[..], &["--bs=4k", "--verify=crc32c", "--rw=write"]].concat();
+    assert_eq!(run_fio(&home, &write).0, 0);
+    iodyno(&["--rw=read"]).succeeds();
+}

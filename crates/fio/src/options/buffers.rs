@@ -1,6 +1,6 @@
 //! Options of the content of writes, and of verification.
 
-use iodyno_model::{Checksum, LoadState, Memory};
+use iodyno_model::{Checksum, HeaderFormat, LoadState, Memory};
 use iodyno_options::{Problem, Unit::*, differs, ignored, refused};
 
 use crate::draft::Draft;
@@ -34,15 +34,24 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     ignored("hugepage-size", Bytes, "Size of huge pages.", "the host's default size is used"),
     refused("lockmem", Bytes, "Locks memory to reduce the cache.", "the host's memory is not locked", "use a memory limit, such as `systemd-run -p MemoryMax=`").neutral(&["0"]),
     ignored("gpu_dev_id", Count, "The accelerator whose memory is used.", "it only modifies `mem=cudamalloc`, which is refused"),
-    honoured("verify", Words(&["crc32c", "xxhash", "meta", "pattern", "0"]), "Checksum of each block. Other checksums are replaced by xxhash64.",
+    honoured("verify", Words(&["crc32c", "xxhash", "md5", "crc7", "crc16", "crc32", "crc64", "sha1", "sha256", "sha512", "sha3-224", "sha3-256", "sha3-384", "sha3-512", "meta", "pattern", "pattern_hdr", "null", "0"]), "Checksum of each block. Headers of iodyno (see `verify_header`) have xxhash64 in place of all but crc32c and meta.",
         verify),
+    honoured("verify_header", Words(&["iodyno", "fio", "fio-3.40"]), "Format of the blocks' headers: that of iodyno, of fio since 3.41, or of fio up to 3.40. Default: `fio` in `iodyno fio`, `iodyno` elsewhere.",
+        |draft, value| value.choice(&[
+            ("iodyno", HeaderFormat::Iodyno),
+            ("fio", HeaderFormat::Fio),
+            ("fio-3.40", HeaderFormat::Fio340),
+        ]).map(|it| draft.verify.header = it)),
     honoured("do_verify", Boolean, "Whether a job that writes reads its data back and checks them.",
         |draft, value| value.boolean().map(|it| draft.verify.do_verify = it)).default("1"),
     honoured("verify_only", Boolean, "Only checks what an earlier run wrote.",
         |draft, value| value.boolean().map(|it| draft.verify.only = it)),
-    honoured("verify_pattern", Forms(&["0xdeadbeef", "\"text\"", "17"]), "Pattern of the blocks.",
-        |draft, value| read_pattern(value).map(|it| draft.verify_pattern = Some(it))),
-    honoured("verify_interval", Bytes, "Bytes covered by each header; default: the block.",
+    honoured("verify_pattern", Forms(&["0xdeadbeef", "\"text\"", "17", "%o"]), "Pattern of the blocks; `%o` stands for the block's offset (8 bytes).",
+        |draft, value| {
+            let read = pattern(value.string()?, true);
+            read.map(|it| draft.verify_pattern = Some(it)).map_err(faulty)
+        }),
+    honoured("verify_interval", Bytes, "Bytes covered by each header; default: the block. In `iodyno fio`, reduced as fio does where it does not divide all blocks.",
         |draft, value| value.count_of(value.single()?, 0, 1 << 30).map(|it| draft.verify.interval = it)),
     honoured("verify_backlog", Count, "Number of blocks written before each check; default: check at the end.",
         |draft, value| value.bytes().map(|it| draft.verify.backlog = it)),
@@ -52,8 +61,10 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         |draft, value| value.boolean().map(|it| draft.verify.fatal = it)).default("0"),
     honoured("verify_dump", Boolean, "Writes bad blocks to `FILE.OFFSET.received` in the current folder (at most 64 per clone), and a known pattern beside them to `FILE.OFFSET.expected`.",
         |draft, value| value.boolean().map(|it| draft.verify.dump = it)).default("0"),
-    refused("verify_offset", Bytes, "Offset of the header in the block.", "the header is at the start of the block", "leave it out").neutral(&["0"]),
-    refused("verify_pattern_interval", Boolean, "Restarts the pattern at each interval.", "a pattern runs over the whole block", "leave it out").neutral(&["0"]),
+    honoured("verify_offset", Bytes, "Offset of a header of fio in the block.",
+        |draft, value| value.count_of(value.single()?, 0, 1 << 30).map(|it| draft.verify.header_offset = it)),
+    honoured("verify_pattern_interval", Bytes, "Restarts the pattern after this number of bytes, with the offset there.",
+        |draft, value| value.count_of(value.single()?, 0, 1 << 30).map(|it| draft.verify_pattern_interval = it)),
     ignored("verify_async", Count, "Threads that check.", "the clone that read a block checks it"),
     ignored("verify_async_cpus", Numbers, "CPUs of those threads.", "the clone that read a block checks it"),
     ignored("verify_policy", Words(&["completed", "fsynced"]), "Which writes are checked.", "completed writes are checked"),
@@ -99,58 +110,43 @@ fn mem(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
 }
 
 fn read_pattern(value: &Value) -> Result<iodyno_model::Pattern, Problem> {
-    pattern(value.string()?).map_err(|(message, hint)| Problem::error(message).hint(hint))
+    let read = pattern(value.string()?, false);
+    read.map(|read| read.bytes).map_err(faulty)
 }
 
-fn verify(draft: &mut crate::draft::Draft, value: &Value) -> Result<(), Problem> {
-    #[derive(Clone, Copy, PartialEq)]
-    enum Method {
-        Off,
-        Crc32c,
-        Xxhash,
-        Header,
-        Pattern,
-        Other,
-    }
-    let (method, _) = value.word(&[
-        ("0", Method::Off),
-        ("null", Method::Header),
-        ("crc32c", Method::Crc32c),
-        ("crc32c-intel", Method::Crc32c),
-        ("xxhash", Method::Xxhash),
-        ("xxhash64", Method::Xxhash),
-        ("meta", Method::Header),
-        ("pattern", Method::Pattern),
-        ("pattern_hdr", Method::Header),
-        ("md5", Method::Other),
-        ("crc64", Method::Other),
-        ("crc32", Method::Other),
-        ("crc16", Method::Other),
-        ("crc7", Method::Other),
-        ("sha1", Method::Other),
-        ("sha256", Method::Other),
-        ("sha512", Method::Other),
-        ("sha3-224", Method::Other),
-        ("sha3-256", Method::Other),
-        ("sha3-384", Method::Other),
-        ("sha3-512", Method::Other),
-    ])?;
-    draft.verify_on = method != Method::Off;
-    draft.verify.checksum = match method {
-        Method::Off | Method::Crc32c => Checksum::Crc32c,
-        Method::Xxhash | Method::Other => Checksum::Xxhash64,
-        Method::Header => Checksum::HeaderOnly,
-        // The pattern itself is given by `verify_pattern`, possibly later.
-        Method::Pattern => Checksum::Pattern(iodyno_model::Pattern(Vec::new())),
-    };
-    if method == Method::Other {
-        value.remark(
-            Problem::warning(format!(
-                "`{}` is carried out as xxhash64: it finds the same faults and costs less CPU",
-                value.text
-            ))
-            .hint("write crc32c or xxhash to say so"),
-        );
-    }
+fn faulty((message, hint): (String, String)) -> Problem {
+    Problem::error(message).hint(hint)
+}
+
+fn verify(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
+    // The pattern itself is given by `verify_pattern`, possibly later.
+    let pattern = Checksum::Pattern(iodyno_model::Pattern(Vec::new()));
+    let checksum = value
+        .word(&[
+            ("0", None),
+            ("null", Some(&Checksum::Nothing)),
+            ("crc32c", Some(&Checksum::Crc32c)),
+            ("crc32c-intel", Some(&Checksum::Crc32c)),
+            ("xxhash", Some(&Checksum::Xxhash32)),
+            ("xxhash64", Some(&Checksum::Xxhash64)),
+            ("meta", Some(&Checksum::HeaderOnly)),
+            ("pattern", Some(&pattern)),
+            ("pattern_hdr", Some(&Checksum::PatternWithHeader)),
+            ("md5", Some(&Checksum::Md5)),
+            ("crc64", Some(&Checksum::Crc64)),
+            ("crc32", Some(&Checksum::Crc32)),
+            ("crc16", Some(&Checksum::Crc16)),
+            ("crc7", Some(&Checksum::Crc7)),
+            ("sha1", Some(&Checksum::Sha1)),
+            ("sha256", Some(&Checksum::Sha256)),
+            ("sha512", Some(&Checksum::Sha512)),
+            ("sha3-224", Some(&Checksum::Sha3_224)),
+            ("sha3-256", Some(&Checksum::Sha3_256)),
+            ("sha3-384", Some(&Checksum::Sha3_384)),
+            ("sha3-512", Some(&Checksum::Sha3_512)),
+        ])
+        .map(|(checksum, _)| checksum.cloned())?;
+    draft.verify_on = checksum.is_some();
+    draft.verify.checksum = checksum.unwrap_or(Checksum::Crc32c);
     Ok(())
 }
