@@ -140,7 +140,7 @@ impl<'a> Drawn<'a> {
             FioForm::Normal => fio::normal(self.workload, self.trial, &facts),
             FioForm::Json => fio::json(self.workload, self.trial, &facts, false),
             FioForm::JsonPlus => fio::json(self.workload, self.trial, &facts, true),
-            FioForm::Terse => fio::terse(self.workload, self.trial, &facts),
+            FioForm::Terse(version) => fio::terse(self.workload, self.trial, version),
         }
     }
 }
@@ -154,8 +154,8 @@ pub(crate) enum FioForm {
     Json,
     /// `json+`.
     JsonPlus,
-    /// `terse`, version 3.
-    Terse,
+    /// `terse` of this version, 2 to 5.
+    Terse(u8),
 }
 
 /// Further data for fio's formats. The time is that of the trial, so that the output of a stored trial does not
@@ -176,7 +176,6 @@ fn fio_facts(workload: &Workload, trial: &Trial, context: &Context) -> fio::Cont
         pid: std::process::id(),
         elapsed_s: (span_ns + 500_000_000) / 1_000_000_000,
         eta_s: 0,
-        global_options: std::collections::BTreeMap::new(),
         job_options: workload.jobs.iter().map(resolved_options).collect(),
     }
 }

@@ -1,6 +1,6 @@
 //! Builds a workload from sections: global options, groups, and references between jobs.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use iodyno_model::{After, Diagnostic, HeaderFormat, Job, Severity, Source, Workload};
@@ -27,6 +27,8 @@ pub(super) struct Assembly<'h> {
     /// The headers of verified blocks, unless a job says otherwise.
     pub(super) verify_header: HeaderFormat,
     jobs: Vec<Job>,
+    /// The options of all global sections, and those before the first job of the command line.
+    global_options: BTreeMap<String, String>,
     /// How many jobs have each name.
     named: HashMap<String, usize>,
     files: usize,
@@ -47,6 +49,7 @@ impl<'h> Assembly<'h> {
             read_only: false,
             verify_header: HeaderFormat::Iodyno,
             jobs: Vec::new(),
+            global_options: BTreeMap::new(),
             named: HashMap::new(),
             files: 0,
             name: None,
@@ -99,6 +102,7 @@ impl<'h> Assembly<'h> {
                 stonewall = false;
             }
         }
+        self.global_options.extend(base.job.options);
     }
 
     fn global(&mut self, base: &mut Draft, section: &Section) {
@@ -294,7 +298,10 @@ impl<'h> Assembly<'h> {
         let workload = (errors == 0).then(|| {
             let first = || self.jobs.first().map(|job| job.name.clone());
             let name = self.name.or_else(first).unwrap_or_default();
-            Workload::new(name, self.sources, self.jobs)
+            Workload {
+                global_options: self.global_options,
+                ..Workload::new(name, self.sources, self.jobs)
+            }
         });
         Parsed {
             workload,

@@ -63,7 +63,7 @@ pub(super) const FLAGS: &[Flag] = &[
     honoured("minimal", &["m"], Nothing, "The same as `--output-format=terse`.",
         |settings, _| { settings.output.formats = vec![OutputFormat::Terse]; Ok(()) }),
     honoured("append-terse", &["f"], OptionalText, "Adds terse lines after the result.", append_terse),
-    honoured("terse-version", &["V"], Text, "Version of terse lines: 3.", terse_version),
+    honoured("terse-version", &["V"], Text, "Version of terse lines: 2 to 5; default: 3.", terse_version),
     honoured("status-interval", &["L"], Text, "Prints the result so far at this interval.",
         |settings, value| at_least(value, 1).map(|it| settings.output.status_interval = Some(it))),
     honoured("eta", &["e"], Text, "Whether the remaining time is shown: always, never, auto.", eta),
@@ -132,20 +132,22 @@ fn idle_prof(_: &mut Settings, value: &str) -> Result<(), Problem> {
 }
 
 fn append_terse(settings: &mut Settings, _: &str) -> Result<(), Problem> {
-    if !settings.output.formats.contains(&OutputFormat::Terse) {
-        settings.output.formats.push(OutputFormat::Terse);
-    }
+    settings.output.formats.push(OutputFormat::Terse);
+    settings.output.formats = in_order(std::mem::take(&mut settings.output.formats));
     Ok(())
 }
 
-fn terse_version(_: &mut Settings, value: &str) -> Result<(), Problem> {
-    match value {
-        "3" => Ok(()),
-        _ => Err(
-            Problem::refusal(format!("terse version `{value}` is not supported"))
-                .hint("write 3, or use `--output-format=json`"),
-        ),
+fn terse_version(settings: &mut Settings, value: &str) -> Result<(), Problem> {
+    match value.parse() {
+        Ok(version @ 2..=5) => settings.output.terse_version = version,
+        _ => {
+            return Err(
+                Problem::error(format!("there is no terse version `{value}`"))
+                    .hint("write 2, 3, 4 or 5"),
+            );
+        }
     }
+    Ok(())
 }
 
 fn eta(settings: &mut Settings, value: &str) -> Result<(), Problem> {
@@ -188,11 +190,19 @@ fn formats(value: &str) -> Result<Vec<OutputFormat>, Problem> {
                 ],
             )?,
         };
-        if !formats.contains(&format) {
-            formats.push(format);
-        }
+        formats.push(format);
     }
-    Ok(formats)
+    Ok(in_order(formats))
+}
+
+/// Each format once, in the order in which fio prints them. JSON with bins replaces JSON without.
+fn in_order(mut formats: Vec<OutputFormat>) -> Vec<OutputFormat> {
+    formats.sort();
+    formats.dedup();
+    if formats.contains(&OutputFormat::JsonPlus) {
+        formats.retain(|format| *format != OutputFormat::Json);
+    }
+    formats
 }
 
 /// A time in seconds, at least this number of milliseconds.

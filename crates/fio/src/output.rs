@@ -4,17 +4,17 @@ use std::path::PathBuf;
 
 use iodyno_units::Nanos;
 
-/// A format of the result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A format of the result. Several are printed in this order, as by fio.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OutputFormat {
-    /// Human-readable text.
-    Normal,
+    /// One line per job, with fields separated by semicolons.
+    Terse,
     /// fio's JSON.
     Json,
     /// fio's JSON with the histograms' bins.
     JsonPlus,
-    /// One line per job, with fields separated by semicolons.
-    Terse,
+    /// Human-readable text.
+    Normal,
 }
 
 /// Whether the remaining time is shown.
@@ -32,8 +32,10 @@ pub enum Eta {
 /// Where and how the result is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputOptions {
-    /// The formats, in the order given; at least one.
+    /// The formats, each once, in the order in which they are printed; at least one.
     pub formats: Vec<OutputFormat>,
+    /// Version of terse lines, 2 to 5.
+    pub terse_version: u8,
     /// The file; `None`: standard output.
     pub file: Option<PathBuf>,
     /// Time between intermediate results.
@@ -50,6 +52,7 @@ impl Default for OutputOptions {
     fn default() -> Self {
         OutputOptions {
             formats: vec![OutputFormat::Normal],
+            terse_version: 3,
             file: None,
             status_interval: None,
             eta: Eta::Auto,

@@ -122,16 +122,20 @@ fn output_has_the_requested_destination_and_formats() {
         ("--output-format json+", vec![JsonPlus]),
         (
             "--output-format=normal,json,terse",
-            vec![Normal, Json, Terse],
+            vec![Terse, Json, Normal],
         ),
+        ("--output-format=json+,json", vec![JsonPlus]),
         ("--output-format=json,json", vec![Json]),
         ("--minimal", vec![Terse]),
         ("-m", vec![Terse]),
-        ("--append-terse", vec![Normal, Terse]),
-        ("--output-format=json --append-terse", vec![Json, Terse]),
+        ("--append-terse", vec![Terse, Normal]),
+        ("--output-format=json --append-terse", vec![Terse, Json]),
     ] {
         assert_eq!(output(text).formats, formats, "{text}");
     }
+    assert_eq!(output("").terse_version, 3);
+    assert_eq!(output("--minimal --terse-version=4").terse_version, 4);
+    assert_eq!(output("--minimal -V 5").terse_version, 5);
     let all = output(
         "--output=o.json --status-interval=500ms --eta=never --eta-interval=1 --eta-newline=10s",
     );
@@ -215,8 +219,8 @@ fn errors_point_into_the_command() {
             "1:20+11 error `--profile` is not supported",
         ),
         (
-            "--name=a --size=1m --terse-version=5",
-            "1:20+17 error terse version `5`",
+            "--name=a --size=1m --terse-version=6",
+            "1:20+17 error there is no terse version `6`",
         ),
         (
             "--name=a --size=1m --rw=write --readonly",

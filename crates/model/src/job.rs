@@ -69,10 +69,22 @@ pub struct Logs {
     pub iops: Option<PathBuf>,
     /// `PREFIX_lat.N.log`, `PREFIX_clat.N.log`, `PREFIX_slat.N.log`.
     pub latency: Option<PathBuf>,
-    /// Averaging window in ms; 0: every op (latency), or 500 ms (bw, iops).
+    /// `PREFIX_clat_hist.N.log`.
+    #[serde(default)]
+    pub histogram: Option<PathBuf>,
+    /// Averaging window in ms; 0: every op.
     pub window_ms: u64,
+    /// Interval of the histograms in ms; 0: none are logged.
+    #[serde(default)]
+    pub histogram_ms: u64,
+    /// log2 of the number of fio's bins that a logged bin combines, at most 6.
+    #[serde(default)]
+    pub coarseness: u32,
     /// Log the largest value of the window instead of its mean.
     pub max_value: bool,
+    /// Log the mean and the largest value of the window.
+    #[serde(default)]
+    pub both_values: bool,
     /// Log the offset of each op.
     pub offset: bool,
     /// Number of the kernel's clock (`clockid_t`) whose time the log's times are; `None`: they begin with the
@@ -82,6 +94,15 @@ pub struct Logs {
     /// The ops as an iolog of version 3, for replay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iolog: Option<PathBuf>,
+    /// Log the I/O priority of each op; otherwise whether it is real time.
+    #[serde(default)]
+    pub priority: bool,
+    /// Log when each op was issued, ns since the start.
+    #[serde(default)]
+    pub issue_time: bool,
+    /// All clones append to the same file, without a number in its name.
+    #[serde(default)]
+    pub shared: bool,
 }
 
 /// CPU and memory placement of the threads.
@@ -113,6 +134,39 @@ pub struct Reporting {
     /// fio's output formats leave the job out (`stats=0`).
     #[serde(default)]
     pub hidden: bool,
+    /// The latencies whose percentiles fio's formats contain.
+    #[serde(default)]
+    pub percentiles_of: PercentilesOf,
+    /// Significant digits of rates and sizes in fio's text, 1 to 10.
+    #[serde(default = "Reporting::default_digits")]
+    pub digits: u32,
+    /// Rates in fio's text are in bits per second.
+    #[serde(default)]
+    pub bits: bool,
+    /// Prefixes in fio's text are powers of 1000 first; otherwise powers of 1024 first.
+    #[serde(default)]
+    pub decimal: bool,
+}
+
+/// A choice of fio's latencies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PercentilesOf {
+    /// Duration of the submission (`slat`).
+    pub submission: bool,
+    /// Submission to completion (`clat`).
+    pub completion: bool,
+    /// Both (`lat`).
+    pub total: bool,
+}
+
+impl Default for PercentilesOf {
+    fn default() -> Self {
+        PercentilesOf {
+            submission: false,
+            completion: true,
+            total: false,
+        }
+    }
 }
 
 impl Reporting {
@@ -121,6 +175,11 @@ impl Reporting {
         1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9,
         99.95, 99.99,
     ];
+
+    /// fio's default of `significant_figures`.
+    fn default_digits() -> u32 {
+        4
+    }
 }
 
 impl Default for Reporting {
@@ -130,6 +189,10 @@ impl Default for Reporting {
             together: false,
             percentiles: Self::PERCENTILES.to_vec(),
             hidden: false,
+            percentiles_of: PercentilesOf::default(),
+            digits: Self::default_digits(),
+            bits: false,
+            decimal: false,
         }
     }
 }

@@ -16,6 +16,7 @@ mod errors;
 mod examination;
 mod files;
 mod finding;
+mod fio_bins;
 mod frame;
 mod histogram;
 mod identity;
@@ -60,6 +61,7 @@ pub use errors::ErrorPolicy;
 pub use examination::{Check, CheckState, FigureColumn, FigureRow, FigureTable};
 pub use files::{Amount, Fallocate, FileService, Files};
 pub use finding::{Finding, FindingKind, Weight};
+pub use fio_bins::{FIO_BINS, fio_bin, fio_bin_middle};
 pub use frame::{DirectionFrame, Frame, JobFrame};
 pub use histogram::{BinLayout, Histogram, HistogramBuilder};
 pub use identity::{Identity, Inode, KnownTarget};
@@ -67,7 +69,7 @@ pub use import::{
     Claim, ClaimRules, ClaimSubject, Duplicate, Imported, ImportedPoint, ImportedTable,
     ImportedTrial, Unread,
 };
-pub use job::{After, ExitScope, Job, JobEnd, Logs, Placement, Reporting, Span};
+pub use job::{After, ExitScope, Job, JobEnd, Logs, PercentilesOf, Placement, Reporting, Span};
 pub use key::{RunId, TrialKey};
 pub use metric::{Better, Figure, Metric, Unit, Withheld};
 pub use observation::{Fact, FactClass, Flag, Kind, Observation, SourceLine};

@@ -1,5 +1,6 @@
 //! The plan of a run, and the plan of one trial for a node.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -60,6 +61,9 @@ pub struct Workload {
     pub sources: Vec<Source>,
     /// The jobs, in file order.
     pub jobs: Vec<Job>,
+    /// The options of fio's global sections as written (name → value).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub global_options: BTreeMap<String, String>,
     /// As [`Configuration::again`], if workloads are compared.
     #[serde(default)]
     pub again: bool,
@@ -72,6 +76,7 @@ impl Workload {
             name: name.into(),
             sources,
             jobs,
+            global_options: BTreeMap::new(),
             again: false,
         }
     }

@@ -229,7 +229,7 @@ impl Printer<'_> {
                 OutputFormat::Normal => FioForm::Normal,
                 OutputFormat::Json => FioForm::Json,
                 OutputFormat::JsonPlus => FioForm::JsonPlus,
-                OutputFormat::Terse => FioForm::Terse,
+                OutputFormat::Terse => FioForm::Terse(self.output.terse_version),
             };
             self.sink.write(&drawn.fio(form, self.context))?;
         }

@@ -52,7 +52,7 @@ pub(crate) fn show(args: &ShowArgs, context: &Context) -> Result<Exit, Failure> 
         Format::FioJson => fio(&store, &run, FioForm::Json, context)?,
         Format::FioJsonPlus => fio(&store, &run, FioForm::JsonPlus, context)?,
         Format::FioNormal => fio(&store, &run, FioForm::Normal, context)?,
-        Format::Terse => fio(&store, &run, FioForm::Terse, context)?,
+        Format::Terse => fio(&store, &run, FioForm::Terse(3), context)?,
         Format::Csv => {
             return Err(Failure::one(
                 Diagnostic::error("`--format csv` requires `--series`")

@@ -130,6 +130,91 @@ fn text_terse_and_appended_terse() {
 }
 
 #[test]
+fn several_formats_come_in_fios_order() {
+    let home = Home::new();
+    let all = fio(
+        &home,
+        &["--output-format=normal,json,terse", "--terse-version=4"],
+    )
+    .succeeds();
+    let places: Vec<usize> = [
+        "Starting 1 thread",
+        "\n4;fio-",
+        "\"fio version\"",
+        "Run status",
+    ]
+    .iter()
+    .map(|text| {
+        all.stdout
+            .find(text)
+            .unwrap_or_else(|| panic!("{text}: {}", all.stdout))
+    })
+    .collect();
+    assert!(places.is_sorted(), "{places:?}");
+    fio(&home, &["--terse-version=6"])
+        .exits(1)
+        .tells("there is no terse version `6`");
+}
+
+#[test]
+fn logs_of_a_simulated_device_hold_every_op() {
+    let home = Home::new();
+    let done = home
+        .iodyno(&[
+            "fio",
+            "--output-format=json",
+            "--name=s",
+            "--ioengine=sim",
+            "--sim_latency=constant:1ms",
+            "--rw=randrw",
+            "--bs=4k",
+            "--size=1g",
+            "--runtime=2",
+            "--time_based",
+            "--numjobs=2",
+            "--write_lat_log=each",
+            "--write_bw_log=each",
+            "--write_iops_log=each",
+            "--per_job_logs=0",
+            "--write_hist_log=each",
+            "--log_hist_msec=500",
+            "--log_hist_coarseness=2",
+        ])
+        .succeeds()
+        .json();
+    let jobs = done["jobs"].as_array().unwrap();
+    let total = |direction: &str| -> u64 {
+        let ops = jobs.iter().map(|job| job[direction]["total_ios"].as_u64());
+        ops.flatten().sum()
+    };
+    let expected = [total("read"), total("write")];
+    assert!(expected.iter().sum::<u64>() > 3900, "{expected:?}");
+    let rows = |kind: &str| -> Vec<Vec<u64>> {
+        let text = std::fs::read_to_string(home.work().join(format!("each_{kind}.log"))).unwrap();
+        let row = |line: &str| {
+            line.split(", ")
+                .map(|field| field.parse().unwrap())
+                .collect()
+        };
+        text.lines().map(row).collect()
+    };
+    for (kind, value) in [("lat", 1_000_000), ("bw", 4096), ("iops", 1)] {
+        let mut counted = [0, 0];
+        for row in rows(kind) {
+            assert_eq!((row[1], row[3], row.len()), (value, 4096, 5), "{kind}");
+            counted[row[2] as usize] += 1;
+        }
+        assert_eq!(counted, expected, "{kind}");
+    }
+    let mut counted = [0, 0];
+    for row in rows("clat_hist") {
+        assert_eq!((row[2], row.len()), (4096, 3 + 464));
+        counted[row[1] as usize] += row[3..].iter().sum::<u64>();
+    }
+    assert_eq!(counted, expected);
+}
+
+#[test]
 fn output_goes_to_a_file_where_one_is_named() {
     let home = Home::new();
     let done = fio(&home, &["--output=result.json", "--output-format=json"]).succeeds();

@@ -161,7 +161,7 @@ pub fn json(workload: &Workload, trial: &Trial, context: &Context, plus: bool) -
         timestamp: context.now_unix_ms / 1000,
         timestamp_ms: context.now_unix_ms,
         time: clock::ctime(context.now_unix_ms, context.utc_offset_s),
-        global_options: &context.global_options,
+        global_options: &workload.global_options,
         jobs: entries
             .iter()
             .map(|entry| job_object(entry, &entries, trial, context, plus))
@@ -248,6 +248,7 @@ fn job_object<'a>(
     };
     let direction = |direction| direction_object(entry, entries, direction, plus);
     let sync = entry.direction(Direction::Sync);
+    let of = job.reporting.percentiles_of;
     let errors = entry.continues_on_error();
     JobObject {
         jobname: &job.name,
@@ -262,7 +263,11 @@ fn job_object<'a>(
         trim: direction(Direction::Trim),
         sync: SyncObject {
             total_ios: sync.ops,
-            lat_ns: latency_object(&sync.service, Some(&job.reporting), plus),
+            lat_ns: latency_object(
+                &sync.service,
+                (of.completion || of.total).then_some(&job.reporting),
+                plus,
+            ),
         },
         job_runtime: entry.runtime_ms,
         usr_cpu: rounded(usr_cpu),
@@ -313,6 +318,11 @@ fn direction_object(
     let bandwidth = &result.bandwidth;
     let response = result.response.as_ref();
     let empty = Histogram::default();
+    let submission = result.submission.as_ref().unwrap_or(&empty);
+    let latencies = |histogram: &Histogram, detailed: bool| {
+        latency_object(histogram, detailed.then_some(reporting), plus)
+    };
+    let of = reporting.percentiles_of;
     DirectionObject {
         io_bytes: result.bytes,
         io_kbytes: result.bytes >> 10,
@@ -324,10 +334,10 @@ fn direction_object(
         short_ios: result.short,
         // Nothing is ever given up on half-way without being counted as an error.
         drop_ios: 0,
-        slat_ns: latency_object(result.submission.as_ref().unwrap_or(&empty), None, plus),
-        clat_ns: latency_object(result.after_submission(), Some(reporting), plus),
-        lat_ns: latency_object(&result.service, None, plus),
-        response_lat_ns: response.map(|response| latency_object(response, Some(reporting), plus)),
+        slat_ns: latencies(submission, of.submission),
+        clat_ns: latencies(result.after_submission(), of.completion),
+        lat_ns: latencies(&result.service, of.total),
+        response_lat_ns: response.map(|response| latencies(response, true)),
         bw_min: (bandwidth.min / 1024.0) as u64,
         bw_max: (bandwidth.max / 1024.0) as u64,
         bw_agg: match bandwidth.samples {
@@ -365,7 +375,7 @@ fn latency_object(
             Ordered(keyed.collect())
         }),
         bins: detailed.filter(|_| plus).map(|_| {
-            let bins = latency::bins(histogram).into_iter();
+            let bins = latency::bins(histogram);
             Ordered(bins.map(|(key, count)| (key.to_string(), count)).collect())
         }),
     }

@@ -39,8 +39,6 @@ pub struct Context {
     pub elapsed_s: u64,
     /// Seconds still to go; 0 at the end.
     pub eta_s: u64,
-    /// Options of the `[global]` sections.
-    pub global_options: BTreeMap<String, String>,
     /// For each job of the workload its resolved options; a job beyond the list shows the options
     /// it was written with.
     pub job_options: Vec<BTreeMap<String, String>>,

@@ -6,7 +6,7 @@ use iodyno_model::{BlockSizes, Direction, DirectionResult, Histogram, Reporting,
 
 use super::entry::{self, Entry};
 use super::json::{SECTOR, utilisation};
-use super::numbers::{Base, DIGITS, both, prefixed};
+use super::numbers::{Base, Notation, prefixed};
 use super::{Context, VERSION, latency};
 use crate::clock;
 use crate::style::sanitize;
@@ -17,14 +17,19 @@ pub fn banner(workload: &Workload) -> String {
     for job in &workload.jobs {
         let blocks = job.work.as_blocks();
         let sizes = &blocks.access.block_sizes;
+        let notation = Notation::of(&job.reporting);
+        let range = |sizes: &BlockSizes| {
+            let size = |bytes: u64| notation.size(bytes as f64).0;
+            format!("{}-{}", size(sizes.min()), size(sizes.max()))
+        };
         text += &format!(
             "{}: (g={}): rw={}, bs=(R) {}, (W) {}, (T) {}, ioengine={}, iodepth={}\n",
             sanitize(&job.name),
             job.reporting.group,
             blocks.access.pattern(),
-            size_range(&sizes.read),
-            size_range(&sizes.write),
-            size_range(&sizes.trim),
+            range(&sizes.read),
+            range(&sizes.write),
+            range(&sizes.trim),
             blocks.engine.kind.name(),
             blocks.engine.depth
         );
@@ -35,11 +40,6 @@ pub fn banner(workload: &Workload) -> String {
     let workers: u32 = workload.jobs.iter().map(|job| job.clones).sum();
     let plural = if workers == 1 { "" } else { "s" };
     text + &format!("{VERSION}\nStarting {workers} thread{plural}\n")
-}
-
-fn size_range(sizes: &BlockSizes) -> String {
-    let size = |bytes: u64| format!("{}B", prefixed(bytes as f64, DIGITS, Base::Binary));
-    format!("{}-{}", size(sizes.min()), size(sizes.max()))
 }
 
 /// A trial as `--output-format=normal`.
@@ -106,12 +106,14 @@ fn describe(errno: i32) -> String {
 }
 
 fn direction_status(entry: &Entry, entries: &[Entry], result: &DirectionResult) -> String {
-    let (binary, decimal) = both(entry::bytes_per_s(result), "/s");
-    let (moved, _) = both(result.bytes as f64, "");
+    let reporting = &entry.job.reporting;
+    let notation = Notation::of(reporting);
+    let (first, second) = notation.rate(entry::bytes_per_s(result));
+    let (moved, _) = notation.size(result.bytes as f64);
     let mut text = format!(
-        "  {}: IOPS={}, BW={binary} ({decimal})({moved}/{}msec)\n",
+        "  {}: IOPS={}, BW={first} ({second})({moved}/{}msec)\n",
         result.direction.name(),
-        prefixed(entry::iops(result), DIGITS, Base::Decimal),
+        notation.number(entry::iops(result)),
         entry::runtime_ms(result)
     );
     if let Some(submission) = result.submission.as_ref().filter(|s| !s.is_empty()) {
@@ -122,9 +124,16 @@ fn direction_status(entry: &Entry, entries: &[Entry], result: &DirectionResult) 
     if let Some(response) = result.response.as_ref().filter(|r| !r.is_empty()) {
         text += &latency_line("rlat", response);
     }
-    text += &percentiles("clat", result.after_submission(), &entry.job.reporting);
-    if let Some(response) = result.response.as_ref().filter(|r| !r.is_empty()) {
-        text += &percentiles("rlat", response, &entry.job.reporting);
+    let of = reporting.percentiles_of;
+    for (shown, name, histogram) in [
+        (of.submission, "slat", result.submission.as_ref()),
+        (of.completion, "clat", Some(result.after_submission())),
+        (of.total, "lat", Some(&result.service)),
+        (true, "rlat", result.response.as_ref()),
+    ] {
+        if let Some(histogram) = histogram.filter(|histogram| shown && !histogram.is_empty()) {
+            text += &percentiles(name, histogram, reporting);
+        }
     }
     text + &samples(entry, entries, result)
 }
@@ -134,16 +143,13 @@ fn samples(entry: &Entry, entries: &[Entry], result: &DirectionResult) -> String
     let bandwidth = &result.bandwidth;
     if bandwidth.samples > 0 && bandwidth.mean > 0.0 {
         let share = entry::share_of_group(entry, entries, result.direction);
-        let (factor, unit) = match bandwidth.mean / 1024.0 > 1024.0 * 1024.0 {
-            true => (1048576.0, "MiB"),
-            false => (1024.0, "KiB"),
-        };
+        let (factor, unit) = Notation::of(&entry.job.reporting).sampled(bandwidth.mean);
         text += &format!(
             "   bw ({unit:>5}/s): min={:5}, max={:5}, per={share:.2}%, avg={:5.2}, stdev={:5.2}, samples={}\n",
-            (bandwidth.min / factor) as u64,
-            (bandwidth.max / factor) as u64,
-            bandwidth.mean / factor,
-            bandwidth.stddev / factor,
+            (bandwidth.min * factor) as u64,
+            (bandwidth.max * factor) as u64,
+            bandwidth.mean * factor,
+            bandwidth.stddev * factor,
             bandwidth.samples
         );
     }
@@ -290,13 +296,17 @@ fn group_line(entries: &[Entry], group: u32, direction: Direction) -> String {
     let Some(run) = entry::group_run(entries, group, direction) else {
         return String::new();
     };
-    let (all, all_decimal) = both(run.bytes_per_s, "/s");
-    let (least, least_decimal) = both(run.rates.0, "/s");
-    let (most, most_decimal) = both(run.rates.1, "/s");
-    let (moved, moved_decimal) = both(run.bytes as f64, "");
+    // As in fio, the last one of the group decides.
+    let mut members = entries.iter().rev().map(|entry| &entry.job.reporting);
+    let reporting = members.find(|reporting| reporting.group == group);
+    let notation = Notation::of(reporting.unwrap_or(&Reporting::default()));
+    let (all, also_all) = notation.rate(run.bytes_per_s);
+    let (least, also_least) = notation.rate(run.rates.0);
+    let (most, also_most) = notation.rate(run.rates.1);
+    let (moved, also_moved) = notation.size(run.bytes as f64);
     format!(
-        "{:>7}: bw={all} ({all_decimal}), {least}-{most} ({least_decimal}-{most_decimal}), \
-         io={moved} ({moved_decimal}), run={}-{}msec\n",
+        "{:>7}: bw={all} ({also_all}), {least}-{most} ({also_least}-{also_most}), \
+         io={moved} ({also_moved}), run={}-{}msec\n",
         direction.name().to_uppercase(),
         run.runs_ms.0,
         run.runs_ms.1

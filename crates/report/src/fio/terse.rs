@@ -1,32 +1,39 @@
-//! fio's terse output, version 3: a line an entry, fields parted by semicolons.
+//! fio's terse output, versions 2 to 5: one line per entry, with fields separated by semicolons.
+//!
+//! Version 3 has no trims. Version 5 adds the number of bandwidth samples and the IOPS samples. Version 2 has neither
+//! fio's version nor disks, and its description is a line of its own.
 
 use iodyno_model::{Direction, Histogram, Trial, Workload};
 
 use super::entry::{self, Entry};
 use super::json::utilisation;
-use super::{Context, VERSION, latency};
+use super::{VERSION, latency};
 use crate::style::sanitize;
 
-/// A trial as `--output-format=terse --terse-version=3`: a line for each entry of `jobs`.
-pub fn terse(workload: &Workload, trial: &Trial, _context: &Context) -> String {
+/// A trial as `--output-format=terse` of this `--terse-version`: a line for each entry of `jobs`.
+pub fn terse(workload: &Workload, trial: &Trial, version: u8) -> String {
     let entries = entry::entries(workload, trial);
     entries
         .iter()
-        .map(|entry| line(entry, &entries, trial) + "\n")
+        .map(|entry| line(entry, &entries, trial, version) + "\n")
         .collect()
 }
 
-fn line(entry: &Entry, entries: &[Entry], trial: &Trial) -> String {
+fn line(entry: &Entry, entries: &[Entry], trial: &Trial, version: u8) -> String {
     let job = entry.job;
-    let mut fields = vec![
-        "3".to_owned(),
-        VERSION.to_owned(),
+    let mut fields = vec![version.to_string()];
+    if version > 2 {
+        fields.push(VERSION.to_owned());
+    }
+    fields.extend([
         field(&job.name),
         job.reporting.group.to_string(),
         entry.errno.to_string(),
-    ];
-    for direction in [Direction::Read, Direction::Write] {
-        direction_fields(&mut fields, entry, entries, direction);
+    ]);
+    let directions = [Direction::Read, Direction::Write, Direction::Trim];
+    let shown = if version == 3 { 2 } else { 3 };
+    for direction in &directions[..shown] {
+        direction_fields(&mut fields, entry, entries, *direction, version);
     }
     let (user, system) = entry.cpu_percent();
     fields.push(format!("{user:.6}%"));
@@ -45,7 +52,7 @@ fn line(entry: &Entry, entries: &[Entry], trial: &Trial) -> String {
     let shares = classes.us.iter().chain(&classes.ms);
     fields.extend(shares.map(|share| format!("{share:.2}%")));
 
-    for part in &trial.parts {
+    for part in trial.parts.iter().filter(|_| version > 2) {
         for device in &part.host.devices {
             fields.push(field(&device.name));
             let counters = [
@@ -65,10 +72,12 @@ fn line(entry: &Entry, entries: &[Entry], trial: &Trial) -> String {
         fields.push(entry.failed.to_string());
         fields.push(entry.errno.to_string());
     }
-    if !job.description.is_empty() {
-        fields.push(field(&job.description));
+    let line = fields.join(";");
+    match (job.description.is_empty(), version) {
+        (true, _) => line,
+        (false, 2) => format!("{line}\n;{}", field(&job.description)),
+        (false, _) => format!("{line};{}", field(&job.description)),
     }
-    fields.join(";")
 }
 
 fn direction_fields(
@@ -76,6 +85,7 @@ fn direction_fields(
     entry: &Entry,
     entries: &[Entry],
     direction: Direction,
+    version: u8,
 ) {
     let result = entry.direction(direction);
     fields.extend([
@@ -87,7 +97,13 @@ fn direction_fields(
     let empty = Histogram::default();
     latency_fields(fields, result.submission.as_ref().unwrap_or(&empty));
     latency_fields(fields, result.after_submission());
-    let percentiles = latency::percentiles(result.after_submission(), &entry.job.reporting);
+    let reporting = &entry.job.reporting;
+    let of = reporting.percentiles_of;
+    let percentiles = match (of.total, of.completion) {
+        (true, _) => latency::percentiles(&result.service, reporting),
+        (false, true) => latency::percentiles(result.after_submission(), reporting),
+        (false, false) => Vec::new(),
+    };
     for index in 0..latency::MOST_PERCENTILES {
         fields.push(match percentiles.get(index) {
             Some((percent, ns)) => format!("{percent:.6}%={}", ns / 1000),
@@ -107,6 +123,17 @@ fn direction_fields(
         format!("{:.6}", bandwidth.mean / 1024.0),
         format!("{:.6}", bandwidth.stddev / 1024.0),
     ]);
+    if version == 5 {
+        let iops = &result.iops;
+        fields.extend([
+            bandwidth.samples.to_string(),
+            (iops.min as u64).to_string(),
+            (iops.max as u64).to_string(),
+            format!("{:.6}", iops.mean),
+            format!("{:.6}", iops.stddev),
+            iops.samples.to_string(),
+        ]);
+    }
 }
 
 /// Smallest, largest, mean, deviation, in µs.

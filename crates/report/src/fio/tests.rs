@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use iodyno_judge::testing::{self, operations as made};
-use iodyno_model::{Direction, ErrorCount, Step, StepTime, Trial, Workload};
+use iodyno_model::{Direction, ErrorCount, PercentilesOf, Step, StepTime, Trial, Workload};
 use serde_json::Value;
 
 use super::{Context, banner, cannot_tell, json, normal, terse};
@@ -61,7 +61,7 @@ fn a_job_without_stats_is_left_out() {
     let jobs = document["jobs"].as_array().unwrap();
     let names: Vec<&Value> = jobs.iter().map(|job| &job["jobname"]).collect();
     assert_eq!(names, ["b"]);
-    assert_eq!(terse(&workload, &trial, &context()).lines().count(), 1);
+    assert_eq!(terse(&workload, &trial, 3).lines().count(), 1);
 }
 
 #[test]
@@ -183,11 +183,16 @@ fn errors_are_told_as_fio_tells_them() {
     assert!(human.contains("errors    : total=3, first_error=5/<Input/output error>"));
 }
 
+fn terse_lines(version: u8) -> Vec<Vec<String>> {
+    let (workload, trial) = two_groups(true);
+    let text = terse(&workload, &trial, version);
+    let line = |line: &str| line.split(';').map(str::to_owned).collect();
+    text.lines().map(line).collect()
+}
+
 #[test]
 fn terse_has_every_field_at_its_place() {
-    let (workload, trial) = two_groups(true);
-    let text = terse(&workload, &trial, &context());
-    let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split(';').collect()).collect();
+    let lines = terse_lines(3);
     // 121 fields, 9 of one disk; the description of `a` comes last, its semicolon replaced.
     assert_eq!([lines[0].len(), lines[1].len()], [131, 130]);
     let first = &lines[0];
@@ -211,6 +216,99 @@ fn terse_has_every_field_at_its_place() {
     ] {
         assert_eq!(first[field - 1], expected, "field {field}");
     }
+}
+
+#[test]
+fn each_terse_version_has_its_own_fields() {
+    let third = terse_lines(3);
+    // 41 fields of trims after those of writes.
+    let fourth = terse_lines(4);
+    assert_eq!([fourth[0].len(), fourth[1].len()], [172, 171]);
+    assert_eq!(fourth[0][0], "4");
+    assert_eq!(fourth[0][1..87], third[0][1..87]);
+    assert_eq!(fourth[0][87..91], ["0", "0", "0", "0"]);
+    assert_eq!(fourth[0][128..], third[0][87..]);
+    // After the bandwidth of each direction: its samples, then the IOPS.
+    let fifth = terse_lines(5);
+    assert_eq!([fifth[0].len(), fifth[1].len()], [190, 189]);
+    assert_eq!(fifth[0][0], "5");
+    assert_eq!(fifth[0][5..46], third[0][5..46]);
+    assert_eq!(fifth[0][46..50], ["80", "3645", "4252", "4050.000000"]);
+    assert_eq!(fifth[0][51], "80");
+    assert_eq!(fifth[0][52..93], third[0][46..87]);
+    assert_eq!(fifth[0][140..145], ["0", "0", "0", "0.000000", "0.000000"]);
+    assert_eq!(fifth[0][146..], third[0][87..]);
+    // Without fio's version and disks; the description is a line of its own.
+    let second = terse_lines(2);
+    assert_eq!(second.len(), 3);
+    assert_eq!([second[0].len(), second[2].len()], [161, 161]);
+    assert_eq!(second[0][..2], ["2", "a"]);
+    assert_eq!(second[0][4..127], fourth[0][5..128]);
+    assert_eq!(second[0][127..], third[0][87..121]);
+    assert_eq!(second[1], ["", "mixed_ and synced"]);
+}
+
+#[test]
+fn percentiles_are_of_the_latencies_that_the_job_names() {
+    let (mut workload, mut trial) = two_groups(true);
+    let reads = &mut trial.parts[0].clones[0].directions[0];
+    reads.completion = Some(testing::latencies(40_000, 137_000));
+    for job in &mut workload.jobs {
+        job.reporting.percentiles_of = PercentilesOf {
+            submission: true,
+            completion: false,
+            total: true,
+        };
+    }
+    let text = json(&workload, &trial, &context(), true);
+    let document: Value = serde_json::from_str(&text).unwrap();
+    let read = &document["jobs"][0]["read"];
+    for key in ["slat_ns", "lat_ns"] {
+        assert!(read[key]["percentile"]["99.000000"].is_u64(), "{key}");
+        let bins = read[key]["bins"].as_object().unwrap();
+        let sum: u64 = bins.values().filter_map(Value::as_u64).sum();
+        assert_eq!(Some(sum), read[key]["N"].as_u64(), "{key}");
+    }
+    assert!(read["clat_ns"].get("percentile").is_none());
+    assert!(document["jobs"][0]["sync"]["lat_ns"]["percentile"].is_object());
+    let human = normal(&workload, &trial, &context());
+    assert!(human.contains("    slat percentiles ("), "{human}");
+    assert!(human.contains("    lat percentiles ("), "{human}");
+    assert!(!human.contains("clat percentiles"), "{human}");
+    // The 13th is p99 of the total latency.
+    let total = read["lat_ns"]["percentile"]["99.000000"].as_u64().unwrap();
+    let line = terse(&workload, &trial, 3);
+    let field = line.split(';').nth(29).unwrap();
+    assert_eq!(field, format!("99.000000%={}", total / 1000));
+    workload.jobs[0].reporting.percentiles_of.total = false;
+    let line = terse(&workload, &trial, 3);
+    assert_eq!(line.split(';').nth(29), Some("0%=0"));
+}
+
+#[test]
+fn normal_output_follows_the_units_of_the_job() {
+    let (mut workload, trial) = two_groups(true);
+    workload.jobs[1].reporting.bits = true;
+    workload.jobs[1].reporting.decimal = true;
+    workload.jobs[1].reporting.digits = 6;
+    let text = normal(&workload, &trial, &context());
+    for line in [
+        "  read: IOPS=4050, BW=15.8MiB/s (16.6MB/s)(316MiB/20000msec)",
+        "  read: IOPS=500, BW=16384kbit/s (16000Kibit/s)(40960kB/20000msec)",
+        "   READ: bw=16384kbit/s (16000Kibit/s), 16384kbit/s-16384kbit/s (16000Kibit/s-16000Kibit/s), io=40960kB (40000KiB), run=20000-20000msec",
+    ] {
+        assert!(text.lines().any(|got| got == line), "{line}\n{text}");
+    }
+}
+
+#[test]
+fn the_global_options_are_part_of_the_document() {
+    let (mut workload, trial) = two_groups(true);
+    assert!(!json(&workload, &trial, &context(), false).contains("global options"));
+    workload.global_options.insert("bs".into(), "4k".into());
+    let text = json(&workload, &trial, &context(), false);
+    let document: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(document["global options"]["bs"], "4k");
 }
 
 #[test]
@@ -238,7 +336,7 @@ fn a_job_without_results_yet_has_an_entry() {
     let document: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(document["jobs"].as_array().unwrap().len(), 2);
     assert_eq!(document["jobs"][1]["read"]["iops"], 0.0);
-    assert_eq!(terse(&workload, &trial, &context()).lines().count(), 2);
+    assert_eq!(terse(&workload, &trial, 3).lines().count(), 2);
     assert!(!normal(&workload, &trial, &context()).contains("groupid"));
 }
 
@@ -250,7 +348,7 @@ fn of_file_operations_nothing_is_told_in_fios_words() {
     assert_eq!(document["jobs"].as_array().unwrap().len(), 0);
     let note = document["iodyno note"].as_str().unwrap();
     assert!(note.contains("write_sync_10MB"), "{note}");
-    assert_eq!(terse(&workload, &trial, &context()), "");
+    assert_eq!(terse(&workload, &trial, 3), "");
     assert!(!normal(&workload, &trial, &context()).contains("IOPS="));
     let (workload, trial) = made::fileio_trial();
     assert_eq!(cannot_tell(&workload), None);

@@ -299,7 +299,7 @@ proptest! {
             let document: Value = serde_json::from_str(&document).unwrap();
             prop_assert!(no_null(&document), "{document}");
         }
-        let terse = fio::terse(&workload, &measured, &context);
+        let terse = fio::terse(&workload, &measured, 3);
         prop_assert!(!terse.contains("NaN") && !terse.contains("inf"), "{terse}");
         let normal = fio::normal(&workload, &measured, &context);
         prop_assert!(!normal.contains("NaN"), "{normal}");
