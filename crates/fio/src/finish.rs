@@ -37,7 +37,9 @@ pub(super) fn finish(draft: &mut Draft, section: &str, place: Place, report: &mu
     draft.job.buffers.content = content(draft);
     finish_verify(draft, report);
     finish_buffers(draft);
+    finish_logs(draft, report);
     draft.job.placement.io_priority = io_priority(draft);
+    draft.job.reporting.decimal = draft.kb_base == 1000;
     Job {
         work: Work::Blocks(draft.blocks.clone()),
         ..draft.job.clone()
@@ -344,6 +346,19 @@ fn finish_buffers(draft: &mut Draft) {
         || draft.blocks.verify.is_some();
     if must && !draft.written.contains_key("refill_buffers") {
         buffers.refill = true;
+    }
+}
+
+fn finish_logs(draft: &mut Draft, report: &mut Report) {
+    let logs = &draft.job.logs;
+    if logs.issue_time && !(logs.latency.is_some() && logs.offset) {
+        contradiction(
+            report,
+            draft,
+            "log_issue_time",
+            "`log_issue_time` needs logs of latencies with offsets",
+            "add `write_lat_log` and `log_offset=1`",
+        );
     }
 }
 

@@ -34,6 +34,7 @@ pub(super) fn check(draft: &Draft, job: &Job, report: &mut Report) {
     trap.durability();
     trap.buffers();
     trap.verify();
+    trap.logs();
 }
 
 struct Trap<'a> {
@@ -43,6 +44,17 @@ struct Trap<'a> {
 }
 
 impl Trap<'_> {
+    fn logs(&mut self) {
+        let logs = &self.job.logs;
+        if logs.histogram.is_some() && logs.histogram_ms == 0 {
+            self.warn(
+                "write_hist_log",
+                "the log of histograms stays empty without `log_hist_msec`",
+                "add `log_hist_msec=1000`",
+            );
+        }
+    }
+
     /// Reports at `option`, or at the job's name if the option was not given.
     fn say(&mut self, severity: Severity, option: &str, message: String, hint: &str) {
         let place = self

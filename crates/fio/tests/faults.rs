@@ -335,6 +335,13 @@ fn surprising_options_give_warnings() {
         "kb_base=1000\nbs=4ki",
         &[("4ki", "warning `4ki` is 4000 bytes")],
     );
+    check(
+        "write_hist_log=h",
+        &[(
+            "write_hist_log",
+            "warning the log of histograms stays empty",
+        )],
+    );
     check("bs = 4k", &[("4k", "warning fio drops the suffix")]);
     check(
         "iodepth=16",

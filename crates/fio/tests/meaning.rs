@@ -746,6 +746,20 @@ fn errors_logs_and_placement() {
 }
 
 #[test]
+fn columns_and_files_of_logs() {
+    let logs = job(
+        "write_hist_log\nlog_hist_msec=500\nlog_hist_coarseness=3\nlog_prio=1\nper_job_logs=0\n\
+         write_lat_log=a\nlog_offset=1\nlog_issue_time=1\nlog_window_value=both",
+    )
+    .logs;
+    assert_eq!(logs.histogram, Some(PathBuf::from("j")));
+    assert_eq!((logs.histogram_ms, logs.coarseness), (500, 3));
+    assert!(logs.priority && logs.issue_time && logs.shared && logs.both_values);
+    let plain = job("write_bw_log\nlog_max_value=0\nper_job_logs=1").logs;
+    assert!(!plain.shared && !plain.both_values && !plain.max_value);
+}
+
+#[test]
 fn booleans_accept_words_and_no_value() {
     for (text, set) in [
         ("direct=1", true),
@@ -875,6 +889,43 @@ fn what_fio_reads_leniently_is_read_as_fio_reads_it() {
     let job = job("zonesize=64k\nzonerange=16k");
     let extent = &job.work.blocks().unwrap().extent;
     assert_eq!((extent.zone_size, extent.zone_range), (65536, 16384));
+}
+
+#[test]
+fn options_of_the_output_reach_the_job() {
+    let defaults = job("").reporting;
+    assert_eq!(
+        (defaults.digits, defaults.bits, defaults.decimal),
+        (4, false, false)
+    );
+    let of = defaults.percentiles_of;
+    assert_eq!(
+        [of.submission, of.completion, of.total],
+        [false, true, false]
+    );
+    let asked = job(
+        "significant_figures=7\nunit_base=1\nkb_base=1000\nslat_percentiles=1\nclat_percentiles=0\nlat_percentiles=1\n",
+    );
+    let asked = asked.reporting;
+    assert_eq!((asked.digits, asked.bits, asked.decimal), (7, true, true));
+    let of = asked.percentiles_of;
+    assert_eq!(
+        [of.submission, of.completion, of.total],
+        [true, false, true]
+    );
+    assert!(!job("unit_base=8\n").reporting.bits);
+}
+
+#[test]
+fn the_options_of_global_sections_are_kept() {
+    let text = "[global]\nbs=4k\nsize=1m\nrw=read\n[a]\niodepth=2\n[global]\nrw=write\n[b]\n";
+    let workload = parse(text).workload.unwrap();
+    let options: Vec<(&str, &str)> = workload
+        .global_options
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()))
+        .collect();
+    assert_eq!(options, [("bs", "4k"), ("rw", "write"), ("size", "1m")]);
 }
 
 #[test]

@@ -77,7 +77,7 @@ fn beside(target: &Target, job: &Job, here: &Path) -> Vec<PathBuf> {
         Target::Path(_) => here,
     };
     let logs = &job.logs;
-    let logs = [&logs.bandwidth, &logs.iops, &logs.latency];
+    let logs = [&logs.bandwidth, &logs.iops, &logs.latency, &logs.histogram];
     let logs = logs.into_iter().flatten().map(|path| folder.join(path));
     let verify = job.work.blocks().and_then(|blocks| blocks.verify.as_ref());
     let dumps = verify.is_some_and(|verify| verify.dump);

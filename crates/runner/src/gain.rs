@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use iodyno_engine::counters::{DirectionCounters, LatencyReader};
+use iodyno_engine::counters::{DirectionCounters, LatencyCounters, LatencyReader};
 use iodyno_model::Histogram;
 
 /// What was added to a direction between two readings.
@@ -13,6 +13,7 @@ pub(crate) struct Gain {
     pub(crate) service: Histogram,
     pub(crate) response: Option<Histogram>,
     pub(crate) submission: Option<Histogram>,
+    pub(crate) completion: Option<Histogram>,
 }
 
 impl Gain {
@@ -38,6 +39,7 @@ pub(crate) struct Taken {
     service: LatencyReader,
     response: LatencyReader,
     submission: LatencyReader,
+    completion: LatencyReader,
 }
 
 impl Taken {
@@ -48,22 +50,25 @@ impl Taken {
             service: LatencyReader::new(),
             response: LatencyReader::new(),
             submission: LatencyReader::new(),
+            completion: LatencyReader::new(),
         }
     }
 
-    /// Returns what was added since the last reading. Submission latencies are read only where a log needs them.
-    pub(crate) fn advance(&mut self, counters: &DirectionCounters, submissions: bool) -> Gain {
+    /// Returns what was added since the last reading. The parts of latencies are read only where a log needs them.
+    pub(crate) fn advance(&mut self, counters: &DirectionCounters, parts: bool) -> Gain {
         let bytes = counters.bytes.load(Relaxed);
         let errors = counters.errors.load(Relaxed);
+        let part = |reader: &mut LatencyReader, counters: &Option<LatencyCounters>| {
+            let counters = counters.as_ref().filter(|_| parts);
+            counters.map(|counters| reader.advance(counters))
+        };
         let gain = Gain {
             bytes: bytes - self.bytes,
             errors: errors - self.errors,
             service: self.service.advance(&counters.service),
             response: counters.response.as_ref().map(|c| self.response.advance(c)),
-            submission: match (&counters.submission, submissions) {
-                (Some(counters), true) => Some(self.submission.advance(counters)),
-                _ => None,
-            },
+            submission: part(&mut self.submission, &counters.submission),
+            completion: part(&mut self.completion, &counters.completion),
         };
         (self.bytes, self.errors) = (bytes, errors);
         gain

@@ -1,53 +1,53 @@
 //! Log files in fio's formats: `PREFIX_bw.N.log` and its siblings, N the number of the clone among
-//! all of the trial, from 1.
+//! all of the trial, from 1; or `PREFIX_bw.log`, to which all clones append whole lines.
 //!
-//! A line is `time (ms), value, direction, block size[, offset], priority`: bandwidth in KiB/s,
-//! latencies in ns, directions 0 to 2, size 0 where the line stands for a window. Time begins with
-//! the clone's measured time, or is that of another clock. A write error ends the log and is noted; it does not fail the trial.
+//! A line is `time (ms), value, direction, block size[, offset], priority[, issue time]`: bandwidth in KiB/s,
+//! latencies in ns, directions 0 to 2, size 0 where the line stands for a window. A line of a histogram is
+//! `time, direction, block size, count of each bin…`. Time begins with the clone's measured time, or is that of another clock. A
+//! write error ends the log and is noted; it does not fail the trial.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use iodyno_engine::OpLog;
-use iodyno_model::{Direction, Histogram, Logs};
-use iodyno_target::create_output;
+use iodyno_engine::{OpLog, OpRecord};
+use iodyno_model::{Direction, FIO_BINS, Histogram, Logs};
+use iodyno_target::{append_output, create_output};
 
 use crate::gain::Gain;
 use crate::iolog::Iolog;
 
-/// fio's window of bandwidth and IOPS logs where none was given, ms.
-const RATE_WINDOW_MS: u64 = 500;
 /// Ops that may wait to be written before the worker has to wait.
 const QUEUE: usize = 16_384;
+/// fio's class of real-time I/O.
+const REAL_TIME: u8 = 1;
 
 /// A log file being written.
 #[derive(Debug)]
 pub(crate) struct LogFile {
     path: PathBuf,
     to: BufWriter<File>,
+    line: Vec<u8>,
     fault: Option<String>,
 }
 
 impl LogFile {
-    fn create(prefix: &Path, kind: &str, number: usize) -> Result<LogFile, String> {
-        let mut name = prefix.as_os_str().to_owned();
-        name.push(format!("_{kind}.{number}.log"));
-        LogFile::at(PathBuf::from(name))
-    }
-
     /// Creates a log of this path.
     ///
     /// # Errors
     /// Why it cannot be created.
     pub(crate) fn at(path: PathBuf) -> Result<LogFile, String> {
-        match create_output(&path) {
-            Ok(file) => Ok(LogFile {
-                path,
-                to: BufWriter::with_capacity(1 << 14, file),
-                fault: None,
-            }),
+        LogFile::create(path, false)
+    }
+
+    fn create(path: PathBuf, shared: bool) -> Result<LogFile, String> {
+        let opened = match shared {
+            true => append_output(&path),
+            false => create_output(&path),
+        };
+        match opened {
+            Ok(file) => Ok(LogFile::new(path, BufWriter::with_capacity(1 << 14, file))),
             Err(error) => Err(format!(
                 "cannot create the log `{}`: {error}",
                 path.display()
@@ -55,12 +55,28 @@ impl LogFile {
         }
     }
 
+    fn new(path: PathBuf, to: BufWriter<File>) -> LogFile {
+        LogFile {
+            path,
+            to,
+            line: Vec::new(),
+            fault: None,
+        }
+    }
+
     /// Appends a line.
     pub(crate) fn line(&mut self, line: std::fmt::Arguments<'_>) {
-        if self.fault.is_none() {
-            let written = self.to.write_fmt(line);
-            self.note(written);
+        self.add(|to| to.write_fmt(line));
+    }
+
+    /// Appends a line, which `write` makes. Lines reach the file as a whole, so that clones can share it.
+    fn add(&mut self, write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) {
+        if self.fault.is_some() {
+            return;
         }
+        self.line.clear();
+        let written = write(&mut self.line).and_then(|()| self.to.write_all(&self.line));
+        self.note(written);
     }
 
     fn note(&mut self, written: io::Result<()>) {
@@ -112,79 +128,164 @@ impl Epoch {
     }
 }
 
-/// The three latency logs: total, completion, submission. For windows the first two are the same.
-#[derive(Debug)]
-struct LatencyFiles([LogFile; 3]);
+/// The columns that a log has beside the usual ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Columns {
+    offset: bool,
+    /// The priority as a number of 16 bits; otherwise whether it is real time.
+    priority: bool,
+    issue_time: bool,
+}
 
-impl LatencyFiles {
-    fn create(prefix: &Path, number: usize) -> Result<LatencyFiles, String> {
-        Ok(LatencyFiles([
-            LogFile::create(prefix, "lat", number)?,
-            LogFile::create(prefix, "clat", number)?,
-            LogFile::create(prefix, "slat", number)?,
-        ]))
+/// A line of a log of values.
+#[derive(Debug, Clone, Copy, Default)]
+struct Entry {
+    time_ms: u64,
+    direction: u8,
+    bytes: u32,
+    offset: u64,
+    /// Class and level.
+    priority: (u8, u8),
+}
+
+impl Entry {
+    fn write(&self, to: &mut LogFile, columns: Columns, values: &[u64], issued_ns: u64) {
+        to.add(|line| {
+            write!(line, "{}", self.time_ms)?;
+            for value in values {
+                write!(line, ", {value}")?;
+            }
+            write!(line, ", {}, {}", self.direction, self.bytes)?;
+            if columns.offset {
+                write!(line, ", {}", self.offset)?;
+            }
+            let (class, level) = self.priority;
+            match columns.priority {
+                true => write!(
+                    line,
+                    ", 0x{:04x}",
+                    u16::from(class) << 13 | u16::from(level)
+                )?,
+                false => write!(line, ", {}", u8::from(class == REAL_TIME))?,
+            }
+            if columns.issue_time {
+                write!(line, ", {issued_ns}")?;
+            }
+            writeln!(line)
+        });
+    }
+}
+
+/// The logs of values. The three of latencies are total, completion and submission.
+#[derive(Debug, Default)]
+struct ValueFiles {
+    bandwidth: Option<LogFile>,
+    iops: Option<LogFile>,
+    latency: Option<[LogFile; 3]>,
+}
+
+impl ValueFiles {
+    fn close(self) -> Option<String> {
+        let rates = self.bandwidth.into_iter().chain(self.iops);
+        faults(rates.chain(self.latency.into_iter().flatten()))
     }
 }
 
 /// The logs of one clone, as its job asks for them.
 #[derive(Debug, Default)]
 pub(crate) struct CloneLogs {
-    /// Averages over windows.
-    pub(crate) windows: Option<WindowLog>,
+    /// Logs of windows.
+    pub(crate) windows: Vec<WindowLog>,
     /// Each op.
     pub(crate) ops: Option<OpsLog>,
     /// Each op as an iolog.
     pub(crate) iolog: Option<Iolog>,
 }
 
-/// Creates the log files of the clone of this number (from 1). Relative prefixes lie in `folder`; times count from `epoch`.
+/// How many files these logs of a clone are.
+pub(crate) fn files(logs: &Logs) -> usize {
+    let prefixes = [&logs.bandwidth, &logs.iops, &logs.histogram];
+    prefixes.into_iter().flatten().count()
+        + 3 * usize::from(logs.latency.is_some())
+        + usize::from(logs.iolog.is_some())
+}
+
+/// Creates the log files of the clone of this number (from 1), whose ops have this I/O priority (class, level). Relative
+/// prefixes lie in `folder`; times count from `epoch`.
 ///
 /// # Errors
 /// The file that could not be created, and why.
 pub(crate) fn create(
     logs: &Logs,
+    priority: Option<(u8, u8)>,
     folder: &Path,
     number: usize,
     epoch: Epoch,
 ) -> Result<CloneLogs, String> {
-    let file = |prefix: &Option<PathBuf>, kind| match prefix {
-        Some(prefix) => LogFile::create(&folder.join(prefix), kind, number).map(Some),
-        None => Ok(None),
+    let file = |prefix: &Path, kind: &str| {
+        let mut name = folder.join(prefix).into_os_string();
+        match logs.shared {
+            true => name.push(format!("_{kind}.log")),
+            false => name.push(format!("_{kind}.{number}.log")),
+        }
+        LogFile::create(PathBuf::from(name), logs.shared)
+    };
+    let optional = |prefix: &Option<PathBuf>, kind: &str| {
+        let prefix = prefix.as_deref();
+        prefix.map(|prefix| file(prefix, kind)).transpose()
     };
     let latency = match &logs.latency {
-        Some(prefix) => Some(LatencyFiles::create(&folder.join(prefix), number)?),
+        Some(prefix) => Some([
+            file(prefix, "lat")?,
+            file(prefix, "clat")?,
+            file(prefix, "slat")?,
+        ]),
         None => None,
     };
-    let (averaged, each) = match logs.window_ms {
-        0 => (None, latency),
-        _ => (latency, None),
+    let values = ValueFiles {
+        bandwidth: optional(&logs.bandwidth, "bw")?,
+        iops: optional(&logs.iops, "iops")?,
+        latency,
     };
-    let (bandwidth, iops) = (file(&logs.bandwidth, "bw")?, file(&logs.iops, "iops")?);
-    let window_ms = match logs.window_ms {
-        0 => RATE_WINDOW_MS,
-        window => window,
+    let histograms = optional(&logs.histogram, "clat_hist")?;
+    let columns = Columns {
+        offset: logs.offset,
+        priority: logs.priority,
+        issue_time: logs.issue_time,
     };
-    let any = bandwidth.is_some() || iops.is_some() || averaged.is_some();
-    Ok(CloneLogs {
-        windows: any.then(|| WindowLog {
-            window_ns: window_ms * 1_000_000,
-            next: None,
-            since: 0,
-            max_value: logs.max_value,
-            epoch,
-            bandwidth,
-            iops,
-            latency: averaged,
-            lanes: Default::default(),
-        }),
-        ops: each.map(|files| OpsLog {
+    let window = |every_ms: u64, to| WindowLog {
+        window_ns: every_ms * 1_000_000,
+        next: None,
+        since: 0,
+        epoch,
+        to,
+        lanes: Default::default(),
+    };
+    let mut made = CloneLogs::default();
+    let any = logs.bandwidth.is_some() || logs.iops.is_some() || logs.latency.is_some();
+    if any && logs.window_ms == 0 {
+        made.ops = Some(OpsLog {
             queue: Arc::new(OpLog::new(QUEUE)),
-            files,
-            offset: logs.offset,
+            files: values,
+            columns,
+            priority: priority.unwrap_or_default(),
             epoch,
-        }),
-        iolog: None,
-    })
+        });
+    } else if any {
+        let to = WindowFiles::Values {
+            files: Box::new(values),
+            columns,
+            mean: logs.both_values || !logs.max_value,
+            largest: logs.both_values || logs.max_value,
+        };
+        made.windows.push(window(logs.window_ms, to));
+    }
+    if let Some(file) = histograms.filter(|_| logs.histogram_ms > 0) {
+        let coarseness = logs.coarseness;
+        let to = WindowFiles::Histograms { file, coarseness };
+        made.windows.push(window(logs.histogram_ms, to));
+    }
+    Ok(made)
 }
 
 #[derive(Debug, Default)]
@@ -193,6 +294,9 @@ struct Lane {
     bytes: u64,
     service: Window,
     submission: Window,
+    completion: Window,
+    /// Completion latencies, where they are logged as histograms.
+    histogram: Histogram,
 }
 
 /// Latencies of a window.
@@ -210,17 +314,15 @@ impl Window {
         self.max = self.max.max(histogram.max_ns());
     }
 
-    fn value(&self, max: bool) -> Option<u64> {
-        let mean = |count| ((self.sum as f64 / count as f64) + 0.5) as u64;
-        match (self.count, max) {
-            (0, _) => None,
-            (_, true) => Some(self.max),
-            (count, false) => Some(mean(count)),
+    fn mean(&self) -> u64 {
+        match self.count {
+            0 => 0,
+            count => ((self.sum as f64 / count as f64) + 0.5) as u64,
         }
     }
 }
 
-/// A clone's logs of windows.
+/// A clone's log of windows.
 #[derive(Debug)]
 pub(crate) struct WindowLog {
     window_ns: u64,
@@ -228,12 +330,23 @@ pub(crate) struct WindowLog {
     next: Option<u64>,
     /// Start of the window.
     since: u64,
-    max_value: bool,
     epoch: Epoch,
-    bandwidth: Option<LogFile>,
-    iops: Option<LogFile>,
-    latency: Option<LatencyFiles>,
+    to: WindowFiles,
     lanes: [Lane; 3],
+}
+
+/// Where windows are written.
+#[derive(Debug)]
+enum WindowFiles {
+    /// The mean, the largest value, or both.
+    Values {
+        files: Box<ValueFiles>,
+        columns: Columns,
+        mean: bool,
+        largest: bool,
+    },
+    /// `2^coarseness` of fio's bins are one.
+    Histograms { file: LogFile, coarseness: u32 },
 }
 
 impl WindowLog {
@@ -253,9 +366,16 @@ impl WindowLog {
         };
         lane.ops += gain.service.count();
         lane.bytes += gain.bytes;
-        lane.service.add(&gain.service);
-        if let Some(submission) = &gain.submission {
-            lane.submission.add(submission);
+        let completion = gain.completion.as_ref().unwrap_or(&gain.service);
+        match self.to {
+            WindowFiles::Histograms { .. } => lane.histogram.merge(completion),
+            WindowFiles::Values { .. } => {
+                lane.service.add(&gain.service);
+                lane.completion.add(completion);
+                if let Some(submission) = &gain.submission {
+                    lane.submission.add(submission);
+                }
+            }
         }
     }
 
@@ -280,46 +400,95 @@ impl WindowLog {
     fn write(&mut self, start: u64, now: u64, stamp_ns: u64) {
         let span = now - self.since.max(start);
         self.since = now;
-        let time = self.epoch.ms(start) + stamp_ns / 1_000_000;
+        let time_ms = self.epoch.ms(start) + stamp_ns / 1_000_000;
         for (direction, lane) in self.lanes.iter_mut().enumerate() {
             let lane = std::mem::take(lane);
-            let per_second = |count: u64| match span {
-                0 => 0,
-                span => (u128::from(count) * 1_000_000_000 / u128::from(span)) as u64,
-            };
             // As in fio, a window in which a direction did nothing has no line.
-            if lane.ops > 0 {
-                if let Some(file) = &mut self.bandwidth {
-                    let rate = per_second(lane.bytes) / 1024;
-                    file.line(format_args!("{time}, {rate}, {direction}, 0, 0\n"));
-                }
-                if let Some(file) = &mut self.iops {
-                    let rate = per_second(lane.ops);
-                    file.line(format_args!("{time}, {rate}, {direction}, 0, 0\n"));
-                }
+            if lane.ops == 0 {
+                continue;
             }
-            if let Some(LatencyFiles([total, completion, submission])) = &mut self.latency {
-                if let Some(value) = lane.service.value(self.max_value) {
-                    total.line(format_args!("{time}, {value}, {direction}, 0, 0\n"));
-                    completion.line(format_args!("{time}, {value}, {direction}, 0, 0\n"));
+            let mut entry = Entry {
+                time_ms,
+                direction: direction as u8,
+                ..Entry::default()
+            };
+            match &mut self.to {
+                WindowFiles::Values {
+                    files,
+                    columns,
+                    mean,
+                    largest,
+                } => {
+                    let write = |file: &mut LogFile, average: u64, most: u64| {
+                        let values = [(*mean, average), (*largest, most)];
+                        let values = values.iter().filter(|value| value.0).map(|value| value.1);
+                        let values: Vec<u64> = values.collect();
+                        entry.write(file, *columns, &values, 0);
+                    };
+                    let per_second = |count: u64| match span {
+                        0 => 0,
+                        span => (u128::from(count) * 1_000_000_000 / u128::from(span)) as u64,
+                    };
+                    if let Some(file) = &mut files.bandwidth {
+                        let rate = per_second(lane.bytes) / 1024;
+                        write(file, rate, rate);
+                    }
+                    if let Some(file) = &mut files.iops {
+                        let rate = per_second(lane.ops);
+                        write(file, rate, rate);
+                    }
+                    let windows = [&lane.service, &lane.completion, &lane.submission];
+                    for (file, window) in files.latency.iter_mut().flatten().zip(windows) {
+                        if window.count > 0 {
+                            write(file, window.mean(), window.max);
+                        }
+                    }
                 }
-                if let Some(value) = lane.submission.value(self.max_value) {
-                    submission.line(format_args!("{time}, {value}, {direction}, 0, 0\n"));
+                WindowFiles::Histograms { file, coarseness } => {
+                    entry.bytes = (lane.bytes / lane.ops) as u32;
+                    histogram_line(file, &entry, &lane.histogram, *coarseness);
                 }
             }
         }
     }
 
-    /// Writes the last window, unless it is too short for meaningful rates and not the only one. Returns what went wrong.
+    /// Writes the last window. One that is too short for meaningful rates is left out, unless it is the only one.
+    /// Returns what went wrong.
     pub(crate) fn close(mut self, start: u64, end: u64) -> Option<String> {
         let rest = end.saturating_sub(self.since.max(start));
-        if start != 0 && rest > 0 && (rest > self.window_ns / 10 || self.since == 0) {
+        let histograms = matches!(self.to, WindowFiles::Histograms { .. });
+        if start != 0 && histograms {
+            // Whatever is left, also what completed at the end of the window before; but not at its time, or fio's tools
+            // would drop it.
+            let end = end.max(self.since + 1);
+            self.write(start, end, (end - start).next_multiple_of(1_000_000));
+        } else if start != 0 && rest > 0 && (rest > self.window_ns / 10 || self.since == 0) {
             self.write(start, end, end - start);
         }
-        let latency = self.latency.map(|files| files.0);
-        let files = self.bandwidth.into_iter().chain(self.iops);
-        faults(files.chain(latency.into_iter().flatten()))
+        match self.to {
+            WindowFiles::Values { files, .. } => files.close(),
+            WindowFiles::Histograms { file, .. } => faults([file]),
+        }
     }
+}
+
+fn histogram_line(file: &mut LogFile, entry: &Entry, histogram: &Histogram, coarseness: u32) {
+    let mut counts = vec![0; FIO_BINS >> coarseness];
+    let last = counts.len() - 1;
+    for (bin, count) in histogram.fio_bins() {
+        counts[(bin >> coarseness).min(last)] += count;
+    }
+    file.add(|line| {
+        write!(
+            line,
+            "{}, {}, {}",
+            entry.time_ms, entry.direction, entry.bytes
+        )?;
+        counts
+            .iter()
+            .try_for_each(|count| write!(line, ", {count}"))?;
+        writeln!(line)
+    });
 }
 
 /// A clone's logs of single ops.
@@ -327,8 +496,10 @@ impl WindowLog {
 pub(crate) struct OpsLog {
     /// The worker's end.
     pub(crate) queue: Arc<OpLog>,
-    files: LatencyFiles,
-    offset: bool,
+    files: ValueFiles,
+    columns: Columns,
+    /// Class and level.
+    priority: (u8, u8),
     epoch: Epoch,
 }
 
@@ -340,26 +511,37 @@ impl OpsLog {
         for _ in 0..QUEUE {
             let Some(op) = self.queue.pop() else { return };
             let start = start();
-            let Some(since) = op.at.checked_sub(start).filter(|_| start != 0) else {
-                continue;
-            };
-            if op.direction == Direction::Sync {
-                continue;
+            if op.at >= start && start != 0 && op.direction != Direction::Sync {
+                self.write(&op, start);
             }
-            let time = self.epoch.ms(start) + since / 1_000_000;
-            let (direction, bytes) = (op.direction as u8, op.bytes);
-            let LatencyFiles([total, completion, submission]) = &mut self.files;
-            let write = |file: &mut LogFile, value: u64| match self.offset {
-                true => file.line(format_args!(
-                    "{time}, {value}, {direction}, {bytes}, {}, 0\n",
-                    op.offset
-                )),
-                false => file.line(format_args!("{time}, {value}, {direction}, {bytes}, 0\n")),
-            };
-            write(total, op.service);
-            write(completion, op.service.saturating_sub(op.submission));
+        }
+    }
+
+    fn write(&mut self, op: &OpRecord, start: u64) {
+        let since = op.at - start;
+        let entry = Entry {
+            time_ms: self.epoch.ms(start) + since / 1_000_000,
+            direction: op.direction as u8,
+            bytes: op.bytes,
+            offset: op.offset,
+            priority: self.priority,
+        };
+        let completion = op.service.saturating_sub(op.submission);
+        let issued = since.saturating_sub(completion);
+        let columns = self.columns;
+        if let Some(file) = &mut self.files.bandwidth {
+            // fio's rate of a single op, in units of 1000 bytes/s.
+            let rate = (u64::from(op.bytes) * 1_000_000).checked_div(completion);
+            entry.write(file, columns, &[rate.unwrap_or(0)], 0);
+        }
+        if let Some(file) = &mut self.files.iops {
+            entry.write(file, columns, &[1], 0);
+        }
+        if let Some([total, complete, submission]) = &mut self.files.latency {
+            entry.write(total, columns, &[op.service], 0);
+            entry.write(complete, columns, &[completion], issued);
             if op.submission > 0 {
-                write(submission, op.submission);
+                entry.write(submission, columns, &[op.submission], issued);
             }
         }
     }
@@ -372,8 +554,7 @@ impl OpsLog {
         let slowed = (waits > 0 && !in_virtual_time).then(|| {
             format!("logging each op delayed its worker {waits} times: the figures are too low")
         });
-        let faults = faults(self.files.0);
-        match (faults, slowed) {
+        match (self.files.close(), slowed) {
             (Some(faults), Some(slowed)) => Some(format!("{faults}; {slowed}")),
             (faults, slowed) => faults.or(slowed),
         }

@@ -27,7 +27,7 @@ struct Watch {
     measure: [Taken; Direction::COUNT],
     ramping: bool,
     rates: Rates,
-    log: Option<WindowLog>,
+    logs: Vec<WindowLog>,
 }
 
 impl Watch {
@@ -37,10 +37,10 @@ impl Watch {
         let measured = self.shared.measure_start() != 0;
         for (index, direction) in Direction::EVERY.into_iter().enumerate() {
             let counters = self.shared.measure.of(direction);
-            let gain = self.measure[index].advance(counters, self.log.is_some());
+            let gain = self.measure[index].advance(counters, !self.logs.is_empty());
             if !gain.is_empty() {
                 self.rates.count(index, gain.service.count(), gain.bytes);
-                if let Some(log) = &mut self.log {
+                for log in &mut self.logs {
                     log.count(direction, &gain);
                 }
                 pending.measure[index].add(&gain);
@@ -118,7 +118,7 @@ impl Monitor {
         clone: usize,
         job: usize,
         shared: Arc<CloneShared>,
-        log: Option<WindowLog>,
+        logs: Vec<WindowLog>,
     ) {
         self.watches[clone] = Some(Watch {
             job,
@@ -127,7 +127,7 @@ impl Monitor {
             measure: std::array::from_fn(|_| Taken::new()),
             ramping: true,
             rates: Rates::default(),
-            log,
+            logs,
         });
     }
 
@@ -155,21 +155,18 @@ impl Monitor {
         self.drain();
         for watch in self.watches.iter_mut().flatten() {
             let start = watch.shared.measure_start();
-            if let Some(log) = &mut watch.log {
+            for log in &mut watch.logs {
                 log.tick(start, now);
             }
         }
     }
 
     fn logs(&self) -> impl Iterator<Item = &WindowLog> {
-        self.watches
-            .iter()
-            .flatten()
-            .filter_map(|watch| watch.log.as_ref())
+        self.watches.iter().flatten().flat_map(|watch| &watch.logs)
     }
 
     /// A clone has ended: reads its counters for the last time and removes it. Returns its rates by direction (bandwidth, IOPS)
-    /// and what went wrong with its log.
+    /// and what went wrong with its logs.
     pub(crate) fn leave(&mut self, clone: usize, end: u64) -> Left {
         let Some(mut watch) = self.watches[clone].take() else {
             return Left::default();
@@ -187,7 +184,11 @@ impl Monitor {
         }
         Left {
             rates: std::array::from_fn(|direction| watch.rates.stats(direction)),
-            log_fault: watch.log.and_then(|log| log.close(start, end)),
+            log_faults: watch
+                .logs
+                .into_iter()
+                .filter_map(|log| log.close(start, end))
+                .collect(),
         }
     }
 
@@ -288,11 +289,9 @@ impl Monitor {
     }
 
     /// A clone's measured time will begin at this instant.
-    pub(crate) fn begin_log(&mut self, clone: usize, at: u64) {
-        if let Some(log) = self.watches[clone]
-            .as_mut()
-            .and_then(|watch| watch.log.as_mut())
-        {
+    pub(crate) fn begin_logs(&mut self, clone: usize, at: u64) {
+        let watch = self.watches[clone].iter_mut();
+        for log in watch.flat_map(|watch| &mut watch.logs) {
             log.begin(at);
         }
     }
@@ -335,8 +334,8 @@ impl Monitor {
 pub(crate) struct Left {
     /// Bandwidth and IOPS, by direction.
     pub(crate) rates: [(SampleStats, SampleStats); Direction::COUNT],
-    /// Why its log is incomplete.
-    pub(crate) log_fault: Option<String>,
+    /// Why its logs are incomplete.
+    pub(crate) log_faults: Vec<String>,
 }
 
 fn directions(gains: [Gain; Direction::COUNT]) -> Vec<DirectionFrame> {

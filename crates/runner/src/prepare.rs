@@ -182,11 +182,7 @@ fn real_time(plan: &BoundPlan) -> Option<String> {
 fn descriptors(resolved: &Resolved, jobs: &[Job], shared: usize) -> u64 {
     let own = resolved.clones.iter().map(|clone| {
         let job = &jobs[clone.job as usize];
-        let logs = &job.logs;
-        let logs = usize::from(logs.bandwidth.is_some())
-            + usize::from(logs.iops.is_some())
-            + 3 * usize::from(logs.latency.is_some())
-            + usize::from(logs.iolog.is_some());
+        let logs = logs::files(&job.logs);
         let files = match job.work.engine() {
             // Its folder, and the file that a cycle has open.
             None => 2,
@@ -357,7 +353,9 @@ impl Shared<'_> {
         let epoch = job.logs.epoch_clock.map_or(Epoch::default(), |number| {
             Epoch::of_clock(clock::numbered(number), here)
         });
-        let logs = logs::create(&job.logs, self.folder, number, epoch).and_then(|logs| {
+        let priority = job.placement.io_priority;
+        let logs = logs::create(&job.logs, priority, self.folder, number, epoch);
+        let logs = logs.and_then(|logs| {
             let (Some(path), Work::Blocks(blocks)) = (&job.logs.iolog, &job.work) else {
                 return Ok(logs);
             };

@@ -447,7 +447,7 @@ impl<'a> Trial<'a> {
         let Some(shared) = worker.shared.take() else {
             return;
         };
-        self.prepared.notes.extend(left.log_fault.clone());
+        self.prepared.notes.extend(left.log_faults.clone());
         if let Some(log) = worker.ops_log.take() {
             self.prepared
                 .notes
@@ -555,9 +555,9 @@ impl<'a> Trial<'a> {
         let job = &spec.job;
         let shared = Arc::new(CloneShared::of(job));
         worker.shared = Some(Arc::clone(&shared));
-        let log = worker.waiting.logs.windows.take();
+        let logs = std::mem::take(&mut worker.waiting.logs.windows);
         let job = worker.waiting.job as usize;
-        self.monitor.watch(clone, job, Arc::clone(&shared), log);
+        self.monitor.watch(clone, job, Arc::clone(&shared), logs);
         self.timeline.spawn(clone, spec, &shared);
         Some((clone, shared))
     }
@@ -573,7 +573,7 @@ impl<'a> Trial<'a> {
         if let (Some(telemetry), Some(until)) = (&self.telemetry, until) {
             telemetry.ends(until);
         }
-        self.monitor.begin_log(clone, measured);
+        self.monitor.begin_logs(clone, measured);
         // A later group goes on with what the host is watched for.
         self.host.iter_mut().for_each(|host| host.look(true));
         if let Some(shared) = &self.workers[clone].shared {

@@ -24,6 +24,6 @@ pub mod stack;
 pub use block::DeviceNumber;
 pub use guard::{
     AdmitError, Admitted, Guard, Intent, Kind, OpenFlags, Reason, Refusal, Request, WrittenDevice,
-    among_devices, create_output, new_output, open_output, state_folder,
+    among_devices, append_output, create_output, new_output, open_output, state_folder,
 };
 pub use roots::Roots;

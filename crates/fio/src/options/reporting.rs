@@ -2,16 +2,14 @@
 
 use std::path::PathBuf;
 
-use iodyno_options::{Problem, Unit::*, differs, ignored, refused};
+use iodyno_options::{Problem, Unit::*, ignored, refused};
 
 use crate::draft::Draft;
 use crate::options::{OptionSpec, honoured};
 use crate::value::Value;
 
 const RECORDED: &str = "everything is always recorded; its cost is part of the result";
-const ALWAYS_SHOWN: &str =
-    "every latency is recorded, and reports show all percentiles that they need";
-const NO_HISTOGRAM_LOG: &str = "it only modifies `write_hist_log`, which is refused";
+const WRITTEN_AT_ONCE: &str = "log entries are written immediately";
 const SERIES: &str = "bandwidth and IOPS are recorded every second";
 
 #[rustfmt::skip]
@@ -19,32 +17,41 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     honoured("write_bw_log", OptionalPath, "Writes a bandwidth log, `PREFIX_bw.N.log`.", write_bw_log),
     honoured("write_iops_log", OptionalPath, "Writes an IOPS log, `PREFIX_iops.N.log`.", write_iops_log),
     honoured("write_lat_log", OptionalPath, "Writes logs of the latencies, `PREFIX_lat.N.log` and others.", write_lat_log),
+    honoured("write_hist_log", OptionalPath, "Writes a log of histograms of completion latency, `PREFIX_clat_hist.N.log`, every `log_hist_msec`.", write_hist_log),
     honoured("log_avg_msec", Count, "Averaging window in milliseconds; default: every op is logged.",
         |draft, value| value.count_of(value.single()?, 0, 86_400_000).map(|it| draft.job.logs.window_ms = it)).default("0"),
-    honoured("log_window_value", Words(&["avg", "max", "0", "1"]), "Whether the mean or the maximum of a window is logged.",
+    honoured("log_window_value", Words(&["avg", "max", "both", "0", "1"]), "Whether the mean or the maximum of a window is logged, or both.",
         log_window_value).alias(&["log_max_value"]).default("avg"),
     honoured("log_offset", Boolean, "Logs the offset of each op.",
         |draft, value| value.boolean().map(|it| draft.job.logs.offset = it)).default("0"),
-    ignored("log_entries", Count, "Number of log entries to reserve.", "log entries are written immediately"),
-    refused("write_hist_log", OptionalPath, "Writes a log of latency histograms.", "histograms are part of the result", "use `write_lat_log`, or `--output-format=json+`"),
-    ignored("log_hist_msec", Count, "Interval of the histograms.", NO_HISTOGRAM_LOG),
-    ignored("log_hist_coarseness", Count, "Resolution of the histograms.", NO_HISTOGRAM_LOG),
-    differs("log_prio", Boolean, "Logs the priority of each op.", "all ops of a job have the same priority, and the column in the log is 0").neutral(&["0"]),
-    refused("log_issue_time", Boolean, "Logs when each op was issued.", "logs have only fio's first five columns", "leave it out").neutral(&["0"]),
-    refused("per_job_logs", Boolean, "One log file for each clone.", "each clone has its own log", "leave it out, and join the files afterwards").neutral(&["1"]),
+    ignored("log_entries", Count, "Number of log entries to reserve.", WRITTEN_AT_ONCE),
+    honoured("log_hist_msec", Count, "Interval of the histograms in milliseconds.",
+        |draft, value| value.count_of(value.single()?, 0, 86_400_000).map(|it| draft.job.logs.histogram_ms = it)).default("0"),
+    honoured("log_hist_coarseness", Count, "Logged histograms have 1856 bins, or 2^N times fewer, N up to 6.",
+        |draft, value| value.count(0, 6).map(|it| draft.job.logs.coarseness = it)).default("0"),
+    honoured("log_prio", Boolean, "Logs the priority of each op as a hexadecimal number, not only whether it is real time.",
+        |draft, value| value.boolean().map(|it| draft.job.logs.priority = it)).default("0"),
+    honoured("log_issue_time", Boolean, "Logs when each op was issued, in nanoseconds; with `write_lat_log` and `log_offset=1`.",
+        |draft, value| value.boolean().map(|it| draft.job.logs.issue_time = it)).default("0"),
+    honoured("per_job_logs", Boolean, "Whether each clone has its own log; with 0 all append to `PREFIX_bw.log`, which keeps its content.",
+        |draft, value| value.boolean().map(|it| draft.job.logs.shared = !it)).default("1"),
     honoured("log_alternate_epoch", Boolean, "Times in logs are those of a clock, in milliseconds since its epoch.",
         |draft, value| value.boolean().map(|it| draft.log_epoch = it)).alias(&["log_unix_epoch"]).default("0"),
     honoured("log_alternate_epoch_clock_id", Count, "That clock: its number for `clock_gettime`.",
         log_clock).default("0"),
-    ignored("log_compression", Bytes, "Compresses logs in memory.", "log entries are written immediately"),
-    ignored("log_compression_cpus", Numbers, "CPUs that compress.", "log entries are written immediately"),
+    ignored("log_compression", Bytes, "Compresses logs in memory.", WRITTEN_AT_ONCE),
+    ignored("log_compression_cpus", Numbers, "CPUs that compress.", WRITTEN_AT_ONCE),
     refused("log_store_compressed", Boolean, "Writes logs compressed.", "logs are plain text", "compress them afterwards").neutral(&["0"]),
     honoured("percentile_list", Forms(&["50:99:99.9"]), "Percentiles to show.",
         percentile_list).default("1:5:10:20:30:40:50:60:70:80:90:95:99:99.5:99.9:99.95:99.99"),
-    ignored("clat_percentiles", Boolean, "Shows percentiles of completion latency.", ALWAYS_SHOWN),
-    ignored("lat_percentiles", Boolean, "Shows percentiles of total latency.", ALWAYS_SHOWN),
-    ignored("slat_percentiles", Boolean, "Shows percentiles of submission latency.", ALWAYS_SHOWN),
-    ignored("significant_figures", Count, "Number of digits shown.", "three digits are shown, all are stored"),
+    honoured("clat_percentiles", Boolean, "Percentiles of completion latency in fio's formats.",
+        |draft, value| value.boolean().map(|it| draft.job.reporting.percentiles_of.completion = it)).default("1"),
+    honoured("lat_percentiles", Boolean, "Percentiles of total latency in fio's formats.",
+        |draft, value| value.boolean().map(|it| draft.job.reporting.percentiles_of.total = it)).default("0"),
+    honoured("slat_percentiles", Boolean, "Percentiles of submission latency in fio's formats.",
+        |draft, value| value.boolean().map(|it| draft.job.reporting.percentiles_of.submission = it)).default("0"),
+    honoured("significant_figures", Count, "Number of digits in `normal` output, 1 to 10.",
+        |draft, value| value.count(1, 10).map(|it| draft.job.reporting.digits = it)).default("4"),
     ignored("bwavgtime", Milliseconds, "Averaging time of the bandwidth.", SERIES),
     ignored("iopsavgtime", Milliseconds, "Averaging time of the IOPS.", SERIES),
     ignored("gtod_reduce", Boolean, "Reads the clock less often.", RECORDED),
@@ -90,18 +97,20 @@ fn write_lat_log(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     Ok(())
 }
 
+fn write_hist_log(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
+    draft.job.logs.histogram = Some(prefix(value));
+    Ok(())
+}
+
 fn log_window_value(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
-    let largest = value.choice(&[
-        ("avg", Some(false)),
-        ("0", Some(false)),
-        ("max", Some(true)),
-        ("1", Some(true)),
-        ("both", None),
+    let logs = &mut draft.job.logs;
+    (logs.max_value, logs.both_values) = value.choice(&[
+        ("avg", (false, false)),
+        ("0", (false, false)),
+        ("max", (true, false)),
+        ("1", (true, false)),
+        ("both", (false, true)),
     ])?;
-    draft.job.logs.max_value = largest.ok_or_else(|| {
-        Problem::refusal("a log holds the mean or the maximum, not both")
-            .hint("write `avg` or `max`")
-    })?;
     Ok(())
 }
 
@@ -207,7 +216,13 @@ fn nodes(value: &Value, list: &str) -> Result<Vec<u32>, Problem> {
 /// Sets the prefix of logs without a name to the job's name.
 pub(crate) fn name_logs(draft: &mut Draft, job: &str) {
     let logs = &mut draft.job.logs;
-    for log in [&mut logs.bandwidth, &mut logs.iops, &mut logs.latency] {
+    let prefixes = [
+        &mut logs.bandwidth,
+        &mut logs.iops,
+        &mut logs.latency,
+        &mut logs.histogram,
+    ];
+    for log in prefixes {
         if log.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
             *log = Some(PathBuf::from(job));
         }

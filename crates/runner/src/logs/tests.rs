@@ -15,6 +15,28 @@ fn logs(folder: &Path, window_ms: u64) -> Logs {
     }
 }
 
+/// The logs of a clone whose I/O has priority 3 of the real-time class.
+fn try_make(logs: &Logs, number: usize) -> Result<CloneLogs, String> {
+    create(logs, Some((1, 3)), Path::new("/"), number, Epoch::default())
+}
+
+fn made(logs: &Logs, number: usize) -> CloneLogs {
+    try_make(logs, number).unwrap()
+}
+
+fn op(at: u64, submission: u64, service: u64) -> OpRecord {
+    OpRecord {
+        at,
+        submission,
+        service,
+        direction: Direction::Write,
+        bytes: 4096,
+        file: 0,
+        data_only: false,
+        offset: 8192,
+    }
+}
+
 fn gain(ops: u64, latency: u64) -> Gain {
     Gain {
         bytes: ops * 4096,
@@ -26,15 +48,9 @@ fn gain(ops: u64, latency: u64) -> Gain {
 #[test]
 fn windows_are_written_as_fio_writes_them() {
     let folder = tempfile::tempdir().unwrap();
-    let made = create(
-        &logs(folder.path(), 200),
-        Path::new("/"),
-        3,
-        Epoch::default(),
-    )
-    .unwrap();
+    let mut made = made(&logs(folder.path(), 200), 3);
     assert!(made.ops.is_none());
-    let mut log = made.windows.unwrap();
+    let mut log = made.windows.remove(0);
     let start = 10_000 * MS;
     log.begin(start);
     log.tick(0, start + 200 * MS);
@@ -72,16 +88,15 @@ fn windows_are_written_as_fio_writes_them() {
 fn each_op_is_written_once_and_only_in_the_measured_time() {
     let folder = tempfile::tempdir().unwrap();
     for (offset, expected) in [
-        (false, "0, 300, 0, 4096, 0\n2, 301, 1, 4096, 0\n"),
-        (true, "0, 300, 0, 4096, 0, 0\n2, 301, 1, 4096, 8192, 0\n"),
+        (false, "0, 300, 0, 4096, 1\n2, 301, 1, 4096, 1\n"),
+        (true, "0, 300, 0, 4096, 0, 1\n2, 301, 1, 4096, 8192, 1\n"),
     ] {
         let asked = Logs {
             offset,
             ..logs(folder.path(), 0)
         };
-        let made = create(&asked, Path::new("/"), 1, Epoch::default()).unwrap();
-        // Rates have no single ops: theirs are windows of half a second.
-        assert_eq!(made.windows.as_ref().unwrap().window_ns, 500 * MS);
+        let made = made(&asked, 1);
+        assert!(made.windows.is_empty());
         let mut log = made.ops.unwrap();
         let start = 1000 * MS;
         for (n, at) in [(9, start - 1), (0, start), (1, start + 2 * MS)] {
@@ -108,8 +123,7 @@ fn each_op_is_written_once_and_only_in_the_measured_time() {
 fn a_log_that_delays_its_worker_affects_figures_in_real_time_only() {
     for in_virtual_time in [false, true] {
         let folder = tempfile::tempdir().unwrap();
-        let made = create(&logs(folder.path(), 0), Path::new("/"), 1, Epoch::default()).unwrap();
-        let log = made.ops.unwrap();
+        let log = made(&logs(folder.path(), 0), 1).ops.unwrap();
         for n in 0..=QUEUE as u64 {
             let record = OpRecord {
                 at: n,
@@ -133,8 +147,7 @@ fn a_log_that_delays_its_worker_affects_figures_in_real_time_only() {
 #[test]
 fn an_op_logged_while_the_log_is_written_counts_from_the_start_that_it_has_by_then() {
     let folder = tempfile::tempdir().unwrap();
-    let made = create(&logs(folder.path(), 0), Path::new("/"), 1, Epoch::default()).unwrap();
-    let mut log = made.ops.unwrap();
+    let mut log = made(&logs(folder.path(), 0), 1).ops.unwrap();
     let queue = Arc::clone(&log.queue);
     let push = |at| {
         let record = OpRecord {
@@ -169,20 +182,10 @@ fn an_op_logged_while_the_log_is_written_counts_from_the_start_that_it_has_by_th
 
 #[test]
 fn a_full_disk_is_a_note_and_a_missing_folder_a_fault() {
-    let missing = create(
-        &logs(Path::new("/nowhere"), 0),
-        Path::new("/"),
-        1,
-        Epoch::default(),
-    )
-    .unwrap_err();
+    let missing = try_make(&logs(Path::new("/nowhere"), 0), 1).unwrap_err();
     assert!(missing.contains("/nowhere/x_lat.1.log"), "{missing}");
     let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let mut file = LogFile {
-        path: "a.log".into(),
-        to: BufWriter::with_capacity(16, full),
-        fault: None,
-    };
+    let mut file = LogFile::new("a.log".into(), BufWriter::with_capacity(16, full));
     for _ in 0..100 {
         file.line(format_args!("12345678\n"));
     }
@@ -197,8 +200,144 @@ fn a_full_disk_is_a_note_and_a_missing_folder_a_fault() {
 fn a_log_is_never_written_over_a_device() {
     let folder = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink("/dev/null", folder.path().join("x_bw.1.log")).unwrap();
-    let fault = create(&logs(folder.path(), 0), Path::new("/"), 1, Epoch::default()).unwrap_err();
+    let fault = try_make(&logs(folder.path(), 0), 1).unwrap_err();
     assert!(fault.contains("not a regular file"), "{fault}");
+}
+
+#[test]
+fn an_op_has_a_line_in_each_log_with_the_columns_that_were_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let asked = Logs {
+        offset: true,
+        priority: true,
+        issue_time: true,
+        ..logs(folder.path(), 0)
+    };
+    let mut log = made(&asked, 1).ops.unwrap();
+    let start = 1000 * MS;
+    log.queue.push(op(start + 5 * MS, 250, 1250), || false);
+    log.drain(|| start);
+    assert_eq!(log.close(start, false), None);
+    // Issued 1000 ns before its completion; 4096 bytes in 1 µs are 4096000 kB/s.
+    for (kind, expected) in [
+        ("lat", "5, 1250, 1, 4096, 8192, 0x2003, 0\n"),
+        ("clat", "5, 1000, 1, 4096, 8192, 0x2003, 4999000\n"),
+        ("slat", "5, 250, 1, 4096, 8192, 0x2003, 4999000\n"),
+        ("bw", "5, 4096000, 1, 4096, 8192, 0x2003, 0\n"),
+        ("iops", "5, 1, 1, 4096, 8192, 0x2003, 0\n"),
+    ] {
+        let text = fs::read_to_string(folder.path().join(format!("x_{kind}.1.log"))).unwrap();
+        assert_eq!(text, expected, "{kind}");
+    }
+}
+
+#[test]
+fn windows_have_the_same_columns_and_may_have_both_values() {
+    let folder = tempfile::tempdir().unwrap();
+    let asked = Logs {
+        offset: true,
+        priority: true,
+        both_values: true,
+        ..logs(folder.path(), 200)
+    };
+    let mut log = made(&asked, 1).windows.remove(0);
+    let start = 1000 * MS;
+    log.begin(start);
+    log.count(Direction::Read, &gain(1, 1000));
+    let apart = Gain {
+        submission: Some([200].into_iter().collect()),
+        completion: Some([1800].into_iter().collect()),
+        ..gain(1, 2000)
+    };
+    log.count(Direction::Read, &apart);
+    log.tick(start, start + 200 * MS);
+    assert_eq!(log.close(start, start + 200 * MS), None);
+    for (kind, expected) in [
+        ("lat", "200, 1500, 2000, 0, 0, 0, 0x0000\n"),
+        ("clat", "200, 1400, 1800, 0, 0, 0, 0x0000\n"),
+        ("slat", "200, 200, 200, 0, 0, 0, 0x0000\n"),
+        ("bw", "200, 40, 40, 0, 0, 0, 0x0000\n"),
+        ("iops", "200, 10, 10, 0, 0, 0, 0x0000\n"),
+    ] {
+        let text = fs::read_to_string(folder.path().join(format!("x_{kind}.1.log"))).unwrap();
+        assert_eq!(text, expected, "{kind}");
+    }
+}
+
+fn histograms(folder: &Path, coarseness: u32) -> Logs {
+    Logs {
+        histogram: Some(folder.join("x")),
+        histogram_ms: 100,
+        coarseness,
+        ..Logs::default()
+    }
+}
+
+#[test]
+fn histograms_hold_every_op_of_their_window_in_fios_bins() {
+    for (coarseness, bins, indices) in [(0, 1856, [77, 640, 1855]), (6, 29, [1, 10, 28])] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut made = made(&histograms(folder.path(), coarseness), 2);
+        assert!(made.ops.is_none());
+        let mut log = made.windows.remove(0);
+        let start = 1000 * MS;
+        log.begin(start);
+        log.count(Direction::Read, &gain(3, 77));
+        log.count(Direction::Write, &gain(2, 1 << 15));
+        log.tick(start, start + 100 * MS);
+        log.tick(start, start + 200 * MS);
+        // What completes at the end of the last window is written, too.
+        log.count(Direction::Read, &gain(5, 100_000_000_000));
+        assert_eq!(log.close(start, start + 200 * MS), None);
+        let text = fs::read_to_string(folder.path().join("x_clat_hist.2.log")).unwrap();
+        let rows: Vec<Vec<u64>> = text
+            .lines()
+            .map(|line| {
+                line.split(", ")
+                    .map(|field| field.parse().unwrap())
+                    .collect()
+            })
+            .collect();
+        let heads: Vec<&[u64]> = rows.iter().map(|row| &row[..3]).collect();
+        assert_eq!(
+            heads,
+            [&[100, 0, 4096][..], &[100, 1, 4096], &[201, 0, 4096]]
+        );
+        for ((row, index), count) in rows.iter().zip(indices).zip([3, 2, 5]) {
+            assert_eq!(row.len(), 3 + bins);
+            assert_eq!(row[3 + index], count);
+            assert_eq!(row[3..].iter().sum::<u64>(), count);
+        }
+    }
+}
+
+#[test]
+fn clones_share_a_log_whose_content_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x_clat.log");
+    fs::write(&path, "old\n").unwrap();
+    let asked = Logs {
+        latency: Some(folder.path().join("x")),
+        shared: true,
+        ..Logs::default()
+    };
+    let mut clones = [1, 2].map(|number| made(&asked, number).ops.unwrap());
+    // More lines than the buffers hold, by turns.
+    for n in 0..4000 {
+        for log in &mut clones {
+            log.queue.push(op(n * MS, 0, 1_000_000 + n), || false);
+            log.drain(|| 1);
+        }
+    }
+    for log in clones {
+        assert_eq!(log.close(1, false), None);
+    }
+    let text = fs::read_to_string(&path).unwrap();
+    let mut lines = text.lines();
+    assert_eq!(lines.next(), Some("old"));
+    let whole = |line: &&str| line.split(", ").count() == 5 && line.ends_with(", 1, 4096, 1");
+    assert_eq!(lines.filter(whole).count(), 2 * 3999);
+    assert_eq!(text.lines().count(), 1 + 2 * 3999);
 }
 
 #[test]
@@ -206,29 +345,27 @@ fn times_are_those_of_another_clock_if_one_was_chosen() {
     let folder = tempfile::tempdir().unwrap();
     // The trial's clock reads 5 s when the other one reads 1000 s; the measured time begins at 10 s.
     let epoch = Epoch::of_clock(1_000_000 * MS, 5_000 * MS);
-    let made = create(&logs(folder.path(), 200), Path::new("/"), 1, epoch).unwrap();
-    let mut log = made.windows.unwrap();
-    let start = 10_000 * MS;
-    log.begin(start);
-    log.count(Direction::Read, &gain(100, 1000));
-    log.tick(start, start + 200 * MS);
-    assert_eq!(log.close(start, start + 200 * MS), None);
-    let made = create(&logs(folder.path(), 0), Path::new("/"), 2, epoch).unwrap();
-    let mut log = made.ops.unwrap();
-    let record = OpRecord {
-        at: start + 7 * MS,
-        submission: 0,
-        service: 300,
-        direction: Direction::Read,
-        bytes: 4096,
-        file: 0,
-        data_only: false,
-        offset: 0,
+    let made = |window_ms, number| {
+        let logs = Logs {
+            histogram: Some(folder.path().join("x")),
+            histogram_ms: 100,
+            ..logs(folder.path(), window_ms)
+        };
+        create(&logs, None, Path::new("/"), number, epoch).unwrap()
     };
-    log.queue.push(record, || true);
+    let start = 10_000 * MS;
+    for mut log in made(200, 1).windows {
+        log.begin(start);
+        log.count(Direction::Read, &gain(100, 1000));
+        log.tick(start, start + 200 * MS);
+        assert_eq!(log.close(start, start + 200 * MS), None);
+    }
+    let mut log = made(0, 2).ops.unwrap();
+    log.queue.push(op(start + 7 * MS, 0, 300), || true);
     log.drain(|| start);
     assert_eq!(log.close(start, false), None);
     let text = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
     assert_eq!(text("x_clat.1.log"), "1005200, 1000, 0, 0, 0\n");
-    assert_eq!(text("x_clat.2.log"), "1005007, 300, 0, 4096, 0\n");
+    assert!(text("x_clat_hist.1.log").starts_with("1005200, 0, 4096, 0, 0, "));
+    assert_eq!(text("x_clat.2.log"), "1005007, 300, 1, 4096, 0\n");
 }

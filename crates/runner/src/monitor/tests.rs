@@ -12,7 +12,7 @@ fn monitor(clones: &[usize]) -> (Monitor, Vec<Arc<CloneShared>>) {
         .map(|_| Arc::new(CloneShared::new(&Direction::ALL, true, true)))
         .collect();
     for (clone, job) in clones.iter().enumerate() {
-        monitor.watch(clone, *job, Arc::clone(&shared[clone]), None);
+        monitor.watch(clone, *job, Arc::clone(&shared[clone]), Vec::new());
     }
     (monitor, shared)
 }

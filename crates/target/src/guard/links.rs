@@ -58,12 +58,26 @@ fn at(path: &Path) -> Option<(OwnedFd, Stat)> {
 /// As open(2); and where something else than a file is there, a disk image or a file in use, a symlink that others may
 /// have planted, or nothing in a folder of device nodes.
 pub fn create_output(path: &Path) -> io::Result<File> {
-    let file = open(path, 0o600, |pinned| match pinned.kind {
-        PinnedKind::File => Ok(()),
-        _ => Err(io::Error::other("it exists and is not a regular file")),
-    })?;
+    let file = open(path, 0o600, only_files)?;
     file.set_len(0)?;
     Ok(file)
+}
+
+/// As [`create_output`], but what is written is appended to the content.
+///
+/// # Errors
+/// As [`create_output`].
+pub fn append_output(path: &Path) -> io::Result<File> {
+    let file = open(path, 0o600, only_files)?;
+    rustix::fs::fcntl_setfl(&file, OFlags::APPEND)?;
+    Ok(file)
+}
+
+fn only_files(pinned: &Pinned) -> io::Result<()> {
+    match pinned.kind {
+        PinnedKind::File => Ok(()),
+        _ => Err(io::Error::other("it exists and is not a regular file")),
+    }
 }
 
 /// Opens a file, pipe, terminal or null device for output, or creates a file that everybody can read. What is there is
@@ -204,7 +218,7 @@ mod tests {
         std::fs::write(&image, &content).unwrap();
         symlink("vm.qcow2", &link).unwrap();
         let odd = Path::new("/dev/iodyno-no-such-output");
-        for open in [create_output, open_output, |path: &Path| {
+        for open in [create_output, append_output, open_output, |path: &Path| {
             new_output(path, 0o600)
         }] {
             assert!(open(&image).is_err());
@@ -251,8 +265,14 @@ mod tests {
         let (_reader, writer) = std::io::pipe().unwrap();
         let pipe = format!("/dev/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&writer));
         open_output(Path::new(&pipe)).unwrap();
+        let files = [(); 2].map(|()| append_output(&path).unwrap());
+        for (file, text) in [(&files[0], "1"), (&files[1], "2"), (&files[0], "3")] {
+            std::io::Write::write_all(&mut &*file, text.as_bytes()).unwrap();
+        }
+        assert_eq!(std::fs::read(&path).unwrap(), b"old123");
         for special in ["/dev/null", folder.path().to_str().unwrap()] {
             assert!(create_output(Path::new(special)).is_err(), "{special}");
+            assert!(append_output(Path::new(special)).is_err(), "{special}");
         }
         // The name is a symlink that leads nowhere.
         let dangling = folder.path().join("dangling");

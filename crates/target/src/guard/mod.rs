@@ -34,7 +34,7 @@ use crate::mounts;
 use crate::roots::Roots;
 use crate::signatures;
 
-pub use links::{among_devices, create_output, new_output, open_output};
+pub use links::{among_devices, append_output, create_output, new_output, open_output};
 use open::{Pinned, PinnedKind, create, open_flags, reopen};
 pub(crate) use own_writes::device_name;
 use own_writes::{Claim, Records};
