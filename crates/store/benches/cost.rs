@@ -1,5 +1,5 @@
-//! What it costs to list, show and read a run of a thousand trials, beside one of a hundred: `make bench` prints it. Fails where
-//! a trial among a thousand costs far more than one among a hundred.
+//! Measures the cost of listing, showing and reading a run of 1000 trials and one of 100. `make bench` prints it.
+//! Fails if the cost per trial is much higher with 1000.
 #![allow(clippy::print_stdout, reason = "a program of its own")]
 
 #[path = "../tests/common/mod.rs"]
@@ -15,7 +15,8 @@ use iodyno_store::{SqliteStore, Store};
 const FEW: u32 = 100;
 const MANY: u32 = 1000;
 const FRAMES: u32 = 10;
-/// How much more a trial may cost among ten times as many: noise and a deeper tree, not a scan of all others, which makes it ten times as much.
+/// Highest accepted ratio of the costs per trial. It allows for noise and a deeper tree; a scan of all other trials
+/// gives 10.
 const MOST: f64 = 4.0;
 
 fn main() -> ExitCode {

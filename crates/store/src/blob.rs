@@ -154,14 +154,14 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_encoding_is_told_by_its_number() {
+    fn an_unknown_encoding_is_reported_with_its_number() {
         assert!(decode::<u32>(b"\x091").unwrap_err().contains('9'));
         assert!(decode::<u32>(b"").is_err());
     }
 
-    /// Holds for each bit of this blob. Adler-32 cannot promise it for every blob: see the tests of `segment`.
+    /// True for each bit of this blob. Adler-32 does not guarantee it for every blob: see the tests of `segment`.
     #[test]
-    fn a_changed_bit_is_noticed_or_says_nothing() {
+    fn a_changed_bit_is_detected_or_has_no_effect() {
         let frame = frame(20, 5);
         let blob = encode(&frame).unwrap();
         for bit in 0..blob.len() * 8 {

@@ -121,7 +121,7 @@ pub enum StoreError {
     /// The run does not have this trial.
     #[error("the run has no trial of {}", in_words(.0))]
     NoSuchTrial(TrialKey),
-    /// A process is carrying the run out.
+    /// A process is executing the run.
     #[error("run {alias} is being carried out by process {process}")]
     RunIsLive {
         /// Its number in this store.

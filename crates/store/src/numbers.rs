@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A sequence of integers. Trailing repetitions are omitted; a sequence of zeros is empty.
+/// A sequence of integers, without trailing repetitions. A sequence of zeros is empty.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Numbers {
@@ -12,7 +12,7 @@ pub(crate) struct Numbers {
     /// Whether each value but the first is stored as its difference from the previous known value.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     steps: bool,
-    /// The last value repeats without end; if there is none, the value is 0.
+    /// The last value repeats indefinitely; if there is none, the value is 0.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     values: Vec<Option<i64>>,
 }
@@ -52,7 +52,7 @@ impl Numbers {
         }
     }
 
-    /// The decoded values; the last stored one repeats without end.
+    /// The decoded values; the last stored one repeats indefinitely.
     pub(crate) fn read(&self) -> impl Iterator<Item = Option<i64>> {
         let last = self.values.last().copied().unwrap_or(Some(0));
         let mut before = 0i64;
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_regular_is_written_once() {
+    fn repetitions_are_stored_once() {
         let check = |values: &[i64], written: &str| {
             let values: Vec<Option<i64>> = values.iter().copied().map(Some).collect();
             assert_eq!(text(&values), written);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_stays_so() {
+    fn unknown_values_stay_unknown() {
         assert_eq!(text(&[None, None]), r#"{"values":[null]}"#);
         assert_eq!(text(&[Some(1), None]), r#"{"values":[1,null]}"#);
         assert_eq!(
@@ -149,7 +149,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_row_comes_back(
+        fn any_sequence_is_decoded_unchanged(
             values in prop::collection::vec(prop::option::weighted(0.9, any::<i64>()), 0..40),
             unit in 1i64..1000, small in any::<bool>(),
         ) {

@@ -1,8 +1,8 @@
 //! Determines whether the process that began a run is still alive.
 //!
-//! Every process that carries out runs has a number in the store's table `owners`. As long as it lives, it holds a
-//! lock on the byte of that number in the file `STORE-owners`. The kernel releases the lock when the process ends,
-//! for whatever reason. Reused process ids, reboots, zombies and the process ids of other containers do not matter. A
+//! Every process that executes runs has a number in the store's table `owners`. As long as it lives, it holds a lock
+//! on the byte of that number in the file `STORE-owners`. The kernel releases the lock when the process ends, for
+//! whatever reason. Reused process ids, reboots, zombies and the process ids of other containers do not matter. A
 //! copy of a store has no locks: all of its runs have ended. The locks belong to the open file description, not to
 //! the process, so closing another descriptor of the file does not release them.
 
@@ -30,7 +30,7 @@ pub(crate) fn lock_file(store: &Path) -> PathBuf {
 }
 
 impl Owner {
-    /// Locks a number. To be called before other processes can see the number.
+    /// Locks a number. Must be called before other processes can see the number.
     pub(crate) fn acquire(store: &Path, number: i64) -> io::Result<Owner> {
         let lock = OpenOptions::new()
             .read(true)

@@ -1,8 +1,8 @@
 //! Rebuilds the results of an interrupted trial from its frames.
 //!
-//! Frames hold every op of the measured time. Counts, bytes and distributions are therefore exact, but only for each
-//! job as a whole: frames do not distinguish its clones. What frames do not hold (the host and its devices, errnos,
-//! verification, depths) stays empty, and the notes of the part say so.
+//! Frames contain every op of the measured time. Counts, bytes and distributions are therefore exact, but only for
+//! each job as a whole: frames do not distinguish its clones. Data that are not in frames (the host and its devices,
+//! errnos, verification, depths) stay empty, and the notes of the part say so.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,10 @@
 //! Whether the store's file system has room for the store to grow.
 //!
-//! SQLite maps the index of its log (`NAME-shm`) into memory. The kernel allocates the blocks of a mapping when it is
-//! written to, and kills the process with SIGBUS if none is free: on file systems whose blocks are smaller than a page,
-//! and on those that never write in place, such as btrfs. So SQLite is not called where that may happen: every change is
-//! preceded by [`refuse_full`], and what cannot grow is opened without writing to the index.
+//! SQLite maps the index of its log (`NAME-shm`) into memory. On file systems whose blocks are smaller than a page,
+//! and on those that never write in place, such as btrfs, the kernel allocates the blocks of a mapping when it is
+//! written to, and kills the process with SIGBUS if no block is free. SQLite is therefore not called where that can
+//! happen: [`refuse_full`] precedes every change, and a store that cannot grow is opened without writing to the
+//! index.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -21,7 +22,7 @@ use crate::StoreError;
 /// that needs more fails when it writes to the log, before the index.
 const ROOM: u64 = 256 << 10;
 
-/// With that much space for everybody, bytes, nothing is tried.
+/// With this much free space, bytes, no reservation is tried.
 const PLENTY: u64 = 16 << 20;
 
 /// Refuses a store whose file system is full.
@@ -37,7 +38,7 @@ pub(crate) fn refuse_full(store: &Path, doing: &'static str) -> Result<(), Store
     let full = match try_room(folder) {
         Ok(()) => false,
         Err(Errno::ENOSPC | Errno::EDQUOT) => true,
-        // Not every file system can try, and not every folder may be written to.
+        // Not every file system supports this, and not every folder is writable.
         Err(_) => space.is_ok_and(|space| space < ROOM),
     };
     match full {
@@ -49,8 +50,8 @@ pub(crate) fn refuse_full(store: &Path, doing: &'static str) -> Result<(), Store
     }
 }
 
-/// Reserves the room in a file without a name, which then disappears. Unlike the count of free blocks, this respects quotas
-/// and the blocks that are reserved for root.
+/// Reserves the room in an unnamed temporary file. Unlike the number of free blocks, this respects quotas and the
+/// blocks that are reserved for root.
 fn try_room(folder: &Path) -> Result<(), Errno> {
     let errno = |error: io::Error| Errno::from_raw(error.raw_os_error().unwrap_or(0));
     let file = OpenOptions::new()

@@ -43,14 +43,14 @@ pub struct Upgrade {
     pub from: u32,
     /// Schema version now.
     pub to: u32,
-    /// The backup copy of the store as it was before.
+    /// The backup copy of the store before the upgrade.
     pub backup: PathBuf,
 }
 
 /// The kind of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DatabaseKind {
-    /// It is empty.
+    /// An empty database.
     Empty,
     /// A store with this schema version.
     Store(u32),
@@ -90,7 +90,7 @@ pub(crate) fn migrate(
     steps: &[SchemaStep],
     path: Option<&Path>,
 ) -> Result<Option<Upgrade>, OperationError> {
-    // This lock keeps other processes from writing, and from upgrading a second time.
+    // This lock prevents other processes from writing, and from upgrading a second time.
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
     let from = match inspect(&transaction)? {
         DatabaseKind::Empty => 0,
@@ -135,7 +135,7 @@ fn back_up(path: &Path, schema: u32) -> Result<PathBuf, StoreError> {
         }
         _ => {}
     }
-    // SQLite fills an empty file, and would make a new one accessible to all.
+    // SQLite uses an empty file as it is, and would make a new one accessible to all.
     OpenOptions::new()
         .write(true)
         .create_new(true)
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_next_schema_is_one_more_step_and_keeps_what_is_stored() {
+    fn the_next_schema_is_one_more_step_and_keeps_stored_data() {
         let connection = Connection::open_in_memory().unwrap();
         migrate(&connection, STEPS, None).unwrap();
         connection
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_store_is_left_as_it_is() {
+    fn a_newer_store_is_not_changed() {
         let connection = Connection::open_in_memory().unwrap();
         migrate(
             &connection,
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_a_database_of_others() {
+    fn recognises_databases_of_other_programs() {
         let connection = Connection::open_in_memory().unwrap();
         assert_eq!(inspect(&connection).unwrap(), DatabaseKind::Empty);
         connection.execute_batch("CREATE TABLE theirs (x)").unwrap();

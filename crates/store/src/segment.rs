@@ -1,9 +1,9 @@
 //! Packs batches of telemetry, column by column, after their trial has ended.
 //!
 //! A batch covers one second. Its JSON repeats all field names, and most of its values are zero or close to those of
-//! the previous second; zlib only makes use of this where they are adjacent. A segment therefore transposes some
-//! hundred seconds: each column of each subject becomes one sequence of [`Numbers`]. Decoding returns the original
-//! batches, each with its number.
+//! the previous second; zlib can only use this if they are adjacent. A segment therefore transposes some hundred
+//! seconds: each column of each subject becomes one sequence of [`Numbers`]. Decoding returns the original batches,
+//! each with its number.
 //!
 //! Bytes per second for simulated hosts with one busy disk of four, at one sample a second:
 //!

@@ -1,4 +1,4 @@
-//! The interface of a store. Small and with few, large calls, so that a database server can implement it.
+//! The interface of a store. It has a few functions with large arguments, so that a database server can implement it.
 
 use iodyno_model::{
     Environment, Frame, KnownTarget, Plan, RunId, RunState, RunSummary, TelemetryBatch, Trial,
@@ -24,7 +24,7 @@ pub struct Run {
     pub summary: RunSummary,
     /// Its plan.
     pub plan: Plan,
-    /// The run, or a trial of it, was read from an export: its plan was not made in this store.
+    /// The run, or a trial of it, was imported: its plan does not come from this store.
     pub foreign: bool,
     /// Its trials by round, cell and attempt.
     pub trials: Vec<TrialSummary>,
@@ -39,21 +39,21 @@ pub trait Store {
     /// has no cells, and is ended right afterwards.
     fn begin_run(&self, plan: &Plan, started_unix_ms: u64) -> Result<RunHandle, StoreError>;
 
-    /// Takes over a run that ended early, to make its missing trials.
+    /// Takes over a run that ended early, to run its missing trials.
     ///
     /// # Errors
-    /// [`StoreError::RunIsLive`] while the process that carries it out is alive.
+    /// [`StoreError::RunIsLive`] while the process that executes it is alive.
     fn resume_run(&self, run: RunId) -> Result<RunHandle, StoreError>;
 
-    /// Sets the number of rounds of a run that this process owns: fewer where a stop rule ended it early, more where
-    /// it continues beyond the plan. The plan keeps the largest number. Durable when it returns.
+    /// Sets the number of rounds of a run that this process owns: fewer if a stop rule ended it early, more if it
+    /// continues beyond the plan. The plan keeps the largest number. Durable when it returns.
     ///
     /// # Errors
     /// [`StoreError::Conflict`] for a run that another process owns.
     fn set_rounds(&self, run: RunId, rounds: u32) -> Result<(), StoreError>;
 
-    /// Records in the plan of a run that this process owns that its verdict could be seen after `rounds` complete rounds,
-    /// before its number of rounds is changed. The same number again changes nothing. Durable when it returns.
+    /// Records in the plan of a run that this process owns that its verdict was visible after `rounds` complete
+    /// rounds, before its number of rounds is changed. Repeating a number changes nothing. Durable when it returns.
     ///
     /// # Errors
     /// [`StoreError::Conflict`] for a run that another process owns.
@@ -71,8 +71,8 @@ pub trait Store {
     /// Stores the environment of a trial, as soon as it is known.
     fn set_environment(&self, key: TrialKey, environment: &Environment) -> Result<(), StoreError>;
 
-    /// Stores what the run's targets are, as far as a trial of this process knows them, in place of what was stored of them
-    /// for this trial. It survives the end of this process once this returns. It is not exported.
+    /// Stores the run's targets, as far as a trial of this process knows them. Replaces the targets stored for this
+    /// trial. The data survive the end of this process once this returns. They are not exported.
     fn set_targets(&self, key: TrialKey, targets: &[KnownTarget]) -> Result<(), StoreError>;
 
     /// Appends a frame. It survives the end of this process once this returns.
@@ -105,7 +105,7 @@ pub trait Store {
     /// Reads a run without results.
     fn run(&self, run: RunId) -> Result<Run, StoreError>;
 
-    /// What the run's targets are, as its latest trial stored them; empty if none did.
+    /// The run's targets, as stored by its latest trial; empty if no trial stored any.
     fn targets(&self, run: RunId) -> Result<Vec<KnownTarget>, StoreError>;
 
     /// Reads a trial without frames and telemetry. An interrupted trial has a part rebuilt from its frames, and the
@@ -116,7 +116,7 @@ pub trait Store {
     fn frames(&self, key: TrialKey, from: u32, limit: usize) -> Result<Vec<Frame>, StoreError>;
 
     /// Reads at most `limit` batches of a trial's telemetry, by number, beginning with number `from`, each as it was
-    /// appended. A trial of an iodyno that did not collect telemetry has none.
+    /// appended. A trial run by a version without telemetry has none.
     fn telemetry(
         &self,
         key: TrialKey,

@@ -1,4 +1,4 @@
-//! Converts plans stored or exported by older versions of iodyno to today's form.
+//! Converts plans stored or exported by older versions of iodyno to the current form.
 //!
 //! Up to [`iodyno_model::SCHEMA`] 1, each job had the fields of all kinds of work side by side, and `operations` or
 //! `shared_files` determined which of them applied.

@@ -1,4 +1,4 @@
-//! Stores that cannot be written, files that are none, disks that are full.
+//! Stores that cannot be written, files that are not stores, full disks.
 
 mod common;
 
@@ -10,7 +10,7 @@ use common::*;
 use iodyno_model::*;
 use iodyno_store::{SqliteStore, Store, StoreError};
 
-/// A tmpfs of its own, gone with the test.
+/// A separate tmpfs, unmounted when dropped.
 struct Tmpfs(tempfile::TempDir);
 
 impl Tmpfs {
@@ -49,7 +49,7 @@ impl Drop for Tmpfs {
     }
 }
 
-fn told(error: &StoreError) -> String {
+fn assert_message(error: &StoreError) -> String {
     let hint = error.hint().unwrap_or_default();
     match std::error::Error::source(error) {
         Some(source) => format!("{error}: {source} | {hint}"),
@@ -58,7 +58,7 @@ fn told(error: &StoreError) -> String {
 }
 
 #[test]
-fn a_full_disk_is_told_of_and_costs_only_what_did_not_fit() {
+fn a_full_disk_is_reported_and_loses_only_data_that_did_not_fit() {
     let Some(disk) = Tmpfs::new("size=700k") else {
         return;
     };
@@ -71,10 +71,10 @@ fn a_full_disk_is_told_of_and_costs_only_what_did_not_fit() {
             Ok(()) => appended += 1,
             Err(error) => break error,
         }
-        assert!(appended < 5000, "the disk never fills");
+        assert!(appended < 5000, "the disk did not become full");
     };
     assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
-    let words = told(&error);
+    let words = assert_message(&error);
     assert!(
         words.contains("no space left") && words.contains("iodyno.db"),
         "{words}"
@@ -85,7 +85,7 @@ fn a_full_disk_is_told_of_and_costs_only_what_did_not_fit() {
     );
     assert!(appended > 5, "{appended}");
 
-    // The run goes on meanwhile, and reading does, too.
+    // Meanwhile the run continues, and reading works.
     for _ in 0..3 {
         let again = store
             .append_frame(key(run), &frame(appended, 2000))
@@ -117,7 +117,7 @@ fn a_full_disk_is_told_of_and_costs_only_what_did_not_fit() {
 }
 
 #[test]
-fn a_store_cannot_be_made_on_a_full_disk() {
+fn a_store_cannot_be_created_on_a_full_disk() {
     let Some(disk) = Tmpfs::new("size=16k") else {
         return;
     };
@@ -129,7 +129,7 @@ fn a_store_cannot_be_made_on_a_full_disk() {
 }
 
 #[test]
-fn an_import_that_does_not_fit_brings_nothing() {
+fn an_import_that_does_not_fit_stores_nothing() {
     let Some(disk) = Tmpfs::new("size=400k") else {
         return;
     };
@@ -150,7 +150,7 @@ fn an_import_that_does_not_fit_brings_nothing() {
 }
 
 #[test]
-fn a_read_only_file_system_can_be_read_and_not_written() {
+fn a_store_on_a_read_only_file_system_can_be_read_but_not_written() {
     let Some(disk) = Tmpfs::new("size=8m") else {
         return;
     };
@@ -158,7 +158,11 @@ fn a_read_only_file_system_can_be_read_and_not_written() {
     disk.remount("ro");
     let error = SqliteStore::open(disk.store()).unwrap_err();
     assert!(matches!(error, StoreError::ReadOnly { .. }), "{error:?}");
-    assert!(told(&error).contains("--store PATH"), "{}", told(&error));
+    assert!(
+        assert_message(&error).contains("--store PATH"),
+        "{}",
+        assert_message(&error)
+    );
     let store = SqliteStore::open_for_reading(disk.store()).unwrap();
     assert_eq!(store.find("last").unwrap(), run);
     assert_eq!(store.frames(key(run), 0, 9).unwrap().len(), 3);
@@ -175,11 +179,11 @@ fn a_read_only_file_system_can_be_read_and_not_written() {
 }
 
 #[test]
-fn a_store_that_a_crash_left_on_a_read_only_file_system_is_read_whole() {
+fn a_store_left_by_a_crash_on_a_read_only_file_system_is_read_completely() {
     let Some(disk) = Tmpfs::new("size=8m") else {
         return;
     };
-    // A copy made while the store was in use: its log was never taken in.
+    // A copy of a store in use: its log was not merged.
     let (_folder, live) = fresh();
     let store = SqliteStore::open(&live).unwrap();
     let run = finished_run(&store, "p", 3);
@@ -193,18 +197,18 @@ fn a_store_that_a_crash_left_on_a_read_only_file_system_is_read_whole() {
     assert_eq!(copy.run(run).unwrap().summary.state, RunState::Completed);
 }
 
-/// Set for the process that runs a test again, elsewhere or as another user: the path it is about.
-const STRANGER: &str = "IODYNO_STORE_STRANGER";
+/// Set for the process that repeats a test in another folder or as another user: the path of the store.
+const OTHER_USER_PATH: &str = "IODYNO_STORE_STRANGER";
 
-/// Runs a test of this file again as nobody; false where that cannot be done.
-fn as_stranger(test: &str, path: &Path) -> bool {
+/// Repeats a test of this file as the user nobody; false if that is not possible.
+fn as_other_user(test: &str, path: &Path) -> bool {
     use std::os::unix::process::CommandExt;
     if !root("runs as another user") {
         return false;
     }
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture"])
-        .env(STRANGER, path)
+        .env(OTHER_USER_PATH, path)
         .current_dir("/")
         .uid(65534)
         .gid(65534)
@@ -233,8 +237,8 @@ fn allow(path: &Path, mode: u32) {
 }
 
 #[test]
-fn anothers_store_can_be_read_and_not_written() {
-    if let Some(path) = std::env::var_os(STRANGER) {
+fn the_store_of_another_user_can_be_read_but_not_written() {
+    if let Some(path) = std::env::var_os(OTHER_USER_PATH) {
         let path = PathBuf::from(path);
         let error = SqliteStore::open(&path).unwrap_err();
         assert!(matches!(error, StoreError::ReadOnly { .. }), "{error:?}");
@@ -242,20 +246,24 @@ fn anothers_store_can_be_read_and_not_written() {
         assert_eq!(store.runs(9, 0).unwrap().len(), 1);
         let new = path.parent().unwrap().join("mine.db");
         let error = SqliteStore::open(&new).unwrap_err();
-        assert!(told(&error).contains("ermission"), "{}", told(&error));
+        assert!(
+            assert_message(&error).contains("ermission"),
+            "{}",
+            assert_message(&error)
+        );
         let hidden = path.parent().unwrap().join("hidden.db");
         let error = SqliteStore::open_for_reading(&hidden).unwrap_err();
         assert!(
-            told(&error).contains("ermission denied"),
+            assert_message(&error).contains("ermission denied"),
             "{}",
-            told(&error)
+            assert_message(&error)
         );
         let below = path.parent().unwrap().join("folder/iodyno.db");
         let error = SqliteStore::open(&below).unwrap_err();
         assert!(
-            told(&error).contains("making the store's folder"),
+            assert_message(&error).contains("making the store's folder"),
             "{}",
-            told(&error)
+            assert_message(&error)
         );
         return;
     }
@@ -267,11 +275,14 @@ fn anothers_store_can_be_read_and_not_written() {
     allow(path.parent().unwrap(), 0o755);
     allow(&path, 0o644);
     allow(&hidden, 0o600);
-    as_stranger("anothers_store_can_be_read_and_not_written", &path);
+    as_other_user(
+        "the_store_of_another_user_can_be_read_but_not_written",
+        &path,
+    );
 }
 
 #[test]
-fn folders_are_made_for_their_user_alone() {
+fn folders_are_accessible_to_their_user_only() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("share/iodyno/iodyno.db");
@@ -286,7 +297,7 @@ fn folders_are_made_for_their_user_alone() {
 }
 
 #[test]
-fn files_are_made_for_their_user_alone() {
+fn files_are_accessible_to_their_user_only() {
     use std::os::unix::fs::PermissionsExt;
     let folder = in_memory();
     let folder = folder.path();
@@ -307,7 +318,7 @@ fn files_are_made_for_their_user_alone() {
         modes.sort();
         modes
     };
-    // SQLite's files and the copy are as accessible as the store is; the file of locks is empty.
+    // SQLite's files and the copy have the permissions of the store; the file of locks is empty.
     for (store, mode, copy) in [("old.db", 0o640, true), ("new.db", 0o600, false)] {
         let path = folder.join(store);
         if path.exists() {
@@ -330,10 +341,10 @@ fn files_are_made_for_their_user_alone() {
 }
 
 #[test]
-fn what_is_no_store_is_refused_and_not_touched() {
+fn a_file_that_is_not_a_store_is_refused_and_not_changed() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
-    let text = "a result that somebody wants to keep\n".repeat(100);
+    let text = "a result of another program\n".repeat(100);
     fs::write(at("text"), &text).unwrap();
     fs::write(at("short"), "x").unwrap();
     fs::write(at("page"), "x".repeat(512)).unwrap();
@@ -359,14 +370,18 @@ fn what_is_no_store_is_refused_and_not_touched() {
                 matches!(error, StoreError::NotAStore { .. }),
                 "{name}: {error:?}"
             );
-            assert!(told(&error).contains("--store PATH"), "{}", told(&error));
+            assert!(
+                assert_message(&error).contains("--store PATH"),
+                "{}",
+                assert_message(&error)
+            );
         }
         assert_eq!(fs::read(at(name)).ok(), before, "{name}");
     }
 }
 
 #[test]
-fn a_newer_store_is_refused_and_not_touched() {
+fn a_newer_store_is_refused_and_not_changed() {
     let (_folder, path) = fresh();
     finished_run(&SqliteStore::open(&path).unwrap(), "p", 1);
     let connection = rusqlite::Connection::open(&path).unwrap();
@@ -384,13 +399,17 @@ fn a_newer_store_is_refused_and_not_touched() {
             matches!(error, StoreError::Newer { found: 99, .. }),
             "{error:?}"
         );
-        assert!(told(&error).contains("newer iodyno"), "{}", told(&error));
+        assert!(
+            assert_message(&error).contains("newer iodyno"),
+            "{}",
+            assert_message(&error)
+        );
     }
     assert_eq!(fs::read(&path).unwrap(), before);
 }
 
 #[test]
-fn a_store_that_is_not_there_is_not_made_by_reading() {
+fn reading_does_not_create_a_missing_store() {
     let (folder, path) = fresh();
     let error = SqliteStore::open_for_reading(&path).unwrap_err();
     assert!(matches!(error, StoreError::Missing { .. }), "{error:?}");
@@ -398,7 +417,7 @@ fn a_store_that_is_not_there_is_not_made_by_reading() {
 }
 
 #[test]
-fn a_path_below_a_file_is_told_of() {
+fn a_path_below_a_file_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("file"), "").unwrap();
     let error = SqliteStore::open(folder.path().join("file/iodyno.db")).unwrap_err();
@@ -406,7 +425,7 @@ fn a_path_below_a_file_is_told_of() {
 }
 
 #[test]
-fn an_empty_file_becomes_a_store_and_odd_names_do_no_harm() {
+fn an_empty_file_becomes_a_store_and_unusual_names_work() {
     let folder = tempfile::tempdir().unwrap();
     for name in [
         "empty",
@@ -431,7 +450,7 @@ fn an_empty_file_becomes_a_store_and_odd_names_do_no_harm() {
 }
 
 #[test]
-fn damage_in_the_file_is_an_error_and_never_a_panic() {
+fn a_damaged_file_is_an_error_and_never_a_panic() {
     let (folder, path) = fresh();
     let run = finished_run(&SqliteStore::open(&path).unwrap(), "p", 20);
     let whole = fs::read(&path).unwrap();
@@ -480,7 +499,7 @@ fn a_link_leads_to_the_same_store_and_the_same_live_run() {
 
 #[test]
 fn a_name_that_means_memory_to_sqlite_is_a_file() {
-    if let Some(folder) = std::env::var_os(STRANGER) {
+    if let Some(folder) = std::env::var_os(OTHER_USER_PATH) {
         std::env::set_current_dir(folder).unwrap();
         let run = finished_run(&SqliteStore::open(":memory:").unwrap(), "p", 1);
         assert_eq!(
@@ -490,11 +509,11 @@ fn a_name_that_means_memory_to_sqlite_is_a_file() {
         assert!(Path::new(":memory:").is_file());
         return;
     }
-    // The current folder belongs to all tests of a process: this one needs its own.
+    // The current folder is common to all tests of a process, so this one needs a process of its own.
     let folder = tempfile::tempdir().unwrap();
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "a_name_that_means_memory_to_sqlite_is_a_file"])
-        .env(STRANGER, folder.path())
+        .env(OTHER_USER_PATH, folder.path())
         .output()
         .unwrap();
     assert!(
@@ -508,7 +527,7 @@ fn a_name_that_means_memory_to_sqlite_is_a_file() {
     ));
 }
 
-/// A store of schema 3 on a file system of its own, which has room for it and for little else.
+/// A store of schema 3 on a separate file system with little room beyond the store.
 fn old_store(options: &str) -> Option<Tmpfs> {
     let disk = Tmpfs::new(options)?;
     rusqlite::Connection::open(disk.store())
@@ -518,8 +537,8 @@ fn old_store(options: &str) -> Option<Tmpfs> {
     Some(disk)
 }
 
-/// Nothing but the store lies in its folder, and its schema is 3.
-fn assert_untouched(disk: &Tmpfs) {
+/// The store is the only file in its folder, and its schema is 3.
+fn assert_not_upgraded(disk: &Tmpfs) {
     let folder = std::fs::read_dir(disk.0.path()).unwrap();
     let mut names: Vec<_> = folder.map(|entry| entry.unwrap().file_name()).collect();
     names.retain(|name| !name.to_string_lossy().starts_with("iodyno.db-"));
@@ -532,7 +551,7 @@ fn assert_untouched(disk: &Tmpfs) {
 }
 
 #[test]
-fn an_old_store_is_not_upgraded_where_its_copy_does_not_fit() {
+fn an_old_store_is_not_upgraded_if_its_copy_does_not_fit() {
     let Some(disk) = old_store("size=1400k") else {
         return;
     };
@@ -549,12 +568,12 @@ fn an_old_store_is_not_upgraded_where_its_copy_does_not_fit() {
     ] {
         let error = opened.unwrap_err();
         assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
-        let words = told(&error);
+        let words = assert_message(&error);
         assert!(
             words.contains("copying the store before its upgrade"),
             "{words}"
         );
-        assert_untouched(&disk);
+        assert_not_upgraded(&disk);
     }
     disk.remount("size=8m");
     let store = SqliteStore::open(disk.store()).unwrap();
@@ -563,7 +582,7 @@ fn an_old_store_is_not_upgraded_where_its_copy_does_not_fit() {
 }
 
 #[test]
-fn an_old_store_that_cannot_be_written_to_is_left_as_it_is() {
+fn a_read_only_old_store_is_not_changed() {
     let Some(disk) = old_store("size=8m") else {
         return;
     };
@@ -576,5 +595,5 @@ fn an_old_store_that_cannot_be_written_to_is_left_as_it_is() {
         "{error:?}"
     );
     disk.remount("rw");
-    assert_untouched(&disk);
+    assert_not_upgraded(&disk);
 }

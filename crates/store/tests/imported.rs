@@ -1,4 +1,4 @@
-//! Runs that were read from others' output: they have no cells, and their results are in the plan.
+//! Runs imported from the output of other tools: they have no cells, and their results are in the plan.
 
 mod common;
 
@@ -54,7 +54,7 @@ fn imported(store: &SqliteStore, trials: u32) -> RunId {
 }
 
 #[test]
-fn an_imported_run_is_listed_found_and_read_without_any_trial_of_its_own() {
+fn an_imported_run_without_trials_is_listed_found_and_read() {
     let (_folder, path) = fresh();
     let store = SqliteStore::open(&path).unwrap();
     let own = finished_run(&store, "own", 2);
@@ -81,7 +81,7 @@ fn an_imported_run_is_listed_found_and_read_without_any_trial_of_its_own() {
 }
 
 #[test]
-fn an_imported_run_has_no_place_for_trials() {
+fn an_imported_run_accepts_no_trials() {
     let (_folder, path) = fresh();
     let store = SqliteStore::open(&path).unwrap();
     let run = imported(&store, 2);
@@ -95,7 +95,7 @@ fn an_imported_run_has_no_place_for_trials() {
 }
 
 #[test]
-fn an_imported_run_is_exported_and_taken_in_elsewhere_as_it_was() {
+fn an_imported_run_is_exported_and_imported_unchanged() {
     let ((_a, a), (_b, b)) = (fresh(), fresh());
     let (from, to) = (
         SqliteStore::open(a).unwrap(),
@@ -117,7 +117,7 @@ fn an_imported_run_is_exported_and_taken_in_elsewhere_as_it_was() {
 }
 
 #[test]
-fn figures_that_json_cannot_hold_are_refused_before_anything_is_stored() {
+fn figures_that_json_cannot_represent_are_refused_before_anything_is_stored() {
     let (_folder, path) = fresh();
     let store = SqliteStore::open(&path).unwrap();
     let plan = Plan {

@@ -1,4 +1,4 @@
-//! kill −9 at random instants: what was appended is there, and the trial is an interrupted one.
+//! `kill -9` at random instants: appended data are stored, and the trial is interrupted.
 
 mod common;
 
@@ -13,15 +13,18 @@ use iodyno_store::{SqliteStore, Store};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-/// Set for the process that is to be killed: the store's path.
-const VICTIM: &str = "IODYNO_STORE_VICTIM";
+/// Set for the process to be killed: the path of the store.
+const KILLED_STORE: &str = "IODYNO_KILLED_STORE";
 
-/// Appends frames for ever and says after each that it has returned.
-fn append_for_ever(path: &Path) {
+/// Appends frames indefinitely and prints a line after each call that returned.
+fn append_frames(path: &Path) {
     let store = SqliteStore::open(path).unwrap();
-    let run = store.begin_run(&plan("victim", 1, 1), START_MS).unwrap().id;
+    let run = store
+        .begin_run(&plan("start_killed_process", 1, 1), START_MS)
+        .unwrap()
+        .id;
     store
-        .begin_trial(key(run), "c0", "victim", START_MS)
+        .begin_trial(key(run), "c0", "start_killed_process", START_MS)
         .unwrap();
     store
         .set_environment(key(run), &environment("ada"))
@@ -34,10 +37,10 @@ fn append_for_ever(path: &Path) {
     }
 }
 
-fn victim(test: &str, path: &Path) -> (Child, BufReader<ChildStdout>, RunId) {
+fn start_killed_process(test: &str, path: &Path) -> (Child, BufReader<ChildStdout>, RunId) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture"])
-        .env(VICTIM, path)
+        .env(KILLED_STORE, path)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
@@ -48,7 +51,7 @@ fn victim(test: &str, path: &Path) -> (Child, BufReader<ChildStdout>, RunId) {
         assert_ne!(
             lines.read_line(&mut line).unwrap(),
             0,
-            "the victim ended by itself"
+            "the process ended by itself"
         );
         if let Some(id) = line.strip_prefix("run ") {
             break id.trim().parse().unwrap();
@@ -59,8 +62,8 @@ fn victim(test: &str, path: &Path) -> (Child, BufReader<ChildStdout>, RunId) {
 
 #[test]
 fn a_killed_process_loses_no_frame_whose_append_had_returned() {
-    if let Some(path) = std::env::var_os(VICTIM) {
-        return append_for_ever(Path::new(&path));
+    if let Some(path) = std::env::var_os(KILLED_STORE) {
+        return append_frames(Path::new(&path));
     }
     let seed = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -70,8 +73,8 @@ fn a_killed_process_loses_no_frame_whose_append_had_returned() {
     let (_folder, path) = fresh();
     for round in 0..25 {
         let test = "a_killed_process_loses_no_frame_whose_append_had_returned";
-        let (mut child, mut lines, run) = victim(test, &path);
-        // However slow the host is, some appends have returned, and the next one is at any point of its way.
+        let (mut child, mut lines, run) = start_killed_process(test, &path);
+        // At this point some appends have returned, and the next one can be at any stage.
         let mut told = String::new();
         for _ in 0..random.next_u64() % 100 {
             assert_ne!(lines.read_line(&mut told).unwrap(), 0);
@@ -79,10 +82,10 @@ fn a_killed_process_loses_no_frame_whose_append_had_returned() {
         std::thread::sleep(Duration::from_micros(random.next_u64() % 1000));
         child.kill().unwrap();
         lines.read_to_string(&mut told).unwrap();
-        // Its last line may be cut off: that append had returned, too.
+        // Its last line may be truncated; that append had returned as well.
         let returned = told.matches("appended").count() as u32;
 
-        // Nobody has waited for the child: it is a zombie, and dead all the same.
+        // The child was not waited for: it is a zombie, which counts as dead.
         let store = SqliteStore::open(&path).unwrap();
         let stored = store.run(run).unwrap();
         let context = format!("seed {seed}, round {round}, {returned} had returned");
@@ -109,18 +112,20 @@ fn a_killed_process_loses_no_frame_whose_append_had_returned() {
 /// Number of batches of a trial: they fill three segments.
 const BATCHES: u32 = 4500;
 
-/// Makes trials with telemetry for ever, and says before each that it is about to end.
-fn finish_for_ever(path: &Path) {
+/// Finishes trials with telemetry indefinitely, and prints a line before each end.
+fn finish_trials(path: &Path) {
     let store = SqliteStore::open(path).unwrap();
     let run = store
-        .begin_run(&plan("victim", 1, 99), START_MS)
+        .begin_run(&plan("start_killed_process", 1, 99), START_MS)
         .unwrap()
         .id;
     let mut out = std::io::stdout();
     writeln!(out, "\nrun {run}").unwrap();
     for round in 0.. {
         let key = TrialKey { round, ..key(run) };
-        store.begin_trial(key, "c0", "victim", START_MS).unwrap();
+        store
+            .begin_trial(key, "c0", "start_killed_process", START_MS)
+            .unwrap();
         for number in 0..BATCHES {
             store.append_telemetry(key, &telemetry(number, 9)).unwrap();
         }
@@ -130,15 +135,15 @@ fn finish_for_ever(path: &Path) {
 }
 
 #[test]
-fn a_process_killed_while_it_puts_telemetry_together_loses_and_doubles_nothing() {
-    if let Some(path) = std::env::var_os(VICTIM) {
-        return finish_for_ever(Path::new(&path));
+fn a_process_killed_while_it_packs_telemetry_loses_and_duplicates_nothing() {
+    if let Some(path) = std::env::var_os(KILLED_STORE) {
+        return finish_trials(Path::new(&path));
     }
     let (_folder, path) = fresh();
-    let test = "a_process_killed_while_it_puts_telemetry_together_loses_and_doubles_nothing";
+    let test = "a_process_killed_while_it_packs_telemetry_loses_and_duplicates_nothing";
     let expected: Vec<TelemetryBatch> = (0..BATCHES).map(|number| telemetry(number, 9)).collect();
     for wait_us in [0, 5000, 15_000, 40_000] {
-        let (mut child, mut lines, run) = victim(test, &path);
+        let (mut child, mut lines, run) = start_killed_process(test, &path);
         let connection = rusqlite::Connection::open(&path).unwrap();
         let rows = || -> u32 {
             let sql = "SELECT count(*) FROM telemetry JOIN trials ON trial = trials.number
@@ -152,10 +157,13 @@ fn a_process_killed_while_it_puts_telemetry_together_loses_and_doubles_nothing()
             assert_ne!(lines.read_line(&mut line).unwrap(), 0);
         }
         while rows() == BATCHES {
-            assert!(child.try_wait().unwrap().is_none(), "the victim has ended");
+            assert!(
+                child.try_wait().unwrap().is_none(),
+                "the process ended by itself"
+            );
             std::thread::sleep(Duration::from_millis(1));
         }
-        // The process may be killed at any point here: before, within or after any of its segments.
+        // The process can be killed at any point: before, within or after any of its segments.
         std::thread::sleep(Duration::from_micros(wait_us));
         child.kill().unwrap();
         lines.read_to_string(&mut String::new()).unwrap();
@@ -169,12 +177,13 @@ fn a_process_killed_while_it_puts_telemetry_together_loses_and_doubles_nothing()
 }
 
 #[test]
-fn a_live_run_of_another_process_is_left_alone() {
-    if let Some(path) = std::env::var_os(VICTIM) {
-        return append_for_ever(Path::new(&path));
+fn a_live_run_of_another_process_is_not_changed() {
+    if let Some(path) = std::env::var_os(KILLED_STORE) {
+        return append_frames(Path::new(&path));
     }
     let (_folder, path) = fresh();
-    let (mut child, mut lines, run) = victim("a_live_run_of_another_process_is_left_alone", &path);
+    let (mut child, mut lines, run) =
+        start_killed_process("a_live_run_of_another_process_is_not_changed", &path);
     let store = SqliteStore::open(&path).unwrap();
     let own = finished_run(&store, "own", 20);
     assert_eq!(store.run(run).unwrap().summary.state, RunState::Running);

@@ -1,4 +1,4 @@
-//! Stores of every released schema are brought up to date and keep what they hold.
+//! Stores of every released schema are upgraded and keep their data.
 
 mod common;
 
@@ -8,7 +8,7 @@ use common::assert_sound;
 use iodyno_model::*;
 use iodyno_store::{SqliteStore, Store};
 
-/// Makes a store from a fixture: SQL text, written by hand when its schema was released.
+/// Creates a store from a fixture: SQL text, written when its schema was released.
 fn fixture(sql: &str) -> (tempfile::TempDir, std::path::PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("old.db");
@@ -19,14 +19,14 @@ fn fixture(sql: &str) -> (tempfile::TempDir, std::path::PathBuf) {
     (folder, path)
 }
 
-/// What turns the fixture of schema 1 into each schema that was released since.
+/// Changes the fixture of schema 1 into each schema released since.
 const RELEASED: [&str; 2] = [
     "",
     "ALTER TABLE runs ADD COLUMN imported INTEGER NOT NULL DEFAULT 0; PRAGMA user_version = 2;",
 ];
 
 #[test]
-fn stores_of_older_schemas_are_read_and_written_on() {
+fn stores_of_older_schemas_can_be_read_and_written() {
     RELEASED.iter().for_each(|since| reads_and_writes(since));
 }
 
@@ -67,7 +67,7 @@ fn reads_and_writes(since: &str) {
 /// Runs of all kinds of work, as the program of schema 3 stored them.
 const SCHEMA_3: &str = include_str!("fixtures/schema-3.sql");
 
-/// What turns that fixture into one of each schema.
+/// Changes this fixture into one of each schema.
 const SCHEMAS: [(u32, &str); 3] = [
     (
         1,
@@ -88,7 +88,7 @@ fn kinds(store: &SqliteStore, run: &str) -> Vec<&'static str> {
     .collect()
 }
 
-/// Every run is there with its kind of work, its figures and what was asked for.
+/// Every run exists with its kind of work, its figures and its settings.
 fn assert_upgraded(store: &SqliteStore) {
     assert_eq!(kinds(store, "1"), ["blocks", "blocks"]);
     assert_eq!(kinds(store, "2"), ["file operations"]);
@@ -145,7 +145,7 @@ fn stores_of_every_schema_keep_runs_of_every_kind_of_work() {
         let upgrade = store.upgraded().unwrap().clone();
         assert_eq!((upgrade.from, upgrade.to), (schema, 4));
         assert_upgraded(&store);
-        // What was cut off goes on, and what was exported comes back.
+        // Interrupted runs can be resumed, and exported runs imported.
         let cut_off = store.run(store.find("3").unwrap()).unwrap();
         assert_eq!(cut_off.summary.state, RunState::Interrupted);
         store.resume_run(cut_off.summary.id).unwrap();
@@ -167,7 +167,7 @@ fn stores_of_every_schema_keep_runs_of_every_kind_of_work() {
     }
 }
 
-/// The file is a store as it was before its upgrade.
+/// The file is the store as it was before its upgrade.
 fn assert_is_old(path: &std::path::Path, schema: u32) {
     let connection = rusqlite::Connection::open(path).unwrap();
     let number = |sql: &str| {
@@ -185,7 +185,7 @@ fn assert_is_old(path: &std::path::Path, schema: u32) {
 }
 
 #[test]
-fn a_backup_is_never_replaced_and_an_unfinished_one_is_made_again() {
+fn a_backup_is_never_replaced_and_an_unfinished_one_is_repeated() {
     let (folder, path) = fixture(SCHEMA_3);
     let named = |suffix: &str| folder.path().join(format!("old.db{suffix}"));
     std::fs::write(named(".schema-3.bak"), "mine").unwrap();
@@ -198,7 +198,7 @@ fn a_backup_is_never_replaced_and_an_unfinished_one_is_made_again() {
 }
 
 #[test]
-fn of_processes_that_open_an_old_store_at_once_one_upgrades_it() {
+fn one_of_several_processes_that_open_an_old_store_upgrades_it() {
     let (_folder, path) = fixture(SCHEMA_3);
     let upgrades: Vec<bool> = std::thread::scope(|scope| {
         let open = || {
@@ -216,12 +216,12 @@ fn of_processes_that_open_an_old_store_at_once_one_upgrades_it() {
     assert_sound(&path);
 }
 
-/// Set for the process that is to be killed: the store's path.
-const VICTIM: &str = "IODYNO_UPGRADE_VICTIM";
+/// Set for the process to be killed: the path of the store.
+const KILLED_STORE: &str = "IODYNO_KILLED_STORE";
 
 #[test]
-fn a_process_that_is_killed_while_it_upgrades_leaves_the_old_store_or_the_new_one() {
-    if let Some(path) = std::env::var_os(VICTIM) {
+fn a_process_killed_during_an_upgrade_leaves_the_old_store_or_the_new_one() {
+    if let Some(path) = std::env::var_os(KILLED_STORE) {
         writeln!(std::io::stdout(), "\nopening").unwrap();
         SqliteStore::open(std::path::PathBuf::from(path)).unwrap();
         return;
@@ -231,16 +231,16 @@ fn a_process_that_is_killed_while_it_upgrades_leaves_the_old_store_or_the_new_on
         let mut child = std::process::Command::new(std::env::current_exe().unwrap())
             .args([
                 "--exact",
-                "a_process_that_is_killed_while_it_upgrades_leaves_the_old_store_or_the_new_one",
+                "a_process_killed_during_an_upgrade_leaves_the_old_store_or_the_new_one",
                 "--nocapture",
             ])
-            .env(VICTIM, &path)
+            .env(KILLED_STORE, &path)
             .stdout(std::process::Stdio::piped())
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         assert!(lines.any(|line| line.unwrap() == "opening"));
-        // Wherever it is by then: what is asserted holds at each instant.
+        // The assertions hold at each point of the upgrade.
         std::thread::sleep(std::time::Duration::from_micros(500 * wait));
         child.kill().unwrap();
         child.wait().unwrap();

@@ -1,4 +1,4 @@
-//! Runs of many rounds: fewer or more of them than planned, and a thousand trials.
+//! Runs of many rounds: fewer or more than planned, and 1000 trials.
 
 mod common;
 
@@ -62,7 +62,7 @@ fn counts(store: &SqliteStore, run: RunId) -> (u32, u64, u64, u32) {
 }
 
 #[test]
-fn a_run_that_a_rule_stopped_has_the_rounds_it_made_and_the_plan_it_was_given() {
+fn a_run_stopped_by_a_rule_has_the_completed_rounds_and_its_original_plan() {
     let ((_a, a), (_b, b)) = (fresh(), fresh());
     let store = SqliteStore::open(a).unwrap();
     let run = run_of(&store, 50, 3, 1);
@@ -77,7 +77,7 @@ fn a_run_that_a_rule_stopped_has_the_rounds_it_made_and_the_plan_it_was_given() 
 }
 
 #[test]
-fn a_run_that_is_given_more_rounds_elsewhere_brings_them_home() {
+fn rounds_added_in_another_store_are_imported() {
     let ((_a, a), (_b, b)) = (fresh(), fresh());
     let home = SqliteStore::open(a).unwrap();
     let run = run_of(&home, 2, 2, 1);
@@ -98,7 +98,7 @@ fn a_run_that_is_given_more_rounds_elsewhere_brings_them_home() {
     assert_eq!((report.trials_known, report.trials_added), (4, 4));
     assert_eq!(counts(&home, run), (4, 8, 8, 4));
     assert_eq!(home.run(run).unwrap().plan.looks, [2]);
-    // What was exported before it grew is known, and takes nothing away.
+    // An older export of the run contains nothing new and removes nothing.
     assert!(
         home.import(&mut early.as_slice())
             .unwrap()
@@ -108,7 +108,7 @@ fn a_run_that_is_given_more_rounds_elsewhere_brings_them_home() {
 }
 
 #[test]
-fn the_rounds_of_another_processs_run_are_left_alone() {
+fn the_rounds_of_another_processs_run_are_not_changed() {
     let (_folder, path) = fresh();
     let first = SqliteStore::open(&path).unwrap();
     let run = run_of(&first, 2, 0, 0);

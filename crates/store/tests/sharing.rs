@@ -1,4 +1,4 @@
-//! Many processes may share a store.
+//! Several processes share a store.
 
 mod common;
 
@@ -9,7 +9,7 @@ use iodyno_model::*;
 use iodyno_store::{SqliteStore, Store, export};
 
 #[test]
-fn writers_that_open_a_new_store_at_once_all_keep_everything() {
+fn concurrent_writers_of_a_new_store_lose_nothing() {
     let (_folder, path) = fresh();
     let (writers, frames) = (8, 25);
     let together = Barrier::new(writers);
@@ -46,7 +46,7 @@ fn writers_that_open_a_new_store_at_once_all_keep_everything() {
 }
 
 #[test]
-fn an_import_keeps_no_live_run_waiting_while_the_file_is_read() {
+fn a_live_run_does_not_wait_for_an_import_that_reads_its_file() {
     let (_folder, path) = fresh();
     let (_other, other) = fresh();
     let source = SqliteStore::open(other).unwrap();
@@ -57,7 +57,7 @@ fn an_import_keeps_no_live_run_waiting_while_the_file_is_read() {
     let live = SqliteStore::open(&path).unwrap();
     let run = live.begin_run(&plan("live", 1, 1), START_MS).unwrap().id;
     live.begin_trial(key(run), "c0", "live", START_MS).unwrap();
-    // The file's reader appends to the live run between any two of its pieces.
+    // The file's reader appends to the live run between reads.
     let mut appended = 0;
     let mut reader = Interleaved {
         file: &file,
@@ -83,7 +83,7 @@ fn readers_do_not_wait_for_a_writer() {
     let (_folder, path) = fresh();
     let run = finished_run(&SqliteStore::open(&path).unwrap(), "p", 3);
     let writer = rusqlite::Connection::open(&path).unwrap();
-    // Until the end: whoever waited for it would give up with an error.
+    // The transaction lasts until the end of the test: waiting for it would fail with an error.
     writer
         .execute_batch("BEGIN IMMEDIATE; UPDATE runs SET name = 'q'")
         .unwrap();

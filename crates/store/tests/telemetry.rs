@@ -1,4 +1,4 @@
-//! What the host did: appended while a trial goes on, put together when it has ended, and all there.
+//! Telemetry of the host: appended during a trial, packed after it, and complete.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::*;
 use iodyno_model::*;
 use iodyno_store::{SqliteStore, Store, StoreError};
 
-/// A run whose only trial has started, with this number of batches.
+/// Starts a run with one trial and this number of batches.
 fn begun(store: &SqliteStore, batches: u32) -> TrialKey {
     let run = store.begin_run(&plan("p", 1, 1), START_MS).unwrap().id;
     let key = key(run);
@@ -28,7 +28,7 @@ fn expected(batches: std::ops::Range<u32>) -> Vec<TelemetryBatch> {
     batches.collect()
 }
 
-/// How many rows of its own table the telemetry of all trials takes.
+/// The number of rows in the table of telemetry.
 fn rows(path: &std::path::Path) -> u32 {
     let connection = rusqlite::Connection::open(path).unwrap();
     let rows = connection.query_row("SELECT count(*) FROM telemetry", [], |row| row.get(0));
@@ -36,7 +36,7 @@ fn rows(path: &std::path::Path) -> u32 {
 }
 
 #[test]
-fn batches_come_back_as_they_were_appended_before_and_after_they_were_put_together() {
+fn batches_are_read_as_they_were_appended_before_and_after_packing() {
     let (_folder, path) = fresh();
     let store = SqliteStore::open(&path).unwrap();
     let key = begun(&store, 5000);
@@ -67,7 +67,7 @@ fn batches_come_back_as_they_were_appended_before_and_after_they_were_put_togeth
 }
 
 #[test]
-fn appending_twice_is_as_good_as_once_and_a_contradiction_is_refused() {
+fn appending_is_idempotent_and_a_contradiction_is_refused() {
     let (_folder, path) = fresh();
     let store = SqliteStore::open(&path).unwrap();
     let key = begun(&store, 3);
@@ -78,7 +78,7 @@ fn appending_twice_is_as_good_as_once_and_a_contradiction_is_refused() {
     let other = "another batch 1 of telemetry";
     store.append_telemetry(key, &telemetry(1, 1)).unwrap();
     refused(store.append_telemetry(key, &telemetry(1, 2)), other);
-    // A number may be left out: whoever takes samples knows why.
+    // A number may be left out.
     store.append_telemetry(key, &telemetry(4, 4)).unwrap();
     store.finish_trial(&trial(key, Outcome::Completed)).unwrap();
     for number in [0, 1, 2, 4] {
@@ -121,7 +121,7 @@ fn the_record_is_stored_without_series() {
 }
 
 #[test]
-fn a_trial_that_was_cut_off_has_what_was_appended_and_is_put_together_when_its_run_goes_on() {
+fn an_interrupted_trial_keeps_its_batches_and_is_packed_when_its_run_is_resumed() {
     let (_folder, path) = fresh();
     let key = begun(&SqliteStore::open(&path).unwrap(), 3000);
     let check = |store: &SqliteStore, rows_now: u32| {
@@ -145,7 +145,7 @@ fn a_trial_that_was_cut_off_has_what_was_appended_and_is_put_together_when_its_r
 }
 
 #[test]
-fn telemetry_that_cannot_be_put_together_costs_the_trial_nothing() {
+fn telemetry_that_cannot_be_packed_does_not_affect_the_trial() {
     let (_folder, path) = fresh();
     let store = SqliteStore::open(&path).unwrap();
     let key = begun(&store, 5000);

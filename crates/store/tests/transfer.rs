@@ -1,4 +1,4 @@
-//! A run as one file: out, in, and damaged on the way.
+//! A run as one file: exported, imported, and damaged in between.
 
 mod common;
 
@@ -15,7 +15,7 @@ fn exported(store: &SqliteStore, run: RunId) -> Vec<u8> {
     file
 }
 
-/// The file without its last line, and with a footer that fits.
+/// The file without its last line, and with a footer that matches.
 fn with_footer(text: &str, counts: &str) -> Vec<u8> {
     let hash = xxhash_rust::xxh3::xxh3_128(text.as_bytes());
     format!("{text}{{\"footer\":{{{counts},\"xxh3\":\"{hash:032x}\"}}}}\n").into_bytes()
@@ -64,7 +64,7 @@ fn an_imported_run_is_the_exported_one() {
 }
 
 #[test]
-fn a_run_that_was_cut_off_is_exported_with_what_it_had() {
+fn an_interrupted_run_is_exported_with_its_data() {
     let ((_a, a), (_b, b)) = (fresh(), fresh());
     let store = SqliteStore::open(&a).unwrap();
     let run = store.begin_run(&plan("p", 1, 1), START_MS).unwrap().id;
@@ -112,7 +112,7 @@ fn a_run_that_was_cut_off_is_exported_with_what_it_had() {
 }
 
 #[test]
-fn a_run_that_went_on_elsewhere_brings_its_new_trials_home() {
+fn trials_added_in_another_store_are_imported() {
     let ((_a, a), (_b, b)) = (fresh(), fresh());
     let home = SqliteStore::open(&a).unwrap();
     let run = home.begin_run(&plan("p", 1, 2), START_MS).unwrap().id;
@@ -152,7 +152,7 @@ fn a_run_that_went_on_elsewhere_brings_its_new_trials_home() {
 }
 
 #[test]
-fn two_results_for_one_trial_are_not_mixed() {
+fn different_results_of_one_trial_are_refused() {
     let ((_a, a), (_b, b)) = (fresh(), fresh());
     let (from, to) = (SqliteStore::open(a).unwrap(), SqliteStore::open(b).unwrap());
     let run = finished_run(&from, "p", 2);
@@ -172,7 +172,7 @@ fn two_results_for_one_trial_are_not_mixed() {
 }
 
 #[test]
-fn a_file_that_is_something_else_or_newer_or_half_is_told_by_its_line() {
+fn other_newer_and_truncated_files_are_reported_with_the_line() {
     let (_a, a) = fresh();
     let store = SqliteStore::open(a).unwrap();
     let run = finished_run(&store, "p", 3);
@@ -290,7 +290,7 @@ fn a_file_of_version_1_is_read() {
 }
 
 #[test]
-fn a_writer_that_fails_is_told_of() {
+fn a_writer_that_fails_is_reported() {
     struct Broken;
     impl std::io::Write for Broken {
         fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
@@ -328,7 +328,7 @@ static FILE: LazyLock<Vec<u8>> = LazyLock::new(|| {
     exported(&store, run)
 });
 
-/// Either nothing came in, or all of it as it was.
+/// Checks that the import stored either nothing or the unchanged run.
 fn check_damaged(file: &[u8]) {
     let folder = in_memory();
     let store = SqliteStore::open(folder.path().join("a.db")).unwrap();
@@ -346,13 +346,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
     #[test]
-    fn a_file_that_was_cut_off_brings_nothing(at in any::<prop::sample::Index>()) {
+    fn a_truncated_file_stores_nothing(at in any::<prop::sample::Index>()) {
         let length = at.index(FILE.len());
         check_damaged(&FILE[..length]);
     }
 
     #[test]
-    fn a_file_with_other_bytes_in_it_brings_nothing(
+    fn a_file_with_changed_bytes_stores_nothing(
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4)
     ) {
         let mut file = FILE.clone();
@@ -364,7 +364,7 @@ proptest! {
     }
 
     #[test]
-    fn a_file_with_a_flipped_bit_near_its_end_brings_nothing(back in 1usize..120, bit in 0u8..8) {
+    fn a_file_with_a_flipped_bit_near_its_end_stores_nothing(back in 1usize..120, bit in 0u8..8) {
         let mut file = FILE.clone();
         let at = file.len() - back;
         file[at] ^= 1 << bit;
@@ -372,7 +372,7 @@ proptest! {
     }
 
     #[test]
-    fn a_file_with_a_piece_missing_or_doubled_brings_nothing(
+    fn a_file_with_a_missing_or_repeated_piece_stores_nothing(
         from in any::<prop::sample::Index>(), length in 1usize..3000, double in any::<bool>()
     ) {
         let from = from.index(FILE.len());
@@ -382,13 +382,13 @@ proptest! {
     }
 
     #[test]
-    fn lines_of_any_json_bring_nothing(lines in prop::collection::vec("[{}\\[\\]\":,a-z0-9]{0,40}", 0..5)) {
+    fn lines_of_any_json_store_nothing(lines in prop::collection::vec("[{}\\[\\]\":,a-z0-9]{0,40}", 0..5)) {
         check_damaged(lines.join("\n").as_bytes());
     }
 }
 
 #[test]
-fn an_export_has_no_characters_that_steer_a_terminal_and_is_read_as_it_was() {
+fn an_export_contains_no_control_characters_and_is_imported_unchanged() {
     let (_folder, path) = fresh();
     let store = SqliteStore::open(&path).unwrap();
     let name = "x\u{1b}[2J\u{7}\u{9b}\u{202e}y\u{2066}\u{7f}";

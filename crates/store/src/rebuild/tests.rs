@@ -1,4 +1,4 @@
-//! Parts rebuilt from frames of known content.
+//! Parts rebuilt from frames with known content.
 
 use iodyno_model::{Histogram, JobFrame};
 
@@ -41,7 +41,7 @@ fn measured(number: u32, jobs: Vec<JobFrame>) -> Frame {
     frame(number, Step::Measure, jobs)
 }
 
-/// A workload without jobs: names and engines are then unknown, results are not.
+/// A workload without jobs: names and engines are then unknown, but results are rebuilt.
 fn workload() -> Workload {
     Workload::new("w", Vec::new(), Vec::new())
 }
@@ -129,7 +129,7 @@ fn rates_are_sampled_by_frame_and_a_stall_is_a_sample_of_zero() {
 }
 
 #[test]
-fn a_disk_that_hung_until_the_kill_is_measured_to_the_last() {
+fn a_disk_that_hung_until_the_kill_counts_until_the_last_frame() {
     let part = part(&[
         measured(0, vec![share(0, 1, &[9; 30], 0)]),
         measured(1, vec![share(0, 1, &[], 0)]),
@@ -187,7 +187,7 @@ fn failed_ops_are_counted_without_their_errno() {
 }
 
 #[test]
-fn response_latency_adds_up_where_there_is_any() {
+fn response_latencies_are_added_if_there_are_any() {
     let mut first = share(0, 1, &[5], 0);
     first.directions[0].response = Some([50].into_iter().collect());
     let mut second = share(0, 1, &[6], 0);
@@ -200,7 +200,7 @@ fn response_latency_adds_up_where_there_is_any() {
 }
 
 #[test]
-fn missing_frames_are_told_of() {
+fn missing_frames_are_reported() {
     let whole = part(&[measured(0, vec![]), measured(1, vec![])]);
     assert_eq!(whole.notes.len(), 1, "{:?}", whole.notes);
     let holes = part(&[measured(1, vec![]), measured(4, vec![])]);
@@ -208,13 +208,13 @@ fn missing_frames_are_told_of() {
 }
 
 #[test]
-fn nothing_makes_up_nothing() {
+fn no_frames_give_an_empty_part() {
     let part = part(&[]);
     assert!(part.clones.is_empty() && part.steps.is_empty());
     assert_eq!(part.host.span_ns, 0);
 }
 
-/// A frame in which a job of file operations did this many cycles of one step each.
+/// A frame with this number of cycles of a job of file operations, each of one step.
 fn cycles(count: usize) -> JobFrame {
     let did = |direction| DirectionFrame {
         direction,
@@ -235,7 +235,7 @@ fn cycles(count: usize) -> JobFrame {
 }
 
 #[test]
-fn cycles_and_their_steps_come_back_and_the_wait_for_the_file_system_is_no_work() {
+fn cycles_and_steps_are_rebuilt_and_the_wait_for_the_file_system_does_not_count() {
     let part = part(&[
         measured(0, vec![cycles(4)]),
         measured(1, vec![cycles(6)]),

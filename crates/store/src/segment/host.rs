@@ -71,7 +71,7 @@ impl Host {
         }
     }
 
-    /// About this number, give or take some percent.
+    /// A random number within some percent of the given one.
     fn about(&mut self, mean: f64) -> u64 {
         LogNormal::new(mean.ln(), 0.05)
             .unwrap()
@@ -136,8 +136,8 @@ impl Host {
         values
     }
 
-    /// Interrupts: the timer on each CPU, some of those between CPUs, a queue of the disk on one CPU, one in eight
-    /// others now and then.
+    /// Interrupts: the timer on each CPU, some inter-processor interrupts, a queue of the disk on one CPU, and
+    /// occasionally one in eight of the others.
     fn interrupts(&mut self) -> Vec<u64> {
         let mut values = Vec::new();
         for source in 0..self.sources {

@@ -9,7 +9,7 @@ use super::host::Host;
 use super::*;
 use crate::blob::{decode_telemetry, encode, encode_telemetry, is_segment};
 
-/// Segmentes of batches.
+/// Segments of batches.
 fn segments(batches: impl Iterator<Item = TelemetryBatch>) -> Vec<Vec<TelemetryBatch>> {
     let mut packer = Packer::default();
     let mut segments = Vec::new();
@@ -52,7 +52,7 @@ fn an_hour_of_a_host_is_small() {
 }
 
 #[test]
-fn a_segment_is_bounded_and_the_same_however_batches_come() {
+fn a_segment_is_bounded_and_independent_of_the_size_of_batches() {
     let mut host = Host::new(2, 31);
     let all: Vec<TelemetryBatch> = (0..2000).map(|number| host.second(number)).collect();
     let once = segments(all.iter().cloned());
@@ -60,7 +60,7 @@ fn a_segment_is_bounded_and_the_same_however_batches_come() {
     assert_eq!(
         lengths,
         [455, 455, 455, 455, 180],
-        "eight samples and one a batch"
+        "eight samples, and one per batch"
     );
     let last = once[1..].concat();
     assert_eq!(segments(last.into_iter()), once[1..]);
@@ -74,7 +74,7 @@ fn a_segment_is_bounded_and_the_same_however_batches_come() {
 }
 
 #[test]
-fn spans_that_follow_from_the_times_are_not_written_even_where_a_shape_changes() {
+fn spans_that_follow_from_the_times_are_not_stored_even_if_the_shape_changes() {
     let second = |number: i64, shape| Sample {
         span_ns: 1_000_000_000,
         ..sample(shape, number * 1_000_000_000, vec![Some(1)])
@@ -92,7 +92,7 @@ fn spans_that_follow_from_the_times_are_not_written_even_where_a_shape_changes()
 }
 
 #[test]
-fn a_batch_that_is_too_large_for_a_segment_stays_alone() {
+fn a_batch_that_is_too_large_for_a_segment_is_not_packed() {
     let sample = |values| Sample {
         shape: 0,
         at_ns: 1,
@@ -120,7 +120,7 @@ fn a_batch_that_is_too_large_for_a_segment_stays_alone() {
 }
 
 #[test]
-fn what_does_not_fit_together_is_refused_in_words() {
+fn inconsistent_segments_are_refused_with_a_reason() {
     let whole = serde_json::to_string(&Segment::of(&[
         batch(
             3,
@@ -245,7 +245,7 @@ fn any_batches() -> impl Strategy<Value = Vec<TelemetryBatch>> {
     })
 }
 
-/// Where the compressed text begins in a blob: behind its encoding and zlib's header.
+/// The start of the compressed text in a blob: after the encoding and the header of zlib.
 const TEXT_AT: usize = 3;
 
 /// The text of a blob, its checksum not verified.
@@ -264,15 +264,15 @@ fn adler32(text: &[u8]) -> u32 {
 
 proptest! {
     #[test]
-    fn any_batches_come_back(batches in any_batches()) {
+    fn any_batches_are_decoded_unchanged(batches in any_batches()) {
         let blob = encode_telemetry(&batches).unwrap();
         prop_assert_eq!(decode_telemetry(&blob).unwrap(), batches);
     }
 
-    /// A changed bit of the compressed data can change several bytes of the text, and Adler-32 then finds most errors, not
-    /// all. So a text may be accepted that differs, but none whose checksum is wrong.
+    /// A changed bit of the compressed data can change several bytes of the text; Adler-32 detects most such errors,
+    /// but not all. A different text can therefore be accepted, but only if its checksum is right.
     #[test]
-    fn a_changed_bit_is_noticed_unless_the_checksum_still_fits(
+    fn a_changed_bit_is_detected_unless_the_checksum_still_matches(
         batches in any_batches(), at in any::<prop::sample::Index>(), bit in 0u8..8
     ) {
         let blob = encode_telemetry(&batches).unwrap();
@@ -290,9 +290,9 @@ proptest! {
         }
     }
 
-    /// Adler-32 finds every change of one byte.
+    /// Adler-32 detects every change of one byte.
     #[test]
-    fn a_changed_byte_of_the_text_or_its_checksum_is_noticed(
+    fn a_changed_byte_of_the_text_or_its_checksum_is_detected(
         batches in any_batches(), at in any::<prop::sample::Index>(), by in 1u8..
     ) {
         let blob = encode_telemetry(&batches).unwrap();
@@ -316,7 +316,7 @@ proptest! {
     }
 
     #[test]
-    fn other_numbers_in_a_segment_are_refused_or_read_without_panic(
+    fn arbitrary_numbers_in_a_segment_are_refused_or_read_without_panic(
         batches in any_batches(), at in any::<prop::sample::Index>(), digit in "[0-9-]"
     ) {
         let mut text = serde_json::to_string(&Segment::of(&batches)).unwrap();

@@ -229,13 +229,13 @@ fn merge(
         }
     }
     if known.is_some() && report.trials_added > 0 {
-        goes_on(transaction, alias, run, &longest)?;
+        adopt_progress(transaction, alias, run, &longest)?;
     }
     Ok(report)
 }
 
-/// Takes over the later end, the larger number of rounds and the looks of a run that was continued elsewhere.
-fn goes_on(
+/// Adopts the later end, the larger number of rounds and the looks of a run that was resumed in another store.
+fn adopt_progress(
     transaction: &Transaction<'_>,
     alias: i64,
     run: &RunLine,
@@ -295,7 +295,7 @@ fn known_trial(
         .optional()?)
 }
 
-/// The run may have been continued independently in both stores.
+/// Refuses a different result for a trial: the run may have been resumed independently in both stores.
 fn refuse_other_trial(
     store: &SqliteStore,
     transaction: &Transaction<'_>,

@@ -97,8 +97,8 @@ impl SqliteStore {
                 .map_err(|error| StoreError::io(folder, "making the store's folder", error))?;
         }
         refuse_full(&path, "opening it")?;
-        // SQLite would create it accessible to all, and makes the files beside it as accessible as it. If this fails, so
-        // does SQLite, and tells why.
+        // SQLite would create it accessible to all, and gives the files beside it the same permissions. If this
+        // fails, SQLite fails too and reports the reason.
         let _ = OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -115,8 +115,8 @@ impl SqliteStore {
         store.refuse_others()?;
         let mut upgraded = None;
         store.doing("making its tables", |connection| {
-            // Create the tables first: a file in WAL mode then always carries our application id.
-            // A store that is up to date is not locked: who only reads does not wait for who writes.
+            // Create the tables first: a file in WAL mode then always has our application id. A store that is up to
+            // date is not locked: readers do not wait for writers.
             let newest = DatabaseKind::Store(STEPS.len() as u32);
             if schema::inspect(connection)? != newest {
                 upgraded = schema::migrate(connection, STEPS, Some(&path))?;
@@ -215,13 +215,13 @@ impl SqliteStore {
         self.upgraded.as_ref()
     }
 
-    /// Imports an exported run, completely or not at all. What is stored already stays unchanged. Returns how much
-    /// was new.
+    /// Imports an exported run, completely or not at all. Data that are already stored stay unchanged. Returns the
+    /// number of new trials and frames.
     ///
     /// # Errors
     /// [`StoreError::BadExport`] if the file is damaged or truncated, [`StoreError::NewerExport`],
     /// [`StoreError::Conflict`] if this store has a different run of the same identity, [`StoreError::RunIsLive`] if
-    /// a process is carrying the run out.
+    /// a process is executing the run.
     pub fn import(&self, file: &mut dyn BufRead) -> Result<ImportReport, StoreError> {
         merge::import(self, file)
     }
@@ -331,8 +331,8 @@ impl SqliteStore {
 }
 
 impl Drop for SqliteStore {
-    /// The last connection takes the log into the main file, which changes the index: see `room`. The next one that has
-    /// room does it.
+    /// The last connection merges the log into the main file, which changes the index: see `room`. Without room, this
+    /// is left to a later connection.
     fn drop(&mut self) {
         if self.refuse_full("closing it").is_err() {
             let _ = self
@@ -342,8 +342,8 @@ impl Drop for SqliteStore {
     }
 }
 
-/// The canonical path of a store: lock files lie beside it, so links to the store must lead to the same ones. An
-/// absolute path also cannot be one of SQLite's special names (`:memory:`).
+/// The canonical path of a store: the lock files are beside it, so all links to the store must lead to the same
+/// files. An absolute path also cannot be one of SQLite's special names (`:memory:`).
 fn resolved(path: PathBuf) -> Result<PathBuf, StoreError> {
     match fs::canonicalize(&path) {
         Ok(resolved) => Ok(resolved),
@@ -370,14 +370,15 @@ fn refuse_no_database(path: &Path) -> Result<(), StoreError> {
 
 /// The SQLite URI that opens a store without changing any of its files.
 ///
-/// Readers of a store share the index of its log, a file beside it, and mark in it what they read. `readonly_shm` reads an
-/// index that another process keeps, without marks, and otherwise builds one in memory; the file must exist for that. If
-/// it does not, no process has the store open, and without a log all data is in the main file.
+/// Readers of a store share the index of its log, a file beside it, and mark in it the snapshot that they read.
+/// `readonly_shm` reads an index that another process keeps, without marks, and otherwise builds one in memory; the
+/// file must exist for that. If it does not, no process has the store open, and without a log all data are in the
+/// main file.
 fn unchanged(path: &Path) -> PathBuf {
     let index = companion(path, "-shm");
     let log = fs::metadata(companion(path, "-wal")).is_ok_and(|log| log.len() > 0);
     if log {
-        // An empty file needs no space. Where it cannot be made, SQLite tells why.
+        // An empty file needs no space. If it cannot be created, SQLite reports the reason.
         let _ = OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -400,7 +401,7 @@ fn unchanged(path: &Path) -> PathBuf {
     PathBuf::from(name + how)
 }
 
-/// The error of SQLite, with the errno where SQLite hides it.
+/// The error of SQLite, with the errno if SQLite does not report it.
 fn explain(path: &Path, doing: &'static str, error: rusqlite::Error) -> StoreError {
     if error.sqlite_error_code() == Some(ErrorCode::CannotOpen) {
         let probe = companion(path, "-probe");
@@ -423,7 +424,7 @@ fn explain(path: &Path, doing: &'static str, error: rusqlite::Error) -> StoreErr
     StoreError::sqlite(path, doing, error)
 }
 
-/// Switching to WAL mode needs an exclusive lock for a moment, and SQLite does not wait for that one.
+/// Switching to WAL mode needs an exclusive lock for a moment, and SQLite does not wait for this lock.
 fn use_wal(connection: &Connection) -> rusqlite::Result<()> {
     let mut waited = Duration::ZERO;
     let pause = Duration::from_millis(20);

@@ -83,7 +83,7 @@ pub(super) fn run(store: &SqliteStore, run: RunId) -> Result<Run, StoreError> {
     })
 }
 
-/// Whether a run or a trial of it was imported: only then it has no owner.
+/// Whether a run or one of its trials was imported: only these have no owner.
 fn foreign(connection: &Connection, alias: u64) -> Result<bool, OperationError> {
     let mut statement = connection.prepare_cached(
         "SELECT owner IS NULL OR EXISTS (SELECT 1 FROM trials WHERE run = alias AND trials.owner IS NULL)
@@ -202,7 +202,7 @@ fn run_summary(liveness: &Liveness, row: &Row<'_>) -> Result<RunSummary, Operati
     let state = match row.get::<_, Option<String>>("state")? {
         Some(state) => parse(row, "state", &format!("\"{state}\""))?,
         None if liveness.lives(row.get("owner")?)? => RunState::Running,
-        // Its process was killed after the last trial, before it could store the end.
+        // The process was killed after the last trial, before it could store the end.
         None if all("whole")? => RunState::Completed,
         None if all("ended")? => RunState::Failed,
         None => RunState::Interrupted,
@@ -233,7 +233,7 @@ fn run_summary(liveness: &Liveness, row: &Row<'_>) -> Result<RunSummary, Operati
     })
 }
 
-/// What can be read of a run whose record is damaged: the others are listed nevertheless.
+/// The readable data of a run whose record is damaged, so that the other runs can be listed.
 fn damaged_run(row: &Row<'_>, error: &rusqlite::Error) -> RunSummary {
     let text = row.get_ref("name").ok().and_then(|name| match name {
         ValueRef::Text(name) => Some(String::from_utf8_lossy(name).into_owned()),
@@ -392,7 +392,7 @@ impl Liveness {
         }
     }
 
-    /// The alias of a run. Refuses a run that a live process carries out.
+    /// Returns the alias of a run; refuses a run that a live process is executing.
     pub(super) fn refuse_live(
         &self,
         connection: &Connection,

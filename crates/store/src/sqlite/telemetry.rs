@@ -78,7 +78,7 @@ pub(super) fn pack_trial(store: &SqliteStore, trial: i64) -> Result<(), StoreErr
     Ok(())
 }
 
-/// Packs the batches of a run's interrupted trials. No process appends to them any more: a process that resumes the
+/// Packs the batches of a run's interrupted trials. No process appends to them any longer: a process that resumes the
 /// run begins new trials.
 pub(super) fn pack_interrupted(store: &SqliteStore, run: RunHandle) -> Result<(), StoreError> {
     let cut_off = store.reading("looking for trials that were cut off", |transaction| {

@@ -57,7 +57,7 @@ pub(super) fn resume_run(store: &SqliteStore, run: RunId) -> Result<RunHandle, S
         )?;
         Ok(RunHandle { id: run, alias })
     })?;
-    // The run belongs to this process now. If packing fails, the telemetry stays as it was appended.
+    // The run now belongs to this process. If packing fails, the telemetry stays as it was appended.
     let _ = telemetry::pack_interrupted(store, handle);
     Ok(handle)
 }
@@ -371,7 +371,7 @@ impl OpenTrial {
         }
     }
 
-    /// Stores a document; returns true if it was stored before. Refuses to replace a different one.
+    /// Stores a document; returns true if it was already stored. Refuses to replace a different one.
     fn put_document<T: DeserializeOwned + PartialEq>(
         &self,
         transaction: &Transaction<'_>,

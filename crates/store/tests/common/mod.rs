@@ -1,4 +1,4 @@
-//! Plans, frames and trials for tests, made from seeds.
+//! Plans, frames and trials for tests, generated from seeds.
 #![allow(
     dead_code,
     unreachable_pub,
@@ -70,7 +70,7 @@ pub fn latencies(seed: u64, count: u64) -> Histogram {
     (0..count).map(|_| law.sample(&mut random) as u64).collect()
 }
 
-/// A second of job 0 with `ops` reads and a third of that writes.
+/// A second of job 0 with `ops` reads and a third as many writes.
 pub fn frame(number: u32, ops: u64) -> Frame {
     let done = |direction, ops| DirectionFrame {
         direction,
@@ -94,7 +94,7 @@ pub fn frame(number: u32, ops: u64) -> Frame {
     }
 }
 
-/// A second of two disks; the first brings the series' shape and a gap of another one.
+/// A second of two disks. The first one contains the series' shape and a gap of another series.
 pub fn telemetry(number: u32, reads: u64) -> TelemetryBatch {
     let shape = SeriesShape {
         kind: SeriesKind::Disk,
@@ -141,7 +141,7 @@ pub fn environment(host: &str) -> Environment {
     }
 }
 
-/// A trial as a runner hands it in.
+/// A trial as a runner returns it.
 pub fn trial(key: TrialKey, outcome: Outcome) -> Trial {
     let part = iodyno_store::rebuild(
         &[frame(0, 900), frame(1, 1100)],
@@ -168,20 +168,20 @@ pub fn trial(key: TrialKey, outcome: Outcome) -> Trial {
     }
 }
 
-/// A folder of its own and the path of a store in it. In memory where the host has that: what a disk takes for a sync, and how
-/// long others wait for it, is nothing that these tests are about.
+/// A separate folder, and the path of a store in it. In memory if the host supports it: these tests do not depend on
+/// how long a disk needs for a sync.
 pub fn fresh() -> (tempfile::TempDir, PathBuf) {
     let folder = in_memory();
     let path = folder.path().join("data/iodyno.db");
     (folder, path)
 }
 
-/// A folder in memory where the host has one.
+/// A folder in memory if the host has one.
 pub fn in_memory() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| tempfile::tempdir().unwrap())
 }
 
-/// Stores a run of one trial with this many frames and batches of telemetry, all of it finished. Its handle's identity.
+/// Stores a complete run of one trial with this many frames and batches of telemetry. Returns its identity.
 pub fn finished_run(store: &SqliteStore, name: &str, frames: u32) -> RunId {
     use iodyno_store::Store;
     let run = store.begin_run(&plan(name, 1, 1), START_MS).unwrap().id;
@@ -206,7 +206,7 @@ pub fn finished_run(store: &SqliteStore, name: &str, frames: u32) -> RunId {
     run
 }
 
-/// What must hold of a store whatever happened to it.
+/// Checks the invariants of a store.
 pub fn assert_sound(path: &std::path::Path) {
     let connection = rusqlite::Connection::open(path).unwrap();
     let word: String = connection
@@ -221,7 +221,7 @@ pub fn assert_sound(path: &std::path::Path) {
     assert_eq!(broken, 0);
 }
 
-/// Root is needed for this test; says so where it is not there.
+/// Whether the test runs as root; prints a message if not.
 pub fn root(why: &str) -> bool {
     use std::os::unix::fs::MetadataExt;
     let root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
