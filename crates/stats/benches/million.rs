@@ -1,4 +1,4 @@
-//! How long a million numbers take, function by function: `make bench` prints it.
+//! Measures the time of each function for 10⁶ numbers; `make bench` prints it.
 #![allow(clippy::print_stdout, reason = "a program of its own")]
 
 use std::hint::black_box;
@@ -45,7 +45,7 @@ fn main() {
     show("change points", begun);
 }
 
-/// Numbers around zero with no two alike, from a multiplicative congruential generator.
+/// Distinct numbers around zero, from a multiplicative congruential generator.
 fn noise(seed: u64) -> Vec<f64> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut uniform = || {

@@ -10,7 +10,7 @@ const MOST_PRODUCTS: usize = 700_000_000;
 /// The integrated autocorrelation time of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Autocorrelation {
-    /// τ = 1 + 2Σρₖ, in steps of the series; 1 for independent values, below 1 where values alternate.
+    /// τ = 1 + 2Σρₖ, in steps of the series; 1 for independent values, below 1 for alternating ones.
     pub time: f64,
     /// The number of values ÷ τ, at most the number of values.
     pub effective_size: f64,
@@ -21,9 +21,9 @@ pub struct Autocorrelation {
 /// τ = 1 + 2Σρₖ, summed over Geyer's initial positive sequence: pairs ρ₂ₘ + ρ₂ₘ₊₁ are added while their sum is
 /// positive; later terms are noise.
 ///
-/// The autocovariances divide by n at every lag. A constant series has τ = 1. A trend or a change of
-/// level makes τ large, as it should. τ is at least 1/n. Needs two values. Source: Geyer, "Practical Markov chain
-/// Monte Carlo", Statistical Science 7(4), 1992, 3.3.
+/// The autocovariances divide by n at every lag. A constant series has τ = 1. A trend or a change of level makes τ
+/// large, which is intended. τ is at least 1/n. Needs two values. Source: Geyer, "Practical Markov chain Monte
+/// Carlo", Statistical Science 7(4), 1992, 3.3.
 pub fn autocorrelation_time(series: &[f64]) -> Result<Autocorrelation, StatsError> {
     check_finite(series, 2)?;
     let count = series.len();

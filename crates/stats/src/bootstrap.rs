@@ -1,4 +1,4 @@
-//! Bootstrap intervals over trials, with a seed.
+//! Bootstrap intervals over trials, reproducible by a seed.
 //!
 //! The trial is the unit: resample trials, never the seconds within one (Kalibera & Jones, "Rigorous
 //! benchmarking in reasonable time", ISMM 2013: resample the highest level).
@@ -13,7 +13,7 @@ use crate::{normal_cdf, normal_quantile};
 /// How the interval is computed from the resampled statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BootstrapKind {
-    /// The percentiles themselves.
+    /// The percentiles of the resampled statistics.
     Percentile,
     /// Bias-corrected and accelerated: the percentiles moved by the median bias of the resamples and the
     /// skewness found by leaving one value out. Source: Efron & Tibshirani, "An Introduction to the
@@ -152,7 +152,7 @@ fn corrected_shares(
     Ok((moved(z), moved(-z)))
 }
 
-/// The skewness correction: from the statistic with each value left out in turn, over all groups.
+/// The skewness correction: from the statistics with each value of any group left out in turn.
 fn acceleration(
     data: &[&[f64]],
     statistic: &impl Fn(&[Vec<f64>]) -> f64,

@@ -1,10 +1,10 @@
 //! Change points in a series: the regimes of a trial.
 //!
-//! E-divisive with α = 1 proposes them, Welch's t-test decides, in the two steps of Hunter and Apache
-//! Otava: split generously (ten times the p allowed), then take the weakest away until all that remain
-//! are significant. Splitting works on overlapping windows, which find short dips, and by division of
-//! the whole, which finds small lasting shifts. Source: Matteson & James, JASA 109(505), 2014; Fleming et
-//! al., "Hunter: using change point detection to hunt for performance regressions", ICPE 2023.
+//! E-divisive with α = 1 proposes change points, and Welch's t-test accepts or rejects them, in the two steps of
+//! Hunter and Apache Otava: split with ten times the accepted p, then remove the weakest border until all that remain
+//! are significant. Splitting works on overlapping windows, which find short dips, and by division of the whole
+//! series, which finds small lasting shifts. Source: Matteson & James, JASA 109(505), 2014; Fleming et al., "Hunter:
+//! using change point detection to hunt for performance regressions", ICPE 2023.
 
 use crate::StatsError;
 use crate::autocorrelation::autocorrelation_time;
@@ -16,9 +16,9 @@ use crate::welch::{Moments, Summary, welch_p};
 /// Criteria for a change.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ChangePointOptions {
-    /// The largest p of a change that is kept, in a series as long as one window. In a longer one it is
-    /// divided by the number of windows, so that the chance of a false change does not grow with the
-    /// length. (The t-test is taken where it looks best, so that chance is some dozens of times `max_p`.)
+    /// The largest p of a change that is kept, in a series as long as one window. In a longer one it is divided by
+    /// the number of windows, so that the chance of a false change does not grow with the length. (The t-test is
+    /// applied at the position with the largest difference, so the actual chance is some dozens of times `max_p`.)
     pub max_p: f64,
     /// Minimum number of values in a segment; at least two.
     pub min_segment: usize,
@@ -45,7 +45,7 @@ impl Default for ChangePointOptions {
     }
 }
 
-/// A stretch with one level.
+/// A range of the series with one level.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Segment {
     /// The index of its first value.
@@ -80,10 +80,10 @@ pub struct Segmentation {
     pub autocorrelation_time: f64,
 }
 
-/// Finds the changes of level of a series. A series too short for two segments is one segment.
+/// Finds the changes of level of a series. If the series is too short for two segments, the result is one segment.
 ///
-/// About O(n log n) for each level of division and O(n·window) for the windows: 36 000 values take well
-/// under a second. Only changes of the mean are kept: one of the spread alone does not pass the t-test.
+/// About O(n log n) for each level of division and O(n·window) for the windows: 36 000 values take much less than a
+/// second. Only changes of the mean are kept: a change of only the spread does not pass the t-test.
 pub fn change_points(
     series: &[f64],
     options: &ChangePointOptions,
@@ -105,8 +105,8 @@ pub fn change_points(
     let mut borders = search.propose();
     search.merge(&mut borders);
     if options.effective_size {
-        // With fewer segments more of the slow variation shows as correlation: repeat until it converges.
-        // Segments are only removed, so this ends.
+        // With fewer segments, more of the slow variation appears as correlation: repeat until it converges. Segments
+        // are only removed, so this ends.
         loop {
             let time = search.residual_time(&borders)?;
             if time <= search.time * 1.01 {
@@ -153,7 +153,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Candidates from windows and from the whole, in order, at least one segment apart.
+    /// Candidates from the windows and from the whole series, in order, at least one segment apart.
     fn propose(&self) -> Vec<usize> {
         let count = self.series.len();
         let mut borders = Vec::new();
@@ -171,7 +171,7 @@ impl Search<'_> {
         borders
     }
 
-    /// Splits [start, end) while the parts differ at ten times the allowed p.
+    /// Splits [start, end) as long as the parts differ at ten times the accepted p.
     fn divide(&self, start: usize, end: usize, borders: &mut Vec<usize>) {
         let generous = (self.max_p * 10.0).min(0.5);
         let mut open = vec![(start, end)];
@@ -201,7 +201,7 @@ impl Search<'_> {
                         .copied()
                         .find(|next| next - border >= least)
                         .unwrap_or(self.series.len());
-                    // p underflows to 0 on clear changes; the jump relative to its error does not.
+                    // p underflows to 0 for clear changes; the change divided by its error does not.
                     if self.separation(before, border, after) > self.separation(before, last, after)
                     {
                         kept.pop();
@@ -237,7 +237,7 @@ impl Search<'_> {
         while let Some(weakest) = self.weakest(&strengths) {
             borders.remove(weakest);
             strengths.remove(weakest);
-            // Its two neighbours now cover longer segments.
+            // The two adjacent borders now separate longer segments.
             for place in [weakest.checked_sub(1), Some(weakest)]
                 .into_iter()
                 .flatten()
@@ -331,7 +331,7 @@ struct Strength {
     change: f64,
 }
 
-/// The difference of the means over the smaller magnitude: the same in both directions of time.
+/// The difference of the means divided by the smaller magnitude: the same in both directions of time.
 fn magnitude(left: Summary, right: Summary) -> f64 {
     let difference = (left.mean - right.mean).abs();
     if difference == 0.0 {

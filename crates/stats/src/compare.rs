@@ -1,4 +1,4 @@
-//! Candidate against baseline as a ratio, paired by round or not.
+//! Compares candidate with baseline as a ratio, with or without pairing by round.
 
 use crate::error::check_positive;
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     hodges_lehmann_shift, mann_whitney, signed_rank,
 };
 
-/// A comparison of trials that share their rounds.
+/// A comparison of trials with common rounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PairedComparison {
     /// candidate ÷ baseline: the Hodges–Lehmann estimate over the rounds' log-ratios, and its interval.
@@ -15,18 +15,18 @@ pub struct PairedComparison {
     pub test: SignedRank,
 }
 
-/// A comparison of trials that do not share rounds.
+/// A comparison of trials without common rounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct UnpairedComparison {
     /// candidate ÷ baseline: the Hodges–Lehmann shift of the logarithms, and its interval.
     pub ratio: Estimate,
     /// The U test.
     pub test: MannWhitney,
-    /// Cliff's δ, from −1 to 1; positive where the candidate's values are larger.
+    /// Cliff's δ, from −1 to 1; positive if the candidate's values are larger.
     pub cliffs_delta: f64,
 }
 
-/// ln(candidate) − ln(baseline) of each round. Refuses values of zero or below.
+/// ln(candidate) − ln(baseline) of each round. Refuses values that are not above zero.
 pub fn log_ratios(baseline: &[f64], candidate: &[f64]) -> Result<Vec<f64>, StatsError> {
     check_positive(baseline, 1)?;
     check_positive(candidate, 1)?;
@@ -36,16 +36,16 @@ pub fn log_ratios(baseline: &[f64], candidate: &[f64]) -> Result<Vec<f64>, Stats
             right: candidate.len(),
         });
     }
-    // A difference of logarithms, not the logarithm of a quotient: exchanging the two then negates
-    // every value exactly, and the verdict with it.
+    // A difference of logarithms instead of the logarithm of a quotient: exchanging the two negates every value
+    // exactly, and thus inverts the verdict.
     let pairs = baseline.iter().zip(candidate);
     Ok(pairs.map(|(b, c)| c.ln() - b.ln()).collect())
 }
 
-/// Compares trials paired by round: value i of both comes from round i.
+/// Compares trials paired by round: value i of both samples comes from round i.
 ///
-/// The log-ratio of each round cancels what both trials of the round share (drift, temperature,
-/// background load); estimate, interval and p come from the exact signed-rank distribution.
+/// The log-ratio of each round cancels effects common to both trials of the round (drift, temperature, background
+/// load). Estimate, interval and p come from the exact signed-rank distribution.
 pub fn compare_paired(
     baseline: &[f64],
     candidate: &[f64],

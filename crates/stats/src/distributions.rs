@@ -1,4 +1,4 @@
-//! The few named distributions that the tests need, from `statrs`.
+//! The named distributions that the tests need, from `statrs`.
 
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 

@@ -3,8 +3,8 @@
 use crate::mann_whitney::doubled_u;
 use crate::{Sample, StatsError};
 
-/// Cliff's δ: the share of pairs in which the candidate's value is larger less the share in which it
-/// is smaller, from −1 to 1; 2U/(nm) − 1. Source: Cliff, Psychological Bulletin 114(3), 1993.
+/// Cliff's δ, from −1 to 1: the share of pairs in which the candidate's value is larger minus the share in which it
+/// is smaller; 2U/(nm) − 1. Source: Cliff, Psychological Bulletin 114(3), 1993.
 pub fn cliffs_delta(baseline: &[f64], candidate: &[f64]) -> Result<f64, StatsError> {
     let baseline = Sample::new(baseline)?;
     let candidate = Sample::new(candidate)?;

@@ -1,21 +1,22 @@
-//! The energy statistic of E-divisive with α = 1: where two stretches differ most in distribution.
+//! The energy statistic of E-divisive with α = 1: finds the split with the largest difference in distribution.
 //!
 //! For X of n and Y of m values, Q = 2/(n+m)·Σ|x−y| − 2m/((n+m)(n−1))·Σ|x−x′| − 2n/((n+m)(m−1))·Σ|y−y′|,
 //! the sums over pairs i < j. Source: Matteson & James, JASA 109(505), 2014.
 
-/// The best place to split a stretch.
+/// The best split of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Split {
-    /// The index of the first value of the right side, from the stretch's start.
+    /// The index of the first value of the right side, from the start of the series.
     pub(crate) at: usize,
-    /// Q there.
+    /// Q of this split.
     pub(crate) q: f64,
 }
 
-/// Up to this length the right side may end early, which finds dips; above, it ends with the stretch.
+/// Up to this length, the right side may end before the end of the series, which finds dips; above, it ends with the
+/// series.
 pub(crate) const QUADRATIC_LIMIT: usize = 600;
 
-/// The best split with at least `least` values on both sides, or `None` where the stretch is too short.
+/// The best split with at least `least` values on both sides; `None` if the series is too short.
 pub(crate) fn best_split(values: &[f64], least: usize) -> Option<Split> {
     let least = least.max(1);
     if values.len() < 2 * least {
@@ -40,7 +41,7 @@ fn better(best: Option<Split>, at: usize, q: f64) -> Option<Split> {
     }
 }
 
-/// Over all splits and all ends of the right side: O(n²) time, O(n) memory.
+/// Searches all splits and all ends of the right side: O(n²) time, O(n) memory.
 fn best_split_and_end(values: &[f64], least: usize) -> Split {
     let count = values.len();
     let mut best = None;
@@ -64,7 +65,7 @@ fn best_split_and_end(values: &[f64], least: usize) -> Split {
     best.unwrap_or(Split { at: least, q: 0.0 })
 }
 
-/// Over all splits, the right side up to the end: O(n log n) through prefix sums kept by rank.
+/// Searches all splits with the right side up to the end: O(n log n), with prefix sums by rank.
 fn best_split_to_end(values: &[f64], least: usize) -> Split {
     let count = values.len();
     let mut order: Vec<usize> = (0..count).collect();
@@ -86,7 +87,7 @@ fn best_split_to_end(values: &[f64], least: usize) -> Split {
     best.unwrap_or(Split { at: least, q: 0.0 })
 }
 
-/// Σ|x−x′| over the first k of the values, for every k.
+/// Σ|x−x′| over the first k values, for every k.
 fn prefix_distances(values: impl Iterator<Item = (f64, usize)>, count: usize) -> Vec<f64> {
     let mut below = Tree::new(count);
     let (mut seen, mut total, mut distances) = (0.0, 0.0, 0.0);
@@ -94,7 +95,7 @@ fn prefix_distances(values: impl Iterator<Item = (f64, usize)>, count: usize) ->
     result.push(0.0);
     for (value, rank) in values {
         let (smaller, smaller_sum) = below.up_to(rank);
-        // Those below lie value·k − their sum away, those above their sum − value·k.
+        // Smaller values contribute value·k − their sum, larger ones their sum − value·k.
         distances += value * smaller - smaller_sum;
         distances += (total - smaller_sum) - value * (seen - smaller);
         below.add(rank, value);
@@ -143,7 +144,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Q as the definition has it.
+    /// Q computed directly from its definition.
     fn direct(x: &[f64], y: &[f64]) -> f64 {
         let pairs = |z: &[f64]| -> f64 {
             let all = z.iter().flat_map(|a| z.iter().map(move |b| (a - b).abs()));

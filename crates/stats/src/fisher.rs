@@ -3,11 +3,11 @@
 use crate::StatsError;
 
 /// Tables whose probability exceeds the observed one by less than this factor count as equally probable: their
-/// probabilities differ by rounding only. The value is that of R's `fisher.test`.
+/// probabilities differ only by rounding. The value is that of R's `fisher.test`.
 const EQUAL: f64 = 1.0 + 1e-7;
 
-/// The two-sided p value of Fisher's exact test: the probability, given the totals, of tables that are at most as
-/// probable as the observed one. Each argument is how many of how many in one group.
+/// The two-sided p of Fisher's exact test: the probability, given the totals, of tables that are at most as probable
+/// as the observed one. Each argument is the number with the property and the total of one group.
 ///
 /// Errors: an empty group, or a count above its total. Source: Fisher, Statistical Methods for Research Workers,
 /// 1934, §21.02; two-sided as in R's `fisher.test`.
@@ -30,7 +30,7 @@ pub fn fisher_exact(one: (usize, usize), other: (usize, usize)) -> Result<f64, S
         logarithms[n] = logarithms[n - 1] + (n as f64).ln();
     }
     let choose = |n: usize, k: usize| logarithms[n] - logarithms[k] - logarithms[n - k];
-    // The hypergeometric probability that `count` of those that meet the condition are in the first group.
+    // The hypergeometric probability that `count` of those with the property are in the first group.
     let probability = |count: usize| {
         (choose(one.1, count) + choose(other.1, met - count) - choose(all, met)).exp()
     };

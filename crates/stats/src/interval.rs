@@ -3,7 +3,7 @@
 /// How a p-value or an interval was computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
-    /// From the exact null distribution, conditional on the ties seen.
+    /// From the exact null distribution, conditional on the observed ties.
     Exact,
     /// From the normal distribution, corrected for ties and continuity.
     NormalApproximation,

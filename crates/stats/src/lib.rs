@@ -1,14 +1,13 @@
 //! Statistics of storage measurements, as pure functions on numbers.
 //!
-//! Nothing here formats, stores or decides; callers turn the numbers into verdicts. What stays true:
+//! Nothing here formats, stores or decides; callers turn the numbers into verdicts. Invariants:
 //!
 //! - No input panics. Empty, too short, non-finite and out-of-range inputs are [`StatsError`]s.
-//! - Exact where exactness is affordable; where an approximation is used the result says so
-//!   ([`Method`]).
-//! - An interval that cannot exist at the asked level (too few values) is `None`, never a guess.
-//! - Of two samples the first is the baseline and the second the candidate: a positive shift, a ratio
-//!   above one and a positive Cliff's δ all say that the candidate's values are larger.
-//! - Whatever draws random numbers takes its seed.
+//! - Results are exact if that is affordable; an approximation is stated in the result ([`Method`]).
+//! - An interval that cannot exist at the requested level (too few values) is `None`.
+//! - Of two samples, the first is the baseline and the second the candidate: a positive shift, a ratio above one and
+//!   a positive Cliff's δ all mean that the candidate's values are larger.
+//! - Functions that draw random numbers take a seed.
 
 mod autocorrelation;
 mod bootstrap;

@@ -5,9 +5,9 @@ use crate::ranks::{Tails, has_ties, normal_tails, tie_correction, tie_groups};
 use crate::u_distribution::doubled_u_distribution;
 use crate::{Method, Sample, StatsError};
 
-/// Without ties the distribution is exact up to this many values a side.
+/// Without ties the distribution is exact up to this many values per side.
 pub const EXACT_LIMIT_UNTIED: usize = 50;
-/// With ties the distribution is exact up to this many values a side.
+/// With ties the distribution is exact up to this many values per side.
 pub const EXACT_LIMIT_TIED: usize = 25;
 
 /// The outcome of a U test of a candidate against a baseline.
@@ -21,24 +21,23 @@ pub struct MannWhitney {
     pub tied: bool,
     /// Two-sided p.
     pub p: f64,
-    /// Two-sided p as benchstat computes it: twice the lower tail of the baseline's U at the smaller of
-    /// the two U. It differs from `p` only where sizes differ and ties make the distribution lopsided.
+    /// Two-sided p as benchstat computes it: twice the lower tail of the baseline's U at the smaller of the two U. It
+    /// differs from `p` only if the sizes differ and ties make the distribution asymmetric.
     pub p_benchstat: f64,
     /// One-sided p for "the candidate's values tend to be smaller".
     pub p_less: f64,
     /// One-sided p for "the candidate's values tend to be larger".
     pub p_greater: f64,
-    /// Whether p is exact.
+    /// How p was computed.
     pub method: Method,
 }
 
 /// Mann and Whitney's U test of two independent samples.
 ///
-/// Exact, conditional on the ties, up to [`EXACT_LIMIT_UNTIED`] values a side, with ties to
-/// [`EXACT_LIMIT_TIED`]; beyond, the normal approximation with tie and continuity correction. The
-/// two-sided p is twice the smaller tail, at most 1. (benchstat's p, which depends on which sample comes first, is
-/// there for comparison with its tables.)
-/// All values equal: p = 1. Source: Mann & Whitney 1947; Klotz 1966; Hollander, Wolfe & Chicken, 4.1.
+/// Exact, conditional on the ties, up to [`EXACT_LIMIT_UNTIED`] values per side, with ties up to
+/// [`EXACT_LIMIT_TIED`]; above, the normal approximation with tie and continuity correction. The two-sided p is twice
+/// the smaller tail, at most 1. (benchstat's p, which depends on the order of the samples, is for comparison with its
+/// tables.) All values equal: p = 1. Source: Mann & Whitney 1947; Klotz 1966; Hollander, Wolfe & Chicken, 4.1.
 pub fn mann_whitney(baseline: &[f64], candidate: &[f64]) -> Result<MannWhitney, StatsError> {
     let baseline = Sample::new(baseline)?;
     let candidate = Sample::new(candidate)?;
@@ -65,7 +64,7 @@ pub fn mann_whitney(baseline: &[f64], candidate: &[f64]) -> Result<MannWhitney, 
         let smaller = reached.min(distribution.len() - 1 - reached);
         let lower: f64 = match groups[..] {
             [low, high] => two_groups(sizes, (low, high), smaller),
-            // The baseline's 2U counts from the other end.
+            // The baseline's 2U is the complement.
             _ => distribution.iter().rev().take(smaller + 1).sum(),
         };
         let middle = 2 * smaller + 1 == distribution.len();
@@ -97,10 +96,10 @@ pub fn mann_whitney(baseline: &[f64], candidate: &[f64]) -> Result<MannWhitney, 
     })
 }
 
-/// The lower tail at 2U if there are two distinct values, with these numbers of low and high ones, as in benchstat.
+/// The lower tail at 2U for two distinct values, given the numbers of low and high ones, as in benchstat.
 ///
-/// It rounds the most high values that the baseline may have toward zero where that is negative, and so counts
-/// assignments that are not in the tail. The exact tail is there for every other use.
+/// benchstat rounds the largest number of high values that the baseline can have toward zero if it is negative, and
+/// so counts assignments outside the tail. All other uses take the exact tail.
 fn two_groups(sizes: (usize, usize), (low, high): (usize, usize), doubled_u: usize) -> f64 {
     let (n, low_, all) = (sizes.0 as i64, low as i64, (low + high) as i64);
     let most = (doubled_u as i64 - n * (low_ - n)) / all;
@@ -112,14 +111,14 @@ fn two_groups(sizes: (usize, usize), (low, high): (usize, usize), doubled_u: usi
     ways / choose(low + high, sizes.0)
 }
 
-/// The smallest two-sided p that a U test of these sizes can give: 2/C(n+m, n), at most 1.
+/// The smallest two-sided p of a U test of these sizes: 2/C(n+m, n), at most 1.
 pub fn smallest_p_mann_whitney(baseline: usize, candidate: usize) -> f64 {
-    // Past a thousand values the coefficient overflows to infinity and p is rightly zero.
+    // Above about 1000 values the coefficient overflows to infinity, and p = 0 is correct.
     let cap = |size: usize| size.min(1000);
     (2.0 / choose(cap(baseline) + cap(candidate), cap(candidate))).min(1.0)
 }
 
-/// 2U of sorted samples: over all pairs 2 where the candidate's value is larger, 1 where equal.
+/// 2U of sorted samples: over all pairs, 2 if the candidate's value is larger, 1 if equal.
 pub(crate) fn doubled_u(baseline: &[f64], candidate: &[f64]) -> u64 {
     let (mut smaller, mut not_larger) = (0, 0);
     let mut doubled = 0u64;
@@ -139,9 +138,9 @@ pub(crate) fn doubled_u(baseline: &[f64], candidate: &[f64]) -> u64 {
 mod tests {
     use super::*;
 
-    /// What benchstat prints for two distinct values on sides of unequal size.
+    /// benchstat's results for two distinct values and sides of unequal size.
     #[test]
-    fn repeats_the_p_of_benchstat_where_it_differs() {
+    fn agrees_with_the_p_of_benchstat_where_it_differs_from_the_exact_one() {
         for (baseline, candidate, p, benchstat) in [
             (vec![5.0; 4], vec![2.0; 6], 1.0 / 105.0, 1.0 / 7.0),
             (vec![7.0; 6], vec![4.0; 7], 2.0 / 1716.0, 14.0 / 1716.0),

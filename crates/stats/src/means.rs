@@ -4,12 +4,12 @@ use crate::error::check_finite;
 use crate::sample::{mean, squared_deviations};
 use crate::{StatsError, student_t_quantile, student_t_two_sided_p};
 
-/// How far two means differ, and how certain that is. Source: Welch, "The generalization of 'Student's' problem
-/// when several different population variances are involved", Biometrika 34, 1947.
+/// The difference of two means, with its uncertainty. Source: Welch, "The generalization of 'Student's' problem when
+/// several different population variances are involved", Biometrika 34, 1947.
 ///
 /// For values that are means of runs, this is the random-effects model of a nested design: the run is the unit, and
-/// the spread of the trials within a run counts only as far as it moves the run's mean. Source: Kalibera & Jones,
-/// "Rigorous benchmarking in reasonable time", ISMM 2013.
+/// the variation between the trials of a run counts only through the run's mean. Source: Kalibera & Jones, "Rigorous
+/// benchmarking in reasonable time", ISMM 2013.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MeanDifference {
     /// The candidate's mean − the baseline's.
@@ -20,7 +20,7 @@ pub struct MeanDifference {
     pub freedom: f64,
 }
 
-/// The difference of the means. Needs two values a side.
+/// The difference of the means. Needs two values per side.
 pub fn mean_difference(baseline: &[f64], candidate: &[f64]) -> Result<MeanDifference, StatsError> {
     check_finite(baseline, 2)?;
     check_finite(candidate, 2)?;
@@ -33,7 +33,7 @@ pub fn mean_difference(baseline: &[f64], candidate: &[f64]) -> Result<MeanDiffer
     let (after, after_error, after_free) = moments(candidate);
     let squared = before_error + after_error;
     let difference = after - before;
-    // What is left of equal means is rounding, not a difference.
+    // A difference this small is only rounding.
     let rounding = 1e-12 * before.abs().max(after.abs());
     let found = MeanDifference {
         value: if difference.abs() <= rounding {
@@ -44,7 +44,7 @@ pub fn mean_difference(baseline: &[f64], candidate: &[f64]) -> Result<MeanDiffer
         error: squared.sqrt(),
         freedom: match squared > 0.0 {
             true => {
-                // Shares first: squares of very small variances would vanish.
+                // Divide first: the squares of very small variances would underflow.
                 let (before, after) = (before_error / squared, after_error / squared);
                 1.0 / (before * before / before_free + after * after / after_free)
             }
@@ -58,7 +58,7 @@ pub fn mean_difference(baseline: &[f64], candidate: &[f64]) -> Result<MeanDiffer
 }
 
 impl MeanDifference {
-    /// The two-sided p of equal means.
+    /// The two-sided p for the hypothesis of equal means.
     pub fn p(&self) -> f64 {
         self.two_sided(self.value)
     }
@@ -82,7 +82,7 @@ impl MeanDifference {
         match (distance == 0.0, self.error == 0.0) {
             (true, _) => 1.0,
             (false, true) => 0.0,
-            // Fails only for a t that is not a number.
+            // Fails only if t is NaN.
             (false, false) => {
                 student_t_two_sided_p(distance / self.error, self.freedom).unwrap_or(1.0)
             }
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn constant_samples_differ_surely_or_not_at_all() {
+    fn constant_samples_have_p_0_or_1() {
         let same = mean_difference(&[0.25; 3], &[0.25; 3]).unwrap();
         assert_eq!((same.p(), same.equivalence_p(-0.01, 0.01)), (1.0, 0.0));
         let other = mean_difference(&[0.25; 3], &[0.5; 3]).unwrap();

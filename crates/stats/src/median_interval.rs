@@ -1,4 +1,4 @@
-//! The distribution-free interval of the median between two order statistics.
+//! The distribution-free interval of the median, between two order statistics.
 
 use crate::distributions::{choose, normal_cdf, normal_quantile};
 use crate::error::check_open_unit;
@@ -7,8 +7,8 @@ use crate::{Interval, Method, Sample, StatsError};
 /// Above this size the binomial distribution is replaced by the normal one, as benchstat does.
 const EXACT_LIMIT: usize = 30;
 
-/// Sizes at which two equally likely counts k and n − k differ in benchmath's last digit, in favour of
-/// the upper: size, then the k. Both choices cover alike; following it lets the intervals agree.
+/// Sizes at which two equally likely counts k and n − k differ in benchmath's last digit, in favour of the upper:
+/// size, then the k. Both choices have the same coverage; this one gives the same intervals as benchmath.
 const UPPER_FIRST: [(usize, &[usize]); 10] = [
     (21, &[2, 4, 7]),
     (22, &[2, 4, 7, 10]),
@@ -27,21 +27,21 @@ const UPPER_FIRST: [(usize, &[usize]); 10] = [
 pub struct MedianInterval {
     /// The sample's median.
     pub median: f64,
-    /// The interval; `None` where even the whole range of the sample does not reach the level.
+    /// The interval; `None` if even the whole range of the sample does not reach the level.
     pub interval: Option<Interval>,
-    /// The order statistics at its ends, counted from 1; 0 or n+1 stand for an end at infinity.
+    /// The order statistics at its ends, counted from 1; 0 and n+1 mean an end at infinity.
     pub orders: (usize, usize),
 }
 
 impl Sample {
-    /// The median and the interval between two order statistics that covers the median of the
-    /// population with at least the given level, whatever the distribution.
+    /// The median and the interval between two order statistics that covers the median of the population with at
+    /// least the given level, for any distribution.
     ///
-    /// The number of values below the population's median is binomial(n, ½): the interval takes the
-    /// likeliest counts until the level is reached, of two equally likely ones the lower first (bar a
-    /// few sizes above 20, see `UPPER_FIRST`), so an asymmetric interval leans down. Up to 30 values exact, then by the normal approximation with
-    /// continuity correction. Ends and confidence agree with golang.org/x/perf/benchmath. Source:
-    /// Conover, "Practical Nonparametric Statistics", 3rd ed., 3.2.
+    /// The number of values below the population's median is binomial(n, ½). The interval takes the likeliest counts
+    /// until the level is reached; of two equally likely ones it takes the lower first (except for a few sizes above
+    /// 20, see `UPPER_FIRST`), so an asymmetric interval extends further down. Exact up to 30 values, above by the
+    /// normal approximation with continuity correction. Ends and confidence agree with golang.org/x/perf/benchmath.
+    /// Source: Conover, "Practical Nonparametric Statistics", 3rd ed., 3.2.
     pub fn median_interval(&self, level: f64) -> Result<MedianInterval, StatsError> {
         check_open_unit("level", level)?;
         let count = self.count();
@@ -64,9 +64,9 @@ impl Sample {
     }
 }
 
-/// The least number of values for which the median has an interval at `level`: 6 at 0.95, 8 at 0.99.
+/// The smallest number of values for which the median has an interval at `level`: 6 at 0.95, 8 at 0.99.
 ///
-/// The widest interval, from the smallest to the largest value, misses with probability 2/2ⁿ.
+/// The widest interval, from the smallest to the largest value, misses the median with probability 2/2ⁿ.
 pub fn least_values_for_median_interval(level: f64) -> Result<usize, StatsError> {
     check_open_unit("level", level)?;
     let mut count = 2;
@@ -78,7 +78,7 @@ pub fn least_values_for_median_interval(level: f64) -> Result<usize, StatsError>
 
 fn exact_orders(count: usize, level: f64) -> (usize, usize, f64, Method) {
     let chance = |below: usize| choose(count, below) * 0.5f64.powi(count as i32);
-    // [low, high) are the counts of smaller values taken so far.
+    // [low, high) are the selected numbers of smaller values.
     let mut low = count.div_ceil(2);
     if count % 2 == 1 {
         low -= 1; // two equal modes: the lower first
@@ -110,7 +110,7 @@ fn approximate_orders(count: usize, level: f64) -> Result<(usize, usize, f64, Me
     let deviation = (count as f64).sqrt() / 2.0;
     let left_end = middle + deviation * normal_quantile((1.0 - level) / 2.0)?;
     let right_end = 2.0 * middle - left_end;
-    // Outward to the borders k − ½ between counts, where the continuity correction puts them.
+    // Round outward to the borders k − ½ between counts, as the continuity correction requires.
     let low = (left_end - 0.5).floor() + 1.0;
     let high = (right_end - 0.5).ceil() + 1.0;
     let covered = |low: f64, high: f64| {

@@ -1,29 +1,29 @@
-//! MSER: how much of the start of a series is warm-up.
+//! MSER: estimates the length of the warm-up at the start of a series.
 
 use crate::{StatsError, block_means};
 
 /// Number of values in a block of MSER-5.
 const BLOCK: usize = 5;
 
-/// Fewer blocks at the end are not considered: they are close together by chance.
+/// Tails of fewer blocks are not considered: their values can be close together by chance.
 const SHORTEST: f64 = 5.0;
 
-/// The warm-up that MSER-5 finds.
+/// The result of MSER-5.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Mser {
-    /// Number of values to leave out at the start: a multiple of five.
+    /// Number of values to omit at the start: a multiple of five.
     pub warm_up: usize,
-    /// The minimum of Σ(y−ȳ)²/(k−d)²: the squared standard error of the mean of what is kept.
+    /// The minimum of Σ(y−ȳ)²/(k−d)²: the squared standard error of the mean of the remaining values.
     pub statistic: f64,
     /// Whether the minimum lies within the first half. Otherwise the series is too short: it may never have
     /// become steady, and `warm_up` is only the best of the first half.
     pub settled: bool,
 }
 
-/// MSER-5: on the means of blocks of five, the d that minimises Σ(y−ȳ)²/(k−d)² over what is kept.
+/// MSER-5: on the means of blocks of five, the d that minimises Σ(y−ȳ)²/(k−d)² over the remaining blocks.
 ///
-/// A minimum past the middle is reported as not settled, the last four blocks aside, where the
-/// statistic is small by chance (Hoad, Robinson & Davies, JORS 61(9), 2010). Needs ten values. Source: White,
+/// A minimum in the second half is reported as not settled. The last four blocks are ignored, because the statistic
+/// can be small there by chance (Hoad, Robinson & Davies, JORS 61(9), 2010). Needs ten values. Source: White,
 /// Simulation 69(6), 1997; White, Cobb & Spratt, WSC 2000.
 pub fn mser(series: &[f64]) -> Result<Mser, StatsError> {
     if series.len() < 2 * BLOCK {
@@ -37,7 +37,7 @@ pub fn mser(series: &[f64]) -> Result<Mser, StatsError> {
     let (mut mean, mut squares) = (0.0, 0.0);
     let mut best_anywhere = (f64::INFINITY, 0);
     let mut best_in_half = (f64::INFINITY, 0);
-    // From the end, so that mean and squares of each tail follow from the one before (Welford).
+    // From the end, so that mean and squares of each tail follow from the next shorter one (Welford).
     for (start, &block) in blocks.iter().enumerate().rev() {
         let kept = (blocks.len() - start) as f64;
         let distance = block - mean;
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn leaves_out_a_warm_up_and_nothing_else() {
+    fn omits_only_the_warm_up() {
         let mut series = vec![50.0, 40.0, 30.0, 20.0, 15.0, 12.0, 11.0, 11.0, 11.0, 11.0];
         series.extend((0..90).map(|i| if i % 2 == 0 { 10.0 } else { 10.2 }));
         let found = mser(&series).unwrap();
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn says_when_a_series_never_settles() {
+    fn reports_a_series_that_does_not_settle() {
         let series: Vec<f64> = (0..200).map(|i| (i as f64).powi(3)).collect();
         let falling: Vec<f64> = series.iter().rev().copied().collect();
         assert!(!mser(&falling).unwrap().settled);

@@ -3,8 +3,8 @@
 use crate::StatsError;
 use crate::error::{check_open_unit, check_p_values};
 
-/// Holm's step-down adjustment: in the input's order, the p to hold against α so that the chance of
-/// any false alarm stays at most α, however the comparisons depend on each other. Source: Holm,
+/// Holm's step-down adjustment: adjusted p-values in the input's order. If those at most α are rejected, the
+/// probability of any false rejection is at most α, for any dependence between the comparisons. Source: Holm,
 /// Scandinavian Journal of Statistics 6(2), 1979.
 pub fn holm(p_values: &[f64]) -> Result<Vec<f64>, StatsError> {
     check_p_values(p_values)?;
@@ -20,13 +20,12 @@ pub fn holm(p_values: &[f64]) -> Result<Vec<f64>, StatsError> {
     Ok(adjusted)
 }
 
-/// The confidence level to use for each comparison's interval so that it agrees with Holm's decision:
-/// 1 − α/(m−r) for the r-th smallest p (from 0) as long as Holm rejects, and for all others the level of
-/// the first that is not rejected. An interval then excludes "no difference" just where Holm's adjusted
-/// p is at most α.
+/// The confidence level of each comparison's interval that agrees with Holm's decision: 1 − α/(m−r) for the r-th
+/// smallest p (from 0) as long as Holm rejects, and for all others the level of the first that is not rejected. An
+/// interval then excludes "no difference" exactly if Holm's adjusted p is at most α.
 ///
-/// The intervals match the decisions; their joint coverage is that of the decisions, not of Bonferroni's
-/// wider ones.
+/// The intervals agree with the decisions; their joint coverage is that of the decisions, not that of Bonferroni's
+/// wider intervals.
 pub fn holm_levels(p_values: &[f64], alpha: f64) -> Result<Vec<f64>, StatsError> {
     check_p_values(p_values)?;
     check_open_unit("alpha", alpha)?;
@@ -43,8 +42,8 @@ pub fn holm_levels(p_values: &[f64], alpha: f64) -> Result<Vec<f64>, StatsError>
     Ok(levels)
 }
 
-/// Benjamini and Hochberg's step-up adjustment: in the input's order, the p to hold against the share
-/// of false alarms accepted among all alarms. For exploration. Source: JRSS B 57(1), 1995.
+/// Benjamini and Hochberg's step-up adjustment: adjusted p-values in the input's order, for a limit on the share of
+/// false rejections among all rejections. For exploration. Source: JRSS B 57(1), 1995.
 pub fn benjamini_hochberg(p_values: &[f64]) -> Result<Vec<f64>, StatsError> {
     check_p_values(p_values)?;
     let count = p_values.len();
@@ -57,11 +56,10 @@ pub fn benjamini_hochberg(p_values: &[f64]) -> Result<Vec<f64>, StatsError> {
     Ok(adjusted)
 }
 
-/// The confidence level to use for each comparison's interval so that it agrees with Benjamini and
-/// Hochberg's decision: 1 − αR/m for the R that are rejected, 1 − α(R+1)/m for all others. An interval
-/// then excludes "no difference" just where the adjusted p is at most α. Of the rejected ones the intervals
-/// miss with the chance α in the mean. Source: Benjamini & Yekutieli, "False discovery rate–adjusted
-/// multiple confidence intervals", JASA 100(469), 2005.
+/// The confidence level of each comparison's interval that agrees with Benjamini and Hochberg's decision: 1 − αR/m
+/// for the R that are rejected, 1 − α(R+1)/m for all others. An interval then excludes "no difference" exactly if the
+/// adjusted p is at most α. On average, the intervals of the rejected ones miss with probability α. Source: Benjamini
+/// & Yekutieli, "False discovery rate–adjusted multiple confidence intervals", JASA 100(469), 2005.
 pub fn benjamini_hochberg_levels(p_values: &[f64], alpha: f64) -> Result<Vec<f64>, StatsError> {
     check_p_values(p_values)?;
     check_open_unit("alpha", alpha)?;
@@ -79,7 +77,7 @@ pub fn benjamini_hochberg_levels(p_values: &[f64], alpha: f64) -> Result<Vec<f64
     Ok(levels)
 }
 
-/// The indices of `p_values` from the smallest to the largest.
+/// The indices of `p_values` in ascending order of p.
 fn rising(p_values: &[f64]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
     order.sort_by(|&a, &b| p_values[a].total_cmp(&p_values[b]));
@@ -104,7 +102,7 @@ mod tests {
         check(&[0.04], &[0.05]);
         check(&[0.2], &[0.05]);
         check(&[0.001, 0.02, 0.03, 0.9], &[0.0375, 0.0375, 0.0375, 0.05]);
-        // The second fails its own step and is carried by the third.
+        // The second does not pass its own step, but is rejected because of the third.
         check(&[0.6, 0.036, 0.034, 0.01], &[0.05, 0.0375, 0.0375, 0.0375]);
         check(&[0.3, 0.4], &[0.025, 0.025]);
         assert!(benjamini_hochberg_levels(&[], 0.05).is_err());

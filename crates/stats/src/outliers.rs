@@ -1,5 +1,4 @@
-//! The mean after dropping outliers, with the largest deviation left: the figure older benchmark
-//! tables print as `mean ± 3%`.
+//! The mean without outliers, with the largest remaining deviation: older benchmark tables print it as `mean ± 3%`.
 
 use crate::sample::mean;
 use crate::{QuantileKind, Sample, StatsError};
@@ -20,9 +19,8 @@ pub struct TrimmedMean {
     pub dropped: usize,
 }
 
-/// Drops what lies outside [Q1 − 1.5 IQR, Q3 + 1.5 IQR] and gives the mean of the rest with its
-/// largest deviation: Tukey's fences with type 8 quartiles, as golang.org/x/perf/benchstat had it
-/// before its change to medians.
+/// Drops values outside [Q1 − 1.5 IQR, Q3 + 1.5 IQR] (Tukey's fences with type 8 quartiles), and returns the mean of
+/// the rest with its largest deviation, as golang.org/x/perf/benchstat did before it changed to medians.
 pub fn trimmed_mean(values: &[f64]) -> Result<TrimmedMean, StatsError> {
     let sample = Sample::new(values)?;
     let first = sample.quantile(0.25, QuantileKind::MedianUnbiased)?;
@@ -32,7 +30,7 @@ pub fn trimmed_mean(values: &[f64]) -> Result<TrimmedMean, StatsError> {
         return Err(StatsError::Overflow);
     }
     let fences = first - reach..=third + reach;
-    // Never empty: rounding aside, the median lies between the quartiles.
+    // Never empty: the median lies between the quartiles, apart from rounding.
     let kept: Vec<f64> = sample
         .sorted()
         .iter()

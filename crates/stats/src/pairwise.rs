@@ -1,8 +1,8 @@
-//! Order statistics of all pairwise sums or differences without forming them.
+//! Order statistics of all pairwise sums or differences, without storing all pairs.
 //!
-//! n values have n² pairs; a million values have a trillion. The k-th of them is found by bisection: one
-//! merge-like pass over the sorted values counts the pairs at or below a threshold, and once few pairs lie
-//! between the two thresholds they are listed. The result equals that of sorting all pairs.
+//! n values have n² pairs, 10⁶ values 10¹². The k-th of them is found by bisection: one merge-like pass over the
+//! sorted values counts the pairs at or below a threshold; once few pairs lie between the two thresholds, they are
+//! listed. The result is equal to that of sorting all pairs.
 
 use crate::sample::midpoint;
 
@@ -13,7 +13,7 @@ pub(crate) struct WalshAverages {
 
 impl WalshAverages {
     pub(crate) fn new(sorted: &[f64]) -> Self {
-        // Halved before the sum so that it cannot overflow; halving is exact.
+        // Halved before the addition so that it cannot overflow; halving is exact.
         WalshAverages {
             halves: sorted.iter().map(|value| value * 0.5).collect(),
         }
@@ -59,10 +59,10 @@ pub(crate) trait Pairwise {
         while reached - below > few {
             let (low_ordinal, high_ordinal) = (ordinal(low), ordinal(high));
             if high_ordinal - low_ordinal <= 1 {
-                return high + 0.0; // ties: everything left is this one value
+                return high + 0.0; // ties: all remaining values are equal
             }
-            // Mostly by interpolation, which is fast if the pairs are evenly distributed; every third time by
-            // halving the range of floating-point numbers, which always terminates.
+            // Mostly by interpolation, which is fast if the pairs are evenly distributed; every third step halves the
+            // range of floating-point numbers, so that the search always terminates.
             step += 1;
             let share = (k - below) as f64 / (reached - below) as f64;
             let proportional = ordinal(low * (1.0 - share) + high * share);
@@ -219,7 +219,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn selects_what_sorting_all_pairs_would(
+        fn agrees_with_sorting_all_pairs(
             x in prop::collection::vec(-1e6..1e6f64, 1..40),
             y in prop::collection::vec(-5..5i32, 1..40),
         ) {

@@ -1,5 +1,5 @@
-//! E-divisive with its own permutation test: it assumes nothing about the distribution, but is for short series
-//! only and does not account for correlation.
+//! E-divisive with its own permutation test: it makes no assumption about the distribution, but is only for short
+//! series and does not account for correlation.
 
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -34,10 +34,9 @@ impl Default for PermutationOptions {
     }
 }
 
-/// The indices at which the distribution of `series` changes, in order, by E-divisive (α = 1): each
-/// stretch is split where Q is largest if Q exceeds that of all but a share `max_p` of the stretch's own
-/// permutations. Refuses series of more than 600 values, for which the time would grow
-/// without use. Source: Matteson & James, JASA 109(505), 2014.
+/// The indices at which the distribution of `series` changes, in order, by E-divisive (α = 1). Each segment is split
+/// where Q is largest, if this Q exceeds that of all but a share `max_p` of the permutations of the segment. Refuses
+/// series of more than 600 values, because the time would be too long. Source: Matteson & James, JASA 109(505), 2014.
 pub fn e_divisive_permutation(
     series: &[f64],
     options: &PermutationOptions,

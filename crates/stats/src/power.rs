@@ -10,8 +10,8 @@ use crate::{
 /// Maximum number of rounds of a projection.
 const FARTHEST: usize = 100_000;
 
-/// The variance of the Hodges–Lehmann estimate over that of the mean, for normal data: π/3. For
-/// heavier tails it is smaller, so projections err on the side of more rounds.
+/// The variance of the Hodges–Lehmann estimate divided by that of the mean, for normal data: π/3. It is smaller for
+/// heavier tails, so projections tend to give more rounds than needed.
 const VARIANCE_OVER_MEAN: f64 = std::f64::consts::PI / 3.0;
 
 /// The goal of a projection.
@@ -34,8 +34,8 @@ pub struct Projection {
     pub half_width: f64,
 }
 
-/// The least number of rounds with which the signed-rank test can reach α at all under Holm's
-/// correction over `primaries` comparisons: the least n with 2/2ⁿ < α/m.
+/// The smallest number of rounds with which the signed-rank test can reach α under Holm's correction over `primaries`
+/// comparisons: the smallest n with 2/2ⁿ < α/m.
 pub fn least_rounds(primaries: usize, alpha: f64) -> Result<usize, StatsError> {
     check_open_unit("alpha", alpha)?;
     let share = alpha / primaries.max(1) as f64;
@@ -44,8 +44,8 @@ pub fn least_rounds(primaries: usize, alpha: f64) -> Result<usize, StatsError> {
         .unwrap_or(FARTHEST))
 }
 
-/// The least number of trials a side with which the U test can reach α at all under Holm's correction
-/// over `primaries` comparisons: the least n with 2/C(2n, n) < α/m.
+/// The smallest number of trials per side with which the U test can reach α under Holm's correction over `primaries`
+/// comparisons: the smallest n with 2/C(2n, n) < α/m.
 pub fn least_samples(primaries: usize, alpha: f64) -> Result<usize, StatsError> {
     check_open_unit("alpha", alpha)?;
     let share = alpha / primaries.max(1) as f64;
@@ -54,11 +54,11 @@ pub fn least_samples(primaries: usize, alpha: f64) -> Result<usize, StatsError> 
         .unwrap_or(FARTHEST))
 }
 
-/// How many rounds until the interval of the Hodges–Lehmann estimate at `level` is `width` wide (low to
-/// high), given the differences (log-ratios) seen so far. Needs two.
+/// The number of rounds after which the interval of the Hodges–Lehmann estimate at `level` has this `width` (high −
+/// low), given the differences (log-ratios) so far. Needs two.
 ///
-/// Expected half-width: t·s·√(π/3)/√n, with Student's t for n−1 degrees of freedom, never fewer rounds
-/// than the level needs for an interval to exist.
+/// Expected half-width: t·s·√(π/3)/√n, with Student's t for n−1 degrees of freedom. At least the number of rounds
+/// that the level needs for an interval.
 pub fn rounds_for_width(
     differences: &[f64],
     level: f64,
@@ -69,7 +69,8 @@ pub fn rounds_for_width(
     project(&spread, level, width / 2.0, None)
 }
 
-/// How many trials a side until the interval of the shift at `level` is `width` wide. Needs two a side.
+/// The number of trials per side after which the interval of the shift at `level` has this `width`. Needs two per
+/// side.
 pub fn samples_for_width(
     baseline: &[f64],
     candidate: &[f64],
@@ -81,13 +82,13 @@ pub fn samples_for_width(
     project(&spread, level, width / 2.0, None)
 }
 
-/// How many rounds until a verdict, given the differences (log-ratios) seen so far: until the interval
-/// at `level` either excludes 0 or lies within ±`margin`, with the probability `power`, should the
-/// estimate seen be the truth. Of the two the nearer goal is projected.
+/// The number of rounds until a verdict, given the differences (log-ratios) so far: until the interval at `level`
+/// either excludes 0 or lies within ±`margin` with probability `power`, assuming that the estimate is the true value.
+/// The nearer of the two goals is projected.
 ///
-/// Needs (t for the level + t for the power)·s·√(π/3)/√n ≤ |estimate| or ≤ margin − |estimate|. For the
-/// second the truth's own place within the margin makes the two tails matter; the nearer bound is taken.
-/// With a power of 0.5 this is the point at which the interval just decides.
+/// Requires (t for the level + t for the power)·s·√(π/3)/√n ≤ |estimate| or ≤ margin − |estimate|. For the second
+/// goal only the nearer bound of the margin is used. With a power of 0.5 this is the number at which the expected
+/// interval just decides.
 pub fn rounds_to_decide(
     differences: &[f64],
     margin: f64,
@@ -99,7 +100,7 @@ pub fn rounds_to_decide(
     to_decide(&spread, estimate, margin, level, power)
 }
 
-/// The same without common rounds: trials per side, from the values' logarithms.
+/// The same without common rounds: trials per side, from the logarithms of the values.
 pub fn samples_to_decide(
     baseline: &[f64],
     candidate: &[f64],
@@ -118,7 +119,7 @@ struct Spread {
     seen: usize,
     /// The standard error of the estimate × √n.
     error: f64,
-    /// The degrees of freedom per round, and those to take off.
+    /// The degrees of freedom per round, and those to subtract.
     freedom: (f64, f64),
     /// The smallest p that n rounds can give.
     smallest_p: fn(usize) -> f64,
@@ -159,7 +160,7 @@ impl Spread {
         }
     }
 
-    /// The half-width expected with `count` rounds, widened if a power is given.
+    /// The expected half-width with `count` rounds, widened if a power is given.
     fn half_width(&self, count: usize, level: f64, power: Option<f64>) -> Result<f64, StatsError> {
         let freedom = self.freedom.0 * count as f64 - self.freedom.1;
         let mut factor = student_t_quantile((1.0 + level) / 2.0, freedom)?;
@@ -211,7 +212,7 @@ fn project(
         let possible = (spread.smallest_p)(count) <= 1.0 - level;
         Ok(possible && spread.half_width(count, level, power)? <= half_width)
     };
-    // The half-width decreases with the count, so bisection finds the first number that is enough.
+    // The half-width decreases with the count, so bisection finds the first sufficient number.
     let (mut low, mut high) = (spread.seen.max(2), FARTHEST);
     if low > FARTHEST || !enough(high)? {
         return Ok(Projection {

@@ -21,8 +21,8 @@ pub(crate) fn has_ties(groups: &[usize]) -> bool {
     groups.iter().any(|&group| group > 1)
 }
 
-/// Both tails and twice the smaller one, from the normal approximation with continuity correction.
-/// `centred` is the statistic less its mean.
+/// Both tails and twice the smaller one, from the normal approximation with continuity correction. `centred` is the
+/// statistic minus its mean.
 pub(crate) fn normal_tails(centred: f64, deviation: f64) -> Tails {
     if deviation == 0.0 {
         return Tails {
@@ -39,16 +39,16 @@ pub(crate) fn normal_tails(centred: f64, deviation: f64) -> Tails {
 /// One-sided p-values of a rank statistic.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tails {
-    /// P(statistic ≤ seen).
+    /// P(statistic ≤ observed).
     pub(crate) less: f64,
-    /// P(statistic ≥ seen).
+    /// P(statistic ≥ observed).
     pub(crate) greater: f64,
 }
 
 impl Tails {
-    /// Of a discrete distribution over 0, 1, 2, … with these probabilities, at `seen`.
+    /// The tails of a discrete distribution over 0, 1, 2, … with these probabilities, at `seen`.
     pub(crate) fn of(probabilities: &[f64], seen: usize) -> Self {
-        // Each tail is summed from its own thin end, so that small p keep their digits.
+        // Each tail is summed from its outer end, so that small p keep their precision.
         let less = probabilities[..=seen].iter().sum::<f64>();
         let greater = probabilities[seen..].iter().rev().sum::<f64>();
         Tails {

@@ -3,27 +3,27 @@
 use crate::StatsError;
 use crate::error::check_finite;
 
-/// How a quantile between two order statistics is found. Types after Hyndman & Fan, "Sample
-/// quantiles in statistical packages", The American Statistician 50(4), 1996.
+/// Interpolation of a quantile between two order statistics. Types according to Hyndman & Fan, "Sample quantiles in
+/// statistical packages", The American Statistician 50(4), 1996.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QuantileKind {
     /// Type 7: linear between `x[⌊h⌋]` and the next, h = (n−1)q from 0. The default of numpy and R.
     Linear,
-    /// Type 8: h = (n+⅓)q + ⅓ from 1; about median-unbiased whatever the distribution. benchstat's.
+    /// Type 8: h = (n+⅓)q + ⅓ from 1; approximately median-unbiased for any distribution. Used by benchstat.
     MedianUnbiased,
-    /// The smallest value with at least the share q of the sample at or below it, always a value of
-    /// the sample: what an HDR histogram reports, and type 1.
+    /// The smallest value with at least the share q of the sample at or below it (type 1): always a value of the
+    /// sample. HDR histograms report it.
     Rank,
 }
 
-/// Finite values in rising order; never empty.
+/// Finite values in ascending order; never empty.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
     sorted: Vec<f64>,
 }
 
 impl Sample {
-    /// Checks and sorts a copy of `values`, in any order.
+    /// Checks `values`, in any order, and sorts a copy.
     pub fn new(values: &[f64]) -> Result<Self, StatsError> {
         check_finite(values, 1)?;
         let mut sorted = values.to_vec();
@@ -31,7 +31,7 @@ impl Sample {
         Ok(Sample { sorted })
     }
 
-    /// The values in rising order.
+    /// The values in ascending order.
     pub fn sorted(&self) -> &[f64] {
         &self.sorted
     }
@@ -76,7 +76,7 @@ impl Sample {
             });
         }
         let count = self.sorted.len() as f64;
-        // The place of the quantile among the order statistics, counted from 0.
+        // The position of the quantile among the order statistics, counted from 0.
         let place = match kind {
             QuantileKind::Linear => (count - 1.0) * q,
             QuantileKind::MedianUnbiased => (count + 1.0 / 3.0) * q - 2.0 / 3.0,
@@ -103,7 +103,7 @@ pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// The sum of squared deviations from the mean (two passes, for the accuracy).
+/// The sum of squared deviations from the mean, in two passes for accuracy.
 pub(crate) fn squared_deviations(values: &[f64]) -> f64 {
     let mean = mean(values);
     values.iter().map(|value| (value - mean).powi(2)).sum()

@@ -6,13 +6,13 @@ use crate::signed_rank::{order_from_distribution, order_from_normal};
 use crate::u_distribution::u_distribution;
 use crate::{EXACT_LIMIT_UNTIED, Estimate, Interval, Method, Sample, StatsError};
 
-/// By how much the candidate's values exceed the baseline's: the median of all pairwise differences,
-/// with the interval that inverts the U test.
+/// The shift from the baseline's to the candidate's values: the median of all pairwise differences, with the interval
+/// that inverts the U test.
 ///
-/// The interval runs from the k-th smallest to the k-th largest difference, k the largest with
-/// P(U ≤ k−1) ≤ (1−level)/2 under the untied null distribution; exact up to
-/// [`EXACT_LIMIT_UNTIED`] values a side. With ties it covers at least as often. `None` where
-/// 2/C(n+m, n) > 1 − level. Source: Hodges & Lehmann 1963; Moses; Hollander, Wolfe & Chicken, 4.2–4.3.
+/// The interval extends from the k-th smallest to the k-th largest difference, with the largest k for which P(U ≤
+/// k−1) ≤ (1−level)/2 under the untied null distribution; exact up to [`EXACT_LIMIT_UNTIED`] values per side. With
+/// ties the coverage is at least this. `None` if 2/C(n+m, n) > 1 − level. Source: Hodges & Lehmann 1963; Moses;
+/// Hollander, Wolfe & Chicken, 4.2–4.3.
 pub fn hodges_lehmann_shift(
     baseline: &[f64],
     candidate: &[f64],

@@ -14,9 +14,9 @@ pub const SIGNED_RANK_EXACT_LIMIT: usize = 200;
 pub struct SignedRank {
     /// The sum of the ranks of the positive differences.
     pub w_plus: f64,
-    /// How many differences were given.
+    /// The number of differences.
     pub pairs: usize,
-    /// How many of them are not zero: the size the test works with.
+    /// The number of non-zero differences, which is the size for the test.
     pub nonzero: usize,
     /// Two-sided p.
     pub p: f64,
@@ -24,17 +24,16 @@ pub struct SignedRank {
     pub p_less: f64,
     /// One-sided p for "the differences tend to be above zero".
     pub p_greater: f64,
-    /// Whether p is exact.
+    /// How p was computed.
     pub method: Method,
 }
 
-/// Wilcoxon's signed-rank test of differences against a symmetric distribution about zero.
+/// Wilcoxon's signed-rank test of the hypothesis that the differences are symmetric about zero.
 ///
-/// Zeros are dropped, as Wilcoxon did (1945): they speak for neither side, and the size shrinks with
-/// them. Ties get the mean of their ranks, and the exact distribution is that of the 2ⁿ signs given
-/// those ranks. Beyond [`SIGNED_RANK_EXACT_LIMIT`] non-zero differences: normal approximation with tie and
-/// continuity correction. All zero: p = 1. Source: Hollander, Wolfe & Chicken, "Nonparametric
-/// Statistical Methods", 3rd ed., 3.1.
+/// Zeros are dropped, as by Wilcoxon (1945), and reduce the size. Ties get the mean of their ranks, and the exact
+/// distribution is that of the 2ⁿ signs given those ranks. Above [`SIGNED_RANK_EXACT_LIMIT`] non-zero differences:
+/// normal approximation with tie and continuity correction. All zero: p = 1. Source: Hollander, Wolfe & Chicken,
+/// "Nonparametric Statistical Methods", 3rd ed., 3.1.
 pub fn signed_rank(differences: &[f64]) -> Result<SignedRank, StatsError> {
     check_finite(differences, 1)?;
     let mut nonzero: Vec<f64> = differences.iter().copied().filter(|d| *d != 0.0).collect();
@@ -77,7 +76,7 @@ pub fn signed_rank(differences: &[f64]) -> Result<SignedRank, StatsError> {
     })
 }
 
-/// The smallest two-sided p that the signed-rank test can give with `pairs` pairs: 2/2ⁿ, at most 1.
+/// The smallest two-sided p of the signed-rank test with `pairs` pairs: 2/2ⁿ, at most 1.
 pub fn smallest_p_signed_rank(pairs: usize) -> f64 {
     0.5f64
         .powi(i32::try_from(pairs).unwrap_or(i32::MAX).saturating_sub(1))
@@ -87,11 +86,10 @@ pub fn smallest_p_signed_rank(pairs: usize) -> f64 {
 /// The Hodges–Lehmann estimate of the centre of symmetry (the median of all pairwise averages) with
 /// the interval that inverts the signed-rank test.
 ///
-/// The interval runs from the k-th smallest to the k-th largest of the n(n+1)/2 averages, k the
-/// largest with P(W ≤ k−1) ≤ (1−level)/2 under the untied null distribution. With ties in the
-/// differences it covers at least as often, and may hold zero where the conditional test's p is barely
-/// below the level. `None` where 2/2ⁿ > 1 − level. Zeros count like any value. Source: Hodges &
-/// Lehmann 1963; Hollander, Wolfe & Chicken, 3.2–3.3.
+/// The interval extends from the k-th smallest to the k-th largest of the n(n+1)/2 averages, with the largest k for
+/// which P(W ≤ k−1) ≤ (1−level)/2 under the untied null distribution. With ties in the differences the coverage is at
+/// least this, and the interval may include zero if the conditional test's p is just below 1 − level. `None` if 2/2ⁿ
+/// > 1 − level. Zeros count like any value. Source: Hodges & Lehmann 1963; Hollander, Wolfe & Chicken, 3.2–3.3.
 pub fn hodges_lehmann(differences: &[f64], level: f64) -> Result<Estimate, StatsError> {
     check_open_unit("level", level)?;
     let sample = Sample::new(differences)?;
@@ -109,7 +107,7 @@ pub fn hodges_lehmann(differences: &[f64], level: f64) -> Result<Estimate, Stats
     })
 }
 
-/// The order k of the interval's ends among the averages, with the confidence it gives.
+/// The order k of the interval's ends among the averages, with its confidence.
 fn interval_order(count: usize, level: f64) -> Result<Option<(u64, f64, Method)>, StatsError> {
     let tail = (1.0 - level) / 2.0;
     if count <= SIGNED_RANK_EXACT_LIMIT {
@@ -123,9 +121,9 @@ fn interval_order(count: usize, level: f64) -> Result<Option<(u64, f64, Method)>
         .map(|(order, confidence)| (order, confidence, Method::NormalApproximation)))
 }
 
-/// The largest k ≥ 1 with P(S ≤ k−1) ≤ `tail`, and 1 − 2P(S ≤ k−1), of a symmetric distribution.
+/// For a symmetric distribution: the largest k ≥ 1 with P(S ≤ k−1) ≤ `tail`, and 1 − 2P(S ≤ k−1).
 pub(crate) fn order_from_distribution(probabilities: &[f64], tail: f64) -> Option<(u64, f64)> {
-    // A level such as 0.95 is not a binary fraction; the slack is far below any step of p.
+    // A level such as 0.95 is not a binary fraction; the tolerance is far below any step of p.
     let slack = tail * 1e-12;
     let mut below = 0.0;
     let mut reached = None;
@@ -153,7 +151,7 @@ pub(crate) fn order_from_normal(
     Ok(Some((order as u64, confidence)))
 }
 
-/// Twice the mean rank of each value, in order, so that it is whole.
+/// Twice the mean rank of each value, in order; doubled so that it is an integer.
 fn doubled_mid_ranks(groups: &[usize]) -> Vec<usize> {
     let mut ranks = Vec::with_capacity(groups.iter().sum());
     for &group in groups {
@@ -167,7 +165,7 @@ fn untied_distribution(count: usize) -> Vec<f64> {
     sign_distribution(&(1..=count).collect::<Vec<_>>())
 }
 
-/// The distribution of the sum of a random subset of `weights`, each in with probability ½.
+/// The distribution of the sum of a random subset of `weights`; each weight is included with probability ½.
 fn sign_distribution(weights: &[usize]) -> Vec<f64> {
     let mut probabilities = vec![0.0; weights.iter().sum::<usize>() + 1];
     probabilities[0] = 1.0;

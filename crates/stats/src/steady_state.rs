@@ -4,18 +4,18 @@ use crate::StatsError;
 use crate::error::check_finite;
 use crate::sample::mean;
 
-/// When a window of rounds counts as steady.
+/// Criteria for a steady window of rounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SteadyCriteria {
-    /// How many rounds the window has; at least two.
+    /// The number of rounds in the window; at least two.
     pub window: usize,
-    /// The largest max − min, as a share of the mean.
+    /// The largest accepted max − min, as a share of the mean.
     pub max_range: f64,
-    /// The largest rise or fall of the least-squares line over the window, as a share of the mean.
+    /// The largest accepted rise or fall of the least-squares line over the window, as a share of the mean.
     pub max_rise: f64,
 }
 
-/// The specification's own: 5 rounds, 20 %, 10 %.
+/// The values of the specification: 5 rounds, 20 %, 10 %.
 impl Default for SteadyCriteria {
     fn default() -> Self {
         SteadyCriteria {
@@ -26,7 +26,7 @@ impl Default for SteadyCriteria {
     }
 }
 
-/// One window of rounds against the criteria.
+/// One window of rounds with its values for the criteria.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SteadyWindow {
     /// The index of its first round.
@@ -35,7 +35,7 @@ pub struct SteadyWindow {
     pub end: usize,
     /// The mean of its rounds.
     pub mean: f64,
-    /// (max − min) ÷ |mean|; 0 where all are equal, infinite where only the mean is zero.
+    /// (max − min) ÷ |mean|; 0 if all are equal, infinite if only the mean is zero.
     pub range: f64,
     /// Rise of the least-squares line from the first to the last round ÷ |mean|, with its sign.
     pub rise: f64,
@@ -43,7 +43,7 @@ pub struct SteadyWindow {
     pub steady: bool,
 }
 
-/// Judges the last `criteria.window` rounds.
+/// Assesses the last `criteria.window` rounds.
 pub fn assess_window(
     rounds: &[f64],
     criteria: &SteadyCriteria,
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn holds_range_and_rise_against_their_limits() {
+    fn compares_range_and_rise_with_their_limits() {
         check(&[100.0; 5], 0.0, 0.0, true);
         check(&[0.0; 5], 0.0, 0.0, true);
         check(&[90.0, 110.0, 100.0, 90.0, 110.0], 0.2, 0.08, true);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_too_few_rounds_and_odd_settings() {
+    fn refuses_too_few_rounds_and_invalid_settings() {
         let criteria = SteadyCriteria::default();
         assert_eq!(
             assess_window(&[1.0; 4], &criteria),

@@ -2,10 +2,10 @@
 
 use crate::distributions::choose;
 
-/// The probabilities of 2U = 0, 1, … under random labels, given the sizes of the groups of equal
-/// values in rising order. Works through the groups from below: of a group of t values, a fall to the
-/// candidate, each of which beats the baseline's values seen before and halves with those of its own
-/// group. Source: Klotz, "The Wilcoxon, ties, and the computer", JASA 61, 1966.
+/// The probabilities of 2U = 0, 1, … under random labels, given the sizes of the groups of equal values in ascending
+/// order. Processes the groups in this order: of a group of t values, c belong to the candidate. Each of these counts
+/// 2 for each earlier value of the baseline and 1 for each in its own group. Source: Klotz, "The Wilcoxon, ties, and
+/// the computer", JASA 61, 1966.
 pub(crate) fn doubled_u_distribution(
     baseline: usize,
     candidate: usize,
@@ -24,7 +24,7 @@ pub(crate) fn doubled_u_distribution(
 
 fn by_groups(baseline: usize, candidate: usize, groups: &[usize]) -> Vec<f64> {
     let longest = 2 * baseline * candidate + 1;
-    // ways[c][2U]: assignments so far with c values for the candidate.
+    // ways[c][2U]: the number of assignments so far with c values for the candidate.
     let mut ways = vec![Vec::new(); candidate + 1];
     ways[0] = vec![1.0];
     let mut seen = 0;
@@ -55,10 +55,10 @@ fn by_groups(baseline: usize, candidate: usize, groups: &[usize]) -> Vec<f64> {
     counts
 }
 
-/// The probabilities of U = 0, 1, … without ties, much faster than with them.
+/// The probabilities of U = 0, 1, … without ties, much faster than with ties.
 ///
-/// The largest value of all is either the candidate's, and beats the whole baseline, or the baseline's,
-/// and beats nothing: w(b, c, u) = w(b, c−1, u−b) + w(b−1, c, u). Source: Mann & Whitney 1947.
+/// The largest value belongs either to the candidate, and is larger than the whole baseline, or to the baseline, and
+/// adds nothing: w(b, c, u) = w(b, c−1, u−b) + w(b−1, c, u). Source: Mann & Whitney 1947.
 pub(crate) fn u_distribution(baseline: usize, candidate: usize) -> Vec<f64> {
     // ways[c][u] for the number of the baseline's values so far.
     let mut ways = vec![vec![1.0]; candidate + 1];
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gives_without_ties_what_the_way_with_ties_gives() {
+    fn agrees_with_the_algorithm_for_ties_if_there_are_none() {
         for (baseline, candidate) in [(0, 0), (0, 3), (3, 0), (1, 1), (3, 3), (2, 7), (13, 9)] {
             let groups = vec![1; baseline + candidate];
             let slow = by_groups(baseline, candidate, &groups);

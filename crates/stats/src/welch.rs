@@ -2,7 +2,7 @@
 
 use crate::distributions::student_t_two_sided_p;
 
-/// Running sums of a series, from which mean and variance of any stretch follow at once.
+/// Prefix sums of a series, from which the mean and the variance of any range are computed in constant time.
 pub(crate) struct Moments {
     sums: Vec<f64>,
     squares: Vec<f64>,
@@ -10,21 +10,21 @@ pub(crate) struct Moments {
     largest: f64,
 }
 
-/// Mean and variance of one stretch.
+/// Mean and variance of one range.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Summary {
     pub(crate) count: f64,
     pub(crate) mean: f64,
     /// Unbiased; 0 for a single value.
     pub(crate) variance: f64,
-    /// How far rounding may have moved the mean.
+    /// An upper bound of the rounding error of the mean.
     pub(crate) mean_error: f64,
 }
 
 impl Moments {
-    /// Of a non-empty series.
+    /// `series` must not be empty.
     pub(crate) fn new(series: &[f64]) -> Self {
-        // Centred first, or the squares of large values would swallow the variance.
+        // Centred first, because the squares of large values would reduce the precision of the variance.
         let offset = crate::sample::mean(series);
         let running = |power: i32| {
             let mut total = 0.0;
@@ -46,13 +46,13 @@ impl Moments {
         }
     }
 
-    /// Of `series[start..end]`, not empty.
+    /// The summary of `series[start..end]`, which must not be empty.
     pub(crate) fn of(&self, start: usize, end: usize) -> Summary {
         let count = (end - start) as f64;
         let mean = (self.sums[end] - self.sums[start]) / count;
         let total = self.squares[end] - self.squares[start];
         let squares = total - count * mean * mean;
-        // What is left of a constant stretch is rounding, not variance.
+        // A variance this small is only rounding.
         let noise = 1e-13 * self.squares[self.squares.len() - 1];
         Summary {
             count,
@@ -67,9 +67,9 @@ impl Moments {
     }
 }
 
-/// The two-sided p that two stretches have one mean, by Welch's t-test, each value counted as
-/// 1/`time` of an independent one. A stretch of one value has no variance of its own and takes the
-/// other's. Two constant stretches differ surely or not at all.
+/// The two-sided p of Welch's t-test for equal means of two ranges, with each value counted as 1/`time` independent
+/// values. A range of one value has no variance of its own and uses that of the other. For two constant ranges p is 0
+/// or 1.
 pub(crate) fn welch_p(left: Summary, right: Summary, time: f64) -> f64 {
     let distance = left.mean - right.mean;
     if distance.abs() <= left.mean_error {

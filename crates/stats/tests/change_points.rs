@@ -1,4 +1,4 @@
-//! Change points on series without randomness, against Apache Otava.
+//! Change points in series without randomness, compared with Apache Otava.
 
 mod common;
 
@@ -34,14 +34,14 @@ fn clear_changes_are_found_where_otava_finds_them() {
     );
     assert_eq!(indices(&find(&[(150, 50.0)])), [0; 0]);
     assert_eq!(indices(&find(&[(10, 5.0), (90, 30.0)])), [10]);
-    // Otava: 203 and 402 for changes at 200 and 400 that are near the noise.
+    // Otava: 203 and 402 for changes at 200 and 400 that are as small as the noise.
     let found = indices(&find(&[(200, 100.0), (200, 104.0), (200, 99.0)]));
     assert!(
         found.len() == 2 && found[0].abs_diff(200) <= 3 && found[1].abs_diff(400) <= 3,
         "{found:?}"
     );
     let found = indices(&find(&[(30, 100.0), (30, 103.0), (30, 140.0), (30, 90.0)]));
-    assert!(found.ends_with(&[60, 90]), "{found:?}"); // Otava also sees the 3 % at 30
+    assert!(found.ends_with(&[60, 90]), "{found:?}"); // Otava also finds the 3 % at 30
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn two_constant_levels_are_two_segments() {
 }
 
 #[test]
-fn a_lone_spike_is_no_regime() {
+fn a_single_spike_is_not_a_regime() {
     let mut values = series(&[(100, 100.0)]);
     values[50] = 1000.0;
     let found = change_points(&values, &ChangePointOptions::default()).unwrap();
@@ -93,7 +93,7 @@ fn a_stall_to_zero_is_a_regime() {
 }
 
 #[test]
-fn changes_below_the_least_change_are_left_out() {
+fn changes_below_the_minimum_change_are_omitted() {
     let values = series(&[(200, 1000.0), (200, 1012.0), (200, 1500.0)]);
     let options = ChangePointOptions {
         min_change: 0.05,
@@ -107,7 +107,7 @@ fn changes_below_the_least_change_are_left_out() {
 
 #[test]
 fn a_small_lasting_shift_in_a_long_series_is_found() {
-    // Half of the noise's range in 20 000 values: invisible in any window of 50.
+    // Half of the noise's range in 20 000 values: not visible in any window of 50.
     let found = find(&[(12_000, 100.0), (8_000, 101.0)]);
     let near = found
         .changes

@@ -4,7 +4,7 @@ use iodyno_stats::*;
 
 type Call = (&'static str, usize, fn(&[f64]) -> Option<StatsError>);
 
-/// Every function of one series: its name, the fewest values it takes, and its error.
+/// Every function of one series: its name, the smallest number of values, and its error.
 fn calls() -> Vec<Call> {
     const FINE: [f64; 3] = [1.0, 2.0, 3.5];
     vec![
@@ -100,7 +100,7 @@ fn every_function_refuses_too_few_values() {
 }
 
 #[test]
-fn every_function_refuses_what_is_not_finite() {
+fn every_function_refuses_values_that_are_not_finite() {
     for (name, needed, call) in calls() {
         for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
             let mut values = vec![0.5; needed + 3];
@@ -139,7 +139,7 @@ fn no_function_panics_on_extreme_values() {
 }
 
 #[test]
-fn ratios_refuse_zero_and_below_by_place() {
+fn ratios_refuse_zero_and_negative_values_with_their_index() {
     let fine = [1.0, 2.0, 3.0];
     let expected = |value| StatsError::NotPositive { index: 1, value };
     assert_eq!(log_ratios(&fine, &[1.0, 0.0, 2.0]), Err(expected(0.0)));

@@ -33,7 +33,7 @@ fn adjusted_p_agree_with_statsmodels_and_scipy() {
 fn holm_levels_follow_holms_decisions() {
     let p = [0.04, 0.001, 0.013, 0.9];
     let levels = holm_levels(&p, 0.05).unwrap();
-    // 0.001 ≤ 0.05/4, 0.013 ≤ 0.05/3, 0.04 > 0.05/2: the last two share its level.
+    // 0.001 ≤ 0.05/4, 0.013 ≤ 0.05/3, 0.04 > 0.05/2: the last two have the level of the third.
     all_close(
         &levels,
         &[
@@ -49,7 +49,7 @@ fn holm_levels_follow_holms_decisions() {
 }
 
 #[test]
-fn equivalence_needs_the_spread_to_be_small_against_the_margin() {
+fn equivalence_needs_a_spread_much_smaller_than_the_margin() {
     let margin = Margin::symmetric(0.03).unwrap();
     close(margin.low(), 1.0 / 1.03, 1e-12);
     let near: Vec<f64> = X
@@ -58,10 +58,10 @@ fn equivalence_needs_the_spread_to_be_small_against_the_margin() {
         .map(|(i, x)| x * (1.0 + 0.001 * (i as f64 - 4.3)))
         .collect();
     let found = equivalence_paired(&X, &near, margin).unwrap();
-    // All ten rounds within the margin on both sides: the smallest p there is, 1/2¹⁰.
+    // All ten rounds are within the margin on both sides: the smallest possible p, 1/2¹⁰.
     close(found.p, 1.0 / 1024.0, 1e-12);
     assert!(equivalence_paired(&X, &Y, margin).unwrap().p > 0.05);
-    // The same data, not paired, vary too much between trials.
+    // The same data, unpaired, vary too much between trials.
     assert!(equivalence_unpaired(&X, &near, margin).unwrap().p > 0.05);
     let wide = Margin::symmetric(0.30).unwrap();
     assert!(equivalence_unpaired(&X, &near, wide).unwrap().p < 1e-4);
@@ -141,7 +141,7 @@ fn bootstrap_intervals_agree_with_scipy() {
 }
 
 #[test]
-fn bootstrap_is_repeatable_from_its_seed() {
+fn bootstrap_is_reproducible_from_its_seed() {
     let settings = |seed| Bootstrap {
         seed,
         ..Bootstrap::default()

@@ -1,4 +1,4 @@
-//! Medians, quantiles and the means of old, against numpy and golang.org/x/perf.
+//! Medians, quantiles and means without outliers, compared with numpy and golang.org/x/perf.
 
 mod common;
 
@@ -188,7 +188,7 @@ fn order_statistic_intervals_agree_with_benchmath() {
 }
 
 #[test]
-fn six_values_are_the_least_for_an_interval_at_95_percent() {
+fn an_interval_at_95_percent_needs_six_values() {
     assert_eq!(least_values_for_median_interval(0.95), Ok(6));
     assert_eq!(least_values_for_median_interval(0.99), Ok(8));
     assert_eq!(least_values_for_median_interval(0.5), Ok(2));

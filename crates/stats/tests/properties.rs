@@ -1,4 +1,4 @@
-//! What must hold for any data.
+//! Properties that must hold for any data.
 
 use iodyno_stats::{
     ChangePointOptions, QuantileKind, Sample, autocorrelation_time, benjamini_hochberg,
@@ -8,7 +8,7 @@ use iodyno_stats::{
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// Data with many ties and zeros, or hardly any.
+/// Data with many ties and zeros, or almost none.
 fn values(most: usize) -> impl Strategy<Value = Vec<f64>> {
     prop_oneof![
         vec(-1e6..1e6f64, 1..most),
@@ -21,7 +21,7 @@ fn near(a: f64, b: f64) -> bool {
 }
 
 proptest! {
-    // A failure prints its input, which then becomes a test of its own.
+    // A failure prints its input; add it as a separate test.
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
@@ -85,7 +85,7 @@ proptest! {
         let rising = |widths: [f64; 5]| widths.windows(2).all(|pair| pair[0] <= pair[1] * (1.0 + 1e-12));
         prop_assert!(rising(widths(&|level| hodges_lehmann(&d, level).unwrap().interval)));
         prop_assert!(rising(widths(&|level| hodges_lehmann_shift(&d, &other, level).unwrap().interval)));
-        // Order-statistic intervals lean, so only the confidence rises, not each width.
+        // Order-statistic intervals are asymmetric, so only the confidence increases, not each width.
         for level in [0.5, 0.9, 0.95] {
             if let Some(interval) = sample.median_interval(level).unwrap().interval {
                 prop_assert!(interval.confidence >= level && interval.contains(sample.median()));
@@ -94,7 +94,7 @@ proptest! {
     }
 
     #[test]
-    fn quantiles_rise_within_the_range(d in values(50), mut q in vec(0.0..=1.0f64, 2..9)) {
+    fn quantiles_increase_within_the_range(d in values(50), mut q in vec(0.0..=1.0f64, 2..9)) {
         q.sort_by(f64::total_cmp);
         let sample = Sample::new(&d).unwrap();
         for kind in [QuantileKind::Linear, QuantileKind::MedianUnbiased, QuantileKind::Rank] {

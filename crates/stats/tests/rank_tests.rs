@@ -1,4 +1,4 @@
-//! Signed-rank and U tests against published tables, scipy and benchmath.
+//! Signed-rank and U tests compared with published tables, scipy and benchmath.
 
 mod common;
 
@@ -189,9 +189,9 @@ fn p_values_agree_with_benchmath() {
 }
 
 #[test]
-fn p_is_the_permutation_p_where_ties_and_sizes_make_u_lopsided() {
-    // scipy 1.16.3: stats.permutation_test of U over all labellings. benchmath doubles the same tail
-    // whichever side U lies on: its p of the first is 0.67, or 1.33 with the samples exchanged.
+fn p_is_the_permutation_p_if_ties_and_sizes_make_u_asymmetric() {
+    // scipy 1.16.3: stats.permutation_test of U over all labellings. benchmath doubles the same tail in both orders
+    // of the samples: its p of the first is 0.67, or 1.33 with the samples exchanged.
     let check = |a: &[f64], b: &[f64], p: f64| {
         close(mann_whitney(a, b).unwrap().p, p, 1e-12);
         close(mann_whitney(b, a).unwrap().p, p, 1e-12);
@@ -261,7 +261,7 @@ fn hodges_lehmann_has_the_published_examples() {
 }
 
 #[test]
-fn intervals_exclude_zero_just_where_the_test_rejects() {
+fn intervals_exclude_zero_exactly_if_the_test_rejects() {
     for shift in 0..60 {
         let shifted: Vec<f64> = irregular(12, 1009)
             .iter()
@@ -284,7 +284,7 @@ fn intervals_exclude_zero_just_where_the_test_rejects() {
 }
 
 #[test]
-fn smallest_p_is_what_complete_separation_gives() {
+fn smallest_p_is_that_of_complete_separation() {
     for (pairs, p) in [
         (1, 1.0),
         (3, 0.25),
@@ -316,7 +316,7 @@ fn smallest_p_is_what_complete_separation_gives() {
 }
 
 #[test]
-fn three_runs_a_side_have_no_interval_at_95_percent() {
+fn three_runs_per_side_have_no_interval_at_95_percent() {
     let (a, b) = ([30.1, 31.4, 33.3], [27.0, 27.1, 26.8]);
     let found = compare_unpaired(&a, &b, 0.95).unwrap();
     assert_eq!(found.ratio.interval, None);

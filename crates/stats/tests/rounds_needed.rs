@@ -1,4 +1,4 @@
-//! How many rounds, against the reference's table.
+//! Numbers of rounds, compared with the reference's table.
 
 mod common;
 
@@ -9,7 +9,7 @@ use iodyno_stats::{
 };
 
 #[test]
-fn the_least_rounds_under_holm_are_those_of_the_table() {
+fn the_minimum_of_rounds_under_holm_agrees_with_the_table() {
     for (primaries, rounds) in [(1, 6), (2, 7), (3, 7), (7, 9), (20, 10), (60, 12)] {
         assert_eq!(
             least_rounds(primaries, 0.05),
@@ -31,7 +31,7 @@ fn the_least_rounds_under_holm_are_those_of_the_table() {
 const SEEN: [f64; 10] = [0.06, -0.03, 0.05, 0.01, -0.02, 0.08, 0.0, 0.04, -0.01, 0.02];
 
 #[test]
-fn a_width_takes_the_first_count_whose_expected_width_fits() {
+fn a_width_needs_the_first_count_whose_expected_width_is_small_enough() {
     let found = rounds_for_width(&SEEN, 0.95, 0.03).unwrap();
     let mean = SEEN.iter().sum::<f64>() / 10.0;
     let deviation = (SEEN.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / 9.0).sqrt();
@@ -45,7 +45,7 @@ fn a_width_takes_the_first_count_whose_expected_width_fits() {
 }
 
 #[test]
-fn narrower_widths_and_higher_power_take_more_rounds() {
+fn narrower_widths_and_higher_power_need_more_rounds() {
     let rounds = |width| {
         rounds_for_width(&SEEN, 0.95, width)
             .unwrap()
@@ -53,9 +53,9 @@ fn narrower_widths_and_higher_power_take_more_rounds() {
             .unwrap()
     };
     assert!(rounds(0.01) > rounds(0.02) && rounds(0.02) > rounds(0.04));
-    // Already narrow enough: no more.
+    // Already narrow enough: no further rounds.
     assert_eq!(rounds_for_width(&SEEN, 0.95, 1.0).unwrap().more, Some(0));
-    // Out of reach.
+    // Not reachable.
     assert_eq!(rounds_for_width(&SEEN, 0.95, 1e-6).unwrap().rounds, None);
     let decide = |power| {
         rounds_to_decide(&SEEN, 0.03, 0.95, power)
@@ -65,7 +65,7 @@ fn narrower_widths_and_higher_power_take_more_rounds() {
             .unwrap()
     };
     assert!(decide(0.8) > decide(0.5));
-    // A constant difference needs only what the test needs to be able to speak.
+    // A constant difference only needs the number of rounds at which the test can be significant.
     assert_eq!(
         rounds_for_width(&[0.1, 0.1], 0.95, 0.01).unwrap().rounds,
         Some(6)

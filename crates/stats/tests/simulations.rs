@@ -1,4 +1,4 @@
-//! What the procedures do over many simulated experiments, from fixed seeds.
+//! Properties of the procedures over many simulated experiments, from fixed seeds.
 
 use iodyno_stats::{
     ChangePointOptions, Margin, PermutationOptions, autocorrelation_time, change_points,
@@ -30,13 +30,13 @@ fn autoregressive(random: &mut Random, count: usize, phi: f64) -> Vec<f64> {
         .collect()
 }
 
-/// The share of `trials` in which `outcome` holds.
+/// The share of `trials` for which `outcome` is true.
 fn share(trials: usize, mut outcome: impl FnMut(usize) -> bool) -> f64 {
     (0..trials).filter(|trial| outcome(*trial)).count() as f64 / trials as f64
 }
 
-/// Ten rounds of a baseline and a candidate that do not differ, on a host that slows by 10 % from the
-/// first trial to the last. `place` gives the trial numbers of the two in a round.
+/// Ten rounds of a baseline and a candidate without a difference, on a host that becomes 10 % slower from the first
+/// trial to the last. `place` gives the trial numbers of the two in a round.
 fn drifting(
     random: &mut Random,
     mut place: impl FnMut(usize, &mut Random) -> (usize, usize),
@@ -53,7 +53,7 @@ fn drifting(
 }
 
 #[test]
-fn random_order_within_rounds_survives_a_drift_that_blocked_order_does_not() {
+fn random_order_within_rounds_tolerates_a_drift_and_blocked_order_does_not() {
     let trials = 4000;
     let mut source = random(20);
     let in_rounds = |round: usize, random: &mut Random| {
@@ -61,7 +61,7 @@ fn random_order_within_rounds_survives_a_drift_that_blocked_order_does_not() {
         (2 * round + first, 2 * round + 1 - first)
     };
     let blocked = |round: usize, _: &mut Random| (round, 10 + round);
-    // Ten times as many: the exact level, 0.0488, lies close below the claim.
+    // Ten times as many trials: the exact level, 0.0488, is just below the nominal one.
     let random_order = share(10 * trials, |_| {
         let [baseline, candidate] = drifting(&mut source, in_rounds);
         compare_paired(&baseline, &candidate, 0.95).unwrap().test.p <= 0.05
@@ -87,14 +87,14 @@ fn random_order_within_rounds_survives_a_drift_that_blocked_order_does_not() {
         compare_paired(&baseline, &candidate, 0.95).unwrap().test.p <= 0.05
     });
     assert!(random_order <= 0.05, "{random_order}");
-    // Unpaired, the drift only adds to the spread of both: safe, but blind.
+    // Unpaired, the drift increases the spread of both: no false results, but low power.
     assert!(unpaired_order <= 0.01, "{unpaired_order}");
     assert!(blocked_order > 0.85, "{blocked_order}");
     assert!(blocked_pairs > 0.85, "{blocked_pairs}");
 }
 
 #[test]
-fn p_is_uniform_where_there_is_no_difference() {
+fn p_is_uniform_without_a_difference() {
     let trials = 4000;
     let mut source = random(3);
     let mut signed = Vec::new();
@@ -111,7 +111,7 @@ fn p_is_uniform_where_there_is_no_difference() {
     for p_values in [signed, unpaired] {
         for alpha in [0.01, 0.05, 0.1, 0.25, 0.5, 0.75] {
             let seen = p_values.iter().filter(|p| **p <= alpha).count() as f64 / trials as f64;
-            // Exact tests move in steps: below α by at most one step, plus four standard errors.
+            // Exact tests have discrete levels: below α by at most one step, plus four standard errors.
             let error = 4.0 * (alpha * (1.0 - alpha) / trials as f64).sqrt();
             assert!(
                 seen <= alpha + error && seen >= alpha - error - 0.03 * alpha.max(0.1),
@@ -122,7 +122,7 @@ fn p_is_uniform_where_there_is_no_difference() {
 }
 
 #[test]
-fn intervals_cover_the_truth_as_often_as_they_say() {
+fn intervals_have_their_nominal_coverage() {
     let trials = 3000;
     let mut source = random(4);
     let covered = share(trials, |_| {
@@ -141,7 +141,7 @@ fn intervals_cover_the_truth_as_often_as_they_say() {
 }
 
 #[test]
-fn equivalence_is_rarely_claimed_at_the_edge_of_the_margin() {
+fn equivalence_is_rarely_found_at_the_edge_of_the_margin() {
     let mut source = random(5);
     let margin = Margin::symmetric(0.03).unwrap();
     let mut claimed = |ratio: f64| {
@@ -179,7 +179,7 @@ fn autocorrelation_time_is_that_of_the_process() {
 }
 
 #[test]
-fn change_points_are_rarely_seen_where_there_are_none() {
+fn change_points_are_rarely_found_in_noise() {
     let mut source = random(7);
     let options = ChangePointOptions::default();
     let mut false_alarms = |phi: f64, options: &ChangePointOptions| {
@@ -192,7 +192,7 @@ fn change_points_are_rarely_seen_where_there_are_none() {
     assert!(independent <= 0.10, "{independent}");
     let correlated = false_alarms(0.5, &options);
     assert!(correlated <= 0.10, "{correlated}");
-    // Why the effective size is the default:
+    // The reason why the effective size is the default:
     let naive = false_alarms(
         0.5,
         &ChangePointOptions {
@@ -204,7 +204,7 @@ fn change_points_are_rarely_seen_where_there_are_none() {
 }
 
 #[test]
-fn a_shift_is_found_where_it_is() {
+fn a_shift_is_found_at_its_position() {
     let mut source = random(8);
     let near = share(200, |_| {
         let series: Vec<f64> = (0..300)
@@ -251,7 +251,7 @@ fn mser_removes_most_of_a_warm_up_from_noise() {
 }
 
 #[test]
-fn as_many_rounds_as_projected_give_the_width_asked_for() {
+fn the_projected_rounds_give_the_requested_width() {
     let mut source = random(11);
     let mut sample = |count: usize| {
         (0..count)
@@ -259,7 +259,7 @@ fn as_many_rounds_as_projected_give_the_width_asked_for() {
             .collect::<Vec<_>>()
     };
     for width in [0.08, 0.04, 0.02] {
-        // The projection from much data, so that its own spread does not blur the check.
+        // Projected from many values, so that its own variation does not affect the check.
         let pilot = sample(2000);
         let scaled = projected_from(&pilot, width);
         let mean_width = (0..200)
@@ -279,7 +279,7 @@ fn as_many_rounds_as_projected_give_the_width_asked_for() {
     }
 }
 
-/// What a pilot of ten rounds with the spread of `pilot` would project.
+/// The projection from a pilot of ten rounds with the spread of `pilot`.
 fn projected_from(pilot: &[f64], width: f64) -> usize {
     let mean = pilot.iter().sum::<f64>() / pilot.len() as f64;
     let square = pilot.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (pilot.len() - 1) as f64;
@@ -292,7 +292,7 @@ fn projected_from(pilot: &[f64], width: f64) -> usize {
 }
 
 #[test]
-fn as_many_rounds_as_projected_decide_as_often_as_asked() {
+fn the_projected_rounds_decide_with_the_requested_power() {
     let mut source = random(12);
     let (truth, deviation) = (0.05, 0.08);
     let reach = deviation / 2f64.sqrt();

@@ -1,7 +1,7 @@
-//! What the tests share: tolerances and reproducible data.
+//! Shared by the tests: tolerances and reproducible data.
 #![allow(dead_code, reason = "each test program uses its own part of this")]
 
-/// Ten times and ten times again, a little slower the second time.
+/// Ten similar times, and ten that are slightly longer.
 pub(crate) const X: [f64; 10] = [24.1, 25.3, 23.8, 26.0, 24.9, 25.7, 23.5, 24.4, 26.3, 25.1];
 pub(crate) const Y: [f64; 10] = [25.0, 26.1, 24.9, 27.2, 24.8, 26.9, 24.0, 25.6, 27.9, 25.2];
 
