@@ -1,5 +1,5 @@
 //! The guard on files, folders and other paths.
-#![allow(clippy::print_stderr, reason = "skipped tests are told aloud")]
+#![allow(clippy::print_stderr, reason = "tests print why they were skipped")]
 
 mod common;
 

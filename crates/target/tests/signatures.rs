@@ -1,6 +1,6 @@
 //! Every format that `blkid -k` of util-linux names, and disk images: the probe names them, and the guard
 //! refuses them on a real device.
-#![allow(clippy::print_stderr, reason = "skipped tests are told aloud")]
+#![allow(clippy::print_stderr, reason = "tests print why they were skipped")]
 
 mod common;
 

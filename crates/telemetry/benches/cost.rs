@@ -1,4 +1,5 @@
-//! What sampling costs on this host: `cost [SECONDS [INTERVAL_MS]]`, 10 s at 1000 ms unless told. Fails where that is too much.
+//! Measures the cost of sampling on this host: `cost [SECONDS [INTERVAL_MS]]`, by default 10 s at 1000 ms. Fails if
+//! it is above the limits.
 #![allow(clippy::print_stdout)]
 
 use std::process::ExitCode;
@@ -8,14 +9,14 @@ use iodyno_model::SeriesKind;
 use iodyno_target::Roots;
 use iodyno_telemetry::{Collector, Devices, Pools, Scope};
 
-/// What all samplers together may use of one core at an interval of 1 s.
+/// The largest share of one core for all samplers together, at an interval of 1 s.
 const LIMIT_PERCENT: f64 = 0.5;
-/// … and looking at the other processes: a thousandth for the looks at their pace, and as much for those that are sooner in the beginning
-/// and for the readings between.
+/// The largest share for the sampler of other processes: a thousandth for its regular scans, and the same for the
+/// more frequent scans at the start and the readings between scans.
 const OTHERS_PERCENT: f64 = 0.2;
 
 fn main() -> ExitCode {
-    // `cargo bench` adds an argument of its own.
+    // `cargo bench` adds an argument.
     let words = std::env::args().skip(1).filter(|word| word != "--bench");
     let mut numbers = words.map(|word| {
         word.parse::<u64>()
@@ -54,7 +55,7 @@ fn main() -> ExitCode {
         "{:<10} {:>8} {:>10} {:>11} {:>8}",
         "sampler", "samples", "µs/sample", "longest µs", "% core"
     );
-    // A shorter interval may cost more in proportion, a longer one less.
+    // A shorter interval may have a higher share, a longer one a lower share.
     let limit = |percent: f64| percent / every.as_secs_f64();
     let mut all_ns = 0;
     let mut too_much = Vec::new();

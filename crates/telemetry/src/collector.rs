@@ -1,4 +1,4 @@
-//! Takes samples of all series and converts readings to counts.
+//! Samples all series and converts readings to counts.
 
 use iodyno_model::{SamplerCost, Telemetry};
 use iodyno_target::Roots;
@@ -10,12 +10,13 @@ use crate::source::Source;
 /// All samplers of a host.
 ///
 /// How readings become samples:
-/// - A count is the increase since the sample before, also across failed readings: the span of the sample says since
-///   when. A count that decreased and cannot have wrapped is unknown in that sample, and a gap names it.
-/// - Rows and columns that stay keep their counts when others appear or disappear. The first sample of a new row has
-///   counts only if its sampler knows the value from which they started.
-/// - A series that cannot be read has a gap with the reason when that starts, and another when it ends.
-/// - Rows that appeared or disappeared between `begin` and the first sample of a series are a gap, as there was no shape yet.
+/// - A count is the increase since the previous sample, also across failed readings: the sample's span contains them.
+///   A count that decreased and cannot have wrapped is unknown in that sample, and a gap names it.
+/// - Rows and columns that remain keep their counts when others appear or disappear. The first sample of a new row
+///   has counts only if its sampler knows their start values.
+/// - A series that cannot be read has a gap with the reason when the failure starts, and another when it ends.
+/// - Rows that appeared or disappeared between `begin` and the first sample of a series are reported as a gap,
+///   because there was no shape yet.
 /// - A series without rows has a gap that says so, and no samples until there are rows again.
 pub struct Collector {
     sources: Vec<Source>,
@@ -26,8 +27,8 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Opens every series that the host offers, and reads each once. Never fails: a series that cannot be read is a gap in the
-    /// first sample.
+    /// Opens every series that the host provides, and reads each once. Never fails: a series that cannot be read is a
+    /// gap in the first sample.
     pub fn open(roots: &Roots, scope: &Scope) -> Collector {
         Collector::of(samplers::open(roots, scope))
     }
@@ -52,8 +53,8 @@ impl Collector {
     }
 
     /// Takes a sample of each series at `now_ns` on the trial's clock, and returns it with new shapes and gaps.
-    /// Without an earlier `begin`, this call begins and returns no samples. At an instant that is not later than the last
-    /// one, nothing is read.
+    /// Without an earlier `begin`, this call begins and returns no samples. If `now_ns` is not later than the last
+    /// instant, nothing is read.
     pub fn sample(&mut self, now_ns: i64) -> Telemetry {
         let mut telemetry = Telemetry::default();
         let Some(begun_ns) = self.begun_ns else {

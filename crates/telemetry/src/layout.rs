@@ -1,13 +1,13 @@
-//! Rows and columns of a series, and a text for how they changed.
+//! Rows and columns of a series, and a text for their changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use iodyno_model::{SeriesColumn, SeriesRow};
 
-/// How many names a sentence lists before the rest is only counted.
+/// The largest number of names in a sentence; the rest is only counted.
 const NAMES: usize = 4;
 
-/// Rows and columns as they were at a reading.
+/// Rows and columns at the time of a reading.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Layout {
     pub(crate) rows: Vec<SeriesRow>,
@@ -15,7 +15,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Whether a reading has just these.
+    /// Whether a reading has exactly these rows and columns.
     pub(crate) fn is_of(&self, rows: &[SeriesRow], columns: &[SeriesColumn]) -> bool {
         self.rows == rows && self.columns == columns
     }
@@ -37,7 +37,7 @@ impl Layout {
         (0..rows).flat_map(move |row| (0..columns).map(move |column| (row, column)))
     }
 
-    /// What differs in a later layout: `CPU1 disappeared, CPU2 and CPU3 appeared`.
+    /// The differences of a later layout: `CPU1 disappeared, CPU2 and CPU3 appeared`.
     pub(crate) fn change_to(&self, later: &Layout) -> String {
         fn names(layout: &Layout) -> impl Iterator<Item = &str> {
             let rows = layout.rows.iter().map(|row| row.name.as_str());
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn says_in_one_sentence_what_appeared_and_disappeared() {
+    fn lists_in_one_sentence_what_appeared_and_disappeared() {
         for (before, after, expected) in [
             (vec!["CPU0", "CPU1"], vec!["CPU0"], "CPU1 disappeared"),
             (vec!["vda"], vec!["vda", "loop7"], "loop7 appeared"),

@@ -1,10 +1,9 @@
 //! Samples the host: interrupts, CPUs, disks, pressure, memory, pools, processes.
 //!
-//! A [`Collector`] has a sampler for each series that the host offers. At the instants that its caller chooses it
-//! takes a sample of each, and converts the readings of the counters to [`iodyno_model::Telemetry`].
-//! What must stay true: a series that cannot be read is a gap with its reason and never an error; the cost of
-//! each sampler is recorded; while rows and columns stay the same, a sample allocates only the values
-//! that it returns.
+//! A [`Collector`] has a sampler for each series that the host provides. At instants chosen by its caller it takes a
+//! sample of each, and converts the readings of the counters to [`iodyno_model::Telemetry`]. Invariants: a series
+//! that cannot be read is a gap with its reason and never an error; the cost of each sampler is recorded; while rows
+//! and columns do not change, a sample allocates only the values that it returns.
 
 mod collector;
 mod delta;

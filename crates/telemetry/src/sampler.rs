@@ -1,7 +1,7 @@
 //! The interface of a sampler: it reads the current values of counters and gauges.
 //!
-//! A sampler does not subtract and knows nothing of time: [`crate::Collector`] keeps the previous readings, tells
-//! counts from gauges by the columns, and notices rows that appear and disappear.
+//! A sampler does not subtract and does not use time: [`crate::Collector`] keeps the previous readings, distinguishes
+//! counts from gauges by the columns, and detects rows that appear and disappear.
 
 use iodyno_model::{Reading, SeriesColumn, SeriesKind, SeriesRow, SeriesUnit};
 
@@ -9,11 +9,12 @@ use iodyno_model::{Reading, SeriesColumn, SeriesKind, SeriesRow, SeriesUnit};
 /// allocations.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Readings {
-    /// What the values are of; names are unique.
+    /// The subjects of the values; names are unique.
     pub(crate) rows: Vec<SeriesRow>,
-    /// The columns. Those of most series never change; of interrupts they are the CPUs.
+    /// The columns. Those of most series never change; for interrupts they are the CPUs.
     pub(crate) columns: Vec<SeriesColumn>,
-    /// Row by row, column by column; `None`: the host does not provide it. Counts are totals since they started, whenever that was.
+    /// Row by row, column by column; `None`: the host does not provide it. Counts are totals since an arbitrary
+    /// start.
     pub(crate) values: Vec<Option<u64>>,
 }
 
@@ -29,7 +30,7 @@ impl Readings {
         self.refill()
     }
 
-    /// As `fill`, with the columns as they are.
+    /// As `fill`, with unchanged columns.
     pub(crate) fn refill(&mut self) -> Fill<'_> {
         self.values.clear();
         Fill {
@@ -46,7 +47,8 @@ pub(crate) struct Fill<'a> {
 }
 
 impl Fill<'_> {
-    /// Adds a row with a value for each column. `is` says whether the row at this place is the same as before; `name` makes a new one.
+    /// Adds a row with a value for each column. `is` tests whether the existing row at this position is the same;
+    /// otherwise `name` creates a new one.
     pub(crate) fn row(
         &mut self,
         is: impl FnOnce(&SeriesRow) -> bool,
@@ -62,7 +64,7 @@ impl Fill<'_> {
         self.into.values.extend(values);
     }
 
-    /// How many rows there are so far.
+    /// The number of rows so far.
     pub(crate) fn rows(&self) -> usize {
         self.rows
     }
@@ -78,7 +80,7 @@ impl Fill<'_> {
 pub(crate) enum Read {
     /// There are new readings.
     Fresh,
-    /// Nothing new yet: the sampler reads at its own, slower pace.
+    /// Nothing new yet: the sampler reads at longer intervals.
     Nothing,
 }
 
@@ -87,14 +89,13 @@ pub(crate) trait Sampler: Send {
     /// The series.
     fn kind(&self) -> SeriesKind;
 
-    /// Reads the current values. `into` holds the readings that this sampler wrote last.
+    /// Reads the current values. `into` contains the previous readings of this sampler.
     ///
     /// # Errors
     /// The reason why nothing can be read now; a later call may succeed.
     fn read(&mut self, into: &mut Readings) -> Result<Read, String>;
 
-    /// What else could not be read since the last call, in words, such as a process without read permission. Each is
-    /// returned once.
+    /// Other errors since the last call, as text, such as a process without read permission. Each is returned once.
     fn missed(&mut self) -> Vec<String> {
         Vec::new()
     }
@@ -109,8 +110,8 @@ pub(crate) trait Sampler: Send {
         0
     }
 
-    /// The value from which the count of a new row or column started: zero for what was created since the previous
-    /// reading. `None`: unknown, so that its first sample has no count. Valid after a read only.
+    /// The start value of the count of a new row or column: zero if it was created since the previous reading.
+    /// `None`: unknown, so its first sample has no count. Valid only after a read.
     fn began_at(&self, _row: &SeriesRow, _column: &SeriesColumn) -> Option<u64> {
         None
     }

@@ -1,22 +1,22 @@
-//! What to sample.
+//! The scope of sampling.
 
 use std::time::Duration;
 
-/// Which block devices.
+/// The block devices to sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Devices {
-    /// All that have done any I/O since the boot.
+    /// All with any I/O since boot.
     All,
-    /// Those of these kernel names, top first.
+    /// Those with these kernel names, top first.
     Named(Vec<String>),
 }
 
-/// Which ZFS pools.
+/// The ZFS pools to sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Pools {
-    /// All that there are.
+    /// All pools.
     All,
-    /// Those of these names; empty: pools are not sampled.
+    /// Pools with these names; empty: pools are not sampled.
     Named(Vec<String>),
 }
 
@@ -29,7 +29,7 @@ pub struct Scope {
     pub devices: Devices,
     /// Pools.
     pub pools: Pools,
-    /// Names of processes, as `comm` or the last part of the program's path has them.
+    /// Names of processes: `comm` or the last component of the program's path.
     pub processes: Vec<String>,
     /// Processes of iodyno itself: their I/O is not that of others.
     pub own: Vec<u32>,

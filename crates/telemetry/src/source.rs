@@ -1,4 +1,4 @@
-//! A sampler with its state from one sample to the next.
+//! A sampler with its state between samples.
 
 use std::time::Instant;
 
@@ -21,10 +21,10 @@ pub(crate) struct Source {
     since: Option<i64>,
     /// The number of the shape that was sent for the layout.
     shape: Option<u32>,
-    /// What changed since the last shape was sent, or since counts started.
+    /// Changes since the last shape was sent, or since counts started.
     changes: Vec<String>,
     has_told: bool,
-    /// Why the last reading failed, and whether a gap was sent for it.
+    /// The reason of the last failure, and whether a gap was sent for it.
     failing: Option<(String, bool)>,
     cost: SamplerCost,
 }
@@ -52,7 +52,7 @@ impl Source {
         }
     }
 
-    /// Reads the values from which counts start.
+    /// Reads the start values of counts.
     pub(crate) fn begin(&mut self, now_ns: Option<i64>) {
         self.since = None;
         match self.sampler.read(&mut self.now) {
@@ -154,8 +154,8 @@ impl Source {
         }
     }
 
-    /// Takes over the rows and columns of the new readings: rows that stay keep their counts, and new rows start where the
-    /// sampler says.
+    /// Adopts the rows and columns of the new readings: rows that remain keep their counts, and the sampler
+    /// determines the start values of new rows.
     fn follow(&mut self) {
         let now = &self.now;
         if self.layout.is_of(&now.rows, &now.columns) {
@@ -183,7 +183,8 @@ impl Source {
         self.shape = None;
     }
 
-    /// The number of the layout's shape, which is sent now if it was not yet. What changed before the first shape is a gap.
+    /// The number of the layout's shape, which is sent first if necessary. Changes before the first shape are
+    /// reported as a gap.
     fn shape(&mut self, now_ns: i64, shapes: &mut u32, into: &mut Telemetry) -> u32 {
         if let Some(number) = self.shape {
             return number;
@@ -322,7 +323,7 @@ mod tests {
 
     use super::*;
 
-    /// Uses time and CPU time, and sends how much of both each reading took.
+    /// A sampler that uses time and CPU time, and reports how much each reading used.
     struct Busy(Sender<(Duration, u64)>);
 
     impl Sampler for Busy {
@@ -332,7 +333,7 @@ mod tests {
 
         fn read(&mut self, into: &mut Readings) -> Result<Read, String> {
             let (wall, cpu_ns) = (Instant::now(), thread_cpu_ns());
-            // As much as the clock can tell, however coarse it is.
+            // As much as the clock can resolve.
             while thread_cpu_ns() == cpu_ns {}
             let mut fill = into.fill(LOAD);
             fill.row(|_| true, SeriesRow::default, [Some(1); LOAD.len()]);
@@ -348,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_costs_what_its_samples_took() {
+    fn the_cost_of_a_source_is_that_of_its_samples() {
         let (tell, told) = mpsc::channel();
         let mut source = Source::new(Box::new(Busy(tell)));
         source.begin(Some(0));
@@ -366,7 +367,7 @@ mod tests {
         assert!((least_ns..=wall_ns(most.0)).contains(&cost.wall_ns));
         let longest = least.iter().map(|one| wall_ns(one.0)).max().unwrap();
         assert!((longest..=cost.wall_ns).contains(&cost.longest_ns));
-        // With what the background thread used.
+        // Includes the time of the background thread.
         let least_ns: u64 = least.iter().map(|one| one.1).sum();
         let cpu_ns = cost.cpu_ns - 3_000_000_000_000;
         assert!((least_ns..=most.1).contains(&cpu_ns));

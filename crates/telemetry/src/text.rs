@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use rustix::fs::fstat;
 
-/// Enough for most files, bytes.
+/// Initial size of the buffer, bytes; sufficient for most files.
 const ROOM: usize = 4096;
 
 /// A text file that stays open between readings: the kernel generates its text each time it is read from the start.
@@ -44,7 +44,8 @@ impl Text {
 
     /// Reads into the buffer.
     fn try_read(&mut self) -> io::Result<()> {
-        // A file that was replaced would be read as it was before. Files of the kernel have a link as long as they exist.
+        // A descriptor of a replaced file would return its old content. Files of the kernel have a link count above 0
+        // as long as they exist.
         let file = match self.file.take() {
             Some(file) if fstat(&file)?.st_nlink > 0 => file,
             _ => File::open(&self.path)?,
@@ -81,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_is_there_now_however_it_came_there() {
+    fn reads_the_current_content_after_any_kind_of_change() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("stat");
         let mut text = Text::new(path.clone());

@@ -1,4 +1,4 @@
-//! Where nothing comes or goes, a sample allocates no more than what it hands out: counted by the allocator itself.
+//! If nothing appears or disappears, a sample allocates no more than what it returns, as counted by the allocator.
 
 use std::time::Duration;
 
@@ -53,12 +53,12 @@ fn a_sample_allocates_its_rows_and_nothing_else() {
             // Each sample's values, and the list of samples.
             (used, telemetry.samples.len() as u64 + 1)
         };
-        // On a busy host other threads of the test harness may allocate meanwhile, and a listing of all processes may be due
-        // (0.9 s after the one before). Both only add, and what the rest allocates is the same in each attempt.
+        // Other threads of the test harness may allocate meanwhile, and a listing of all processes may be due (0.9 s
+        // after the previous one). Both only add; the remaining allocations are the same in each attempt.
         let attempts: Vec<(u64, u64)> = (0..100).map(|_| attempt()).collect();
         assert!(
             attempts.iter().any(|(used, handed_out)| used <= handed_out),
-            "allocations, and those handed out: {attempts:?}"
+            "allocations, and those returned: {attempts:?}"
         );
     }
 }

@@ -1,5 +1,5 @@
 //! Counters of old and new kernels, wraparound, and the counters of this host.
-#![allow(clippy::print_stderr, reason = "skipped tests are told aloud")]
+#![allow(clippy::print_stderr, reason = "tests print why they were skipped")]
 
 use std::time::Duration;
 

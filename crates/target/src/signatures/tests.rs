@@ -292,7 +292,7 @@ fn made_by(mib: u64, command: &[&str]) -> Option<Vec<String>> {
             )
         }
         Err(error) => {
-            #[expect(clippy::print_stderr, reason = "a skipped test is told aloud")]
+            #[expect(clippy::print_stderr, reason = "a skipped test prints the reason")]
             {
                 eprintln!("SKIPPED: {}: {error}", command[0]);
             }

@@ -5,7 +5,7 @@
     clippy::print_stderr,
     dead_code,
     unreachable_pub,
-    reason = "skipped tests are told aloud; each test file uses its share of the helpers"
+    reason = "tests print why they were skipped; each test file uses its share of the helpers"
 )]
 
 use std::cell::RefCell;

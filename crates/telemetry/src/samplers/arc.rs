@@ -1,4 +1,5 @@
-//! ZFS's ARC, from the kernel's arcstats, or from those of zfs-fuse, which a background thread reads: its daemon provides them.
+//! ZFS's ARC, from the kernel's arcstats, or from those of zfs-fuse. A background thread reads the latter, because a
+//! daemon provides them.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,7 +15,7 @@ use crate::text::Text;
 /// The names of its statistics, in the order of [`ARC`].
 const NAMES: [&str; 6] = ["hits", "misses", "l2_hits", "l2_misses", "size", "c"];
 
-/// Where the statistics are.
+/// The source of the statistics.
 pub(crate) enum Arc {
     /// All in one file.
     File(Text),
@@ -23,7 +24,7 @@ pub(crate) enum Arc {
 }
 
 impl Arc {
-    /// `None`: no pools are wanted, or this host has no ZFS.
+    /// `None`: no pools are requested, or this host has no ZFS.
     pub(crate) fn open(roots: &Roots, scope: &Scope) -> Option<Box<dyn Sampler>> {
         if scope.pools == Pools::Named(Vec::new()) {
             return None;
@@ -53,7 +54,7 @@ impl Arc {
     }
 }
 
-/// Whether the statistics of zfs-fuse are mounted. Asks the kernel, as the daemon may not respond.
+/// Whether the statistics of zfs-fuse are mounted. Asks the kernel, because the daemon may not respond.
 pub(super) fn has_zfs_fuse(roots: &Roots) -> bool {
     let mounts = fs::read_to_string(roots.proc.join("self/mountinfo")).unwrap_or_default();
     let mut points = mounts.lines().filter_map(|line| line.split(' ').nth(4));
@@ -74,7 +75,7 @@ impl Sampler for Arc {
     }
 }
 
-/// `hits    4    123` a line: name, type, value.
+/// Parses lines `hits    4    123`: name, type, value.
 fn parse(text: &str) -> Result<[Option<u64>; 6], String> {
     let mut values = [None; 6];
     for line in text.lines() {
@@ -101,7 +102,7 @@ mod tests {
     use super::*;
     use crate::scope::Devices;
 
-    /// OpenZFS, cut short.
+    /// From OpenZFS, shortened.
     const ARCSTATS: &str = "\
 9 1 0x01 147 39984 5160427209 8723518239
 name                            type data
@@ -126,7 +127,7 @@ l2_misses                       4    8797
         Arc::open(&Roots::below(folder), &scope)
     }
 
-    /// A host that is busy may let it wait for a reading, for so long that it is told as a gap.
+    /// Reads again if a busy host delays a reading so long that it becomes a gap.
     fn answer(arc: &mut dyn Sampler, into: &mut Readings) -> Result<Read, String> {
         let begun = Instant::now();
         loop {
@@ -180,7 +181,7 @@ l2_misses                       4    8797
     }
 
     #[test]
-    fn what_is_missing_is_not_known() {
+    fn missing_statistics_are_unknown() {
         let values = parse("hits 4 1\nmisses 4 x\nsize 4\n").unwrap();
         assert_eq!(values, [Some(1), None, None, None, None, None]);
         for text in ["", "misses 4 1\n", "hits 4\n", "hits 4 -1\n"] {
@@ -190,7 +191,7 @@ l2_misses                       4    8797
 
     proptest! {
         #[test]
-        fn bears_any_text(text in "((hits|misses|size|c|x) [0-9]{1,2} [0-9-]{0,21}\n){0,9}\\PC*") {
+        fn does_not_panic_on_any_text(text in "((hits|misses|size|c|x) [0-9]{1,2} [0-9-]{0,21}\n){0,9}\\PC*") {
             let _ = parse(&text);
         }
     }

@@ -1,8 +1,8 @@
 //! Reads a sampler on a background thread, for sources that may block: files that a daemon provides.
 //!
-//! A sample waits [`WAIT`] for a reading; a later one is used by the next sample. A slow daemon costs a sample and
-//! one that hangs causes a gap, but the other samplers continue. The thread takes one reading at a time. It ends when
-//! the sampler is closed or, if it blocks, as soon as its reading returns.
+//! A sample waits at most [`WAIT`] for a reading; a later one is used by the next sample. A slow daemon costs one
+//! sample and one that hangs causes a gap, but the other samplers continue. The thread handles one reading at a time.
+//! It ends when the sampler is closed or, if it is blocked, as soon as its reading returns.
 
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread;
@@ -13,7 +13,7 @@ use iodyno_model::SeriesKind;
 use crate::sampler::{Read, Readings, Sampler};
 use crate::source::thread_cpu_ns;
 
-/// How long a sample waits for a reading.
+/// The longest wait of a sample for a reading.
 const WAIT: Duration = Duration::from_millis(10);
 /// After this time without a reading, the source counts as hanging.
 const HANGS_AFTER: Duration = Duration::from_secs(1);
@@ -33,11 +33,11 @@ type Answered = (Result<Read, String>, Readings);
 pub(crate) struct BackgroundSampler {
     kind: SeriesKind,
     thread: Result<Thread, String>,
-    /// Memory for the next reading.
+    /// Reused memory for the next reading.
     buffer: Readings,
-    /// When the reading was requested that has not arrived.
+    /// When the outstanding reading was requested.
     requested: Option<Instant>,
-    /// How long a sample waits for the reading that it requests.
+    /// The longest wait of a sample for the reading that it requests.
     wait: Duration,
     missed: Vec<String>,
     cpu_ns: u64,
@@ -56,7 +56,7 @@ impl BackgroundSampler {
 
     fn with_wait(wait: Duration, mut sampler: impl Sampler + 'static) -> BackgroundSampler {
         let kind = sampler.kind();
-        // At most one request is open, so that sending never blocks.
+        // At most one request is outstanding, so sending never blocks.
         let (requests, requested) = mpsc::sync_channel::<Readings>(1);
         let (answer, answers) = mpsc::sync_channel(1);
         let run = move || {
@@ -182,7 +182,7 @@ mod tests {
         }
 
         fn read(&mut self, into: &mut Readings) -> Result<Read, String> {
-            // As much CPU time as the clock can tell, however coarse it is.
+            // Uses CPU time until the clock advances, which may have a coarse resolution.
             let begun_ns = thread_cpu_ns();
             while thread_cpu_ns() == begun_ns {}
             let hits = self
@@ -206,7 +206,7 @@ mod tests {
 
     type Words = Sender<Result<u64, String>>;
 
-    /// A sampler, the sender of its readings, and a receiver that hears when it is closed.
+    /// A sampler, the sender of its readings, and a receiver that is notified when it is closed.
     fn background(wait: Duration) -> (Words, BackgroundSampler, Receiver<()>) {
         let (tell, words) = mpsc::channel();
         let (close, closed) = mpsc::channel();
@@ -255,7 +255,7 @@ mod tests {
             thread::yield_now();
         }
         assert_eq!(readings.values[0], Some(7));
-        // It blocks in the next reading; closed meanwhile, its thread ends with that reading.
+        // It blocks in the next reading. It is closed meanwhile, and its thread ends with that reading.
         sampler.close();
         assert!(sampler.read(&mut readings).is_err());
         assert!(closed.try_recv().is_err(), "it cannot have ended");
@@ -264,11 +264,11 @@ mod tests {
     }
 
     #[test]
-    fn a_hanging_source_is_waited_for_once() {
+    fn a_sample_waits_for_a_hanging_source_only_once() {
         let (_tell, mut sampler, _) = background(WAIT);
         let mut readings = Readings::default();
         assert_eq!(sampler.read(&mut readings), Ok(Read::Nothing));
-        // A second wait would never end.
+        // A second wait would not end.
         sampler.wait = Duration::MAX;
         let (answer, answered) = mpsc::channel();
         thread::spawn(move || {

@@ -1,7 +1,7 @@
-//! The harness's control group: its I/O by device, and the limits that it is held to.
+//! The control group of iodyno's process: its I/O by device, and its limits.
 //!
-//! Version 2 counts and limits in the nearest group that has the controller, and in a group above it too a limit holds. In version 1
-//! each group stands for itself: the kernel throttles by a group's own limits alone.
+//! In version 2, I/O is counted and limited in the nearest group that has the controller; limits of its parents apply
+//! as well. In version 1, only a group's own limits apply.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,11 +17,11 @@ use crate::text::Text;
 
 /// major:minor.
 type Number = (u32, u32);
-/// In the order of [`CGROUP`]; counts are those four that come first.
+/// In the order of [`CGROUP`]; the first four are counts.
 type Values = [Option<u64>; 8];
 
 const COUNTS: usize = 4;
-/// Version 1: limits on reads, writes, read and written bytes a second.
+/// Version 1: limits on reads, writes, and bytes read and written per second.
 const LIMITS: [&str; 4] = [
     "blkio.throttle.read_iops_device",
     "blkio.throttle.write_iops_device",
@@ -29,40 +29,40 @@ const LIMITS: [&str; 4] = [
     "blkio.throttle.write_bps_device",
 ];
 
-/// The group's files.
+/// The files of the group.
 struct Files {
-    /// What was counted, and where in [`Values`] a file's numbers of reads and writes belong.
+    /// The counts, and the index in [`Values`] of a file's numbers of reads and writes.
     counts: Vec<(Text, Counts)>,
     limits: Vec<(Text, Limits)>,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Counts {
-    /// Version 2: all in one.
+    /// Version 2: all in one file.
     All,
-    /// Version 1: reads, writes from this place on.
+    /// Version 1: reads; the index of writes is the next one.
     From(usize),
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Limits {
-    /// Version 2: all in one.
+    /// Version 2: all in one file.
     All,
-    /// Version 1: this one.
+    /// Version 1: only this limit.
     Of(usize),
 }
 
-/// The harness's control group.
+/// The control group of iodyno's process.
 pub(crate) struct Cgroup {
     files: Files,
     devices: Devices,
-    /// Links from numbers to devices.
+    /// Links from device numbers to devices.
     numbers: PathBuf,
     values: BTreeMap<Number, Values>,
 }
 
 impl Cgroup {
-    /// `None`: no group counts I/O, or it is about no device.
+    /// `None`: no group counts I/O, or no devices are in the scope.
     pub(crate) fn open(roots: &Roots, devices: &Devices) -> Option<Cgroup> {
         if *devices == Devices::Named(Vec::new()) {
             return None;
@@ -76,7 +76,7 @@ impl Cgroup {
         })
     }
 
-    /// The kernel name of a device; `None`: nobody asks for it.
+    /// The kernel name of a device; `None`: it is not in the scope.
     fn name(&self, number: Number) -> Option<String> {
         let link = self.numbers.join(format!("{}:{}", number.0, number.1));
         let target = fs::read_link(link).ok()?;
@@ -104,7 +104,8 @@ impl Sampler for Cgroup {
             })?;
         }
         for (text, limits) in &mut self.files.limits {
-            // The group may have lost its controller meanwhile: its counts would be missed above.
+            // The group may have lost its controller meanwhile; its counts would then be missing from those of its
+            // parent.
             let _ = text.read_by(|text| {
                 limit(text, *limits, values);
                 Ok(())
@@ -121,7 +122,7 @@ impl Sampler for Cgroup {
         Ok(Read::Fresh)
     }
 
-    /// A device is counted from the group's first I/O on it on.
+    /// A device is counted from the group's first I/O on it.
     fn began_at(&self, _row: &SeriesRow, column: &SeriesColumn) -> Option<u64> {
         (column.reading == Reading::Count).then_some(0)
     }
@@ -139,7 +140,7 @@ fn files(group: &ControlGroup) -> Option<Files> {
             let counting = above
                 .iter()
                 .position(|folder| folder.join("io.stat").exists())?;
-            // The topmost group of a host counts what everybody does.
+            // The root group of a host counts the I/O of all processes.
             if !above[counting].join("cgroup.type").exists() {
                 return None;
             }
@@ -166,7 +167,7 @@ fn files(group: &ControlGroup) -> Option<Files> {
     }
 }
 
-/// What a device has so far: nothing was counted.
+/// The values of a device before anything was counted.
 fn entry(values: &mut BTreeMap<Number, Values>, number: Number) -> &mut Values {
     values.entry(number).or_insert_with(|| {
         let mut none = [None; 8];
@@ -175,7 +176,7 @@ fn entry(values: &mut BTreeMap<Number, Values>, number: Number) -> &mut Values {
     })
 }
 
-/// `8:0 rbytes=1 wbytes=2 rios=3 wios=4 …`, or `8:0 Read 1` and `8:0 Write 2`.
+/// Parses `8:0 rbytes=1 wbytes=2 rios=3 wios=4 …`, or `8:0 Read 1` and `8:0 Write 2`.
 fn count(text: &str, counts: Counts, values: &mut BTreeMap<Number, Values>) {
     for (number, rest) in text.lines().filter_map(device) {
         let mut words = rest.split_ascii_whitespace();
@@ -203,7 +204,7 @@ fn count(text: &str, counts: Counts, values: &mut BTreeMap<Number, Values>) {
     }
 }
 
-/// `8:0 rbps=max wbps=1048576 riops=max wiops=max`, or `8:0 1048576`. The least limit holds.
+/// Parses `8:0 rbps=max wbps=1048576 riops=max wiops=max`, or `8:0 1048576`. The lowest limit applies.
 fn limit(text: &str, limits: Limits, values: &mut BTreeMap<Number, Values>) {
     for (number, rest) in text.lines().filter_map(device) {
         let mut hold = |place: usize, limit: &str| {
@@ -229,7 +230,7 @@ fn limit(text: &str, limits: Limits, values: &mut BTreeMap<Number, Values>) {
     }
 }
 
-/// A line about a device, and the rest of it.
+/// Splits a line into the device and the rest.
 fn device(line: &str) -> Option<(Number, &str)> {
     let (number, rest) = line.split_once(' ')?;
     let (major, minor) = number.split_once(':')?;

@@ -7,11 +7,11 @@ use iodyno_target::counters::{CpuTimes, NS_A_TICK, times_by_cpu};
 use crate::sampler::{Read, Readings, Sampler};
 use crate::text::Text;
 
-/// The kernel corrects its account of idle CPUs by some hundredths of a second at times; more than this is
-/// another CPU of the same number.
+/// The kernel's idle times occasionally decrease by some hundredths of a second; a larger decrease means another CPU
+/// with the same number.
 const SLACK_NS: u64 = 1_000_000_000;
 
-/// /proc/stat. A CPU that is offline is not in it.
+/// Reads /proc/stat. A CPU that is offline is not listed.
 pub(crate) struct Cpu {
     text: Text,
 }

@@ -19,12 +19,12 @@ pub(crate) struct Disk {
     looked: bool,
 }
 
-/// Which devices, and what must be known of the others.
+/// Which devices are sampled, and what must be known of the others.
 enum Choice {
-    /// All that have done anything. One that begins to do something begins at zero: so the names of those that had done
-    /// nothing are kept, a line each, of the last reading and the one before.
+    /// All devices with any I/O. The counts of a device start at zero when it appears with its first I/O; therefore
+    /// the names of devices without I/O in the last two readings are kept.
     Busy { idle: String, idle_before: String },
-    /// Of these names, with the counters that the file has now.
+    /// Devices with these names, with their current counters.
     Named(Vec<(String, Option<DiskStats>)>),
 }
 

@@ -1,9 +1,9 @@
 //! Interrupts by source and CPU, from /proc/interrupts.
 //!
-//! A large host has hundreds of sources, of which few matter to a trial, and each has as many counts as there are CPUs. A source is
-//! a row from the reading on in which it has counted at all, if it is one of the kernel's own or serves a
-//! device in the scope; any other once it has counted [`ENOUGH`] since it was first read. What has become a row stays
-//! one for as long as the host lists it, so that shapes change a few times in the beginning and seldom later.
+//! A large host has hundreds of sources, most of which do not matter to a trial, and each has one count per CPU. A
+//! source that is one of the kernel's own or serves a device in the scope becomes a row at its first interrupt; any
+//! other after [`MIN_INTERRUPTS`] interrupts since its first reading. A row remains as long as the host lists the source, so
+//! shapes change mainly at the start.
 
 mod serving;
 
@@ -17,9 +17,9 @@ use crate::scope::Devices;
 use crate::text::Text;
 use serving::Serving;
 
-/// Interrupts that make a row of a source that is nobody's in particular.
-const ENOUGH: u64 = 100;
-/// Counts are kept in 32 bits.
+/// Number of interrupts after which a source that serves no device in the scope becomes a row.
+const MIN_INTERRUPTS: u64 = 100;
+/// The kernel keeps counts in 32 bits.
 const RANGE: u64 = 1 << 32;
 
 /// /proc/interrupts.
@@ -57,7 +57,7 @@ impl Sampler for Interrupts {
         Some(RANGE)
     }
 
-    /// A source that has become a row was read before.
+    /// The source was read before it became a row.
     fn began_at(&self, row: &SeriesRow, column: &SeriesColumn) -> Option<u64> {
         let known = &self.sources.known;
         let source = known.iter().find(|source| source.row.name == row.name)?;
@@ -70,26 +70,26 @@ impl Sampler for Interrupts {
     }
 }
 
-/// All that the host lists, in its order.
+/// All listed sources, in order.
 struct Sources {
     serving: Serving,
     /// Names of the columns.
     cpus: Vec<String>,
     known: Vec<Source>,
-    /// Those of the line that is being read.
+    /// The counts of the line that is being read.
     counts: Vec<u64>,
 }
 
 /// A line of the table.
 struct Source {
     id: String,
-    /// Controller and device, as the line has them.
+    /// Controller and device, as in the line.
     what: String,
     row: SeriesRow,
     now: Vec<u64>,
-    /// The counts of the reading before, if that had the same CPUs.
+    /// The counts of the previous reading, if it had the same CPUs.
     before: Vec<u64>,
-    /// Of all CPUs when it was first read.
+    /// The sum over all CPUs when it was first read.
     first: u64,
     is_row: bool,
 }
@@ -105,7 +105,7 @@ impl Sources {
                 continue;
             };
             let what = self.counts(rest);
-            // `ERR:` and `MIS:` are of no CPU.
+            // `ERR:` and `MIS:` do not belong to a CPU.
             if self.counts.len() < self.cpus.len() || (what.is_empty() && !is_number(id)) {
                 if is_number(id) {
                     return Err(format!("`{line}` has not as many counts as there are CPUs"));
@@ -132,7 +132,7 @@ impl Sources {
         Ok(())
     }
 
-    /// The first line names the CPUs that are online.
+    /// Parses the first line, which names the CPUs that are online.
     fn head(&mut self, line: &str, into: &mut Readings) -> Result<(), String> {
         let names = || line.split_ascii_whitespace();
         let is_cpu = |name: &str| name.strip_prefix("CPU").is_some_and(is_number);
@@ -156,7 +156,7 @@ impl Sources {
         Ok(())
     }
 
-    /// Reads a line's counts, and returns what stands behind them.
+    /// Parses a line's counts, and returns the rest of the line.
     fn counts<'a>(&mut self, line: &'a str) -> &'a str {
         self.counts.clear();
         let mut rest = line.trim_ascii_start();
@@ -174,7 +174,7 @@ impl Sources {
         rest
     }
 
-    /// Whether the source at that place is this one; those that stood before it and are gone are forgotten.
+    /// Whether the source at this index is this one; removes sources before it that disappeared.
     fn is_known(&mut self, place: usize, id: &str, what: &str) -> bool {
         let mut rest = self.known[place..].iter();
         let found = rest.position(|source| source.id == id && source.what == what);
@@ -210,14 +210,14 @@ impl Source {
         let enough = if self.row.serves.is_some() || !is_number(&self.id) {
             1
         } else {
-            self.first.saturating_add(ENOUGH)
+            self.first.saturating_add(MIN_INTERRUPTS)
         };
         self.is_row |= total(&self.now) >= enough;
     }
 }
 
-/// The devices' names, `virtio1-req.0` or `ehci_hcd:usb1, eth0`, of `PCI-MSIX-0000:00:02.0   1-edge      virtio1-req.0`: what
-/// stands behind the last gap of two blanks. Where nobody has asked for the interrupt, the line ends in blanks.
+/// The names of the devices: `virtio1-req.0` or `ehci_hcd:usb1, eth0`. They follow the last gap of two blanks, as in
+/// `PCI-MSIX-0000:00:02.0   1-edge      virtio1-req.0`. If no driver uses the interrupt, the line ends in blanks.
 fn device(what: &str) -> Option<&str> {
     let name = what.rsplit_once("  ")?.1;
     (!name.is_empty() && !name.ends_with(' ')).then_some(name)
@@ -263,7 +263,7 @@ mod tests {
             ),
             ("xen-dyn-event     blkif", Some("blkif")),
             ("GICv3  30 Level     arch_timer", Some("arch_timer")),
-            // Nobody's.
+            // An unused interrupt.
             ("PCI-MSIX-0000:00:02.0   1-edge      ", None),
             ("IO-APIC   9-fasteoi ", None),
             ("GICv3  30 Level   ", None),
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_that_are_none_are_refused() {
+    fn invalid_tables_are_refused() {
         for (text, expected) in [
             ("", "its first line does not name the CPUs"),
             ("\n", "its first line does not name the CPUs"),
@@ -292,7 +292,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_value_has_its_place_whatever_the_tables(
+        fn every_value_is_at_its_position_in_any_table(
             texts in prop::collection::vec(
                 "( *(CPU[0-9] ){0,4}\n)( {0,2}[0-9A-Z]{1,3}:?( +[0-9]{1,22}){0,4}  [a-z ]{0,6}\n){0,6}", 1..5
             )

@@ -38,7 +38,7 @@ impl Sampler for Load {
     }
 }
 
-/// `0.52 0.61 1.28 1/78 1809`: averages in hundredths, tasks that run and tasks in all.
+/// Parses `0.52 0.61 1.28 1/78 1809`: averages in hundredths, numbers of running and of all tasks.
 fn parse(text: &str) -> Option<[u64; 5]> {
     let mut words = text.split_ascii_whitespace();
     let mut average = || hundredths(words.next()?);

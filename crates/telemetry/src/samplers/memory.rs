@@ -1,4 +1,4 @@
-//! Memory, from /proc/meminfo, with the limits of dirty pages, from /proc/vmstat.
+//! Memory, from /proc/meminfo, and the limits of dirty pages, from /proc/vmstat.
 
 use iodyno_model::{MEMORY, SeriesKind, SeriesRow};
 use iodyno_target::Roots;
@@ -30,7 +30,7 @@ impl Sampler for Memory {
 
     fn read(&mut self, into: &mut Readings) -> Result<Read, String> {
         let gauges = self.meminfo.read_by(gauges)?;
-        // Memory without the limits is still worth having.
+        // Memory is reported even if the limits are not available.
         let limits = self.vmstat.read_by(|text| Ok(limits(text)));
         let limits = limits.unwrap_or_default();
         let bytes = limits.map(|pages| pages?.checked_mul(self.page_size));
@@ -42,7 +42,7 @@ impl Sampler for Memory {
     }
 }
 
-/// Free, available, cached, dirty, under write-back and swapped out, in bytes.
+/// Free, available, cached, dirty, under writeback and swapped out, in bytes.
 fn gauges(text: &str) -> Result<[Option<u64>; 6], String> {
     let keys = [
         "MemFree",
@@ -67,7 +67,7 @@ fn gauges(text: &str) -> Result<[Option<u64>; 6], String> {
     if free.is_none() {
         return Err("it does not say how much is free".to_owned());
     }
-    // Pages of block devices are a cache as well as those of files.
+    // Pages of block devices are a cache, as those of files.
     let cached = cached
         .zip(buffers)
         .map(|(files, devices)| files.saturating_add(devices));
@@ -78,7 +78,7 @@ fn gauges(text: &str) -> Result<[Option<u64>; 6], String> {
     Ok(kib.map(|kib| kib?.checked_mul(1024)))
 }
 
-/// Where write-back begins and where writers wait, in pages.
+/// The thresholds at which writeback begins and at which writers wait, in pages.
 fn limits(text: &str) -> [Option<u64>; 2] {
     named(
         text,
@@ -86,7 +86,7 @@ fn limits(text: &str) -> [Option<u64>; 2] {
     )
 }
 
-/// The numbers of these names, in their order, from lines such as `MemFree:  24414312 kB`; `None`: not there.
+/// The numbers with these names, in their order, from lines such as `MemFree:  24414312 kB`; `None`: missing.
 fn named<const N: usize>(text: &str, names: [&str; N]) -> [Option<u64>; N] {
     let mut found = [None; N];
     for line in text.lines() {
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_kibibytes_as_bytes_and_what_the_kernel_does_not_tell_as_unknown() {
+    fn reads_kibibytes_as_bytes_and_missing_values_as_unknown() {
         let text = "MemTotal: 100 kB\nMemFree:  40 kB\nMemAvailable: 70 kB\nBuffers: 3 kB\n\
                     Cached: 20 kB\nSwapCached: 9 kB\nSwapTotal: 50 kB\nSwapFree: 45 kB\n\
                     Dirty: 7 kB\nWriteback: 1 kB\nWritebackTmp: 5 kB\n";
@@ -132,7 +132,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bears_any_text(
+        fn does_not_panic_on_any_text(
             text in "((MemFree|Cached|SwapTotal|SwapFree|nr_dirty_threshold)[: ]{0,3}[0-9]{0,25}( kB)?\n|\\PC*){0,6}"
         ) {
             let _ = (gauges(&text), limits(&text));

@@ -1,4 +1,4 @@
-//! One sampler a file.
+//! The samplers, one per file.
 
 mod arc;
 mod background;
@@ -25,8 +25,8 @@ pub use pool_text::{PoolRow, pool_reports};
 use crate::sampler::Sampler;
 use crate::scope::{Devices, Scope};
 
-/// All samplers of the scope. One whose source the host lacks fails to read it, which becomes a gap. Samplers of
-/// optional systems, such as ZFS, are not opened on hosts without them.
+/// All samplers of the scope. If the host lacks the source of one, its reading fails, which becomes a gap. Samplers
+/// of optional systems, such as ZFS, are not opened on hosts without them.
 pub(crate) fn open(roots: &Roots, scope: &Scope) -> Vec<Box<dyn Sampler>> {
     let page_size = rustix::param::page_size() as u64;
     let mut all: Vec<Box<dyn Sampler>> = Vec::new();

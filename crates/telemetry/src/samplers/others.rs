@@ -1,12 +1,11 @@
-//! I/O of other processes: neither iodyno's own, nor named by the user, nor kernel threads.
+//! I/O of other processes: all except iodyno's own, those that the user named, and kernel threads.
 //!
-//! A process is reported with its own I/O ([`super::process_tree`]); a child that lived between two scans is part of its parent.
-//! Programs that iodyno started are its own. A process that implements a file system in user space serves [`FUSE`]: if such a file
-//! system is below the targets, its I/O may be that of the trial.
+//! A process is reported with its own I/O ([`super::process_tree`]); a child that lived between two scans is part of
+//! its parent. Programs that iodyno started are its own. A process that implements a file system in user space serves
+//! [`FUSE`]: if such a file system is below the targets, its I/O can be that of the trial.
 //!
-//! A scan reads all processes, so scans use at most a thousandth of a core, and come
-//! sooner at the start, so that short trials have them, too. A process has a row from the scan in which it moved [`MUCH`]
-//! until it exits.
+//! A scan reads all processes. Scans use at most a thousandth of a core; they are more frequent at the start, so that
+//! short trials have them as well. A process has a row from the scan in which it transferred [`MIN_BYTES`] until it exits.
 
 use std::collections::HashMap;
 use std::io;
@@ -21,20 +20,20 @@ use crate::sampler::{Read, Readings, Sampler};
 use crate::scope::Scope;
 use crate::source::thread_cpu_ns;
 
-/// Bytes of storage that a process must move between two scans to be reported.
-const MUCH: u64 = 1 << 20;
-/// Most rows at a time: the processes that move most.
+/// Bytes of storage that a process must transfer between two scans to be reported.
+const MIN_BYTES: u64 = 1 << 20;
+/// Maximum number of rows: the processes that transfer most.
 const ROWS: usize = 8;
-/// Shortest time between scans: a little less than the usual second between samples.
+/// Shortest time between scans: slightly less than the usual second between samples.
 const LEAST: Duration = Duration::from_millis(900);
-/// Longest time between scans, unless they cost too much.
+/// Longest time between scans, unless their cost requires more.
 const MOST: Duration = Duration::from_secs(10);
-/// A scan may use one part in this many of the time to the next.
+/// The time to the next scan is at least this multiple of the scan's CPU time.
 const SHARE: u32 = 1000;
 
-/// The clocks that set the pace. Passed in, so that tests need neither wait nor use CPU time.
+/// The clocks that determine the pace. Parameters, so that tests need neither wait nor use CPU time.
 pub(crate) trait Meter: Send {
-    /// Now.
+    /// The current time.
     fn now(&mut self) -> Instant;
 
     /// CPU time that this thread has used so far.
@@ -68,7 +67,7 @@ pub(crate) struct Others<M> {
     named: Vec<String>,
     /// Processes whose I/O can be read: bytes of storage, read and written.
     readable: ProcessTree<2>,
-    /// The other processes, kernel threads and iodyno's own, with the scan that saw each last.
+    /// iodyno's own processes, kernel threads and other excluded ones, with the last scan that found each.
     skipped: HashMap<u32, u64>,
     shown: Vec<Shown>,
     /// Number of scans, and when the second was, from which counts start.
@@ -77,7 +76,7 @@ pub(crate) struct Others<M> {
     scanned: Instant,
     /// Time from the last scan to the next, by its cost.
     pace: Duration,
-    /// How many processes cannot be read; `None`: a gap said so.
+    /// Number of processes that cannot be read; `None`: already reported in a gap.
     unreadable: Option<usize>,
 }
 
@@ -100,7 +99,7 @@ impl<M: Meter> Others<M> {
         }
     }
 
-    /// Counts start from the first two scans. Then the time between scans increases, up to the pace.
+    /// Counts start with the first two scans. Then the time between scans increases up to the pace.
     fn is_due(&self, now: Instant) -> bool {
         let since_begin = now.saturating_duration_since(self.begun);
         let wait = self.pace.min(since_begin / 2).max(LEAST);
@@ -109,7 +108,7 @@ impl<M: Meter> Others<M> {
 
     fn scan(&mut self) -> Result<(), String> {
         let mut all = self.processes.all()?;
-        // Parents before their children: what a child does in between is then reported by the next scan.
+        // Parents before their children: I/O that a child does in between is then reported by the next scan.
         all.sort_unstable();
         self.scans += 1;
         self.readable.begin_scan();
@@ -138,7 +137,7 @@ impl<M: Meter> Others<M> {
                     self.add(pid, counts);
                 }
             }
-            // It runs as another user since exec(2).
+            // It has run as another user since exec(2).
             Err(_) if known && self.processes.stat(pid).is_some() => self.readable.keep(pid),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 self.skipped.insert(pid, self.scans);
@@ -164,7 +163,8 @@ impl<M: Meter> Others<M> {
         self.readable.insert(pid, stat.parent, counts, since);
     }
 
-    /// Adds rows for processes that moved much, and removes those that exited or, if there are too many, are idle.
+    /// Adds rows for processes that transferred much, and removes those that exited or, if there are too many, are
+    /// idle.
     fn update_rows(&mut self) {
         let tree = &self.readable;
         let moved = |pid: u32| {
@@ -177,23 +177,26 @@ impl<M: Meter> Others<M> {
         let mut new: Vec<(u64, u32)> = tree
             .pids()
             .map(|pid| (moved(pid), pid))
-            .filter(|(moved, pid)| *moved >= MUCH && !shown(*pid, &self.shown))
+            .filter(|(moved, pid)| *moved >= MIN_BYTES && !shown(*pid, &self.shown))
             .collect();
         new.sort_unstable_by(|a, b| b.cmp(a));
         for (_, pid) in new.into_iter().take(ROWS) {
-            // Checked only now: it may have called exec(2) since it started.
+            // Checked only now, because it may have called exec(2) since it started.
             if processes.is_called(pid, &self.named).is_some() {
                 continue;
             }
             let mut row = SeriesRow::new(format!("{}[{pid}]", processes.name(pid)));
-            // A plugin of a server may be its child.
+            // A server's plugin may be a child of the server.
             let parent = processes.stat(pid).map(|stat| stat.parent);
             let mut both = [Some(pid), parent].into_iter().flatten();
             if both.any(|pid| processes.holds_fuse(pid)) {
                 row.serves = Some(FUSE.to_owned());
             }
             if self.shown.len() == ROWS {
-                let idle = self.shown.iter().position(|shown| moved(shown.pid) < MUCH);
+                let idle = self
+                    .shown
+                    .iter()
+                    .position(|shown| moved(shown.pid) < MIN_BYTES);
                 let Some(place) = idle else {
                     return;
                 };
@@ -257,8 +260,8 @@ impl<M: Meter> Sampler for Others<M> {
     }
 }
 
-/// The text of a gap for unreadable processes. Root can read all but a few of
-/// the system's: a gap says so only if they are the majority.
+/// The text of a gap for unreadable processes. Root can read nearly all processes: as root, the gap is reported only
+/// if most are unreadable.
 fn unreadable(count: usize, readable: usize, as_root: bool) -> Option<String> {
     if count == 0 || (as_root && count <= readable) {
         return None;

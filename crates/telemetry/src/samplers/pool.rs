@@ -1,10 +1,10 @@
 //! ZFS pools and their devices, from one `zpool iostat` process that runs as long as the collector.
 //!
-//! A thread reads its output, so that a sample uses the latest report and never waits. A command that
-//! exits is started again, at most every ten seconds. It stops with the collector; if iodyno is killed, it exits
-//! at its next report because its output is closed.
+//! A thread reads its output, so that a sample uses the latest report and never waits. A command that exits is
+//! restarted, at most every ten seconds. It is stopped with the collector; if iodyno is killed, it exits at its next
+//! report because its output is closed.
 //!
-//! Reports come at their own times: the values of a sample are up to one interval old.
+//! Reports are not synchronous with samples: the values of a sample are up to one interval old.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -29,7 +29,7 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// `None`: no pools are wanted, or this host has no ZFS.
+    /// `None`: no pools are requested, or this host has no ZFS.
     pub(crate) fn open(roots: &Roots, scope: &Scope) -> Option<Pool> {
         Pool::at_pace(roots, scope, Pace::USUAL)
     }

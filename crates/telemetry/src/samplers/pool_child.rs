@@ -17,7 +17,8 @@ const COMPLETE_AFTER: Duration = Duration::from_millis(30);
 /// Longest line, bytes; longer ones are discarded.
 const MOST_LINE: usize = 64 << 10;
 
-/// Most bytes read of a command within [`Pace::window`]: more than the reports of any host. The rest waits in the pipe.
+/// Maximum number of bytes read from a command within [`Pace::window`]: more than the reports of any host. The rest
+/// stays in the pipe.
 pub(super) const MOST_BYTES: usize = 1 << 20;
 /// Size of a read, bytes.
 pub(super) const READ_SIZE: usize = 8192;
@@ -29,7 +30,7 @@ const UNKNOWN: &str = "invalid option";
 #[derive(Debug, Clone)]
 pub(super) struct Command {
     pub(super) program: PathBuf,
-    /// Empty: all.
+    /// Empty: all pools.
     pub(super) pools: Vec<String>,
     /// Time between reports.
     pub(super) every: Duration,
@@ -139,7 +140,8 @@ impl Iostat {
         self.shared.state()
     }
 
-    /// Ends the command. One that cannot be killed, as it waits in the kernel for a pool that does not respond, is left behind.
+    /// Stops the command. If it cannot be killed, because it waits in the kernel for a pool that does not respond, it
+    /// is abandoned.
     pub(super) fn stop(&mut self) {
         {
             let mut state = self.shared.state();
@@ -198,7 +200,7 @@ impl Work {
         }
     }
 
-    /// Waits until then. `false`: it was stopped.
+    /// Waits until that time. `false`: the thread was stopped.
     fn pause(&self, until: Instant) -> bool {
         let mut state = self.shared.state();
         while !state.stopped {
@@ -261,7 +263,7 @@ impl Work {
             .args(["iostat", flags])
             .args(&self.command.pools)
             .arg(seconds)
-            // Messages are parsed.
+            // In English, because messages are parsed.
             .env("LC_ALL", "C")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -282,7 +284,7 @@ impl Work {
                 return error;
             }
             let (has_output, has_errors) =
-                wait(&out, stderr_open.then_some(&err), reader.may_be_whole());
+                wait(&out, stderr_open.then_some(&err), reader.may_be_complete());
             if has_errors {
                 let more = error_lines.read(&mut err, |line| {
                     if error.is_empty() {
@@ -360,7 +362,7 @@ fn wait(out: &ChildStdout, err: Option<&ChildStderr>, complete: bool) -> (bool, 
     loop {
         match poll(&mut fds, complete.then_some(&span)) {
             Err(rustix::io::Errno::INTR) => {}
-            // The read that follows tells what is wrong.
+            // The following read returns the error.
             Err(_) => return (true, false),
             Ok(_) => {
                 // End of file counts as readable.
@@ -448,7 +450,7 @@ mod tests {
         limit.add(READ_SIZE);
         assert_eq!(limit.paused_until(at(2)), Some(at(1000)));
         assert_eq!(limit.paused_until(at(999)), Some(at(1000)));
-        // Then as much may come again, and what is seldom read never waits.
+        // Then the same amount can be read again; infrequent output never waits.
         for (ms, expected) in [(1000, None), (1500, Some(at(2000))), (9000, None)] {
             assert_eq!(limit.paused_until(at(ms)), expected, "{ms}");
             limit.add(MOST_BYTES);

@@ -1,19 +1,20 @@
-//! The reports of `zpool iostat -v`, line by line. Pure.
+//! Parses the reports of `zpool iostat -v` line by line, without I/O.
 //!
-//! Each begins with its head. A device stands below the one that it is part of, indented further: its name is
-//! the path that leads there, `tank/mirror-0/sda`. Without a head (`-H`) there is no indentation, and two disks of one
-//! name could not be told apart.
+//! Each report begins with its head. A device is listed below its parent, indented further: its name is its path,
+//! `tank/mirror-0/sda`. Without a head (`-H`) there is no indentation, and two disks with the same name could not be
+//! distinguished.
 
 use std::collections::BTreeMap;
 
-/// No report has more rows: what has is none.
+/// Maximum number of rows; a longer report is invalid.
 const ROWS: usize = 4096;
 
 /// A device by its path in its pool, and its values in the order of [`iodyno_model::POOL`].
 pub type PoolRow = (String, [Option<u64>; 6]);
 
-/// Each report in the output of `zpool iostat -v`, in its order. `since_boot`: it was run without `-y`, so that the first report, and
-/// each after pools came or went, counts from the boot on and is left out. What is no report is passed over.
+/// All reports in the output of `zpool iostat -v`, in order. `since_boot`: the command ran without `-y`, so the first
+/// report, and each one after pools appeared or disappeared, counts since boot and is omitted. Text that is not a
+/// report is skipped.
 pub fn pool_reports(text: &str, since_boot: bool) -> Vec<Vec<PoolRow>> {
     let mut reader = Reader::new(since_boot);
     let mut reports: Vec<Report> = text.lines().filter_map(|line| reader.line(line)).collect();
@@ -24,16 +25,16 @@ pub fn pool_reports(text: &str, since_boot: bool) -> Vec<Vec<PoolRow>> {
 /// One report.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Report {
-    /// Each device by its path, which no other has; pools before their devices.
+    /// The devices by path, which is unique; pools before their devices.
     pub(crate) rows: Vec<PoolRow>,
 }
 
-/// Takes lines as they come and makes reports of them.
+/// Converts lines to reports.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
-    /// The first report, and each after pools came or went, counts from the boot on.
+    /// The first report, and each one after pools appeared or disappeared, counts since boot.
     since_boot: bool,
-    /// How many pools the report before had; `None`: there was none.
+    /// Number of pools in the previous report; `None`: there was none.
     pools: Option<usize>,
     current: Report,
     path: Path,
@@ -42,7 +43,7 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// `since_boot`: the command was not told to leave out reports that count from the boot on.
+    /// `since_boot`: the command does not omit reports that count since boot.
     pub(crate) fn new(since_boot: bool) -> Reader {
         Reader {
             since_boot,
@@ -50,13 +51,13 @@ impl Reader {
         }
     }
 
-    /// The next line, without its end. A report that is complete because another begins.
+    /// Adds the next line, without its end. Returns a report if the line begins another one.
     pub(crate) fn line(&mut self, text: &str) -> Option<Report> {
         if is_head(text) {
             return self.take();
         }
         if is_separator(text) {
-            // The line below the head ends nothing.
+            // The line below the head does not end a pool.
             self.ended = !self.current.rows.is_empty();
             self.path.above.clear();
         } else if let Some(row) = Row::read(text) {
@@ -66,12 +67,12 @@ impl Reader {
         None
     }
 
-    /// The report may be whole: nothing has to come before the next one.
-    pub(crate) fn may_be_whole(&self) -> bool {
+    /// Whether the report may be complete: no further line has to follow it.
+    pub(crate) fn may_be_complete(&self) -> bool {
         self.ended
     }
 
-    /// The report so far, which is whole now; `None`: there is none, or it counts from the boot on.
+    /// Returns the current report, which is complete now; `None`: there is none, or it counts since boot.
     pub(crate) fn take(&mut self) -> Option<Report> {
         let report = std::mem::take(&mut self.current);
         (self.path, self.ended) = (Path::default(), false);
@@ -88,7 +89,7 @@ impl Reader {
     }
 
     fn enter(&mut self, row: &Row<'_>) {
-        // `logs`, `cache`: not indented and still part of the pool above.
+        // `logs`, `cache`: not indented, but still part of the pool above.
         let section = row.indent == 0 && row.values == [None; 6] && !self.path.is_empty();
         let name = self.path.enter(row.name, row.indent + usize::from(section));
         if !section && self.current.rows.len() < ROWS {
@@ -97,11 +98,11 @@ impl Reader {
     }
 }
 
-/// Where a device stands in its pool: by indentation.
+/// The path of a device in its pool, from the indentation.
 #[derive(Debug, Default)]
 struct Path {
     above: Vec<(usize, String)>,
-    /// Paths that stood in this report, and how often: two mirrors without a number stay two.
+    /// The paths in this report with their number of occurrences, so that two mirrors without a number stay separate.
     seen: BTreeMap<String, u32>,
 }
 
@@ -110,7 +111,7 @@ impl Path {
         self.above.is_empty()
     }
 
-    /// The name, or one with a number that no other has.
+    /// The name, with a number if another device has it.
     fn unique(&mut self, name: String) -> String {
         let mut times = self.seen.get(&name).map_or(1, |times| times + 1);
         let mut full = name.clone();
@@ -133,7 +134,7 @@ impl Path {
             self.above.pop();
         }
         let full = match self.above.last() {
-            // A file is named by its whole path.
+            // A file is named by its full path.
             Some((_, above)) => format!("{above}/{}", name.trim_start_matches('/')),
             None => name.to_owned(),
         };
@@ -154,11 +155,11 @@ fn is_head(text: &str) -> bool {
 }
 
 fn is_separator(text: &str) -> bool {
-    // The columns of a head without pools have no name to stand below.
+    // The columns of a head without pools have no name to be below of.
     text.trim_start().starts_with("---") && text.bytes().all(|c| c == b'-' || c == b' ')
 }
 
-/// A line of six values.
+/// A line with six values.
 #[derive(Debug, PartialEq, Eq)]
 struct Row<'a> {
     name: &'a str,
@@ -169,13 +170,13 @@ struct Row<'a> {
 impl Row<'_> {
     fn read(text: &str) -> Option<Row<'_>> {
         let (mut rest, mut values) = (text.trim_end(), [None; 6]);
-        // From the end: a name may have blanks.
+        // From the end, because a name can contain blanks.
         for value in values.iter_mut().rev() {
             let (before, word) = rest.rsplit_once([' ', '\t'])?;
             *value = amount(word)?;
             rest = before.trim_end();
         }
-        // With exact numbers a device without a capacity of its own has one of 0.
+        // With exact numbers, a device without a capacity of its own has the value 0.
         if values[..2] == [Some(0); 2] {
             values[..2].fill(None);
         }
@@ -188,7 +189,8 @@ impl Row<'_> {
     }
 }
 
-/// `126G`, `14.8K`, `0`, `-`: by powers of 1024, the nearest whole number. What has gone below zero (`16.0E`) is not known.
+/// Parses `126G`, `14.8K`, `0`, `-`, with powers of 1024, rounded to an integer. A value that became negative
+/// (`16.0E`) is unknown.
 fn amount(word: &str) -> Option<Option<u64>> {
     if word == "-" {
         return Some(None);

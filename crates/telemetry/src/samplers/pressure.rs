@@ -8,7 +8,7 @@ use crate::text::Text;
 
 const NS_A_US: u64 = 1000;
 
-/// /proc/pressure/cpu, io, memory, and irq where the kernel tells it (since 6.1).
+/// Reads /proc/pressure/cpu, io, memory, and irq if the kernel provides it (since 6.1).
 pub(crate) struct Pressure {
     resources: Vec<(&'static str, Text)>,
     irq: Option<Text>,
@@ -46,7 +46,7 @@ impl Sampler for Pressure {
     }
 }
 
-/// A kernel that has pressure stall information may have it switched off.
+/// Pressure stall information can be disabled in a kernel that supports it.
 fn with_remedy(error: String) -> String {
     if error.starts_with("cannot read") {
         format!("{error}; where the kernel has it switched off, boot with psi=1")
@@ -59,7 +59,8 @@ fn row(fill: &mut Fill<'_>, name: &str, totals: [Option<u64>; 2]) {
     fill.row(|row| row.name == name, || SeriesRow::new(name), totals);
 }
 
-/// `some avg10=0.25 avg60=0.47 avg300=0.54 total=1220`, and the same of `full`: totals in ns. The kernel does not tell both of each resource.
+/// Parses `some avg10=0.25 avg60=0.47 avg300=0.54 total=1220`, and the same for `full`: totals in ns. Not every
+/// resource has both.
 fn parse(text: &str) -> Result<[Option<u64>; 2], String> {
     let total = |which: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(which))?;
@@ -103,7 +104,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bears_any_text(text in "((some|full) [ -~]{0,20}( total=[0-9]{0,25})?\n|\\PC*){0,3}") {
+        fn does_not_panic_on_any_text(text in "((some|full) [ -~]{0,20}( total=[0-9]{0,25})?\n|\\PC*){0,3}") {
             let _ = parse(&text);
         }
     }

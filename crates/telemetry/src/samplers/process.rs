@@ -1,11 +1,11 @@
-//! Processes that the user named: servers under test, which are charged with the resources they use.
+//! Processes that the user named: servers under test, whose resource use is reported.
 //!
-//! Searching for names costs more than reading the processes found, so it runs about once a second, and for processes
-//! seen before only every ten seconds, as exec(2) may replace their program.
+//! Searching for names costs more than reading the processes found, so it runs about once per second; processes that
+//! were already examined are examined again every ten seconds, because exec(2) may have replaced their program.
 //!
-//! A server is charged with its own I/O ([`super::process_tree`]): the I/O of a named child is not charged to its parent again when
-//! the child exits. The I/O of a child with another name is charged to its parent when it exits, completely, as it was not
-//! charged before. The kernel keeps the CPU time of children separate.
+//! A server is attributed its own I/O ([`super::process_tree`]): the I/O of a named child is not attributed to its
+//! parent again when the child exits. The I/O of a child with another name is attributed to its parent completely
+//! when it exits, because it was not attributed before. The kernel keeps the CPU time of children separate.
 
 use std::collections::HashMap;
 use std::io;
@@ -19,24 +19,24 @@ use super::process_tree::ProcessTree;
 use super::processes::{Processes, Stat};
 use crate::sampler::{Read, Readings, Sampler};
 
-/// Time between searches for names; a little less than the usual second between samples.
+/// Time between searches for names; slightly less than the usual second between samples.
 const SEARCH_EVERY: Duration = Duration::from_millis(900);
-/// In how many searches a new process is examined: it may be about to call exec(2).
+/// Number of searches in which a new process is examined: it may be about to call exec(2).
 const YOUNG: u8 = 3;
 /// Time between examinations of all processes.
 const EXAMINE_ALL_EVERY: Duration = Duration::from_secs(10);
 /// In the order of [`PROCESS`].
 type Values = [Option<u64>; 8];
 
-/// A process with a wanted name.
+/// A process with a requested name.
 struct MatchedProcess {
     pid: u32,
     /// Index of its name.
     name: usize,
     row: String,
-    /// It started since the previous search: all its counts are since then.
+    /// It started since the previous search: all its counts are since its start.
     newborn: bool,
-    /// Its I/O cannot be read, and a gap said so.
+    /// Its I/O cannot be read, which was reported in a gap.
     unreadable: bool,
     /// The last reading, and whether its I/O could be read; `None`: it has exited.
     now: Option<(Stat, bool)>,
@@ -55,7 +55,7 @@ pub(crate) struct Process {
     searched: Option<Instant>,
     /// When all processes were last examined, or the first search.
     examined_all: Option<Instant>,
-    /// Which names no process has; a gap said so.
+    /// The names that no process has, which was reported in a gap.
     absent: Vec<bool>,
     missed: Vec<String>,
 }
@@ -77,7 +77,7 @@ impl Process {
         })
     }
 
-    /// Searches for processes with these names, if it is time to.
+    /// Searches for processes with these names, if a search is due.
     fn search(&mut self, now: Instant) -> Result<(), String> {
         if self
             .searched

@@ -1,13 +1,13 @@
 //! The I/O that processes did themselves, without that of their exited children.
 //!
 //! When a process waits for an exited child, the kernel adds the child's totals to the parent's counts in
-//! /proc/PID/io: a shell whose `dd` exits jumps by gigabytes that were written long ago and already attributed
-//! to `dd`. So the last counts and the parent of each process are remembered. When a process is gone, its counts are
-//! subtracted from the growth of its ancestors, the nearest first. What is left of an ancestor's growth is
-//! its own I/O, and that of its children since their last scan.
+//! /proc/PID/io: the counts of a shell whose `dd` exits increase by gigabytes that were written long ago and already
+//! attributed to `dd`. So the last counts and the parent of each process are remembered. When a process has exited,
+//! its counts are subtracted from the growth of its ancestors, the nearest first. The remaining growth of an ancestor
+//! is its own I/O, and that of its children since their last scan.
 //!
-//! The kernel does not say which process waited for which. If none did (a parent may ignore SIGCHLD), an ancestor that did as
-//! much I/O itself in the same scan is attributed too little.
+//! The kernel does not say which process waited for which. If none did (a parent can ignore SIGCHLD), too little is
+//! attributed to an ancestor that did as much I/O itself in the same scan.
 
 use std::array;
 use std::collections::{HashMap, HashSet};
@@ -20,20 +20,20 @@ struct Entry<const N: usize> {
     parent: u32,
     /// As the kernel reports them.
     counts: [u64; N],
-    /// The part of them that exited children did.
+    /// The part of them that is I/O of exited children.
     from_children: [u64; N],
     /// What the process did itself since the previous scan.
     growth: [u64; N],
-    /// The scan that saw it last.
+    /// The last scan that saw it.
     scan: u64,
 }
 
 /// I/O of an exited process that was not yet found in the counts of an ancestor.
 struct ExitedChildIo<const N: usize> {
-    /// The ancestors that still ran, the nearest first.
+    /// The ancestors that were still running, the nearest first.
     ancestors: Vec<u32>,
     counts: [u64; N],
-    /// The scan that missed the process.
+    /// The first scan without the process.
     scan: u64,
 }
 
@@ -53,19 +53,19 @@ impl<const N: usize> ProcessTree<N> {
         }
     }
 
-    /// Begins a scan: each running process is to be given to [`update`](Self::update), [`insert`](Self::insert) or
+    /// Begins a scan: the caller passes each running process to [`update`](Self::update), [`insert`](Self::insert) or
     /// [`keep`](Self::keep).
     pub(super) fn begin_scan(&mut self) {
         self.scan += 1;
     }
 
-    /// Whether the process was there in the previous scan.
+    /// Whether the process existed in the previous scan.
     pub(super) fn contains(&self, pid: u32) -> bool {
         self.entries.contains_key(&pid)
     }
 
-    /// The counts of a known process. `false`: it is not known, or its counts decreased, so that it is another process with the
-    /// same id; the caller is to insert it.
+    /// Updates the counts of a known process. `false`: it is not known, or its counts decreased, so that it is
+    /// another process with the same id; the caller then inserts it.
     pub(super) fn update(&mut self, pid: u32, counts: [u64; N]) -> bool {
         let Some(entry) = self.entries.get_mut(&pid) else {
             return false;
@@ -86,7 +86,7 @@ impl<const N: usize> ProcessTree<N> {
         }
     }
 
-    /// Adds a process that was not there in the previous scan. Its growth counts from `since`.
+    /// Adds a process that did not exist in the previous scan. Its growth counts from `since`.
     pub(super) fn insert(&mut self, pid: u32, parent: u32, counts: [u64; N], since: [u64; N]) {
         let entry = Entry {
             parent,
@@ -171,8 +171,8 @@ impl<const N: usize> ProcessTree<N> {
         }
     }
 
-    /// Subtracts the I/O of exited processes from the growth of their ancestors. What is not found completely is tried once more in
-    /// the next scan: the ancestor may have been read before it waited for the child.
+    /// Subtracts the I/O of exited processes from the growth of their ancestors. If it is not found completely, the
+    /// rest is tried again in the next scan: the ancestor may have been read before it waited for the child.
     fn subtract_exited(&mut self) {
         for exited in &mut self.exited {
             for ancestor in &exited.ancestors {
@@ -201,7 +201,7 @@ mod tests {
 
     const INIT: u32 = 1;
 
-    /// A tree that is scanned: each process with its parent and count.
+    /// A simulated tree: each process with its parent and count.
     #[derive(Default)]
     struct Scans(Option<ProcessTree<1>>);
 
@@ -226,16 +226,16 @@ mod tests {
     }
 
     #[test]
-    fn a_parent_is_attributed_what_its_child_did_since_it_was_last_seen() {
+    fn a_parent_is_attributed_the_io_of_its_child_since_the_last_scan() {
         let mut scans = Scans::default();
         scans.scan(&[(INIT, 0, 0), (10, INIT, 7), (11, 10, 1000)]);
         scans.scan(&[(INIT, 0, 0), (10, INIT, 7), (11, 10, 1500)]);
         assert_eq!((scans.growth(10), scans.growth(11)), (0, 500));
-        // The child did another 30, the parent 2, and then waited for it.
+        // The child did another 30, the parent 2, and then the parent waited for it.
         scans.scan(&[(INIT, 0, 0), (10, INIT, 7 + 1530 + 2)]);
         assert_eq!(scans.growth(10), 32);
         assert_eq!(scans.0.as_ref().unwrap().own(10), Some([39]));
-        // The parent exits: what its own parent has now was attributed before.
+        // The parent exits: its counts in its own parent were attributed before.
         scans.scan(&[(INIT, 0, 1541)]);
         assert_eq!(scans.growth(INIT), 2);
     }
@@ -291,12 +291,12 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the order of I/O and exits, if every process is waited for, each byte is attributed once.
+        /// For any order of I/O and exits: if every process is waited for, each byte is attributed once.
         #[test]
-        fn what_is_attributed_is_what_was_done(
+        fn all_io_is_attributed_once(
             steps in prop::collection::vec((0usize..6, 0u64..100, any::<bool>(), any::<bool>()), 1..60)
         ) {
-            // Each is the child of the one before; the first, init, never exits.
+            // Each is the child of the previous one; the first, init, never exits.
             let mut alive = vec![true; 6];
             let mut counts = [0u64; 6];
             let (mut done, mut attributed) = (0, 0);

@@ -1,13 +1,13 @@
-//! What procfs tells of a process.
+//! Reads data of processes from procfs.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// A thread of the kernel's own (`PF_KTHREAD` in /proc/PID/stat).
+/// Flag of kernel threads (`PF_KTHREAD` in /proc/PID/stat).
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
-/// What servers of file systems in user space hold open.
+/// The device that servers of file systems in user space keep open.
 pub(super) const FUSE: &str = "/dev/fuse";
 
 /// The files of processes, read into one buffer.
@@ -24,7 +24,7 @@ impl Processes {
         }
     }
 
-    /// Every process that there is now.
+    /// All current processes.
     ///
     /// # Errors
     /// procfs cannot be listed.
@@ -35,29 +35,29 @@ impl Processes {
         Ok(entries.filter_map(pid).collect())
     }
 
-    /// /proc/PID/stat, without the name, which may be any bytes; `None`: it has ended.
+    /// Reads /proc/PID/stat, without the name, which can contain any bytes; `None`: it has ended.
     pub(super) fn stat(&mut self, pid: u32) -> Option<Stat> {
         stat(&String::from_utf8_lossy(self.read(pid, "stat").ok()?))
     }
 
-    /// /proc/PID/comm; empty: it has ended.
+    /// Reads /proc/PID/comm; empty: it has ended.
     pub(super) fn name(&mut self, pid: u32) -> String {
         let bytes = self.read(pid, "comm").unwrap_or_default();
         String::from_utf8_lossy(bytes).trim_end().to_owned()
     }
 
-    /// /proc/PID/io.
+    /// Reads /proc/PID/io.
     ///
     /// # Errors
-    /// It has ended, or others may not look.
+    /// If the process has ended, or permission is denied.
     pub(super) fn io(&mut self, pid: u32) -> io::Result<Io> {
         let text = String::from_utf8_lossy(self.read(pid, "io")?);
         parse_io(&text).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    /// It goes by that name: its own, or the last part of its program's path.
+    /// Whether the process has this name: its `comm`, or the last component of its program's path.
     pub(super) fn is_called(&mut self, pid: u32, names: &[String]) -> Option<usize> {
-        // A thread of the kernel's has no program.
+        // A kernel thread has no program.
         let place = |found: &str| {
             let same = |name: &String| name == found && !found.is_empty();
             names.iter().position(same)
@@ -75,7 +75,7 @@ impl Processes {
             })
     }
 
-    /// It holds [`FUSE`] open: it answers for a file system, as far as this user may look.
+    /// Whether it holds [`FUSE`] open, and so serves a file system; only if this user may read its descriptors.
     pub(super) fn holds_fuse(&self, pid: u32) -> bool {
         let files = fs::read_dir(self.proc.join(format!("{pid}/fd")));
         let mut files = files.into_iter().flatten().flatten();
@@ -94,23 +94,23 @@ fn last_part(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// Of /proc/PID/stat.
+/// Fields of /proc/PID/stat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stat {
-    /// It has ended, and nobody has asked how.
+    /// It is a zombie.
     pub(super) ended: bool,
-    /// A thread of the kernel's own.
+    /// It is a kernel thread.
     pub(super) of_kernel: bool,
     pub(super) parent: u32,
     /// CPU time of all its threads, in hundredths of a second.
     pub(super) user: u64,
     pub(super) system: u64,
     pub(super) threads: u64,
-    /// Resident, in pages.
+    /// Resident memory, in pages.
     pub(super) memory: u64,
 }
 
-/// `99 (a name (of any kind)) S 1 …`.
+/// Parses `99 (a name (of any kind)) S 1 …`.
 pub(super) fn stat(text: &str) -> Option<Stat> {
     let (_, rest) = text.rsplit_once(") ")?;
     let words: Vec<&str> = rest.split_ascii_whitespace().take(22).collect();
@@ -126,18 +126,18 @@ pub(super) fn stat(text: &str) -> Option<Stat> {
     })
 }
 
-/// Of /proc/PID/io.
+/// Fields of /proc/PID/io.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Io {
-    /// System calls.
+    /// Numbers of system calls.
     pub(super) reads: u64,
     pub(super) writes: u64,
-    /// Of the storage.
+    /// Bytes of the storage.
     pub(super) read_bytes: u64,
     pub(super) written_bytes: u64,
 }
 
-/// `rchar: 1`, a line each.
+/// Parses lines of the form `rchar: 1`.
 pub(super) fn parse_io(text: &str) -> Option<Io> {
     let mut io = Io::default();
     let mut found = 0;
@@ -155,7 +155,7 @@ pub(super) fn parse_io(text: &str) -> Option<Io> {
     (found == 4).then_some(io)
 }
 
-/// A procfs of a test's own making.
+/// A simulated procfs.
 #[cfg(test)]
 pub(super) mod fake {
     use std::fs;
@@ -184,12 +184,12 @@ pub(super) mod fake {
             self.folder.path().join(format!("proc/{pid}/{file}"))
         }
 
-        /// A process with this command line that used so much CPU, in hundredths of a second of each kind.
+        /// Adds a process with this command line and this CPU time, in hundredths of a second of each kind.
         pub(crate) fn put(&self, pid: u32, comm: &str, line: &str, used: u64) {
             self.put_child(1, pid, comm, line, used);
         }
 
-        /// … and a child of another.
+        /// Adds a child of another process.
         pub(crate) fn put_child(&self, parent: u32, pid: u32, comm: &str, line: &str, used: u64) {
             fs::create_dir_all(self.path(pid, "")).unwrap();
             self.write(pid, "comm", format!("{comm}\n"));
@@ -201,7 +201,7 @@ pub(super) mod fake {
             self.write(pid, "stat", &stat);
         }
 
-        /// What it did of I/O: system calls, and bytes of the storage.
+        /// Sets its I/O: system calls, and bytes of the storage.
         pub(crate) fn io(&self, pid: u32, calls: [u64; 2], bytes: [u64; 2]) {
             let text = format!(
                 "rchar: 6976\nwchar: 0\nsyscr: {}\nsyscw: {}\nread_bytes: {}\nwrite_bytes: {}\ncancelled_write_bytes: 0\n",
@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_stat_whatever_the_name_is() {
+    fn reads_stat_with_any_name() {
         let rest = "S 1 1 1 0 -1 4194304 102 0 0 0 7 8 0 0 20 0 3 0 3515758 3133440 25 18";
         let expected = Stat {
             ended: false,
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_io_of_which_all_four_are_there() {
+    fn reads_io_if_all_four_fields_exist() {
         let text = "rchar: 9\nwchar: 8\nsyscr: 1\nsyscw: 2\nread_bytes: 3\nwrite_bytes: 4\ncancelled_write_bytes: 5\n";
         let expected = Io {
             reads: 1,
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_goes_by_its_own_name_and_by_its_programs() {
+    fn a_process_is_found_by_its_own_name_and_by_that_of_its_program() {
         let proc = Proc::new();
         proc.put(7, "qemu-system-x86", "/usr/bin/qemu-system-x86_64 -m 1", 1);
         proc.put(8, "worker", "[renamed]", 1);
@@ -315,12 +315,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bears_any_text(text in "([0-9]{1,4} \\([a-z() ]{0,9}\\) )?[SZ] ([0-9-]{1,21} ){0,30}\\PC*") {
+        fn does_not_panic_on_any_text(text in "([0-9]{1,4} \\([a-z() ]{0,9}\\) )?[SZ] ([0-9-]{1,21} ){0,30}\\PC*") {
             let _ = stat(&text);
         }
 
         #[test]
-        fn bears_any_lines(text in "((syscr|syscw|read_bytes|write_bytes|x): [0-9-]{0,21}\n){0,9}\\PC*") {
+        fn does_not_panic_on_any_lines(text in "((syscr|syscw|read_bytes|write_bytes|x): [0-9-]{0,21}\n){0,9}\\PC*") {
             let _ = parse_io(&text);
         }
     }

@@ -36,8 +36,8 @@ impl Sampler for Reclaim {
     }
 }
 
-/// A column, and what the kernel calls it. Kernels before 4.8 counted reclaim by zone, and those since count stalls by zone: names
-/// in `by_zone` are summed up with whatever zone follows them.
+/// A column, and its names in the kernel. Kernels before 4.8 counted reclaim by zone, and later ones count stalls by
+/// zone: names in `by_zone` are summed over the zone that is appended to them.
 struct Source {
     names: &'static [&'static str],
     by_zone: Option<&'static str>,
@@ -67,14 +67,14 @@ const SOURCES: [Source; RECLAIM.len()] = [
     pages(&["pgsteal_kswapd"], Some("pgsteal_kswapd_")),
     pages(&["pgsteal_direct"], Some("pgsteal_direct_")),
     events(&["allocstall"], Some("allocstall_")),
-    // Before 5.9 there were refaults of files only, under the plain name.
+    // Before 5.9 there were only refaults of files, under the plain name.
     pages(&["workingset_refault_file", "workingset_refault"], None),
     events(&["pgmajfault"], None),
     pages(&["pswpin"], None),
     pages(&["pswpout"], None),
 ];
 
-/// Zones, as the kernel appends them. `pgscan_direct_throttle` is none.
+/// Suffixes that the kernel uses for zones. The one in `pgscan_direct_throttle` is not a zone.
 const ZONES: [&str; 6] = ["dma", "dma32", "normal", "high", "movable", "device"];
 
 impl Source {
@@ -87,11 +87,11 @@ impl Source {
     }
 }
 
-/// The columns' values; `None`: this kernel does not count it.
+/// The values of the columns; `None`: this kernel does not count it.
 fn counts(text: &str, page_size: u64) -> Result<[Option<u64>; RECLAIM.len()], String> {
     let mut sums = [None; RECLAIM.len()];
     for line in text.lines() {
-        // Most lines are of something else: the first letters tell.
+        // Most lines are of other counters: the first letters are sufficient to skip them.
         if !matches!(line.as_bytes(), [b'p', b'g' | b's', ..] | [b'a' | b'w', ..]) {
             continue;
         }
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kernels_names_are_summed_up_by_column_and_others_left_alone() {
+    fn names_are_summed_by_column_and_others_are_ignored() {
         const PAGE: u64 = 4096;
         for (text, column, expected) in [
             ("pgscan_kswapd 7\n", "scanned_kswapd", Some(7 * PAGE)),
@@ -165,7 +165,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bears_any_text(
+        fn does_not_panic_on_any_text(
             text in "((pgscan_(kswapd|direct)|allocstall|pswpin)(_dma|_x)? ?[0-9]{0,25}\n|\\PC*){0,4}"
         ) {
             let _ = counts(&text, 4096);

@@ -1,8 +1,8 @@
-//! CPUs that come and go, and their times.
+//! CPUs that appear and disappear, and their times.
 
 use iodyno_model::SeriesKind::{self, Cpu};
 
-use crate::host::{Heard, Host, SECOND};
+use crate::host::{Host, Received, SECOND};
 
 const TICK_NS: u64 = 10_000_000;
 
@@ -16,10 +16,10 @@ fn stat(cpus: &[(u32, [u64; 8])]) -> String {
 }
 
 #[test]
-fn times_are_told_as_they_grew_in_nanoseconds() {
+fn times_are_reported_as_increases_in_nanoseconds() {
     let host = Host::whole();
     host.proc("stat", &stat(&[(0, [100, 10, 50, 1000, 5, 1, 2, 3])]));
-    let (mut collector, mut heard) = (host.begin(), Heard::default());
+    let (mut collector, mut heard) = (host.begin(), Received::default());
     host.proc("stat", &stat(&[(0, [103, 11, 55, 1050, 6, 2, 4, 10])]));
     let new = heard.sample(&mut collector, 2);
     let (shape, sample) = new.of(Cpu).next().unwrap();
@@ -33,10 +33,10 @@ fn times_are_told_as_they_grew_in_nanoseconds() {
 }
 
 #[test]
-fn nothing_is_sampled_at_the_instant_of_the_sample_before() {
+fn nothing_is_sampled_at_the_instant_of_the_previous_sample() {
     let host = Host::whole();
     let mut collector = host.open(iodyno_telemetry::Devices::All);
-    // Without a beginning, the first is it.
+    // Without `begin`, the first call begins.
     assert!(collector.sample(5 * SECOND).is_empty());
     for at_ns in [5 * SECOND, 4 * SECOND, -SECOND] {
         assert!(collector.sample(at_ns).is_empty());
@@ -47,7 +47,7 @@ fn nothing_is_sampled_at_the_instant_of_the_sample_before() {
 }
 
 #[test]
-fn a_cpu_that_is_unplugged_and_returns_changes_the_shape_and_no_other_count() {
+fn a_cpu_that_disappears_and_returns_changes_the_shape_and_no_other_count() {
     let host = Host::whole();
     let both = |ticks: u64| stat(&[(0, [ticks; 8]), (1, [ticks; 8])]);
     let interrupts = |head: &str, counts: &str| {
@@ -59,7 +59,7 @@ fn a_cpu_that_is_unplugged_and_returns_changes_the_shape_and_no_other_count() {
     };
     host.proc("stat", &both(100));
     interrupts("CPU0 CPU1", "500 600");
-    let (mut collector, mut heard) = (host.begin(), Heard::default());
+    let (mut collector, mut heard) = (host.begin(), Received::default());
 
     host.proc("stat", &both(110));
     interrupts("CPU0 CPU1", "600 700");
@@ -106,15 +106,15 @@ fn a_cpu_that_is_unplugged_and_returns_changes_the_shape_and_no_other_count() {
 }
 
 #[test]
-fn an_account_of_idle_time_that_slips_back_a_little_stands_still() {
+fn an_idle_time_that_decreases_slightly_counts_as_unchanged() {
     let host = Host::whole();
     let idle = |idle, iowait| host.proc("stat", &stat(&[(0, [1, 0, 1, idle, iowait, 0, 0, 0])]));
     idle(5000, 300);
-    let (mut collector, mut heard) = (host.begin(), Heard::default());
+    let (mut collector, mut heard) = (host.begin(), Received::default());
     for (at_s, now, expected) in [
         (1, (5010, 310), (Some(10), Some(10))),
         (2, (4990, 305), (Some(0), Some(0))),
-        // What it fell back by is not counted twice.
+        // The decrease is not counted twice.
         (3, (5030, 311), (Some(20), Some(1))),
         (4, (5040, 100), (Some(10), None)),
         (5, (5041, 120), (Some(1), Some(20))),
@@ -134,18 +134,18 @@ fn an_account_of_idle_time_that_slips_back_a_little_stands_still() {
 }
 
 #[test]
-fn changes_before_the_beginning_are_none() {
+fn changes_before_begin_are_not_reported() {
     let host = Host::whole();
     host.proc("stat", &stat(&[(0, [1; 8])]));
     let mut collector = host.open(iodyno_telemetry::Devices::All);
     host.proc("stat", &stat(&[(0, [1; 8]), (1, [1; 8])]));
     collector.begin(0);
-    let mut heard = Heard::default();
+    let mut heard = Received::default();
     heard.sample(&mut collector, 1);
     assert_eq!(heard.shape(Cpu).because, None);
     assert_eq!(heard.value(Cpu, "CPU1", "user"), Some(0));
 
-    // And those in a pause between two stretches are told, with their counts from the new beginning on.
+    // Changes in a pause between two periods are reported, and counts restart.
     host.proc("stat", &stat(&[(1, [9; 8]), (2, [9; 8])]));
     collector.begin(10 * SECOND);
     heard.sample(&mut collector, 11);

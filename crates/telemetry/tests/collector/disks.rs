@@ -1,13 +1,13 @@
-//! Disks that come and go, and counters that wrap or begin anew.
+//! Disks that appear and disappear, and counters that wrap or restart.
 
 use iodyno_model::SeriesKind::Disk;
 use iodyno_telemetry::Devices;
 
-use crate::host::{Heard, Host, named};
+use crate::host::{Host, Received, named};
 
 const MS: u64 = 1_000_000;
 
-/// A line in which every counter but the number of ops in flight is the same.
+/// A line in which all counters except the number of ops in flight are equal.
 fn line(name: &str, count: u64, in_flight: u64) -> String {
     let (a, b) = (vec![count.to_string(); 8], vec![count.to_string(); 8]);
     format!(
@@ -18,10 +18,10 @@ fn line(name: &str, count: u64, in_flight: u64) -> String {
 }
 
 #[test]
-fn counts_grow_in_bytes_and_nanoseconds_and_the_queue_is_as_it_stands() {
+fn counts_are_increases_in_bytes_and_nanoseconds_and_the_queue_is_a_gauge() {
     let host = Host::whole();
     host.proc("diskstats", &line("vda", 100, 7));
-    let (mut collector, mut heard) = (host.begin(), Heard::default());
+    let (mut collector, mut heard) = (host.begin(), Received::default());
     host.proc("diskstats", &line("vda", 103, 5));
     heard.sample(&mut collector, 1);
     for (column, expected) in [
@@ -41,13 +41,13 @@ fn counts_grow_in_bytes_and_nanoseconds_and_the_queue_is_as_it_stands() {
 }
 
 #[test]
-fn what_an_old_kernel_does_not_count_is_unknown() {
+fn counters_missing_in_an_old_kernel_are_unknown() {
     let host = Host::whole();
     host.proc(
         "diskstats",
         "   8       0 sda 10 1 80 5 20 2 160 7 0 9 12\n",
     );
-    let (mut collector, mut heard) = (host.begin(), Heard::default());
+    let (mut collector, mut heard) = (host.begin(), Received::default());
     heard.sample(&mut collector, 1);
     for (column, expected) in [
         ("reads", Some(0)),
@@ -63,7 +63,7 @@ fn what_an_old_kernel_does_not_count_is_unknown() {
 }
 
 #[test]
-fn a_disk_that_vanishes_and_returns_changes_the_shape_and_no_other_disks_counts() {
+fn a_disk_that_disappears_and_returns_changes_the_shape_and_no_other_disks_counts() {
     let host = Host::whole();
     let write = |disks: &[(&str, u64)]| {
         let text: String = disks
@@ -74,11 +74,11 @@ fn a_disk_that_vanishes_and_returns_changes_the_shape_and_no_other_disks_counts(
     };
     for devices in [Devices::All, named(&["vda", "sdb"])] {
         write(&[("vda", 100), ("sdb", 50)]);
-        let (mut collector, mut heard) = (host.open(devices), Heard::default());
+        let (mut collector, mut heard) = (host.open(devices), Received::default());
         collector.begin(0);
         write(&[("vda", 101)]);
         heard.sample(&mut collector, 1);
-        // There was no shape yet that it could be missing in.
+        // There was no shape yet from which it could be missing.
         assert_eq!(heard.rows(Disk), ["vda"]);
         assert_eq!(heard.shape(Disk).because, None);
         assert_eq!(heard.gaps(Disk), [(1, "sdb disappeared")]);
@@ -102,12 +102,12 @@ fn a_disk_that_vanishes_and_returns_changes_the_shape_and_no_other_disks_counts(
 }
 
 #[test]
-fn the_last_disk_that_goes_leaves_a_gap_and_comes_back_with_a_shape() {
+fn the_last_disk_leaves_a_gap_and_returns_with_a_shape() {
     let host = Host::whole();
     let text = |count| line("sdb", count, 0);
     let others = line("vda", 1, 0);
     host.proc("diskstats", &(text(5) + &others));
-    let (mut collector, mut heard) = (host.open(named(&["sdb"])), Heard::default());
+    let (mut collector, mut heard) = (host.open(named(&["sdb"])), Received::default());
     collector.begin(0);
     heard.sample(&mut collector, 1);
     host.proc("diskstats", &others);
@@ -126,11 +126,11 @@ fn the_last_disk_that_goes_leaves_a_gap_and_comes_back_with_a_shape() {
 }
 
 #[test]
-fn a_disk_begins_at_zero_if_it_was_there_and_had_done_nothing() {
+fn a_disk_without_io_so_far_begins_at_zero() {
     let host = Host::whole();
     let idle = "   7  0 loop0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n";
     host.proc("diskstats", &(line("vda", 5, 0) + idle));
-    let (mut collector, mut heard) = (host.begin(), Heard::default());
+    let (mut collector, mut heard) = (host.begin(), Received::default());
     heard.sample(&mut collector, 1);
     assert_eq!(heard.rows(Disk), ["vda"]);
     host.proc("diskstats", &(line("vda", 5, 0) + &line("loop0", 30, 1)));
@@ -141,9 +141,12 @@ fn a_disk_begins_at_zero_if_it_was_there_and_had_done_nothing() {
 }
 
 #[test]
-fn names_that_the_host_does_not_have_are_told_once() {
+fn names_that_the_host_does_not_have_are_reported_once() {
     let host = Host::whole();
-    let (mut collector, mut heard) = (host.open(named(&["vda", "sdx", "sdy"])), Heard::default());
+    let (mut collector, mut heard) = (
+        host.open(named(&["vda", "sdx", "sdy"])),
+        Received::default(),
+    );
     collector.begin(0);
     for at_s in 1..4 {
         heard.sample(&mut collector, at_s);
@@ -156,9 +159,9 @@ fn names_that_the_host_does_not_have_are_told_once() {
 }
 
 #[test]
-fn without_a_device_in_the_scope_disks_are_not_looked_at() {
+fn disks_are_not_read_without_a_device_in_the_scope() {
     let host = Host::empty();
-    let (mut collector, mut heard) = (host.open(named(&[])), Heard::default());
+    let (mut collector, mut heard) = (host.open(named(&[])), Received::default());
     collector.begin(0);
     heard.sample(&mut collector, 1);
     assert_eq!(heard.gaps(Disk), []);
@@ -169,7 +172,7 @@ fn times_wrap_at_32_bits_of_milliseconds_and_other_counters_do_not() {
     let host = Host::whole();
     let before = (1 << 32) - 3;
     host.proc("diskstats", &line("vda", before, 0));
-    let (mut collector, mut heard) = (host.begin(), Heard::default());
+    let (mut collector, mut heard) = (host.begin(), Received::default());
     host.proc("diskstats", &line("vda", 4, 0));
     heard.sample(&mut collector, 1);
     for column in [
@@ -195,11 +198,11 @@ fn times_wrap_at_32_bits_of_milliseconds_and_other_counters_do_not() {
 }
 
 #[test]
-fn counts_that_went_back_are_unknown_once_and_told_once() {
+fn counts_that_decreased_are_unknown_and_reported_once() {
     let host = Host::whole();
     let write = |a, b| host.proc("diskstats", &(line("vda", a, 0) + &line("vdb", b, 3)));
     write(1000, 1000);
-    let (mut collector, mut heard) = (host.begin(), Heard::default());
+    let (mut collector, mut heard) = (host.begin(), Received::default());
     write(5, 8);
     heard.sample(&mut collector, 1);
     assert_eq!(heard.value(Disk, "vda", "reads"), None);

@@ -1,17 +1,18 @@
-//! Files that are missing, empty or garbled for a while: a gap with its reason, one when it ends, and nothing lost.
+//! Files that are missing, empty or invalid for some time: a gap with its reason, one when it ends, and no lost
+//! counts.
 
 use std::fs;
 
 use iodyno_model::SeriesKind;
 use proptest::prelude::*;
 
-use crate::host::{FILES, Heard, Host, SECOND, VMSTAT};
+use crate::host::{FILES, Host, Received, SECOND, VMSTAT};
 
-/// What happens to a host's file of that name.
+/// A change of a host's file with this name.
 type Injection = fn(&Host, &str);
 
 #[test]
-fn a_file_that_fails_for_a_while_is_one_gap_and_one_return() {
+fn a_file_that_fails_for_some_time_is_one_gap_and_one_return() {
     let faults: [(&str, Injection); 4] = [
         ("missing", |host, name| {
             fs::remove_file(host.path("proc").join(name)).unwrap();
@@ -28,7 +29,7 @@ fn a_file_that_fails_for_a_while_is_one_gap_and_one_return() {
     for (name, text, kind) in all.chain([("vmstat", VMSTAT, SeriesKind::Reclaim)]) {
         for (fault, apply) in &faults {
             let host = Host::whole();
-            let (mut collector, mut heard) = (host.begin(), Heard::default());
+            let (mut collector, mut heard) = (host.begin(), Received::default());
             heard.sample(&mut collector, 1);
             apply(&host, name);
             for at_s in [2, 3] {
@@ -44,7 +45,7 @@ fn a_file_that_fails_for_a_while_is_one_gap_and_one_return() {
             assert_eq!(gaps[0].0, 2);
             assert!(gaps[0].1.contains(name), "{name} {fault}: {gaps:?}");
             assert_eq!(gaps[1], (4, "readable again"));
-            // Nothing that was counted meanwhile is lost: the sample says since when it counts.
+            // Counts during the gap are not lost: the sample's span contains it.
             let spans: Vec<i64> = heard
                 .0
                 .of(kind)
@@ -65,9 +66,9 @@ fn a_file_that_fails_for_a_while_is_one_gap_and_one_return() {
 }
 
 #[test]
-fn a_host_without_any_file_has_a_gap_for_each_series_and_no_more() {
+fn a_host_without_any_file_has_one_gap_per_series() {
     let host = Host::empty();
-    let (mut collector, mut heard) = (host.begin(), Heard::default());
+    let (mut collector, mut heard) = (host.begin(), Received::default());
     for at_s in 1..5 {
         heard.sample(&mut collector, at_s);
     }
@@ -90,10 +91,10 @@ fn a_host_without_any_file_has_a_gap_for_each_series_and_no_more() {
 }
 
 #[test]
-fn a_series_that_can_be_read_late_begins_to_count_then() {
+fn a_series_that_becomes_readable_later_counts_from_then_on() {
     let host = Host::whole();
     fs::remove_file(host.path("proc/stat")).unwrap();
-    let (mut collector, mut heard) = (host.begin(), Heard::default());
+    let (mut collector, mut heard) = (host.begin(), Received::default());
     heard.sample(&mut collector, 1);
     host.proc("stat", "cpu0 100 0 0 0\n");
     assert_eq!(
@@ -112,23 +113,23 @@ fn a_series_that_can_be_read_late_begins_to_count_then() {
 }
 
 #[test]
-fn a_fault_that_is_over_before_the_beginning_is_none() {
+fn an_error_that_ends_before_begin_is_not_reported() {
     let host = Host::whole();
     fs::remove_file(host.path("proc/stat")).unwrap();
     let mut collector = host.open(iodyno_telemetry::Devices::All);
     host.proc("stat", "cpu0 100 0 0 0\n");
     collector.begin(0);
-    let mut heard = Heard::default();
+    let mut heard = Received::default();
     heard.sample(&mut collector, 1);
     assert_eq!(heard.gaps(SeriesKind::Cpu), []);
     assert_eq!(heard.value(SeriesKind::Cpu, "CPU0", "user"), Some(0));
 }
 
 #[test]
-fn memory_without_the_limits_of_dirty_pages_is_still_told() {
+fn memory_is_reported_without_the_limits_of_dirty_pages() {
     let host = Host::whole();
     fs::remove_file(host.path("proc/vmstat")).unwrap();
-    let (mut collector, mut heard) = (host.begin(), Heard::default());
+    let (mut collector, mut heard) = (host.begin(), Received::default());
     heard.sample(&mut collector, 1);
     assert_eq!(heard.gaps(SeriesKind::Memory), []);
     assert_eq!(heard.value(SeriesKind::Memory, "", "dirty_limit"), None);
@@ -137,13 +138,13 @@ fn memory_without_the_limits_of_dirty_pages_is_still_told() {
 }
 
 #[test]
-fn pressure_of_interrupts_is_told_where_the_kernel_has_it() {
+fn pressure_of_interrupts_is_reported_if_the_kernel_has_it() {
     let host = Host::whole();
     host.proc(
         "pressure/irq",
         "full avg10=0.00 avg60=0.00 avg300=0.00 total=5\n",
     );
-    let (mut collector, mut heard) = (host.begin(), Heard::default());
+    let (mut collector, mut heard) = (host.begin(), Received::default());
     host.proc(
         "pressure/irq",
         "full avg10=0.00 avg60=0.00 avg300=0.00 total=9\n",
@@ -159,7 +160,7 @@ fn pressure_of_interrupts_is_told_where_the_kernel_has_it() {
 }
 
 #[test]
-fn each_sampler_tells_its_cost() {
+fn each_sampler_reports_its_cost() {
     let host = Host::whole();
     let mut collector = host.begin();
     for at_s in 1..=3 {
@@ -178,13 +179,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn no_change_to_any_file_stops_the_station(
+    fn no_change_of_any_file_stops_the_collector(
         changes in prop::collection::vec(
             (0..FILES.len(), any::<prop::sample::Index>(), 0usize..400, "[ -~\n]{0,40}|\\PC{0,3}"), 1..12
         )
     ) {
         let host = Host::whole();
-        let (mut collector, mut heard) = (host.begin(), Heard::default());
+        let (mut collector, mut heard) = (host.begin(), Received::default());
         for (at_s, (file, place, length, text)) in (1..).zip(&changes) {
             let (name, whole, _) = FILES[*file];
             let begin = place.index(whole.len());

@@ -1,4 +1,4 @@
-//! A host that does not exist, whose counters are files to be written.
+//! A simulated host whose counters are files that the tests write.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -11,7 +11,7 @@ use iodyno_telemetry::{Collector, Devices, Pools, Scope};
 
 pub(crate) const SECOND: i64 = 1_000_000_000;
 
-/// Every file that a sampler of this half reads, as the host shows it when nothing is wrong.
+/// All files that the samplers tested here read, with regular content.
 pub(crate) const FILES: [(&str, &str, SeriesKind); 8] = [
     (
         "stat",
@@ -83,13 +83,13 @@ impl Host {
         self.write(&format!("proc/{name}"), text);
     }
 
-    /// A block device where sysfs has it, below `sys/devices`.
+    /// A block device in sysfs, below `sys/devices`.
     pub(crate) fn device(&self, place: &str) {
         let folder = self.path("sys/devices").join(place);
         fs::create_dir_all(&folder).unwrap();
         let name = folder.file_name().unwrap();
         symlink(&folder, self.path("sys/class/block").join(name)).unwrap();
-        // Partitions are in their disks' folders, and not among the disks.
+        // Partitions are in the folders of their disks.
         if !folder.ancestors().nth(2).unwrap().ends_with("block") {
             symlink(&folder, self.path("sys/block").join(name)).unwrap();
         }
@@ -106,7 +106,7 @@ impl Host {
         Collector::open(&Roots::below(self.folder.path()), &scope)
     }
 
-    /// Opened for all devices, and begun at 0.
+    /// Opened for all devices; counts begin at 0.
     pub(crate) fn begin(&self) -> Collector {
         let mut collector = self.open(Devices::All);
         collector.begin(0);
@@ -118,11 +118,11 @@ pub(crate) fn named(names: &[&str]) -> Devices {
     Devices::Named(names.iter().map(|name| (*name).to_owned()).collect())
 }
 
-/// What was told so far, to look at.
+/// The messages so far.
 #[derive(Default)]
-pub(crate) struct Heard(pub(crate) Telemetry);
+pub(crate) struct Received(pub(crate) Telemetry);
 
-impl Heard {
+impl Received {
     /// Takes a sample, and returns what is new.
     pub(crate) fn sample(&mut self, collector: &mut Collector, at_s: i64) -> Telemetry {
         let new = collector.sample(at_s * SECOND);

@@ -1,10 +1,10 @@
-//! Interrupts: which sources are told, under which names, and whom they serve.
+//! Interrupts: the reported sources, their names, and the devices that they serve.
 
 use std::fmt::Write as _;
 
 use iodyno_model::SeriesKind::Interrupts;
 
-use crate::host::{Heard, Host, named};
+use crate::host::{Host, Received, named};
 
 const XEN: &str = include_str!("../data/interrupts-xen.txt");
 const VIRTIO: &str = include_str!("../data/interrupts-6.18.txt");
@@ -20,7 +20,7 @@ fn sources_have_the_names_of_their_devices_and_those_that_never_counted_are_left
             "msix\n",
         );
     }
-    let (mut collector, mut heard) = (host.open(named(&["vda1", "vda"])), Heard::default());
+    let (mut collector, mut heard) = (host.open(named(&["vda1", "vda"])), Received::default());
     collector.begin(0);
     host.proc(
         "interrupts",
@@ -61,7 +61,7 @@ fn sources_have_the_names_of_their_devices_and_those_that_never_counted_are_left
 }
 
 #[test]
-fn a_source_becomes_a_row_when_it_has_counted_enough_and_stays_one() {
+fn a_source_becomes_a_row_after_enough_interrupts_and_remains_one() {
     let host = Host::whole();
     let write = |nic, timer, disk| {
         host.proc(
@@ -75,7 +75,7 @@ fn a_source_becomes_a_row_when_it_has_counted_enough_and_stays_one() {
     };
     write(1000, 0, 0);
     host.device("virtual/nvme-subsystem/nvme-subsys0/nvme0n1");
-    let (mut collector, mut heard) = (host.begin(), Heard::default());
+    let (mut collector, mut heard) = (host.begin(), Received::default());
     assert_eq!(heard.sample(&mut collector, 1).of(Interrupts).count(), 0);
     let eth = "40 eth0-rx-0";
     for (at_s, counts, rows, because, value) in [
@@ -116,7 +116,7 @@ fn a_source_becomes_a_row_when_it_has_counted_enough_and_stays_one() {
 }
 
 #[test]
-fn an_interrupt_serves_the_disk_that_its_controller_is_above() {
+fn an_interrupt_serves_the_disk_below_its_controller() {
     let host = Host::whole();
     // A controller with a single line, and a bridge above it with interrupts of its own.
     host.device("pci0000:00/0000:00:1c.0/0000:01:00.0/ata1/host0/block/sda");
@@ -125,7 +125,7 @@ fn an_interrupt_serves_the_disk_that_its_controller_is_above() {
         "sys/devices/pci0000:00/0000:00:1c.0/0000:01:00.0/irq",
         "19\n",
     );
-    // One without any number: its driver's name tells.
+    // An interrupt without a number is recognised by its driver's name.
     host.device("platform/virtio-mmio.3/virtio12/block/vdb");
     host.device("virtual/block/loop0");
     host.proc(
@@ -138,7 +138,7 @@ fn an_interrupt_serves_the_disk_that_its_controller_is_above() {
          32: 5 5  GICv3  50 Level     \n\
          IPI0: 5 5  Rescheduling interrupts\n",
     );
-    let (mut collector, mut heard) = (host.begin(), Heard::default());
+    let (mut collector, mut heard) = (host.begin(), Received::default());
     let text = std::fs::read_to_string(host.path("proc/interrupts")).unwrap();
     host.proc("interrupts", &text.replace("5 5", "200 7"));
     heard.sample(&mut collector, 1);
@@ -164,14 +164,14 @@ fn an_interrupt_serves_the_disk_that_its_controller_is_above() {
 }
 
 #[test]
-fn counts_wrap_at_32_bits_and_begin_anew_when_a_driver_does() {
+fn counts_wrap_at_32_bits_and_restart_with_their_driver() {
     let host = Host::whole();
     let write = |loc: u64, res: u64| {
         let text = format!("  CPU0\nLOC: {loc} Local timer\nRES: {res} Rescheduling\n");
         host.proc("interrupts", &text);
     };
     write((1 << 32) - 10, 500_000);
-    let (mut collector, mut heard) = (host.begin(), Heard::default());
+    let (mut collector, mut heard) = (host.begin(), Received::default());
     write(5, 20);
     heard.sample(&mut collector, 1);
     assert_eq!(heard.value(Interrupts, "LOC Local timer", "CPU0"), Some(15));
@@ -186,7 +186,7 @@ fn counts_wrap_at_32_bits_and_begin_anew_when_a_driver_does() {
 }
 
 #[test]
-fn the_seeds_table_is_read_with_its_disks_interrupts_on_one_cpu() {
+fn the_recorded_table_is_read_with_its_disks_interrupts_on_one_cpu() {
     let host = Host::whole();
     let empty: String = XEN
         .lines()
@@ -203,7 +203,7 @@ fn the_seeds_table_is_read_with_its_disks_interrupts_on_one_cpu() {
         })
         .collect();
     host.proc("interrupts", &(empty + &zeros));
-    let (mut collector, mut heard) = (host.begin(), Heard::default());
+    let (mut collector, mut heard) = (host.begin(), Received::default());
     host.proc("interrupts", XEN);
     heard.sample(&mut collector, 1);
     assert_eq!(heard.rows(Interrupts).len(), 20);
@@ -234,7 +234,7 @@ fn large(count: impl Fn(usize) -> u64) -> String {
 }
 
 #[test]
-fn of_hundreds_of_sources_only_those_of_the_scopes_disks_and_busy_ones_are_rows() {
+fn only_sources_of_disks_in_the_scope_and_busy_ones_are_rows() {
     let host = Host::whole();
     host.device("pci0000:00/0000:04:00.0/nvme/nvme3/nvme3n1");
     for message in 24 + 3 * 65..24 + 4 * 65 {
@@ -244,10 +244,10 @@ fn of_hundreds_of_sources_only_those_of_the_scopes_disks_and_busy_ones_are_rows(
         );
     }
     host.proc("interrupts", &large(|_| 1_000_000));
-    let (mut collector, mut heard) = (host.open(named(&["nvme3n1"])), Heard::default());
+    let (mut collector, mut heard) = (host.open(named(&["nvme3n1"])), Received::default());
     collector.begin(0);
     for at_s in 1..=20u64 {
-        // Drive 3 is under test, 5 is busy with something else, the others tick.
+        // Drive 3 is under test, 5 is busy with other work, the others have few interrupts.
         host.proc(
             "interrupts",
             &large(|source| match source / 65 {

@@ -1,5 +1,5 @@
-//! The collector on hosts whose files change between samples: what comes, goes, wraps, fails and returns.
-#![allow(clippy::print_stderr, reason = "skipped tests are told aloud")]
+//! The collector on hosts whose files change between samples: rows appear, disappear, wrap, fail and return.
+#![allow(clippy::print_stderr, reason = "tests print why they were skipped")]
 
 mod cpus;
 mod disks;

@@ -7,15 +7,15 @@ use iodyno_target::Roots;
 use iodyno_target::counters::{CpuTimes, NS_A_TICK, times_by_cpu};
 use iodyno_telemetry::{Collector, Devices, Pools, Scope};
 
-use crate::host::{Heard, Host, SECOND, VMSTAT};
+use crate::host::{Host, Received, SECOND, VMSTAT};
 
 #[test]
-fn a_recorded_host_is_read_whole() {
+fn a_recorded_host_is_read_completely() {
     let host = Host::whole();
-    let (mut collector, mut heard) = (host.begin(), Heard::default());
+    let (mut collector, mut heard) = (host.begin(), Received::default());
     heard.sample(&mut collector, 1);
     assert_eq!(heard.rows(Cpu), ["CPU0", "CPU1"]);
-    // zram0 has done nothing.
+    // zram0 has done no I/O.
     let loops = (0..=8).map(|number| format!("loop{number}"));
     let disks: Vec<String> = loops.chain(["vda".to_owned()]).collect();
     let mut rows: Vec<String> = heard
@@ -57,7 +57,7 @@ fn vmstat(name: &str) -> u64 {
 }
 
 #[test]
-fn reclaim_is_told_in_bytes_whatever_the_kernel_calls_it() {
+fn reclaim_is_reported_in_bytes_for_all_names_of_the_kernel() {
     let page = rustix::param::page_size() as u64;
     let old = include_str!("../data/vmstat-old.txt");
     let none: String = old
@@ -75,7 +75,7 @@ fn reclaim_is_told_in_bytes_whatever_the_kernel_calls_it() {
     for (before, after) in [(none.as_str(), old), (zero.as_str(), new)] {
         let host = Host::whole();
         host.proc("vmstat", before);
-        let (mut collector, mut heard) = (host.begin(), Heard::default());
+        let (mut collector, mut heard) = (host.begin(), Received::default());
         host.proc("vmstat", after);
         heard.sample(&mut collector, 1);
         for (column, expected) in [
@@ -105,7 +105,7 @@ fn cpus() -> Vec<(String, [u64; 2])> {
     times_by_cpu(&text).filter_map(cpu).collect()
 }
 
-/// What a CPU's times grew by; `None`: it came or went.
+/// The increase of a CPU's times; `None`: it appeared or disappeared.
 fn grown(from: &[(String, [u64; 2])], to: &[(String, [u64; 2])], name: &str) -> Option<[u64; 2]> {
     let of = |all: &[(String, [u64; 2])]| all.iter().find(|cpu| cpu.0 == name).map(|cpu| cpu.1);
     let (from, to) = (of(from)?, of(to)?);
@@ -113,7 +113,7 @@ fn grown(from: &[(String, [u64; 2])], to: &[(String, [u64; 2])], name: &str) -> 
 }
 
 #[test]
-fn this_hosts_cpus_are_told_with_the_time_that_they_were_used() {
+fn the_times_of_this_hosts_cpus_are_reported() {
     let used = |cpus: &[(String, [u64; 2])]| -> u64 { cpus.iter().flat_map(|cpu| cpu.1).sum() };
     let scope = Scope {
         every: Duration::from_millis(200),
@@ -125,12 +125,12 @@ fn this_hosts_cpus_are_told_with_the_time_that_they_were_used() {
     let mut collector = Collector::open(&Roots::host(), &scope);
     let outer = cpus();
     if used(&outer) == 0 {
-        eprintln!("SKIPPED: this host does not tell the times of its CPUs");
+        eprintln!("SKIPPED: this host does not report the times of its CPUs");
         return;
     }
     collector.begin(0);
     let inner = cpus();
-    // This takes CPU time, until the kernel has counted some.
+    // Uses CPU time until the kernel has counted some.
     let begun = Instant::now();
     let inner = loop {
         let now = cpus();

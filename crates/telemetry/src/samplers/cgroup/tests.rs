@@ -1,4 +1,4 @@
-//! Groups of both versions with limits of their own and from above.
+//! Groups of both versions with limits of their own and of their parents.
 
 use std::os::unix::fs::symlink;
 
@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A host whose harness is in the group `/a/b`, with devices 8:0 (`sda`) and 7:3 (`loop3`).
+/// A host with iodyno in the group `/a/b`, with devices 8:0 (`sda`) and 7:3 (`loop3`).
 struct Host(TempDir);
 
 impl Host {
@@ -56,9 +56,9 @@ fn rows(cgroup: &mut Cgroup) -> Vec<(String, Vec<Option<u64>>)> {
 }
 
 #[test]
-fn version_two_counts_in_the_nearest_group_and_the_least_limit_above_holds() {
+fn version_two_counts_in_the_nearest_group_and_applies_the_lowest_limit() {
     let host = Host::new(Version::Two);
-    // The controller was not handed down to `b`.
+    // The controller is not enabled for `b`.
     host.group("a/b/cgroup.type", "domain\n");
     host.group("a/cgroup.type", "domain\n");
     host.group(
@@ -102,17 +102,17 @@ fn version_two_counts_in_the_nearest_group_and_the_least_limit_above_holds() {
 }
 
 #[test]
-fn the_topmost_group_of_a_host_is_nobodys() {
+fn the_root_group_of_a_host_is_not_used() {
     let host = Host::new(Version::Two);
     host.group("io.stat", "8:0 rbytes=4096 wbytes=8192 rios=1 wios=2\n");
     assert!(host.open(Devices::All).is_none());
-    // That of a container is its own.
+    // The root group of a container is its own.
     host.group("cgroup.type", "domain\n");
     assert!(host.open(Devices::All).is_some());
 }
 
 #[test]
-fn version_one_counts_and_limits_in_its_own_group_alone() {
+fn version_one_counts_and_limits_only_in_its_own_group() {
     let host = Host::new(Version::One);
     let counts = |read: u64, write: u64| {
         format!(
@@ -124,7 +124,7 @@ fn version_one_counts_and_limits_in_its_own_group_alone() {
     host.group("a/b/blkio.throttle.io_service_bytes", &counts(4096, 8192));
     host.group("a/b/blkio.throttle.read_iops_device", "7:3 2000\n");
     host.group("a/b/blkio.throttle.write_bps_device", "8:0 1048576\n");
-    // Neither a parent's limit nor that of the topmost group holds here.
+    // Neither the limit of a parent nor that of the root group applies here.
     host.group("a/blkio.throttle.read_iops_device", "7:3 1\n8:0 1\n");
     host.group("blkio.throttle.read_iops_device", "7:3 1\n");
     let mut cgroup = host.open(Devices::All).unwrap();
@@ -168,7 +168,7 @@ fn version_one_counts_and_limits_in_its_own_group_alone() {
 
 proptest! {
     #[test]
-    fn bears_any_lines(
+    fn does_not_panic_on_any_lines(
         text in "([0-9]{1,3}:[0-9]{1,11} (Read|rios=|riops=|rbps=max|) ?[0-9-]{0,21}\n){0,6}\\PC*"
     ) {
         let mut values = BTreeMap::new();

@@ -1,8 +1,8 @@
-//! Which block device an interrupt is of.
+//! Maps interrupts to the block device that they serve.
 //!
-//! The nearest device above a disk in sysfs that has interrupts tells their numbers: as `msi_irqs/`, or as `irq` where
-//! it has a single line. Where that tells nothing, as with NVMe's namespaces of several paths, the
-//! driver's name for the interrupt does.
+//! The nearest device above a disk in sysfs that has interrupts lists their numbers: in `msi_irqs/`, or in `irq` for
+//! a single line. If there are none, as with multipath namespaces of NVMe, the driver's name of the interrupt is
+//! used.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,7 +20,7 @@ pub(super) struct Serving {
     by_name: Vec<(Names, String)>,
 }
 
-/// How a driver names a device's interrupts.
+/// The name that a driver gives to a device's interrupts.
 enum Names {
     /// `nvme0q3`.
     Queues(String),
@@ -43,7 +43,7 @@ impl Names {
 }
 
 impl Serving {
-    /// Of those devices; nothing is looked at yet.
+    /// For those devices; sysfs is not read yet.
     pub(super) fn new(roots: &Roots, devices: &Devices) -> Serving {
         Serving {
             sys: roots.sys.clone(),
@@ -53,7 +53,7 @@ impl Serving {
         }
     }
 
-    /// Looks at sysfs anew. An interrupt of several disks' controller goes to the first of them.
+    /// Reads sysfs again. The interrupts of a controller of several disks are assigned to the first of them.
     pub(super) fn look(&mut self) {
         self.by_number.clear();
         self.by_name.clear();
@@ -65,7 +65,7 @@ impl Serving {
             let Ok(path) = fs::canonicalize(self.sys.join("class/block").join(name)) else {
                 continue;
             };
-            // A partition's interrupts are its disk's, which is in the scope as well.
+            // A partition's interrupts are those of its disk, which is in the scope as well.
             let disk = path.parent().and_then(Path::file_name);
             let disk = disk.and_then(|disk| names.iter().find(|name| name.as_str() == disk));
             if disk.is_none() {
@@ -91,7 +91,7 @@ impl Serving {
         }
     }
 
-    /// The device that the interrupt of that number and name is of.
+    /// The device that an interrupt serves, by its number and name.
     pub(super) fn device(&self, number: &str, name: &str) -> Option<String> {
         let named = || self.by_name.iter().find(|(names, _)| names.has(name));
         let by_number = self.by_number.get(number);
@@ -118,13 +118,13 @@ fn numbers(disk: &Path) -> Vec<String> {
     Vec::new()
 }
 
-/// `nvme0` of `nvme0n1`, of its partitions and of its single paths (`nvme0c1n1`).
+/// `nvme0` for `nvme0n1`, its partitions and its paths (`nvme0c1n1`).
 fn nvme_controller(disk: &str) -> Option<String> {
     let number = disk.strip_prefix("nvme")?.split(['n', 'c']).next()?;
     super::is_number(number).then(|| format!("nvme{number}"))
 }
 
-/// The names in a folder, sorted; none if it cannot be read.
+/// The names in a folder, sorted; empty if it cannot be read.
 fn listed(folder: &Path) -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(folder)
         .into_iter()

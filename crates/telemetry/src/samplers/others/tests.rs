@@ -1,6 +1,6 @@
-//! Others that work, rest and end, on a host and by clocks of a test's making.
+//! Other processes that do I/O, are idle and end, on a simulated host with simulated clocks.
 
-#![allow(clippy::print_stderr, reason = "skipped tests are told aloud")]
+#![allow(clippy::print_stderr, reason = "tests print why they were skipped")]
 
 use std::io::{BufRead, BufReader, Write};
 use std::sync::{Arc, Mutex};
@@ -22,7 +22,7 @@ fn scope(processes: &[&str], own: &[u32]) -> Scope {
     }
 }
 
-/// Made-up clocks: time passes as a test says, and each look takes the same CPU time.
+/// Simulated clocks: the test advances the time, and each scan uses the same CPU time.
 #[derive(Clone)]
 struct FakeMeter(Arc<Mutex<Clocks>>);
 
@@ -59,7 +59,7 @@ impl Meter for FakeMeter {
     }
 }
 
-/// Others for [`look`].
+/// Opens a sampler for [`scan`].
 fn open(roots: &Roots, scope: &Scope) -> Others<FakeMeter> {
     Others::open(FakeMeter::new(Duration::ZERO), roots, scope)
 }
@@ -69,8 +69,8 @@ fn put(proc: &Proc, pid: u32, name: &str, mib: u64) {
     proc.io(pid, [0; 2], [mib * MIB, 0]);
 }
 
-/// Looks when the time has come. Rows with what each had before (where it has just come) and has now, MiB read.
-fn look(others: &mut Others<FakeMeter>, readings: &mut Readings) -> Vec<(String, u64, u64)> {
+/// Samples when the time has come. Returns rows with their start value (if new) and their current value, MiB read.
+fn scan(others: &mut Others<FakeMeter>, readings: &mut Readings) -> Vec<(String, u64, u64)> {
     others.meter.pass(MOST);
     assert_eq!(others.read(readings), Ok(Read::Fresh));
     let row = |row: usize| {
@@ -88,38 +88,38 @@ fn row(name: &str, before: u64, now: u64) -> (String, u64, u64) {
 }
 
 #[test]
-fn who_moves_much_has_a_row_with_what_it_moved_until_it_ends() {
+fn a_process_that_transfers_much_has_a_row_until_it_ends() {
     let proc = Proc::new();
     put(&proc, 50, "rsync", 500);
     put(&proc, 51, "cat", 7);
     let mut others = open(&proc.roots(), &scope(&[], &[]));
     let mut readings = Readings::default();
     assert!(
-        look(&mut others, &mut readings).is_empty(),
-        "what was before counts for nothing"
+        scan(&mut others, &mut readings).is_empty(),
+        "I/O before the first scan does not count"
     );
-    assert!(look(&mut others, &mut readings).is_empty());
+    assert!(scan(&mut others, &mut readings).is_empty());
     put(&proc, 50, "rsync", 503);
     proc.io(51, [0; 2], [7 * MIB, MIB - 1]);
     assert_eq!(
-        look(&mut others, &mut readings),
+        scan(&mut others, &mut readings),
         [row("rsync[50]", 500, 503)]
     );
-    // A newcomer counts from zero; who rests stays.
+    // A new process counts from zero; an idle one remains.
     put(&proc, 60, "dd", 9);
     assert_eq!(
-        look(&mut others, &mut readings),
+        scan(&mut others, &mut readings),
         [row("rsync[50]", 503, 503), row("dd[60]", 0, 9)]
     );
     proc.end(50);
-    assert_eq!(look(&mut others, &mut readings), [row("dd[60]", 9, 9)]);
-    // Another one of its number.
+    assert_eq!(scan(&mut others, &mut readings), [row("dd[60]", 9, 9)]);
+    // Another process with its number.
     put(&proc, 60, "dd", 2);
-    assert_eq!(look(&mut others, &mut readings), [row("dd[60]", 0, 2)]);
+    assert_eq!(scan(&mut others, &mut readings), [row("dd[60]", 0, 2)]);
 }
 
 #[test]
-fn neither_the_harness_nor_the_named_nor_the_kernel_are_others() {
+fn own_and_named_processes_and_kernel_threads_are_not_others() {
     let proc = Proc::new();
     for pid in [10, 20, 30, 40] {
         put(&proc, pid, "p", 1);
@@ -130,16 +130,16 @@ fn neither_the_harness_nor_the_named_nor_the_kernel_are_others() {
     proc.write(30, "stat", kernel);
     let mut others = open(&proc.roots(), &scope(&["virtiofsd"], &[10]));
     let mut readings = Readings::default();
-    look(&mut others, &mut readings);
+    scan(&mut others, &mut readings);
     for pid in [10, 20, 30, 40, 41] {
         proc.io(pid, [0; 2], [90 * MIB, 0]);
     }
-    assert_eq!(look(&mut others, &mut readings), [row("p[40]", 1, 90)]);
+    assert_eq!(scan(&mut others, &mut readings), [row("p[40]", 1, 90)]);
     assert!(others.missed().is_empty());
 }
 
 #[test]
-fn who_may_not_be_looked_into_is_counted_and_the_remedy_said_where_there_is_one() {
+fn unreadable_processes_are_counted_and_the_remedy_is_named_if_there_is_one() {
     let one = "I/O of 1 other process cannot be read";
     let seven = "I/O of 7 other processes cannot be read";
     let remedy = ": run as root to see them";
@@ -147,7 +147,7 @@ fn who_may_not_be_looked_into_is_counted_and_the_remedy_said_where_there_is_one(
         (0, 0, false, None),
         (1, 90, false, Some(format!("{one}{remedy}"))),
         (7, 0, false, Some(format!("{seven}{remedy}"))),
-        // Root misses nothing that matters.
+        // Root can read all that matter.
         (1, 90, true, None),
         (7, 7, true, None),
         (7, 6, true, Some(seven.to_owned())),
@@ -165,25 +165,25 @@ fn who_may_not_be_looked_into_is_counted_and_the_remedy_said_where_there_is_one(
 }
 
 #[test]
-fn what_a_child_did_before_is_not_its_parents_when_it_ends() {
+fn earlier_io_of_a_child_is_not_attributed_to_its_parent_when_it_ends() {
     let proc = Proc::new();
     put(&proc, 50, "sh", 1);
     proc.put_child(50, 51, "dd", "dd", 1);
     proc.io(51, [0; 2], [4000 * MIB, 0]);
     let mut others = open(&proc.roots(), &scope(&[], &[]));
     let mut readings = Readings::default();
-    look(&mut others, &mut readings);
+    scan(&mut others, &mut readings);
     proc.io(51, [0; 2], [4100 * MIB, 0]);
     assert_eq!(
-        look(&mut others, &mut readings),
+        scan(&mut others, &mut readings),
         [row("dd[51]", 4000, 4100)]
     );
     proc.end(51);
     proc.io(50, [0; 2], [4101 * MIB, 0]);
-    assert!(look(&mut others, &mut readings).is_empty());
-    // One that came and went between two looks is told of with its parent.
+    assert!(scan(&mut others, &mut readings).is_empty());
+    // A process that started and ended between two scans is reported with its parent.
     proc.io(50, [0; 2], [4110 * MIB, 0]);
-    assert_eq!(look(&mut others, &mut readings), [row("sh[50]", 1, 10)]);
+    assert_eq!(scan(&mut others, &mut readings), [row("sh[50]", 1, 10)]);
 }
 
 #[test]
@@ -203,11 +203,11 @@ fn servers_of_file_systems_and_their_children_are_marked() {
     let mut others = open(&proc.roots(), &scope(&[], &[]));
     let mut readings = Readings::default();
     proc.io(61, [0; 2], [0; 2]);
-    look(&mut others, &mut readings);
+    scan(&mut others, &mut readings);
     for pid in [50, 61, 70] {
         proc.io(pid, [0; 2], [9 * MIB, 0]);
     }
-    look(&mut others, &mut readings);
+    scan(&mut others, &mut readings);
     let mut rows: Vec<(&str, Option<&str>)> = readings
         .rows
         .iter()
@@ -223,7 +223,7 @@ fn servers_of_file_systems_and_their_children_are_marked() {
 }
 
 #[test]
-fn a_real_shell_is_not_told_of_with_what_its_child_wrote_before() {
+fn a_real_shell_is_not_attributed_what_its_child_wrote_before() {
     let folder = tempfile::tempdir().unwrap();
     let script = "(head -c 8388608 /dev/zero > data; echo done; read go); echo over; read go";
     let mut shell = std::process::Command::new("sh")
@@ -244,15 +244,15 @@ fn a_real_shell_is_not_told_of_with_what_its_child_wrote_before() {
     let mut readings = Readings::default();
     told.next().unwrap().unwrap();
     let before = written();
-    look(&mut others, &mut readings);
+    scan(&mut others, &mut readings);
     tell.write_all(b"go\n").unwrap();
     told.next().unwrap().unwrap();
     let inherited = written() - before;
-    let rows = look(&mut others, &mut readings);
+    let rows = scan(&mut others, &mut readings);
     drop(tell);
     shell.wait().unwrap();
     if inherited < 8 * MIB {
-        eprintln!("SKIPPED: nobody counts what is written to {folder:?}");
+        eprintln!("SKIPPED: the kernel does not count writes to {folder:?}");
         return;
     }
     let name = format!("sh[{pid}]");
@@ -260,7 +260,7 @@ fn a_real_shell_is_not_told_of_with_what_its_child_wrote_before() {
 }
 
 #[test]
-fn a_newcomer_is_charged_with_all_that_it_moved_and_another_with_what_it_moved_since() {
+fn a_new_process_is_attributed_all_its_io_and_another_its_io_since_the_scan() {
     let proc = Proc::new();
     put(&proc, 50, "rsync", 500);
     let others = open(&proc.roots(), &scope(&[], &[]));
@@ -281,14 +281,14 @@ fn a_newcomer_is_charged_with_all_that_it_moved_and_another_with_what_it_moved_s
 }
 
 #[test]
-fn of_many_those_that_move_most_have_rows_and_who_rests_gives_way() {
+fn the_processes_that_transfer_most_have_rows_and_idle_ones_lose_theirs() {
     let proc = Proc::new();
     for pid in 1..=20 {
         put(&proc, pid, "p", 0);
     }
     let mut others = open(&proc.roots(), &scope(&[], &[]));
     let mut readings = Readings::default();
-    look(&mut others, &mut readings);
+    scan(&mut others, &mut readings);
     for pid in 1..=20 {
         put(&proc, pid, "p", u64::from(pid));
     }
@@ -296,46 +296,46 @@ fn of_many_those_that_move_most_have_rows_and_who_rests_gives_way() {
         rows.into_iter().map(|row| row.0).collect()
     };
     let most: Vec<String> = (13..=20).rev().map(|pid| format!("p[{pid}]")).collect();
-    assert_eq!(names(look(&mut others, &mut readings)), most);
-    // Seven go on, one rests, and one that had no row moves.
+    assert_eq!(names(scan(&mut others, &mut readings)), most);
+    // Seven continue, one is idle, and one that had no row transfers data.
     for pid in (13..=20).filter(|pid| *pid != 17) {
         put(&proc, pid, "p", 100);
     }
     put(&proc, 2, "p", 70);
-    let rows = names(look(&mut others, &mut readings));
+    let rows = names(scan(&mut others, &mut readings));
     assert!(rows.len() == ROWS && rows.contains(&"p[2]".to_owned()));
     assert!(!rows.contains(&"p[17]".to_owned()));
 }
 
-/// The seconds of `seconds` in which a sample looks, of one sample a second.
-fn looks(look_costs: Duration, seconds: u64) -> Vec<u64> {
+/// The seconds in which a sample scans, of one sample per second.
+fn scan_times(look_costs: Duration, seconds: u64) -> Vec<u64> {
     let (proc, meter) = (Proc::new(), FakeMeter::new(look_costs));
     let mut others = Others::open(meter.clone(), &proc.roots(), &scope(&[], &[]));
     let mut readings = Readings::default();
-    // At open, and where counts begin.
+    // At open, and when counts begin.
     assert_eq!(others.read(&mut readings), Ok(Read::Fresh));
     assert_eq!(others.read(&mut readings), Ok(Read::Fresh));
-    let looks = |_: &u64| {
+    let scan_times = |_: &u64| {
         meter.pass(Duration::from_secs(1));
         others.read(&mut readings) == Ok(Read::Fresh)
     };
-    (1..=seconds).filter(looks).collect()
+    (1..=seconds).filter(scan_times).collect()
 }
 
 #[test]
-fn looks_become_rarer_up_to_a_pace_that_costs_a_thousandth_of_the_time() {
+fn scans_become_rarer_until_they_cost_a_thousandth_of_the_time() {
     for (cost_us, expected) in [
         (0, vec![1, 2, 3, 4, 5, 6, 7, 8, 9, 10]),
         (900, vec![1, 2, 3, 4, 5, 6, 7, 8, 9, 10]),
         (3000, vec![1, 2, 4, 7, 10]),
         (3001, vec![1, 2, 4, 8, 12]),
         (10_000, vec![1, 2, 4, 8, 16, 26, 36]),
-        // It is told of others even where that costs more.
+        // Scans are done at least this often even if they cost more.
         (50_000, vec![1, 2, 4, 8, 16, 26, 36]),
     ] {
         let cost = Duration::from_micros(cost_us);
         assert_eq!(
-            looks(cost, *expected.last().unwrap()),
+            scan_times(cost, *expected.last().unwrap()),
             expected,
             "{cost_us}"
         );
@@ -343,7 +343,7 @@ fn looks_become_rarer_up_to_a_pace_that_costs_a_thousandth_of_the_time() {
 }
 
 #[test]
-fn a_pace_follows_what_the_last_look_cost() {
+fn the_pace_follows_the_cost_of_the_last_scan() {
     let (proc, meter) = (Proc::new(), FakeMeter::new(Duration::ZERO));
     let mut others = Others::open(meter.clone(), &proc.roots(), &scope(&[], &[]));
     let mut readings = Readings::default();

@@ -1,4 +1,4 @@
-//! Every way in which a `zpool` can behave, and zfs-fuse's where it runs.
+//! All behaviours of a `zpool` command, and that of zfs-fuse if it is running.
 #![allow(clippy::print_stderr)]
 
 use std::fs::{self, OpenOptions};
@@ -16,7 +16,8 @@ use crate::scope::Devices;
 const MS: Duration = Duration::from_millis(1);
 /// Ends a test that hangs.
 const WATCHDOG: Duration = Duration::from_secs(120);
-/// A host may be as busy as it likes: what has flooded its output is not read again, and nothing is given up.
+/// The tests do not depend on the load of the host: a command that floods its output is not read again, and no wait
+/// ends early.
 const PACE: Pace = Pace {
     restart: Duration::from_millis(200),
     end: WATCHDOG,
@@ -63,7 +64,7 @@ impl Host {
         let sbin = host.folder.path().join("usr/sbin");
         fs::create_dir_all(&sbin).unwrap();
         fs::write(host.folder.path().join("report"), ROUNDED).unwrap();
-        // What is written by this process cannot be run as long as another thread's child holds it open.
+        // A file that this process writes cannot be executed as long as a child of another thread holds it open.
         let draft = host.folder.path().join("draft");
         fs::write(&draft, format!("#!/bin/sh\nD={path}\n{PRELUDE}{script}")).unwrap();
         let copied = process::Command::new("cp")
@@ -85,12 +86,12 @@ impl Host {
         Pool::at_pace(&self.roots(), &scope, PACE).unwrap()
     }
 
-    /// Lets the script through a gate, when it is there.
+    /// Lets the script pass a gate, as soon as it waits there.
     fn go(&self, gate: &str) {
         let nonblock = rustix::fs::OFlags::NONBLOCK.bits() as i32;
         let mut options = OpenOptions::new();
         options.write(true).custom_flags(nonblock);
-        // Until then the file does not exist or is not read.
+        // Before that, the file does not exist or is not being read.
         let mut gate = within(|| options.open(self.folder.path().join(gate)).ok());
         gate.write_all(b"\n").unwrap();
     }
@@ -112,18 +113,18 @@ fn within<T>(mut found: impl FnMut() -> Option<T>) -> T {
         if let Some(found) = found() {
             return found;
         }
-        assert!(Instant::now() < end, "it does not come to pass");
+        assert!(Instant::now() < end, "the condition did not become true");
         std::thread::sleep(5 * MS);
     }
 }
 
-/// When something was heard of the command.
+/// When the last report arrived, or the command started.
 fn heard(pool: &Pool) -> Instant {
     let iostat = pool.iostat.as_ref();
     iostat.map_or_else(|_| Instant::now(), |iostat| iostat.state().last_report)
 }
 
-/// Reads as if something had just been heard, however busy this host is.
+/// Reads as if a report had just arrived, whatever the load of this host.
 fn read(pool: &mut Pool, readings: &mut Readings) -> Result<Read, String> {
     pool.read_at(heard(pool), readings)
 }
@@ -138,13 +139,13 @@ fn failure(pool: &mut Pool) -> String {
     within(|| read(pool, &mut Readings::default()).err())
 }
 
-/// It neither runs nor waits to be reaped.
+/// Whether the process neither runs nor is a zombie.
 fn is_gone(pid: u32) -> bool {
     !Path::new(&format!("/proc/{pid}")).exists()
 }
 
 #[test]
-fn takes_each_report_once_and_ends_the_command_with_itself() {
+fn uses_each_report_once_and_stops_the_command_at_its_end() {
     let host = Host::new("cat $D/report; gate second; cat $D/report; gate end");
     let mut pool = host.open();
     let mut readings = fresh(&mut pool);
@@ -173,7 +174,7 @@ fn takes_each_report_once_and_ends_the_command_with_itself() {
 }
 
 #[test]
-fn asks_an_old_zpool_for_what_it_knows_and_drops_what_counts_from_the_boot() {
+fn uses_the_options_of_an_old_zpool_and_drops_reports_since_boot() {
     let script = "case $2 in *p*) echo \"invalid option 'p'\" >&2; echo usage: >&2; exit 2;; esac
         sed s/tank/boot/ $D/report; gate second; cat $D/report; gate end";
     let host = Host::new(script);
@@ -189,7 +190,7 @@ fn asks_an_old_zpool_for_what_it_knows_and_drops_what_counts_from_the_boot() {
 }
 
 #[test]
-fn a_command_that_ends_is_told_with_its_words_and_started_again() {
+fn a_command_that_ends_is_reported_with_its_message_and_restarted() {
     for (end, words) in [
         (
             "echo \"cannot open 'tank': no such pool\" >&2; exit 1",
@@ -215,7 +216,7 @@ fn a_command_that_ends_is_told_with_its_words_and_started_again() {
 }
 
 #[test]
-fn a_command_that_goes_on_without_a_pool_is_told_with_its_words() {
+fn a_command_that_continues_without_a_pool_is_reported_with_its_message() {
     let script = "cat $D/report; gate none
         for i in 1 2 3; do echo no pools available >&2; done; gate some; cat $D/report; gate end";
     let host = Host::new(script);
@@ -229,7 +230,7 @@ fn a_command_that_goes_on_without_a_pool_is_told_with_its_words() {
 }
 
 #[test]
-fn a_command_that_hangs_or_talks_nonsense_is_told_and_can_be_ended() {
+fn a_command_that_hangs_or_prints_invalid_text_is_reported_and_can_be_stopped() {
     for talk in [
         "",
         "head -c 300000 /dev/urandom; yes | head -c 300000 | tr -d '\\n'",
@@ -239,7 +240,7 @@ fn a_command_that_hangs_or_talks_nonsense_is_told_and_can_be_ended() {
         let hangs = host.folder.path().join("hangs");
         within(|| hangs.exists().then_some(()));
         let (heard, mut readings) = (heard(&pool), Readings::default());
-        // Three of the shortest intervals of an old command, and what it may take besides.
+        // Three of the shortest intervals of an old command, and the grace period.
         let hangs_after = Duration::from_secs(8);
         let told = |span: Duration| {
             let said = format!("has had no usable output for {} s", span.as_secs());
@@ -259,9 +260,9 @@ fn a_command_that_hangs_or_talks_nonsense_is_told_and_can_be_ended() {
 }
 
 #[test]
-fn a_command_that_floods_its_output_is_read_a_little_at_a_time_and_can_be_ended() {
+fn a_command_that_floods_its_output_is_read_slowly_and_can_be_stopped() {
     if !Path::new("/proc/self/io").exists() {
-        eprintln!("SKIPPED: this kernel does not tell what processes write");
+        eprintln!("SKIPPED: this kernel does not count the I/O of processes");
         return;
     }
     for script in [
@@ -279,7 +280,7 @@ fn a_command_that_floods_its_output_is_read_a_little_at_a_time_and_can_be_ended(
             let wchar = lines.find_map(|line| line.strip_prefix("wchar: "));
             wchar.unwrap().parse().unwrap()
         };
-        // Until it writes no more.
+        // Until it is blocked in a write.
         let (mut before, mut same) = (0, 0);
         within(|| {
             let now = written();
@@ -287,7 +288,7 @@ fn a_command_that_floods_its_output_is_read_a_little_at_a_time_and_can_be_ended(
             before = now;
             (now >= MOST_BYTES / 2 && same == 20).then_some(())
         });
-        // What was read, what a pipe has room for, and what it told of itself.
+        // The bytes that were read, the capacity of a pipe, and its own messages.
         let most = MOST_BYTES + READ_SIZE + 16 * rustix::param::page_size() + 4096;
         assert!(before <= most, "{before} of `{script}`");
         pool.close();
@@ -296,7 +297,7 @@ fn a_command_that_floods_its_output_is_read_a_little_at_a_time_and_can_be_ended(
 }
 
 #[test]
-fn where_there_is_no_zpool_it_is_told_only_to_who_asks_for_a_pool() {
+fn a_missing_zpool_is_reported_only_if_a_pool_is_requested() {
     let folder = tempfile::tempdir().unwrap();
     let roots = Roots::below(folder.path());
     let mut named =
@@ -307,7 +308,7 @@ fn where_there_is_no_zpool_it_is_told_only_to_who_asks_for_a_pool() {
     assert!(Pool::open(&roots, &scope(Pools::All, 100 * MS)).is_none());
     fs::create_dir_all(folder.path().join("proc/spl/kstat/zfs")).unwrap();
     assert!(Pool::open(&roots, &scope(Pools::All, 100 * MS)).is_some());
-    // A file that exists and is not a program.
+    // A file that exists but is not a program.
     let host = Host::new("");
     let mode = fs::Permissions::from_mode(0o644);
     fs::set_permissions(host.folder.path().join("usr/sbin/zpool"), mode).unwrap();
@@ -318,9 +319,9 @@ fn where_there_is_no_zpool_it_is_told_only_to_who_asks_for_a_pool() {
     );
 }
 
-/// Makes no pool: one that is there is looked at.
+/// Creates no pool: uses an existing one.
 #[test]
-fn the_pools_of_a_host_that_has_some_are_read() {
+fn existing_pools_of_the_host_are_read() {
     let roots = Roots::host();
     let listed = process::Command::new("zpool")
         .args(["list", "-H", "-o", "name"])

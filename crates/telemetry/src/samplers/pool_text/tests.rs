@@ -1,4 +1,4 @@
-//! What OpenZFS, its forebears and zfs-fuse print.
+//! Output of OpenZFS, its predecessors and zfs-fuse.
 
 use proptest::prelude::*;
 
@@ -8,9 +8,9 @@ use super::*;
 const TWO: &str = include_str!("data/two-pools.txt");
 /// Recorded: zfs-fuse 0.7, `zpool iostat -v 1` on a mirror of files with a log.
 const FUSE: &str = include_str!("data/zfs-fuse.txt");
-/// As OpenZFS prints it: `zpool iostat -v 1` with logs, cache and a second pool.
+/// In the form of OpenZFS: `zpool iostat -v 1` with logs, cache and a second pool.
 const OPEN: &str = include_str!("data/openzfs.txt");
-/// As OpenZFS prints it: `zpool iostat -vpy 1`.
+/// In the form of OpenZFS: `zpool iostat -vpy 1`.
 const EXACT: &str = include_str!("data/openzfs-exact.txt");
 
 const KIB: u64 = 1 << 10;
@@ -33,12 +33,12 @@ fn of(report: &Report, name: &str) -> [Option<u64>; 6] {
 
 #[test]
 fn reads_a_report_of_two_pools_and_drops_the_one_since_the_boot() {
-    // Without -v there is only the first header: a report ends after a pause, or, as here, when a pool appears again.
+    // Without -v there is only the first head: a report ends after a pause or, as here, when a pool appears again.
     let mut reader = Reader::new(true);
     let mut reports = Vec::new();
     for line in TWO.lines() {
         reader.line(line);
-        if reader.may_be_whole() {
+        if reader.may_be_complete() {
             reports.extend(reader.take());
         }
     }
@@ -55,7 +55,7 @@ fn reads_a_report_of_two_pools_and_drops_the_one_since_the_boot() {
 }
 
 #[test]
-fn names_devices_by_their_place_in_the_pool() {
+fn names_devices_by_their_path_in_the_pool() {
     let fuse = reports(FUSE, true);
     assert_eq!(fuse.len(), 2);
     let expected = [
@@ -98,7 +98,7 @@ fn names_devices_by_their_place_in_the_pool() {
         of(&open[0], "big/logs/nvme0n1p1")[..2],
         [Some(4 * KIB), Some(19_864_223_744)]
     );
-    // More free than there is room for has gone below zero.
+    // More free space than the capacity: the value became negative.
     let below_zero = of(&open[0], "my pool/sda");
     assert_eq!(below_zero[..3], [Some(30_816_390_349), None, Some(12)]);
 }
@@ -131,7 +131,7 @@ fn reads_exact_numbers() {
 }
 
 #[test]
-fn a_report_after_pools_came_or_went_counts_from_the_boot_again() {
+fn a_report_after_pools_appeared_or_disappeared_counts_since_boot() {
     let head = "pool alloc free read write read write\n----- -----\n";
     let row = |name: &str| format!("{name} 1G 2G 3 4 5K 6M\n");
     let (one, two) = (row("a"), format!("{}{}", row("a"), row("b")));
@@ -141,12 +141,12 @@ fn a_report_after_pools_came_or_went_counts_from_the_boot_again() {
         .map(|r| r.rows.len())
         .collect();
     assert_eq!(counts, [1, 2, 1]);
-    // A command that leaves it out does so then, too.
+    // A command that omits the first report omits this one as well.
     assert_eq!(reports(&text.concat(), false).len(), 6);
 }
 
 #[test]
-fn devices_of_one_name_stay_apart() {
+fn devices_with_the_same_name_stay_separate() {
     let text = "pool alloc free read write read write\n----- -----\n\
                 tank 1G 2G 3 4 5K 6M\n\
                 \u{20} mirror 1G 2G 3 4 5K 6M\n\
@@ -165,7 +165,7 @@ fn devices_of_one_name_stay_apart() {
 }
 
 #[test]
-fn no_name_stands_twice_in_a_report_whatever_names_there_are() {
+fn names_in_a_report_are_unique() {
     let row = |name: &str| format!("{name} 1 2 3 4 5 6\n");
     let rows = [
         "a",
@@ -211,7 +211,7 @@ fn reads_amounts_by_powers_of_1024() {
 }
 
 #[test]
-fn what_is_no_report_is_passed_over() {
+fn text_that_is_not_a_report_is_skipped() {
     for text in [
         "",
         "no pools available\n",
@@ -228,14 +228,14 @@ fn what_is_no_report_is_passed_over() {
 
 proptest! {
     #[test]
-    fn bears_a_report_cut_anywhere(end in 0..OPEN.len(), since_boot: bool) {
+    fn does_not_panic_on_a_truncated_report(end in 0..OPEN.len(), since_boot: bool) {
         if let Some(cut) = OPEN.get(..end) {
             reports(cut, since_boot);
         }
     }
 
     #[test]
-    fn bears_any_lines(
+    fn does_not_panic_on_any_lines(
         words in "(pool alloc free read write read write\n)?([a-z0-9KMGE./é -]{0,30}\n){0,9}", since_boot: bool
     ) {
         for report in reports(&words, since_boot) {
@@ -248,7 +248,7 @@ proptest! {
     }
 
     #[test]
-    fn reads_what_it_prints(numbers in prop::collection::vec(1u64..1 << 60, 6)) {
+    fn reads_printed_amounts(numbers in prop::collection::vec(1u64..1 << 60, 6)) {
         let words: Vec<String> = numbers.iter().map(u64::to_string).collect();
         let text = format!("pool alloc free read write read write\n---\ntank  {}\n", words.join("  "));
         let report = &reports(&text, false)[0];

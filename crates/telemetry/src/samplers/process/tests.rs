@@ -1,12 +1,12 @@
-//! Processes that come, go and keep what they do to themselves.
-#![allow(clippy::print_stderr, reason = "skipped tests are told aloud")]
+//! Processes that appear, disappear and cannot be read.
+#![allow(clippy::print_stderr, reason = "tests print why they were skipped")]
 
 use super::*;
 use crate::samplers::processes::fake::Proc;
 
 const PAGE: u64 = 4096;
 
-/// Processes, and the instant that they are read at.
+/// A simulated procfs, and the time of the next reading.
 struct Reader {
     process: Process,
     now: Instant,
@@ -23,14 +23,14 @@ impl Reader {
         }
     }
 
-    /// Reads when that time has passed.
+    /// Reads after this time has passed.
     fn read_after(&mut self, span: Duration) {
         self.now += span;
         let read = self.process.read_at(self.now, &mut self.readings);
         assert_eq!(read, Ok(Read::Fresh));
     }
 
-    /// Reads when names are looked for again.
+    /// Reads when the next search is due.
     fn read(&mut self) {
         self.read_after(SEARCH_EVERY);
     }
@@ -40,8 +40,8 @@ impl Reader {
         rows.map(|row| row.name.as_str()).collect()
     }
 
-    /// Where the first row's counts began.
-    fn began(&self) -> Option<u64> {
+    /// The start value of the first row's counts.
+    fn start_value(&self) -> Option<u64> {
         let readings = &self.readings;
         self.process
             .began_at(&readings.rows[0], &readings.columns[0])
@@ -78,11 +78,11 @@ fn every_process_of_a_name_is_read_in_the_order_of_names() {
     ];
     assert_eq!(reader.readings.values[..8], values.map(Some));
     assert!(reader.process.missed().is_empty());
-    assert_eq!(reader.began(), None, "it was there before");
+    assert_eq!(reader.start_value(), None, "it was there before");
 }
 
 #[test]
-fn processes_come_and_go_and_a_name_that_nobody_has_is_told_once() {
+fn processes_appear_and_disappear_and_a_missing_name_is_reported_once() {
     let proc = Proc::new();
     proc.put(1, "init", "init", 1);
     let mut reader = Reader::open(&proc, &["virtiofsd", "smbd"]);
@@ -98,8 +98,8 @@ fn processes_come_and_go_and_a_name_that_nobody_has_is_told_once() {
     proc.io(9, [1, 1], [1, 1]);
     reader.read();
     assert_eq!(reader.rows(), ["virtiofsd[9]"]);
-    // It was not there in the look before: it counts from zero.
-    assert_eq!(reader.began(), Some(0));
+    // It was not found in the previous scan: it counts from zero.
+    assert_eq!(reader.start_value(), Some(0));
     assert!(reader.process.missed().is_empty());
     proc.write(
         9,
@@ -114,7 +114,7 @@ fn processes_come_and_go_and_a_name_that_nobody_has_is_told_once() {
 }
 
 #[test]
-fn a_program_that_takes_another_ones_place_is_found() {
+fn a_program_that_replaces_another_is_found() {
     let proc = Proc::new();
     proc.put(5, "sh", "sh -c", 1);
     let mut reader = Reader::open(&proc, &["server"]);
@@ -122,11 +122,11 @@ fn a_program_that_takes_another_ones_place_is_found() {
     proc.put(5, "server", "server", 1);
     reader.read();
     assert_eq!(reader.rows(), ["server[5]"]);
-    assert_eq!(reader.began(), None);
+    assert_eq!(reader.start_value(), None);
 }
 
 #[test]
-fn between_looks_only_what_was_found_is_read() {
+fn only_found_processes_are_read_between_searches() {
     let proc = Proc::new();
     proc.put(5, "server", "server", 1);
     let mut reader = Reader::open(&proc, &["server"]);
@@ -141,7 +141,7 @@ fn between_looks_only_what_was_found_is_read() {
 }
 
 #[test]
-fn a_program_that_is_exchanged_late_is_found_when_all_are_looked_at() {
+fn a_program_replaced_later_is_found_when_all_are_examined() {
     let proc = Proc::new();
     proc.put(5, "sh", "sh -c", 1);
     let mut reader = Reader::open(&proc, &["server"]);
@@ -157,7 +157,7 @@ fn a_program_that_is_exchanged_late_is_found_when_all_are_looked_at() {
 }
 
 #[test]
-fn io_that_may_not_be_read_is_told_once_and_the_rest_is_kept() {
+fn unreadable_io_is_reported_once_and_other_values_are_kept() {
     let proc = Proc::new();
     proc.put(5, "server", "server", 1);
     let mut reader = Reader::open(&proc, &["server"]);
@@ -179,9 +179,9 @@ fn io_that_may_not_be_read_is_told_once_and_the_rest_is_kept() {
 }
 
 #[test]
-fn this_very_process_is_found_on_this_host() {
+fn this_process_is_found_on_this_host() {
     if !std::path::Path::new("/proc/self/io").exists() {
-        eprintln!("SKIPPED: this kernel does not tell the I/O of processes");
+        eprintln!("SKIPPED: this kernel does not count the I/O of processes");
         return;
     }
     let name = std::fs::read_to_string("/proc/self/comm")
@@ -191,7 +191,7 @@ fn this_very_process_is_found_on_this_host() {
     let row = format!("{name}[{}]", std::process::id());
     let mut process = Process::open(&Roots::host(), &[name], PAGE).unwrap();
     let mut readings = Readings::default();
-    // A thread beside this one, until it was read.
+    // A second thread that lives until it was read.
     let (release, released) = std::sync::mpsc::channel::<()>();
     let thread = std::thread::spawn(move || released.recv());
     process.read(&mut readings).unwrap();
@@ -208,7 +208,7 @@ fn this_very_process_is_found_on_this_host() {
 }
 
 #[test]
-fn what_a_servers_child_did_is_charged_once() {
+fn io_of_a_servers_child_is_attributed_once() {
     let proc = Proc::new();
     proc.put(20, "smbd", "smbd", 1);
     proc.put_child(20, 21, "smbd", "smbd", 1);
@@ -224,7 +224,7 @@ fn what_a_servers_child_did_is_charged_once() {
     proc.end(21);
     proc.io(20, [106, 0], [8 << 20, 0]);
     assert_eq!(reads(), [6]);
-    // A helper of another name was told of nowhere else.
+    // The I/O of a helper with another name was not reported elsewhere.
     proc.io(20, [116, 0], [8 << 20, 0]);
     assert_eq!(reads(), [16]);
 }
