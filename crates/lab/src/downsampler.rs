@@ -1,28 +1,30 @@
-//! Keeps the telemetry of a trial for the judge, in bounded memory however long the trial lasts.
+//! Keeps the telemetry of a trial for the judge, in memory that does not grow with the length of the trial.
 //!
-//! The store has every sample. Here a long series is downsampled to steps of twice the length, repeatedly: counts still
-//! add up, and gauges become means.
+//! The store has every sample. Here a long series is downsampled repeatedly to steps of twice the length: counts are
+//! added, and gauges are averaged.
 
 use std::collections::BTreeMap;
 
 use iodyno_model::{Sample, SeriesGap, SeriesKind, SeriesShape, Telemetry};
 
-/// Samples of a series: steps of a second in a trial of half an hour, of 16 or 32 in one of ten hours.
+/// Maximum number of samples of a series: steps are 1 s in a trial of half an hour, and 16 or 32 s in one of ten
+/// hours.
 const MOST_SAMPLES: usize = 2048;
 
 /// Maximum number of values of a series, 64 MiB. Only the interrupts of a host with many CPUs reach it.
 const MOST_VALUES: usize = 1 << 22;
 
-/// Gaps of a trial, over all series. Each is told once, so that more are a host in disorder.
+/// Maximum number of gaps of a trial, over all series. Each gap is reported once, so a larger number indicates a
+/// fault of the host.
 const MOST_GAPS: usize = 1024;
 
 /// The telemetry of one trial.
 #[derive(Debug)]
 pub(crate) struct Downsampler {
-    /// From one sample to the next as they are taken, ns.
+    /// Time between samples as they are taken, ns.
     every_ns: u64,
     series: BTreeMap<SeriesKind, Series>,
-    /// Of which series a shape is.
+    /// The series of each shape.
     kinds: BTreeMap<u32, SeriesKind>,
     gaps: Vec<SeriesGap>,
 }
@@ -32,9 +34,9 @@ pub(crate) struct Downsampler {
 struct Series {
     telemetry: Telemetry,
     values: usize,
-    /// From one sample to the next, ns; 0: as they were taken.
+    /// Time between samples, ns; 0: as they were taken.
     step_ns: u64,
-    /// It changes its shape so often that downsampler helps no more: nothing is added.
+    /// Its shape changes so often that downsampling is not effective: no more samples are added.
     full: bool,
 }
 
@@ -48,16 +50,16 @@ impl Downsampler {
         }
     }
 
-    /// Adds a stretch that follows those before it.
-    pub(crate) fn add(&mut self, stretch: &Telemetry) {
-        for shape in &stretch.shapes {
+    /// Adds a batch that follows the previous ones.
+    pub(crate) fn add(&mut self, batch: &Telemetry) {
+        for shape in &batch.shapes {
             let series = self.series.entry(shape.kind).or_default();
             if !series.full {
                 self.kinds.insert(shape.number, shape.kind);
                 series.telemetry.shapes.push(shape.clone());
             }
         }
-        for sample in &stretch.samples {
+        for sample in &batch.samples {
             let Some(kind) = self.kinds.get(&sample.shape) else {
                 continue;
             };
@@ -67,10 +69,10 @@ impl Downsampler {
             }
         }
         let room = MOST_GAPS.saturating_sub(self.gaps.len());
-        self.gaps.extend(stretch.gaps.iter().take(room).cloned());
+        self.gaps.extend(batch.gaps.iter().take(room).cloned());
     }
 
-    /// What there is, in the order of shapes and of time.
+    /// Returns the telemetry in the order of shapes and of time.
     pub(crate) fn take(&mut self) -> Telemetry {
         let mut all = Telemetry {
             gaps: std::mem::take(&mut self.gaps),
@@ -87,7 +89,7 @@ impl Downsampler {
 }
 
 impl Series {
-    /// Adds a sample; a gap, if it is the first that is left out.
+    /// Adds a sample; returns a gap if it is the first one that is omitted.
     fn add(&mut self, sample: &Sample, kind: SeriesKind, every_ns: u64) -> Option<SeriesGap> {
         if self.full {
             return None;
@@ -97,12 +99,12 @@ impl Series {
         if !self.is_long() {
             return None;
         }
-        // What came since it was thinned last has not been yet.
-        self.thin(self.step_ns.max(every_ns.saturating_mul(2)));
+        // Samples that were added since the last downsampling.
+        self.downsample(self.step_ns.max(every_ns.saturating_mul(2)));
         if self.is_hardly_shorter() {
-            self.thin(self.step_ns.saturating_mul(2));
+            self.downsample(self.step_ns.saturating_mul(2));
         }
-        // Its samples are of shapes of their own: to thin it more would be of no use, either.
+        // Its samples have different shapes, so downsampling again would not help.
         self.full = self.is_hardly_shorter();
         self.full.then(|| SeriesGap {
             kind,
@@ -114,7 +116,7 @@ impl Series {
         })
     }
 
-    fn thin(&mut self, step_ns: u64) {
+    fn downsample(&mut self, step_ns: u64) {
         self.step_ns = step_ns;
         self.telemetry = self.telemetry.thinned(step_ns);
         let samples = self.telemetry.samples.iter();
@@ -147,19 +149,19 @@ mod tests {
         recording().seconds(SeriesKind::Disk, seconds, rows).done()
     }
 
-    /// As it comes from a node: a second at a time, shapes with their first sample.
-    fn thinned(all: &Telemetry) -> Telemetry {
+    /// Adds batches as a node sends them: one second each, shapes with their first sample.
+    fn downsampled(all: &Telemetry) -> Telemetry {
         let mut downsampler = Downsampler::new(SECOND);
         let mut shapes = all.shapes.iter().peekable();
         for sample in &all.samples {
-            let mut stretch = Telemetry {
+            let mut batch = Telemetry {
                 samples: vec![sample.clone()],
                 ..Telemetry::default()
             };
             while let Some(shape) = shapes.next_if(|shape| shape.number <= sample.shape) {
-                stretch.shapes.push(shape.clone());
+                batch.shapes.push(shape.clone());
             }
-            downsampler.add(&stretch);
+            downsampler.add(&batch);
         }
         downsampler.take()
     }
@@ -167,35 +169,36 @@ mod tests {
     #[test]
     fn a_short_trial_keeps_every_sample() {
         let all = disks(MOST_SAMPLES as u32);
-        assert_eq!(thinned(&all), all);
+        assert_eq!(downsampled(&all), all);
     }
 
     #[test]
-    fn ten_hours_take_no_more_memory_than_one_and_nothing_counted_is_lost() {
+    fn ten_hours_take_no_more_memory_than_one_and_keep_all_counts() {
         for seconds in [MOST_SAMPLES as u32 + 1, 3600, 36_000] {
-            let thin = thinned(&disks(seconds));
-            let kept = thin.samples.len();
+            let coarse = downsampled(&disks(seconds));
+            let kept = coarse.samples.len();
             assert!((MOST_SAMPLES / 2..=MOST_SAMPLES).contains(&kept), "{kept}");
-            let reads: u64 = thin
+            let reads: u64 = coarse
                 .samples
                 .iter()
                 .map(|sample| sample.values[0].unwrap())
                 .sum();
             assert_eq!(reads, 3 * u64::from(seconds));
-            let span: u64 = thin.samples.iter().map(|sample| sample.span_ns).sum();
+            let span: u64 = coarse.samples.iter().map(|sample| sample.span_ns).sum();
             assert_eq!(span, u64::from(seconds) * SECOND);
-            let in_flight = thin.shapes[0].column("in_flight").unwrap();
+            let in_flight = coarse.shapes[0].column("in_flight").unwrap();
             assert!(
-                thin.samples
+                coarse
+                    .samples
                     .iter()
                     .all(|sample| sample.values[in_flight] == Some(5))
             );
-            assert!(thin.samples.is_sorted_by_key(|sample| sample.at_ns));
+            assert!(coarse.samples.is_sorted_by_key(|sample| sample.at_ns));
         }
     }
 
     #[test]
-    fn a_long_series_does_not_thin_a_short_one() {
+    fn a_long_series_does_not_downsample_a_short_one() {
         let mut all = disks(3000);
         let reclaim = |_| vec![("", vec![("stalls", 1)])];
         let other = recording().seconds(SeriesKind::Reclaim, 10, reclaim).done();
@@ -213,9 +216,9 @@ mod tests {
         );
         all.samples
             .sort_by_key(|sample| (sample.at_ns, sample.shape));
-        let thin = thinned(&all);
-        assert_eq!(thin.of(SeriesKind::Reclaim).count(), 10);
-        assert!(thin.of(SeriesKind::Disk).count() <= MOST_SAMPLES);
+        let coarse = downsampled(&all);
+        assert_eq!(coarse.of(SeriesKind::Reclaim).count(), 10);
+        assert!(coarse.of(SeriesKind::Disk).count() <= MOST_SAMPLES);
     }
 
     #[test]
@@ -224,8 +227,12 @@ mod tests {
         for sample in &mut all.samples {
             sample.values.resize(100_000, Some(0));
         }
-        let thin = thinned(&all);
-        let values: usize = thin.samples.iter().map(|sample| sample.values.len()).sum();
+        let coarse = downsampled(&all);
+        let values: usize = coarse
+            .samples
+            .iter()
+            .map(|sample| sample.values.len())
+            .sum();
         assert!(
             (MOST_VALUES / 3..=MOST_VALUES).contains(&values),
             "{values}"
@@ -233,20 +240,20 @@ mod tests {
     }
 
     #[test]
-    fn a_series_that_is_never_the_same_is_cut_off_and_says_so() {
+    fn a_series_whose_shape_always_changes_is_truncated_with_a_gap() {
         let mut series = Recording::default();
         for second in 0..2600 {
             let rows = |_| vec![("rsync[99]", vec![("read_bytes", 1)])];
             series = series.seconds_from(second, SeriesKind::Others, 1, rows);
         }
-        let thin = thinned(&series.done());
-        assert!(thin.samples.len() <= MOST_SAMPLES + 1);
-        assert!(thin.shapes.len() <= MOST_SAMPLES + 1);
-        let [gap] = &thin.gaps[..] else {
-            panic!("{:?}", thin.gaps);
+        let coarse = downsampled(&series.done());
+        assert!(coarse.samples.len() <= MOST_SAMPLES + 1);
+        assert!(coarse.shapes.len() <= MOST_SAMPLES + 1);
+        let [gap] = &coarse.gaps[..] else {
+            panic!("{:?}", coarse.gaps);
         };
         assert!(gap.reason.contains("others"), "{}", gap.reason);
-        assert_eq!(gap.at_ns, thin.samples.last().unwrap().at_ns);
+        assert_eq!(gap.at_ns, coarse.samples.last().unwrap().at_ns);
     }
 
     #[test]
@@ -256,12 +263,12 @@ mod tests {
             at_ns: 0,
             reason: "tank has gone".to_owned(),
         };
-        let stretch = Telemetry {
+        let batch = Telemetry {
             gaps: vec![gap; 100],
             ..Telemetry::default()
         };
         let mut downsampler = Downsampler::new(SECOND);
-        (0..20).for_each(|_| downsampler.add(&stretch));
+        (0..20).for_each(|_| downsampler.add(&batch));
         assert_eq!(downsampler.take().gaps.len(), MOST_GAPS);
     }
 }

@@ -9,15 +9,15 @@ use iodyno_store::{RunHandle, Store, StoreError};
 use crate::rounds::{Dependencies, Rounds};
 use crate::{Progress, unix_ms};
 
-/// What an experiment is carried out with.
+/// The environment of a run.
 pub struct Lab<'a> {
     /// Where results go.
     pub store: &'a dyn Store,
     /// The store's files, which no job may use.
     pub store_files: Vec<PathBuf>,
-    /// What lies below the store's file, top first; empty if that is not known.
+    /// The storage stack below the store's file, top first; empty if unknown.
     pub store_stack: Vec<StackLayer>,
-    /// The node that makes the I/O.
+    /// The node that does the I/O.
     pub node: &'a dyn Node,
     /// Ends the run early.
     pub stop: &'a StopFlag,
@@ -34,9 +34,9 @@ pub enum StopReason {
     MaxTime,
     /// The user stopped it.
     Cancelled,
-    /// A target was refused before there was anything to compare it with.
+    /// A target was refused before there was a result to compare.
     Refused,
-    /// The node could not be started, and nothing had been measured.
+    /// The node could not be started before the first result.
     NoNode,
     /// Every cell was given up.
     NothingLeft,
@@ -51,7 +51,7 @@ pub struct RunEnd {
     pub state: RunState,
     /// Why it ended.
     pub stopped: StopReason,
-    /// Complete rounds.
+    /// Number of complete rounds.
     pub rounds: u32,
     /// Trials done, including those of earlier sessions of a resumed run.
     pub made: u32,
@@ -59,9 +59,9 @@ pub struct RunEnd {
     pub completed: u32,
     /// Trials skipped because their cell was given up.
     pub given_up: u32,
-    /// Cells × rounds.
+    /// Number of trials of the plan: cells × rounds.
     pub planned: u32,
-    /// Why the store does not hold everything that was measured; the last error.
+    /// Why the store does not contain all results; the last error.
     pub unstored: Option<StoreError>,
 }
 
@@ -81,7 +81,7 @@ impl RunEnd {
         }
     }
 
-    /// Counts a trial. One that did not complete makes the run failed.
+    /// Counts a trial. If it did not complete, the run has failed.
     pub(crate) fn count(&mut self, trial: TrialState) {
         self.made += 1;
         match trial {
@@ -91,25 +91,25 @@ impl RunEnd {
     }
 }
 
-/// Carries out every trial of a plan, round by round.
+/// Runs all trials of a plan, round by round.
 ///
-/// - A trial that fails is recorded, and the next one follows. A cell that has never completed and whose trials failed in
-///   three consecutive rounds is given up: its further trials are stored as failed without being run. A cell that has
-///   completed once is tried in every round.
-/// - A trial whose target differs from that of its cell's earlier trials (a file system that was unmounted, a device that
-///   was replaced) fails without being run: nothing is laid out there. A trial that finds so only while it runs fails as
-///   well, and keeps its results.
-/// - A refused target is recorded the same way. It ends the run only in the first round, if nothing has completed yet or
-///   fewer than two cells are left to compare. A node that cannot be started ends the run if nothing has completed
-///   yet.
-/// - [`iodyno_model::Stopping`] ends the run after a complete round: by the width of the intervals, never by the p-value;
-///   or if another round as long as the longest so far would exceed the time limit, which counts from this call. The
-///   first round always begins, and a round that has begun is finished. The run is then complete: the store's number of
-///   rounds is lowered to the rounds done, and the plan keeps the number requested.
-/// - A request to stop ends the run at once.
+/// - A trial that fails is recorded, and the next one follows. A cell that has never completed and whose trials
+///   failed in three consecutive rounds is given up: its further trials are stored as failed without being run. A
+///   cell that has completed once is tried in every round.
+/// - A trial whose target differs from that of its cell's earlier trials (a file system was unmounted, a device was
+///   replaced) fails without being run, and nothing is written to the target. If the difference is found only during
+///   the trial, the trial fails as well and keeps its results.
+/// - A refused target is recorded in the same way. It ends the run only in the first round, if no trial has completed
+///   yet or fewer than two cells remain to be compared. A node that cannot be started ends the run if no trial has
+///   completed yet.
+/// - [`iodyno_model::Stopping`] ends the run after a complete round: by the width of the intervals, never by the
+///   p-value; or if another round as long as the longest so far would exceed the time limit, which counts from this
+///   call. The first round always begins, and a round that has begun is finished. The run is then complete: the
+///   store's number of rounds is lowered to the completed rounds, and the plan keeps the requested number.
+/// - A stop request ends the run immediately.
 ///
 /// # Errors
-/// The run cannot be stored before it begins. Nothing was done.
+/// The run cannot be stored before it begins. No trial was run.
 pub fn carry_out(
     plan: &Plan,
     lab: &Lab<'_>,

@@ -1,4 +1,4 @@
-//! The comparison of a run's trials while the run goes on.
+//! The comparison of a run's trials during the run.
 
 use iodyno_model::{
     Comparison, Configuration, Observation, Plan, Question, Trial, TrialKey, Workload,
@@ -7,9 +7,9 @@ use iodyno_store::RunHandle;
 
 use crate::schedule::baseline;
 
-/// Makes a verdict of trials.
+/// Compares trials and derives a verdict.
 pub(crate) trait Judge {
-    /// What a comparison sees of a trial.
+    /// Reduces a trial to the data that a comparison needs.
     fn observe(
         &self,
         run: &str,
@@ -21,7 +21,7 @@ pub(crate) trait Judge {
     /// The comparison; `None` if there is nothing to compare.
     fn compare(&self, name: &str, seen: &[Observation], question: &Question) -> Option<Comparison>;
 
-    /// The width of the widest interval of a primary ratio, as a share of it; `None` where one has none.
+    /// The relative width of the widest interval of a primary ratio; `None` if one of them has no interval.
     fn widest(&self, comparison: &Comparison) -> Option<f64>;
 }
 
@@ -48,15 +48,15 @@ impl Judge for DefaultJudge {
     }
 }
 
-/// The observations of a run: one for each round and cell, from the latest attempt. Series and histograms are not kept, so
-/// a thousand trials take a few megabytes.
+/// The observations of a run: one for each round and cell, from the latest attempt. Series and histograms are not
+/// kept, so that 1000 trials take a few megabytes.
 pub(crate) struct InterimComparison<'a> {
     plan: &'a Plan,
     judge: &'a dyn Judge,
     run: String,
     question: Question,
-    /// Round and cell of each observation, ascending: in the plan's order, whatever the order they
-    /// were made in.
+    /// Round and cell of each observation, ascending: in the order of the plan, independent of the order of the
+    /// trials.
     places: Vec<(u32, u32)>,
     seen: Vec<Observation>,
 }
@@ -80,7 +80,7 @@ impl<'a> InterimComparison<'a> {
         }
     }
 
-    /// Adds a trial. A plan of one cell has nothing to compare.
+    /// Adds a trial. A plan with one cell has nothing to compare.
     pub(crate) fn add(&mut self, trial: &Trial) {
         if self.plan.cells() < 2 {
             return;

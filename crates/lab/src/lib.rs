@@ -1,9 +1,9 @@
-//! Carries out an experiment: in each round every cell of a plan once, on a node, with the results in a store.
+//! Runs an experiment: each round runs every cell of a plan once, on a node, and stores the results.
 //!
-//! What must stay true: a run is stored before its first trial begins, a trial before anything of it happens, and each second
-//! of frames and telemetry as it arrives. A store that fails during the run costs no results. A trial that fails is
-//! an outcome and does not stop the others. A run that was interrupted continues in the same order. Nothing here prints or
-//! asks the host: the caller gets every event, and the node does what concerns the host.
+//! Invariants: a run is stored before its first trial begins, a trial before it does anything, and each second of
+//! frames and telemetry when it arrives. A failing store does not lose results during the run. A trial that fails is
+//! an outcome and does not stop the others. An interrupted run continues in the same order. This crate does not print
+//! or access the host: the caller receives every event, and the node does all that concerns the host.
 
 mod downsampler;
 mod experiment;

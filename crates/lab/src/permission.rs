@@ -1,14 +1,15 @@
-//! What the user allows in one invocation: which content may be overwritten, and which paths an imported run may use.
+//! The user's permission for one invocation: which content may be overwritten, and which paths an imported run may
+//! use.
 //!
-//! What must stay true: nothing of it is stored or imported. A file that somebody else made never decides what is
-//! written to on this host.
+//! Invariant: a permission is never stored or imported. A file from another user never decides what is overwritten on
+//! this host.
 
 use std::path::{Component, Path, PathBuf};
 
 use iodyno_model::{Blocks, Configuration, Job, Plan, Target, Work};
 use iodyno_runner::made_up_name;
 
-/// What the user allows when a run is resumed.
+/// The user's permission for resuming a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Permission {
     /// The arguments of `--destroy`.
@@ -24,15 +25,15 @@ pub struct Permission {
 pub struct NamedTarget {
     /// The configuration's name.
     pub configuration: String,
-    /// A folder, a file, a device, or what the names of log files begin with.
+    /// A folder, a file, a device, or the common beginning of the names of log files.
     pub path: PathBuf,
 }
 
-/// Every path that a plan names and its trials may write to, in order, each once. Names that iodyno makes up lie in one of
-/// the folders among them. Simulated devices have no path.
+/// Every path that a plan names and its trials may write to, in order, without duplicates. Generated names are in one
+/// of the folders among them. Simulated devices have no path.
 pub(crate) fn named_by(plan: &Plan, here: &Path) -> Vec<NamedTarget> {
     let mut all: Vec<NamedTarget> = Vec::new();
-    // A repeated baseline has the baseline's target. An imported plan may claim otherwise.
+    // A repeated baseline has the target of the baseline. An imported plan may contain something else.
     let repeats = |it: &Configuration| {
         let mut others = plan.configurations.iter().filter(|one| !one.again);
         it.again && others.any(|one| one.target == it.target)
@@ -55,7 +56,7 @@ pub(crate) fn named_by(plan: &Plan, here: &Path) -> Vec<NamedTarget> {
     all
 }
 
-/// The folders, files and devices that a job on this target works on, as they are named.
+/// The folders, files and devices that a job uses on this target, as named in the plan.
 pub(crate) fn paths_of(target: &Target, job: &Job) -> Vec<PathBuf> {
     let engine = job.work.engine();
     let simulated = engine.is_some_and(|engine| engine.kind.without_files());
@@ -64,13 +65,13 @@ pub(crate) fn paths_of(target: &Target, job: &Job) -> Vec<PathBuf> {
         Target::Path(path) => vec![path.clone()],
         Target::AsWritten { folder } => match &job.work {
             Work::Blocks(blocks) => files_of(&job.name, blocks, folder),
-            // They lie in the folder itself.
+            // They are in the folder itself.
             Work::FileOperations(_) | Work::SharedFiles(_) => vec![folder.clone()],
         },
     }
 }
 
-/// What a job writes beside that: logs, and copies of bad blocks.
+/// Other paths that a job writes to: logs, and copies of bad blocks.
 fn beside(target: &Target, job: &Job, here: &Path) -> Vec<PathBuf> {
     let folder = match target {
         Target::AsWritten { folder } => folder,
@@ -87,7 +88,7 @@ fn beside(target: &Target, job: &Job, here: &Path) -> Vec<PathBuf> {
 fn files_of(job: &str, blocks: &Blocks, folder: &Path) -> Vec<PathBuf> {
     let files = &blocks.files;
     if !files.directories.is_empty() {
-        // Even an absolute name lies below them.
+        // Even an absolute name is relative to them.
         let directories = files.directories.iter();
         return directories.map(|one| folder.join(one)).collect();
     }
@@ -100,7 +101,7 @@ fn files_of(job: &str, blocks: &Blocks, folder: &Path) -> Vec<PathBuf> {
         true => vec![folder.to_owned()],
         false => vec![folder.join(made_up)],
     };
-    // A job may be named after its device.
+    // The name of a job can be that of its device.
     if Path::new(job).is_absolute() {
         paths.push(PathBuf::from(job));
     }
@@ -108,7 +109,8 @@ fn files_of(job: &str, blocks: &Blocks, folder: &Path) -> Vec<PathBuf> {
 }
 
 impl Permission {
-    /// What is missing in, and what is unknown of, the paths that the user named for this plan.
+    /// The paths that the plan uses but the user did not name, and those that the user named but the plan does not
+    /// use.
     pub(crate) fn compare(&self, plan: &Plan) -> (Vec<NamedTarget>, Vec<NamedTarget>) {
         let uses = named_by(plan, &self.folder);
         let lacks = |some: &[NamedTarget], others: &[NamedTarget]| -> Vec<NamedTarget> {
@@ -243,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeated_baseline_with_a_target_of_its_own_is_named() {
+    fn a_repeated_baseline_with_a_separate_target_is_named() {
         let mut plan = crate::testing::plan(1, 1, 1);
         let mut again = Configuration::new("c0 (again)", Target::Path("/other".into()));
         again.again = true;
@@ -258,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_named_is_compared_with_what_the_plan_uses() {
+    fn named_paths_are_compared_with_those_of_the_plan() {
         let plan = crate::testing::plan(2, 1, 1);
         let target = |configuration: &str, path: &str| NamedTarget {
             configuration: configuration.to_owned(),

@@ -1,7 +1,8 @@
 //! Checks that a cell's I/O still goes to the same file system or device as in the run's earlier trials.
 //!
-//! Where a folder was removed or a file system unmounted, the next trial would lay out its files on the file system
-//! below and measure that. So a target is checked before a trial touches it, and again by what the trial found.
+//! If a folder was removed or a file system unmounted, the next trial would create its files on the file system below
+//! and measure that. A target is therefore checked before a trial accesses it, and again with the data that the trial
+//! found.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -11,18 +12,18 @@ use iodyno_runner::Node;
 
 use crate::settle::planned_for;
 
-/// Where the I/O of each configuration and cell goes, as the first trial found it.
+/// The file systems and devices that each configuration and cell uses, as found by the first trial.
 #[derive(Debug, Default)]
 pub(crate) struct Places {
-    /// What was at each path of a configuration.
+    /// What each path of a configuration is.
     found: BTreeMap<(usize, PathBuf), String>,
     /// The paths of each cell.
     cells: BTreeMap<u32, BTreeSet<PathBuf>>,
 }
 
 impl Places {
-    /// What has changed for a cell, before anything is done to it: of its own paths, or, before its first trial, of those
-    /// that other cells of its configuration found where its files will be.
+    /// Changes for a cell, before a trial does anything: of its own paths or, before its first trial, of those that
+    /// other cells of its configuration found at the location of its files.
     pub(crate) fn lost(&self, plan: &Plan, cell: u32, node: &dyn Node) -> Option<String> {
         let configuration = configuration(plan, cell);
         let own = self.cells.get(&cell);
@@ -44,7 +45,7 @@ impl Places {
         }
     }
 
-    /// What has changed according to what a trial found. What was unknown is remembered.
+    /// Changes according to a trial's environment. Paths that were unknown are remembered.
     pub(crate) fn moved(
         &mut self,
         plan: &Plan,
@@ -103,13 +104,14 @@ fn configuration(plan: &Plan, cell: u32) -> usize {
     cell as usize / plan.workloads.len().max(1)
 }
 
-/// Whether files planned at a path are in, at or right below a path that was found.
+/// Whether files at a planned path are in, at or directly below a path that was found.
 fn concerns(found: &Path, planned: &Path) -> bool {
     found.starts_with(planned) || planned.parent() == Some(found)
 }
 
-/// Identifies a target's file system and the devices right below it by what survives a remount or a reboot: not by the
-/// kernel's names and numbers. Free space and settings may change, and so may the size of a file system in a pool.
+/// Identifies a target's file system and the devices directly below it by properties that survive a remount or a
+/// reboot: not by the kernel's names and numbers. Free space and settings can change, and so can the size of a file
+/// system in a pool.
 fn identity(target: &TargetInfo) -> String {
     let mut layers = target.stack.iter().peekable();
     let mount = match layers.peek() {
@@ -119,12 +121,12 @@ fn identity(target: &TargetInfo) -> String {
         }
         _ => None,
     };
-    // What a loop device's file lies on is that file's matter.
+    // The storage of a loop device's file is covered by the file.
     let below: Vec<&StackLayer> = layers
         .take_while(|layer| !matches!(layer, StackLayer::Mount(_)))
         .collect();
     let sized = below.iter().any(|layer| layer.device().is_some());
-    // Paths to one disk, and the disks of an array, are told once: their order is the kernel's.
+    // Paths to one disk, and the disks of an array, are listed once: their order is arbitrary.
     let below: BTreeSet<String> = below.into_iter().map(device).collect();
     let mount = mount.map(|mount| {
         let source = match mount.source.starts_with("/dev/") {
@@ -151,7 +153,7 @@ fn device(layer: &StackLayer) -> String {
         StackLayer::Partition(device) => format!("a partition of {} bytes", device.size),
         StackLayer::Loop { device, file, .. } => {
             let file = file.to_string_lossy();
-            // The kernel says so once the file's name is gone; the device is what it was.
+            // The kernel adds this suffix when the name of the file was removed; the device is the same.
             let file = file.strip_suffix(" (deleted)").unwrap_or(&file);
             format!("a loop device of {} bytes on {file}", device.size)
         }

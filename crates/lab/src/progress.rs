@@ -11,9 +11,9 @@ pub struct Ended<'a> {
     pub number: u32,
     /// The workload.
     pub workload: &'a Workload,
-    /// The result. Its frames are without histograms, which only the store keeps.
+    /// The result. Its frames are without histograms, which are only in the store.
     pub trial: &'a Trial,
-    /// Why it was refused or could not be prepared: every reason.
+    /// All reasons why it was refused or could not be prepared.
     pub faults: &'a [Diagnostic],
     /// Why it could not be stored.
     pub unstored: Option<&'a StoreError>,
@@ -24,7 +24,7 @@ pub struct Ended<'a> {
 pub enum Progress<'a> {
     /// The plan is stored, or the run is resumed; the first trial follows.
     Begun(RunHandle),
-    /// Waits until the host is idle before the next trial; this may take a while.
+    /// Waits until the host is idle before the next trial; this can take some time.
     Settling,
     /// A trial begins.
     Trial {
@@ -41,11 +41,11 @@ pub enum Progress<'a> {
     Node(&'a Event),
     /// The store fails; results are kept in memory and written later.
     StoreFails(&'a StoreError),
-    /// The store works again; nothing is missing.
+    /// The store works again; no results are missing.
     StoreRecovered,
     /// A trial has ended.
     Ended(Ended<'a>),
-    /// Something that the user should know: caches are not dropped, a cell is given up. Reported once.
+    /// A message for the user: caches are not dropped, a cell is given up. Reported once.
     Note(&'a str),
     /// A round is complete.
     Round {

@@ -1,4 +1,4 @@
-//! Resumes a run that was interrupted, or that gets more rounds.
+//! Resumes a run that was interrupted, or that is extended by more rounds.
 
 use std::collections::BTreeMap;
 
@@ -11,18 +11,18 @@ use crate::permission::{NamedTarget, Permission};
 use crate::rounds::{Dependencies, Rounds};
 use crate::{Lab, Progress, RunEnd};
 
-/// Frames read from the store at once.
+/// Number of frames read from the store at once.
 const BATCH: usize = 256;
 
-/// Why a run could not be resumed. Nothing was done.
+/// Why a run could not be resumed. No trial was run.
 #[derive(Debug, thiserror::Error)]
 pub enum ResumeError {
-    /// Nothing is missing.
+    /// No trial is missing.
     #[error("run {alias} is complete: nothing is missing in its first {rounds} rounds")]
     Complete {
         /// Its number in the store.
         alias: u64,
-        /// Its complete rounds: all that it has, or as many as were requested.
+        /// The number of its complete rounds: all rounds, or the requested number.
         rounds: u32,
     },
     /// It was imported and has no trials.
@@ -31,8 +31,8 @@ pub enum ResumeError {
         /// Its number in the store.
         alias: u64,
     },
-    /// It came from another store, and paths that it uses were not named in this invocation; or a path was named that the
-    /// run does not use.
+    /// It was imported from another store, and paths that it uses were not named in this invocation; or a path was
+    /// named that the run does not use.
     #[error("{}", unnamed(*alias, missing, unknown))]
     Unnamed {
         /// Its number in the store.
@@ -48,7 +48,7 @@ pub enum ResumeError {
 }
 
 impl ResumeError {
-    /// What to do about it.
+    /// The remedy.
     pub fn hint(&self) -> Option<String> {
         match self {
             ResumeError::Complete { rounds, .. } => {
@@ -98,17 +98,18 @@ fn unnamed(alias: u64, missing: &[NamedTarget], unknown: &[NamedTarget]) -> Stri
 
 /// Runs the missing trials of a run in their original order.
 ///
-/// Only a completed trial counts as done. Every other one (failed, interrupted, refused, or skipped because its cell was
-/// given up) is repeated as its next attempt; a cell that has never completed and fails in three consecutive rounds
-/// again is given up again. A target that differs from that of the run's earlier trials is not touched: its trials
-/// fail. `rounds`, the total number, extends a run that is complete or was ended by a stopping rule; if it is given, all
-/// of them are run, whatever the width of the intervals. A changed number of rounds is recorded as a look at the verdict. The time limit counts from this call. Earlier results are read
-/// from the store, one trial at a time, for the interim comparison. Nothing is overwritten but what `permission` allows
-/// now; a run that partly came from another store needs its targets in [`Permission::named`].
+/// Only a completed trial counts as done. Every other one (failed, interrupted, refused, or skipped because its cell
+/// was given up) is repeated as its next attempt; a cell that has never completed and fails in three consecutive
+/// rounds again is given up again. A target that differs from that of the run's earlier trials is not accessed: its
+/// trials fail. `rounds`, the total number, extends a run that is complete or was ended by a stopping rule; if it is
+/// given, all of these are run, whatever the width of the intervals. A changed number of rounds is recorded as a look
+/// at the verdict. The time limit counts from this call. Earlier results are read from the store, one trial at a
+/// time, for the interim comparison. Only content that `permission` allows now is overwritten; a run that was
+/// imported, completely or in part, needs its targets in [`Permission::named`].
 ///
 /// # Errors
-/// [`ResumeError::Complete`] if nothing is missing; [`ResumeError::Unnamed`]; [`StoreError::RunIsLive`] while another
-/// process runs it.
+/// [`ResumeError::Complete`] if no trial is missing; [`ResumeError::Unnamed`]; [`StoreError::RunIsLive`] while
+/// another process runs it.
 pub fn resume(
     run: RunId,
     rounds: Option<u32>,
@@ -140,11 +141,11 @@ pub(crate) fn resume_with(
     if before.plan.imported.is_some() {
         return Err(ResumeError::Imported { alias });
     }
-    // A live run is told of by the store, below.
+    // The store reports a live run, see below.
     let ended = before.summary.state != RunState::Running;
     let wanted = rounds.unwrap_or(before.summary.rounds);
     if ended && lacking(&before, wanted) == 0 {
-        // Fewer rounds than it has may be whole where the others are not.
+        // The first rounds can be complete even if later ones are not.
         let rounds = match lacking(&before, before.summary.rounds) {
             0 => before.summary.rounds,
             _ => wanted,
@@ -171,7 +172,7 @@ pub(crate) fn resume_with(
     if wanted != before.summary.rounds {
         lab.store.set_rounds(run, wanted)?;
     }
-    // Another process may have made some of it since.
+    // Another process may have run some of them since.
     let stored = lab.store.run(run)?;
     let mut plan = Plan {
         rounds: wanted,
@@ -206,7 +207,7 @@ pub(crate) fn resume_with(
     Ok(going.carry_out(observer))
 }
 
-/// Each trial's latest attempt, by round and cell.
+/// The latest attempt of each trial, by round and cell.
 fn latest(run: &Run) -> impl Iterator<Item = (TrialKey, TrialState)> {
     let place = |key: TrialKey| (key.round, key.cell);
     run.trials
@@ -219,7 +220,7 @@ fn latest(run: &Run) -> impl Iterator<Item = (TrialKey, TrialState)> {
         })
 }
 
-/// How many trials of the first `rounds` rounds are missing.
+/// The number of missing trials in the first `rounds` rounds.
 fn lacking(run: &Run, rounds: u32) -> u64 {
     let made =
         latest(run).filter(|(key, state)| key.round < rounds && *state == TrialState::Completed);
@@ -227,7 +228,7 @@ fn lacking(run: &Run, rounds: u32) -> u64 {
     planned.saturating_sub(made.count() as u64)
 }
 
-/// How many of the run's rounds are complete: the verdict over them could be seen.
+/// The number of complete rounds, whose verdict was visible.
 fn complete_rounds(run: &Run) -> u32 {
     let mut made: BTreeMap<u32, u32> = BTreeMap::new();
     for (key, state) in latest(run) {
@@ -239,8 +240,8 @@ fn complete_rounds(run: &Run) -> u32 {
     u32::try_from(complete.count()).unwrap_or(u32::MAX)
 }
 
-/// What the first completed trial of a cell ran on, or else the first interrupted one. A failed trial is not used: it may
-/// have failed because its target was the wrong one.
+/// The environment of the first completed trial of a cell, or else that of the first interrupted one. A failed trial
+/// is not used: its target may have been the wrong one.
 fn ran_on(store: &dyn Store, run: &Run, cell: u32) -> Option<Environment> {
     let of = |state| {
         run.trials
@@ -270,8 +271,8 @@ fn load(store: &dyn Store, key: TrialKey) -> Result<Trial, StoreError> {
     }
 }
 
-/// Leaves a frame's counts. Histograms of a ten-hour trial of many jobs would fill the memory of the
-/// host under test; the store has them.
+/// Removes the histograms of a frame and keeps its counts. Histograms of a ten-hour trial of many jobs would fill the
+/// memory of the host under test; they are in the store.
 pub(crate) fn drop_histograms(frame: &mut Frame) {
     for direction in frame.jobs.iter_mut().flat_map(|job| &mut job.directions) {
         direction.service = Histogram::default();

@@ -1,4 +1,4 @@
-//! The rounds of a run: which trial is next, what its outcome means for the others, and when the run ends.
+//! The rounds of a run: which trial is next, how its outcome affects the following ones, and when the run ends.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -25,7 +25,7 @@ pub(crate) struct Dependencies<'a> {
 }
 
 impl Dependencies<'_> {
-    /// The default judge and this host's clock.
+    /// The default judge and the clock of this host.
     pub(crate) fn here() -> Dependencies<'static> {
         let begun = Instant::now();
         Dependencies {
@@ -35,12 +35,12 @@ impl Dependencies<'_> {
     }
 }
 
-/// A run under way.
+/// A run in progress.
 pub(crate) struct Rounds<'a> {
     lab: &'a Lab<'a>,
     plan: &'a Plan,
     dependencies: &'a Dependencies<'a>,
-    /// By round and cell: the trials of earlier sessions.
+    /// The trials of earlier sessions, by round and cell.
     earlier: BTreeMap<(u32, u32), Earlier>,
     settler: Settler<'a>,
     places: Places,
@@ -53,7 +53,7 @@ pub(crate) struct Rounds<'a> {
     end: RunEnd,
 }
 
-/// What a resumed run already has of a trial.
+/// The result of a trial in an earlier session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Earlier {
     /// It is not repeated.
@@ -115,13 +115,13 @@ impl<'a> Rounds<'a> {
         made
     }
 
-    /// Adds what a cell's earlier trials ran on.
+    /// Adds the environment of a cell's earlier trials.
     pub(crate) fn ran_on(&mut self, cell: u32, environment: &Environment) {
         self.places.moved(self.plan, cell, environment);
         self.settler.learn(environment);
     }
 
-    /// Adds what the run's targets were, as its earlier trials stored it.
+    /// Adds the run's targets as stored by its earlier trials.
     pub(crate) fn began_on(&mut self, targets: Vec<KnownTarget>) {
         self.targets.learn(targets);
     }
@@ -162,13 +162,14 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// How many rounds had begun before: an early round may miss a trial although later ones are complete.
+    /// The number of rounds that began in earlier sessions: an early round can lack a trial although later ones are
+    /// complete.
     fn begun_before(&self) -> u32 {
         let last = self.earlier.keys().map(|(round, _)| round + 1);
         last.max().unwrap_or(0)
     }
 
-    /// Nothing was touched.
+    /// All trials so far were refused: nothing was written.
     fn all_refused(&self) -> bool {
         let refused = self.plan.cells() as usize - self.retries.admitted();
         self.end.made as usize == refused
@@ -207,7 +208,7 @@ impl<'a> Rounds<'a> {
             .all(|cell| self.earlier.get(&(round, cell)) == Some(&Earlier::Completed))
     }
 
-    /// Why no other round begins, if so.
+    /// Why no other round begins, if a rule applies.
     fn enough(&self) -> Option<StopReason> {
         let max_time_ns = self.plan.stopping.max_time_ns;
         if self.lab.stop.is_set() {
@@ -275,7 +276,7 @@ impl<'a> Rounds<'a> {
         None
     }
 
-    /// The earlier outcome of a repeated trial no longer counts.
+    /// Removes the earlier outcome of a trial that is repeated.
     fn repeats(&mut self, key: TrialKey) {
         if let Some(Earlier::Again { failed, .. }) = self.earlier.get_mut(&(key.round, key.cell)) {
             *failed = false;
@@ -293,7 +294,7 @@ impl<'a> Rounds<'a> {
         self.interim.add(&not_made.trial);
     }
 
-    /// Runs a trial; returns the reason to end the run, if it is one.
+    /// Runs a trial; returns the reason to end the run, if there is one.
     fn trial(
         &mut self,
         key: TrialKey,
@@ -332,7 +333,7 @@ impl<'a> Rounds<'a> {
         reason
     }
 
-    /// What the outcome of a trial means for the following ones.
+    /// The effect of a trial's outcome on the following trials.
     fn consequence(
         &mut self,
         key: TrialKey,

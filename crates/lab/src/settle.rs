@@ -1,4 +1,4 @@
-//! Settles the host before each trial, and reports what could not be settled.
+//! Settles the host before each trial, and reports failures.
 
 use std::collections::BTreeSet;
 use std::mem::discriminant;
@@ -15,8 +15,8 @@ pub(crate) struct Settler<'a> {
     settling: Settling,
     /// The paths of the I/O: as planned, and as earlier trials found them.
     targets: BTreeSet<PathBuf>,
-    /// Each kind is reported once; every trial concerned has a note.
-    told: Vec<Unsettled>,
+    /// Each kind of failure is reported once; every affected trial has a note.
+    messages: Vec<Unsettled>,
 }
 
 impl<'a> Settler<'a> {
@@ -25,7 +25,7 @@ impl<'a> Settler<'a> {
             lab,
             settling: plan.settling,
             targets: planned(plan),
-            told: Vec::new(),
+            messages: Vec::new(),
         }
     }
 
@@ -45,10 +45,10 @@ impl<'a> Settler<'a> {
         let unsettled = node.settle(&self.settling, &targets, self.lab.stop);
         tracing::debug!(?unsettled, "settled");
         for one in &unsettled {
-            let known = |told: &Unsettled| discriminant(told) == discriminant(one);
-            if !self.told.iter().any(known) {
+            let known = |messages: &Unsettled| discriminant(messages) == discriminant(one);
+            if !self.messages.iter().any(known) {
                 observer(Progress::Note(&one.to_string()));
-                self.told.push(one.clone());
+                self.messages.push(one.clone());
             }
         }
         settled.asked = true;
@@ -62,7 +62,7 @@ impl<'a> Settler<'a> {
         (settled, notes.collect())
     }
 
-    /// Adds the paths that a trial's I/O went to.
+    /// Adds the paths that a trial's I/O used.
     pub(crate) fn learn(&mut self, environment: &Environment) {
         let paths = environment.targets.iter().map(|target| target.path.clone());
         self.targets.extend(paths);
@@ -86,7 +86,7 @@ pub(crate) fn planned_for(plan: &Plan, cell: u32) -> BTreeSet<PathBuf> {
         }
         Target::AsWritten { folder } => {
             for job in &workload.jobs {
-                // File operations and shared files lie in the folder itself.
+                // File operations and shared files use the folder itself.
                 let Some(Blocks { files, .. }) = job.work.blocks() else {
                     paths.insert(folder.clone());
                     continue;
@@ -111,7 +111,7 @@ mod tests {
     use crate::testing::plan;
 
     #[test]
-    fn paths_of_a_plan_are_its_targets_or_what_its_jobs_name() {
+    fn paths_of_a_plan_are_its_targets_or_those_named_by_its_jobs() {
         let paths = |plan: &Plan| -> Vec<String> {
             let paths = planned(plan).into_iter();
             paths.map(|path| path.display().to_string()).collect()

@@ -1,12 +1,12 @@
-//! Whether there is time for another round, and whether a cell is given up. Pure.
+//! Decides whether there is time for another round, and whether a cell is given up. Pure functions.
 
 use iodyno_model::{Plan, TrialState};
 
-/// A cell that has never completed is given up after this many consecutive failures: a long run should not spend hours on
-/// what does not work.
+/// A cell that has never completed is given up after this many consecutive failures, so that a long run does not
+/// spend hours on trials that fail.
 const MOST_FAILURES: u32 = 3;
 
-/// How long the rounds took.
+/// The durations of the rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Timing {
     begun_ns: u64,
@@ -25,8 +25,8 @@ impl Timing {
         }
     }
 
-    /// Adds a round that took `span_ns` for `made` of its `cells`. The rest of an interrupted round counts as a complete
-    /// round of the same pace.
+    /// Adds a round that took `span_ns` for `made` of its `cells`. The rest of an interrupted round counts as a
+    /// complete round at the same rate.
     pub(crate) fn round(&mut self, span_ns: u64, made: u32, cells: u32) {
         if made == 0 {
             return;
@@ -46,8 +46,8 @@ impl Timing {
         })
     }
 
-    /// The estimated time of this many rounds, from the mean so far and at most the time limit, ns. `None` for no
-    /// rounds, or before the first.
+    /// The estimated time of this many rounds, from the mean so far, and at most the rest of the time limit, ns.
+    /// `None` for zero rounds, or before the first.
     pub(crate) fn left(&self, now_ns: u64, rounds: u32, max_time_ns: Option<u64>) -> Option<u64> {
         if rounds == 0 || self.rounds == 0 {
             return None;
@@ -100,12 +100,12 @@ impl RetryLimit {
         format!("it failed in {MOST_FAILURES} consecutive rounds and never completed")
     }
 
-    /// Whether no cell is left.
+    /// Whether no cell remains.
     pub(crate) fn all_given_up(&self) -> bool {
         (0..self.0.len() as u32).all(|cell| self.given_up(cell))
     }
 
-    /// How many cells' targets were not refused by their latest trial.
+    /// The number of cells whose latest trial was not refused.
     pub(crate) fn admitted(&self) -> usize {
         self.0.iter().filter(|attempts| !attempts.refused).count()
     }

@@ -1,4 +1,4 @@
-//! Whether the store is on the storage under test.
+//! Detects that the store is on the storage under test.
 
 use std::collections::BTreeSet;
 
@@ -7,12 +7,12 @@ use iodyno_model::{
     Workload,
 };
 
-/// A finding if the store's file shares a mount, or a block device of any layer, with a target.
-/// `store` is the stack below the store's file.
+/// Returns a finding if the store's file shares a mount, or a block device of any layer, with a target. `store` is
+/// the storage stack below the store's file.
 ///
-/// A few KiB per second are stored, without a sync. They matter where the jobs sync or change metadata, because the file
-/// system's journal then writes both together; otherwise the finding is a note. What lies below a loop device is another
-/// file system than the one on it: sharing that matters as little as sharing a disk.
+/// Only a few KiB per second are stored, without a sync. This matters if the jobs sync or change metadata, because
+/// the file system's journal then writes both together; otherwise the finding is a note. The file of a loop device is
+/// on another file system than the one on the device: sharing that file system matters as little as sharing a disk.
 pub(crate) fn store_on_target(
     store: &[StackLayer],
     environment: &Environment,
@@ -36,7 +36,7 @@ pub(crate) fn store_on_target(
         let device = layer.device();
         device.is_some_and(|device| below.contains(&device.number))
     };
-    // The disk says more than its partition.
+    // The disk is more informative than its partition.
     let disk = |layer: &&StackLayer| matches!(layer, StackLayer::Disk(_)) && shared(layer);
     let device = store
         .iter()
@@ -73,7 +73,7 @@ fn uses_journal(job: &Job) -> bool {
     }
 }
 
-/// What is written to as files: without what holds the files of loop devices.
+/// The layers that contain the written files, without those that contain the files of loop devices.
 fn above_loops(stack: &[StackLayer]) -> &[StackLayer] {
     let first = stack
         .iter()
@@ -81,7 +81,7 @@ fn above_loops(stack: &[StackLayer]) -> &[StackLayer] {
     &stack[..first.unwrap_or(stack.len())]
 }
 
-/// A mount of the store's that any target has, too.
+/// A mount that the store has in common with a target.
 fn in_common<'a>(
     store: &'a [StackLayer],
     stacks: impl Iterator<Item = &'a [StackLayer]>,
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_the_same_file_system_from_the_same_disk_and_from_neither() {
+    fn distinguishes_the_same_file_system_from_the_same_disk_and_from_neither() {
         for (store, target, expected) in [
             (
                 vec![mount("/", "/dev/vda1"), disk("vda", 0)],
@@ -215,7 +215,7 @@ mod tests {
                 vec![disk("vda", 0)],
                 Some((Weight::Note, "shares disk vda with the target")),
             ),
-            // A loop device whose file lies on the store's file system.
+            // A loop device whose file is on the store's file system.
             (
                 vec![mount("/", "/dev/vda1"), disk("vda", 0)],
                 vec![

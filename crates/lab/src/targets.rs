@@ -1,8 +1,8 @@
-//! What the run's targets are, so that a trial never writes to what came in their place.
+//! Identifies the run's targets, so that a trial never overwrites a file or device that replaced one of them.
 //!
-//! They are identified before the run's first trial, and again by each trial when it has opened its files and before it
-//! writes to them. All of it is stored, by the process that found it and for this store alone: an exported run has
-//! none of it.
+//! Targets are identified before the run's first trial, and again by each trial after it has opened its files and
+//! before it writes to them. The process that identified them stores them, only in this store: an exported run does
+//! not contain them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ pub(crate) struct KnownTargets {
 }
 
 impl KnownTargets {
-    /// Adds what trials found, in place of what was known.
+    /// Adds the targets that trials found, in place of known ones.
     pub(crate) fn learn(&mut self, found: impl IntoIterator<Item = KnownTarget>) {
         for KnownTarget { path, identity } in found {
             self.unstored |= self.known.get(&path) != Some(&identity);
@@ -58,7 +58,7 @@ impl KnownTargets {
         }));
     }
 
-    /// How the targets of a cell differ from what they were.
+    /// The differences between a cell's targets and the known ones.
     pub(crate) fn changed(&self, plan: &Plan, cell: u32, node: &dyn Node) -> Option<String> {
         let planned = planned(plan, cell);
         let paths: Vec<PathBuf> = self
@@ -81,7 +81,7 @@ impl KnownTargets {
         (!changes.is_empty()).then(|| format!("the target has changed: {}", changes.join("; ")))
     }
 
-    /// Everything that is known, if any of it is not stored.
+    /// Returns all known targets if any of them is not stored.
     pub(crate) fn take_unstored(&mut self) -> Option<Vec<KnownTarget>> {
         std::mem::take(&mut self.unstored).then(|| {
             let known = self.known.iter();
@@ -95,7 +95,7 @@ impl KnownTargets {
     }
 }
 
-/// The paths that a cell's jobs name.
+/// The paths named by a cell's jobs.
 fn planned(plan: &Plan, cell: u32) -> Vec<PathBuf> {
     let (configuration, workload) = plan.cell(cell);
     let jobs = workload.jobs.iter();

@@ -1,4 +1,4 @@
-//! Small plans, a node and a judge that do as they are told, and what a run told meanwhile.
+//! Small plans, a fake node, a fake judge, and the messages of a run.
 
 mod store;
 
@@ -24,7 +24,7 @@ use crate::{Lab, Progress};
 
 pub(crate) use store::FakeStore;
 
-/// So many configurations, workloads and rounds.
+/// A plan with these numbers of configurations, workloads and rounds.
 pub(crate) fn plan(configurations: usize, workloads: usize, rounds: u32) -> Plan {
     let configuration = |index| {
         Configuration::new(
@@ -58,7 +58,7 @@ pub(crate) fn frame(number: u32) -> Frame {
     made_up::frame(number, &[(0, Direction::Read, 1000, 100_000)])
 }
 
-/// The batch of a second: `virtiofsd` uses half a core of its one, and swapping is heavy.
+/// One second of telemetry: `virtiofsd` uses half of its core, and there is much swapping.
 pub(crate) fn batch(number: u32) -> TelemetryBatch {
     let server = |_| {
         let used = [
@@ -86,7 +86,7 @@ pub(crate) fn trial(key: TrialKey) -> Trial {
     }
 }
 
-/// What a trial is to do on the fake node.
+/// The behaviour of a trial on the fake node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Act {
     Complete,
@@ -98,31 +98,31 @@ pub(crate) enum Act {
     FillStore,
     /// It finds another target than before.
     Move,
-    /// The whole program dies with it.
+    /// The whole program ends with it.
     Panic,
 }
 
-/// Acts by the trial that it is told to make.
+/// A node that behaves as given for each trial.
 pub(crate) struct FakeNode<'a> {
     act: Box<dyn Fn(&BoundPlan) -> Act + 'a>,
     store: Option<&'a FakeStore>,
     /// Set by [`Act::Cancelled`].
     pub(crate) stop: StopFlag,
-    /// Reads of a trial; none unless told.
+    /// Number of reads of a trial; 0 by default.
     pub(crate) reads: Option<fn(&BoundPlan) -> u64>,
-    /// It takes samples: [`batch`] after each frame.
+    /// It samples: [`batch`] after each frame.
     pub(crate) samples: bool,
-    /// ns that a trial takes on its clock.
+    /// Duration of a trial on its clock, ns.
     pub(crate) trial_ns: Cell<u64>,
     pub(crate) clock_ns: Cell<u64>,
     pub(crate) bound: RefCell<Vec<BoundPlan>>,
     pub(crate) settled: RefCell<Vec<Vec<PathBuf>>>,
     pub(crate) unsettled: Vec<Unsettled>,
-    /// Each configuration's files are found at its own path, not all at one.
+    /// The files of each configuration have a separate path.
     pub(crate) own_paths: bool,
-    /// Paths below which nothing is mounted any more, by the number of trials it was to make so far.
+    /// Paths that are no longer mounted, by the number of trials before.
     pub(crate) unmounted: fn(usize) -> &'static [&'static str],
-    /// What a path leads to after so many trials.
+    /// The file at a path after this number of trials.
     pub(crate) identity: fn(&Path, usize) -> Option<Identity>,
 }
 
@@ -145,7 +145,7 @@ impl<'a> FakeNode<'a> {
         }
     }
 
-    /// These acts one after the other, then completion.
+    /// These acts in order, and completion afterwards.
     pub(crate) fn acting(acts: &[Act], store: &'a FakeStore) -> FakeNode<'a> {
         let acts = acts.to_vec();
         let next = Cell::new(0);
@@ -171,7 +171,7 @@ impl<'a> FakeNode<'a> {
         TargetInfo { path, ..target }
     }
 
-    /// What a trial measures.
+    /// The results of a trial.
     fn part(&self, plan: &BoundPlan) -> Part {
         let reads = self.reads.map(|reads| reads(plan));
         let directions = reads.map(|ops| made_up::direction(Direction::Read, ops, 100_000));
@@ -186,7 +186,7 @@ impl<'a> FakeNode<'a> {
         part
     }
 
-    /// Round, cell and attempt of every trial it was to make.
+    /// Round, cell and attempt of every trial it received.
     pub(crate) fn places(&self) -> Vec<(u32, u32, u32)> {
         let bound = self.bound.borrow();
         let places = bound.iter().map(|plan| plan.key);
@@ -333,16 +333,16 @@ impl Session for FakeSession<'_> {
     }
 }
 
-/// Gives widths of intervals as it is told, a round after the other; then none.
+/// Returns the given widths of intervals, one for each round; afterwards `None`.
 #[derive(Default)]
 pub(crate) struct FakeJudge {
     pub(crate) widths: RefCell<Vec<f64>>,
-    /// Round, cell and usefulness of what it was last asked to compare.
+    /// Round, cell and usefulness of the trials of the last comparison.
     pub(crate) asked: RefCell<Vec<(u32, String, bool)>>,
 }
 
 impl FakeJudge {
-    /// Its verdicts, by the clock of a node.
+    /// The judge, with the clock of a node.
     pub(crate) fn dependencies<'a>(&'a self, node: &'a FakeNode<'_>) -> Dependencies<'a> {
         Dependencies {
             judge: self,
@@ -417,7 +417,7 @@ impl Judge for FakeJudge {
     }
 }
 
-/// What an experiment is carried out with in tests.
+/// The environment of a run in tests.
 pub(crate) fn lab<'a>(
     store: &'a dyn iodyno_store::Store,
     node: &'a dyn Node,
@@ -432,8 +432,8 @@ pub(crate) fn lab<'a>(
     }
 }
 
-/// A word on everything but what nodes tell.
-pub(crate) fn told(progress: &Progress<'_>) -> Option<String> {
+/// All events as text, except those of nodes.
+pub(crate) fn messages(progress: &Progress<'_>) -> Option<String> {
     Some(match progress {
         Progress::Begun(handle) => format!("begun {}", handle.alias),
         Progress::Settling => "settling".to_owned(),

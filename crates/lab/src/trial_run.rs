@@ -22,13 +22,13 @@ pub(crate) struct TrialResult {
     pub(crate) trial: Trial,
     /// The node could be started.
     pub(crate) startable: bool,
-    /// Where its I/O went, if it got that far.
+    /// The environment of its I/O, if it got that far.
     pub(crate) environment: Option<Environment>,
     /// Why it is not completely stored.
     pub(crate) unstored: Option<StoreError>,
 }
 
-/// One trial under way.
+/// One trial in progress.
 pub(crate) struct TrialRun<'a> {
     lab: &'a Lab<'a>,
     plan: &'a Plan,
@@ -36,7 +36,7 @@ pub(crate) struct TrialRun<'a> {
     started_unix_ms: u64,
     writer: StoreWriter<'a>,
     environment: Option<Environment>,
-    /// Whether the host came to rest before it, with notes; `None` if that does not matter.
+    /// Whether the host settled before it, with notes; `None` if settling was not needed.
     settled: Option<(Settled, Vec<String>)>,
     notes: Vec<String>,
     frames: Vec<Frame>,
@@ -66,8 +66,8 @@ impl<'a> TrialRun<'a> {
         }
     }
 
-    /// Runs the trial, unless its target has changed since its cell's earlier trials. A trial whose I/O went elsewhere
-    /// nevertheless has failed.
+    /// Runs the trial, unless its target has changed since its cell's earlier trials. If the change is found only
+    /// during the trial, the trial has failed.
     pub(crate) fn carry_out(
         mut self,
         number: u32,
@@ -144,7 +144,7 @@ impl<'a> TrialRun<'a> {
         })
     }
 
-    /// Stores that the trial was skipped, and why.
+    /// Stores that the trial was skipped, with the reason.
     pub(crate) fn give_up(
         mut self,
         why: String,
@@ -191,7 +191,7 @@ impl<'a> TrialRun<'a> {
             part.notes.extend(unseen);
         }
         trial.findings = iodyno_judge::findings(workload, &trial);
-        // What follows from it was found; whoever wants more of it has the store.
+        // The findings are derived from the telemetry; all of it is in the store.
         trial.telemetry = Telemetry::default();
         if let Some(environment) = &self.environment {
             let found = store_on_target(&self.lab.store_stack, environment, workload);
@@ -233,7 +233,7 @@ impl<'a> TrialRun<'a> {
         }
     }
 
-    /// Outcome, parts and faults. If the node died, the part is rebuilt from its frames.
+    /// Outcome, parts and errors. If the node died, the part is rebuilt from its frames.
     fn result(
         &mut self,
         end: Result<TrialEnd, RunnerError>,
@@ -281,7 +281,7 @@ fn unseen(telemetry: &Telemetry) -> Vec<String> {
             reasons.push(gap.reason.clone());
         }
     }
-    // Of many that come and go, the first say what there is to say.
+    // If many appear and disappear, the first ones are sufficient.
     reasons.truncate(5);
     reasons
 }

@@ -1,15 +1,15 @@
-//! Writes the results of a trial to the store, and keeps what cannot be stored now to write it later.
+//! Writes the results of a trial to the store, and keeps those that cannot be stored yet, to write them later.
 //!
-//! What must stay true: the writes of a trial reach the store in order, and none is dropped before the end of the trial. A
-//! store that is full or locked for a while costs only memory.
+//! Invariant: the writes of a trial reach the store in order, and none is dropped before the end of the trial. A
+//! store that is full or locked for some time costs only memory.
 
 use std::collections::VecDeque;
 
 use iodyno_model::{Environment, Frame, KnownTarget, TelemetryBatch, Trial, TrialKey};
 use iodyno_store::{Store, StoreError};
 
-/// While the store fails, every tenth write tries again; there are two writes each second. A try on a locked store takes
-/// seconds.
+/// While the store fails, every tenth write tries again; there are two writes per second. An attempt on a locked
+/// store takes seconds.
 const RETRY_EVERY: u32 = 10;
 
 enum Write {
@@ -27,11 +27,11 @@ enum Write {
 /// Whether a write changed the state of the store.
 #[derive(Debug)]
 pub(crate) enum StoreHealth {
-    /// It did not.
+    /// The state did not change.
     Unchanged,
-    /// It has begun to fail.
+    /// Writes have begun to fail.
     Fails(StoreError),
-    /// It works again, and holds everything.
+    /// Writes succeed again, and all results are stored.
     Recovered,
 }
 
@@ -84,7 +84,7 @@ impl<'a> StoreWriter<'a> {
         self.write(Write::Telemetry(batch.clone()))
     }
 
-    /// Stores the end of the trial, after everything that was kept.
+    /// Stores the end of the trial, after all pending writes.
     pub(crate) fn finish(mut self, trial: &Trial) -> Result<(), StoreError> {
         self.drain()?;
         self.store.finish_trial(trial)
@@ -144,7 +144,7 @@ mod tests {
     use crate::testing::{FakeStore, batch, frame, key, trial};
 
     #[test]
-    fn a_store_that_fails_for_a_while_ends_up_with_everything_in_order() {
+    fn a_store_that_fails_for_some_time_contains_everything_in_order() {
         let store = FakeStore::default();
         let mut writer = StoreWriter::new(&store, key());
         assert!(matches!(writer.begin("c", "w", 1), StoreHealth::Unchanged));
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_stores_what_was_kept_back() {
+    fn the_end_stores_pending_writes() {
         let store = FakeStore::default();
         store.full(true);
         let mut writer = StoreWriter::new(&store, key());
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_stays_full_is_an_error_at_the_end_only() {
+    fn a_store_that_stays_full_is_an_error_only_at_the_end() {
         let store = FakeStore::default();
         store.full(true);
         let mut writer = StoreWriter::new(&store, key());

@@ -6,14 +6,14 @@ use super::*;
 use crate::testing::{Act, FakeNode, lab, plan};
 use crate::{Progress, RunEnd, StopReason, carry_out, resume, with_again};
 
-/// Some 2 % of noise that all cells of a round share, and 0.1 % of each its own.
+/// Noise of about 2 % common to all cells of a round, and of 0.1 % for each cell.
 fn noisy(plan: &BoundPlan, reads: f64) -> u64 {
     let wave = |number: u32, share: f64| 1.0 + share * (f64::from(number) * 2.4).sin();
     let own = plan.key.round * 7 + plan.key.cell;
     (reads * wave(plan.key.round, 0.02) * wave(own, 0.001)) as u64
 }
 
-/// c1 reads half as much again as the others.
+/// c1 reads 50 % more than the others.
 fn reads(plan: &BoundPlan) -> u64 {
     match plan.configuration.name.as_str() {
         "c1" => noisy(plan, 1_500_000.0),
@@ -27,7 +27,7 @@ fn node() -> FakeNode<'static> {
     node
 }
 
-/// Carries a plan out with the house's judge; what it said after each round.
+/// Runs a plan with the default judge; returns its verdicts after each round.
 fn judged(plan: &Plan, store: &SqliteStore) -> (RunEnd, Vec<Comparison>) {
     let (node, stop) = (node(), StopFlag::new());
     let mut said = Vec::new();
@@ -45,7 +45,7 @@ fn by_numbers(comparison: &Comparison) -> (&str, &Verdict) {
 }
 
 #[test]
-fn the_verdict_so_far_is_undecided_at_first_and_then_tells_the_faster_one() {
+fn the_interim_verdict_is_inconclusive_at_first_and_then_names_the_faster_one() {
     let folder = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(folder.path().join("a.db")).unwrap();
     let plan = with_again(plan(2, 1, 8));
@@ -72,7 +72,7 @@ fn the_verdict_so_far_is_undecided_at_first_and_then_tells_the_faster_one() {
 }
 
 #[test]
-fn the_width_of_the_intervals_ends_the_run_and_its_resumption_sees_all_rounds() {
+fn the_width_of_the_intervals_ends_the_run_and_a_resumed_run_counts_all_rounds() {
     let folder = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(folder.path().join("a.db")).unwrap();
     let stopping = Stopping {

@@ -21,7 +21,7 @@ fn disk(environment: &mut Environment) -> &mut DeviceLayer {
     }
 }
 
-/// What is told of a trial of the same cell, or of another one, after such a change.
+/// The message for a trial of the same cell, or of another one, after a change.
 fn changed(cell: u32, change: impl FnOnce(&mut Environment)) -> Option<String> {
     let plan = plan(2, 2, 1);
     let (before, mut now) = (environment(), environment());
@@ -32,7 +32,7 @@ fn changed(cell: u32, change: impl FnOnce(&mut Environment)) -> Option<String> {
 }
 
 #[test]
-fn a_remount_or_reboot_is_no_change_and_another_file_system_or_device_is() {
+fn a_remount_or_reboot_is_not_a_change_but_another_file_system_or_device_is() {
     type Change = fn(&mut Environment);
     let same: [(&str, Change); 6] = [
         ("nothing", |_| {}),
@@ -83,7 +83,7 @@ fn a_remount_or_reboot_is_no_change_and_another_file_system_or_device_is() {
 }
 
 #[test]
-fn other_paths_are_told_of_the_same_cell_only() {
+fn other_paths_are_reported_only_for_the_same_cell() {
     let another = |now: &mut Environment| now.targets[0].path = PathBuf::from("/mnt");
     assert_eq!(
         changed(0, another).unwrap(),
@@ -94,14 +94,14 @@ fn other_paths_are_told_of_the_same_cell_only() {
 }
 
 #[test]
-fn a_path_is_one_target_for_the_workloads_of_a_configuration_and_not_for_other_configurations() {
+fn a_path_is_the_same_target_for_all_workloads_of_a_configuration_only() {
     let unmounted = |now: &mut Environment| mount(now).point = "/".into();
     assert!(changed(1, unmounted).is_some());
     assert_eq!(changed(2, unmounted), None);
 }
 
 #[test]
-fn a_loop_device_is_known_by_its_file_and_a_pool_by_its_name() {
+fn a_loop_device_is_identified_by_its_file_and_a_pool_by_its_name() {
     let looped = |number: u32, file: &str| {
         let device = DeviceLayer {
             name: format!("loop{number}"),
@@ -146,13 +146,13 @@ fn a_loop_device_is_known_by_its_file_and_a_pool_by_its_name() {
     assert_eq!(
         pool("tank/t", 5),
         pool("tank/t", 4),
-        "others use the pool, too"
+        "other file systems use the pool as well"
     );
     assert_ne!(pool("tank/t", 5), pool("tank/u", 5));
 }
 
 #[test]
-fn a_target_is_looked_at_before_a_trial_where_anything_is_known_of_it() {
+fn a_known_target_is_checked_before_a_trial() {
     let plan = plan(2, 2, 1);
     let mut node = FakeNode::new(|_| Act::Complete);
     node.unmounted = |_| &["/c0"];
@@ -171,7 +171,7 @@ fn a_target_is_looked_at_before_a_trial_where_anything_is_known_of_it() {
         assert_eq!(places.lost(&plan, 0, &node), None, "nothing is known yet");
         places.moved(&plan, 0, &found(path));
         assert_eq!(places.lost(&plan, 0, &node).is_some(), known, "{path}");
-        // The configuration's other workload, which has had no trial.
+        // The other workload of the configuration, which has had no trial.
         assert_eq!(places.lost(&plan, 1, &node).is_some(), known, "{path}");
         assert_eq!(places.lost(&plan, 2, &node), None, "{path}");
     }

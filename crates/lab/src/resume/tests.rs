@@ -13,12 +13,12 @@ use super::*;
 use crate::StopReason;
 use crate::experiment::carry_out_with;
 use crate::schedule::order;
-use crate::testing::{Act, FakeJudge, FakeNode, FakeStore, lab, plan, told};
+use crate::testing::{Act, FakeJudge, FakeNode, FakeStore, lab, messages, plan};
 
 /// Round, cell and attempt.
 type Place = (u32, u32, u32);
 
-/// Begins a run that dies with its n-th trial.
+/// Starts a run that is interrupted in its n-th trial.
 fn die_at(trial: usize, plan: &Plan, store: &dyn Store) -> Vec<Place> {
     let count = RefCell::new(0);
     let node = FakeNode::new(|_| {
@@ -41,8 +41,8 @@ fn die_at(trial: usize, plan: &Plan, store: &dyn Store) -> Vec<Place> {
     node.places()
 }
 
-/// Goes on with a run; what it told, and the trials it made.
-fn go_on(
+/// Resumes a run; returns its messages, and the trials that it ran.
+fn resume_run(
     run: RunId,
     rounds: Option<u32>,
     store: &dyn Store,
@@ -57,7 +57,7 @@ fn go_on(
         &Permission::default(),
         &lab(store, &node, &stop),
         &judge.dependencies(&node),
-        &mut |one| words.extend(told(&one)),
+        &mut |one| words.extend(messages(&one)),
     );
     (end, words, node.places())
 }
@@ -81,7 +81,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
-    fn a_run_that_dies_anywhere_goes_on_in_the_order_it_would_have_had(
+    fn a_run_interrupted_at_any_trial_continues_in_its_original_order(
         cells in 1usize..5, rounds in 1u32..5, seed: u64, at: prop::sample::Index,
     ) {
         let plan = Plan { seed, ..plan(cells, 1, rounds) };
@@ -89,20 +89,20 @@ proptest! {
         let store = FakeStore::default();
         let before = die_at(at, &plan, &store);
         let judge = FakeJudge::default();
-        let (end, told, after) = go_on(store.id(), None, &store, &judge);
+        let (end, messages, after) = resume_run(store.id(), None, &store, &judge);
         let end = end.unwrap();
-        // The trial that died is made again, as a second attempt.
+        // The interrupted trial is repeated as a second attempt.
         prop_assert_eq!(&places(&before), &whole(&plan)[..=at]);
         prop_assert_eq!(&places(&after), &whole(&plan)[at..]);
         prop_assert_eq!(after[0].2, 1);
         prop_assert!(after[1..].iter().all(|(.., attempt)| *attempt == 0));
         prop_assert_eq!((end.made, end.completed), (end.planned, end.planned));
         prop_assert_eq!((end.state, end.rounds), (RunState::Completed, rounds));
-        // The planned rounds are all that it makes: that is not a look.
+        // Only the planned rounds are run, which is not a look.
         prop_assert!(!store.log().iter().any(|noted| noted.starts_with("looked")));
         let first = format!("trial {} of {}", at + 1, cells * rounds as usize);
-        prop_assert!(told[1].starts_with(&first), "{:?}", told);
-        // The verdict at the end sees every trial once.
+        prop_assert!(messages[1].starts_with(&first), "{:?}", messages);
+        // The final verdict includes every trial once.
         let asked = judge.asked.borrow();
         if cells > 1 {
             prop_assert_eq!(asked.len(), cells * rounds as usize);
@@ -111,7 +111,7 @@ proptest! {
     }
 }
 
-/// Stores a run whose trials came out as told, and was cut off after them.
+/// Stores a run whose trials had these outcomes and which was then interrupted.
 fn stored(plan: &Plan, outcome: impl Fn(u32, u32) -> Option<Outcome>) -> FakeStore {
     let store = FakeStore::default();
     let run = store.begin_run(plan, 0).unwrap().id;
@@ -137,7 +137,7 @@ fn stored(plan: &Plan, outcome: impl Fn(u32, u32) -> Option<Outcome>) -> FakeSto
 }
 
 #[test]
-fn every_trial_that_has_not_completed_is_made_again_as_its_next_attempt() {
+fn every_trial_that_has_not_completed_is_repeated_as_its_next_attempt() {
     let plan = plan(4, 1, 2);
     let text = || "x".to_owned();
     let store = stored(&plan, |round, cell| match (round, cell) {
@@ -147,41 +147,45 @@ fn every_trial_that_has_not_completed_is_made_again_as_its_next_attempt() {
         (0, _) => Some(Outcome::Completed),
         _ => None,
     });
-    let (end, _, after) = go_on(store.id(), None, &store, &FakeJudge::default());
+    let (end, _, after) = resume_run(store.id(), None, &store, &FakeJudge::default());
     let end = end.unwrap();
     let mut again: Vec<_> = after.iter().filter(|one| one.0 == 0).collect();
     again.sort_unstable();
     assert_eq!(again, [&(0, 1, 1), &(0, 2, 1), &(0, 3, 1)]);
     assert_eq!(after.len(), 7);
     assert_eq!((end.made, end.completed), (8, 8));
-    assert_eq!(end.state, RunState::Completed, "what failed was made good");
+    assert_eq!(
+        end.state,
+        RunState::Completed,
+        "the failed trials were repeated"
+    );
 }
 
-/// A target is away in rounds 2 to 3 of four, and its trials of then failed.
-fn away_for_a_while() -> FakeStore {
+/// A run whose target is missing in rounds 2 and 3 of four, in which its trials fail.
+fn missing_for_two_rounds() -> FakeStore {
     stored(&plan(2, 1, 4), |round, cell| match (round, cell) {
-        (1..3, 1) => Some(Outcome::Failed("the target was gone".to_owned())),
+        (1..3, 1) => Some(Outcome::Failed("the target was missing".to_owned())),
         _ => Some(Outcome::Completed),
     })
 }
 
 #[test]
-fn a_run_with_failed_trials_is_not_complete_before_they_are_made_good() {
-    let store = away_for_a_while();
+fn a_run_with_failed_trials_is_complete_only_after_they_are_repeated() {
+    let store = missing_for_two_rounds();
     let judge = FakeJudge::default();
-    let (end, told, after) = go_on(store.id(), None, &store, &judge);
+    let (end, messages, after) = resume_run(store.id(), None, &store, &judge);
     assert_eq!(after, [(1, 1, 1), (2, 1, 1)]);
     let end = end.unwrap();
     assert_eq!((end.made, end.completed, end.planned), (8, 8, 8));
     assert_eq!((end.state, end.rounds), (RunState::Completed, 4));
-    assert!(told[1].starts_with("trial 7 of 8"), "{told:?}");
+    assert!(messages[1].starts_with("trial 7 of 8"), "{messages:?}");
     assert_eq!(judge.asked.borrow().len(), 8);
-    let (end, ..) = go_on(store.id(), None, &store, &judge);
+    let (end, ..) = resume_run(store.id(), None, &store, &judge);
     assert!(matches!(end, Err(ResumeError::Complete { rounds: 4, .. })));
 }
 
 #[test]
-fn a_run_of_which_early_trials_are_repeated_keeps_its_later_rounds() {
+fn a_run_whose_early_trials_are_repeated_keeps_its_later_rounds() {
     let width = |width, max_time_ns| Stopping {
         least_rounds: 0,
         width,
@@ -194,7 +198,7 @@ fn a_run_of_which_early_trials_are_repeated_keeps_its_later_rounds() {
             2,
             RunState::Completed,
         ),
-        // Each trial takes a second, a round two; the second failed trial is left as it was.
+        // Each trial takes one second, a round two; the second failed trial is not repeated.
         (
             width(None, Some(1)),
             StopReason::MaxTime,
@@ -202,11 +206,11 @@ fn a_run_of_which_early_trials_are_repeated_keeps_its_later_rounds() {
             RunState::Failed,
         ),
     ] {
-        let store = away_for_a_while();
+        let store = missing_for_two_rounds();
         store.replan(|plan| plan.stopping = stopping);
         let judge = FakeJudge::default();
         *judge.widths.borrow_mut() = vec![0.01; 9];
-        let (end, _, after) = go_on(store.id(), None, &store, &judge);
+        let (end, _, after) = resume_run(store.id(), None, &store, &judge);
         let end = end.unwrap();
         assert_eq!((end.stopped, after.len()), (stopped, made));
         assert_eq!((end.made, end.completed), (8, 6 + made as u32));
@@ -215,8 +219,8 @@ fn a_run_of_which_early_trials_are_repeated_keeps_its_later_rounds() {
     }
 }
 
-/// Goes on with a run on a node of which something is no longer mounted.
-fn go_on_without(
+/// Resumes a run on a node with a file system that is no longer mounted.
+fn resume_run_without(
     store: &FakeStore,
     unmounted: fn(usize) -> &'static [&'static str],
 ) -> (RunEnd, Vec<Place>) {
@@ -236,7 +240,7 @@ fn go_on_without(
 }
 
 #[test]
-fn a_target_that_is_no_longer_what_it_was_before_is_not_touched() {
+fn a_target_that_has_changed_is_not_accessed() {
     for outcome in [
         Outcome::Completed,
         Outcome::Interrupted("by the user".to_owned()),
@@ -244,7 +248,7 @@ fn a_target_that_is_no_longer_what_it_was_before_is_not_touched() {
         let store = stored(&plan(2, 1, 3), |round, _| {
             (round < 1).then(|| outcome.clone())
         });
-        let (end, made) = go_on_without(&store, |_| &["/mnt/e"]);
+        let (end, made) = resume_run_without(&store, |_| &["/mnt/e"]);
         assert_eq!(made, [], "{outcome:?}");
         assert_eq!(end.state, RunState::Failed);
         let trials = store.trials.borrow();
@@ -254,23 +258,23 @@ fn a_target_that_is_no_longer_what_it_was_before_is_not_touched() {
             "{why}"
         );
         drop(trials);
-        // Back again, all is made good.
-        let (end, _) = go_on_without(&store, |_| &[]);
+        // After the file system is mounted again, all trials are repeated.
+        let (end, _) = resume_run_without(&store, |_| &[]);
         assert_eq!((end.state, end.completed), (RunState::Completed, 6));
     }
 }
 
 #[test]
-fn what_a_trial_that_failed_ran_on_binds_no_later_one() {
+fn the_target_of_a_failed_trial_does_not_bind_later_ones() {
     let store = stored(&plan(1, 1, 2), |round, _| {
         (round < 1).then(|| Outcome::Failed("no space".to_owned()))
     });
-    let (end, made) = go_on_without(&store, |_| &["/mnt/e"]);
+    let (end, made) = resume_run_without(&store, |_| &["/mnt/e"]);
     assert_eq!((made.len(), end.completed), (2, 2));
 }
 
 #[test]
-fn a_run_that_lacks_nothing_is_told_of_and_left_as_it_is() {
+fn a_complete_run_is_reported_and_not_changed() {
     let plan = plan(2, 1, 3);
     let store = stored(&plan, |_, _| Some(Outcome::Completed));
     store
@@ -278,7 +282,7 @@ fn a_run_that_lacks_nothing_is_told_of_and_left_as_it_is() {
         .unwrap();
     let before = store.log();
     for rounds in [None, Some(3), Some(2)] {
-        let (end, told, _) = go_on(store.id(), rounds, &store, &FakeJudge::default());
+        let (end, messages, _) = resume_run(store.id(), rounds, &store, &FakeJudge::default());
         let error = end.unwrap_err();
         assert!(
             matches!(
@@ -292,28 +296,28 @@ fn a_run_that_lacks_nothing_is_told_of_and_left_as_it_is() {
         );
         let hint = error.hint().unwrap();
         assert!(hint.contains("--rounds 6"), "{hint}");
-        assert!(told.is_empty());
+        assert!(messages.is_empty());
     }
     assert_eq!(store.log(), before);
 }
 
 #[test]
-fn a_run_whose_later_rounds_are_lacking_is_not_called_complete_in_all() {
+fn a_run_whose_later_rounds_are_missing_is_not_reported_as_complete() {
     let store = stored(&plan(2, 1, 5), |round, _| {
         (round < 3).then_some(Outcome::Completed)
     });
-    let (end, ..) = go_on(store.id(), Some(2), &store, &FakeJudge::default());
+    let (end, ..) = resume_run(store.id(), Some(2), &store, &FakeJudge::default());
     let error = end.unwrap_err();
     assert_eq!(
         error.to_string(),
         "run 1 is complete: nothing is missing in its first 2 rounds"
     );
-    let (end, ..) = go_on(store.id(), None, &store, &FakeJudge::default());
+    let (end, ..) = resume_run(store.id(), None, &store, &FakeJudge::default());
     assert_eq!(end.unwrap().made, 10);
 }
 
 #[test]
-fn a_complete_run_can_have_more_rounds_however_narrow_its_intervals_are() {
+fn a_complete_run_can_be_extended_even_with_narrow_intervals() {
     let stopping = Stopping {
         least_rounds: 0,
         width: Some(0.03),
@@ -326,7 +330,7 @@ fn a_complete_run_can_have_more_rounds_however_narrow_its_intervals_are() {
     let store = stored(&plan, |_, _| Some(Outcome::Completed));
     let judge = FakeJudge::default();
     *judge.widths.borrow_mut() = vec![0.01; 9];
-    let (end, told, after) = go_on(store.id(), Some(5), &store, &judge);
+    let (end, messages, after) = resume_run(store.id(), Some(5), &store, &judge);
     let end = end.unwrap();
     let longer = Plan { rounds: 5, ..plan };
     assert_eq!(places(&after), whole(&longer)[6..]);
@@ -335,20 +339,20 @@ fn a_complete_run_can_have_more_rounds_however_narrow_its_intervals_are() {
         assert!(store.log().contains(&noted.to_owned()), "{:?}", store.log());
     }
     assert!(
-        told.iter().any(|word| word.starts_with("round 4 of 5")),
-        "{told:?}"
+        messages.iter().any(|word| word.starts_with("round 4 of 5")),
+        "{messages:?}"
     );
 }
 
 #[test]
-fn a_cell_that_had_been_given_up_has_another_chance_in_every_round() {
+fn a_cell_that_was_given_up_is_tried_again_in_a_resumed_run() {
     let plan = plan(2, 1, 6);
     let store = stored(&plan, |round, cell| match (round, cell) {
         (_, 1) if round < 3 => Some(Outcome::Failed("no".to_owned())),
         (_, 1) => Some(Outcome::Failed("skipped: it failed".to_owned())),
         _ => Some(Outcome::Completed),
     });
-    // Still hopeless: three rounds are enough to see it.
+    // It still fails: it is given up after three rounds.
     let node = FakeNode::new(|_| Act::Die);
     let (stop, judge) = (node.stop.clone(), FakeJudge::default());
     let dependencies = judge.dependencies(&node);
@@ -365,7 +369,7 @@ fn a_cell_that_had_been_given_up_has_another_chance_in_every_round() {
     assert_eq!((end.made, end.completed, end.given_up), (9, 6, 3));
     assert_eq!(end.state, RunState::Failed);
 
-    let (end, _, after) = go_on(store.id(), None, &store, &judge);
+    let (end, _, after) = resume_run(store.id(), None, &store, &judge);
     let end = end.unwrap();
     let expected: Vec<Place> = (0..6).map(|round| (round, 1, 2)).collect();
     assert_eq!(after, expected);
@@ -374,13 +378,13 @@ fn a_cell_that_had_been_given_up_has_another_chance_in_every_round() {
 }
 
 #[test]
-fn an_imported_run_has_nothing_to_go_on_with() {
+fn a_run_imported_from_another_tool_cannot_be_resumed() {
     let plan = Plan {
         imported: Some(Imported::default()),
         ..plan(0, 0, 1)
     };
     let store = stored(&plan, |_, _| None);
-    let (end, ..) = go_on(store.id(), Some(9), &store, &FakeJudge::default());
+    let (end, ..) = resume_run(store.id(), Some(9), &store, &FakeJudge::default());
     assert!(matches!(
         end.unwrap_err(),
         ResumeError::Imported { alias: 1 }
@@ -388,7 +392,7 @@ fn an_imported_run_has_nothing_to_go_on_with() {
 }
 
 #[test]
-fn the_store_of_a_run_that_died_is_gone_on_with_by_the_next_process() {
+fn an_interrupted_run_is_resumed_by_another_process() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.db");
     let plan = plan(3, 1, 3);
@@ -398,7 +402,7 @@ fn the_store_of_a_run_that_died_is_gone_on_with_by_the_next_process() {
     }
     let store = SqliteStore::open(&path).unwrap();
     let run = store.find("last").unwrap();
-    let (end, _, after) = go_on(run, None, &store, &FakeJudge::default());
+    let (end, _, after) = resume_run(run, None, &store, &FakeJudge::default());
     assert_eq!(places(&after), whole(&plan)[4..]);
     assert_eq!(end.unwrap().completed, 9);
     let stored = store.run(run).unwrap();
@@ -407,16 +411,16 @@ fn the_store_of_a_run_that_died_is_gone_on_with_by_the_next_process() {
         (summary.state, summary.trials_completed),
         (RunState::Completed, 9)
     );
-    let (end, ..) = go_on(run, None, &store, &FakeJudge::default());
+    let (end, ..) = resume_run(run, None, &store, &FakeJudge::default());
     assert!(matches!(end, Err(ResumeError::Complete { rounds: 3, .. })));
-    let (end, ..) = go_on(run, Some(4), &store, &FakeJudge::default());
+    let (end, ..) = resume_run(run, Some(4), &store, &FakeJudge::default());
     assert_eq!(end.unwrap().completed, 12);
     let stored = store.run(run).unwrap();
     assert_eq!((stored.summary.trials_planned, stored.plan.rounds), (12, 4));
 }
 
 #[test]
-fn a_run_stopped_early_is_complete_with_the_rounds_it_has() {
+fn a_run_stopped_early_is_complete_with_its_completed_rounds() {
     let folder = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(folder.path().join("a.db")).unwrap();
     let mut plan = plan(2, 1, 50);
@@ -435,29 +439,29 @@ fn a_run_stopped_early_is_complete_with_the_rounds_it_has() {
     let summary = &stored.summary;
     assert_eq!((summary.state, summary.rounds), (RunState::Completed, 2));
     assert_eq!((summary.trials_completed, summary.trials_planned), (4, 4));
-    assert_eq!(stored.plan.rounds, 50, "what was asked for is kept");
-    let (end, ..) = go_on(run, None, &store, &judge);
+    assert_eq!(stored.plan.rounds, 50, "the requested number is kept");
+    let (end, ..) = resume_run(run, None, &store, &judge);
     assert!(matches!(end, Err(ResumeError::Complete { rounds: 2, .. })));
-    let (end, _, after) = go_on(run, Some(3), &store, &judge);
+    let (end, _, after) = resume_run(run, Some(3), &store, &judge);
     assert_eq!((end.unwrap().rounds, after.len()), (3, 2));
     let stored = store.run(run).unwrap();
     assert_eq!((stored.summary.rounds, stored.plan.rounds), (3, 50));
 }
 
-/// Set for the process that is to be killed: the store's path.
-const VICTIM: &str = "IODYNO_LAB_VICTIM";
+/// Set for the process to be killed: the path of the store.
+const KILLED_STORE: &str = "IODYNO_KILLED_STORE";
 
 fn slow_plan() -> Plan {
     plan(3, 2, 4)
 }
 
-/// Carries out a run and says of each trial when it begins.
+/// Runs a plan and prints a line when each trial begins.
 fn carry_out_slowly(path: &Path) {
     let store = SqliteStore::open(path).unwrap();
     let left = std::cell::Cell::new(slow_plan().cells() * slow_plan().rounds);
     let node = FakeNode::new(move |_| {
         left.set(left.get() - 1);
-        // The last one is under way until the kill, however late that comes.
+        // The last one runs until the process is killed.
         std::thread::sleep(match left.get() {
             0 => Duration::from_secs(3600),
             _ => Duration::from_millis(20),
@@ -481,17 +485,17 @@ fn carry_out_slowly(path: &Path) {
 }
 
 #[test]
-fn a_run_killed_with_signal_9_lacks_nothing_once_it_was_resumed() {
-    if let Some(path) = std::env::var_os(VICTIM) {
+fn a_run_killed_with_signal_9_is_complete_after_it_was_resumed() {
+    if let Some(path) = std::env::var_os(KILLED_STORE) {
         return carry_out_slowly(Path::new(&path));
     }
     let folder = tempfile::tempdir().unwrap();
-    let test = "resume::tests::a_run_killed_with_signal_9_lacks_nothing_once_it_was_resumed";
+    let test = "resume::tests::a_run_killed_with_signal_9_is_complete_after_it_was_resumed";
     for (number, after_ms) in [(1, 0), (2, 30), (11, 7), (24, 11)] {
         let path = folder.path().join(format!("{number}.db"));
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", test, "--nocapture"])
-            .env(VICTIM, &path)
+            .env(KILLED_STORE, &path)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -499,7 +503,7 @@ fn a_run_killed_with_signal_9_lacks_nothing_once_it_was_resumed() {
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let wanted = format!("making {number}");
         let begun = lines.map_while(Result::ok).find(|line| *line == wanted);
-        assert!(begun.is_some(), "the victim ended by itself");
+        assert!(begun.is_some(), "the process ended by itself");
         std::thread::sleep(Duration::from_millis(after_ms));
         child.kill().unwrap();
         child.wait().unwrap();
@@ -508,7 +512,7 @@ fn a_run_killed_with_signal_9_lacks_nothing_once_it_was_resumed() {
         let run = store.find("last").unwrap();
         let before = store.run(run).unwrap();
         assert_eq!(before.summary.state, RunState::Interrupted, "{number}");
-        let (end, _, after) = go_on(run, None, &store, &FakeJudge::default());
+        let (end, _, after) = resume_run(run, None, &store, &FakeJudge::default());
         assert_eq!(end.unwrap().completed, 24, "{number}");
         let plan = slow_plan();
         let done = before.summary.trials_completed as usize;
@@ -529,7 +533,7 @@ fn a_run_killed_with_signal_9_lacks_nothing_once_it_was_resumed() {
     }
 }
 
-/// Goes on with a run whose first trial died, with this permission; what its trials may destroy.
+/// Resumes a run whose first trial was interrupted, with this permission; returns what its trials may destroy.
 fn permitted(foreign: bool, permission: &Permission) -> Result<Vec<PathBuf>, ResumeError> {
     let plan = plan(2, 1, 1);
     let store = FakeStore::default();
@@ -560,7 +564,7 @@ fn permitted(foreign: bool, permission: &Permission) -> Result<Vec<PathBuf>, Res
 }
 
 #[test]
-fn what_may_be_destroyed_is_said_anew_when_a_run_is_resumed() {
+fn a_resumed_run_needs_a_new_permission_to_destroy() {
     let none = Permission::default();
     assert_eq!(permitted(false, &none).unwrap(), Vec::<PathBuf>::new());
     let destroy = vec![PathBuf::from("/c1")];
@@ -572,7 +576,7 @@ fn what_may_be_destroyed_is_said_anew_when_a_run_is_resumed() {
 }
 
 #[test]
-fn an_imported_run_goes_on_only_on_targets_that_are_named_again() {
+fn an_imported_run_is_resumed_only_on_targets_that_are_named_again() {
     let named = |targets: &[(&str, &str)]| Permission {
         named: targets
             .iter()
@@ -596,15 +600,15 @@ fn an_imported_run_goes_on_only_on_targets_that_are_named_again() {
         "if these paths are meant, on this host, add `--on c1=/c1`"
     );
     assert!(permitted(true, &named(&both)).is_ok());
-    // A target of another path is another run.
+    // With another path it would be another run.
     let error = permitted(true, &named(&[both[0], both[1], ("c1", "/x")])).unwrap_err();
     assert_eq!(error.to_string(), "`--on c1=/x` is not a target of run 1");
-    // An own run keeps its targets: to name them is allowed.
+    // A run of this store keeps its targets; naming them is allowed.
     assert!(permitted(false, &named(&both[1..])).is_ok());
     assert!(permitted(false, &named(&[("c1", "/x")])).is_err());
 }
 
-/// A file that was there before the run, and whose inode has this number.
+/// A file that existed before the run, with this inode number.
 fn file(number: u64) -> Option<Identity> {
     let inode = Inode {
         number,
@@ -653,7 +657,7 @@ fn replaced(what: &str, now: fn(&Path, usize) -> Option<Identity>) {
     assert_eq!(
         log[begun.unwrap() + 1],
         "targets",
-        "before anything is done"
+        "before the trial did anything"
     );
 
     let mut node = FakeNode::new(|_| Act::Complete);

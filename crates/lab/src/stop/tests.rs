@@ -4,9 +4,9 @@ use crate::testing::plan;
 const SECOND: u64 = 1_000_000_000;
 
 #[test]
-fn a_round_begins_only_if_one_as_long_as_the_longest_would_end_in_time() {
+fn a_round_begins_only_if_the_longest_duration_fits_in_the_time_limit() {
     let mut timing = Timing::new(100 * SECOND);
-    // (round's seconds, then now, then the time allowed, and whether there is room)
+    // (seconds of the rounds, current time, time limit, whether another round begins)
     for (span, now, allowed, room) in [
         (10, 110, Some(20), true),
         (10, 120, Some(29), false),
@@ -30,7 +30,7 @@ fn the_first_round_always_begins() {
 }
 
 #[test]
-fn the_time_left_follows_from_the_mean_of_the_rounds_and_from_what_is_allowed() {
+fn the_remaining_time_follows_from_the_mean_of_the_rounds_and_the_limit() {
     let mut timing = Timing::new(0);
     assert_eq!(timing.left(0, 5, None), None);
     timing.round(10 * SECOND, 4, 4);
@@ -45,7 +45,7 @@ fn the_time_left_follows_from_the_mean_of_the_rounds_and_from_what_is_allowed() 
 }
 
 #[test]
-fn the_rest_of_a_round_counts_as_a_whole_one_of_its_pace() {
+fn the_rest_of_a_round_counts_as_a_complete_one_at_its_rate() {
     let mut timing = Timing::new(0);
     timing.round(5 * SECOND, 1, 4);
     assert_eq!(timing.left(5 * SECOND, 1, None), Some(20 * SECOND));
@@ -58,10 +58,10 @@ fn only_a_cell_that_never_completed_is_given_up() {
     use TrialState::{Completed as Ok, Failed as No, Interrupted as Cut, Refused as Refuse};
     let check = |states: &[TrialState], expected: bool| {
         let mut retries = RetryLimit::new(&plan(2, 1, 1));
-        let told: Vec<bool> = states.iter().map(|state| retries.note(0, *state)).collect();
+        let given_up: Vec<bool> = states.iter().map(|state| retries.note(0, *state)).collect();
         assert_eq!(retries.given_up(0), expected, "{states:?}");
-        let times = told.iter().filter(|told| **told).count();
-        assert_eq!(times, usize::from(expected), "told once: {states:?}");
+        let times = given_up.iter().filter(|given_up| **given_up).count();
+        assert_eq!(times, usize::from(expected), "given up once: {states:?}");
         assert!(!retries.given_up(1));
         assert!(!retries.all_given_up());
     };

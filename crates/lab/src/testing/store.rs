@@ -9,15 +9,15 @@ use iodyno_model::{
 };
 use iodyno_store::{Run, RunHandle, Store, StoreError};
 
-/// Keeps one run and notes what it is told to store, unless it is full. Whoever resumes a run finds its
-/// maker dead.
+/// Keeps one run and logs the calls, unless it is full. For a process that resumes the run, the previous owner has
+/// ended.
 #[derive(Default)]
 pub(crate) struct FakeStore {
     full: Cell<bool>,
     log: RefCell<Vec<String>>,
     run: RefCell<Option<(RunId, Plan)>>,
     rounds: Cell<u32>,
-    /// The run came from another store.
+    /// The run was imported from another store.
     pub(crate) foreign: Cell<bool>,
     targets: RefCell<Vec<KnownTarget>>,
     state: Cell<Option<RunState>>,
@@ -35,12 +35,12 @@ impl FakeStore {
         self.log.borrow().clone()
     }
 
-    /// The identity of the run that was begun.
+    /// The identity of the run.
     pub(crate) fn id(&self) -> RunId {
         self.run.borrow().as_ref().unwrap().0
     }
 
-    /// Changes the plan of the run that was begun.
+    /// Changes the plan of the run.
     pub(crate) fn replan(&self, change: impl FnOnce(&mut Plan)) {
         change(&mut self.run.borrow_mut().as_mut().unwrap().1);
     }
@@ -116,7 +116,7 @@ impl Store for FakeStore {
     fn append_frame(&self, key: TrialKey, frame: &Frame) -> Result<(), StoreError> {
         assert!(
             !frame.jobs[0].directions[0].service.is_empty(),
-            "stored frames are whole"
+            "stored frames have their histograms"
         );
         self.note(format!("frame {}", frame.number))?;
         let mut begun = self.begun.borrow_mut();
