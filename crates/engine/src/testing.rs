@@ -1,11 +1,11 @@
 //! Jobs for tests.
-#![allow(dead_code, reason = "each test program takes what it needs of it")]
+#![allow(dead_code, reason = "each test program uses part of it")]
 
 use iodyno_model::{
     Access, Blocks, Distribution, Engine, EngineKind, Job, Order, SharedFiles, SharedMode, Work,
 };
 
-/// Random reads of 4 KiB blocks by the simulated engine, all else at its default.
+/// Random reads of 4 KiB blocks on the simulated engine, with default settings.
 pub(crate) fn random_reads(depth: u32) -> Job {
     Job {
         name: "test".to_owned(),
@@ -21,12 +21,12 @@ pub(crate) fn random_reads(depth: u32) -> Job {
     }
 }
 
-/// The blocks of a job that has some.
+/// The block options of a job on blocks.
 pub(crate) fn blocks(job: &mut Job) -> &mut Blocks {
     job.work.blocks_mut().unwrap()
 }
 
-/// What is done to shared files of this length by psync: nothing is synced, merged or checked.
+/// Access to shared files of this length with psync, without syncs, merging or checks.
 pub(crate) fn shared_rule(mode: SharedMode, file_size: u64, block: u64) -> SharedFiles {
     SharedFiles {
         engine: Engine::new(EngineKind::Psync, 1),

@@ -1,4 +1,4 @@
-//! The hot loop allocates nothing: counted by the allocator itself.
+//! The hot loop allocates nothing, as counted by the allocator.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -78,7 +78,7 @@ fn a_million_ops_allocate_nothing() {
             shared.request_stop(StopRequest::Finish);
             let outcome = worker.join().unwrap();
             assert_eq!(outcome.ended, EndedBy::Interruption, "{outcome:?}");
-            assert!(before > 0, "what it reserves before is counted");
+            assert!(before > 0, "allocations before the loop are counted");
             assert_eq!(during, 0, "{kind:?} allocated {during} times");
         });
     }

@@ -124,7 +124,7 @@ fn every_engine_reads_and_writes_each_block_once() {
 }
 
 #[test]
-fn every_engine_verifies_what_it_wrote_and_sees_what_was_changed() {
+fn every_engine_verifies_its_writes_and_detects_changes() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("data");
     for kind in REAL {
@@ -190,7 +190,7 @@ fn a_backlog_is_checked_while_writing() {
 }
 
 #[test]
-fn a_read_past_the_end_is_an_error_of_its_own() {
+fn a_read_past_the_end_is_a_separate_error() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("data");
     for kind in REAL.into_iter().filter(|kind| *kind != EngineKind::Mmap) {
@@ -221,7 +221,7 @@ fn a_read_past_the_end_is_an_error_of_its_own() {
 }
 
 #[test]
-fn fsyncs_come_after_every_so_many_writes() {
+fn fsyncs_follow_every_n_writes() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("data");
     for kind in REAL {
@@ -250,7 +250,7 @@ fn stopped_after(
     let ops = || shared.measure.of(direction).service.count();
     let (outcome, told_at) = std::thread::scope(|scope| {
         let worker = scope.spawn(|| run(spec, &shared).unwrap());
-        // It never ends by itself, unless it fails.
+        // It does not end by itself unless it fails.
         while ops() < count && !worker.is_finished() {
             std::thread::sleep(Duration::from_micros(200));
         }
@@ -268,7 +268,7 @@ fn stopped_after(
 
 struct Stopped {
     outcome: CloneOutcome,
-    /// Ops when it was told, and at the end.
+    /// Number of ops at the stop request, and at the end.
     told_at: u64,
     ops: u64,
 }
@@ -280,7 +280,7 @@ fn endless(mut job: Job) -> CloneSpec {
 }
 
 #[test]
-fn a_stop_is_heard_and_keeps_what_was_measured() {
+fn a_stop_request_ends_a_clone_and_keeps_the_results() {
     for (stop, ended) in [
         (StopRequest::Finish, EndedBy::Interruption),
         (StopRequest::ExitAll, EndedBy::ExitAll),
@@ -295,11 +295,11 @@ fn a_stop_is_heard_and_keeps_what_was_measured() {
 }
 
 #[test]
-fn an_abort_does_not_wait_for_ops_that_never_come_back() {
+fn an_abort_does_not_wait_for_ops_that_never_complete() {
     let mut stalled = job(EngineKind::Sim, (true, false), Order::Random);
     testing::blocks(&mut stalled).engine.sim = Some(SimOptions {
         law: SimLaw::Constant(1_000_000),
-        // The first eight end before it, and all that follow would end within it.
+        // The first eight complete before the stall, and all others would complete in it.
         faults: vec![SimFault::Stall {
             from_ns: 1_500_000,
             for_ns: u64::MAX / 4,
@@ -310,7 +310,7 @@ fn an_abort_does_not_wait_for_ops_that_never_come_back() {
     assert_eq!(done.outcome.ended, EndedBy::Interruption);
     assert!(
         done.outcome.errors.is_empty(),
-        "cancelled ops are no errors: {:?}",
+        "cancelled ops are not errors: {:?}",
         done.outcome
     );
     assert_eq!((done.told_at, done.ops), (8, 8));

@@ -1,4 +1,4 @@
-//! File operations: what each step does, what is counted, and what ends them.
+//! File operations: the effect of each step, the counters, and the ends.
 
 mod operations_support;
 
@@ -12,7 +12,7 @@ use iodyno_model::{
 use iodyno_units::Nanos;
 use operations_support::{Bench, current, cycles_of, make, of, operations, set, timed, untimed};
 
-/// One clone does `cycles` cycles in a fresh folder; names and lengths of what is there then.
+/// One clone runs `cycles` cycles in a new folder; returns the names and lengths of the resulting files.
 fn after(operations: Operations, cycles: u64) -> (Bench, Vec<(String, u64)>) {
     let mut bench = Bench::new(operations, 1);
     bench.job.end.ops = Some(cycles);
@@ -28,7 +28,7 @@ fn lengths(found: &[(String, u64)]) -> Vec<u64> {
 }
 
 #[test]
-fn each_action_does_what_it_says_and_counts_under_its_own_name() {
+fn each_action_has_its_effect_and_its_own_counter() {
     use Action::{Close, Create, Mkdir, Readdir, Rmdir, Statfs, Sync, SyncFolder};
     let file = || of("files", PickOrder::Oldest);
     let write = || Action::Write { bytes: 5000 };
@@ -140,7 +140,7 @@ fn the_time_of_an_op_is_the_sum_of_its_timed_steps() {
 }
 
 #[test]
-fn files_of_a_set_are_taken_in_the_order_asked_for() {
+fn files_of_a_set_are_taken_in_the_requested_order() {
     let left = |order, seed| {
         let cycle = [Action::Unlink {
             of: of("files", order),
@@ -166,7 +166,7 @@ fn files_of_a_set_are_taken_in_the_order_asked_for() {
 }
 
 #[test]
-fn a_round_over_a_set_meets_each_file_and_begins_anew() {
+fn a_round_over_a_set_visits_each_file_and_restarts() {
     let oldest = || of("files", PickOrder::Oldest);
     let cycle = [
         Action::Open { of: oldest() },
@@ -236,12 +236,12 @@ fn clones_share_files_and_ops_evenly_in_one_folder_or_in_their_own() {
             false => bench.entries(0).len(),
             true => (0..4).map(|clone| bench.entries(clone).len()).sum(),
         };
-        assert_eq!(left, 103, "as many made as unlinked");
+        assert_eq!(left, 103, "as many created as unlinked");
     }
 }
 
 #[test]
-fn all_clones_use_up_a_set_to_its_last_file() {
+fn all_clones_together_use_every_file_of_a_set() {
     let cycle = [Action::Unlink {
         of: of("files", PickOrder::Newest),
     }];
@@ -253,7 +253,7 @@ fn all_clones_use_up_a_set_to_its_last_file() {
 }
 
 #[test]
-fn a_file_appended_to_is_followed_by_another_and_only_as_many_stay_as_asked() {
+fn a_full_file_is_followed_by_another_and_only_the_requested_number_is_kept() {
     let check = |keep, cycles, expected: &[u64]| {
         let cycle = [
             Action::Append {
@@ -276,7 +276,7 @@ fn a_file_appended_to_is_followed_by_another_and_only_as_many_stay_as_asked() {
 }
 
 #[test]
-fn what_is_written_differs_from_block_to_block_and_from_clone_to_clone() {
+fn written_data_differ_between_blocks_and_between_clones() {
     let cycle = [
         Action::Create,
         Action::Write {
@@ -294,14 +294,14 @@ fn what_is_written_differs_from_block_to_block_and_from_clone_to_clone() {
         let bytes = std::fs::read(bench.folder(0).join(name)).unwrap();
         for block in bytes.chunks(4096) {
             count += 1;
-            assert!(blocks.insert(block.to_vec()), "two blocks are alike");
+            assert!(blocks.insert(block.to_vec()), "two blocks are equal");
         }
     }
     assert_eq!(count, 6 * 258);
 }
 
 #[test]
-fn no_cycle_begins_before_it_is_due_and_lateness_shows_in_the_response() {
+fn no_cycle_begins_before_it_is_due_and_lateness_is_part_of_the_response() {
     for arrival in [Arrival::Linear, Arrival::Poisson] {
         let mut bench = Bench::new(operations(vec![], &[Action::Statfs]), 2);
         bench.job.pacing.ops_per_s = 500.0;
@@ -313,12 +313,12 @@ fn no_cycle_begins_before_it_is_due_and_lateness_shows_in_the_response() {
         assert_eq!(response.count(), 100);
         assert!(response.sum_ns() > bench.histogram(Direction::Op).sum_ns());
         if arrival == Arrival::Linear {
-            // Of 50 cycles the last is due 49 distances after the first.
+            // The last of 50 cycles is due 49 intervals after the first.
             let (start, end) = bench.outcome(0).measured;
             assert!(end - start >= 49 * 2_000_000, "{}", end - start);
         }
     }
-    // So many are due in the time, and no more are done however late the first of them were.
+    // This number of cycles is due in the time, and no more are run even if the first ones were late.
     let mut bench = Bench::new(operations(vec![], &[Action::Statfs]), 2);
     bench.job.pacing.ops_per_s = 500.0;
     bench.job.end.runtime = Some(Nanos(200_000_000));
@@ -328,7 +328,7 @@ fn no_cycle_begins_before_it_is_due_and_lateness_shows_in_the_response() {
 }
 
 #[test]
-fn an_op_that_holds_up_the_next_makes_it_late_by_so_much() {
+fn an_op_that_delays_the_next_adds_the_delay_to_its_response() {
     let write = Action::Write { bytes: 4 << 20 };
     let mut operations = operations(vec![], &[]);
     operations.cycle = vec![
@@ -344,7 +344,7 @@ fn an_op_that_holds_up_the_next_makes_it_late_by_so_much() {
     bench.play();
     let response = bench.response(Direction::Op).unwrap();
     let writes = bench.histogram(Direction::Write).sum_ns();
-    // Each write holds up its own cycle and all that follow, of which each is due 1 us after the one before.
+    // Each write delays its own cycle and all following ones, each of which is due 1 us after the previous one.
     let dues: u64 = (0..8).map(|cycle| cycle * 1000).sum();
     assert!(u128::from(response.max_ns()) + 7000 >= writes);
     assert!(response.sum_ns() + u128::from(dues) >= writes);
@@ -355,8 +355,8 @@ fn an_op_that_holds_up_the_next_makes_it_late_by_so_much() {
 }
 
 #[test]
-fn a_ramp_is_not_counted_and_the_measured_time_comes_after() {
-    // A host may be too busy for any cycle in a short ramp: only one in which something was done proves anything.
+fn a_ramp_is_not_counted_and_precedes_the_measured_time() {
+    // On a busy host a short ramp may contain no cycle: the test repeats until one does.
     let ramped = |ramp_ns| {
         let made = [Action::Create, Action::Close];
         let mut bench = Bench::new(operations(vec![], &made), 1);
@@ -397,14 +397,14 @@ fn a_runtime_ends_with_the_cycle_that_it_began() {
 }
 
 #[test]
-fn a_stop_is_heard_between_cycles_in_waits_and_between_pieces_of_a_write() {
+fn a_stop_request_takes_effect_between_cycles_in_waits_and_between_parts_of_a_write() {
     let long_write = vec![
         Action::Create,
         Action::Write { bytes: 1 << 40 },
         Action::Close,
     ];
     let statfs = || vec![Action::Statfs];
-    // At the lowest rate the second cycle is due in weeks.
+    // At the lowest rate the second cycle is due after weeks.
     for (cycle, rate) in [(statfs(), 0.0), (statfs(), 1e-6), (long_write, 0.0)] {
         for (stop, ended) in [
             (StopRequest::Finish, EndedBy::Interruption),
@@ -439,7 +439,7 @@ fn a_stop_before_the_start_does_nothing() {
     assert!(bench.entries(0).is_empty());
 }
 
-/// Where nobody else is likely to change the free space.
+/// A folder where other processes are unlikely to change the free space.
 fn quiet_folder() -> tempfile::TempDir {
     let memory = std::path::Path::new("/dev/shm");
     match memory.is_dir() {
@@ -449,7 +449,7 @@ fn quiet_folder() -> tempfile::TempDir {
 }
 
 #[test]
-fn only_the_last_clone_drains_and_only_where_it_is_asked_for_and_of_use() {
+fn only_the_last_clone_drains_and_only_if_requested_and_useful() {
     let play = |drain, stop: Option<StopRequest>| {
         let mut operations = operations(
             vec![set("files", 30, 100_000)],
@@ -464,7 +464,7 @@ fn only_the_last_clone_drains_and_only_where_it_is_asked_for_and_of_use() {
         match stop {
             None => bench.play(),
             Some(stop) => {
-                // Each clone does one cycle, and waits for the next until it is told.
+                // Each clone runs one cycle, and then waits for the stop request.
                 bench.job.pacing.ops_per_s = 1e-6;
                 bench.play_until(|clone| cycles_of(clone) > 0, stop);
             }
@@ -488,7 +488,7 @@ fn only_the_last_clone_drains_and_only_where_it_is_asked_for_and_of_use() {
 }
 
 #[test]
-fn work_that_cannot_be_done_is_refused_before_the_start_with_all_its_faults() {
+fn impossible_work_is_refused_before_the_start_with_all_errors() {
     let current = Subject::Current;
     let cycle = [Action::Close, Action::Unlink { of: current }];
     let mut bench = Bench::new(operations(vec![set("a/b", 1, 0)], &cycle), 1);

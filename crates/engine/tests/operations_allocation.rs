@@ -1,4 +1,4 @@
-//! The loop of file operations allocates nothing: counted by the allocator itself.
+//! The loop of file operations allocates nothing, as counted by the allocator.
 
 mod operations_support;
 
@@ -71,6 +71,6 @@ fn ten_thousand_steps_of_every_kind_allocate_nothing() {
         (before, during)
     });
     assert!(bench.ops(Direction::Op) >= 440, "{:?}", bench.outcome(0));
-    assert!(before > 0, "what it reserves before is counted");
+    assert!(before > 0, "allocations before the loop are counted");
     assert_eq!(during, 0, "allocated {during} times");
 }

@@ -1,4 +1,4 @@
-//! File operations that fail: a full, a vanished and a read-only folder, each told for what it is.
+//! File operations that fail in a full, a removed and a read-only folder, each with its own error.
 #![allow(clippy::print_stderr)]
 
 mod operations_support;
@@ -10,11 +10,11 @@ use iodyno_engine::CloneOutcome;
 use iodyno_model::{Action, Direction, EndedBy, Operations, PickOrder};
 use operations_support::{Bench, cycles_of, make, of, operations, set, wait_until};
 
-/// A small file system of its own, unmounted at the end.
+/// A small file system, unmounted when dropped.
 struct Mount(tempfile::TempDir);
 
 impl Mount {
-    /// `None`, said aloud, where none can be mounted.
+    /// Prints a message and returns `None` if it cannot be mounted.
     fn new(options: &str) -> Option<Mount> {
         let folder = tempfile::tempdir().unwrap();
         let mounted = mount(&["-t", "tmpfs", "-o", options, "tmpfs"], folder.path());
@@ -28,7 +28,7 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        // Lazily: a clone of a test that failed may still be at work in it.
+        // Lazily, because a clone of a failed test may still use it.
         let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
     }
 }
@@ -38,7 +38,7 @@ fn mount(arguments: &[&str], on: &Path) -> bool {
     command.is_ok_and(|output| output.status.success())
 }
 
-/// The one error of a clone: its direction, errno, file and how often; and why, in words.
+/// The only error of a clone: its direction, errno, file and count; and its message.
 fn only_error(outcome: &CloneOutcome) -> (Direction, i32, String, u64, String) {
     assert_eq!(outcome.errors.len(), 1, "{:?}", outcome.errors);
     let error = &outcome.errors[0];
@@ -56,13 +56,13 @@ fn only_error(outcome: &CloneOutcome) -> (Direction, i32, String, u64, String) {
     )
 }
 
-/// The clone fails; `meanwhile` runs once it has done its first cycle, where it is to wait for that.
+/// Asserts that the clone fails; `meanwhile` runs after its first cycle.
 fn fails(root: &Path, operations: Operations, meanwhile: Option<&dyn Fn()>) -> Bench {
     let mut bench = Bench::within(root, operations, 1);
     match meanwhile {
         None => bench.play(),
         Some(act) => {
-            // Between its cycles it rests, so that there are moments at which nothing is under way.
+            // It waits between cycles, so that there are moments without a running step.
             bench.job.pacing.ops_per_s = 200.0;
             bench.play_with(|all| {
                 wait_until("a cycle was done", || cycles_of(&all[0]) > 0);
@@ -77,7 +77,7 @@ fn fails(root: &Path, operations: Operations, meanwhile: Option<&dyn Fn()>) -> B
 }
 
 #[test]
-fn a_full_file_system_ends_the_job_with_the_file_and_the_place() {
+fn a_full_file_system_ends_the_job_with_the_file_and_the_offset() {
     let Some(mount) = Mount::new("size=8m") else {
         return;
     };
@@ -92,11 +92,15 @@ fn a_full_file_system_ends_the_job_with_the_file_and_the_place() {
         (bench.ops(Direction::Op), bench.ops(Direction::Write)),
         (2, 2)
     );
-    assert_eq!(bench.ops(Direction::Create), 3, "what was done is counted");
+    assert_eq!(
+        bench.ops(Direction::Create),
+        3,
+        "completed steps are counted"
+    );
 }
 
 #[test]
-fn a_job_that_is_to_fill_the_file_system_ends_well_when_it_is_full() {
+fn a_job_that_fills_the_file_system_succeeds_when_it_is_full() {
     let Some(mount) = Mount::new("size=4m") else {
         return;
     };
@@ -108,7 +112,7 @@ fn a_job_that_is_to_fill_the_file_system_ends_well_when_it_is_full() {
 }
 
 #[test]
-fn too_few_inodes_are_told_from_too_few_blocks() {
+fn too_few_inodes_are_distinguished_from_too_few_blocks() {
     let Some(mount) = Mount::new("size=8m,nr_inodes=20") else {
         return;
     };
@@ -120,14 +124,14 @@ fn too_few_inodes_are_told_from_too_few_blocks() {
 }
 
 #[test]
-fn a_read_only_file_system_is_told_as_such() {
+fn a_read_only_file_system_is_reported() {
     let Some(mount_point) = Mount::new("size=8m") else {
         return;
     };
     let path = mount_point.0.path().to_owned();
     let cycle = [Action::Mkdir, Action::Rmdir];
     let remount = || {
-        // It is busy for as long as a folder is being made.
+        // The file system is busy while a folder is being created.
         wait_until("it is mounted read-only", || {
             mount(&["-o", "remount,ro"], &path)
         });
@@ -144,13 +148,13 @@ fn a_read_only_file_system_is_told_as_such() {
 }
 
 #[test]
-fn a_folder_that_vanishes_is_told_from_a_file_that_does() {
+fn a_missing_folder_is_distinguished_from_a_missing_file() {
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join("trial");
     let cycle = [Action::Mkdir, Action::Rmdir];
     let remove = || {
-        // At a stroke, and only while nothing lies in it: were a folder of the clone's removed before, its rmdir would
-        // find that one missing while the folder around it is still there.
+        // In one call, and only while the folder is empty: if a folder within it were removed first, the clone's
+        // rmdir would report that one as missing.
         wait_until("its folder is removed", || {
             std::fs::remove_dir(&folder).is_ok()
         });
@@ -182,7 +186,7 @@ fn a_folder_that_vanishes_is_told_from_a_file_that_does() {
 }
 
 #[test]
-fn a_job_goes_on_after_errors_where_it_is_told_to_and_counts_them() {
+fn a_job_that_may_continue_after_errors_counts_them() {
     let unlink = Action::Unlink {
         of: of("files", PickOrder::Newest),
     };

@@ -1,4 +1,4 @@
-//! What ends a job, what comes after its end, and what is told of it.
+//! What ends a job, what follows its end, and what is reported.
 #![allow(clippy::print_stderr)]
 
 use std::fs::File;
@@ -90,7 +90,7 @@ fn ops(shared: &CloneShared, direction: Direction) -> u64 {
 }
 
 #[test]
-fn a_full_device_ends_a_job_that_fills_it_well() {
+fn a_full_device_is_a_successful_end_of_a_job_that_fills_it() {
     let folder = tempfile::tempdir().unwrap();
     for (until_full, errno, ended) in [
         (true, 28, EndedBy::Size),
@@ -106,7 +106,7 @@ fn a_full_device_ends_a_job_that_fills_it_well() {
         let (outcome, shared) = start(filling, None, folder.path());
         assert_eq!(outcome.ended, ended, "{until_full} {errno}");
         assert_eq!(outcome.errors.is_empty(), ended == EndedBy::Size);
-        // 99 before the one that failed, and of the eight in flight up to seven that came after it.
+        // 99 before the one that failed, and up to seven of the eight in flight that followed it.
         assert!((99..=106).contains(&ops(&shared, Direction::Write)));
     }
 }
@@ -143,7 +143,7 @@ fn a_job_that_another_one_ends_still_syncs_and_verifies() {
     let spec = spec(endless, Some(&path), folder.path());
     let outcome = thread::scope(|scope| {
         let worker = scope.spawn(|| run(spec, &shared).unwrap());
-        // It never ends by itself, unless it fails.
+        // It does not end by itself unless it fails.
         while ops(&shared, Direction::Write) < 100 && !worker.is_finished() {
             thread::sleep(Duration::from_millis(1));
         }
@@ -161,7 +161,7 @@ fn a_job_that_another_one_ends_still_syncs_and_verifies() {
 }
 
 #[test]
-fn bad_blocks_are_dumped_beside_what_was_expected() {
+fn bad_blocks_are_dumped_with_the_expected_content() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("data");
     let pattern = Pattern(vec![0xde, 0xad]);
@@ -215,7 +215,7 @@ fn bad_blocks_are_dumped_beside_what_was_expected() {
 }
 
 #[test]
-fn a_dump_that_cannot_be_written_is_told() {
+fn a_dump_that_cannot_be_written_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("data");
     std::fs::write(&path, vec![1; SIZE as usize]).unwrap();
@@ -258,7 +258,7 @@ fn another_seed_is_stale_unless_it_is_not_checked() {
 }
 
 #[test]
-fn an_atomic_write_that_cannot_be_is_told_as_such() {
+fn an_unsupported_atomic_write_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("data");
     for kind in [EngineKind::Pvsync2, EngineKind::Libaio, EngineKind::IoUring] {

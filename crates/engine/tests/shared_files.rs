@@ -1,4 +1,4 @@
-//! Whole jobs on shared files, by real backends and several clones.
+//! Complete jobs on shared files, with real backends and several clones.
 #![allow(clippy::print_stderr)]
 
 use std::fs::{self, OpenOptions};
@@ -31,7 +31,7 @@ fn rule(mode: SharedMode) -> SharedFiles {
     testing::shared_rule(mode, FILE_SIZE, BLOCK)
 }
 
-/// What came of all clones of a job.
+/// The results of all clones of a job.
 struct Done {
     outcomes: Vec<CloneOutcome>,
     shared: Vec<Arc<CloneShared>>,
@@ -140,7 +140,7 @@ fn prepare(folder: &Path, validate: bool) {
 }
 
 #[test]
-fn every_engine_does_every_mode_with_exactly_so_many_events() {
+fn every_engine_does_every_mode_with_the_exact_number_of_events() {
     let folder = tempfile::tempdir().unwrap();
     prepare(folder.path(), false);
     for kind in ENGINES {
@@ -184,7 +184,7 @@ fn every_engine_does_every_mode_with_exactly_so_many_events() {
 }
 
 #[test]
-fn what_is_validated_is_never_found_bad_however_many_write_it() {
+fn validated_blocks_are_never_bad_with_any_number_of_writers() {
     let folder = tempfile::tempdir().unwrap();
     prepare(folder.path(), true);
     for kind in ENGINES {
@@ -248,7 +248,7 @@ fn a_flipped_byte_and_a_misplaced_block_fail_the_job_with_file_and_offset() {
 }
 
 #[test]
-fn files_are_filled_in_whole_with_data_that_does_not_repeat() {
+fn files_are_filled_completely_with_data_that_does_not_repeat() {
     for (kind, clones, direct) in [
         (EngineKind::Psync, 1, false),
         (EngineKind::Psync, 3, true),
@@ -286,7 +286,7 @@ fn files_are_filled_in_whole_with_data_that_does_not_repeat() {
 }
 
 #[test]
-fn no_request_comes_before_it_is_due_and_each_has_a_response_latency() {
+fn no_request_is_issued_before_it_is_due_and_each_has_a_response_latency() {
     let folder = tempfile::tempdir().unwrap();
     prepare(folder.path(), false);
     let paced = |change: &dyn Fn(&mut Job)| {
@@ -306,7 +306,7 @@ fn no_request_comes_before_it_is_due_and_each_has_a_response_latency() {
     assert_eq!(done.events(), 100);
     let counters = done.shared[0].measure.of(Direction::Read);
     assert_eq!(counters.response.as_ref().unwrap().count(), 100);
-    // The last of them is due 99 distances after the first.
+    // The last of them is due 99 intervals after the first.
     let (start, end) = done.outcomes[0].measured;
     assert!(end - start >= 99 * 2_000_000, "{}", end - start);
 
@@ -315,7 +315,7 @@ fn no_request_comes_before_it_is_due_and_each_has_a_response_latency() {
     assert!(done.events() <= 100, "{} of 100", done.events());
 }
 
-/// sysbench itself, in a folder; `None` if it is not there.
+/// Runs sysbench in a folder; `None` if it is not installed.
 fn sysbench(folder: &Path, arguments: &[&str]) -> Option<String> {
     let total = (u64::from(FILES) * FILE_SIZE).to_string();
     let output = Command::new("sysbench")
@@ -330,7 +330,7 @@ fn sysbench(folder: &Path, arguments: &[&str]) -> Option<String> {
         .args(arguments)
         .output();
     let Ok(output) = output else {
-        eprintln!("SKIPPED: sysbench is not there");
+        eprintln!("SKIPPED: sysbench is not installed");
         return None;
     };
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -339,7 +339,7 @@ fn sysbench(folder: &Path, arguments: &[&str]) -> Option<String> {
 }
 
 #[test]
-fn sysbench_and_we_accept_each_others_blocks() {
+fn sysbench_and_iodyno_accept_each_others_blocks() {
     let folder = tempfile::tempdir().unwrap();
     if sysbench(folder.path(), &["prepare"]).is_none() {
         return;
@@ -362,7 +362,7 @@ fn sysbench_and_we_accept_each_others_blocks() {
         );
         done.ended(EndedBy::Count);
     }
-    // Blocks of both of us by now.
+    // The files now contain blocks of both programs.
     for mode in ["seqrd", "rndrw", "rndrd"] {
         let mode = format!("--file-test-mode={mode}");
         let text = sysbench(folder.path(), &[&mode, "--events=2000", "--time=0", "run"]).unwrap();

@@ -1,4 +1,4 @@
-//! Walking shared files allocates nothing, whoever else walks them: counted by the allocator itself.
+//! Streams over shared files allocate nothing, with any number of clones, as counted by the allocator.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -71,7 +71,7 @@ fn many_requests_of_two_clones_allocate_nothing() {
                         run(spec, &clone).unwrap()
                     });
                 }
-                // What one reserves must not be counted while the other is at work already.
+                // Allocations of one clone's preparation must not be counted while the other is already working.
                 assert!(shared.iter().all(|clone| clone.gate.arrived()));
                 shared.iter().for_each(|clone| clone.gate.release(0));
                 let written = || -> Vec<u64> {
@@ -81,7 +81,7 @@ fn many_requests_of_two_clones_allocate_nothing() {
                     each.map(|counters| counters.bytes.load(Ordering::Relaxed) / 4096)
                         .collect()
                 };
-                // All blocks have been written and read, and the first error, if any, has been told.
+                // All blocks have been written and read, and the first error, if any, has been reported.
                 let over = || shared.iter().any(|clone| clone.measure_end() != 0);
                 while written().into_iter().any(|blocks| blocks < 2500) && !over() {
                     std::thread::yield_now();
@@ -96,7 +96,7 @@ fn many_requests_of_two_clones_allocate_nothing() {
                     .iter()
                     .for_each(|clone| clone.request_stop(StopRequest::Finish));
                 assert!(!over, "{kind:?} {validate}: a clone ended by itself");
-                assert!(before > 0, "what they reserve before is counted");
+                assert!(before > 0, "allocations before the loop are counted");
                 assert_eq!(during, 0, "{kind:?} {validate} allocated {during} times");
             });
         }

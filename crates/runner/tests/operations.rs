@@ -1,4 +1,4 @@
-//! Whole trials of file operations, from `carry_out` to the part, with this program as the node.
+//! Complete trials of file operations, with this program as the node.
 #![allow(clippy::print_stderr, missing_docs)]
 
 #[path = "../../target/tests/common/mod.rs"]

@@ -1,4 +1,4 @@
-//! Whole trials on shared files, from `carry_out` to the part, with this program as the node.
+//! Complete trials on shared files, with this program as the node.
 #![allow(clippy::print_stderr, missing_docs, dead_code)]
 
 #[path = "../src/samples.rs"]
@@ -22,17 +22,17 @@ use libtest_mimic::{Arguments, Trial};
 use stage::{LONG_MS, MIB, TrialRecord, run, watched};
 
 crate::tests![
-    many_clones_share_many_files_that_were_prepared_by_several,
-    missing_files_are_told_and_none_is_made,
-    a_link_is_refused_and_what_it_leads_to_is_left_alone,
-    a_preparation_that_is_ended_early_leaves_what_was_there_before,
+    many_clones_share_files_that_several_clones_prepared,
+    missing_files_are_reported_and_not_created,
+    a_link_is_refused_and_its_target_is_not_changed,
+    a_preparation_that_is_ended_early_keeps_existing_files,
     a_preparation_that_cannot_fit_is_refused_before_it_begins,
-    a_sequential_write_makes_and_empties_its_files,
-    a_sequential_write_empties_no_file_of_another_name,
-    what_a_sequential_write_made_is_removed_where_it_never_began,
-    what_a_sequential_write_made_stays_once_it_ran,
+    a_sequential_write_creates_and_truncates_its_files,
+    a_sequential_write_truncates_no_file_with_another_hard_link,
+    files_of_a_sequential_write_are_removed_if_it_did_not_begin,
+    files_of_a_sequential_write_are_kept_after_it_ran,
     a_bad_block_fails_the_trial_with_file_and_offset,
-    direct_requests_that_are_no_multiples_are_refused,
+    unaligned_direct_requests_are_refused,
 ];
 
 fn main() -> ExitCode {
@@ -104,7 +104,7 @@ fn ops(trial: &TrialRecord, direction: Direction) -> u64 {
         .sum()
 }
 
-/// What speaks against a trial that was refused, before anything was touched.
+/// The errors of a trial that was refused before any change.
 fn faults(trial: &TrialRecord) -> &[Diagnostic] {
     match &trial.end {
         TrialEnd::Refused(faults) => faults,
@@ -112,7 +112,7 @@ fn faults(trial: &TrialRecord) -> &[Diagnostic] {
     }
 }
 
-/// What speaks against a trial that failed before it began, after something was made or opened for it.
+/// The errors of a trial that failed before it began, after files were created or opened for it.
 fn failures(trial: &TrialRecord) -> &[Diagnostic] {
     match &trial.end {
         TrialEnd::Unprepared(faults) => faults,
@@ -120,7 +120,7 @@ fn failures(trial: &TrialRecord) -> &[Diagnostic] {
     }
 }
 
-fn many_clones_share_many_files_that_were_prepared_by_several() {
+fn many_clones_share_files_that_several_clones_prepared() {
     let folder = tempfile::tempdir().unwrap();
     let mut prepare = with(sharing(SharedMode::Prepare, 128, 64 << 10), |rule| {
         rule.validate = true
@@ -139,14 +139,14 @@ fn many_clones_share_many_files_that_were_prepared_by_several() {
         let (reads, writes) = (ops(&trial, Direction::Read), ops(&trial, Direction::Write));
         let syncs = ops(&trial, Direction::Sync);
         assert_eq!(reads + writes + syncs, 30_000, "{kind:?}");
-        // Each of 64 clones may be a read or two ahead.
+        // Each of 64 clones can be one or two reads ahead.
         assert!(reads.abs_diff(writes * 3 / 2) < 130, "{reads} {writes}");
         assert!((syncs as f64 / 128.0 - (reads + writes) as f64 / 100.0).abs() <= 1.5);
     }
     assert_eq!(count(folder.path()), 128, "they stay");
 }
 
-fn missing_files_are_told_and_none_is_made() {
+fn missing_files_are_reported_and_not_created() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(at(folder.path(), 0), vec![1; MIB as usize]).unwrap();
     fs::write(at(folder.path(), 1), b"short").unwrap();
@@ -168,7 +168,7 @@ fn missing_files_are_told_and_none_is_made() {
     assert_eq!(count(folder.path()), 2);
 }
 
-fn a_link_is_refused_and_what_it_leads_to_is_left_alone() {
+fn a_link_is_refused_and_its_target_is_not_changed() {
     for mode in [
         SharedMode::Prepare,
         SharedMode::SequentialWrite,
@@ -187,12 +187,12 @@ fn a_link_is_refused_and_what_it_leads_to_is_left_alone() {
     }
 }
 
-fn a_preparation_that_is_ended_early_leaves_what_was_there_before() {
+fn a_preparation_that_is_ended_early_keeps_existing_files() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(at(folder.path(), 0), vec![3; 70_000]).unwrap();
     fs::write(at(folder.path(), 3), vec![4; 65 * MIB as usize]).unwrap();
     fs::write(folder.path().join("mine"), b"mine").unwrap();
-    // So much that the fastest disk is not done when it is ended.
+    // More than the fastest disk can write before it is ended.
     let mut job = sharing(SharedMode::Prepare, 40, 64 * MIB);
     (job.work.engine_mut().unwrap().o_sync, job.clones) = (true, 2);
     job.work.shared_files_mut().unwrap().block = 4096;
@@ -230,7 +230,7 @@ fn a_preparation_that_cannot_fit_is_refused_before_it_begins() {
     assert_eq!(count(folder.path()), 0);
 }
 
-fn a_sequential_write_makes_and_empties_its_files() {
+fn a_sequential_write_creates_and_truncates_its_files() {
     for kind in [EngineKind::Psync, EngineKind::Mmap] {
         let folder = tempfile::tempdir().unwrap();
         fs::write(at(folder.path(), 1), vec![1; 3 * MIB as usize]).unwrap();
@@ -246,7 +246,7 @@ fn a_sequential_write_makes_and_empties_its_files() {
     }
 }
 
-fn a_sequential_write_empties_no_file_of_another_name() {
+fn a_sequential_write_truncates_no_file_with_another_hard_link() {
     let folder = tempfile::tempdir().unwrap();
     let mine = folder.path().join("mine");
     fs::write(&mine, vec![1; MIB as usize]).unwrap();
@@ -258,11 +258,11 @@ fn a_sequential_write_empties_no_file_of_another_name() {
     let text = format!("{:?}", failures(&trial));
     assert!(text.contains("has another hard link"), "{text}");
     assert_eq!(fs::read(&mine).unwrap(), vec![1; MIB as usize]);
-    assert_eq!(count(folder.path()), 2, "what was made is removed");
+    assert_eq!(count(folder.path()), 2, "created files are removed");
 }
 
-/// The clones find out only when all files are there that such blocks have no room for a trailer.
-fn what_a_sequential_write_made_is_removed_where_it_never_began() {
+/// The clones detect that blocks of this size have no room for a trailer only after all files exist.
+fn files_of_a_sequential_write_are_removed_if_it_did_not_begin() {
     for kind in [EngineKind::Psync, EngineKind::Mmap] {
         let folder = tempfile::tempdir().unwrap();
         fs::write(at(folder.path(), 1), b"short").unwrap();
@@ -279,7 +279,7 @@ fn what_a_sequential_write_made_is_removed_where_it_never_began() {
     }
 }
 
-fn what_a_sequential_write_made_stays_once_it_ran() {
+fn files_of_a_sequential_write_are_kept_after_it_ran() {
     let folder = tempfile::tempdir().unwrap();
     let mut job = sharing(SharedMode::SequentialWrite, 4, MIB);
     (job.work.engine_mut().unwrap().o_sync, job.end.runtime) =
@@ -315,7 +315,7 @@ fn a_bad_block_fails_the_trial_with_file_and_offset() {
     assert!(reason.contains(&place), "{reason}");
 }
 
-fn direct_requests_that_are_no_multiples_are_refused() {
+fn unaligned_direct_requests_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let size = MIB + 100;
     run(folder.path(), vec![sharing(SharedMode::Prepare, 3, size)]).completed();

@@ -1,4 +1,4 @@
-//! Whole trials, from `carry_out` to the part, with this program as the node.
+//! Complete trials, with this program as the node.
 #![allow(clippy::print_stderr, missing_docs)]
 
 #[path = "trials/ends.rs"]

@@ -1,4 +1,4 @@
-//! The loop in virtual time, against a device whose law is known; and without allocation.
+//! The loop in virtual time with a device of known distribution, and without allocation.
 
 use std::sync::Arc;
 
@@ -21,10 +21,10 @@ use crate::testing::{blocks, random_reads};
 const SECOND: u64 = 1_000_000_000;
 const LENGTH: u64 = 1 << 30;
 const DEVICE_SEED: u64 = 42;
-/// When a whole clone begins: an op that is due at 0 would have no instant.
+/// The start of a complete clone. It is not 0, because an op that is due at 0 would count as having no due time.
 const BEGIN: u64 = SECOND;
 
-/// A clone that reads and verifies nothing.
+/// A clone that reads and does not verify.
 fn parts<'a>(job: &Arc<Job>, blocks: &Blocks, shared: &'a CloneShared) -> Parts<'a> {
     Parts {
         job: job.clone(),
@@ -40,7 +40,7 @@ fn parts<'a>(job: &Arc<Job>, blocks: &Blocks, shared: &'a CloneShared) -> Parts<
     }
 }
 
-/// Runs the job against the device in virtual time; (service, response, last instant).
+/// Runs the job on the device in virtual time; returns (service, response, last instant).
 fn simulate(job: Job, device: SimOptions, seconds: u64) -> (Histogram, Histogram, u64) {
     let clock = VirtualClock::default();
     let blocks = job.work.blocks().unwrap().clone();
@@ -80,7 +80,7 @@ fn within(found: f64, expected: f64, share: f64, what: &str) {
 }
 
 #[test]
-fn a_log_normal_device_is_measured_as_one() {
+fn a_log_normal_device_has_log_normal_latencies() {
     let law = SimLaw::LogNormal {
         median_ns: 100_000,
         sigma: 0.5,
@@ -108,7 +108,7 @@ fn a_log_normal_device_is_measured_as_one() {
 }
 
 #[test]
-fn an_open_loop_meets_the_queue_of_theory() {
+fn an_open_loop_agrees_with_queueing_theory() {
     // M/M/1 at 70 %: the response is exponential with mean 1 / (μ − λ).
     let mut job = random_reads(512);
     job.pacing.rates.read.iops = 7000.0;
@@ -127,7 +127,7 @@ fn an_open_loop_meets_the_queue_of_theory() {
 }
 
 #[test]
-fn a_stall_shows_in_the_response_of_all_that_were_due() {
+fn a_stall_affects_the_response_of_all_ops_due_in_it() {
     let mut job = random_reads(1);
     job.pacing.rates.read.iops = 1000.0;
     let mut device = device(SimLaw::Constant(50_000), 1);
@@ -139,7 +139,7 @@ fn a_stall_shows_in_the_response_of_all_that_were_due() {
     assert_eq!(service.count(), 10_000);
     assert!(
         service.percentile_ns(99.0) < 60_000,
-        "one op alone met the stall"
+        "only one op was in flight in the stall"
     );
     // A fifth of the ops were due in the stall, the first of them 2 s late.
     within(response.max_ns() as f64, 2e9, 0.01, "worst response");
@@ -158,7 +158,7 @@ fn the_same_seed_gives_the_same_trial() {
     assert_eq!(run(), run());
 }
 
-/// Has a whole clone do the job in virtual time, from its gate to its end steps.
+/// Runs a complete clone in virtual time, from its gate to its end steps.
 fn whole(
     job: Job,
     device: SimOptions,
@@ -193,7 +193,7 @@ fn whole(
     (outcome, shared)
 }
 
-/// Random reads for this many ms.
+/// Random reads for this duration, ms.
 fn timed(depth: u32, ms: u64) -> Job {
     let mut job = random_reads(depth);
     blocks(&mut job).passes.time_based = true;
@@ -209,7 +209,7 @@ fn reads(counters: &OpCounters) -> u64 {
 
 #[test]
 fn a_rate_is_kept_and_lateness_counts_as_response() {
-    // Random arrivals: as many as this seed has.
+    // Random arrivals: their number follows from the seed.
     for (arrival, ops) in [(Arrival::Linear, 1200), (Arrival::Poisson, 1134)] {
         let mut paced = timed(4, 600);
         paced.pacing.rates.read.iops = 2000.0;
@@ -232,7 +232,7 @@ fn a_rate_is_kept_and_lateness_counts_as_response() {
             (ops, ops),
             "{arrival:?}"
         );
-        // Four ops met the stall; a third of all were due while it lasted.
+        // Four ops were in flight in the stall; a third of all ops were due during it.
         assert_eq!(service.count_above(100 * MS), 4, "{arrival:?}");
         assert!(response.percentile_ns(75.0) > 20 * MS);
     }
@@ -253,7 +253,7 @@ fn ops_that_were_due_by_the_end_and_not_issued_are_counted() {
         assert_eq!(outcome.ended, EndedBy::Runtime);
         (reads(&shared.measure), outcome)
     };
-    // All that was due during a stall is issued after it.
+    // All ops that were due during a stall are issued after it.
     let (ops, outcome) = run(50);
     assert_eq!((ops, outcome.missed), (1200, vec![]));
     // The stall begins after 800 of 1200 ops and lasts beyond the end: four more are in flight.
@@ -267,7 +267,7 @@ fn ops_that_were_due_by_the_end_and_not_issued_are_counted() {
 }
 
 #[test]
-fn a_ramp_is_kept_apart() {
+fn a_ramp_is_recorded_separately() {
     let mut ramped = timed(8, 200);
     ramped.end.ramp = Nanos::from_millis(100);
     let (outcome, shared) = whole(ramped, device(SimLaw::Constant(MS), 0), None);
@@ -278,7 +278,7 @@ fn a_ramp_is_kept_apart() {
 }
 
 #[test]
-fn a_job_below_its_least_rate_fails_and_says_by_how_much() {
+fn a_job_below_its_minimum_rate_fails_with_both_rates() {
     let run = |least: f64| {
         let mut slow = timed(1, 2600);
         slow.pacing.rates.read.least_iops = least;
@@ -302,14 +302,14 @@ fn a_job_below_its_least_rate_fails_and_says_by_how_much() {
 }
 
 #[test]
-fn a_clone_of_a_flow_does_what_the_others_let_it_do_and_no_more() {
+fn a_clone_of_a_flow_issues_only_its_share() {
     let mut member = timed(8, 400);
     member.pacing.flow = Some(Flow {
         id: 0,
         weight: 1,
         pause: Nanos::from_micros(50),
     });
-    // The other clone has issued this many ops at four times the weight, and issues no further ones.
+    // The other clone has issued this many ops at four times the weight, and issues no more.
     for (others, own) in [(0, 1), (2, 1), (3, 2), (1000, 251)] {
         let flow = Arc::new(SharedFlow::new());
         flow.join(4);
@@ -318,7 +318,7 @@ fn a_clone_of_a_flow_does_what_the_others_let_it_do_and_no_more() {
         let (outcome, shared) = whole(member.clone(), device, Some(Arc::clone(&flow)));
         assert_eq!(outcome.ended, EndedBy::Runtime);
         assert_eq!(reads(&shared.measure), own, "{others}");
-        // It has left: the other is alone.
+        // The other clone has left the flow, so this one is not limited.
         assert!(flow.allows(4, others) && !flow.allows(4, others + 2));
     }
 }

@@ -48,7 +48,7 @@ fn offsets(ops: &[(u32, u64, u64, Direction)]) -> Vec<u64> {
 }
 
 #[test]
-fn a_sequential_job_goes_around_until_its_bytes_are_done() {
+fn a_sequential_job_wraps_until_its_bytes_are_done() {
     let check = |region: u64, budget: u64, expected: &[u64]| {
         let ops = issued(sequential(true, false), &[(0, region)], budget);
         assert_eq!(offsets(&ops), expected, "{region} {budget}");
@@ -124,7 +124,7 @@ fn holes_and_steps_backwards_are_those_of_fio() {
 }
 
 #[test]
-fn a_zone_begins_at_its_start_for_reads_and_writes_alike() {
+fn a_zone_begins_at_its_start_for_both_reads_and_writes() {
     let mut job = sequential(true, true);
     blocks(&mut job).extent = Extent {
         zone_size: 8 * KIB,
@@ -162,7 +162,7 @@ fn ops_stay_in_a_zone_that_is_shorter_than_what_is_done_in_it() {
 }
 
 #[test]
-fn files_are_served_in_turn_one_after_the_other_or_by_chance() {
+fn files_are_served_round_robin_sequentially_or_randomly() {
     let regions = [(0, 16 * KIB), (0, 16 * KIB), (0, 16 * KIB)];
     let files = |service, ops| {
         let mut job = sequential(true, false);
@@ -196,7 +196,7 @@ fn files_are_served_in_turn_one_after_the_other_or_by_chance() {
 }
 
 #[test]
-fn a_number_of_ops_ends_each_clone_after_that_many() {
+fn a_limit_of_ops_applies_to_each_clone() {
     let mut job = random_reads(1);
     job.end.ops = Some(7);
     assert_eq!(issued(job.clone(), &[(0, 1 << 20)], 1 << 20).len(), 7);
@@ -238,7 +238,7 @@ fn a_ramp_takes_bytes_off_the_size_but_no_ops_off_their_number() {
 }
 
 #[test]
-fn a_pause_comes_after_so_many_ops_once_they_have_ended() {
+fn a_pause_begins_when_its_number_of_ops_has_completed() {
     let mut job = random_reads(8);
     job.pacing.think = Some(ThinkTime {
         pause: Nanos(1000),
@@ -348,7 +348,7 @@ fn syncs_and_checks_do_not_count_as_ops_between_pauses() {
 }
 
 #[test]
-fn a_clone_ahead_of_its_flow_waits_and_leaves_it_at_its_end() {
+fn a_clone_ahead_of_its_flow_waits_and_leaves_the_flow_at_its_end() {
     let flow = Arc::new(SharedFlow::new());
     let stream = |weight, pause| {
         let mut job = random_reads(1);

@@ -1,4 +1,4 @@
-//! Tests of the sysbench rules on streams alone: no I/O, and no clock but the test's.
+//! Tests of the rules of sysbench on streams alone, without I/O and with simulated time.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use iodyno_model::{Arrival, Distribution};
 use super::*;
 use crate::testing::{shared_job, shared_rule};
 
-/// Clones of a job, each with `depth` slots, driven in turn.
+/// The clones of a job, each with `depth` slots; the test calls them alternately.
 struct Clones {
     streams: Vec<SharedStream>,
     depth: u32,
@@ -43,8 +43,8 @@ impl Clones {
         }
     }
 
-    /// Issues ops, one per clone in turn, and completes them at once, until `most` were issued or all clones are
-    /// done.
+    /// Issues ops, one per clone alternately, and completes them immediately, until `most` were issued or all clones
+    /// have ended.
     fn play(&mut self, most: usize) -> Vec<Issue> {
         let mut issued = Vec::new();
         let mut done = vec![false; self.streams.len()];
@@ -140,7 +140,7 @@ fn with_128_files_there_are_3_reads_and_2_writes_to_6_4_syncs() {
 }
 
 #[test]
-fn a_wave_syncs_each_file_once_and_comes_after_so_many_requests() {
+fn a_group_of_syncs_follows_each_n_requests_with_one_sync_per_file() {
     for (clones, every) in [(1, 100), (3, 7), (8, 1), (4, 1000)] {
         let issued = Clones::new(&mix(every), clones, 1, |_| {}).play(20_000);
         let mut requests = 0;
@@ -163,7 +163,7 @@ fn a_wave_syncs_each_file_once_and_comes_after_so_many_requests() {
 }
 
 #[test]
-fn each_clone_mixes_in_the_ratio_asked_for() {
+fn each_clone_mixes_in_the_requested_ratio() {
     for (ratio, reads, writes) in [
         (1.5, 3, 2),
         (1.0, 1, 1),
@@ -178,7 +178,7 @@ fn each_clone_mixes_in_the_ratio_asked_for() {
         let expected = f64::from(reads) / f64::from(reads + writes);
         assert!((found - expected).abs() < 0.001, "{ratio}: {found}");
     }
-    // The first ops, computed by hand: 1/1 < 1.5 reads, 2/1 writes, 2/2 reads, 3/2 writes, 3/3 and 4/3 read.
+    // The first ops, computed manually: 1/1 < 1.5 reads, 2/1 writes, 2/2 reads, 3/2 writes, 3/3 and 4/3 read.
     let issued = Clones::new(&mix(0), 1, 1, |_| {}).play(6);
     let kinds: Vec<bool> = issued
         .iter()
@@ -188,7 +188,7 @@ fn each_clone_mixes_in_the_ratio_asked_for() {
 }
 
 #[test]
-fn reads_alone_are_never_synced() {
+fn jobs_that_only_read_are_never_synced() {
     for mode in [SharedMode::RandomRead, SharedMode::SequentialRead] {
         let rule = SharedFiles { mode, ..mix(10) };
         let issued = Clones::new(&rule, 2, 1, |_| {}).play(5000);
@@ -197,7 +197,7 @@ fn reads_alone_are_never_synced() {
 }
 
 #[test]
-fn the_sequence_is_one_for_all_clones_and_wraps() {
+fn all_clones_share_one_sequence_which_wraps() {
     // Length of a file, merged, requests per file.
     for (file_size, merged, expected) in [
         (64 * KIB, 0, vec![16 * KIB; 4]),
@@ -246,7 +246,7 @@ fn random_blocks_are_uniform_and_stay_within_the_files() {
             *hits.entry((op.file, op.offset)).or_default() += 1;
         }
         let blocks = 3 * file_size.div_ceil(16 * KIB);
-        assert_eq!(hits.len() as u64, blocks, "every block is met");
+        assert_eq!(hits.len() as u64, blocks, "every block is accessed");
         let mean = 60_000.0 / blocks as f64;
         let far = |found: &&u32| (f64::from(**found) - mean).abs() > 6.0 * mean.sqrt();
         assert_eq!(hits.values().find(far), None, "{mean}");
@@ -254,7 +254,7 @@ fn random_blocks_are_uniform_and_stay_within_the_files() {
 }
 
 #[test]
-fn hot_blocks_are_the_same_for_all_clones_and_for_reads_as_for_writes() {
+fn hot_blocks_are_the_same_for_all_clones_and_both_directions() {
     let hottest = |issued: &[Issue], direction| {
         let mut hits: HashMap<(u32, u64), u32> = HashMap::new();
         for issue in issued.iter().filter(|issue| issue.direction == direction) {
@@ -293,7 +293,7 @@ fn events_end_all_clones_together_exactly_and_syncs_are_events() {
 }
 
 #[test]
-fn a_ramp_uses_up_no_event() {
+fn ops_of_a_ramp_are_not_counted_as_events() {
     let mut clones = Clones::new(&mix(0), 1, 1, |job| job.end.ops = Some(5));
     clones.streams[0].measured = false;
     assert_eq!(clones.play(20).len(), 20);
@@ -327,7 +327,7 @@ fn fsync_all_syncs_the_file_of_each_write_and_counts_one_event() {
 }
 
 #[test]
-fn in_depth_no_sync_is_issued_while_a_write_is_in_flight() {
+fn no_sync_is_issued_while_a_write_is_in_flight_at_any_depth() {
     let mut random = 1u64;
     let mut pick = move |count: usize| {
         random = random
@@ -371,7 +371,7 @@ fn in_depth_no_sync_is_issued_while_a_write_is_in_flight() {
 }
 
 #[test]
-fn a_rate_gives_each_event_its_instant_whatever_it_is() {
+fn a_rate_gives_each_kind_of_event_its_due_time() {
     for arrival in [Arrival::Linear, Arrival::Poisson] {
         let mut clones = Clones::new(&mix(10), 1, 1, |job| {
             job.pacing.ops_per_s = 1000.0;
@@ -402,7 +402,7 @@ fn a_rate_gives_each_event_its_instant_whatever_it_is() {
 }
 
 #[test]
-fn where_blocks_are_checked_none_is_read_while_it_is_written() {
+fn checked_blocks_are_not_read_while_they_are_written() {
     for (files, depth) in [(1, 8), (2, 3), (128, 32)] {
         let rule = SharedFiles {
             validate: true,
@@ -468,7 +468,7 @@ fn every_file_is_filled_from_its_end_by_one_op_at_a_time() {
         let mut ends = lengths;
         for event in &events {
             match event {
-                // It begins where everything written before has completed.
+                // It begins when all previous writes have completed.
                 Event::Issued(issue) => {
                     assert_eq!(issue.direction, Direction::Write);
                     assert_eq!(issue.op.offset, ends[issue.op.file as usize]);

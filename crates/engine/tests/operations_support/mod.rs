@@ -1,4 +1,4 @@
-//! A folder, clones that work in it, and what came of them.
+//! A folder, clones that work in it, and their results.
 #![allow(dead_code, clippy::print_stderr)]
 
 use std::fs::{self, File};
@@ -51,7 +51,7 @@ pub(crate) fn untimed(action: Action) -> CycleStep {
     }
 }
 
-/// A file is made, written and closed.
+/// Creates, writes and closes a file.
 pub(crate) fn make(bytes: u64) -> [Action; 3] {
     [Action::Create, Action::Write { bytes }, Action::Close]
 }
@@ -67,7 +67,7 @@ pub(crate) fn operations(sets: Vec<FileSet>, cycle: &[Action]) -> Operations {
     }
 }
 
-/// What a test waits for has long come on any host that is not stuck.
+/// Longer than any wait on a host that is not stuck.
 const WATCHDOG: Duration = Duration::from_secs(120);
 /// A day, ns: beyond every watchdog.
 const FAR_NS: u64 = 86_400_000_000_000;
@@ -77,12 +77,15 @@ const FAR_NS: u64 = 86_400_000_000_000;
 pub(crate) fn wait_until(what: &str, come: impl Fn() -> bool) {
     let end = Instant::now() + WATCHDOG;
     while !come() {
-        assert!(Instant::now() < end, "it never came that {what}");
+        assert!(
+            Instant::now() < end,
+            "the condition did not become true: {what}"
+        );
         thread::sleep(Duration::from_micros(200));
     }
 }
 
-/// Cycles that a clone has done in its measured time.
+/// Number of cycles of a clone in its measured time.
 pub(crate) fn cycles_of(shared: &CloneShared) -> u64 {
     shared.measure.of(Direction::Op).service.count()
 }
@@ -92,7 +95,7 @@ pub(crate) struct Bench {
     kept: Option<tempfile::TempDir>,
     pub(crate) job: Job,
     pub(crate) seed: u64,
-    /// The start is never to come while the test runs.
+    /// The start is not reached during the test.
     pub(crate) far_start: bool,
     pub(crate) never_start: bool,
     left: Arc<AtomicU32>,
@@ -130,7 +133,7 @@ impl Bench {
         }
     }
 
-    /// Where a clone works.
+    /// The folder of a clone.
     pub(crate) fn folder(&self, clone: u32) -> PathBuf {
         match self.job.work.file_operations() {
             Some(operations) if operations.own_folders => self.root.join(format!("clone{clone}")),
@@ -138,7 +141,7 @@ impl Bench {
         }
     }
 
-    /// Makes the folders and the files of the sets.
+    /// Creates the folders and the files of the sets.
     pub(crate) fn lay_out(&self) {
         let operations = self.job.work.file_operations().unwrap();
         for clone in 0..self.job.clones {
@@ -173,7 +176,7 @@ impl Bench {
         }
     }
 
-    /// Makes all clones ready, does `before`, and starts them; `meanwhile` runs while they do.
+    /// Prepares all clones, runs `before`, and starts them; `meanwhile` runs at the same time.
     fn carry_out<T>(
         &mut self,
         before: impl FnOnce(),
@@ -223,12 +226,12 @@ impl Bench {
         result
     }
 
-    /// Starts all clones; `meanwhile` runs while they do.
+    /// Starts all clones; `meanwhile` runs at the same time.
     pub(crate) fn play_with<T>(&mut self, meanwhile: impl FnOnce(&[Arc<CloneShared>]) -> T) -> T {
         self.carry_out(|| (), meanwhile)
     }
 
-    /// Runs all clones to their end; `before` runs when they are ready and none has begun.
+    /// Runs all clones to their end; `before` runs when all are ready and none has begun.
     pub(crate) fn play_after(&mut self, before: impl FnOnce()) {
         self.carry_out(before, |_| ());
     }
@@ -238,7 +241,7 @@ impl Bench {
         self.carry_out(|| (), |_| ());
     }
 
-    /// Tells all clones to stop once `begun` holds of each.
+    /// Requests all clones to stop once `begun` is true for each.
     pub(crate) fn play_until(&mut self, begun: impl Fn(&CloneShared) -> bool, stop: StopRequest) {
         self.play_with(|all| {
             wait_until("the clones are at work", || {
@@ -261,7 +264,7 @@ impl Bench {
         &self.outcomes[clone]
     }
 
-    /// The instant that the clones were to start at, the engine clock's ns.
+    /// The start of the clones, ns on the clock of the engine.
     pub(crate) fn released(&self) -> u64 {
         self.released
     }
@@ -313,7 +316,7 @@ impl Bench {
         Some(all)
     }
 
-    /// Names and lengths of what a clone's folder holds, by name; folders have the length `u64::MAX`.
+    /// Names and lengths of the entries of a clone's folder, by name; folders have the length `u64::MAX`.
     pub(crate) fn entries(&self, clone: u32) -> Vec<(String, u64)> {
         let entries = fs::read_dir(self.folder(clone)).unwrap();
         let mut found: Vec<(String, u64)> = entries
@@ -332,7 +335,7 @@ impl Bench {
         found
     }
 
-    /// Descriptors of this process that are of files below the folder.
+    /// The descriptors of this process that refer to files below the folder.
     pub(crate) fn open_files(&self) -> Vec<PathBuf> {
         let all = fs::read_dir("/proc/self/fd").unwrap();
         all.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok())

@@ -46,7 +46,7 @@ fn gain(ops: u64, latency: u64) -> Gain {
 }
 
 #[test]
-fn windows_are_written_as_fio_writes_them() {
+fn windows_are_written_in_fios_format() {
     let folder = tempfile::tempdir().unwrap();
     let mut made = made(&logs(folder.path(), 200), 3);
     assert!(made.ops.is_none());
@@ -145,7 +145,7 @@ fn a_log_that_delays_its_worker_affects_figures_in_real_time_only() {
 }
 
 #[test]
-fn an_op_logged_while_the_log_is_written_counts_from_the_start_that_it_has_by_then() {
+fn the_time_of_an_op_refers_to_the_start_known_when_it_is_written() {
     let folder = tempfile::tempdir().unwrap();
     let mut log = made(&logs(folder.path(), 0), 1).ops.unwrap();
     let queue = Arc::clone(&log.queue);

@@ -32,7 +32,7 @@ fn record(shared: &CloneShared, direction: Direction, values: std::ops::Range<u6
 }
 
 #[test]
-fn frames_add_up_to_the_whole_exactly() {
+fn frames_add_up_exactly_to_the_total() {
     let (mut monitor, shared) = monitor(&[0, 0, 1]);
     let mut frames = Vec::new();
     for second in 1..=5u64 {
@@ -40,7 +40,7 @@ fn frames_add_up_to_the_whole_exactly() {
             let from = second * 1000 + clone as u64;
             record(shared, Direction::Read, from..from + 300 * second);
             record(shared, Direction::Write, 0..second);
-            // A look between two frames must take nothing away from them.
+            // Reading the counters between two frames must not change the next frame.
             monitor.sample(1);
             record(shared, Direction::Sync, 7..7 + second % 2);
         }
@@ -77,7 +77,7 @@ fn frames_add_up_to_the_whole_exactly() {
     assert_eq!(frames[0].start_ns, 0);
     assert_eq!(frames.iter().map(|frame| frame.cpu_ns).sum::<u64>(), 99);
     assert!(frames.iter().all(|frame| frame.step == Step::Measure));
-    // Jobs are kept apart, and only what did something is listed.
+    // Jobs are separate, and only those with ops are listed.
     assert_eq!(frames[5].jobs.len(), 1);
     assert_eq!(
         (frames[5].jobs[0].job, frames[5].ops(Direction::Read)),
@@ -86,7 +86,7 @@ fn frames_add_up_to_the_whole_exactly() {
 }
 
 #[test]
-fn what_ramps_shows_in_ramp_frames_alone() {
+fn ops_of_a_ramp_are_only_in_ramp_frames() {
     let (mut monitor, shared) = monitor(&[0]);
     shared[0].ramp.of(Direction::Read).service.record(5);
     let ramp = monitor.cut(2000, 0);
@@ -104,7 +104,7 @@ fn what_ramps_shows_in_ramp_frames_alone() {
 }
 
 #[test]
-fn the_end_of_the_ramp_leaves_what_is_measured_to_the_next_frame() {
+fn measured_ops_at_the_end_of_the_ramp_are_in_the_next_frame() {
     let (mut monitor, shared) = monitor(&[0]);
     shared[0].ramp.of(Direction::Read).service.record(5);
     record(&shared[0], Direction::Read, 1..4);
@@ -115,7 +115,7 @@ fn the_end_of_the_ramp_leaves_what_is_measured_to_the_next_frame() {
 }
 
 #[test]
-fn a_frame_has_what_each_of_many_clones_did_since_the_last() {
+fn a_frame_has_the_ops_of_each_clone_since_the_previous_one() {
     let (mut monitor, shared) = monitor(&[0; 64]);
     for shared in &shared {
         record(shared, Direction::Read, 300..1000);
@@ -146,7 +146,7 @@ fn a_measured_frame_ends_with_the_measured_time_and_the_wait_for_the_storage_fol
     assert!(monitor.follows());
     let measured = monitor.cut(3_000, 7);
     assert!(!monitor.follows());
-    // The sync of an end step belongs to what follows.
+    // The sync of an end step belongs to the next frame.
     record(&shared[1], Direction::Sync, 3..4);
     let drain = monitor.cut(4_000, 9);
     shared[1].enter(None);
@@ -168,7 +168,7 @@ fn a_measured_frame_ends_with_the_measured_time_and_the_wait_for_the_storage_fol
 }
 
 #[test]
-fn a_frame_is_whole_while_any_clone_is_measured_or_ramps() {
+fn a_frame_has_its_full_length_while_any_clone_is_measured_or_ramps() {
     for phase in [Step::Ramp, Step::Measure] {
         let (mut monitor, shared) = monitor(&[0, 1]);
         shared[0].set_measure_start(1000);

@@ -1,4 +1,4 @@
-//! The trial's folder, its files and its removal, on whatever file system temporary folders lie.
+//! The trial's folder, its files and its removal, on the file system of temporary folders.
 
 use std::fs;
 use std::io;
@@ -67,7 +67,7 @@ fn orphan(folder: &Path, key: TrialKey) -> OrphanFolder {
 }
 
 #[test]
-fn a_name_says_whose_trial_it_is_and_no_two_share_one() {
+fn a_name_identifies_its_trial_and_is_unique() {
     let one = key();
     let name = folder_name(&one);
     assert!(
@@ -85,7 +85,7 @@ fn a_name_says_whose_trial_it_is_and_no_two_share_one() {
 }
 
 #[test]
-fn a_folder_is_made_once_and_for_its_user_alone() {
+fn a_folder_is_created_once_and_accessible_only_to_its_user() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
     let key = key();
@@ -98,13 +98,13 @@ fn a_folder_is_made_once_and_for_its_user_alone() {
 }
 
 #[test]
-fn what_killed_trials_left_is_named_with_its_command_and_what_is_not_theirs_is_not() {
+fn remains_of_killed_trials_are_reported_with_a_command_and_other_folders_are_not() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     let notes = || folder::others(opened(at).as_fd(), at).unwrap();
     fs::create_dir(at.join("iodyno-users-own")).unwrap();
     fs::write(at.join("iodyno-file"), "").unwrap();
-    // A marker that speaks of another folder is a copy.
+    // A marker that names another folder is a copy.
     fs::create_dir(at.join("iodyno-copy")).unwrap();
     fs::write(at.join("iodyno-copy/.iodyno"), "iodyno-other\n").unwrap();
     assert_eq!(notes(), Vec::<String>::new());
@@ -142,7 +142,7 @@ fn paths_can_be_pasted_into_a_shell() {
 }
 
 #[test]
-fn removal_takes_the_folder_with_all_in_it_and_follows_no_link() {
+fn removal_deletes_the_folder_with_its_content_and_follows_no_link() {
     let folder = tempfile::tempdir().unwrap();
     let theirs = folder.path().join("theirs");
     fs::create_dir(&theirs).unwrap();
@@ -164,7 +164,7 @@ fn removal_takes_the_folder_with_all_in_it_and_follows_no_link() {
 }
 
 #[test]
-fn a_folder_that_went_elsewhere_is_emptied_and_what_took_its_name_stays() {
+fn a_moved_folder_is_emptied_and_a_new_one_with_its_name_is_kept() {
     let folder = tempfile::tempdir().unwrap();
     let own = own(folder.path(), &key()).unwrap();
     fs::write(own.path.join("file"), "ours").unwrap();
@@ -198,7 +198,7 @@ fn a_parent_removes_only_what_its_dead_node_made() {
     drop(made);
     assert_eq!((clear(at, whole), path.exists()), (Ok(true), false));
 
-    // Killed before its marker was there, and while it was written.
+    // Killed before its marker was complete.
     let begun = key();
     fs::create_dir(at.join(folder_name(&begun))).unwrap();
     assert_eq!(clear(at, begun), Ok(true));
@@ -206,7 +206,7 @@ fn a_parent_removes_only_what_its_dead_node_made() {
     fs::write(at.join(folder_name(&begun)).join(".iodyno"), "The files of").unwrap();
     assert_eq!(clear(at, begun), Ok(true));
 
-    // Somebody else's.
+    // A folder of another user.
     for marker in [None, Some("another's")] {
         let theirs = key();
         let path = at.join(folder_name(&theirs));
@@ -220,7 +220,7 @@ fn a_parent_removes_only_what_its_dead_node_made() {
     }
 }
 
-/// Makes a set; how it ended, and the numbers that are there.
+/// Creates a set; returns its result and the numbers of the existing files.
 fn make(set: &FileSet, folder: &Path, stop: &dyn Fn() -> bool) -> (Result<(), Unready>, Vec<u64>) {
     let (folders, paths) = ([opened(folder)], [PathBuf::from(folder)]);
     let place = Place {
@@ -244,7 +244,7 @@ fn make(set: &FileSet, folder: &Path, stop: &dyn Fn() -> bool) -> (Result<(), Un
 }
 
 #[test]
-fn files_are_whole_and_incompressible() {
+fn files_are_complete_and_incompressible() {
     let folder = tempfile::tempdir().unwrap();
     let set = FileSet {
         name: "big".to_owned(),
@@ -261,13 +261,13 @@ fn files_are_whole_and_incompressible() {
         let zeroes = content.iter().filter(|byte| **byte == 0).count();
         assert!(zeroes < content.len() / 128, "{zeroes}");
         for block in content.chunks_exact(4096) {
-            assert!(blocks.insert(block.to_vec()), "two blocks are alike");
+            assert!(blocks.insert(block.to_vec()), "two blocks are equal");
         }
     }
 }
 
 #[test]
-fn files_are_made_in_the_order_of_their_numbers_and_a_stop_is_heard() {
+fn files_are_created_in_the_order_of_their_numbers_until_a_stop_request() {
     let folder = tempfile::tempdir().unwrap();
     let set = FileSet {
         name: "many".to_owned(),
@@ -279,7 +279,7 @@ fn files_are_made_in_the_order_of_their_numbers_and_a_stop_is_heard() {
     let stop = || enough.exists();
     let (made, numbers) = make(&set, folder.path(), &stop);
     assert_eq!(made, Err(Unready::Withdrawn));
-    // All below the highest, but for the few that were just begun.
+    // All numbers below the highest, except for the few files in progress.
     let highest = *numbers.last().unwrap();
     assert!(
         highest >= 50 && highest + 1 - numbers.len() as u64 <= 4,
@@ -288,7 +288,7 @@ fn files_are_made_in_the_order_of_their_numbers_and_a_stop_is_heard() {
 }
 
 #[test]
-fn a_file_that_is_there_already_is_a_fault_and_stays() {
+fn an_existing_file_is_an_error_and_is_kept() {
     let folder = tempfile::tempdir().unwrap();
     let set = FileSet {
         name: "s".to_owned(),
@@ -308,7 +308,7 @@ fn a_file_that_is_there_already_is_a_fault_and_stays() {
 }
 
 #[test]
-fn room_is_reckoned_in_whole_blocks_with_what_metadata_take() {
+fn space_is_computed_in_whole_blocks_with_metadata() {
     let check = |jobs: Vec<Job>, (data, files, longest): (u64, u64, u64)| {
         let needed = RoomNeeded::of(&samples::plan("/", jobs));
         assert_eq!(needed.figures(), (data, files, longest));
@@ -317,7 +317,7 @@ fn room_is_reckoned_in_whole_blocks_with_what_metadata_take() {
         job.end.ops = Some(ops);
         job
     };
-    // The folder, its marker and the job's; a cycle's file, and the one that it leaves.
+    // The folder, its marker and the job's folder; the file of a cycle, and the one that it leaves.
     check(vec![makes(0, &[], 1)], (0, 5, 0));
     check(vec![makes(5000, &[], 1)], (2 * 5000 + 2 * 2048, 5, 5000));
     check(vec![counted(makes(0, &[], 1), 1000)], (0, 1004, 0));
@@ -329,7 +329,7 @@ fn room_is_reckoned_in_whole_blocks_with_what_metadata_take() {
 }
 
 #[test]
-fn growth_that_may_exceed_what_is_free_is_said_with_both_figures_and_only_then() {
+fn growth_that_may_exceed_the_free_space_is_reported_with_both_figures() {
     let appends = |keep, ops| {
         let mut job = makes(0, &[], 1);
         job.end.ops = ops;
@@ -355,7 +355,7 @@ fn growth_that_may_exceed_what_is_free_is_said_with_both_figures_and_only_then()
         assert!(said.contains(part), "{part}: {said}");
     }
     assert_eq!(by_time.outgrows(at, 4 * gib), None);
-    // The space for a number of cycles is checked in advance; without a limit there is no number.
+    // The space for a number of cycles is checked in advance; without a limit there is no such number.
     assert_eq!(appends(Some(1), Some(10)).outgrows(at, 0), None);
     assert_eq!(appends(None, None).outgrows(at, 0), None);
 }

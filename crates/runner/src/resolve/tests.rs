@@ -127,7 +127,7 @@ fn a_job_that_fills_its_storage_gets_more_than_fits() {
 }
 
 #[test]
-fn clones_go_on_where_the_increment_says() {
+fn offset_increment_sets_the_start_of_each_clone() {
     let mut job = sized("shared", bytes(MIB));
     job.clones = 3;
     check(job.clone(), &[&[(0, MIB)], &[(0, MIB)], &[(0, MIB)]], MIB);
@@ -179,7 +179,7 @@ fn the_budget_is_io_size_and_loops() {
 }
 
 #[test]
-fn filesize_overrides_the_share_and_keeps_what_fits() {
+fn filesize_overrides_the_share_and_is_reduced_to_whole_blocks() {
     let with = |low, high| {
         let mut job = sized("old:new", bytes(MIB));
         job.work.blocks_mut().unwrap().files.size = Some((Amount::Bytes(low), Amount::Bytes(high)));
@@ -261,7 +261,7 @@ fn a_file_that_is_named_twice_is_one_file_that_is_processed_twice() {
 }
 
 #[test]
-fn every_fault_is_told_with_its_job() {
+fn every_error_is_reported_with_its_job() {
     for (job, words) in [
         (sized("new", None), "its size is unknown"),
         (sized("empty", None), "its size is unknown"),
@@ -337,7 +337,7 @@ fn every_fault_is_told_with_its_job() {
 }
 
 #[test]
-fn a_fault_of_all_clones_is_told_once() {
+fn an_error_of_all_clones_is_reported_once() {
     let mut job = sized("pipe", bytes(MIB));
     job.clones = 64;
     assert_eq!(bind(job).unwrap_err().len(), 1);
@@ -354,7 +354,7 @@ fn engines_without_files_need_only_a_size() {
 }
 
 #[test]
-fn a_target_stands_for_the_files_of_a_job() {
+fn a_target_replaces_the_files_of_a_job() {
     let mut plan = plan("/t", vec![sized("a:b", bytes(MIB))]);
     plan.configuration.target = Target::Path("/dev/d".into());
     let resolved = resolve(&plan, &Fake::new()).unwrap();
@@ -367,7 +367,7 @@ fn a_target_stands_for_the_files_of_a_job() {
 }
 
 #[test]
-fn a_target_that_is_gone_is_not_made() {
+fn a_missing_target_is_not_created() {
     for path in ["/gone", "/gone/too"] {
         let mut plan = plan("/t", vec![sized("a", bytes(MIB))]);
         plan.configuration.target = Target::Path(path.into());

@@ -45,7 +45,7 @@ fn begin(scheduler: &mut Scheduler) -> (Vec<usize>, Vec<(usize, u64)>) {
 }
 
 #[test]
-fn jobs_without_a_word_start_together() {
+fn jobs_without_options_start_together() {
     let two = Job {
         clones: 2,
         ..job("a")
@@ -75,7 +75,7 @@ fn a_stonewall_waits_for_all_before_and_opens_a_wave() {
     assert_eq!(first, [0, 1]);
     assert_eq!(scheduler.ended(0, false, 2000), []);
     assert_eq!(spawned(&scheduler.ended(1, false, 3000)), [2, 3]);
-    // Those of a wave start together, once the last of them is ready.
+    // The jobs of a wave start together when the last of them is ready.
     assert_eq!(scheduler.arrived(2, 3100), []);
     assert_eq!(
         released(&scheduler.arrived(3, 3200)),
@@ -89,7 +89,7 @@ fn a_stonewall_waits_for_all_before_and_opens_a_wave() {
 }
 
 #[test]
-fn a_first_job_with_a_stonewall_waits_for_nobody() {
+fn a_first_job_with_a_stonewall_does_not_wait() {
     let mut scheduler = scheduler(&[after("a", After::AllBefore), job("b")]);
     assert_eq!(begin(&mut scheduler).0, [0, 1]);
 }
@@ -154,7 +154,7 @@ fn exitall_ends_its_group_and_leaves_the_next() {
 }
 
 #[test]
-fn a_failure_ends_all_where_its_policy_says_so() {
+fn a_failure_ends_all_if_its_policy_says_so() {
     let mut first = job("a");
     first.errors.exit_all = true;
     let jobs = [first, job("b"), after("c", After::AllBefore)];
@@ -196,7 +196,7 @@ fn a_stop_reaches_clones_in_every_state() {
     );
     assert_eq!(scheduler.next(), None);
     assert_eq!(scheduler.unfinished(), [0, 1]);
-    // The second word reaches them again.
+    // The second request reaches them again.
     assert_eq!(scheduler.stop_all(StopRequest::Abort).len(), 2);
     scheduler.ended(0, false, 2000);
     scheduler.ended(1, false, 2000);
@@ -205,7 +205,7 @@ fn a_stop_reaches_clones_in_every_state() {
 }
 
 #[test]
-fn a_clone_that_cannot_start_does_not_hold_up_its_wave() {
+fn a_clone_that_cannot_start_does_not_delay_its_wave() {
     let jobs = [
         job("a"),
         after("b", After::AllBefore),

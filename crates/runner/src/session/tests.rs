@@ -12,7 +12,7 @@ use crate::protocol::{EngineSupport, Hello};
 use crate::samples::{job, plan};
 use crate::{Death, LocalNode};
 
-/// Random reads of this duration each, for this time, in virtual time.
+/// Random reads with this duration of an op, for this time, in virtual time.
 fn simulated(runtime_ms: u64, latency_ns: u64) -> Job {
     let mut job = job("sim");
     job.work.blocks_mut().unwrap().engine = Engine::new(EngineKind::Sim, 1);
@@ -26,7 +26,7 @@ fn simulated(runtime_ms: u64, latency_ns: u64) -> Job {
     job
 }
 
-/// Drives one simulated node for each job.
+/// Runs one simulated node for each job.
 fn simulate(
     jobs: &[Job],
     stop: &StopFlag,
@@ -59,7 +59,7 @@ fn reads(end: &TrialEnd) -> u64 {
 }
 
 #[test]
-fn several_simulated_nodes_give_what_each_gives_alone() {
+fn several_simulated_nodes_give_the_same_results_as_each_alone() {
     let jobs = [
         simulated(2500, 100_000),
         simulated(700, 200_000),
@@ -88,7 +88,7 @@ fn no_node_starts_before_all_are_ready() {
 }
 
 #[test]
-fn a_node_that_cannot_get_ready_ends_the_others_before_they_begin() {
+fn a_node_that_fails_to_prepare_ends_the_others_before_they_begin() {
     let mut impossible = simulated(10, 100_000);
     impossible
         .work
@@ -112,7 +112,7 @@ fn a_node_that_cannot_get_ready_ends_the_others_before_they_begin() {
 }
 
 #[test]
-fn a_request_to_stop_reaches_every_node_and_what_was_measured_is_kept() {
+fn a_stop_request_reaches_every_node_and_results_are_kept() {
     let jobs = [
         simulated(86_400_000, 100_000),
         simulated(86_400_000, 100_000),
@@ -133,7 +133,7 @@ fn a_request_to_stop_reaches_every_node_and_what_was_measured_is_kept() {
 }
 
 #[test]
-fn a_trial_that_nobody_follows_any_more_ends() {
+fn a_trial_without_a_receiver_ends() {
     let job = simulated(86_400_000, 100_000);
     let plan = plan("/", vec![job]);
     let node = LocalNode::this_program().unwrap();
@@ -161,7 +161,7 @@ fn a_trial_that_is_aborted_before_it_is_prepared_never_begins() {
     assert_eq!(ends, [TrialEnd::withdrawn()]);
 }
 
-/// A node whose clock is ahead of ours by this, and what it is told.
+/// A node whose clock is ahead by this, and the commands that it received.
 struct Ahead {
     by_ns: u64,
     hello: Hello,
@@ -294,7 +294,7 @@ fn nodes_start_at_one_instant_each_by_its_own_clock() {
 }
 
 #[test]
-fn a_plan_that_a_node_cannot_carry_out_is_not_prepared_anywhere() {
+fn a_plan_that_one_node_does_not_support_is_prepared_on_none() {
     let mut unable = Ahead::new(0);
     let fault = Diagnostic::error("cannot do it").hint("buy another");
     unable.hello.engines[0].unusable = Some(fault);

@@ -1,10 +1,10 @@
-//! What a trial does about samplers that do not come to an end.
+//! Handling of samplers that do not end.
 
 use iodyno_model::{DeviceLayer, MountInfo, SeriesKind, StackLayer, TargetInfo};
 
 use super::*;
 
-/// A sampler whose thread is the test; it waits this long for it.
+/// A sampler whose thread is the test, and for which the trial waits this long.
 fn sampler(timeout: Duration) -> (BackgroundSampler, Receiver<Order>, Sender<Reply>) {
     let (orders, received) = mpsc::channel();
     let (reply, replies) = mpsc::channel();
@@ -34,7 +34,7 @@ fn a_sampler_that_hangs_is_abandoned_and_reported_with_its_start() {
         let note = sampler.end(5 * SECOND).unwrap_err();
         assert!(note.contains(words), "{note}");
         assert!(matches!(orders.try_recv(), Ok(Order::End)));
-        // It is not told to end, and waited for, again.
+        // It is not asked to end again, and there is no second wait.
         drop(sampler);
         let after = orders.try_recv();
         assert!(matches!(after, Err(mpsc::TryRecvError::Disconnected)));
@@ -42,7 +42,7 @@ fn a_sampler_that_hangs_is_abandoned_and_reported_with_its_start() {
 }
 
 #[test]
-fn what_sampling_cost_comes_with_its_end_and_a_panic_is_told() {
+fn the_cost_of_sampling_is_returned_at_its_end_and_a_panic_is_reported() {
     let (mut ended, _heard, reply) = sampler(LONG);
     reply.send(Reply::Open).unwrap();
     let cost = SamplerCost {
@@ -60,7 +60,7 @@ fn what_sampling_cost_comes_with_its_end_and_a_panic_is_told() {
 }
 
 #[test]
-fn a_sampler_that_is_dropped_is_told_to_end() {
+fn a_dropped_sampler_is_asked_to_end() {
     let (sampler, orders, reply) = sampler(LONG);
     reply.send(Reply::Closed(Vec::new())).unwrap();
     drop(sampler);
@@ -98,7 +98,7 @@ fn the_scope_has_all_devices_below_the_targets_and_the_harness_itself() {
     assert_eq!(
         scope.every,
         Duration::from_millis(100),
-        "the shortest that is possible"
+        "the shortest possible interval"
     );
     assert_eq!(
         scope.devices,

@@ -40,7 +40,7 @@ fn check(mut job: Job) {
             .filter(drains)
             .all(|frame| frame.jobs.iter().all(|job| job.directions.is_empty()))
     );
-    // To the nanosecond: the end of the clone that was measured longest.
+    // Exact to the nanosecond: the end of the clone that was measured longest.
     let ends = part
         .clones
         .iter()
@@ -48,7 +48,7 @@ fn check(mut job: Job) {
     let measured = frames.iter().filter(|frame| frame.step == Step::Measure);
     let last = measured.map(|frame| frame.end_ns).max();
     assert_eq!(last, ends.max(), "{frames:?}");
-    // The drain is told in frames of its own, as far as it lasted.
+    // The drain is reported in separate frames for its whole duration.
     let step = part.steps.iter().find(|step| step.step == Step::Drain);
     let drained = step.unwrap().start_ns as u64 + step.unwrap().span_ns;
     let told_to = frames.last().unwrap().end_ns;

@@ -1,4 +1,4 @@
-//! However a trial of file operations ends, its folder is removed and nothing else is.
+//! After any end of a trial of file operations its folder is removed, and nothing else.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -15,17 +15,17 @@ use crate::workloads::{
 };
 
 crate::tests![
-    a_finish_in_set_up_leaves_nothing,
-    a_finish_and_an_abort_keep_what_was_measured_and_leave_nothing,
+    a_finish_in_set_up_leaves_no_files,
+    a_finish_and_an_abort_keep_the_results_and_leave_no_files,
     a_disk_that_fills_up_in_set_up_is_an_error_with_its_progress,
-    a_disk_that_fills_up_in_the_measurement_is_a_failure_and_leaves_nothing,
-    a_folder_that_vanishes_is_told_as_such,
+    a_disk_that_fills_up_in_the_measurement_is_a_failure_and_leaves_no_files,
+    a_folder_that_disappears_is_reported,
     the_folder_of_a_killed_node_is_removed_by_its_parent,
     the_folder_of_a_killed_parent_is_removed_by_its_node,
-    what_is_mounted_or_linked_in_the_folder_is_left_alone,
+    mounted_and_linked_content_in_the_folder_is_kept,
 ];
 
-/// A folder with something of the user's in it.
+/// A folder with a file of the user.
 struct Ground(tempfile::TempDir);
 
 impl Ground {
@@ -33,7 +33,7 @@ impl Ground {
         Ground::on(tempfile::tempdir().unwrap())
     }
 
-    /// Where no disk holds anybody up, if there is such a place.
+    /// In memory if possible, so that no disk causes delays.
     fn in_memory() -> Ground {
         let memory = Path::new("/dev/shm");
         match memory.is_dir() {
@@ -58,7 +58,7 @@ impl Ground {
     }
 }
 
-fn a_finish_in_set_up_leaves_nothing() {
+fn a_finish_in_set_up_leaves_no_files() {
     for abort in [false, true] {
         attempts(|| {
             let ground = Ground::new();
@@ -74,7 +74,7 @@ fn a_finish_in_set_up_leaves_nothing() {
                     }
                 }
             });
-            // All files were there already.
+            // All files existed already.
             if trial.ready.is_some() {
                 return None;
             }
@@ -88,9 +88,10 @@ fn a_finish_in_set_up_leaves_nothing() {
     }
 }
 
-fn a_finish_and_an_abort_keep_what_was_measured_and_leave_nothing() {
+fn a_finish_and_an_abort_keep_the_results_and_leave_no_files() {
     for abort in [false, true] {
-        // A worker that waits for a disk longer than an abort waits for it is killed: a fault of the disk's.
+        // A worker that waits for a disk longer than the limit of an abort is killed, which would be caused by the
+        // disk.
         let ground = Ground::in_memory();
         let mut job = creates(None, LONG_MS);
         job.clones = 2;
@@ -137,7 +138,7 @@ fn a_disk_that_fills_up_in_set_up_is_an_error_with_its_progress() {
                 }
             },
         );
-        // All files were there already.
+        // All files existed already.
         if trial.ready.is_some() {
             let _ = fs::remove_file(&filler);
             return None;
@@ -156,7 +157,7 @@ fn a_disk_that_fills_up_in_set_up_is_an_error_with_its_progress() {
     });
 }
 
-fn a_disk_that_fills_up_in_the_measurement_is_a_failure_and_leaves_nothing() {
+fn a_disk_that_fills_up_in_the_measurement_is_a_failure_and_leaves_no_files() {
     let Some(disk) = formatted(64, &["mkfs.ext4", "-q"]) else {
         return;
     };
@@ -180,7 +181,7 @@ fn a_disk_that_fills_up_in_the_measurement_is_a_failure_and_leaves_nothing() {
     assert_eq!(left, ["lost+found"]);
 }
 
-fn a_folder_that_vanishes_is_told_as_such() {
+fn a_folder_that_disappears_is_reported() {
     let ground = Ground::new();
     let plan = plan(ground.0.path(), vec![stats(100, LONG_MS)]);
     let own = own(&plan);
@@ -200,9 +201,9 @@ fn a_folder_that_vanishes_is_told_as_such() {
     ground.is_as_before();
 }
 
-/// The only child of this process' that is a node of the trial's.
+/// Kills the only child of this process that is the trial's node.
 fn kill_node(own: &Path) {
-    // The node holds its folder open.
+    // The node has its folder open.
     let holds = |pid: &str| {
         let Ok(open) = fs::read_dir(format!("/proc/{pid}/fd")) else {
             return false;
@@ -259,7 +260,7 @@ fn the_folder_of_a_killed_node_is_removed_by_its_parent() {
     }
 }
 
-/// Carries out a trial until it is killed itself.
+/// Runs a trial until this process is killed.
 pub(crate) fn be_a_parent(folder: &str) -> ExitCode {
     let folder = PathBuf::from(folder);
     let plan: BoundPlan = plan(&folder, vec![stats(2000, LONG_MS)]);
@@ -296,11 +297,13 @@ fn the_folder_of_a_killed_parent_is_removed_by_its_node() {
     assert_eq!(names(ground.0.path()).len(), 3);
     parent.kill().unwrap();
     parent.wait().unwrap();
-    wait_until("its folder is gone", || names(ground.0.path()).len() == 2);
+    wait_until("its folder is removed", || {
+        names(ground.0.path()).len() == 2
+    });
     ground.is_as_before();
 }
 
-fn what_is_mounted_or_linked_in_the_folder_is_left_alone() {
+fn mounted_and_linked_content_in_the_folder_is_kept() {
     let ground = Ground::new();
     let theirs = ground.0.path().join("theirs");
     let plan = plan(ground.0.path(), vec![stats(10, LONG_MS)]);

@@ -1,4 +1,4 @@
-//! What cannot be done is said before anything is made, with numbers, and nothing is touched.
+//! Impossible work is refused with numbers before anything is created or changed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,15 +11,15 @@ use crate::stage::{MIB, watched};
 use crate::workloads::{creates, deletes, formatted, job, names, own, plan, timed};
 
 crate::tests![
-    a_target_that_is_no_folder_is_refused_with_every_other_fault,
+    a_target_that_is_not_a_folder_is_refused_with_every_other_error,
     a_folder_that_cannot_be_written_to_is_refused,
     too_little_space_is_refused_up_front_with_numbers,
     too_few_inodes_are_refused_up_front_with_numbers,
-    a_folder_of_the_same_name_is_never_worked_in,
+    an_existing_folder_with_the_same_name_is_not_used,
 ];
 
-/// Why a trial on `target` does not begin.
-fn told(target: &Path, jobs: Vec<Job>) -> String {
+/// The reasons why a trial on `target` is refused.
+fn refusals(target: &Path, jobs: Vec<Job>) -> String {
     let mut plan = plan(target, jobs);
     plan.configuration.target = Target::Path(target.to_owned());
     match watched(&plan, |_, _| {}).end {
@@ -36,13 +36,13 @@ fn told(target: &Path, jobs: Vec<Job>) -> String {
 
 #[track_caller]
 fn check(target: &Path, jobs: Vec<Job>, expected: &[&str]) {
-    let text = told(target, jobs);
+    let text = refusals(target, jobs);
     for part in expected {
         assert!(text.contains(part), "`{part}` is not in:\n{text}");
     }
 }
 
-fn a_target_that_is_no_folder_is_refused_with_every_other_fault() {
+fn a_target_that_is_not_a_folder_is_refused_with_every_other_error() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     fs::write(&file, "x").unwrap();
@@ -103,7 +103,7 @@ fn too_little_space_is_refused_up_front_with_numbers() {
         "`--files`, `--file-size`",
     ];
     check(&mounted.point, vec![deletes(100, 2 * MIB)], &words);
-    // Cycles that are counted are taken into account, too.
+    // A limited number of cycles is taken into account as well.
     let cycle = [Action::Create, Action::Write { bytes: MIB }, Action::Close];
     let mut growing = job(Vec::new(), cycle.map(timed).to_vec());
     growing.end.ops = Some(1000);
@@ -125,21 +125,25 @@ fn too_few_inodes_are_refused_up_front_with_numbers() {
     assert_eq!(names(&mounted.point), before);
 }
 
-fn a_folder_of_the_same_name_is_never_worked_in() {
+fn an_existing_folder_with_the_same_name_is_not_used() {
     let folder = tempfile::tempdir().unwrap();
     let plan = plan(folder.path(), vec![creates(Some(5), 1000)]);
     let own: PathBuf = own(&plan);
     fs::create_dir(&own).unwrap();
     fs::write(own.join("theirs"), "stays").unwrap();
-    let told = watched(&plan, |_, _| {});
-    let TrialEnd::Refused(faults) = &told.end else {
-        panic!("{:?}", told.end);
+    let refusals = watched(&plan, |_, _| {});
+    let TrialEnd::Refused(faults) = &refusals.end else {
+        panic!("{:?}", refusals.end);
     };
     assert!(faults[0].message.contains("already exists"), "{faults:?}");
     assert_eq!(fs::read_to_string(own.join("theirs")).unwrap(), "stays");
     fs::remove_dir_all(&own).unwrap();
     fs::write(&own, "a file").unwrap();
-    let told = watched(&plan, |_, _| {});
-    assert!(matches!(told.end, TrialEnd::Refused(_)), "{:?}", told.end);
+    let refusals = watched(&plan, |_, _| {});
+    assert!(
+        matches!(refusals.end, TrialEnd::Refused(_)),
+        "{:?}",
+        refusals.end
+    );
     assert_eq!(fs::read_to_string(&own).unwrap(), "a file");
 }

@@ -1,4 +1,4 @@
-//! File operations on real file systems: everything is counted, and nothing is left but what was there.
+//! File operations on real file systems: everything is counted, and only content that existed before remains.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ crate::tests![
     on_xfs,
     on_btrfs,
     clones_share_the_files_of_a_set_in_one_folder_or_in_their_own,
-    set_up_is_told_in_bytes_and_in_files_where_there_are_none,
+    set_up_is_reported_in_bytes_or_in_files_if_they_are_empty,
 ];
 
 fn on_ext4() {
@@ -123,7 +123,7 @@ fn clones_share_the_files_of_a_set_in_one_folder_or_in_their_own() {
     }
 }
 
-fn set_up_is_told_in_bytes_and_in_files_where_there_are_none() {
+fn set_up_is_reported_in_bytes_or_in_files_if_they_are_empty() {
     for (size, total) in [(1000, 60_000), (0, 60)] {
         let folder = tempfile::tempdir().unwrap();
         let told = watched(&plan(folder.path(), vec![deletes(60, size)]), |_, _| {});
@@ -135,7 +135,7 @@ fn set_up_is_told_in_bytes_and_in_files_where_there_are_none() {
             Some(&(Step::LayOut, total, total))
         );
         let last = of(Step::TearDown).next_back().unwrap();
-        // What is left is the job's folder.
+        // Only the job's folder remains.
         assert_eq!((last.1, last.2), (1, 1));
     }
 }

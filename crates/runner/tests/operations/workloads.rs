@@ -1,4 +1,4 @@
-//! Workloads of file operations, and what is looked at after them.
+//! Workloads of file operations, and functions that inspect their results.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -47,12 +47,12 @@ pub(crate) fn job(sets: Vec<FileSet>, cycle: Vec<CycleStep>) -> Job {
         }),
         ..Job::default()
     };
-    // The first failed step ends it, as `Job`'s default policy says.
+    // The first failed step ends it, as the default policy of `Job` defines.
     job.end.runtime = None;
     job
 }
 
-/// Makes files until it is told to stop, or this many.
+/// Creates files until it is stopped, or this number.
 pub(crate) fn creates(count: Option<u64>, ms: u64) -> Job {
     let cycle = [Action::Create, Action::SyncFolder, Action::Close];
     let mut job = job(Vec::new(), cycle.map(timed).to_vec());
@@ -61,13 +61,13 @@ pub(crate) fn creates(count: Option<u64>, ms: u64) -> Job {
     job
 }
 
-/// Removes as many files as were made before.
+/// Removes as many files as were created before.
 pub(crate) fn deletes(count: u64, size: u64) -> Job {
     let unlink = Action::Unlink { of: newest() };
     job(vec![files(count, size)], vec![timed(unlink)])
 }
 
-/// Looks at files that were made before, and makes none.
+/// Calls stat on files of the set, and creates none.
 pub(crate) fn stats(count: u64, ms: u64) -> Job {
     let stat = Action::Stat { of: newest() };
     let mut job = job(vec![files(count, 100)], vec![timed(stat)]);
@@ -75,29 +75,29 @@ pub(crate) fn stats(count: u64, ms: u64) -> Job {
     job
 }
 
-/// A trial that no other has the key of.
+/// A trial with a unique key.
 pub(crate) fn plan(folder: &Path, jobs: Vec<Job>) -> BoundPlan {
     let mut plan = samples::plan(folder, jobs);
     plan.key.run = RunId::fresh();
     plan
 }
 
-/// The trial's own folder.
+/// The trial's folder.
 pub(crate) fn own(plan: &BoundPlan) -> PathBuf {
     let iodyno_model::Target::AsWritten { folder } = &plan.configuration.target else {
-        panic!("samples are as written");
+        panic!("the samples are valid");
     };
     folder.join(iodyno_runner::folder_name(&plan.key))
 }
 
-/// What lies in a folder.
+/// The names in a folder.
 pub(crate) fn names(folder: &Path) -> BTreeSet<String> {
     let entries = std::fs::read_dir(folder).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     names.collect()
 }
 
-/// Ops of a direction, all clones together.
+/// Ops of a direction, over all clones.
 pub(crate) fn ops(part: &Part, direction: Direction) -> u64 {
     let clones = part.clones.iter();
     let results = clones.filter_map(|clone| clone.direction(direction));

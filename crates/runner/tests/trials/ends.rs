@@ -1,4 +1,4 @@
-//! Every way a trial can end is told apart, and none leaves anything behind.
+//! Every way in which a trial can end is reported separately, and none leaves processes or files behind.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,19 +15,19 @@ use crate::stage::{
 };
 
 crate::tests![
-    a_finish_keeps_what_was_measured,
-    a_finish_closes_what_has_not_begun,
-    an_abort_gives_up_ops_that_do_not_come_back,
-    a_failing_workload_is_told_from_a_completed_one,
-    a_backend_that_cannot_be_made_is_a_fault_with_its_job,
-    a_killed_node_is_told_with_its_signal_and_its_frames_stay,
-    a_mapped_file_cut_short_is_a_recorded_outcome,
+    a_finish_keeps_the_results,
+    a_finish_ends_clones_that_have_not_begun,
+    an_abort_gives_up_ops_that_do_not_complete,
+    a_failed_workload_is_distinguished_from_a_completed_one,
+    a_backend_that_cannot_be_created_is_an_error_with_its_job,
+    a_killed_node_is_reported_with_its_signal_and_its_frames_are_kept,
+    a_truncated_mapped_file_is_a_recorded_outcome,
     a_killed_parent_leaves_no_orphan_and_no_file,
     a_program_that_is_not_a_node_is_an_error,
     several_children_start_together_and_one_that_dies_does_not_end_the_others,
 ];
 
-fn a_finish_keeps_what_was_measured() {
+fn a_finish_keeps_the_results() {
     let jobs = vec![simulated("s", LONG_MS)];
     let told = watched(&plan("/", jobs), |event, stop| {
         if let Event::Frame(frame) = event
@@ -47,7 +47,7 @@ fn a_finish_keeps_what_was_measured() {
     assert!(read.ops > 0 && read.runtime_ns > 0);
 }
 
-fn a_finish_closes_what_has_not_begun() {
+fn a_finish_ends_clones_that_have_not_begun() {
     let mut delayed = simulated("b", LONG_MS);
     delayed.delay.min = iodyno_units::Nanos::from_secs(LONG_MS / 1000);
     delayed.delay.max = delayed.delay.min;
@@ -70,7 +70,7 @@ fn a_finish_closes_what_has_not_begun() {
     assert_eq!(ended, [EndedBy::Interruption, not_started, not_started]);
 }
 
-fn an_abort_gives_up_ops_that_do_not_come_back() {
+fn an_abort_gives_up_ops_that_do_not_complete() {
     let stall = SimFault::Stall {
         from_ns: 100_000_000,
         for_ns: u64::MAX / 4,
@@ -93,13 +93,13 @@ fn an_abort_gives_up_ops_that_do_not_come_back() {
     });
     let (part, outcome) = told.done();
     assert!(!matches!(outcome, Outcome::Completed), "{outcome:?}");
-    // What both had done until then is not lost.
+    // The results of both up to then are kept.
     for (clone, before) in part.clones.iter().zip(before) {
         assert!(clone.direction(Direction::Read).unwrap().ops >= before);
     }
 }
 
-fn a_failing_workload_is_told_from_a_completed_one() {
+fn a_failed_workload_is_distinguished_from_a_completed_one() {
     let fault = SimFault::Errno {
         every: 1000,
         errno: 5,
@@ -126,7 +126,7 @@ fn a_failing_workload_is_told_from_a_completed_one() {
     assert_eq!(framed, clone.errors[0].count);
 }
 
-fn a_backend_that_cannot_be_made_is_a_fault_with_its_job() {
+fn a_backend_that_cannot_be_created_is_an_error_with_its_job() {
     let mut job = simulated("huge", 100);
     job.work.blocks_mut().unwrap().engine.depth = 1 << 20;
     job.work.blocks_mut().unwrap().access.block_sizes =
@@ -143,12 +143,12 @@ fn a_backend_that_cannot_be_made_is_a_fault_with_its_job() {
     assert!(faults[0].message.contains("cause: ") && faults[0].hint.is_some());
 }
 
-/// The node that the calling thread has started.
+/// The node that this thread has started.
 pub(crate) fn child() -> String {
     children().remove(0)
 }
 
-/// All of them, in the order in which they were started.
+/// All of them, in the order of their start.
 fn children() -> Vec<String> {
     let children = fs::read_to_string("/proc/thread-self/children").unwrap();
     children.split_whitespace().map(str::to_owned).collect()
@@ -159,7 +159,7 @@ pub(crate) fn kill(pid: &str) {
     assert!(killed.unwrap().success());
 }
 
-fn a_killed_node_is_told_with_its_signal_and_its_frames_stay() {
+fn a_killed_node_is_reported_with_its_signal_and_its_frames_are_kept() {
     let mut killed = false;
     let told = watched(&plan("/", vec![simulated("s", LONG_MS)]), |event, _| {
         if let Event::Frame(frame) = event
@@ -178,7 +178,7 @@ fn a_killed_node_is_told_with_its_signal_and_its_frames_stay() {
     assert!(framed(&told.frames, Direction::Read) > 0);
 }
 
-fn a_mapped_file_cut_short_is_a_recorded_outcome() {
+fn a_truncated_mapped_file_is_a_recorded_outcome() {
     let folder = tempfile::tempdir().unwrap();
     let mut job = timed(on_file("m", "f", &[Direction::Read], 4 * MIB), LONG_MS);
     job.work.blocks_mut().unwrap().engine = Engine::new(EngineKind::Mmap, 1);
@@ -201,7 +201,7 @@ fn a_mapped_file_cut_short_is_a_recorded_outcome() {
     }
 }
 
-/// Runs a long trial in the folder, until it is killed.
+/// Runs a long trial in the folder until this process is killed.
 pub(crate) fn be_a_parent(folder: &str) -> ExitCode {
     let mut job = timed(on_file("w", "f", &[Direction::Write], 4 * MIB), LONG_MS);
     job.work.blocks_mut().unwrap().files.unlink = true;
@@ -212,7 +212,7 @@ pub(crate) fn be_a_parent(folder: &str) -> ExitCode {
         &StopFlag::new(),
         &mut |event| {
             if let Event::Started { .. } = event {
-                // Under another name until it is whole.
+                // Under another name until it is complete.
                 let whole = started.with_extension("whole");
                 fs::write(&whole, child()).unwrap();
                 fs::rename(&whole, &started).unwrap();
@@ -239,7 +239,7 @@ fn a_killed_parent_leaves_no_orphan_and_no_file() {
     assert!(folder.path().join("f").exists());
     let alive = || {
         let state = fs::read_to_string(format!("/proc/{pid}/stat"));
-        // An orphan that has ended may wait for whoever adopted it.
+        // An orphan that has ended is a zombie until its new parent waits for it.
         state.is_ok_and(|state| !state.contains(") Z "))
     };
     assert!(alive());

@@ -1,4 +1,4 @@
-//! What is measured reaches the parent whole.
+//! The parent receives every recorded value.
 
 use std::path::Path;
 
@@ -14,14 +14,14 @@ use crate::stage::{LONG_MS, MIB, on_file, run, simulated, watched};
 crate::tests![
     frames_add_up_to_the_part,
     a_trial_shorter_than_a_frame_has_one,
-    frames_follow_one_another_and_none_ends_before_its_time,
-    the_host_is_watched_after_the_ramp_alone,
+    frames_are_contiguous_and_none_ends_early,
+    the_host_is_observed_only_after_the_ramp,
     a_rate_gives_response_latencies,
-    stonewalled_jobs_follow_one_another,
-    a_job_that_ends_all_ends_all,
+    stonewalled_jobs_run_one_after_the_other,
+    exitall_ends_all_jobs,
     the_null_engine_needs_no_file,
-    logs_are_written_beside,
-    the_end_fsync_is_a_step_of_its_own,
+    logs_are_written_to_files,
+    the_end_fsync_is_a_separate_step,
     a_clone_takes_little_memory,
 ];
 
@@ -45,7 +45,7 @@ fn frames_add_up_to_the_part() {
     mixed.clones = 3;
     mixed.work.blocks_mut().unwrap().sync.fsync_every = 100;
     let mut plan = plan(folder.path(), vec![mixed, simulated("s", 700)]);
-    // Many of them.
+    // Several frames.
     plan.frame_ns = 50_000_000;
     let told = watched(&plan, |_, _| {});
     let part = told.completed();
@@ -79,7 +79,7 @@ fn frames_add_up_to_the_part() {
                 ..
             } = result.iops;
             assert!(samples > 0 && min <= mean * 1.000_001 && mean <= max * 1.000_001);
-            // A window is at least this long, and what it counts is part of the whole.
+            // A window has at least this length, and its counts are part of the total.
             let least_s = (result.runtime_ns as f64 / 1e9).min(0.475);
             let counted = mean * samples as f64 * least_s;
             assert!(counted <= result.ops as f64 * 1.000_001, "{result:?}");
@@ -92,7 +92,7 @@ fn frames_add_up_to_the_part() {
     assert!(!environment.kernel.is_empty() && environment.targets.len() == 1);
     let harness = part.host.harness_user_ns + part.host.harness_system_ns;
     assert!(harness > 0 && part.host.harness_memory > MIB);
-    // The host is watched for as long as anything is measured.
+    // The devices are observed while anything is measured.
     let starts = part.clones.iter().map(|clone| clone.start_ns);
     let ends = part
         .clones
@@ -105,7 +105,7 @@ fn frames_add_up_to_the_part() {
 
 fn a_trial_shorter_than_a_frame_has_one() {
     let mut plan = plan("/", vec![simulated("s", 200)]);
-    // No host takes so long for it.
+    // Shorter than a frame on any host.
     plan.frame_ns = 3_600_000_000_000;
     let told = watched(&plan, |_, _| {});
     assert_eq!(told.frames.len(), 1, "{:?}", told.frames);
@@ -122,8 +122,8 @@ fn a_trial_shorter_than_a_frame_has_one() {
     assert_eq!(frame.ops(Direction::Read), read.ops);
 }
 
-/// On the real clock: where nothing comes too late, there is no stump of a frame at the end (see `due`).
-fn frames_follow_one_another_and_none_ends_before_its_time() {
+/// On the real clock: if no frame is late, there is no short frame at the end (see `due`).
+fn frames_are_contiguous_and_none_ends_early() {
     const FRAME_NS: u64 = 300_000_000;
     let mut plan = plan("/", vec![simulated("s", 900)]);
     plan.frame_ns = FRAME_NS;
@@ -139,7 +139,7 @@ fn frames_follow_one_another_and_none_ends_before_its_time() {
     }
 }
 
-fn the_host_is_watched_after_the_ramp_alone() {
+fn the_host_is_observed_only_after_the_ramp() {
     let mut job = simulated("s", 300);
     job.end.ramp = Nanos::from_millis(300);
     let told = run(Path::new("/"), vec![job]);
@@ -161,7 +161,7 @@ fn a_rate_gives_response_latencies() {
         .direction(Direction::Read)
         .unwrap();
     assert_eq!(read.ops, 150);
-    // The last of them is due 149 distances after the first.
+    // The last of them is due 149 intervals after the first.
     assert!(read.runtime_ns >= 149 * 2_000_000, "{}", read.runtime_ns);
     assert_eq!(read.response.as_ref().unwrap().count(), read.ops);
     let framed: u64 = told
@@ -173,7 +173,7 @@ fn a_rate_gives_response_latencies() {
     assert_eq!(framed, read.ops);
 }
 
-fn stonewalled_jobs_follow_one_another() {
+fn stonewalled_jobs_run_one_after_the_other() {
     let mut second = simulated("b", 150);
     second.after = After::AllBefore;
     second.clones = 2;
@@ -187,7 +187,7 @@ fn stonewalled_jobs_follow_one_another() {
     let whole = end(3) - part.clones[0].start_ns;
     assert!(
         part.host.span_ns >= whole,
-        "the host was watched for {} of {whole} ns",
+        "the host was observed for {} of {whole} ns",
         part.host.span_ns
     );
     assert!(
@@ -197,7 +197,7 @@ fn stonewalled_jobs_follow_one_another() {
     );
 }
 
-fn a_job_that_ends_all_ends_all() {
+fn exitall_ends_all_jobs() {
     let mut first = simulated("a", 200);
     first.exit_all = true;
     let told = run(Path::new("/"), vec![first, simulated("b", LONG_MS)]);
@@ -222,7 +222,7 @@ fn the_null_engine_needs_no_file() {
     assert_eq!(sum(&told.frames, Direction::Read).0, 4 * 4096);
 }
 
-fn logs_are_written_beside() {
+fn logs_are_written_to_files() {
     let folder = tempfile::tempdir().unwrap();
     let mut averaged = simulated("a", 700);
     averaged.logs.bandwidth = Some("a".into());
@@ -244,7 +244,7 @@ fn logs_are_written_beside() {
     };
     let iops = lines("a_iops.1.log");
     let times = |lines: &[Vec<u64>]| -> Vec<u64> { lines.iter().map(|line| line[0]).collect() };
-    // Windows lie on a grid, but for a rest at the end; one that nobody looked after is part of the next.
+    // Windows are on a grid, except for a remainder at the end; a window that was not read is part of the next.
     let (last, grid) = times(&iops)
         .split_last()
         .map(|(l, g)| (*l, g.to_vec()))
@@ -267,7 +267,7 @@ fn logs_are_written_beside() {
     );
 }
 
-fn the_end_fsync_is_a_step_of_its_own() {
+fn the_end_fsync_is_a_separate_step() {
     let folder = tempfile::tempdir().unwrap();
     let mut job = on_file("w", "f", &[Direction::Write], 32 * MIB);
     job.work.blocks_mut().unwrap().sync.end_fsync = true;

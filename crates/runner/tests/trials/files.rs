@@ -1,4 +1,4 @@
-//! Files are named, laid out, left alone and removed as they should be.
+//! Files are named, laid out, kept and removed.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -14,20 +14,20 @@ use crate::stage::{MIB, attempts, on_file, run, watched};
 
 crate::tests![
     a_missing_file_is_laid_out_once_with_data_that_does_not_compress,
-    what_lies_in_a_short_file_stays_and_a_long_one_is_not_cut,
+    a_short_file_keeps_its_content_and_a_long_one_is_not_truncated,
     a_writer_gets_space_and_no_data,
-    clones_have_files_of_their_own_in_folders_dealt_out,
+    clones_have_separate_files_distributed_over_folders,
     unlink_removes_after_the_trial,
     create_only_lays_out_and_ends,
-    every_fault_is_told_and_nothing_is_made,
+    every_error_is_reported_and_nothing_is_created,
     a_layout_that_cannot_fit_is_refused_before_it_begins,
-    a_layout_that_is_interrupted_leaves_nothing,
-    nothing_is_written_before_it_is_known_what_was_admitted,
+    an_interrupted_layout_leaves_no_incomplete_file,
+    nothing_is_written_before_the_admitted_targets_are_known,
     the_disk_of_a_loop_device_is_refused,
-    a_target_folder_holds_the_files_of_the_jobs,
-    a_disk_that_fills_up_meanwhile_leaves_nothing,
+    a_target_folder_contains_the_files_of_the_jobs,
+    a_disk_that_fills_up_during_layout_leaves_no_files,
     a_blank_device_is_written_by_all_clones,
-    a_device_behind_a_link_at_a_made_up_name_is_refused,
+    a_device_behind_a_link_with_a_generated_name_is_refused,
 ];
 
 const READ: &[Direction] = &[Direction::Read];
@@ -72,10 +72,10 @@ fn a_missing_file_is_laid_out_once_with_data_that_does_not_compress() {
     assert_eq!(fs::read(folder.path().join("f")).unwrap(), data);
 }
 
-fn what_lies_in_a_short_file_stays_and_a_long_one_is_not_cut() {
+fn a_short_file_keeps_its_content_and_a_long_one_is_not_truncated() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
-    fs::write(at("short"), b"what lies here stays").unwrap();
+    fs::write(at("short"), b"existing content stays").unwrap();
     fs::write(at("long"), vec![7; 3 * MIB as usize]).unwrap();
     let jobs = vec![
         on_file("a", "short", READ, 2 * MIB),
@@ -86,7 +86,7 @@ fn what_lies_in_a_short_file_stays_and_a_long_one_is_not_cut() {
     let part = told.completed();
     assert!(part.files[0].laid_out && !part.files[1].laid_out);
     let short = fs::read(at("short")).unwrap();
-    assert!(short.starts_with(b"what lies here stays") && short.len() as u64 == 2 * MIB);
+    assert!(short.starts_with(b"existing content stays") && short.len() as u64 == 2 * MIB);
     assert_eq!(fs::metadata(at("long")).unwrap().len(), 3 * MIB);
 }
 
@@ -113,7 +113,7 @@ fn a_writer_gets_space_and_no_data() {
     }
 }
 
-fn clones_have_files_of_their_own_in_folders_dealt_out() {
+fn clones_have_separate_files_distributed_over_folders() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("a")).unwrap();
     fs::create_dir(folder.path().join("b")).unwrap();
@@ -153,7 +153,7 @@ fn create_only_lays_out_and_ends() {
     assert_eq!(fs::metadata(folder.path().join("f")).unwrap().len(), MIB);
 }
 
-fn every_fault_is_told_and_nothing_is_made() {
+fn every_error_is_reported_and_nothing_is_created() {
     let folder = tempfile::tempdir().unwrap();
     let mut log = on_file("l", "new", WRITE, MIB);
     log.logs.latency = Some("nowhere/x".into());
@@ -189,7 +189,7 @@ fn a_layout_that_cannot_fit_is_refused_before_it_begins() {
     assert!(names(folder.path()).is_empty());
 }
 
-fn nothing_is_written_before_it_is_known_what_was_admitted() {
+fn nothing_is_written_before_the_admitted_targets_are_known() {
     let folder = tempfile::tempdir().unwrap();
     let jobs = vec![on_file("a", "f", READ, MIB)];
     let mut told = Vec::new();
@@ -204,7 +204,7 @@ fn nothing_is_written_before_it_is_known_what_was_admitted() {
     assert!(names(folder.path()).is_empty());
 }
 
-fn a_layout_that_is_interrupted_leaves_nothing() {
+fn an_interrupted_layout_leaves_no_incomplete_file() {
     attempts(|| {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
@@ -218,7 +218,7 @@ fn a_layout_that_is_interrupted_leaves_nothing() {
                 stop.finish();
             }
         });
-        // A file that is whole stays.
+        // A complete file is kept.
         if fs::metadata(at("old")).unwrap().len() == 1 << 30 {
             return None;
         }
@@ -232,7 +232,7 @@ fn a_layout_that_is_interrupted_leaves_nothing() {
     });
 }
 
-/// A loop device of this test, detached at its end; `None` where none can be had.
+/// A loop device, detached when dropped; `None` if none can be attached.
 struct Loop(String);
 
 impl Loop {
@@ -304,7 +304,7 @@ fn a_blank_device_is_written_by_all_clones() {
     assert!(written >= 36 * MIB, "{:?}", part.host.devices);
 }
 
-fn a_device_behind_a_link_at_a_made_up_name_is_refused() {
+fn a_device_behind_a_link_with_a_generated_name_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let disk = folder.path().join("disk");
     fs::write(&disk, vec![0; MIB as usize]).unwrap();
@@ -323,7 +323,7 @@ fn a_device_behind_a_link_at_a_made_up_name_is_refused() {
     assert!(fs::read(&disk).unwrap().iter().all(|byte| *byte == 0));
 }
 
-/// A file system of this test, in memory.
+/// A file system in memory, unmounted when dropped.
 struct Mounted(std::path::PathBuf);
 
 impl Drop for Mounted {
@@ -333,7 +333,7 @@ impl Drop for Mounted {
     }
 }
 
-fn a_disk_that_fills_up_meanwhile_leaves_nothing() {
+fn a_disk_that_fills_up_during_layout_leaves_no_files() {
     let folder = tempfile::tempdir().unwrap();
     let mount = Command::new("mount")
         .args(["-t", "tmpfs", "-o", "size=768m", "iodyno-test"])
@@ -350,7 +350,7 @@ fn a_disk_that_fills_up_meanwhile_leaves_nothing() {
         job
     });
     attempts(|| {
-        // Somebody else takes what would be left, and more: once, at a stroke, and never gives any of it back.
+        // The free space that would remain is taken in one step, and not returned.
         let (mut other, mut taken) = (None, false);
         let told = watched(&plan(folder.path(), jobs.to_vec()), |event, _| {
             if other.is_none()
@@ -379,7 +379,7 @@ fn a_disk_that_fills_up_meanwhile_leaves_nothing() {
     drop(mounted);
 }
 
-fn a_target_folder_holds_the_files_of_the_jobs() {
+fn a_target_folder_contains_the_files_of_the_jobs() {
     let folder = tempfile::tempdir().unwrap();
     let mut trial = plan("/", vec![on_file("w", "/somewhere/f", WRITE, MIB)]);
     trial.configuration.target = iodyno_model::Target::Path(folder.path().to_owned());

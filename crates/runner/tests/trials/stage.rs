@@ -1,4 +1,4 @@
-//! What every test needs: jobs on simulated devices, and a trial carried out with all it trial.
+//! Common to all tests: jobs on simulated devices, and a recorded trial.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -23,9 +23,9 @@ macro_rules! tests {
 }
 
 pub(crate) const MIB: u64 = 1 << 20;
-/// For what is to be ended by something else: a day, ms.
+/// The duration of a job that is ended by something else: a day, ms.
 pub(crate) const LONG_MS: u64 = 86_400_000;
-/// What a test waits for has long come on any host that is not stuck.
+/// Longer than any wait on a host that is not stuck.
 const WATCHDOG: Duration = Duration::from_secs(120);
 
 /// Waits for an event.
@@ -33,12 +33,15 @@ const WATCHDOG: Duration = Duration::from_secs(120);
 pub(crate) fn wait_until(what: &str, mut come: impl FnMut() -> bool) {
     let end = Instant::now() + WATCHDOG;
     while !come() {
-        assert!(Instant::now() < end, "it never came that {what}");
+        assert!(
+            Instant::now() < end,
+            "the condition did not become true: {what}"
+        );
         std::thread::sleep(Duration::from_millis(2));
     }
 }
 
-/// Everything a trial trial.
+/// All data of a trial.
 #[derive(Debug)]
 pub(crate) struct TrialRecord {
     pub(crate) end: TrialEnd,
@@ -71,7 +74,7 @@ pub(crate) fn node() -> LocalNode {
     LocalNode::this_program().unwrap()
 }
 
-/// Carries out a trial; `watch` sees each event and may stop.
+/// Runs a trial; `watch` receives each event and may stop the trial.
 pub(crate) fn watched(plan: &BoundPlan, mut watch: impl FnMut(&Event, &StopFlag)) -> TrialRecord {
     let stop = StopFlag::new();
     let begin = Instant::now();
@@ -100,8 +103,8 @@ pub(crate) fn watched(plan: &BoundPlan, mut watch: impl FnMut(&Event, &StopFlag)
     trial
 }
 
-/// Tries until `attempt` has proved something. A host that is too busy may let the node finish what is to be disturbed
-/// before the test is scheduled to disturb it: then there is nothing to prove.
+/// Repeats `attempt` until it returns a result. On a busy host the node can finish before the test is scheduled to
+/// interfere; such an attempt has no result.
 pub(crate) fn attempts<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
     (0..30)
         .find_map(|_| attempt())
@@ -113,7 +116,7 @@ pub(crate) fn framed(frames: &[Frame], direction: Direction) -> u64 {
     frames.iter().map(|frame| frame.ops(direction)).sum()
 }
 
-/// Carries out these jobs, relative paths from `folder`.
+/// Runs these jobs, with paths relative to `folder`.
 pub(crate) fn run(folder: &Path, jobs: Vec<Job>) -> TrialRecord {
     watched(&samples::plan(folder, jobs), |_, _| {})
 }

@@ -1,4 +1,4 @@
-//! What the host did meanwhile comes on the trial's clock, whole, and leaves nothing behind.
+//! Telemetry is on the trial's clock and complete, and no sampler remains after the trial.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -14,10 +14,10 @@ use crate::stage::{LONG_MS, MIB, on_file, simulated, timed, watched};
 
 crate::tests![
     samples_of_every_series_come_with_the_trial,
-    nothing_is_sampled_where_nothing_is_wanted,
+    nothing_is_sampled_if_sampling_is_off,
     a_trial_shorter_than_a_sample_has_one,
-    what_a_node_has_told_of_the_host_outlives_it,
-    a_trial_that_is_withdrawn_has_no_samples,
+    telemetry_of_a_killed_node_is_kept,
+    a_withdrawn_trial_has_no_samples,
 ];
 
 const MS: u64 = 1_000_000;
@@ -43,7 +43,7 @@ fn instants(telemetry: &Telemetry, kind: SeriesKind) -> Vec<u64> {
     samples.map(|at| u64::try_from(at).unwrap() / MS).collect()
 }
 
-/// Sum of a row's column, where every sample has it.
+/// Sum of a row's column, if every sample has a value.
 fn sum(telemetry: &Telemetry, kind: SeriesKind, row: &str, column: &str) -> u64 {
     let of = telemetry.of(kind).map(|(shape, sample)| {
         let row = shape
@@ -64,7 +64,7 @@ fn writes(ms: u64) -> iodyno_model::Job {
 }
 
 fn samples_of_every_series_come_with_the_trial() {
-    // Not below /tmp, which may be no disk.
+    // Not below /tmp, which can be in memory.
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let mut plan = sampled(folder.path(), 100, writes(1500));
     let name = format!("server-{}", std::process::id());
@@ -89,20 +89,21 @@ fn samples_of_every_series_come_with_the_trial() {
             .map(|(_, sample)| (sample.at_ns, i64::try_from(sample.span_ns).unwrap()))
             .collect();
         let (first, last) = (all[0], all[all.len() - 1].0);
-        // The last comes after the end, and of the others there is one at most for each instant of the grid.
+        // The last sample is after the end; of the others there is at most one for each instant of the grid.
         assert!(first.0 >= 100 * MS as i64 && last >= 1500 * MS as i64);
         assert!(all.len() as i64 <= last / (100 * MS as i64) + 1, "{all:?}");
-        // Counts begin with the start or a moment after it, and nothing is left out between two samples.
+        // Counts begin with the start or shortly after it, and no time between two samples is missing.
         assert!(first.0 >= first.1, "{all:?}");
         for pair in all.windows(2) {
             assert_eq!(pair[0].0 + pair[1].1, pair[1].0, "{kind:?}: {all:?}");
         }
     }
-    // Samples go together: something is said at most once in each second, and at the end.
+    // Samples of all series are sent together: at most once per second, and at the end.
     let (begun, batches) = (first_sample(&telemetry), told.telemetry.len() as u64);
     let seconds = instants(&telemetry, SeriesKind::Cpu).last().unwrap() / 1000;
     assert!(batches <= seconds + 2, "{batches} in {seconds} s");
-    // All that the job wrote between the first sample and the last is in them, whoever else writes there.
+    // The samples contain all bytes that the job wrote between the first and the last, and possibly those of other
+    // processes.
     let frames = told.frames.iter().filter(|frame| frame.start_ns >= begun);
     let written: u64 = frames.map(|frame| frame.bytes(Direction::Write)).sum();
     let sampled = |column| -> u64 {
@@ -112,10 +113,10 @@ fn samples_of_every_series_come_with_the_trial() {
             .sum()
     };
     if !part.host.devices.is_empty() {
-        // But for one block, which the device may have ended long before its worker came to count it.
+        // Except for one block, which the device may have completed long before its worker counted it.
         assert!(sampled("written_bytes") + 4096 >= written, "{written}");
     } else {
-        eprintln!("SKIPPED in part: the folder lies on no block device");
+        eprintln!("SKIPPED in part: the folder is not on a block device");
     }
     check_named(&telemetry, &row);
     let of = |kind| part.sampling.iter().find(|cost| cost.kind == kind);
@@ -129,13 +130,13 @@ fn samples_of_every_series_come_with_the_trial() {
     assert!(worker < harness, "{worker} of {harness}");
 }
 
-/// When the first sample was taken, on the trial's clock, ns.
+/// The time of the first sample on the trial's clock, ns.
 fn first_sample(telemetry: &Telemetry) -> u64 {
     let (_, sample) = telemetry.of(SeriesKind::Cpu).next().unwrap();
     sample.at_ns.unsigned_abs()
 }
 
-/// A process was named and is read until it ends; of a name that nobody has it is said once.
+/// A process is found by name and sampled until it ends; a missing name is reported once.
 fn check_named(telemetry: &Telemetry, server: &str) {
     let (shape, sample) = telemetry.of(SeriesKind::Process).next().unwrap();
     assert_eq!(shape.subjects[0].name, server);
@@ -147,13 +148,13 @@ fn check_named(telemetry: &Telemetry, server: &str) {
     assert_eq!(gaps.count(), 1, "{:?}", telemetry.gaps);
 }
 
-fn nothing_is_sampled_where_nothing_is_wanted() {
+fn nothing_is_sampled_if_sampling_is_off() {
     let told = watched(&sampled(Path::new("/"), 0, simulated("s", 300)), |_, _| {});
     assert!(told.telemetry.is_empty() && told.completed().sampling.is_empty());
 }
 
 fn a_trial_shorter_than_a_sample_has_one() {
-    // No host takes so long for it.
+    // Shorter than a sample on any host.
     let plan = sampled(Path::new("/"), 3_600_000, simulated("s", 300));
     let told = watched(&plan, |_, _| {});
     let found = instants(&together(&told.telemetry), SeriesKind::Cpu);
@@ -162,7 +163,7 @@ fn a_trial_shorter_than_a_sample_has_one() {
     assert!(notes.is_empty(), "{notes:?}");
 }
 
-fn what_a_node_has_told_of_the_host_outlives_it() {
+fn telemetry_of_a_killed_node_is_kept() {
     for every_ms in [100, 700, 1000] {
         let mut batches = 0;
         let plan = sampled(Path::new("/"), every_ms, simulated("s", LONG_MS));
@@ -181,21 +182,21 @@ fn what_a_node_has_told_of_the_host_outlives_it() {
                 ..
             }
         ));
-        // The second batch is said in the trial's second second, or a little before where its sample was due then.
+        // The second batch is sent in the second second of the trial, or slightly earlier if its sample was due then.
         let telemetry = together(&told.telemetry);
         let last = *instants(&telemetry, SeriesKind::Cpu).last().unwrap();
         assert!(last >= 2000 - every_ms / 4, "every {every_ms} ms: {last}");
     }
 }
 
-fn a_trial_that_is_withdrawn_has_no_samples() {
+fn a_withdrawn_trial_has_no_samples() {
     let plan = sampled(Path::new("/"), 100, simulated("s", LONG_MS));
     let told = watched(&plan, |event, stop| {
         if let Event::Ready { .. } = event {
             stop.abort();
         }
     });
-    // It may begin before it hears of it. Then something is said at most once in each second, and at the end.
+    // It can begin before it receives the request. Then telemetry is sent at most once per second, and at the end.
     assert!(told.telemetry.len() as u64 <= told.took.as_secs() + 2);
     let missing = sampled(Path::new("/nowhere"), 100, writes(100));
     let told = watched(&missing, |_, _| {});
